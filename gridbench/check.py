@@ -1,4 +1,4 @@
-"""The command `check`: find what cannot be right in a published table."""
+"""The command `check`: find impossible numbers in a published table."""
 
 import json
 import math
@@ -33,14 +33,16 @@ def check(
     file: Annotated[Path, typer.Argument(help="CSV, Markdown, HTML, RST, or text in columns")],
     gpu: Annotated[
         str | None,
-        typer.Option(help="GPU of the numbers, a key of deployments/gpus.yaml: its peak rates are a limit"),
+        typer.Option(
+            help="GPU that was measured, a key of deployments/gpus.yaml; its peak rates limit the numbers"
+        ),
     ] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] = False,
 ) -> None:
-    """Find numbers in a published table that cannot be right.
+    """Find impossible numbers in a published table.
 
-    The exit code is 0 if nothing is wrong, 1 if something is, and 2 if the file cannot be read. Questions are
-    about numbers that are unusual but can be right; they do not change the exit code.
+    The exit code is 0 if nothing is found, 1 if a number is impossible, and 2 if the file cannot be read.
+    A question about an unlikely number does not change the exit code.
     """
     tables = read_tables(read_text(file), file.name)
     machine, known = gpu_machine(gpu) if gpu else None, known_machines()
@@ -56,12 +58,12 @@ def check(
 
 
 def accused(reviewed: TableReview) -> list[TableFlaw]:
-    """Return the findings that are no questions."""
+    """Return the findings that are not merely questions."""
     return [flaw for flaw in reviewed.findings if not flaw.doubt]
 
 
 def known_machines() -> Known:
-    """Return the GPUs, the shapes of instances and the prices that `deployments/` has."""
+    """Return the GPUs, instance shapes and on-demand prices in `deployments/`."""
     gpus = {key: gpu_machine(key) for key in load_gpus()}
     shapes = validated(Shapes, read_mapping(DEPLOYMENTS / "instances.yaml"), "instances.yaml")
     facts = [fact for fact in load_facts(DEPLOYMENTS) if fact.purchase == "on-demand" and fact.instance]
@@ -77,31 +79,25 @@ def read_text(file: Path) -> str:
     """
     if file.is_dir():
         raise GridbenchError(
-            f"{file} is a folder; of a run, write the report anew: gridbench report {file.name}"
+            f"{file} is a folder, not a table; for the report of a run: gridbench report {file.name}"
         )
     try:
         content = file.read_bytes()
     except OSError as error:
-        raise GridbenchError(f"{file} can't be read ({error.strerror})") from None
+        raise GridbenchError(f"cannot read {file}: {error.strerror}") from None
     if file.suffix in (".json", ".jsonl", ".parquet"):
-        raise GridbenchError(
-            f"{file} is a file of records, not a published table; show it with: python -m workloads show"
-        )
+        raise GridbenchError(f"{file} is not a published table; to show records: python -m workloads show")
     if len(content) > MOST_BYTES:
-        raise GridbenchError(f"{file} has {len(content) / 2**20:.1f} MiB, a published table at most 1 MiB")
+        raise GridbenchError(f"{file} has {len(content) / 2**20:.1f} MiB; the limit is 1 MiB")
     encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError:
-        raise GridbenchError(f"{file} is not text in UTF-8; save it as CSV in UTF-8") from None
+        raise GridbenchError(f"{file} is not UTF-8 text; save it as CSV in UTF-8") from None
     if "\0" in text or not text.strip():
-        raise GridbenchError(
-            f"{file} is {'no text' if text.strip() else 'empty'}; a table of times is wanted"
-        )
+        raise GridbenchError(f"{file} is {'not text' if text.strip() else 'empty'}; give a table of times")
     if set(text.partition("\n")[0].strip().split(",")) >= OWN_COLUMNS:
-        raise GridbenchError(
-            f"{file} is a comparison that Gridbench wrote; it was judged already: see gridbench report RUN"
-        )
+        raise GridbenchError(f"{file} was written by Gridbench; for its verdicts: gridbench report RUN")
     return text
 
 
@@ -109,19 +105,19 @@ def gpu_machine(key: str) -> Machine:
     """Return a machine with the peak rates of a GPU model.
 
     Raises:
-        GridbenchError: the model is not in gpus.yaml; none is guessed, because an A10G is not an A10.
+        GridbenchError: the model is not in gpus.yaml; similar names are not tried: an A10G is not an A10.
     """
     peaks = load_gpus().get(key)
     if peaks is None:
         raise GridbenchError(
-            f"--gpu {key!r} is not in deployments/gpus.yaml; it has {', '.join(load_gpus())}"
+            f"--gpu {key!r} is not in deployments/gpus.yaml; choose one of {', '.join(load_gpus())}"
         )
     flops = tuple((precision, rate * 1e12) for precision, rate in peaks.tflops.items())
     return Machine(key, None, peak_flops=flops, peak_bytes_per_s=peaks.gb_per_s * 1e9)
 
 
 def _has_fp8(peaks: GpuPeaks) -> bool:
-    """Return True for a GPU that computes in fp8, or of which that isn't known."""
+    """Return True if a GPU computes in fp8, or if its capability is unknown."""
     if peaks.capability is None:
         return True
     major, minor = map(int, peaks.capability.split("."))
@@ -134,19 +130,19 @@ def as_text(reviewed: TableReview, name: str) -> str:
     measures = len(table.of(*MEASURES))
     rows = f"{len(table.rows)} rows, {measures} column{'s' * (measures != 1)} of times and rates"
     if count:
-        verdict = f"{name}: {count} thing{'s' * (count > 1)} can't be as printed ({rows})."
+        verdict = f"{name}: {count} error{'s' * (count > 1)} found ({rows})."
     else:
-        verdict = f"{name}: nothing found; its numbers agree within their rounding ({rows})."
+        verdict = f"{name}: no errors found ({rows})."
     parts = [verdict, *(_versus(reviewed, side) for side in dict.fromkeys(c.side for c in reviewed.claims))]
     numbered = enumerate(sorted(reviewed.findings, key=lambda flaw: flaw.doubt), start=1)
-    items = [_item(f"{n}. ", f"{'to ask: ' * flaw.doubt}{flaw.text}") for n, flaw in numbered]
+    items = [_item(f"{n}. ", f"{'question: ' * flaw.doubt}{flaw.text}") for n, flaw in numbered]
     parts += ["\n".join(items)]
     parts += ["\n".join(_item("* ", note) for note in reviewed.notes)]
     return "\n\n".join(filter(None, parts))
 
 
 def as_data(reviewed: TableReview) -> dict[str, Any]:
-    """Return the same as plain values; a missing bound, or a number that isn't finite, is None."""
+    """Return the same as plain values, with None for a missing bound or a non-finite number."""
     columns = reviewed.table.columns
     return {
         "columns": [{"header": column.header, "kind": column.kind.value} for column in columns],
@@ -180,9 +176,9 @@ def _versus(reviewed: TableReview, side: int) -> str:
         for name, way, e in reviewed.overall
         if name == column
     ]
-    header = ["Operation", base, column, "Speedup", "Rounding leaves"]
+    header = ["Operation", base, column, "Speedup", "Range from rounding"]
     drawn = box(header, rows[: len(table.rows)], rows[-1] if total else None)
-    return "\n".join([drawn, _item("", f"Speedup of the whole: {'; '.join(ways)}.")] if ways else [drawn])
+    return "\n".join([drawn, _item("", f"Overall speedup: {'; '.join(ways)}.")] if ways else [drawn])
 
 
 def _line(claim: Claim, row: TableRow) -> list[str]:

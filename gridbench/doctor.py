@@ -1,4 +1,4 @@
-"""The command `doctor`: what this machine lacks for a run, and how to fix it."""
+"""The command `doctor`: check this machine and suggest fixes."""
 
 import importlib.metadata
 import os
@@ -35,19 +35,19 @@ def doctor(results: Results = DEFAULT) -> None:
 
 
 def examine(results: Path) -> Iterator[Finding]:
-    """Yield a finding for everything that a run needs."""
-    yield sys.version_info >= (3, 11), f"Python {sys.version.split()[0]} (3.11 or newer is needed)"
+    """Yield a finding for each requirement of a run."""
+    yield sys.version_info >= (3, 11), f"Python {sys.version.split()[0]} (Gridbench needs 3.11 or newer)"
     yield from _packages()
     yield from _files()
     yield _folder("results", results)
     yield _folder("state", STATE)
     url = running_api(STATE)
-    yield True, f"a stack is up at {url}" if url else "no stack is up; `gridbench run` starts its own"
+    yield True, f"a local stack runs at {url}" if url else "no local stack runs; `gridbench run` starts one"
     yield from _fitness()
 
 
 def torch_sees_cuda() -> bool:
-    """Return whether torch, in a process of its own, sees a CUDA device; no driver, no question."""
+    """Return True if torch, imported in a subprocess, sees a CUDA device; False at once without a driver."""
     if not any(Path(path).exists() for path in ("/dev/nvidiactl", "/proc/driver/nvidia", "/dev/dxg")):
         return False
     program = "import sys, torch; sys.exit(not torch.cuda.is_available())"
@@ -88,14 +88,14 @@ def _files() -> Iterator[Finding]:
 def _folder(purpose: str, folder: Path) -> Finding:
     nearest = next(path for path in (folder, *folder.absolute().parents) if path.exists())
     if not os.access(nearest, os.W_OK):
-        return False, f"the {purpose} folder {folder} is not writable: name another one or change its owner"
+        return False, f"the {purpose} folder {folder} is not writable: choose another one or change its owner"
     free = shutil.disk_usage(nearest).free
-    text = f"the {purpose} folder {folder} is writable, {free / 2**30:.1f} GiB are free"
+    text = f"the {purpose} folder {folder} is writable, {free / 2**30:.1f} GiB free"
     return free >= NEEDS_FREE_BYTES, text
 
 
 def _fitness() -> Iterator[Finding]:
-    """Yield the harness's findings about this machine, from a process of its own: it imports torch."""
+    """Yield the harness's findings about this machine, from a subprocess because it imports torch."""
     done = subprocess.run(
         [sys.executable, "-m", "workloads", "check"], cwd=ROOT, capture_output=True, text=True, check=False
     )

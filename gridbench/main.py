@@ -17,7 +17,7 @@ class LazyCommand(NamedTuple):
     """A command before its module is imported.
 
     Attributes:
-        place: `module:name` of its function, or of its Typer app if it has commands of its own.
+        place: `module:name` of its function, or of its Typer app if it has subcommands.
         help: the first line of its help; a test compares both.
     """
 
@@ -31,8 +31,10 @@ GROUPS: dict[str, dict[str, LazyCommand]] = {
         "train": LazyCommand(
             "run.train:train", "Measure your own training script and predict its whole job."
         ),
-        "fits": LazyCommand("run.fits:fits", "Predict the peak memory of each case, and whether it fits."),
-        "resume": LazyCommand("run.command:resume", "Finish an interrupted run; measured repeats are kept."),
+        "fits": LazyCommand("run.fits:fits", "Predict the peak memory of each case and whether it fits."),
+        "resume": LazyCommand(
+            "run.command:resume", "Finish an interrupted run, keeping its measured repeats."
+        ),
     },
     "Read results": {
         "show": LazyCommand("read:show", "List the runs, or show the records of one."),
@@ -52,7 +54,7 @@ GROUPS: dict[str, dict[str, LazyCommand]] = {
         "reference": LazyCommand("watch.reference:reference", "Freeze this environment as a reference."),
     },
     "Judge published numbers": {
-        "check": LazyCommand("check:check", "Find numbers in a published table that cannot be right."),
+        "check": LazyCommand("check:check", "Find impossible numbers in a published table."),
         "prices": LazyCommand("prices:app", "List the prices of machines, or refresh them."),
     },
     "Machines": {
@@ -142,11 +144,11 @@ app = typer.Typer(
 
 @app.callback()
 def _program() -> None:
-    """Make the program a group, although its commands are not registered here."""
+    """Make the program a group although it registers no command here."""
 
 
 def main() -> None:
-    """Run the program; an error of the user is one sentence, never a traceback."""
+    """Run the program; print a user's error as one sentence, without a traceback."""
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         app()

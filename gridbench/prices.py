@@ -1,4 +1,4 @@
-"""The commands `gridbench prices …`: list the snapshot of prices with its doubts, and refresh it."""
+"""The commands `gridbench prices …`: list the snapshot of prices, and refresh it."""
 
 from collections.abc import Callable, Sequence
 from datetime import UTC, date, datetime
@@ -26,12 +26,12 @@ SOURCES: dict[str, Ask] = {"aws": aws.ask, "lambda": lambda_cloud.ask}
 
 @app.command("list")
 def list_prices(
-    provider: Annotated[str | None, typer.Option(help="Only the prices of this provider")] = None,
+    provider: Annotated[str | None, typer.Option(help="List only the prices of this provider")] = None,
 ) -> None:
-    """List the snapshot of prices, with the age of each in days, and the doubts about it."""
+    """List the snapshot of prices, with the age in days and the doubts about each."""
     facts, today = load_facts(hardware.DEPLOYMENTS), utc_today()
     if provider:
-        _check(provider, sorted({fact.provider for fact in facts}), "has no price")
+        _check(provider, sorted({fact.provider for fact in facts}), "has no prices")
     shown = [fact for fact in facts if provider in (None, fact.provider)]
     if not shown:
         say(f"no prices in {hardware.DEPLOYMENTS / FILE}")
@@ -54,18 +54,16 @@ def list_prices(
 def refresh(
     provider: Annotated[
         list[str] | None,
-        typer.Option(
-            help=f"Provider to ask; can be given several times; by default all: {', '.join(SOURCES)}"
-        ),
+        typer.Option(help=f"Provider to ask; repeat for several; by default all: {', '.join(SOURCES)}"),
     ] = None,
 ) -> None:
-    """Ask providers for today's prices and write them into the snapshot; prices without an answer stay.
+    """Fetch today's prices from providers into the snapshot; prices without an answer stay.
 
-    AWS needs credentials that boto3 finds, Lambda the key in LAMBDA_API_KEY.
+    AWS needs credentials that boto3 finds. Lambda needs the key in LAMBDA_API_KEY.
     """
     names = list(dict.fromkeys(provider or SOURCES))
     for name in names:
-        _check(name, [*SOURCES], "can't be asked for prices")
+        _check(name, [*SOURCES], "has no price API")
     old, today = load_facts(hardware.DEPLOYMENTS), utc_today()
     answers = {name: _answer(name, old, today) for name in names}
     new = [fact for answer in answers.values() if answer for fact in answer.facts]
@@ -75,7 +73,7 @@ def refresh(
         for name, answer in answers.items():
             if answer:
                 _report(name, answer, old, facts, today)
-        say(f"{len(new)} prices of {today} are in {path}")
+        say(f"wrote {len(new)} prices of {today} to {path}")
     whole = all(answer and not answer.broken for answer in answers.values())
     raise typer.Exit(0 if whole else 1)
 
@@ -96,16 +94,16 @@ def _answer(name: str, old: Sequence[Fact], today: date) -> PriceAnswer | None:
     try:
         return SOURCES[name](ours, today)
     except GridbenchError as error:
-        say(f"{name}: no new prices: {error}; those of {dates(ours)} stay")
+        say(f"{name}: no new prices: {error}; the prices of {dates(ours)} stay")
         return None
 
 
 def _report(name: str, answer: PriceAnswer, old: Sequence[Fact], facts: Sequence[Fact], today: date) -> None:
-    """Print the prices that came, those that did not, large changes, and doubts."""
+    """Print new and unchanged prices, large changes, and doubts."""
     left = kept(old, answer.facts, name)
     say(f"{name}: {len(answer.facts)} new prices, {len(left)} unchanged")
     for sentence in answer.missing:
-        say(f"  not answered: {sentence}")
+        say(f"  no answer: {sentence}")
     for fact in left:
         say(f"  unchanged: {fact.words}, {usd_text(fact.usd_per_hour)} USD/h of {fact.date}")
     for sentence in jumps(old, answer.facts):

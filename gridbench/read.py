@@ -13,7 +13,7 @@ def report(
     name: RunName,
     results: Results = DEFAULT,
     at: Annotated[
-        str, typer.Option("--prices", help="plan: the prices of its plan; now: today's prices")
+        str, typer.Option("--prices", help="plan: the prices in its plan; now: today's prices")
     ] = "plan",
 ) -> None:
     """Write the report of a run again from its records."""
@@ -24,7 +24,7 @@ def report(
 
 def show(
     name: Annotated[
-        str | None, typer.Argument(help="Name of a run, or its beginning; without it, list the runs")
+        str | None, typer.Argument(help="Name of a run or its beginning; by default all runs are listed")
     ] = None,
     results: Results = DEFAULT,
 ) -> None:

@@ -1,4 +1,4 @@
-"""What every command shares: the terminal, plain sentences on it, and where results are."""
+"""Terminal output and options that all commands share."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,36 +12,36 @@ from rich.table import Table
 from tasks.errors import GridbenchError
 
 console = Console(emoji=False)  # a block or a case may be named `:x:`
-LOG_WIDTH = 140  # columns of a table where no terminal says how many there are
+LOG_WIDTH = 140  # columns of a table if the output is not a terminal
 Results = Annotated[
     Path,
     typer.Option(
-        help="Folder of the results store, or s3-bucket/NAME", show_default="results/ in the checkout"
+        help="Folder of the results store, or a block s3-bucket/NAME", show_default="results/ in the checkout"
     ),
 ]
-RunName = Annotated[str, typer.Argument(help="Name of a run, or its beginning")]
+RunName = Annotated[str, typer.Argument(help="Name of a run or its beginning")]
 
 
 def log_or_screen() -> Console:
-    """The terminal; where there is none, something with room for whole names."""
+    """Return the terminal, or a console wide enough for whole names if the output is not a terminal."""
     return console if console.is_terminal else Console(width=max(console.width, LOG_WIDTH), emoji=False)
 
 
 def say(text: str) -> None:
-    """Print a sentence as it is: no markup, no colours, no line breaks of the terminal's own."""
+    """Print a sentence unchanged: no markup, colours or line breaks."""
     console.print(text, soft_wrap=True, highlight=False, markup=False)
 
 
 def warn(text: str) -> None:
-    """Print a sentence as it is to stderr: what a command prints may be read by a program."""
+    """Print a sentence unchanged to stderr, so that programs can parse stdout."""
     Console(stderr=True, emoji=False).print(text, soft_wrap=True, highlight=False, markup=False)
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before anything is changed, unless `yes` was said already.
+    """Ask before anything is changed, unless `yes` is given.
 
     Raises:
-        GridbenchError: it was not agreed to.
+        GridbenchError: the answer is not yes.
     """
     if yes:
         return
@@ -50,11 +50,11 @@ def confirm(question: str, yes: bool) -> None:
     except typer.Abort:
         agreed = False
     if not agreed:
-        raise GridbenchError("not confirmed, nothing was changed; --yes does it without asking")
+        raise GridbenchError("not confirmed: nothing was changed; --yes skips the question")
 
 
 def table_of(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
-    """An empty table with these columns, those in `right` for numbers."""
+    """Return an empty table with these columns; those in `right` are right-aligned."""
     table = Table(
         title=title, title_justify="left", box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False
     )

@@ -1,4 +1,4 @@
-"""Boxes that are named by their address alone, `--on ssh://USER@HOST`: they are asked what they are."""
+"""Boxes given by their address alone, `--on ssh://USER@HOST`: their hardware is read over SSH."""
 
 import asyncio
 import re
@@ -16,18 +16,18 @@ from tasks.schema import validated
 
 SCHEME = "ssh://"
 EXAMPLE = "ssh://USER@HOST, ssh://HOST:PORT?usd=1.99"
-BOX = "a box of your own with torch, ssh://USER@HOST?usd=1.99"  # in the help of commands
-SAYS = ("usd", "python")  # what an address may say of its box besides
+BOX = "your own box with torch, ssh://USER@HOST?usd=1.99"  # in the help of commands
+SAYS = ("usd", "python")  # parameters of an address
 UNKNOWN_USD = 1.0
 START_S, FIRST_START_S = 20.0, 1200.0  # the first lane on a box installs its packages
 GB_PER_KIB = 1024 / 1e9
 
 
 def with_boxes(request: RunRequest) -> RunRequest:
-    """Return the request with the facts of each box that it names by an address.
+    """Return the request with the facts of each box that it names by address.
 
     Raises:
-        GridbenchError: an address has a mistake, or its box can't be reached or is not fit.
+        GridbenchError: an address is invalid, or its box cannot be reached or does not meet the requirements.
     """
     addresses = [name for name in request.hardware if name.startswith(SCHEME)]
     if not addresses:
@@ -38,10 +38,10 @@ def with_boxes(request: RunRequest) -> RunRequest:
 
 
 def ask(address: str) -> Hardware:
-    """Ask a box what it is.
+    """Read the hardware of a box over SSH.
 
     Raises:
-        GridbenchError: the address has a mistake, or the box can't be reached or is not fit.
+        GridbenchError: the address is invalid, or the box cannot be reached or does not meet the requirements.
     """
     host, says = read(address)
     variables: dict[str, Any] = {"hosts": [host], "container_command": "none"}
@@ -51,10 +51,10 @@ def ask(address: str) -> Hardware:
 
 
 def read(address: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """Read `ssh://[USER@]HOST[:PORT][?usd=…]`: an entry of `hosts`, and what else it says of the box.
+    """Parse `ssh://[USER@]HOST[:PORT][?usd=…]` into an entry of `hosts` and its parameters.
 
     Raises:
-        GridbenchError: it is something else; the sentence repeats nothing but the name of a parameter.
+        GridbenchError: it is something else; the error quotes only parameters, never the address.
     """
     from infra.workers.base.job_configuration import JobRefused
     from infra.workers.ssh.client_config import hop
@@ -62,13 +62,13 @@ def read(address: str) -> tuple[dict[str, Any], dict[str, str]]:
     where, _, query = address.partition("?")
     says = {name: values[-1] for name, values in parse_qs(query, keep_blank_values=True).items()}
     if wrong := next((name for name in says if name not in SAYS), None):
-        raise GridbenchError(f"--on ssh://… has {wrong!r}: it can have {' and '.join(SAYS)}")
+        raise GridbenchError(f"--on ssh://… has the parameter {wrong!r}; allowed are {' and '.join(SAYS)}")
     if "usd" in says and not re.fullmatch(r"\d+(\.\d+)?", says["usd"]):
-        raise GridbenchError(f"--on ssh://… says usd={says['usd']}: write USD an hour, such as usd=1.99")
+        raise GridbenchError(f"--on ssh://… has usd={says['usd']}; give USD an hour, such as usd=1.99")
     try:
         host = hop(where.removesuffix("/"))
     except JobRefused:
-        raise GridbenchError(f"--on ssh://… is not the address of a box: write {EXAMPLE}") from None
+        raise GridbenchError(f"--on ssh://… is not a valid address; write {EXAMPLE}") from None
     return host.model_dump(exclude_none=True), says
 
 
@@ -82,16 +82,16 @@ def hardware_of(
 
     Args:
         host: an entry of `hosts`.
-        facts: that the box reports about itself.
-        says: what its address says of it.
-        variables: job variables by which it is reached.
+        facts: reported by the box.
+        says: parameters of its address.
+        variables: job variables to reach it.
     """
     gpus = [entry.partition(",")[2].strip() for entry in facts.get("gpu", [])]
     models = models_called(gpus[0], names_of(load_gpus())) if gpus else []
     title = f"{len(gpus)} x {gpus[0]}" if gpus else next(iter(facts.get("cpu", [])), "CPU")
     port = f"-{host['port']}" if host.get("port", 22) != 22 else ""
     memory_kib = next((int(kib) for kib in facts.get("memory_kib", []) if kib.isdigit()), 0)
-    source = "given with --on" if "usd" in says else "not given: ssh://…?usd=1.99 sets it"
+    source = "given with --on" if "usd" in says else "unknown; give it as ssh://…?usd=1.99"
     raw = {
         "name": re.sub(r"[^A-Za-z0-9.-]", "-", str(host["address"])) + port,
         "title": f"{title} at {host['address']}",
@@ -116,8 +116,10 @@ def hardware_of(
 def _facts(variables: Mapping[str, Any]) -> dict[str, list[str]]:
     with said_plainly():
         job = configuration_of(variables)
-        no_blocks = "the key is block:{name}: name a file in ~/.ssh/config"
+        no_blocks = "the SSH key is block:{name}, which only a worker can read; name a file in ~/.ssh/config"
         facts, problems = asyncio.run(facts_of(job, no_blocks))
     if problems:
-        raise GridbenchError(f"box {job.hosts[0]} is not fit: {' '.join(problems)}".rstrip("."))
+        raise GridbenchError(
+            f"box {job.hosts[0]} does not meet the requirements: {' '.join(problems)}".rstrip(".")
+        )
     return facts

@@ -22,50 +22,55 @@ from tasks.store.bucket import find, folder_of
 from tasks.store.store import DEFAULT
 
 Budget = Annotated[
-    float, typer.Option(help="USD: refuse to start above it by the estimate, stop once it is spent")
+    float,
+    typer.Option(
+        help="Budget in USD: a run does not start if its estimate is higher, and stops when it is spent"
+    ),
 ]
 ClusterFile = Annotated[
-    Path | None, typer.Option(help="Instead of --on: a file that names several boxes of one kind")
+    Path | None, typer.Option(help="File that names several boxes of one kind, instead of --on")
 ]
-Boxes = Annotated[int, typer.Option(help="How many to rent of each machine that is rented")]
+Boxes = Annotated[int, typer.Option(help="Copies to rent of each rented machine")]
 
 
 def run(
     suite: Annotated[
-        str, typer.Argument(help=f"Which cases: {', '.join(suites())}, or the path of a suite's file")
+        str, typer.Argument(help=f"Cases to measure: {', '.join(suites())}, or the path of a suite file")
     ] = "quick",
     on: Annotated[
         list[str] | None,
-        typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}; or {BOX}"),
+        typer.Option(
+            help=f"Hardware; repeat the option for several: {', '.join(hardware_names())}; or {BOX}"
+        ),
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="What speedups are taken against; the first by default")
+        str | None, typer.Option(help="Machine that speedups are relative to; the first by default")
     ] = None,
     repeats: Annotated[
-        int | None, typer.Option(help="Fresh processes per cell; the suite's by default")
+        int | None, typer.Option(help="Fresh processes per cell; by default the number in the suite")
     ] = None,
     budget_usd: Budget = 5.0,
     results: Results = DEFAULT,
     cluster: ClusterFile = None,
     boxes: Boxes = 1,
     break_even: Annotated[
-        bool, typer.Option("--break-even", help="Then measure more sizes, until each break-even is known")
+        bool, typer.Option("--break-even", help="Measure further sizes until each break-even is known")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan")] = False,
 ) -> None:
     """Measure a suite and print the answer.
 
     Exit codes:
 
-    0: every cell was measured; for an acceptance, the advice is to keep every machine
+    0: every cell was measured, and (acceptance only) the advice is to keep every machine
 
     1: some cells were not measured
 
     2: an argument is wrong
 
-    3: whether to keep a machine is undecided (acceptance)
+    3: acceptance only: it is undecided whether to keep a machine
 
-    4: the advice is to return a machine (acceptance)
+    4: acceptance only: the advice is to return a machine
     """
     request = RunRequest(
         suite=suite_for_flow(suite),
@@ -82,10 +87,7 @@ def run(
 
 
 def plan_and_measure(request: RunRequest, results: Path, dry_run: bool) -> None:
-    """Print the plan of a request, have it measured unless it is a `dry_run`, and print the answer.
-
-    Exits with the code that `tell` returns.
-    """
+    """Print the plan of a request; unless it is a `dry_run`, measure it, print the answer and exit."""
     request = with_boxes(request)
     plan = make_plan(request.model_copy(update={"budget_usd": None}))
     show_plan(plan)
@@ -99,14 +101,12 @@ def plan_and_measure(request: RunRequest, results: Path, dry_run: bool) -> None:
 
 def _cluster(path: Path | None, on: list[str] | None) -> Cluster | None:
     if on and path:
-        raise GridbenchError(
-            "--on and --cluster exclude each other: a cluster file names its hardware itself"
-        )
+        raise GridbenchError("give --on or --cluster, not both: a cluster file names its own hardware")
     return load_cluster(path) if path else None
 
 
 def resume(name: RunName, budget_usd: Budget = 5.0, results: Results = DEFAULT) -> None:
-    """Finish an interrupted run; measured repeats are kept."""
+    """Finish an interrupted run, keeping its measured repeats."""
     plan = find(results, name).plan
     check_budget(plan, budget_usd)
     say_worst_cases(plan, budget_usd)
@@ -116,14 +116,14 @@ def resume(name: RunName, budget_usd: Budget = 5.0, results: Results = DEFAULT) 
 
 
 def local_hardware() -> list[str]:
-    """This machine's hardware, baseline first: every core where there is a GPU to compare, or one thread."""
+    """Return this machine's hardware, baseline first: all cores if it has a GPU, else one thread."""
     from gridbench.doctor import torch_sees_cuda
 
     return ["local-cpu", "local-cpu-1", "local-cuda"] if torch_sees_cuda() else ["local-cpu-1", "local-cpu"]
 
 
 def show_plan(plan: Plan) -> None:
-    """Print what will be measured, where, and what it will take."""
+    """Print a plan: cases, machines, time and cost."""
     table = Table(title=plan.title, title_justify="left")
     table.add_column("hardware", no_wrap=True)  # whole: it is what other commands take
     for column in ("what", "cells", "repeats", "USD per hour", "price"):
@@ -148,15 +148,15 @@ def show_plan(plan: Plan) -> None:
 
 
 def say_worst_cases(plan: Plan, budget_usd: float | None) -> None:
-    """Print what each machine that is rented may cost at most, before it is."""
+    """Print the highest cost of each machine that will be rented."""
     for machine in plan.hardware:
         if machine.rent:
             order = order_for(machine, machine.rent, plan.run, budget_usd)
-            say(f"{machine.name} is rented, for {order.worst_case}")
+            say(f"{machine.name} will be rented, for {order.worst_case}")
 
 
 def _run(request: RunRequest, results: Path, plan: Plan) -> None:
-    """Have `bench` measure a request and print the answer; exit with the code of `tell`."""
+    """Measure a request with `bench`, print the answer, and exit with the code of `tell`."""
     from gridbench.run.follow import follow
     from gridbench.run.outcome import tell
     from gridbench.run.remote import open_session

@@ -1,4 +1,4 @@
-"""Whether a suite's cases fit into machines, before anything is rented: the command `fits`."""
+"""The command `fits`: predict whether cases fit into memory, before anything is rented."""
 
 from typing import Annotated
 
@@ -22,22 +22,24 @@ COLOURS = {Fit.FITS: "green", Fit.CLOSE: "yellow", Fit.NO: "red", Fit.UNKNOWN: "
 
 def fits(
     suite: Annotated[
-        str, typer.Argument(help=f"Which cases: {', '.join(suites())}, or the path of a suite's file")
+        str, typer.Argument(help=f"Cases to check: {', '.join(suites())}, or the path of a suite file")
     ] = "quick",
     on: Annotated[
         list[str] | None,
-        typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}; or {BOX}"),
+        typer.Option(
+            help=f"Hardware; repeat the option for several: {', '.join(hardware_names())}; or {BOX}"
+        ),
     ] = None,
 ) -> None:
-    """Predict the peak memory of each case, and whether it fits.
+    """Predict the peak memory of each case and whether it fits.
 
-    Exits with 1 if a case does not fit.
+    The exit code is 1 if a case does not fit.
     """
     machines = machines_of(with_boxes(RunRequest(hardware=tuple(on or local_hardware()))))
     entries = load_suite_checked(suite).entries
     found = predict((m, _planned(entry)) for m in machines for entry in entries if entry.is_for(m.device))
     table = table_of(
-        "Predicted peak of memory",
+        "Predicted peak memory",
         "hardware",
         "case",
         "needs",
@@ -71,4 +73,4 @@ def _row(row: Predicted) -> tuple[str, ...]:
 def _why(row: Predicted, machines: list[Hardware]) -> str:
     if row.needs.reason:
         return row.needs.reason
-    return f"the memory of {row.cell.hardware} is in no file: memory_gb, or gpu, of its hardware file says it"
+    return f"the memory of {row.cell.hardware} is unknown; set memory_gb or gpu in its hardware file"

@@ -38,19 +38,19 @@ async def follow(
     check: Callable[[], str | None],
     estimate_s: float | None = None,
 ) -> FlowRun:
-    """Run a deployment of `bench` to its end; return the flow run. Ctrl-C cancels it and waits for its end.
+    """Run a deployment of `bench` and return its final flow run. Ctrl-C cancels it and waits for its end.
 
-    `estimate_s` is the time that its plan estimates; None if the run has no plan yet.
+    `estimate_s` is the estimate of its plan, or None if it has no plan yet.
 
     Raises:
-        GridbenchError: the API does not answer, or refuses the run.
+        GridbenchError: the API does not answer or refuses the run.
     """
     async with get_client() as client:
         run = await _begin(client, deployment, request)
         try:
             return await _watch(client, run.id, console, check, estimate_s)
         except (asyncio.CancelledError, KeyboardInterrupt):
-            console.print("stopping the run")
+            console.print("Stopping the run.")
             await _stop(client, run.id, console)
             raise
 
@@ -64,11 +64,11 @@ async def _begin(client: PrefectClient, deployment: str, request: RunRequest) ->
             deployed.id, parameters=parameters, tags=["gridbench"]
         )
     except ObjectNotFound:
-        raise GridbenchError(f"deployment {deployment} is not on this Prefect server; {redeploy}") from None
+        raise GridbenchError(f"this Prefect server has no deployment {deployment}; {redeploy}") from None
     except httpx.HTTPError as error:
         if refused(error):
             words = words_of(error)
-            raise GridbenchError(f"{words} (where a file in deployments/ is new, {redeploy})") from None
+            raise GridbenchError(f"{words} (if a file in deployments/ is new, {redeploy})") from None
         raise GridbenchError(f"the Prefect API at {client.api_url} does not answer: {error}") from None
 
 
@@ -79,7 +79,7 @@ async def _watch(
     check: Callable[[], str | None],
     estimate_s: float | None,
 ) -> FlowRun:
-    """Poll until the run has ended; print a line per finished cell, and a live table in a terminal."""
+    """Poll until the run has ended; print a line for each finished cell, and a live table in a terminal."""
     reported: set[str] = set()
     began = started = time.monotonic()
     with Live(console=console, auto_refresh=False, transient=True) as live:
@@ -90,7 +90,7 @@ async def _watch(
                 run, cells = await client.read_flow_run(run_id), await _cells(client, run_id)
             except LOST_TOUCH as error:
                 if refused(error):
-                    raise GridbenchError(f"the Prefect API refuses: {words_of(error)}") from None
+                    raise GridbenchError(f"the Prefect API refused a request: {words_of(error)}") from None
                 console.print(f"The Prefect API does not answer: {error}", markup=False)
                 await asyncio.sleep(POLL_S)
                 continue
@@ -108,7 +108,7 @@ async def _watch(
 
 
 def _report_ended(cells: list[TaskRun], reported: set[str], console: Console, clock: str) -> None:
-    """Print a line for each cell that has ended since the last call; where nothing is live, with the clock."""
+    """Print a line for each cell that has ended since the last call, with the clock if there is no live table."""
     for cell in cells:
         if cell.name not in reported and cell.state and cell.state.is_final():
             reported.add(cell.name)
@@ -117,9 +117,9 @@ def _report_ended(cells: list[TaskRun], reported: set[str], console: Console, cl
 
 
 def cell_text(cell: TaskRun) -> str:
-    """Return a finished cell with its time and ±; without one, with its verdict and the first reason.
+    """Return a finished cell with its time and ±, or with its verdict and first reason if it has no time.
 
-    The message of its state has the time first, then the reasons; the name of its state is its verdict.
+    The message of its state is the time, then the reasons; the name of its state is its verdict.
     """
     state = cell.state
     assert state is not None
@@ -132,8 +132,8 @@ def cell_text(cell: TaskRun) -> str:
 def progress_text(cells: list[TaskRun], elapsed_s: float, estimate_s: float | None) -> str:
     """Return the finished cells, the elapsed time and the remaining time.
 
-    The remaining time follows from the plan's estimate until a fifth of the cells has ended, then from the time
-    that these took.
+    The remaining time follows from the plan's estimate until a fifth of the cells has ended, then from their
+    measured time.
     """
     done = sum(bool(cell.state and cell.state.is_final()) for cell in cells)
     share = done / len(cells) if cells else 0.0
@@ -154,9 +154,9 @@ async def _cells(client: PrefectClient, run_id: UUID) -> list[TaskRun]:
 
 
 def lanes_table(run: FlowRun, cells: list[TaskRun], clock: str) -> Table:
-    """Return a table with one row per lane: finished cells, their verdicts, and the newest one."""
+    """Return a table with one row per lane: finished cells, their verdicts, and the latest one."""
     table = Table(title=f"{run.name}: {clock}", title_justify="left")
-    for column in ("lane", "cells", "finished", "verdicts", "newest"):
+    for column in ("lane", "cells", "finished", "verdicts", "latest"):
         table.add_column(column, overflow="fold")
     for hardware in sorted({cell.name.split("/")[0] for cell in cells}):
         lane = [cell for cell in cells if cell.name.split("/")[0] == hardware]
@@ -174,7 +174,7 @@ def lanes_table(run: FlowRun, cells: list[TaskRun], clock: str) -> Table:
 
 
 async def _stop(client: PrefectClient, run_id: UUID, console: Console) -> None:
-    """Cancel the run, wait up to STOP_WITHIN_S for its end, and say how to continue it."""
+    """Cancel the run, wait up to STOP_WITHIN_S for its end, and print how to resume it."""
     with suppress(TimeoutError, *LOST_TOUCH):
         async with asyncio.timeout(STOP_WITHIN_S):
             state: State[Any] = Cancelling(message="stopped from the terminal")
@@ -182,4 +182,6 @@ async def _stop(client: PrefectClient, run_id: UUID, console: Console) -> None:
             while not ((run := await client.read_flow_run(run_id)).state and run.state.is_final()):
                 await asyncio.sleep(0.5)
             if has_begun(run):
-                console.print(f"measured repeats are kept: gridbench resume {run.name}", highlight=False)
+                console.print(
+                    f"Measured repeats are kept. To continue: gridbench resume {run.name}", highlight=False
+                )

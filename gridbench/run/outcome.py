@@ -28,17 +28,17 @@ LISTED = 10  # failed repeats that are named before the rest is counted
 
 
 def comparison_of(store: Store, prices: str = "plan") -> Comparison:
-    """The comparison of a run's records at the prices of its plan, or at those of `now`, which it says then.
+    """Return the comparison of a run's records at the prices of its plan, or with `now` at today's.
 
     Raises:
         GridbenchError: the run has no record, or `prices` is something else.
     """
     if prices not in ("plan", "now"):
-        raise GridbenchError(f"prices={prices!r} must be plan or now")
+        raise GridbenchError(f"--prices {prices!r} must be plan or now")
     records, odd = store.records()
     if not records:
-        none = f"none of its {len(odd)} records can be read" if odd else "has no records yet"
-        raise GridbenchError(f"run {store.plan.run}: {none}; `gridbench resume {store.plan.run}`")
+        none = f"none of its {len(odd)} records can be read" if odd else "it has no records yet"
+        raise GridbenchError(f"run {store.plan.run}: {none}; measure it: gridbench resume {store.plan.run}")
     if prices == "plan":
         return judged(records, store)
     machines, changes = at_new_prices(store.plan)
@@ -52,12 +52,12 @@ async def _rescue(store: Store) -> list[str]:
 
 
 def rebuild(store: Store, prices: str = "plan") -> str:
-    """Write the report's files anew, at the prices of the plan or of `now`; returns the report's path."""
+    """Write the report again, at the prices of the plan or of `now`; return its path."""
     return str(write_files(store.records()[0], comparison_of(store, prices), store))
 
 
 def went_to_its_end(flow_run: FlowRun) -> bool:
-    """Return whether a `bench` has measured all that it could, be it nothing."""
+    """Return True if a `bench` completed, even if nothing could be measured."""
     state = flow_run.state
     return state is not None and (state.is_completed() or state.name == NOTHING)
 
@@ -65,8 +65,8 @@ def went_to_its_end(flow_run: FlowRun) -> bool:
 def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> int:
     """Print the answer, the report's path and the run's page; return the command's exit code.
 
-    That is 0 if every cell was measured, else 1. Where the run asks which machines to keep, it is 4 if one is
-    to be returned, and 3 if all was measured and one is undecided.
+    The code is 0 if every cell was measured, else 1. If the run asks which machines to keep, it is 4 if the
+    advice is to return one, and 3 if every cell was measured and one is undecided.
     """
 
     def say(text: str) -> None:
@@ -92,9 +92,9 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> int
     for record in failed[:LISTED]:
         say(f"{record.id} {record.verdict.value}: {'; '.join(record.reasons)}")
     if len(failed) > LISTED:
-        say(f"and {len(failed) - LISTED} more: gridbench show {flow_run.name}")
+        say(f"and {len(failed) - LISTED} more; to list them: gridbench show {flow_run.name}")
     if any(record.verdict is Verdict.CAPACITY for record in failed):
-        say(f"what could not be measured can be tried again: gridbench resume {flow_run.name}")
+        say(f"To retry the cells without capacity: gridbench resume {flow_run.name}")
     planned = set(plan.cells)
     measured = sum(record.cell in planned for record in records)
     is_complete = not failed and measured == len(planned) * plan.repeats
@@ -105,12 +105,12 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> int
 
 def _tell_failure(flow_run: FlowRun, results: Path, say: Callable[[str], None]) -> None:
     state = flow_run.state
-    say(f"the run ended {state.name}: {state.message or ''}" if state else "the run has no state")
+    say(f"The run ended {state.name}: {state.message or ''}" if state else "The run has no state.")
     if not (results / flow_run.name / "plan.json").exists():
         return
     try:
         for sentence in asyncio.run(_rescue(Store.open(results, flow_run.name))):
             say(sentence)
     except LOST_TOUCH as error:
-        say(f"the Prefect API does not answer, its records come with the next resume: {error}")
-    say(f"measured repeats are kept: gridbench resume {flow_run.name}")
+        say(f"The Prefect API does not answer ({error}); `gridbench resume` collects the records.")
+    say(f"Measured repeats are kept. To continue: gridbench resume {flow_run.name}")

@@ -1,4 +1,4 @@
-"""Whether a run can reach its machines from here, and how its flow is told where results are."""
+"""Checks that a run can reach its machines, and paths as the flow needs them."""
 
 import os
 from collections.abc import Sequence
@@ -14,14 +14,13 @@ from tasks.travel.tree import take
 
 
 def check_reach(hardware: Sequence[Hardware]) -> None:
-    """Refuse a machine that won't reach the run's API, or can't be rented, before anything starts.
+    """Check before anything starts that each machine can reach the run's API or can be rented.
 
-    A box behind SSH needs no way to the server: its worker, which is here, takes it there. Where
-    PREFECT_API_URL is set, the workers are somebody's own, and they know how their machines reach the API.
-    Before a box is rented, those that an earlier renter has left behind are given back.
+    A box behind SSH reaches the API through its worker, which runs here. If PREFECT_API_URL is set, the
+    workers run elsewhere and provide the way to the API. Overdue boxes are returned before one is rented.
 
     Raises:
-        GridbenchError: there is such a machine.
+        GridbenchError: a machine cannot reach the API or cannot be rented.
     """
     from gridbench.run.remote import elsewhere  # imports Prefect, which takes most of a second
 
@@ -35,10 +34,10 @@ def check_reach(hardware: Sequence[Hardware]) -> None:
 
 
 def check_code_reach(plan: Plan, results: str | None) -> None:
-    """Refuse code that a machine could not get, and packages that none could, before anything starts.
+    """Check before anything starts that every machine can get the scripts' code and packages.
 
     Raises:
-        GridbenchError: there is such a machine or package; with the reason.
+        GridbenchError: a machine cannot; with the reason.
     """
     scripts = [planned.script for planned in plan.cases if planned.script]
     for folder, file in dict.fromkeys((script.folder, script.packages) for script in scripts):
@@ -51,7 +50,7 @@ def check_code_reach(plan: Plan, results: str | None) -> None:
 
 
 def _check_api(away: Sequence[Hardware]) -> None:
-    """Refuse machines of a cloud where no API is named that they can reach, or that was not made ready."""
+    """Check that cloud machines can reach the configured API, and that their cloud was set up for it."""
     from gridbench.setup.note import read_notes
     from gridbench.setup.prefect_api import reachable_api, settings_api
 
@@ -63,8 +62,8 @@ def _check_api(away: Sequence[Hardware]) -> None:
             continue
         if note.api_url != api.url:
             raise GridbenchError(
-                f"work pool {note.pool} was made at {note.api_url}, but Prefect's settings name {api.url}: "
-                f"choose that profile again (`prefect profile use`), or `gridbench up {note.cloud}` for this"
+                f"work pool {note.pool} is on {note.api_url}, but Prefect's settings name {api.url}: switch "
+                f"back to that profile (`prefect profile use`), or run `gridbench up {note.cloud}` for this API"
             )
         if note.cloud == "aws":
             from gridbench.setup.aws import check_quotas  # boto3 is slow to import
@@ -73,10 +72,10 @@ def _check_api(away: Sequence[Hardware]) -> None:
 
 
 def suite_for_flow(suite: str) -> str:
-    """Return a suite as the flow takes it: a name as it is, a path of its file in full."""
+    """Return a suite as the flow needs it: a name unchanged, a path made absolute."""
     return str(Path(suite).absolute()) if suite.endswith(".toml") else suite
 
 
 def for_flow(results: Path) -> str:
-    """The results store as the flow takes it: it has another working directory."""
+    """Return the results store with an absolute path, because the flow has another working directory."""
     return str(results) if is_block(results) else str(results.absolute())

@@ -1,4 +1,4 @@
-"""A session on a Prefect API that is elsewhere, with workers here where `gridbench up` made a cloud ready."""
+"""A session on a remote Prefect API, with workers here for the clouds that `gridbench up` set up."""
 
 import os
 from collections.abc import Callable, Iterator, Sequence
@@ -16,29 +16,29 @@ Say = Callable[[str], None]
 
 
 def elsewhere(hardware: Sequence[Hardware]) -> list[Hardware]:
-    """Return the machines whose lanes no server of ours can serve: they must reach the API themselves."""
+    """Return the machines that a local server cannot serve, because they must reach the API themselves."""
     return [machine for machine in hardware if machine.pool not in POOLS]
 
 
 def api_for(hardware: Sequence[Hardware]) -> PrefectApi | None:
-    """Return the API that a run on this hardware uses; None for a server of our own.
+    """Return the API that a run on this hardware uses; None for a local server.
 
-    PREFECT_API_URL counts for every run, a login in Prefect's profile for machines of a cloud alone: whoever
-    has one still measures this machine without it.
+    PREFECT_API_URL applies to every run. A login in Prefect's profile applies to cloud machines only, so that
+    this machine can be measured without it.
     """
     named = os.environ.get("PREFECT_API_URL") or elsewhere(hardware)
     return settings_api() if named else None
 
 
 def ready_clouds(hardware: Sequence[Hardware], api: PrefectApi) -> list[CloudNote]:
-    """Return the notes of the clouds that this hardware is in, if they were made ready for this API."""
+    """Return the notes of this hardware's clouds that were set up for this API."""
     pools = {machine.pool for machine in hardware}
     return [note for note in read_notes() if note.pool in pools and note.api_url == api.url]
 
 
 @contextmanager
 def remote_session(api: PrefectApi, hardware: Sequence[Hardware], say: Say) -> Iterator[Session]:
-    """Yield an API that is elsewhere; workers that were started for it end with the block."""
+    """Yield a remote API; stop the workers that were started for it at the end."""
     keep_folders()
     clouds = ready_clouds(hardware, api)
     if not clouds:
@@ -50,7 +50,7 @@ def remote_session(api: PrefectApi, hardware: Sequence[Hardware], say: Say) -> I
 
 @contextmanager
 def open_session(hardware: Sequence[Hardware], results: Path, say: Say) -> Iterator[Session]:
-    """Yield an API for a run on this hardware: one elsewhere, of a stack that is up, or of one of our own."""
+    """Yield the API for a run on this hardware: a remote one, or that of a local stack."""
     api = api_for(hardware)
     session = (
         remote_session(api, hardware, say)

@@ -1,4 +1,4 @@
-"""Serves the results folder to this machine's browsers, because a page of the UI can't link to a file."""
+"""Serve the results folder to local browsers, because pages of the UI cannot link to files."""
 
 import http.server
 import os
@@ -12,19 +12,19 @@ from infra.local.ports import free_port, port_taken
 from tasks.store.store import REPORTS_FOLDER, REPORTS_URL
 
 HOST = "127.0.0.1"
-PORT = 4280  # the same every time where it is free, so that old links go on working
+PORT = 4280  # always the same if it is free, so that old links keep working
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
-    """Serves files and says nothing."""
+    """Serves files without logging."""
 
     def log_message(self, format: str, *args: object) -> None:
-        """Requests are of no interest in the terminal."""
+        """Log nothing."""
 
 
 @contextmanager
 def reports_served(results: Path) -> Iterator[None]:
-    """Serve `results` on the loopback address; flow runs that start meanwhile link their reports there."""
+    """Serve `results` on the loopback address; flow runs started meanwhile link their reports there."""
     port = free_port(HOST) if port_taken(HOST, PORT) else PORT
     handler = partial(Quiet, directory=str(results))
     with http.server.ThreadingHTTPServer((HOST, port), handler) as server:

@@ -1,4 +1,4 @@
-"""A Prefect API to work with: that of a stack that is up, or of one of our own."""
+"""A local Prefect API: that of a stack that is up, or of a new one."""
 
 import os
 import shlex
@@ -25,7 +25,7 @@ from tasks.planning.limits import LOCAL_POOL, RENTAL_POOL
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("GRIDBENCH_DEPLOYMENTS", "GRIDBENCH_WORKLOADS", "GRIDBENCH_RESULTS", "GRIDBENCH_BOX_LOCK")
 STATE = Path(os.environ.get("GRIDBENCH_STATE") or ROOT / ".gridbench")
-POOLS = {  # that a stack of ours can serve, with their types
+POOLS = {  # that a local stack can serve, with their types
     LOCAL_POOL: "process",
     RENTAL_POOL: "process",
     RENTED_POOL: "ssh",
@@ -34,9 +34,9 @@ KEY = "LAMBDA_API_KEY"
 PRIVATE = {
     KEY: RENTAL_POOL,
     "SSH_AUTH_SOCK": RENTED_POOL,
-}  # variables that one pool's worker has, and no other
-GIVING_BACK_S = 120.0  # for cancelled runs to end where one may have to give a rented box back
-NEEDS = {"lambda-sweep": KEY}  # the environment variable without which a schedule stays still
+}  # variables that only one pool's worker gets
+GIVING_BACK_S = 120.0  # for cancelled runs to end if one has to return a rented box
+NEEDS = {"lambda-sweep": KEY}  # the environment variable without which a schedule stays paused
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +44,9 @@ class Session:
     """An API that answers.
 
     Attributes:
-        ui_url: where its UI is.
-        check: looks after a stack of our own; returns a sentence when it had to mend something.
-        password_file: what a stack of our own asks for; None where the API is somebody else's.
+        ui_url: URL of its UI.
+        check: restarts stopped processes of a local stack; returns a sentence if it did.
+        password_file: file with the password of a local stack; None for a remote API.
     """
 
     api_url: str
@@ -56,12 +56,12 @@ class Session:
 
     @property
     def ui_text(self) -> str:
-        """Return where the UI is, and how a person logs in to it: the password itself is not printed."""
-        return f"UI: {self.ui_url}" + (f", whose password this prints: {self._read}" if self._read else "")
+        """Return the URL of the UI and the command that prints its password, but not the password."""
+        return f"UI: {self.ui_url}" + (f", password: {self._read}" if self._read else "")
 
     @property
     def settings_text(self) -> str:
-        """Return the settings by which another program uses the API."""
+        """Return the shell command that makes other programs use the API."""
         auth = f' PREFECT_API_AUTH_STRING="$({self._read})"' if self._read else ""
         return f"export PREFECT_API_URL={self.api_url}{auth}"
 
@@ -71,7 +71,7 @@ class Session:
 
 
 def pools_of(hardware: Collection[Hardware]) -> tuple[str, ...]:
-    """The work pools that a stack has to serve for a run on this hardware: `bench` itself is local."""
+    """Return the work pools that a local stack must serve for a run on this hardware, with that of `bench`."""
     named = {LOCAL_POOL, *(machine.pool for machine in hardware)}
     if any(machine.rent for machine in hardware):
         named.add(RENTAL_POOL)
@@ -79,7 +79,7 @@ def pools_of(hardware: Collection[Hardware]) -> tuple[str, ...]:
 
 
 def pools_of_a_stack() -> tuple[str, ...]:
-    """The work pools of a stack that is kept: nothing is rented without a key."""
+    """Return the work pools of `gridbench up`: the one for rentals only if there is a key."""
     return tuple(pool for pool in POOLS if pool != RENTAL_POOL or os.environ.get(KEY))
 
 
@@ -91,23 +91,23 @@ def session(
     schedules: bool = False,
     pools: Collection[str] = (LOCAL_POOL,),
 ) -> Iterator[Session]:
-    """An API with the deployments of this checkout; what was started for it is stopped on every way out.
+    """Yield an API with the deployments of this checkout; stop everything that was started for it at the end.
 
     Args:
-        say: is told what is started.
-        results: the folder of the results store, whose reports are served.
+        say: prints a sentence.
+        results: folder of the results store, whose reports are served.
         port: of the UI; None for a free one.
-        schedules: let the scheduled deployments run; a session for a single run keeps them still.
+        schedules: run the scheduled deployments; a session for a single run pauses them.
         pools: of `POOLS`, those that get a worker and their deployments.
 
     Raises:
-        GridbenchError: it can't be had, or a stack that is up lacks a worker for one of the pools.
+        GridbenchError: it cannot start, or a stack that is up has no worker for one of the pools.
     """
     keep_folders()
     if named := os.environ.get("PREFECT_API_URL"):
-        raise GridbenchError(f"PREFECT_API_URL names {named}: unset it to keep a server running here")
-    ours = f"a Prefect server and {'a worker' if len(pools) == 1 else 'workers'}"
-    say(f"starting {ours}" if running_api(STATE) is None else "joining the stack that is up")
+        raise GridbenchError(f"PREFECT_API_URL is {named}; unset it to start a local server")
+    started = f"a Prefect server and {'a worker' if len(pools) == 1 else 'workers'}"
+    say(f"Starting {started}." if running_api(STATE) is None else "Using the local stack that is up.")
     stop_s = GIVING_BACK_S if RENTAL_POOL in pools else 10.0
     kinds = {pool: POOLS[pool] for pool in pools}
     try:
@@ -124,19 +124,19 @@ def session(
 
 
 def keep_folders() -> None:
-    """Name our folders in full: workers have another working directory."""
+    """Make the paths of our folders absolute, because workers have another working directory."""
     for name in FOLDERS:
         if name in os.environ:
             os.environ[name] = str(Path(os.environ[name]).absolute())
 
 
 def name_images(api: httpx.Client) -> None:
-    """Tell a server of ours the images that lanes run in, where GRIDBENCH_IMAGE_CPU, …_CUDA12 name them.
+    """Set the server's variable for each image that GRIDBENCH_IMAGE_CPU, …_CUDA12 names.
 
-    Hardware files name the variable of each flavour, such as `gridbench_image_cuda12`.
+    Hardware files refer to these variables, such as `gridbench_image_cuda12`.
 
     Raises:
-        GridbenchError: the server does not take them.
+        GridbenchError: the server refuses them.
     """
     for flavour in flavours():
         if image := os.environ.get(f"GRIDBENCH_IMAGE_{flavour.upper()}"):
@@ -147,12 +147,12 @@ def name_images(api: httpx.Client) -> None:
                     answer = api.patch(f"/variables/name/{body['name']}", json=body)
                 answer.raise_for_status()
             except httpx.HTTPError as error:
-                raise GridbenchError(f"could not set the image {image} on the server: {error}") from None
+                raise GridbenchError(f"could not set variable {body['name']} to {image}: {error}") from None
 
 
 @contextmanager
 def _speaking_to(stack: LocalStack) -> Iterator[None]:
-    """Prefect has read its settings by now: change them for this process."""
+    """Change the settings of this process, because Prefect has already read them."""
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 
     auth = stack.environment["PREFECT_API_AUTH_STRING"]
@@ -161,13 +161,13 @@ def _speaking_to(stack: LocalStack) -> Iterator[None]:
 
 
 def deploy(schedules: bool, settings: Mapping[str, str], *pools: str) -> None:
-    """Create the deployments of prefect.yaml for some pools, on the server that `settings` name and no other.
+    """Create the deployments of prefect.yaml for some pools on the server in `settings`.
 
-    Those with a schedule are left out without `schedules`, or where what they need is not set; one that was
-    made earlier is paused then.
+    Scheduled ones are created only with `schedules` and if their environment variable is set; otherwise
+    existing ones are paused.
 
     Raises:
-        GridbenchError: Prefect refuses them; its last words are quoted.
+        GridbenchError: Prefect refuses them; the end of its output is quoted.
     """
     ours = [entry for entry in deployment_entries() if entry["work_pool"]["name"] in (pools or (LOCAL_POOL,))]
     scheduled = {entry["name"] for entry in ours if "schedules" in entry}
@@ -179,16 +179,16 @@ def deploy(schedules: bool, settings: Mapping[str, str], *pools: str) -> None:
 
 
 def deployment_entries() -> list[dict[str, Any]]:
-    """Return the entries of prefect.yaml, each a deployment."""
+    """Return the deployments of prefect.yaml."""
     entries: list[dict[str, Any]] = yaml.safe_load((ROOT / "prefect.yaml").read_text())["deployments"]
     return entries
 
 
 def deploy_entries(names: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Create or update the deployments of these names on the server that an environment leads to.
+    """Create or update the deployments of these names on the server that the environment names.
 
     Raises:
-        GridbenchError: Prefect refuses them; its last words are quoted.
+        GridbenchError: Prefect refuses them; the end of its output is quoted.
     """
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy"]
     command += [word for name in names for word in ("--name", name)]
@@ -196,21 +196,21 @@ def deploy_entries(names: Sequence[str], environment: Mapping[str, str]) -> None
     done = subprocess.run(command, cwd=ROOT, env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         words = " ".join((done.stderr or done.stdout).split())[-300:]
-        raise GridbenchError(f"the deployments of prefect.yaml were not accepted: {words}")
+        raise GridbenchError(f"Prefect refused the deployments of prefect.yaml: {words}")
 
 
 def _able(name: str) -> bool:
-    """Return whether the environment has what a scheduled deployment needs."""
+    """Return True if the environment variable of a scheduled deployment is set."""
     return name not in NEEDS or bool(os.environ.get(NEEDS[name]))
 
 
 def _pause(settings: Mapping[str, str], scheduled: Collection[str], still: Collection[str]) -> None:
-    """Pause the scheduled deployments that are to be `still`, and let the others run.
+    """Pause the scheduled deployments in `still`, and resume the others.
 
     Raises:
-        GridbenchError: the API does not do it.
+        GridbenchError: the API refuses or does not answer.
     """
-    again = Retrying(  # a SQLite database that is written to elsewhere answers 503
+    again = Retrying(  # the server answers 503 while SQLite is locked
         retry=retry_if_exception_type(httpx.HTTPError),
         stop=stop_after_delay(60),
         wait=wait_fixed(1),
@@ -225,4 +225,4 @@ def _pause(settings: Mapping[str, str], scheduled: Collection[str], still: Colle
                     verb = "pause" if found["name"] in still else "resume"
                     api.post(f"/deployments/{found['id']}/{verb}_deployment").raise_for_status()
     except httpx.HTTPError as error:
-        raise GridbenchError(f"the schedules of prefect.yaml were not set: {error}") from None
+        raise GridbenchError(f"could not set the schedules of prefect.yaml: {error}") from None

@@ -1,4 +1,4 @@
-"""Measure a user's own script: the command `train`."""
+"""The command `train`: measure a user's own script."""
 
 import shlex
 from pathlib import Path
@@ -28,7 +28,8 @@ Words = Annotated[
     ),
 ]
 Sizes = Annotated[
-    list[str] | None, typer.Option(help="Values of a placeholder: batch=16,32; several times for several")
+    list[str] | None,
+    typer.Option(help="Values of a placeholder, such as batch=16,32; repeat for several placeholders"),
 ]
 
 
@@ -36,35 +37,49 @@ def train(
     command: Words,
     on: Annotated[
         list[str] | None,
-        typer.Option(help=f"Hardware, several times for several: {', '.join(hardware_names())}; or {BOX}"),
+        typer.Option(
+            help=f"Hardware; repeat the option for several: {', '.join(hardware_names())}; or {BOX}"
+        ),
     ] = None,
     size: Sizes = None,
-    steps: Annotated[int | None, typer.Option(help="Length of the whole job, to predict its time")] = None,
-    epochs: Annotated[int | None, typer.Option(help="The same, in epochs")] = None,
-    folder: Annotated[Path, typer.Option(help="Where the script runs; all code in it comes along")] = Path(),
+    steps: Annotated[
+        int | None, typer.Option(help="Length of the whole job in steps, to predict its time")
+    ] = None,
+    epochs: Annotated[int | None, typer.Option(help="Length of the whole job in epochs")] = None,
+    folder: Annotated[
+        Path, typer.Option(help="Folder the script runs in; all code in it is sent along")
+    ] = Path(),
     packages: Annotated[
-        str | None, typer.Option(help="File in the folder that names its packages, such as requirements.txt")
+        str | None, typer.Option(help="File in the folder that lists its packages, such as requirements.txt")
     ] = None,
     data: Annotated[
-        str | None, typer.Option(help="Folder of the machine or s3:// address, for the placeholder {data}")
+        str | None,
+        typer.Option(help="Value of the placeholder {data}: a folder on the machine or an s3:// address"),
     ] = None,
-    processes: Annotated[int | None, typer.Option(help="Ranks that train together, as torchrun does")] = None,
-    whole: Annotated[bool, typer.Option("--whole", help="Let it run to its end, untouched")] = False,
+    processes: Annotated[int | None, typer.Option(help="Number of ranks, as with torchrun")] = None,
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole", help="Let the script run to its end instead of stopping it once it is measured"
+        ),
+    ] = False,
     name: Annotated[
-        str | None, typer.Option(help="Name of the workload; the script's file name by default")
+        str | None, typer.Option(help="Name of the case; by default the name of the script's file")
     ] = None,
     baseline: Annotated[
-        str | None, typer.Option(help="What speedups are taken against; the first by default")
+        str | None, typer.Option(help="Machine that speedups are relative to; the first by default")
     ] = None,
-    repeats: Annotated[int | None, typer.Option(help="Fresh processes per size, 3 by default")] = None,
-    timeout_s: Annotated[int | None, typer.Option(help="Longest time of one, 600 by default")] = None,
+    repeats: Annotated[int | None, typer.Option(help="Fresh processes per size; 3 by default")] = None,
+    timeout_s: Annotated[
+        int | None, typer.Option(help="Time limit of one process in seconds; 600 by default")
+    ] = None,
     budget_usd: Budget = 5.0,
     results: Results = DEFAULT,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Print the plan and stop")] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan")] = False,
 ) -> None:
     """Measure your own training script and predict its whole job.
 
-    The suite that this writes is kept in the results folder, and `gridbench run PATH` measures it again.
+    The command writes a suite file into the results folder; `gridbench run PATH` measures it again.
     """
     here = Path.cwd()
     given = {
@@ -91,12 +106,12 @@ def train(
     )
     baseline_of(baseline, machines_of(request))  # a mistake in a name leaves no suite behind
     path = write_suite(validated(OwnScript, given, "train"), folder_of(results))
-    say(f"suite {path}")
+    say(f"suite: {path}")
     plan_and_measure(request.model_copy(update={"suite": str(path)}), results, dry_run)
 
 
 def this_machine() -> list[str]:
-    """Return the hardware of this machine that a training would take: its GPU, or its CPU without one."""
+    """Return this machine's GPU, or its CPU if it has no GPU."""
     from gridbench.doctor import torch_sees_cuda
 
     return ["local-cuda"] if torch_sees_cuda() else ["local-cpu"]

@@ -105,9 +105,7 @@ def test_every_table_of_a_file_is_judged(run, tmp_path):
     path.write_text(table.format("5.0") + "words\n\n" + table.format("50"))
     code, text, _ = run(path)
     assert code == 1
-    assert (
-        "post.md, table 1: nothing found" in text and "post.md, table 2: 1 thing can't be as printed" in text
-    )
+    assert "post.md, table 1: no errors" in text and "post.md, table 2: 1 error" in text
 
 
 def test_the_page_shows_what_the_command_prints(run, monkeypatch):
@@ -125,9 +123,7 @@ def test_a_table_without_mistakes_gives_0_and_says_what_was_looked_at(run, tmp_p
     path.write_text("op,cpu (s),gpu (s),speedup\na,1.000,0.100,10\nb,2.000,0.500,4\n")
     code, text, _ = run(path)
     assert code == 0
-    assert text.startswith(
-        "t.csv: nothing found; its numbers agree within their rounding (2 rows, 2 columns of times and rates)."
-    )
+    assert text.startswith("t.csv: no errors") and "2 rows, 2 columns of times and rates" in text
 
 
 @pytest.mark.parametrize("key", sorted(load_gpus()))
@@ -141,15 +137,15 @@ def test_every_gpu_that_has_peaks_can_be_held_against(run, key):
 @pytest.mark.parametrize(
     ("name", "content", "words"),
     [
-        ("no.csv", None, "no.csv can't be read (No such file or directory)"),
-        ("run", ..., "run is a folder; of a run, write the report anew: gridbench report run"),
+        ("no.csv", None, "no.csv: No such file or directory"),
+        ("run", ..., "gridbench report run"),
         ("e.csv", b" \n", "e.csv is empty"),
-        ("b.csv", b"\xff\xd8\xff", "b.csv is not text in UTF-8"),
-        ("z.csv", b"op,t (s)\na,1\0\n", "z.csv is no text"),
-        ("l.csv", b"x" * (2**20 + 1), "l.csv has 1.0 MiB, a published table at most 1 MiB"),
-        ("r.json", b"{}", "r.json is a file of records, not a published table"),
-        ("results.parquet", b"PAR1", "results.parquet is a file of records, not a published table"),
-        ("comparison.csv", b"hardware,case,verdict,compute_s\n", "is a comparison that Gridbench wrote"),
+        ("b.csv", b"\xff\xd8\xff", "b.csv is not UTF-8"),
+        ("z.csv", b"op,t (s)\na,1\0\n", "z.csv is not text"),
+        ("l.csv", b"x" * (2**20 + 1), "l.csv has 1.0 MiB"),
+        ("r.json", b"{}", "python -m workloads show"),
+        ("results.parquet", b"PAR1", "python -m workloads show"),
+        ("comparison.csv", b"hardware,case,verdict,compute_s\n", "gridbench report RUN"),
         ("t.csv", b"op,points\na,zero\n", "t.csv has no column of times, rates, speedups or prices among"),
     ],
 )
@@ -165,7 +161,7 @@ def test_what_cannot_be_read_is_one_sentence_and_code_2(run, tmp_path, name, con
 
 def test_a_gpu_without_peaks_is_never_guessed(run):
     code, _, error = run(BLOG, "--gpu", "a10-of-another-kind")
-    assert code == 2 and "--gpu 'a10-of-another-kind' is not in deployments/gpus.yaml; it has" in error
+    assert code == 2 and "--gpu 'a10-of-another-kind'" in error and "p100-pcie" in error
 
 
 def test_excel_in_utf_16_is_read(run, tmp_path):

@@ -90,7 +90,7 @@ def answers(monkeypatch):
         ),
         (["up", "aws", "--instances", "p3.2xlarge"], "p3.2xlarge: AWS Batch has no machine image for it"),
         (["up", "aws", "--instances", " , "], "--instances is empty"),
-        (["up", "aws", "--email", "nobody"], "--email 'nobody' must be an address"),
+        (["up", "aws", "--email", "nobody"], "--email 'nobody'"),
         (["up", "aws", "--secret", "pnu_secret"], "--secret must be the ARN of a secret"),
         (["status", "aws", "--project", "A"], "project 'A' must be"),
         (["down", "aws", "--region", "mars"], "region 'mars' has no AWS Batch"),

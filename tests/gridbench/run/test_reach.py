@@ -98,7 +98,7 @@ def test_workers_are_kept_for_a_cloud_that_was_made_ready_at_this_api(log_in, aw
 def test_a_cloud_that_was_made_ready_elsewhere_is_refused(log_in, aws):
     log_in(PREFECT_API_URL=CLOUD, PREFECT_API_KEY=KEY)
     a_note("https://prefect.example/api")
-    with pytest.raises(GridbenchError, match=r"aws-batch was made at https://prefect\.example/api"):
+    with pytest.raises(GridbenchError, match=r"aws-batch is on https://prefect\.example/api"):
         check_reach(aws)
 
 
@@ -122,8 +122,6 @@ def test_a_machine_that_the_account_may_not_run_is_refused_before_the_run(log_in
         return 0.0
 
     monkeypatch.setattr("infra.aws.quotas._value", value)
-    with pytest.raises(
-        GridbenchError, match=r"aws-c5\.2xlarge can't be measured: this account is allowed 0 vCPUs"
-    ):
+    with pytest.raises(GridbenchError, match=r"aws-c5\.2xlarge.*0 vCPUs"):
         check_reach(aws)
     assert asked == ["L-1216C47A"]

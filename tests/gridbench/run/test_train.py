@@ -34,7 +34,7 @@ def test_options_behind_the_script_are_the_scripts(run, tmp_path):
     for dashes in ((), ("--",)):
         code, said = run("train", *OPTIONS, *sizes, *dashes, *words)
         path = tmp_path / "out" / "suites" / "train.toml"
-        assert code == 0 and f"suite {path}" in said and "4 cells, 2 repeats each: about" in said
+        assert code == 0 and str(path) in said and "4 cells, 2 repeats each: about" in said
         assert "90 s a repeat are a guess for train" in said and "baseline local-cpu" in said
         suite = load_suite(str(path))
         assert [case.size_text for case in suite.cases] == ["batch=4,seq=2", "batch=8,seq=2"]

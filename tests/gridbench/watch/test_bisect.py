@@ -288,7 +288,7 @@ def test_a_box_by_its_address_is_asked_once_and_goes_with_every_measurement(run,
     (machine,) = made[0].hardware
     assert (machine.name, machine.pool, machine.command[0]) == ("box.example", "ssh", "/envs/v1/bin/python")
     code, text = run(CASE, "v1", "v6", *LIST[:2], "--image-template", "r/g:{version}", on="ssh://box.example")
-    assert code == 2 and "no image in job_variables" in text
+    assert code == 2 and "box.example has no image" in text
 
 
 def test_without_a_change_it_says_so(search_request):

@@ -245,7 +245,7 @@ class TestCommand:
     def test_hardware_and_a_cluster_exclude_each_other(self, monkeypatch, capsys, tmp_path):
         path = written(tmp_path, CLUSTER)
         code, said = run(monkeypatch, capsys, "--on", "local-cpu", "--cluster", path, "--dry-run")
-        assert code == 2 and "error: --on and --cluster exclude each other" in said
+        assert code == 2 and "--on" in said and "--cluster" in said
 
     def test_the_flow_gets_what_the_file_holds(self, monkeypatch, capsys, tmp_path):
         given = {}

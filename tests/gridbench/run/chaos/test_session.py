@@ -36,5 +36,5 @@ def test_a_session_for_boxes_has_their_deployments_and_keeps_schedules_still(
         sessions.deploy(True, settings, "local", "rental")
         made = deployments(client)
         assert (made["janitor/lambda-sweep"][1], made["nightly/nightly"][1]) == (True, False)
-    assert said == ["starting a Prefect server and workers"]
+    assert len(said) == 1 and "workers" in said[0]
     assert stacks.running_api(tmp_path / "state") is None
