@@ -1,7 +1,7 @@
 """Data that commit d1e4668 wrote is read as it was then: a run, nights with a filed ticket, a bucket.
 
-`earlier.tar.gz` was written by that commit's code: `runs` has a real run of this project's command and two runs of
-known times, `nights` sixteen nights of which the last two are slower and one of them was confirmed and judged,
+`earlier.tar.gz` was written by that commit's code, from records of schema 3 that it had rewritten to schema 5, except one
+run that it measured: `runs` has that real run of this project's command and two runs of known times, `nights` sixteen nights of which the last two are slower and one of them was confirmed and judged,
 `bucket` what its results store sends to a bucket, `expected` what its commands printed and wrote about them.
 """
 

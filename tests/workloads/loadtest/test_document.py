@@ -165,5 +165,5 @@ class TestAverages:
             *(record_of(resnet.job, 6.0, 4800), record_of(resnet.alone, 0.005, 8)),
         ]
         found = averages(run_of([cnn, resnet], records), "training")
-        assert found["models"].keys() == {"resnet"}  # a shared GPU is refused, as in every report
+        assert found["models"].keys() == {"simple_cnn", "resnet"}  # a shared GPU does not fail a test
         assert found["tests_in_share"] == 1
