@@ -14,16 +14,16 @@ from prefect.states import Completed, Failed
 
 from infra.images.errors import ImageError
 from infra.images.reference import standing
-from tasks.delivery.courier import Courier
-from tasks.delivery.digest import Digest
-from tasks.delivery.orders import own_order
-from tasks.delivery.unsent import kept
+from tasks.delivery.batched_log import BatchedLog
+from tasks.delivery.job_orders import wait_for_order
+from tasks.delivery.record_uploader import RecordUploader
+from tasks.delivery.unsent_records import saved_record
 from tasks.dispatch import preflight
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import AUTO
-from tasks.travel.placing import own_code
+from tasks.travel.code_download import download_code
+from tasks.travel.job_setup import JobSetup, prepared
 from tasks.travel.run_code import JobCode
-from tasks.travel.trip import Trip, arrived
 from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.limits import tells_of_others
@@ -56,7 +56,7 @@ def lane(
         run: the name of the run that they belong to.
         hardware: the machine that this is.
         count: how many repeats; they are an input of this flow run, because parameters are in every list.
-        every_s: the shortest time between two parcels of records and between two lines of the log.
+        every_s: the shortest time between two uploads of records and between two lines of the log.
         timeout_s: the limit of this job, if it has one: records are sent until then.
         command: runs one repeat; the arguments of `python -m workloads` follow. This Python by default.
         reference: the same in a frozen environment, for a control of each repeat; `auto` for the one that
@@ -67,7 +67,7 @@ def lane(
     deadline = time.monotonic() + timeout_s - START_S - SPARE_S if timeout_s else None
     me, log = UUID(str(flow_run.get_id())), get_run_logger()
     try:
-        repeats = own_order(me)
+        repeats = wait_for_order(me)
     except GridbenchError as error:
         return Failed(message=str(error))
     log.info(f"{count} repeats of run {run} on {hardware}")
@@ -76,11 +76,11 @@ def lane(
     if hindrance := _hindrance(repeats, words, log.warning):
         return Failed(name=preflight.UNFIT, message=hindrance)
     sent = JobCode(tuple(code or ()), workloads)
-    with Digest(log.info, every_s) as say, Courier(me, log.warning, every_s, deadline) as courier:
+    with BatchedLog(log.info, every_s) as say, RecordUploader(me, log.warning, every_s, deadline) as uploader:
         frozen = _frozen(tuple(reference or ()), say, log.warning)
         try:
-            with arrived(repeats, words, sent, partial(own_code, me), say) as trip:
-                measured = measure_all(repeats, say, courier.put, words, frozen, trip)
+            with prepared(repeats, words, sent, partial(download_code, me), say) as setup:
+                measured = measure_all(repeats, say, uploader.put, words, frozen, setup)
         except GridbenchError as error:  # a script that can't be had here
             return Failed(name=preflight.UNFIT, message=str(error))
     return Completed(message=f"{measured} repeats measured")
@@ -113,7 +113,7 @@ def measure_all(
     put: Callable[[Record], None],
     command: Sequence[str],
     reference: Sequence[str],
-    trip: Trip | None = None,
+    setup: JobSetup | None = None,
 ) -> int:
     """Measure repeats and hand over each record; return how many there were.
 
@@ -123,13 +123,13 @@ def measure_all(
         put: takes each record.
         command: runs one repeat.
         reference: the same in a frozen environment; empty for no controls.
-        trip: what has come to this machine for them; None where nothing had to.
+        setup: what has come to this machine for them; None where nothing had to.
     """
     ended: list[Record] = []
-    trip = trip or Trip()
+    setup = setup or JobSetup()
     for number, repeat in enumerate(repeats, start=1):
         say(f"[{number}/{len(repeats)}] {repeat.id}")
-        record = kept(repeat) or _measured(repeat, ended, say, command, reference, trip)
+        record = saved_record(repeat) or _measured(repeat, ended, say, command, reference, setup)
         if tells_of_others(record):
             ended.append(record)
         put(record)
@@ -145,12 +145,12 @@ def _measured(
     say: Callable[[str], None],
     command: Sequence[str],
     reference: Sequence[str],
-    trip: Trip,
+    setup: JobSetup,
 ) -> Record:
     frozen = () if repeat.script else tuple(reference)  # a frozen environment lacks a script's packages
-    with trip.environment(repeat):
-        here, words = trip.repeat(repeat), trip.command(repeat, command)
-        return trip.noted(repeat, measure_or_skip(here, ended, say, words, frozen))
+    with setup.environment(repeat):
+        here, words = setup.repeat(repeat), setup.command(repeat, command)
+        return setup.noted(repeat, measure_or_skip(here, ended, say, words, frozen))
 
 
 if __name__ == "__main__":

@@ -15,7 +15,7 @@ from tasks.report.text.run_gate import answer, change_text, numbers_text, share_
 from tasks.results.format import format_seconds
 from tasks.store.block import is_block
 from tasks.store.bucket import Bucket, find
-from tasks.store.shelves import PLAN, shelf_of
+from tasks.store.run_files import PLAN, run_files_of
 from tasks.store.store import DEFAULT, Store, runs
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
@@ -108,9 +108,9 @@ def _newest(results: Path) -> str:
     if not is_block(results):
         return next(iter(runs(results)))
     try:
-        shelf = shelf_of(Bucket.load(str(results)).storage)
-        newest_first = sorted(shelf.runs(), reverse=True)
-        return next(run for run in newest_first if shelf.read(f"{run}/{PLAN}") is not None)
+        stored = run_files_of(Bucket.load(str(results)).storage)
+        newest_first = sorted(stored.runs(), reverse=True)
+        return next(run for run in newest_first if stored.read(f"{run}/{PLAN}") is not None)
     except GridbenchError:
         raise
     except Exception as error:  # storages raise whatever their libraries do

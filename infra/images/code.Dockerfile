@@ -8,6 +8,6 @@ USER root
 RUN --mount=type=bind,source=code,target=/code \
     if [ -s /code/ca.crt ]; then export SSL_CERT_FILE=/code/ca.crt; fi \
     && GRIDBENCH_KEPT=/opt/gridbench-kept UV_NO_CACHE=1 UV_COMPILE_BYTECODE=1 \
-       python -m tasks.travel.bake /code "${CODE}" ${REQUIREMENTS}
+       python -m tasks.travel.image_cache /code "${CODE}" ${REQUIREMENTS}
 USER gridbench
 LABEL dev.gridbench.code="${CODE}"

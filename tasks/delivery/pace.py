@@ -33,7 +33,7 @@ class Pace(NamedTuple):
 
     Attributes:
         poll_s: between two looks of `bench` at its lanes.
-        deliver_s: between two parcels of a lane; 0 sends each record at once.
+        deliver_s: between two uploads of a lane; 0 sends each record at once.
         rental_s: between two looks of a rental at its labels and its `bench`; None: its own pace.
         open_cells: task runs of cells that are open at the same time, over all lanes.
         cells_per_minute: task runs of cells that begin in a minute; each makes three events. None: no limit.

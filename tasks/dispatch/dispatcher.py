@@ -12,10 +12,10 @@ from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import FlowRun
 
 from tasks.delivery.api_trouble import LOST_TOUCH, refused, words_of
-from tasks.delivery.desk import Desk
 from tasks.delivery.events import budget_spent, lane_lost
-from tasks.delivery.orders import forget
+from tasks.delivery.job_orders import delete_orders
 from tasks.delivery.pace import Pace, pace_here
+from tasks.delivery.record_receiver import RecordReceiver
 from tasks.dispatch.flow_runs import flow_runs, has_begun, is_final, lane_jobs, stop_jobs
 from tasks.dispatch.job_end import JobEnd, end_of, had_machine, has_ended, reason_of
 from tasks.dispatch.job_notes import note_jobs
@@ -81,7 +81,7 @@ class Dispatcher:
     async def __aenter__(self) -> Self:
         self._client: PrefectClient = get_client()
         await self._client.__aenter__()
-        self._desk = Desk(self._client, self.store, self.say, self._accept)
+        self._receiver = RecordReceiver(self._client, self.store, self.say, self._accept)
         self._boxes = RentedBoxes(self._client, self.plan, self.say, self._rental_ended, self.pace.rental_s)
         for sentence in self.store.records()[1]:
             self.say(f"{sentence}; it is measured again")
@@ -96,9 +96,9 @@ class Dispatcher:
         await stop_jobs(self._client, left)
         await self._boxes.close(list(self._jobs))
         await note_jobs(self._client, self.store)
-        await forget_code(self._client, self.store, self._desk.orders, self.say)
+        await forget_code(self._client, self.store, self._receiver.orders, self.say)
         if kind is None and self._error is None:
-            await forget(self._client, [job for job, order in self._desk.orders.items() if order])
+            await delete_orders(self._client, [job for job, order in self._receiver.orders.items() if order])
         await self._client.__aexit__(None, None, None)
         if self._error and kind is None:
             raise self._error
@@ -143,7 +143,7 @@ class Dispatcher:
             if record.verdict in WORTH_RETRY:
                 self.store.set_aside(record)
         jobs = await lane_jobs(self._client, self.plan.run)  # before their records, which may come meanwhile
-        orders = await self._desk.take_over([job.id for job in jobs])
+        orders = await self._receiver.take_over([job.id for job in jobs])
         self.arrived = {record.id: record for record in self.store.records()[0]}
         await self._boxes.adopt()
         for job in jobs:
@@ -158,7 +158,7 @@ class Dispatcher:
         """Collect and dispatch until cancelled; survive an API that is unreachable for a while."""
         while True:
             try:
-                await self._desk.collect()
+                await self._receiver.collect()
                 await self._watch_jobs()
                 await self._boxes.mind(list(self.lanes.values()))
                 await self._mind_budget()
@@ -199,7 +199,7 @@ class Dispatcher:
     async def _submit(self, lane: Lane, repeats: list[Repeat], box_variables: dict[str, Any]) -> None:
         variables = {**within_budget(lane.machine, self._left_usd()), **box_variables}
         job, order = await submit_lane(self._client, self.store, lane, repeats, variables, self.pace)
-        self._desk.expect(job.id, order)
+        self._receiver.expect(job.id, order)
         self._start(lane, job.id, order)
         self.say(f"lane {lane.machine.name}: {len(order)} repeats sent to work pool {lane.machine.pool}")
 
@@ -226,7 +226,7 @@ class Dispatcher:
             if run and had_machine(run):
                 self._cost_usd[run.id] = job_usd(lane.machine, run.estimated_run_time.total_seconds())
             if run is None or has_ended(run):
-                await self._desk.collect()  # what it sent last may have come after the last look
+                await self._receiver.collect()  # what it sent last may have come after the last look
                 await self._job_ended(lane, flow_run_id, run)
             elif not has_begun(run):
                 await self._mind_start(lane, run)
@@ -246,7 +246,7 @@ class Dispatcher:
         """Handle the end of a lane's rental; rent another box where that may help."""
         if lane.job:
             await stop_jobs(self._client, [lane.job.flow_run_id])
-            await self._desk.collect()
+            await self._receiver.collect()
         if end is JobEnd.NO_MACHINE:
             return self._give_up(lane, reason)
         self._settle(lane, *lane.box_gone(reason, end), reason)

@@ -18,8 +18,8 @@ from prefect.client.schemas.objects import FlowRun, State, StateType
 from prefect.states import Cancelled, Cancelling
 
 from tasks.delivery.api_trouble import LOST_TOUCH
-from tasks.delivery.desk import Desk
-from tasks.delivery.orders import identity
+from tasks.delivery.job_orders import identity
+from tasks.delivery.record_receiver import RecordReceiver
 from tasks.store.store import Store
 
 LANE_TAG = "gridbench-lane"
@@ -100,8 +100,8 @@ async def collect(client: PrefectClient, store: Store, jobs: Sequence[FlowRun]) 
         GridbenchError: the store can't be written.
     """
     sentences: list[str] = []
-    desk = Desk(client, store, sentences.append, arrived=lambda record: None)
-    orders = await desk.take_over([job.id for job in jobs])
+    receiver = RecordReceiver(client, store, sentences.append, arrived=lambda record: None)
+    orders = await receiver.take_over([job.id for job in jobs])
     done = {identity(record) for record in store.records()[0]}
     for job in jobs:
         left = [repeat for repeat in orders[job.id] if identity(repeat) not in done]

@@ -7,7 +7,7 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.deployments import arun_deployment
 from prefect.exceptions import ObjectNotFound
 
-from tasks.delivery import orders
+from tasks.delivery import job_orders
 from tasks.delivery.pace import Pace
 from tasks.dispatch.flow_runs import LANE_TAG, run_tag
 from tasks.dispatch.lane import Lane
@@ -97,7 +97,7 @@ async def submit_lane(
         job_variables=job_variables,
     )
     await give_code(client, job.id, store, code.ids)
-    return job, await orders.give(client, job.id, repeats)
+    return job, await job_orders.send_order(client, job.id, repeats)
 
 
 def keeping(machine: Hardware) -> dict[str, Any]:

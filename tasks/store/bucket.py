@@ -14,7 +14,7 @@ from tenacity import AsyncRetrying, stop_after_attempt, wait_exponential
 
 from tasks.errors import GridbenchError, one_line
 from tasks.store.block import is_block, is_s3, load_block, write
-from tasks.store.shelves import AT_ONCE, PLAN, copy, shelf_of
+from tasks.store.run_files import AT_ONCE, PLAN, copy, run_files_of
 from tasks.store.store import DEFAULT, RECORDS, Store
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import path_inside
@@ -104,7 +104,7 @@ class Bucket:
     def _look(self, folder: Path) -> None:
         """Note which records are there already: none is ever changed, and a run may have thousands."""
         with suppress(Exception):  # whoever may write only sends them again
-            for key, size in shelf_of(self.storage).sizes(f"{folder.name}/{RECORDS}").items():
+            for key, size in run_files_of(self.storage).sizes(f"{folder.name}/{RECORDS}").items():
                 path = path_inside(folder.parent, key)
                 if path.is_file() and path.stat().st_size == size:
                     self._sent[path] = _mark(path)
@@ -136,9 +136,9 @@ class Bucket:
         """
         try:
             path_inside(folder, run)
-            shelf = shelf_of(self.storage)
+            stored = run_files_of(self.storage)
             with ThreadPoolExecutor(AT_ONCE) as pool:
-                list(pool.map(lambda key: copy(shelf, key, folder), shelf.below(run)))
+                list(pool.map(lambda key: copy(stored, key, folder), stored.below(run)))
         except WorkloadsError as error:
             raise GridbenchError(f"results: {error}") from None
         except Exception as error:  # storages raise whatever their libraries do

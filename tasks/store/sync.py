@@ -7,7 +7,7 @@ from pathlib import Path
 from tasks.errors import GridbenchError, one_line
 from tasks.store.block import is_block
 from tasks.store.bucket import Bucket, folder_of
-from tasks.store.shelves import AT_ONCE, PLAN, Shelf, copy, is_inside, shelf_of
+from tasks.store.run_files import AT_ONCE, PLAN, RunFiles, copy, is_inside, run_files_of
 from tasks.store.store import RECORDS
 from workloads.harness.records.errors import WorkloadsError
 
@@ -37,21 +37,21 @@ def fetch_history(bucket: Bucket, folder: Path, files: Iterable[str] = (TABLE,))
     """
     wanted = (PLAN, *files)
     try:
-        shelf = shelf_of(bucket.storage)
-        names = [name for name in shelf.runs() if is_inside(name)]
+        stored = run_files_of(bucket.storage)
+        names = [name for name in stored.runs() if is_inside(name)]
         with ThreadPoolExecutor(AT_ONCE) as pool:
-            list(pool.map(lambda name: _fetch(shelf, name, folder, wanted), names))
+            list(pool.map(lambda name: _fetch(stored, name, folder, wanted), names))
     except WorkloadsError as error:
         raise GridbenchError(f"results: {error}") from None
     except Exception as error:  # storages raise whatever their libraries do
         raise GridbenchError(f"results: {bucket.name} can't be read: {one_line(error)}") from None
 
 
-def _fetch(shelf: Shelf, run: str, folder: Path, wanted: Iterable[str]) -> None:
+def _fetch(stored: RunFiles, run: str, folder: Path, wanted: Iterable[str]) -> None:
     """One run's files; a folder without a plan is no run."""
     for name in wanted:
-        if not copy(shelf, f"{run}/{name}", folder) and name == PLAN:
+        if not copy(stored, f"{run}/{name}", folder) and name == PLAN:
             return
     if not (folder / run / TABLE).is_file():
-        for key in shelf.below(f"{run}/{RECORDS}"):
-            copy(shelf, key, folder)
+        for key in stored.below(f"{run}/{RECORDS}"):
+            copy(stored, key, folder)

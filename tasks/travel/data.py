@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tasks.errors import GridbenchError, one_line
-from tasks.travel.kept import DATA, alone_with, places, prune, touch
+from tasks.travel.cache import DATA, cache_folders, locked_entry, mark_used, prune
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import path_inside
 
@@ -29,7 +29,7 @@ class RemoteFile(NamedTuple):
 
 
 def data_for(data: str, folder: Path) -> str:
-    """Return the path of a script's data on this machine; what is in a bucket is copied unless it is kept.
+    """Return the path of a script's data on this machine; what is in a bucket is copied unless it is cached.
 
     Args:
         data: a path, from the code's folder where it is a relative one, or `s3://BUCKET/PREFIX`.
@@ -67,17 +67,17 @@ def _copied(address: str) -> Path:
     name = hashlib.sha256(json.dumps([bucket, prefix, rows]).encode()).hexdigest()[:32]
     single = files[0].name if len(files) == 1 and files[0].key == prefix else ""
     try:
-        for kept in places(DATA):
-            if _is_whole(kept / name, files):
-                touch(kept / name)
-                return kept / name / single
-        with alone_with(DATA, name) as path:
+        for cached in cache_folders(DATA):
+            if _is_whole(cached / name, files):
+                mark_used(cached / name)
+                return cached / name / single
+        with locked_entry(DATA, name) as path:
             if not _is_whole(path, files):
                 shutil.rmtree(path, ignore_errors=True)  # a script has changed it
                 _copy(client, bucket, files, path)
         prune(DATA)
     except (OSError, WorkloadsError) as error:
-        raise GridbenchError(f"data={address!r} can't be kept on this machine: {one_line(error)}") from None
+        raise GridbenchError(f"data={address!r} can't be cached on this machine: {one_line(error)}") from None
     return path / single
 
 

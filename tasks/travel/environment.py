@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tasks.errors import GridbenchError, one_line
-from tasks.travel.kept import ENVIRONMENTS, alone_with, places, prune, touch
+from tasks.travel.cache import ENVIRONMENTS, cache_folders, locked_entry, mark_used, prune
 from tasks.travel.requirements import ALL_HASHED, Wanted, is_the_machines, plain, wanted
 from tasks.travel.secrets import without_logins
 from tasks.travel.uv import call_uv
@@ -79,7 +79,7 @@ class MachinePython:
 def environment_for(
     folder: Path, file: str, python: Path, say: Callable[[str], None], least: Sequence[str] = ()
 ) -> Environment:
-    """Return the environment for a folder's packages; made where none is kept for the same ones.
+    """Return the environment for a folder's packages; made if none is cached for the same ones.
 
     Args:
         folder: of the code.
@@ -99,12 +99,12 @@ def environment_for(
     if not asked.lines and not lacking:
         return Environment(python)
     name = _name(asked, here, lacking)
-    for kept in places(ENVIRONMENTS):
-        if made := _made(kept / name):
-            touch(kept / name)
+    for cached in cache_folders(ENVIRONMENTS):
+        if made := _made(cached / name):
+            mark_used(cached / name)
             return made
     try:
-        with alone_with(ENVIRONMENTS, name) as path:
+        with locked_entry(ENVIRONMENTS, name) as path:
             if made := _made(path):  # by somebody else, meanwhile
                 return made
             made = _make(path, asked, here, python, file, lacking)

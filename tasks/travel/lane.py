@@ -1,7 +1,7 @@
 """`python3 lane-….pyz`, whose `__main__` this is: a lane's own code and packages, where no image has them.
 
 Beside the file it puts `lane-…/code`, and `lane-…/bin`: the folder of an environment's Python, over the torch
-of the Python that runs this. Both are kept by hash, made once by one, and made anew where they are half made.
+of the Python that runs this. Both are cached by hash, made once by one, and made anew where they are half made.
 """
 
 import fcntl
@@ -17,8 +17,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from tasks.errors import GridbenchError, one_line
+from tasks.travel.cache import DAY_S, INSTALLERS, locked_entry
 from tasks.travel.environment import environment_for
-from tasks.travel.kept import DAY_S, INSTALLERS, alone_with
 from tasks.travel.uv import find_uv, kept_uv
 
 OFFLINE = ("error sending request", "failed to fetch", "dns error", "failed to establish a new connection")
@@ -80,7 +80,7 @@ def _pins(constraints: Path) -> tuple[str, ...]:
 def _fetch_uv(pinned: Path, python: Path) -> None:
     """Install the installer, where the box has none, by its pip."""
     target = kept_uv().parents[1]
-    with alone_with(INSTALLERS, target.name):
+    with locked_entry(INSTALLERS, target.name):
         shutil.rmtree(target, ignore_errors=True)
         words = [
             "-m",

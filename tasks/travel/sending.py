@@ -11,7 +11,7 @@ from prefect.client.orchestration import PrefectClient
 from pydantic import TypeAdapter
 
 from tasks.delivery.api_trouble import LOST_TOUCH, status_code, words_of
-from tasks.delivery.orders import NOT_THERE, THERE_ALREADY
+from tasks.delivery.job_orders import NOT_THERE, THERE_ALREADY
 from tasks.errors import GridbenchError
 from tasks.store.store import Store
 from tasks.travel.run_code import FOLDER, MOST_API_BYTES, key_of, packed

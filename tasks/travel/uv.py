@@ -9,7 +9,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from tasks.errors import GridbenchError, one_line
-from tasks.travel.kept import INSTALLERS, kept_folder
+from tasks.travel.cache import INSTALLERS, cache_folder
 from tasks.travel.secrets import without_logins
 
 LONGEST_S = 1800.0
@@ -81,7 +81,7 @@ def find_uv() -> str | None:
 
 def kept_uv() -> Path:
     """Return where a lane brings uv, on a machine that has none."""
-    return kept_folder(INSTALLERS) / "uv" / "bin" / "uv"
+    return cache_folder(INSTALLERS) / "uv" / "bin" / "uv"
 
 
 def _end_with_parent() -> None:

@@ -7,7 +7,7 @@ import pytest
 from flows import lane
 from infra.images.errors import ImageError
 from infra.images.reference import Reference
-from tasks.delivery import unsent
+from tasks.delivery import unsent_records
 from workloads.harness.records.case import Case
 from workloads.harness.records.parts import Control
 from workloads.harness.records.record import Verdict
@@ -28,7 +28,7 @@ def measured(monkeypatch, tmp_path):
         return replace(record, control=CONTROL) if reference else record
 
     monkeypatch.setattr(lane, "measure_or_skip", measure)
-    monkeypatch.setattr(unsent, "FOLDER", tmp_path)
+    monkeypatch.setattr(unsent_records, "FOLDER", tmp_path)
     return found
 
 
@@ -55,7 +55,7 @@ def test_a_repeat_hears_of_those_before_it_that_tell_it_something(monkeypatch, t
         return repeat.failed(Verdict.OUT_OF_MEMORY if repeat.repeat == 2 else Verdict.CRASHED, "by order")
 
     monkeypatch.setattr(lane, "measure_or_skip", measure)
-    monkeypatch.setattr(unsent, "FOLDER", tmp_path)
+    monkeypatch.setattr(unsent_records, "FOLDER", tmp_path)
     four = [replace(REPEATS[0], repeat=number) for number in (1, 2, 3, 4)]
     assert lane.measure_all(four, print, lambda record: None, ["python"], []) == 4
     assert heard == [[], [], [2], [2]]

@@ -134,6 +134,6 @@ def test_ten_rentals_and_three_workers_stay_below_300_a_minute_on_the_smallest_p
     pace = PACES[ApiPlan.HOBBY]
     bench = 4 * MINUTE_S / pace.poll_s  # records, jobs, rentals, progress
     rentals = LANES * MINUTE_S / pace.rental_s
-    lanes = LANES * MINUTE_S / pace.deliver_s * 3  # a parcel and its removal, a message of the log
+    lanes = LANES * MINUTE_S / pace.deliver_s * 3  # an upload and its removal, a message of the log
     events = 3 * (pace.cells_per_minute + pace.cells_at_first)
     assert WORKERS * WORKER_CALLS + bench + rentals + lanes + events < 300

@@ -9,8 +9,8 @@ from prefect.states import Crashed, Pending, Running, Scheduled
 from flows.bench import bench as flow
 from flows.hooks import collect_and_stop
 from infra.local.access import auth_string
-from tasks.delivery.orders import give
-from tasks.delivery.parcels import TYPE
+from tasks.delivery.artifact_encoding import TYPE
+from tasks.delivery.job_orders import send_order
 from tasks.dispatch import rented_boxes
 from tasks.dispatch.flow_runs import LANE_TAG, run_tag
 from tasks.dispatch.job_notes import FILE
@@ -77,10 +77,10 @@ async def test_a_crashed_bench_stops_the_lanes_that_it_took_over_and_keeps_their
     rental = await left_by_an_earlier_bench(client, store, TAG, Pending(), Running())
     not_begun = await left_by_an_earlier_bench(client, store, TAG, Scheduled())
     repeats = store.plan.repeats_on(store.plan.hardware[0])
-    await give(client, lane.id, repeats)
+    await send_order(client, lane.id, repeats)
     sent = repeats[0].failed(Verdict.TIMEOUT, "of a test")
-    parcel = {"type": TYPE, "data": sent.to_json(), "flow_run_id": str(lane.id)}
-    await client.request("POST", "/artifacts/", json=parcel)
+    upload = {"type": TYPE, "data": sent.to_json(), "flow_run_id": str(lane.id)}
+    await client.request("POST", "/artifacts/", json=upload)
     await crashed(bench, client, await resumed(client, store))
     assert (await client.read_flow_run(lane.id)).state.is_cancelling()
     assert (await client.read_flow_run(rental.id)).labels[RELEASE] is True

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_CLIENT_MAX_RETRIES, temporary_settings
 
-from tasks.delivery import unsent
+from tasks.delivery import unsent_records
 
 
 class Api(ThreadingHTTPServer):
@@ -70,7 +70,7 @@ def api():
 @pytest.fixture(autouse=True)
 def box(tmp_path, monkeypatch):
     """The folder of this box for what could not be sent."""
-    monkeypatch.setattr(unsent, "FOLDER", tmp_path / "unsent")
+    monkeypatch.setattr(unsent_records, "FOLDER", tmp_path / "unsent")
     return tmp_path / "unsent"
 
 

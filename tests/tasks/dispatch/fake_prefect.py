@@ -9,7 +9,7 @@ import httpx
 from prefect.exceptions import ObjectNotFound, PrefectHTTPStatusError
 from prefect.states import Completed, Crashed, Pending, Running, Scheduled
 
-from tasks.delivery.orders import KEY, REPEATS
+from tasks.delivery.job_orders import KEY, REPEATS
 from tasks.dispatch import dispatcher, submit
 from tasks.dispatch.rental_labels import RELEASE, RentalStatus
 from workloads.harness.records.record import Verdict

@@ -2,7 +2,7 @@
 
 import asyncio
 
-from tasks.delivery.orders import REPEATS
+from tasks.delivery.job_orders import REPEATS
 from tasks.delivery.pace import Pace
 from tasks.dispatch.break_even import further_cells
 from tasks.dispatch.dispatcher import Dispatcher

@@ -18,7 +18,7 @@ from tasks.dispatch.submit import submit_lane
 from tasks.errors import GridbenchError
 from tasks.planning.plan import Plan
 from tasks.store.store import Store
-from tasks.travel import placing, run_code, sending
+from tasks.travel import code_download, run_code, sending
 from tasks.travel.packing import pack, unpack
 from tasks.travel.run_code import code_for, keep_code, packed, refusal
 from tasks.travel.sending import CONSIGNMENT, give_code, name_of
@@ -206,14 +206,14 @@ async def test_what_is_too_large_for_the_api_comes_by_a_link_that_ends(kept, cod
     content = pack(tree)
     (shelf.folder / kept.folder.name / "code").mkdir(parents=True)
     (shelf.folder / key).write_bytes(content)
-    assert placing._download(way.link, way.bytes) == content
+    assert code_download._download(way.link, way.bytes) == content
     with pytest.raises(GridbenchError, match="the results bucket gives more than"):
-        placing._download(way.link, way.bytes - 1)
+        code_download._download(way.link, way.bytes - 1)
     with pytest.raises(GridbenchError, match=r"does not give the run's code \(status 404\)") as caught:
-        placing._download(f"{way.link}x?signature=secret", way.bytes)
+        code_download._download(f"{way.link}x?signature=secret", way.bytes)
     assert "secret" not in str(caught.value)
     with pytest.raises(GridbenchError, match=r"does not give the run's code \(status 301\)"):
-        placing._download(f"{shelf.url}/{kept.folder.name}", way.bytes)
+        code_download._download(f"{shelf.url}/{kept.folder.name}", way.bytes)
     with pytest.raises(GridbenchError, match="too large for the Prefect API, and its results no S3 bucket"):
         await give_code(prefect, flow_run_id, kept, [tree.id])
 

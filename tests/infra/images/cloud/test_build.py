@@ -116,18 +116,18 @@ def test_its_size_is_bounded(about, record_property):
     assert about["Size"] < 1.8e9
 
 
-BAKED = """
+IMAGE_CHECK = """
 import subprocess, sys
 from tasks.travel.run_code import JobCode
-from tasks.travel.trip import arrived
+from tasks.travel.job_setup import prepared
 from workloads.harness.records.case import Case
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.script import Script
 code = sys.argv[1]
 script = Script(("train.py",), folder="/nowhere", code=code, packages="requirements.txt")
 repeat = Repeat("a-run", "a-box", Case.of("matmul", {"n": 8}), script=script)
-with arrived([repeat], (sys.executable, "-m", "workloads"), JobCode((code,)), sys.exit, print) as trip:
-    python, folder = trip.command(repeat, ())[0], trip.repeat(repeat).script.folder
+with prepared([repeat], (sys.executable, "-m", "workloads"), JobCode((code,)), sys.exit, print) as setup:
+    python, folder = setup.command(repeat, ())[0], setup.repeat(repeat).script.folder
     print(subprocess.run([python, "train.py"], cwd=folder, capture_output=True, text=True, check=True).stdout)
 """
 
@@ -144,7 +144,7 @@ def test_code_and_packages_of_an_image_are_found_without_a_network(bench_image, 
     try:
         with environment(CONTAINERS_CONF=containers.environment()["CONTAINERS_CONF"]):
             add_code("podman", name, tmp_path)
-        command = ("python", "-c", BAKED, take(tmp_path).id)
+        command = ("python", "-c", IMAGE_CHECK, take(tmp_path).id)
         printed = podman("run", "--rm", "--network", "none", name, *command).stdout
         assert "1.5 2.13.0+cpu" in printed.splitlines()
     finally:

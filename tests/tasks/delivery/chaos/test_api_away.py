@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from tasks.delivery.desk import Desk
-from tasks.delivery.orders import give
+from tasks.delivery.job_orders import send_order
+from tasks.delivery.record_receiver import RecordReceiver
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
 from tasks.store.store import Store
@@ -37,8 +37,8 @@ LANE = """
 import sys
 from pathlib import Path
 from flows.lane import lane
-from tasks.delivery import unsent
-unsent.FOLDER = Path(sys.argv[1])
+from tasks.delivery import unsent_records
+unsent_records.FOLDER = Path(sys.argv[1])
 state = lane(run=sys.argv[2], hardware="local-cpu-1", count=14, timeout_s=3600, command=sys.argv[3:], return_state=True)
 sys.exit(not state.is_completed())
 """
@@ -80,7 +80,7 @@ async def test_nothing_measured_is_lost_when_the_server_is_away(prefect, tmp_pat
             while not (runs := await client.read_flow_runs()):
                 assert lane.poll() is None, (tmp_path / "lane.log").read_text()
                 time.sleep(0.2)
-            await give(client, runs[0].id, repeats)
+            await send_order(client, runs[0].id, repeats)
         until(lambda: notes.exists() and len(notes.read_text().splitlines()) >= 3)
         prefect.kill()
         until(lambda: len(notes.read_text().splitlines()) == len(repeats))  # the measuring goes on
@@ -93,9 +93,9 @@ async def test_nothing_measured_is_lost_when_the_server_is_away(prefect, tmp_pat
         lane.wait()
     arrived, refused = [], []
     async with client_of(prefect.url) as client:
-        desk = Desk(client, store, refused.append, arrived.append)
-        desk.expect(runs[0].id, repeats)
-        await desk.collect()
+        receiver = RecordReceiver(client, store, refused.append, arrived.append)
+        receiver.expect(runs[0].id, repeats)
+        await receiver.collect()
         assert await client.read_artifacts() == []
     measured = notes.read_text().splitlines()
     assert sorted(measured) == sorted(" ".join(repeat.options()) for repeat in repeats), "each once"

@@ -14,7 +14,7 @@ from zipfile import ZipFile
 import pytest
 
 from tasks.errors import GridbenchError
-from tasks.travel import environment, kept
+from tasks.travel import cache, environment
 from tasks.travel.environment import environment_for, look_at
 from tests.tasks.travel.wheels import wheel
 
@@ -175,7 +175,7 @@ def test_what_needs_another_torch_is_refused(folder):
         GridbenchError, match=r"cannot be installed together with this machine's torch .*torch==2\.1\.0"
     ):
         environment_for(folder, "requirements.txt", PYTHON, print)
-    names = [path.name for path in kept.kept_folder(kept.ENVIRONMENTS).iterdir()]
+    names = [path.name for path in cache.cache_folder(cache.ENVIRONMENTS).iterdir()]
     assert all(name.endswith(".lock") for name in names), "nothing half made is left"
 
 
@@ -183,7 +183,7 @@ def test_where_all_of_it_is_there_nothing_is_made(folder):
     said = []
     made = environment_for(asks(folder, "torch", "numpy"), "requirements.txt", PYTHON, said.append)
     assert made.python == PYTHON and made.packages == () and said == []
-    assert not kept.kept_folder(kept.ENVIRONMENTS).exists()
+    assert not cache.cache_folder(cache.ENVIRONMENTS).exists()
 
 
 def test_a_half_made_one_is_made_again(folder):
@@ -198,7 +198,7 @@ def test_a_half_made_one_is_made_again(folder):
 def test_one_that_an_image_brings_is_taken(folder, monkeypatch, tmp_path):
     asks(folder, "gb_leaf")
     environment_for(folder, "requirements.txt", PYTHON, print)
-    monkeypatch.setattr(kept, "BAKED", tmp_path / "kept")
+    monkeypatch.setattr(cache, "IMAGE_CACHE", tmp_path / "kept")
     monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / "another"))
     made = environment_for(folder, "requirements.txt", PYTHON, print)
     assert made.python.is_relative_to(tmp_path / "kept") and not (tmp_path / "another").exists()

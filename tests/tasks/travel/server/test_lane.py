@@ -7,13 +7,13 @@ import pytest
 from prefect.flow_engine import run_flow
 
 from flows.lane import lane
-from tasks.delivery import orders, unsent
-from tasks.delivery.inbox import Inbox
-from tasks.delivery.parcels import records_in
+from tasks.delivery import job_orders, unsent_records
+from tasks.delivery.artifact_encoding import records_in
+from tasks.delivery.artifact_queue import ArtifactQueue
 from tasks.errors import GridbenchError
 from tasks.travel import sending
+from tasks.travel.code_download import download_code, unpack_code
 from tasks.travel.packing import pack
-from tasks.travel.placing import own_code, place
 from tasks.travel.run_code import packed
 from tasks.travel.sending import forget_code, give_code
 from tasks.travel.tree import hex_of, take
@@ -43,7 +43,7 @@ TRAIN = "import os, sys, lib.net; print(lib.net.WIDTH, sys.argv[1], os.path.base
 def sent(code, tmp_path, monkeypatch, store, box_lock):
     """A run whose folder has the code, in pieces of 40 bytes, and a machine that keeps what comes."""
     monkeypatch.setattr(sending, "PIECE_BYTES", 40)
-    monkeypatch.setattr(unsent, "FOLDER", tmp_path / "unsent")
+    monkeypatch.setattr(unsent_records, "FOLDER", tmp_path / "unsent")
     monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / "kept"))
     (code / "train.py").write_text(TRAIN)
     tree = take(code)
@@ -62,7 +62,7 @@ async def job(client, store, tree, repeats, **parameters):
     }
     run = await client.create_flow_run(lane, parameters=asked)
     await give_code(client, run.id, store, [tree.id])
-    await orders.give(client, run.id, repeats)
+    await job_orders.send_order(client, run.id, repeats)
     return run
 
 
@@ -76,8 +76,8 @@ def repeats_of(tree, tmp_path, **changes):
 
 
 async def records_of(client, run):
-    parcels = await Inbox(client).new([run.id])
-    return [record for parcel in parcels for record in records_in(parcel.text)[0]]
+    uploads = await ArtifactQueue(client).new([run.id])
+    return [record for upload in uploads for record in records_in(upload.text)[0]]
 
 
 async def test_a_lane_gets_the_code_and_runs_it(prefect, sent, store, tmp_path):
@@ -104,15 +104,15 @@ async def test_a_machine_that_has_it_fetches_nothing(prefect, sent, store, tmp_p
 
             def fetch(tree_id):
                 fetched.append(tree_id)
-                return own_code(run.id, tree_id)
+                return download_code(run.id, tree_id)
 
             for name in ("first", "second"):
-                await asyncio.to_thread(place, sent.id, tmp_path / name, fetch)
+                await asyncio.to_thread(unpack_code, sent.id, tmp_path / name, fetch)
                 assert take(tmp_path / name).id == sent.id
             assert fetched == [sent.id]
             kept = tmp_path / "kept" / "code" / f"{hex_of(sent.id)}.pack"
             kept.write_bytes(b"somebody has changed it")
-            await asyncio.to_thread(place, sent.id, tmp_path / "third", fetch)
+            await asyncio.to_thread(unpack_code, sent.id, tmp_path / "third", fetch)
             assert take(tmp_path / "third").id == sent.id and len(fetched) == 2
 
 
@@ -122,10 +122,12 @@ async def test_nothing_of_it_is_left_in_the_api(prefect, sent, store):
             run, other = [await job(client, store, sent, []) for _ in range(2)]
             await give_code(client, run.id, store, [sent.id])  # an answer was lost: it is sent again
             await forget_code(client, store, [run.id], print)
-            assert [i.key for i in await client.filter_flow_run_input(run.id, "", 200, set())] == [orders.KEY]
+            assert [i.key for i in await client.filter_flow_run_input(run.id, "", 200, set())] == [
+                job_orders.KEY
+            ]
             assert len(await client.filter_flow_run_input(other.id, "code-", 200, set())) > 5
             with pytest.raises(GridbenchError, match="this lane job's code did not come"):
-                await asyncio.to_thread(own_code, run.id, sent.id)
+                await asyncio.to_thread(download_code, run.id, sent.id)
 
 
 async def test_what_can_not_be_had_ends_the_lane_with_a_sentence(prefect, sent, store, tmp_path):

@@ -2,7 +2,7 @@
 
 import base64
 
-from tasks.delivery.orders import give
+from tasks.delivery.job_orders import send_order
 from tasks.travel.sending import CONSIGNMENT, Consignment, name_of, piece_name
 from tests.infra.workers.ssh.proxy.lane_flow import CODE, CONTENT, REPEATS
 
@@ -13,4 +13,4 @@ async def send(client, flow_run_id):
         await client.create_flow_run_input(flow_run_id, piece_name(CODE, place), piece)
     way = CONSIGNMENT.dump_json(Consignment(CODE, len(CONTENT), 2)).decode()
     await client.create_flow_run_input(flow_run_id, name_of(CODE), way)
-    await give(client, flow_run_id, REPEATS)
+    await send_order(client, flow_run_id, REPEATS)

@@ -5,9 +5,9 @@ from uuid import UUID
 from prefect import flow, get_run_logger, task
 from prefect.runtime import flow_run
 
-from tasks.delivery.courier import Courier
-from tasks.delivery.orders import own_order
-from tasks.travel.placing import own_code
+from tasks.delivery.job_orders import wait_for_order
+from tasks.delivery.record_uploader import RecordUploader
+from tasks.travel.code_download import download_code
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.repeat import Repeat
@@ -26,7 +26,7 @@ def lane():
     get_run_logger().info("measuring")
     measured(1)
     me = UUID(flow_run.get_id())
-    with Courier(me, print) as courier:
-        assert own_code(me, CODE) == CONTENT
-        for repeat in own_order(me):
-            courier.put(repeat.failed(Verdict.OK, "fine"))
+    with RecordUploader(me, print) as uploader:
+        assert download_code(me, CODE) == CONTENT
+        for repeat in wait_for_order(me):
+            uploader.put(repeat.failed(Verdict.OK, "fine"))

@@ -12,7 +12,7 @@ from infra.workers.ssh.proxy.app import is_code_of, path_of, rules_of
 from infra.workers.ssh.proxy.events import subject_of
 from infra.workers.ssh.proxy.limits import Allowance, Allowances, spend
 from infra.workers.ssh.proxy.refusal import Refusal
-from tasks.delivery.orders import KEY
+from tasks.delivery.job_orders import KEY
 from tasks.travel.sending import name_of, piece_name
 
 OWN, OTHER, TASK = (uuid.UUID(int=number) for number in (1, 2, 3))

@@ -18,8 +18,8 @@ from prefect.client.schemas.filters import (
 from prefect.states import Pending
 
 from infra.workers.base.ad_hoc import unbundled_settings
-from tasks.delivery.orders import identity
-from tasks.delivery.parcels import records_in
+from tasks.delivery.artifact_encoding import records_in
+from tasks.delivery.job_orders import identity
 from tests.infra.workers.ssh.proxy.box_side import far_end
 from tests.infra.workers.ssh.proxy.inputs import send
 from tests.infra.workers.ssh.proxy.lane_flow import REPEATS, lane
@@ -81,7 +81,7 @@ async def test_a_lane_runs_through_its_tunnel(locked, own, tmp_path, caplog):
         records = await client.read_artifacts(
             artifact_filter=ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[own.id]))
         )
-        delivered = [record for parcel in records for record in records_in(parcel.data)[0]]
+        delivered = [record for upload in records for record in records_in(upload.data)[0]]
         assert {identity(record) for record in delivered} == {*map(identity, REPEATS)} and len(delivered) == 2
         for _ in range(600):  # the server records task runs a moment after their events
             tasks = await client.read_task_runs(

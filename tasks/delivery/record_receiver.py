@@ -1,4 +1,4 @@
-"""The desk of a run, where parcels are opened: a lane job may deliver the repeats of its own order only."""
+"""Receive the records that lane jobs upload: each job may deliver only the repeats of its own order."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -6,19 +6,19 @@ from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient
 
-from tasks.delivery.inbox import Inbox, Parcel
-from tasks.delivery.orders import Identity, identity, order_of
-from tasks.delivery.parcels import records_in
+from tasks.delivery.artifact_encoding import records_in
+from tasks.delivery.artifact_queue import ArtifactQueue, Upload
+from tasks.delivery.job_orders import Identity, identity, read_order
 from tasks.store.store import Store
 from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 
 MOST_ASIDE = 20  # what is refused of one lane job and kept; the rest is only counted
-ROUNDS = 100  # pages of parcels that one call takes: a lane that floods its desk must not stop the others
+ROUNDS = 100  # pages of uploads that one call takes: a lane that floods its receiver must not stop the others
 
 
 @dataclass(slots=True)
-class Desk:
+class RecordReceiver:
     """Stores what lane jobs deliver.
 
     Attributes:
@@ -32,11 +32,11 @@ class Desk:
     say: Callable[[str], None]
     arrived: Callable[[Record], None]
     orders: dict[UUID, frozenset[Identity]] = field(default_factory=dict)
-    _inbox: Inbox = field(init=False)
+    _queue: ArtifactQueue = field(init=False)
     _refused: dict[UUID, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        self._inbox = Inbox(self.client)
+        self._queue = ArtifactQueue(self.client)
 
     def expect(self, flow_run_id: UUID, repeats: Sequence[Repeat]) -> None:
         """Let a lane job deliver these repeats."""
@@ -48,7 +48,7 @@ class Desk:
         Raises:
             GridbenchError: the store can't be written.
         """
-        orders = {flow_run_id: await order_of(self.client, flow_run_id) for flow_run_id in flow_run_ids}
+        orders = {flow_run_id: await read_order(self.client, flow_run_id) for flow_run_id in flow_run_ids}
         for flow_run_id, repeats in orders.items():
             self.expect(flow_run_id, repeats)
         await self.collect()
@@ -61,25 +61,25 @@ class Desk:
             GridbenchError: the store can't be written.
         """
         for _ in range(ROUNDS if self.orders else 0):
-            parcels = await self._inbox.new(self.orders)
-            if not parcels:
+            uploads = await self._queue.new(self.orders)
+            if not uploads:
                 return
-            for parcel in parcels:
-                self._open(parcel)
-                await self._inbox.stored(parcel)
+            for upload in uploads:
+                self._open(upload)
+                await self._queue.stored(upload)
 
-    def _open(self, parcel: Parcel) -> None:
-        records, odd = records_in(parcel.text)
-        order = self.orders[parcel.flow_run_id]
+    def _open(self, upload: Upload) -> None:
+        records, odd = records_in(upload.text)
+        order = self.orders[upload.flow_run_id]
         for line, reason in odd:
-            self._refuse(parcel.flow_run_id, line, reason)
+            self._refuse(upload.flow_run_id, line, reason)
         for record in records:
             if identity(record) in order:
                 self.store.add(record)
                 self.arrived(record)
             else:
                 reason = f"{record.run}/{record.id} is not among the repeats that it was asked for"
-                self._refuse(parcel.flow_run_id, record.to_json(), reason)
+                self._refuse(upload.flow_run_id, record.to_json(), reason)
 
     def _refuse(self, flow_run_id: UUID, text: str, reason: str) -> None:
         count = self._refused[flow_run_id] = self._refused.get(flow_run_id, 0) + 1

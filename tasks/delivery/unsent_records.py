@@ -3,7 +3,7 @@
 from contextlib import suppress
 from pathlib import Path
 
-from tasks.delivery.orders import identity
+from tasks.delivery.job_orders import identity
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import path_inside, read_records, record_path, write_record
 from workloads.harness.records.record import Record
@@ -12,19 +12,19 @@ from workloads.harness.records.repeat import Repeat
 FOLDER = Path.home() / ".gridbench" / "unsent"
 
 
-def keep(record: Record) -> None:
+def save(record: Record) -> None:
     """Keep a record; a box whose disk is full or can't be written keeps none."""
     with suppress(WorkloadsError, OSError):
         write_record(path_inside(FOLDER, record.run), record)
 
 
-def drop(record: Record) -> None:
+def delete(record: Record) -> None:
     """Remove a record that has been sent."""
     with suppress(WorkloadsError, OSError):
         (path_inside(FOLDER, record.run) / record_path(record)).unlink(missing_ok=True)
 
 
-def kept(repeat: Repeat) -> Record | None:
+def saved_record(repeat: Repeat) -> Record | None:
     """Return the record of a repeat that an earlier lane could not send from here, if there is one."""
     try:
         folder = path_inside(FOLDER, repeat.run)

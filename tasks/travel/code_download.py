@@ -1,4 +1,4 @@
-"""Code on the machine that measures: from what is kept there, or from the inputs of its own flow run."""
+"""Get code onto the machine that measures, from its cache or from the inputs of its own flow run."""
 
 import base64
 import shutil
@@ -14,7 +14,7 @@ from pydantic import ValidationError
 
 from tasks.delivery.api_trouble import LOST_TOUCH, refused
 from tasks.errors import GridbenchError, one_line
-from tasks.travel.kept import CODE, kept_folder, places, prune, touch
+from tasks.travel.cache import CODE, cache_folder, cache_folders, mark_used, prune
 from tasks.travel.packing import unpack
 from tasks.travel.sending import CONSIGNMENT, LINK_S, name_of, piece_name
 from tasks.travel.tree import MIB, MOST_BYTES, hex_of
@@ -25,22 +25,22 @@ PATIENCE_S, LOOK_S = 300.0, 2.0
 ANSWER_S = 60.0
 
 
-def place(tree_id: str, folder: Path, fetch: Callable[[str], bytes]) -> None:
+def unpack_code(tree_id: str, folder: Path, fetch: Callable[[str], bytes]) -> None:
     """Unpack a tree into a new folder, and keep it as it came for the next job.
 
     Args:
         tree_id: of the tree.
         folder: which this makes; scripts write where they run, so every job has its own.
-        fetch: returns a packed tree by its id; called where none is kept, or none that is whole.
+        fetch: returns a packed tree by its id; called if no whole copy is cached.
 
     Raises:
         GridbenchError: it can't be had, or is another one.
     """
     name = f"{hex_of(tree_id)}.pack"
-    for kept in places(CODE):
+    for cached in cache_folders(CODE):
         with suppress(OSError, GridbenchError):  # there is none, or somebody has changed it
-            unpack((kept / name).read_bytes(), tree_id, folder)
-            touch(kept / name)
+            unpack((cached / name).read_bytes(), tree_id, folder)
+            mark_used(cached / name)
             return
         shutil.rmtree(folder, ignore_errors=True)
     packed = fetch(tree_id)
@@ -49,11 +49,11 @@ def place(tree_id: str, folder: Path, fetch: Callable[[str], bytes]) -> None:
     except OSError as error:
         raise GridbenchError(f"the code can't be written to {folder} ({error.strerror})") from None
     with suppress(WorkloadsError):  # a full disk keeps none
-        write_whole(kept_folder(CODE) / name, packed)
+        write_whole(cache_folder(CODE) / name, packed)
     prune(CODE)
 
 
-def own_code(flow_run_id: UUID, tree_id: str) -> bytes:
+def download_code(flow_run_id: UUID, tree_id: str) -> bytes:
     """Return a packed tree that the lane job that calls this was sent.
 
     Raises:

@@ -1,4 +1,4 @@
-"""`python -m tasks.travel.bake FOLDER ID [FILE]`: put packed code and its packages into an image."""
+"""`python -m tasks.travel.image_cache FOLDER ID [FILE]`: put packed code and its packages into an image."""
 
 import sys
 import tempfile
@@ -6,12 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tasks.errors import GridbenchError
+from tasks.travel.code_download import unpack_code
 from tasks.travel.environment import environment_for
-from tasks.travel.placing import place
 from tasks.travel.tree import hex_of
 
 
-def bake(folder: Path, tree_id: str, file: str | None, python: Path) -> None:
+def fill_cache(folder: Path, tree_id: str, file: str | None, python: Path) -> None:
     """Keep a tree, and the environment of its packages, in the folder that GRIDBENCH_KEPT names.
 
     Args:
@@ -28,7 +28,7 @@ def bake(folder: Path, tree_id: str, file: str | None, python: Path) -> None:
         return (folder / f"{hex_of(tree_id)}.pack").read_bytes()
 
     with tempfile.TemporaryDirectory(prefix="gridbench-code-") as scratch:
-        place(tree_id, Path(scratch) / "code", packed)
+        unpack_code(tree_id, Path(scratch) / "code", packed)
         if file:
             environment_for(Path(scratch) / "code", file, python, print)
 
@@ -37,7 +37,7 @@ def main(arguments: Sequence[str]) -> int:
     """Bake what the arguments name; return 1 with a sentence if that can't be done."""
     folder, tree_id, *file = arguments
     try:
-        bake(Path(folder), tree_id, file[0] if file else None, Path(sys.executable))
+        fill_cache(Path(folder), tree_id, file[0] if file else None, Path(sys.executable))
     except GridbenchError as error:
         print(f"error: {error}", file=sys.stderr)
         return 1

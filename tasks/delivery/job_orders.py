@@ -32,18 +32,18 @@ def identity(item: Record | Repeat) -> Identity:
     return item.run, item.hardware, item.case, item.repeat
 
 
-async def give(client: PrefectClient, flow_run_id: UUID, repeats: Sequence[Repeat]) -> list[Repeat]:
+async def send_order(client: PrefectClient, flow_run_id: UUID, repeats: Sequence[Repeat]) -> list[Repeat]:
     """Give a lane job its order; return the order that it has, which may be one of an earlier try."""
     try:
         await client.create_flow_run_input(flow_run_id, KEY, REPEATS.dump_json(list(repeats)).decode())
     except httpx.HTTPStatusError as error:
         if status_code(error) != THERE_ALREADY:
             raise
-        return await order_of(client, flow_run_id)
+        return await read_order(client, flow_run_id)
     return list(repeats)
 
 
-async def order_of(client: PrefectClient, flow_run_id: UUID) -> list[Repeat]:
+async def read_order(client: PrefectClient, flow_run_id: UUID) -> list[Repeat]:
     """Return the repeats that a lane job was asked to measure, in its order; none where no order is left."""
     try:
         return REPEATS.validate_json(await client.read_flow_run_input(flow_run_id, KEY))
@@ -55,14 +55,14 @@ async def order_of(client: PrefectClient, flow_run_id: UUID) -> list[Repeat]:
         raise
 
 
-async def forget(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
+async def delete_orders(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
     """Remove the orders of lane jobs whose records are all stored."""
     for flow_run_id in flow_run_ids:
         with suppress(*LOST_TOUCH):
             await client.delete_flow_run_input(flow_run_id, KEY)
 
 
-def own_order(flow_run_id: UUID, wait_s: float = WAIT_S) -> list[Repeat]:
+def wait_for_order(flow_run_id: UUID, wait_s: float = WAIT_S) -> list[Repeat]:
     """Return the order of the lane job that calls this.
 
     Raises:

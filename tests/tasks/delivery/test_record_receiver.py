@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import pytest
 
-from tasks.delivery.desk import MOST_ASIDE
+from tasks.delivery.record_receiver import MOST_ASIDE
 from tasks.dispatch.flow_runs import collect
 from tests.tasks.dispatch.dispatched import Run, until
 from tests.tasks.dispatch.fake_prefect import installed
@@ -87,7 +87,7 @@ async def test_records_of_a_run_that_ended_are_checked_as_well(prefect, store, p
         for record in forgeries(plan, mine[0]):
             prefect.send(job, record.to_json())
         run.lanes._jobs.clear()
-        run.lanes._desk.orders.clear()
+        run.lanes._receiver.orders.clear()
     sentences = await collect(prefect, store, [job])
     assert {record.id for record in store.records()[0]} == {repeat.id for repeat in mine}
     assert len([line for line in sentences if "is refused" in line]) == 6

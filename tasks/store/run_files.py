@@ -1,4 +1,4 @@
-"""The shelves of storage blocks, where runs lie; the one way by which their files get into a folder here."""
+"""Read the files of runs in a storage block, and copy them into a folder on this machine."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,8 +16,8 @@ PLAN = "plan.json"
 AT_ONCE = 8  # requests: most files are small, and most of the time is the way there
 
 
-class Shelf(Protocol):
-    """A place where a block keeps its runs; keys begin with the run's name."""
+class RunFiles(Protocol):
+    """The files of the runs in a block; each key begins with the run's name."""
 
     def runs(self) -> Iterable[str]:
         """Names of folders; not all of them need be runs."""
@@ -32,7 +32,7 @@ class Shelf(Protocol):
         """A file's content; None where there is none."""
 
 
-def copy(shelf: Shelf, key: str, folder: Path) -> bool:
+def copy(stored: RunFiles, key: str, folder: Path) -> bool:
     """Bring one file, where it is not here; return whether it is here now.
 
     A key that would lead out of the folder is left where it is, whoever has put it there.
@@ -44,7 +44,7 @@ def copy(shelf: Shelf, key: str, folder: Path) -> bool:
         return False
     path = path_inside(folder, key)
     if not path.is_file():
-        content = shelf.read(key)
+        content = stored.read(key)
         if content is None:
             return False
         write_whole(path, content)
@@ -59,8 +59,8 @@ def is_inside(key: str) -> bool:
         return False
 
 
-def shelf_of(storage: "Storage") -> Shelf:
-    """The shelf behind a storage block."""
+def run_files_of(storage: "Storage") -> RunFiles:
+    """Return the files of runs that a storage block holds."""
     if not is_s3(storage):
         return _Folder(Path(storage.basepath or ".").expanduser().resolve())
     start = str(storage.bucket_folder or "").strip("/")

@@ -1,7 +1,7 @@
-"""What a machine keeps between lane jobs, by its hash: code as it came, environments, data.
+"""Cache code, environments and data on a machine for later lane jobs, keyed by their hash.
 
-Code is held against its id whenever it is unpacked, whatever lies there. A container behind SSH has a volume
-here, and an image may bring its own beside it.
+Code is checked against its id each time it is unpacked. A container behind SSH has a volume here, and an image
+can bring a second cache of its own.
 """
 
 import fcntl
@@ -12,26 +12,26 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-BAKED = Path(os.environ.get("GRIDBENCH_BAKED") or "/opt/gridbench-kept")  # what an image has brought
+IMAGE_CACHE = Path(os.environ.get("GRIDBENCH_BAKED") or "/opt/gridbench-kept")  # what an image has brought
 DAY_S = 24 * 3600.0
 CODE, ENVIRONMENTS, DATA, INSTALLERS = "code", "environments", "data", "installers"
 MOST = {CODE: 10, ENVIRONMENTS: 10, DATA: 3}  # the newest that stay
 IN_USE_S = {CODE: 0.0, ENVIRONMENTS: 2 * DAY_S, DATA: 2 * DAY_S}  # others may run in them for so long
 
 
-def kept_folder(kind: str) -> Path:
+def cache_folder(kind: str) -> Path:
     """Return the folder of this machine for code, environments or data; `GRIDBENCH_KEPT` is that of all."""
     named = os.environ.get("GRIDBENCH_KEPT")
     return (Path(named) if named else Path.home() / ".gridbench" / "kept") / kind
 
 
-def places(kind: str) -> tuple[Path, Path]:
+def cache_folders(kind: str) -> tuple[Path, Path]:
     """Return the folders in which to look: this machine's, and that of its image."""
-    return kept_folder(kind), BAKED / kind
+    return cache_folder(kind), IMAGE_CACHE / kind
 
 
-def touch(path: Path) -> None:
-    """Note that something kept is used."""
+def mark_used(path: Path) -> None:
+    """Mark a cache entry as used."""
     with suppress(OSError):  # an image's own can't be changed
         os.utime(path)
 
@@ -46,17 +46,17 @@ def prune(kind: str) -> None:
 
 
 def _all(kind: str) -> list[Path]:
-    return [path for path in kept_folder(kind).iterdir() if not path.name.startswith(".")]
+    return [path for path in cache_folder(kind).iterdir() if not path.name.startswith(".")]
 
 
 @contextmanager
-def alone_with(kind: str, name: str) -> Iterator[Path]:
-    """Yield the path of something kept, while no other process of this machine makes it or looks for it.
+def locked_entry(kind: str, name: str) -> Iterator[Path]:
+    """Yield the path of a cache entry, locked against the other processes of this machine.
 
     Raises:
-        OSError: nothing can be kept here.
+        OSError: the cache can't be written.
     """
-    folder = kept_folder(kind)
+    folder = cache_folder(kind)
     folder.mkdir(parents=True, exist_ok=True)
     with (folder / f".{name}.lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -8,13 +8,13 @@ from dataclasses import replace
 import pytest
 
 from tasks.errors import GridbenchError
-from tasks.travel import kept, trip
+from tasks.travel import cache, job_setup
+from tasks.travel.code_download import unpack_code
 from tasks.travel.environment import Environment
+from tasks.travel.job_setup import JobSetup, prepared
 from tasks.travel.packing import pack
-from tasks.travel.placing import place
 from tasks.travel.run_code import JobCode
 from tasks.travel.tree import hex_of, take
-from tasks.travel.trip import Trip, arrived
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.repeat import Repeat
@@ -40,18 +40,18 @@ def nothing(tree_id):
 
 def test_here_a_script_runs_in_its_own_folder(code):
     (repeat,) = of(Script(("train.py",), folder=str(code), code=take(code).id))
-    with arrived([repeat], COMMAND, JobCode(), nothing, print) as came:
+    with prepared([repeat], COMMAND, JobCode(), nothing, print) as came:
         assert came.repeat(repeat) == repeat and came.command(repeat, ("other",)) == COMMAND
         record = repeat.failed(Verdict.OK, "fine", wall_s=2.0)
         assert came.noted(repeat, record) == record
-    elsewhere = arrived(of(Script(("a.py",), folder="/not/here")), COMMAND, JobCode(), nothing, print)
+    elsewhere = prepared(of(Script(("a.py",), folder="/not/here")), COMMAND, JobCode(), nothing, print)
     with pytest.raises(GridbenchError, match="/not/here is not on this machine, and no copy"), elsewhere:
         pass
 
 
 def test_a_machine_without_room_says_so(code, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
-    way = arrived(of(Script(("train.py",), folder=str(code))), COMMAND, JobCode(), nothing, print)
+    way = prepared(of(Script(("train.py",), folder=str(code))), COMMAND, JobCode(), nothing, print)
     with pytest.raises(GridbenchError, match=r"nothing can be written to .*/full \(No such file"), way:
         pass
 
@@ -60,7 +60,7 @@ def test_a_copy_goes_with_its_job_and_what_it_wrote_there_too(code):
     tree = take(code)
     (repeat,) = of(Script(("train.py",), folder="/not/here", code=tree.id))
     for _ in range(2):
-        with arrived([repeat], COMMAND, JobCode((tree.id,)), lambda _: pack(tree), print) as came:
+        with prepared([repeat], COMMAND, JobCode((tree.id,)), lambda _: pack(tree), print) as came:
             folder = came.repeat(repeat).script.folder
             assert take(folder).id == tree.id and not os.path.exists(f"{folder}/checkpoint.bin")
             open(f"{folder}/checkpoint.bin", "w").close()
@@ -70,10 +70,10 @@ def test_a_copy_goes_with_its_job_and_what_it_wrote_there_too(code):
 def test_packages_make_another_interpreter_that_finds_ours(code, monkeypatch):
     (code / "src").mkdir()
     made = Environment(code / "bin" / "python", ("leaf==1.5",))
-    monkeypatch.setattr(trip, "environment_for", lambda folder, file, python, say: made)
+    monkeypatch.setattr(job_setup, "environment_for", lambda folder, file, python, say: made)
     script = Script(("train.py",), folder=str(code), packages="requirements.txt")
     first, second = of(script, script)
-    with arrived([first, second], COMMAND, JobCode(), nothing, print) as came:
+    with prepared([first, second], COMMAND, JobCode(), nothing, print) as came:
         assert came.command(first, COMMAND) == (str(made.python), "-m", "workloads")
         before = dict(os.environ)
         with came.environment(first):
@@ -93,26 +93,26 @@ def test_packages_make_another_interpreter_that_finds_ours(code, monkeypatch):
 
 def test_a_folder_of_workloads_is_set_for_the_job(code, monkeypatch):
     tree = take(code)
-    monkeypatch.delenv(trip.WORKLOADS, raising=False)
-    with arrived(of(None), COMMAND, JobCode((), tree.id), lambda _: pack(tree), print) as came:
-        assert take(os.environ[trip.WORKLOADS]).id == tree.id
+    monkeypatch.delenv(job_setup.WORKLOADS, raising=False)
+    with prepared(of(None), COMMAND, JobCode((), tree.id), lambda _: pack(tree), print) as came:
+        assert take(os.environ[job_setup.WORKLOADS]).id == tree.id
         (repeat,) = of(None)
         record = came.noted(repeat, repeat.failed(Verdict.OK, "fine", wall_s=1.0))
         assert list(record.phases_s) == ["code"] and record.wall_s > 1.0
-    assert trip.WORKLOADS not in os.environ
+    assert job_setup.WORKLOADS not in os.environ
 
 
 def test_nothing_is_done_for_workloads_of_ours():
-    with arrived(of(None), COMMAND, JobCode(), nothing, print) as came:
-        assert came == Trip()
+    with prepared(of(None), COMMAND, JobCode(), nothing, print) as came:
+        assert came == JobSetup()
 
 
 def test_what_nobody_uses_any_more_goes(code, machine, monkeypatch):
-    monkeypatch.setitem(kept.MOST, kept.CODE, 2)
+    monkeypatch.setitem(cache.MOST, cache.CODE, 2)
     for text in ("one", "two", "three"):
         (code / "train.py").write_text(text)
         tree = take(code)
-        place(tree.id, machine / text, {tree.id: pack(tree)}.__getitem__)
+        unpack_code(tree.id, machine / text, {tree.id: pack(tree)}.__getitem__)
         os.utime(machine / "kept" / "code" / f"{hex_of(tree.id)}.pack", (1, len(text)))
     assert len(list((machine / "kept" / "code").iterdir())) == 2
 
@@ -120,5 +120,5 @@ def test_what_nobody_uses_any_more_goes(code, machine, monkeypatch):
 def test_code_that_can_not_be_kept_runs_all_the_same(code, machine, monkeypatch):
     (machine / "kept").write_text("no folder")
     tree = take(code)
-    place(tree.id, machine / "there", lambda _: pack(tree))
+    unpack_code(tree.id, machine / "there", lambda _: pack(tree))
     assert take(machine / "there").id == tree.id

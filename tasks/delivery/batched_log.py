@@ -6,7 +6,7 @@ from types import TracebackType
 from typing import Self
 
 
-class Digest:
+class BatchedLog:
     """Call it with a line; it says them together, no more often than every so many seconds."""
 
     def __init__(self, say: Callable[[str], None], every_s: float) -> None:

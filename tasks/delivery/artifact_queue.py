@@ -1,4 +1,4 @@
-"""Parcels of records as they come, each taken once, and removed when their records are stored."""
+"""Read uploaded records from artifacts, each once, and delete an artifact once its records are stored."""
 
 from collections.abc import Iterable
 from contextlib import suppress
@@ -12,13 +12,13 @@ from prefect.client.schemas.sorting import ArtifactSort
 from prefect.exceptions import ObjectNotFound
 
 from tasks.delivery.api_trouble import LOST_TOUCH
-from tasks.delivery.parcels import TYPE, Piece, piece_in
+from tasks.delivery.artifact_encoding import TYPE, Piece, piece_in
 
 PAGE = 100
 MOST_HELD = 4 * PAGE  # artifacts that wait for the other pieces of their text: a hostile lane sends no more
 
 
-class Parcel(NamedTuple):
+class Upload(NamedTuple):
     """A text of records from one lane job, and the artifacts that brought it."""
 
     flow_run_id: UUID
@@ -26,8 +26,8 @@ class Parcel(NamedTuple):
     text: str
 
 
-class Inbox:
-    """A reader of parcels; a look that finds none costs one small query."""
+class ArtifactQueue:
+    """A reader of uploads; a look that finds none costs one small query."""
 
     def __init__(self, client: PrefectClient) -> None:
         self._client = client
@@ -35,8 +35,8 @@ class Inbox:
         self._stored: set[UUID] = set()
         self._pieces: dict[tuple[UUID, str], dict[int, tuple[UUID, Piece]]] = {}
 
-    async def new(self, flow_run_ids: Iterable[UUID]) -> list[Parcel]:
-        """Return parcels that have come since the last call; not all of them where there are many."""
+    async def new(self, flow_run_ids: Iterable[UUID]) -> list[Upload]:
+        """Return uploads that have come since the last call; not all of them where there are many."""
         await self._remove()
         criteria = ArtifactFilter(
             flow_run_id=ArtifactFilterFlowRunId(any_=list(flow_run_ids)), type=ArtifactFilterType(any_=[TYPE])
@@ -47,18 +47,18 @@ class Inbox:
                 artifact_filter=criteria, sort=ArtifactSort.CREATED_DESC, limit=PAGE, offset=offset
             )
             offset += len(page)
-            parcels = self._parcels(page)
-            if parcels or len(page) < PAGE:
-                return parcels
+            uploads = self._uploads(page)
+            if uploads or len(page) < PAGE:
+                return uploads
 
-    def _parcels(self, page: list[Artifact]) -> list[Parcel]:
+    def _uploads(self, page: list[Artifact]) -> list[Upload]:
         fresh = [artifact for artifact in reversed(page) if artifact.id not in self._seen]
         self._seen |= {artifact.id for artifact in fresh}
-        return [parcel for artifact in fresh if (parcel := self._whole(artifact))]
+        return [upload for artifact in fresh if (upload := self._whole(artifact))]
 
-    async def stored(self, parcel: Parcel) -> None:
-        """Remove a parcel whose records are stored; where the API does not answer, before the next look."""
-        self._stored |= {*parcel.artifact_ids}
+    async def stored(self, upload: Upload) -> None:
+        """Remove an upload whose records are stored; where the API does not answer, before the next look."""
+        self._stored |= {*upload.artifact_ids}
         with suppress(*LOST_TOUCH):
             await self._remove()
 
@@ -69,14 +69,14 @@ class Inbox:
             self._stored.discard(artifact_id)
             self._seen.discard(artifact_id)
 
-    def _whole(self, artifact: Artifact) -> Parcel | None:
-        """Return the parcel that an artifact makes complete; None where pieces are missing."""
+    def _whole(self, artifact: Artifact) -> Upload | None:
+        """Return the upload that an artifact makes complete; None where pieces are missing."""
         sender = artifact.flow_run_id
         if sender is None:
             return None
         piece = piece_in(artifact.data)
         if piece is None:
-            return Parcel(sender, (artifact.id,), str(artifact.data))
+            return Upload(sender, (artifact.id,), str(artifact.data))
         pieces = self._pieces.setdefault((sender, piece.parcel), {})
         pieces[piece.place] = artifact.id, piece
         if len(pieces) < piece.pieces:
@@ -86,4 +86,4 @@ class Inbox:
         del self._pieces[sender, piece.parcel]
         in_order = [pieces[place] for place in sorted(pieces)]
         text = "".join(piece.text for _, piece in in_order)
-        return Parcel(sender, tuple(artifact_id for artifact_id, _ in in_order), text)
+        return Upload(sender, tuple(artifact_id for artifact_id, _ in in_order), text)

@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from tasks.delivery import orders
+from tasks.delivery import job_orders
 from tasks.errors import GridbenchError
 from tests.tasks.dispatch.dispatched import Run, planned, serve, until
 from tests.tasks.dispatch.fake_prefect import answer, installed
@@ -53,7 +53,7 @@ async def test_a_bench_that_dies_between_storing_and_removing_loses_nothing(pref
         for artifact in prefect.artifacts[:lost]:
             await remove(artifact.id)
         run.lanes._jobs.clear()
-        run.lanes._desk.orders.clear()
+        run.lanes._receiver.orders.clear()
     prefect.delete_artifact = remove
     prefect.crash(job)
     task = asyncio.create_task(serve(prefect))
@@ -74,13 +74,19 @@ async def test_an_order_whose_answer_was_lost_is_given_once(prefect, plan):
     job = "a job"
     prefect.troubles.extend([None, OSError("lost")])
     with pytest.raises(OSError, match="lost"):
-        await orders.give(prefect, job, [first])
-    assert await orders.give(prefect, job, others) == [first] == await orders.order_of(prefect, job)
+        await job_orders.send_order(prefect, job, [first])
+    assert (
+        await job_orders.send_order(prefect, job, others)
+        == [first]
+        == await job_orders.read_order(prefect, job)
+    )
 
 
 async def test_an_order_that_cannot_be_read_is_none(prefect):
-    prefect.inputs["a job", orders.KEY] = '[{"run": 1}]'
-    assert await orders.order_of(prefect, "a job") == [] == await orders.order_of(prefect, "another")
+    prefect.inputs["a job", job_orders.KEY] = '[{"run": 1}]'
+    assert (
+        await job_orders.read_order(prefect, "a job") == [] == await job_orders.read_order(prefect, "another")
+    )
 
 
 class Client:
@@ -102,32 +108,34 @@ class Client:
         return told
 
 
-def own_order(monkeypatch, *answers, wait_s=5.0):
-    monkeypatch.setattr(orders, "LOOK_S", 0.01)
-    monkeypatch.setattr(orders, "get_client", lambda sync_client: Client(*answers))
-    return orders.own_order("a job", wait_s)
+def wait_for_order(monkeypatch, *answers, wait_s=5.0):
+    monkeypatch.setattr(job_orders, "LOOK_S", 0.01)
+    monkeypatch.setattr(job_orders, "get_client", lambda sync_client: Client(*answers))
+    return job_orders.wait_for_order("a job", wait_s)
 
 
 def test_a_lane_waits_for_its_order(monkeypatch, plan):
     repeats = plan.repeats_on(plan.hardware[0])
-    text = orders.REPEATS.dump_json(repeats).decode()
-    assert own_order(monkeypatch, answer(404), OSError("away"), answer(503), text) == repeats
+    text = job_orders.REPEATS.dump_json(repeats).decode()
+    assert wait_for_order(monkeypatch, answer(404), OSError("away"), answer(503), text) == repeats
 
 
 def test_a_lane_reads_the_order_of_a_later_version(monkeypatch, plan):
     """An image stays where it is, while the bench that orders has fields that it doesn't know."""
     repeats = plan.repeats_on(plan.hardware[0])
-    later = [item | {"of_tomorrow": "x"} for item in orders.REPEATS.dump_python(repeats, mode="json")]
-    assert own_order(monkeypatch, json.dumps(later)) == repeats
+    later = [item | {"of_tomorrow": "x"} for item in job_orders.REPEATS.dump_python(repeats, mode="json")]
+    assert wait_for_order(monkeypatch, json.dumps(later)) == repeats
 
 
 @pytest.mark.parametrize(("trouble", "wait_s"), [(answer(403), 60.0), (answer(404), 0.05)])
 def test_a_lane_without_an_order_ends_with_a_sentence(monkeypatch, trouble, wait_s):
     with pytest.raises(GridbenchError, match="this lane job has no order of repeats"):
-        own_order(monkeypatch, trouble, wait_s=wait_s)
+        wait_for_order(monkeypatch, trouble, wait_s=wait_s)
 
 
 def test_a_record_and_its_repeat_have_one_identity(plan):
     repeats = plan.repeats_on(plan.hardware[0])
-    assert [orders.identity(r.failed(Verdict.OK, "x")) for r in repeats] == [*map(orders.identity, repeats)]
-    assert len({*map(orders.identity, repeats)}) == len(repeats)
+    assert [job_orders.identity(r.failed(Verdict.OK, "x")) for r in repeats] == [
+        *map(job_orders.identity, repeats)
+    ]
+    assert len({*map(job_orders.identity, repeats)}) == len(repeats)

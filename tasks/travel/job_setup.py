@@ -1,4 +1,4 @@
-"""On the lane: everything that the repeats of a job need is put in place before the first one is measured."""
+"""Prepare everything that the repeats of a job need on the lane before the first one is measured."""
 
 import os
 import shutil
@@ -11,9 +11,9 @@ from datetime import datetime, timedelta
 from pathlib import Path
 
 from tasks.errors import GridbenchError
+from tasks.travel.code_download import unpack_code
 from tasks.travel.data import data_for
 from tasks.travel.environment import environment_for
-from tasks.travel.placing import place
 from tasks.travel.run_code import JobCode
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Record
@@ -27,7 +27,7 @@ SOURCES = "src"  # where many projects have their package
 
 
 @dataclass(frozen=True, slots=True)
-class Arrival:
+class PreparedScript:
     """A script where this machine runs it.
 
     Attributes:
@@ -44,32 +44,32 @@ class Arrival:
 
 
 @dataclass(slots=True)
-class Trip:
+class JobSetup:
     """Code, packages and data that have come to this machine for a job.
 
     Attributes:
-        arrivals: by the script as it was ordered.
+        scripts_here: by the script as it was ordered.
         phases_s: seconds that it took, by phase, as far as no record has noted them; under None, of the job.
     """
 
-    arrivals: dict[Script, Arrival] = field(default_factory=dict)
+    scripts_here: dict[Script, PreparedScript] = field(default_factory=dict)
     phases_s: dict[Script | None, dict[str, float]] = field(default_factory=dict)
 
     def repeat(self, repeat: Repeat) -> Repeat:
         """Return a repeat as this machine measures it."""
-        arrival = self._of(repeat)
-        return replace(repeat, script=arrival.script) if arrival else repeat
+        prepared_script = self._of(repeat)
+        return replace(repeat, script=prepared_script.script) if prepared_script else repeat
 
     def command(self, repeat: Repeat, command: Sequence[str]) -> tuple[str, ...]:
         """Return the command that measures a repeat; `command` for one of a workload."""
-        arrival = self._of(repeat)
-        return arrival.command if arrival else tuple(command)
+        prepared_script = self._of(repeat)
+        return prepared_script.command if prepared_script else tuple(command)
 
     @contextmanager
     def environment(self, repeat: Repeat) -> Iterator[None]:
         """Have the processes that are started within find what the repeat's script needs."""
-        arrival = self._of(repeat)
-        with changed(arrival.environ if arrival else {}):
+        prepared_script = self._of(repeat)
+        with changed(prepared_script.environ if prepared_script else {}):
             yield
 
     def noted(self, repeat: Repeat, record: Record) -> Record:
@@ -77,9 +77,11 @@ class Trip:
 
         The time is in the record's phases and wall, for the bill, and in none of its samples.
         """
-        arrival = self._of(repeat)
-        if arrival and record.script:
-            record = replace(record, script=replace(record.script, installed_packages=arrival.packages))
+        prepared_script = self._of(repeat)
+        if prepared_script and record.script:
+            record = replace(
+                record, script=replace(record.script, installed_packages=prepared_script.packages)
+            )
         took_s: dict[str, float] = {}
         for owner in dict.fromkeys((None, repeat.script)):
             for phase, seconds in self.phases_s.pop(owner, {}).items():
@@ -94,18 +96,18 @@ class Trip:
             started_at=_earlier(record.started_at, total_s),
         )
 
-    def _of(self, repeat: Repeat) -> Arrival | None:
-        return self.arrivals.get(repeat.script) if repeat.script else None
+    def _of(self, repeat: Repeat) -> PreparedScript | None:
+        return self.scripts_here.get(repeat.script) if repeat.script else None
 
 
 @contextmanager
-def arrived(
+def prepared(
     repeats: Sequence[Repeat],
     command: Sequence[str],
     code: JobCode,
     fetch: Callable[[str], bytes],
     say: Callable[[str], None],
-) -> Iterator[Trip]:
+) -> Iterator[JobSetup]:
     """Bring code, packages and data of a job's repeats to this machine, alone on it; its code goes with it.
 
     Args:
@@ -120,7 +122,7 @@ def arrived(
     """
     scripts = list(dict.fromkeys(repeat.script for repeat in repeats if repeat.script))
     if not scripts and not code.workloads:
-        yield Trip()
+        yield JobSetup()
         return
     try:
         work = Path(tempfile.mkdtemp(prefix="gridbench-code-"))
@@ -129,48 +131,50 @@ def arrived(
             f"nothing can be written to {tempfile.gettempdir()} ({error.strerror}); free some, or set TMPDIR"
         ) from None
     try:
-        trip, environ = Trip(), {}
+        setup, environ = JobSetup(), {}
         with _box(say):
             if code.workloads:
-                with _timed(trip, None, CODE):
-                    place(code.workloads, work / "workloads", fetch)
+                with _timed(setup, None, CODE):
+                    unpack_code(code.workloads, work / "workloads", fetch)
                 environ[WORKLOADS] = str(work / "workloads")
             for number, script in enumerate(scripts):
-                trip.arrivals[script] = _arrival(trip, script, work / str(number), command, code, fetch, say)
+                setup.scripts_here[script] = _prepare(
+                    setup, script, work / str(number), command, code, fetch, say
+                )
         with changed(environ):
-            yield trip
+            yield setup
     finally:
         shutil.rmtree(work, ignore_errors=True)
 
 
-def _arrival(
-    trip: Trip,
+def _prepare(
+    setup: JobSetup,
     script: Script,
     work: Path,
     command: Sequence[str],
     code: JobCode,
     fetch: Callable[[str], bytes],
     say: Callable[[str], None],
-) -> Arrival:
+) -> PreparedScript:
     folder, words = Path(script.folder), tuple(command)
     environ: dict[str, str] = {}
     packages: tuple[str, ...] = ()
     if script.code in code.scripts:
         folder = work
-        with _timed(trip, script, CODE):
-            place(script.code, folder, fetch)
+        with _timed(setup, script, CODE):
+            unpack_code(script.code, folder, fetch)
     elif not folder.is_dir():
         raise GridbenchError(f"the code folder {folder} is not on this machine, and no copy of it was sent")
     if script.packages:
-        with _timed(trip, script, PACKAGES):
+        with _timed(setup, script, PACKAGES):
             made = environment_for(folder, script.packages, Path(words[0]), say)
         words, packages = (str(made.python), *words[1:]), made.packages
         environ = _environ(made.python, folder)
     data = script.data
     if data:
-        with _timed(trip, script, DATA):
+        with _timed(setup, script, DATA):
             data = data_for(data, folder)
-    return Arrival(replace(script, folder=str(folder), data=data), words, environ, packages)
+    return PreparedScript(replace(script, folder=str(folder), data=data), words, environ, packages)
 
 
 def _environ(python: Path, folder: Path) -> dict[str, str]:
@@ -207,10 +211,10 @@ def _box(say: Callable[[str], None]) -> Iterator[None]:
 
 
 @contextmanager
-def _timed(trip: Trip, script: Script | None, phase: str) -> Iterator[None]:
+def _timed(setup: JobSetup, script: Script | None, phase: str) -> Iterator[None]:
     started = time.perf_counter()
     yield
-    trip.phases_s.setdefault(script, {})[phase] = time.perf_counter() - started
+    setup.phases_s.setdefault(script, {})[phase] = time.perf_counter() - started
 
 
 def _earlier(started_at: str, seconds: float) -> str:

@@ -1,4 +1,4 @@
-"""The courier of a lane job: it sends records while the next repeat is measured, for as long as that takes.
+"""Upload the records of a lane job while it measures the next repeat, until they are all sent.
 
 While the Prefect API is away, records wait in memory, and on the box once a try has failed; the measuring
 goes on. At the end the lane waits until the last record is taken, at most until its job's own deadline.
@@ -19,17 +19,17 @@ from prefect.client.schemas.actions import ArtifactCreate
 from pydantic import Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
-from tasks.delivery import unsent
+from tasks.delivery import unsent_records
 from tasks.delivery.api_trouble import refused, status_code
-from tasks.delivery.parcels import TYPE, pieces_of, text_of
+from tasks.delivery.artifact_encoding import TYPE, pieces_of, text_of
 from workloads.harness.records.record import Record
 
 TOO_LARGE = 413
 LEAST_BYTES = 1024  # smaller pieces are no use: what refuses them refuses everything
 
 
-class CourierSettings(BaseSettings):
-    """The courier's patience, in seconds, from `GRIDBENCH_COURIER_RETRY_S` and so on."""
+class UploaderSettings(BaseSettings):
+    """The uploader's patience, in seconds, from `GRIDBENCH_COURIER_RETRY_S` and so on."""
 
     model_config = SettingsConfigDict(env_prefix="GRIDBENCH_COURIER_")
 
@@ -47,7 +47,7 @@ class CourierSettings(BaseSettings):
     most_bytes: int = Field(default=262_144, ge=LEAST_BYTES, description="Records sent in one request.")
 
 
-class Courier:
+class RecordUploader:
     """Enter it, `put` each record, and leave: it returns when all of them are sent, or can't be."""
 
     def __init__(
@@ -56,18 +56,18 @@ class Courier:
         say: Callable[[str], None],
         every_s: float = 0.0,
         deadline: float | None = None,
-        settings: CourierSettings | None = None,
+        settings: UploaderSettings | None = None,
     ) -> None:
-        """Prepare a courier.
+        """Prepare an uploader.
 
         Args:
             flow_run_id: of the lane job, to which the artifacts belong.
             say: told when the API goes away, and when it is back.
-            every_s: the shortest time between two parcels, where it is longer than that of the settings.
+            every_s: the shortest time between two uploads, where it is longer than that of the settings.
             deadline: the job's own, on the monotonic clock.
             settings: from the environment by default.
         """
-        self._settings = settings or CourierSettings()
+        self._settings = settings or UploaderSettings()
         self._flow_run_id, self._say = flow_run_id, say
         self._every_s = max(every_s, self._settings.every_s)
         self._deadline, self._until = deadline, float("inf")
@@ -78,7 +78,7 @@ class Courier:
         self._most_bytes = self._settings.most_bytes
         self._retry_s = self._settings.retry_s
         context = contextvars.copy_context()
-        self._thread = threading.Thread(target=context.run, args=(self._work,), name="courier", daemon=True)
+        self._thread = threading.Thread(target=context.run, args=(self._work,), name="uploader", daemon=True)
 
     def __enter__(self) -> Self:
         self._thread.start()
@@ -152,7 +152,7 @@ class Courier:
         for record in batch:
             self._queue.popleft()
             if record.id in self._kept:
-                unsent.drop(record)
+                unsent_records.delete(record)
         if self._is_away and not self._queue:
             self._is_away = False
             self._tell("the Prefect API answers again: every record so far is sent")
@@ -166,7 +166,7 @@ class Courier:
         for record in self._snapshot():
             if record.id not in self._kept:
                 self._kept.add(record.id)
-                unsent.keep(record)
+                unsent_records.save(record)
 
     def _tell(self, line: str) -> None:
         with suppress(Exception):  # a log that fails stops no record
@@ -183,7 +183,7 @@ class Courier:
         self._is_away = True
         tried_as_the_last = self._closing and refused(error)
         if tried_as_the_last or time.monotonic() + self._retry_s > self._until:
-            self._tell(f"{self.waiting} records are kept in {unsent.FOLDER}, not sent: {error}")
+            self._tell(f"{self.waiting} records are kept in {unsent_records.FOLDER}, not sent: {error}")
             return False
         with self._news:
             was_closing = self._closing

@@ -1,12 +1,12 @@
-"""What comes to the desk: whole parcels, texts in pieces, and nonsense."""
+"""What comes to the receiver: whole uploads, texts in pieces, and nonsense."""
 
 from types import SimpleNamespace
 from uuid import uuid4
 
 import pytest
 
-from tasks.delivery.inbox import MOST_HELD, Inbox
-from tasks.delivery.parcels import pieces_of, text_of
+from tasks.delivery.artifact_encoding import pieces_of, text_of
+from tasks.delivery.artifact_queue import MOST_HELD, ArtifactQueue
 from tests.tasks.dispatch.fake_prefect import FakePrefect
 from workloads.harness.records.record import Verdict
 
@@ -22,14 +22,14 @@ JOB = SimpleNamespace(id=uuid4())
 async def test_pieces_are_put_together_in_whatever_order_they_come(prefect, repeats):
     text = text_of(repeat.failed(Verdict.CRASHED, "é" * 50) for repeat in repeats)
     pieces = pieces_of(text, 1000)
-    inbox = Inbox(prefect)
+    queue = ArtifactQueue(prefect)
     for piece in pieces[1:]:
         prefect.send(JOB, piece)
-    assert await inbox.new([JOB.id]) == []
+    assert await queue.new([JOB.id]) == []
     prefect.send(JOB, pieces[0])
-    (parcel,) = await inbox.new([JOB.id])
-    assert parcel.text == text
-    await inbox.stored(parcel)
+    (upload,) = await queue.new([JOB.id])
+    assert upload.text == text
+    await queue.stored(upload)
     assert prefect.artifacts == [] and len(pieces) > 5
 
 
@@ -37,7 +37,7 @@ async def test_pieces_of_two_jobs_are_never_mixed(prefect, repeats):
     one, other = pieces_of("a" * 10, 5)
     prefect.send(JOB, one)
     prefect.send(SimpleNamespace(id=(stranger := uuid4())), other)
-    assert await Inbox(prefect).new([JOB.id, stranger]) == []
+    assert await ArtifactQueue(prefect).new([JOB.id, stranger]) == []
 
 
 @pytest.mark.parametrize(
@@ -54,23 +54,23 @@ async def test_pieces_of_two_jobs_are_never_mixed(prefect, repeats):
 )
 async def test_nonsense_is_a_parcel_like_any_other(prefect, data):
     prefect.send(JOB, data)
-    (parcel,) = await Inbox(prefect).new([JOB.id])
-    assert parcel.text == str(data)
+    (upload,) = await ArtifactQueue(prefect).new([JOB.id])
+    assert upload.text == str(data)
 
 
 async def test_pieces_that_never_become_whole_do_not_pile_up(prefect):
-    inbox = Inbox(prefect)
+    queue = ArtifactQueue(prefect)
     for number in range(MOST_HELD + 50):
         prefect.send(JOB, {"parcel": str(number), "place": 0, "pieces": 2, "text": "x" * 10})
     for _ in range(6):
-        assert await inbox.new([JOB.id]) == []
-    assert sum(map(len, inbox._pieces.values())) <= MOST_HELD
+        assert await queue.new([JOB.id]) == []
+    assert sum(map(len, queue._pieces.values())) <= MOST_HELD
 
 
 async def test_a_look_that_finds_nothing_is_one_request(prefect, repeats):
-    inbox = Inbox(prefect)
+    queue = ArtifactQueue(prefect)
     prefect.send(JOB, text_of([repeats[0].failed(Verdict.CRASHED, "x")]))
-    (parcel,) = await inbox.new([JOB.id])
-    await inbox.stored(parcel)
+    (upload,) = await queue.new([JOB.id])
+    await queue.stored(upload)
     prefect.troubles.extend([None, OSError("a second one")])
-    assert await inbox.new([JOB.id]) == [] and len(prefect.troubles) == 1
+    assert await queue.new([JOB.id]) == [] and len(prefect.troubles) == 1

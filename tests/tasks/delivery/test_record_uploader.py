@@ -6,13 +6,13 @@ from uuid import uuid4
 
 import pytest
 
-from tasks.delivery.courier import Courier, CourierSettings
-from tasks.delivery.parcels import TYPE, piece_in, records_in
-from tasks.delivery.unsent import kept
+from tasks.delivery.artifact_encoding import TYPE, piece_in, records_in
+from tasks.delivery.record_uploader import RecordUploader, UploaderSettings
+from tasks.delivery.unsent_records import saved_record
 from workloads.harness.records.parts import Control
 from workloads.harness.records.record import Verdict
 
-QUICK = CourierSettings(every_s=0, retry_s=0.01, longest_retry_s=0.02, patience_s=20)
+QUICK = UploaderSettings(every_s=0, retry_s=0.01, longest_retry_s=0.02, patience_s=20)
 
 
 @pytest.fixture
@@ -30,16 +30,16 @@ def sent(api):
 
 
 def deliver(records, said, settings=QUICK, **options):
-    with Courier(uuid4(), said.append, settings=settings, **options) as courier:
+    with RecordUploader(uuid4(), said.append, settings=settings, **options) as uploader:
         for record in records:
-            courier.put(record)
+            uploader.put(record)
 
 
 def test_every_record_travels_whole_in_an_artifact_that_no_page_lists(api, records):
     me = uuid4()
-    with Courier(me, pytest.fail, settings=QUICK) as courier:
+    with RecordUploader(me, pytest.fail, settings=QUICK) as uploader:
         for record in records:
-            courier.put(record)
+            uploader.put(record)
     assert sent(api) == records
     assert {(each["type"], each.get("key"), each["flow_run_id"]) for each in api.taken} == {
         (TYPE, None, str(me))
@@ -48,11 +48,11 @@ def test_every_record_travels_whole_in_an_artifact_that_no_page_lists(api, recor
 
 def test_the_measuring_does_not_wait_for_the_api(api, records):
     api.go_on.clear()
-    with Courier(uuid4(), pytest.fail, settings=QUICK) as courier:
+    with RecordUploader(uuid4(), pytest.fail, settings=QUICK) as uploader:
         began = time.monotonic()
         for record in records:
-            courier.put(record)
-        assert time.monotonic() - began < 15 and courier.waiting == len(records)
+            uploader.put(record)
+        assert time.monotonic() - began < 15 and uploader.waiting == len(records)
         api.go_on.set()
     assert sent(api) == records
 
@@ -60,12 +60,12 @@ def test_the_measuring_does_not_wait_for_the_api(api, records):
 @pytest.mark.parametrize("status", [500, 503, 401, 404])
 def test_an_api_that_is_away_gets_everything_when_it_is_back(api, records, box, status):
     said = []
-    with Courier(uuid4(), said.append, settings=QUICK) as courier:
+    with RecordUploader(uuid4(), said.append, settings=QUICK) as uploader:
         api.statuses.extend([status] * 2)
         for record in records:
-            courier.put(record)
+            uploader.put(record)
         deadline = time.monotonic() + 20
-        while courier.waiting and time.monotonic() < deadline:
+        while uploader.waiting and time.monotonic() < deadline:
             time.sleep(0.01)
     assert sent(api) == records and files(box) == []
     assert len(said) == 2 and "wait on this box" in said[0] and "answers again" in said[1]
@@ -73,14 +73,14 @@ def test_an_api_that_is_away_gets_everything_when_it_is_back(api, records, box, 
 
 def test_what_waits_is_on_the_box_as_well(api, records, repeats, box):
     api.statuses.extend([500] * 10**5)
-    with Courier(uuid4(), lambda line: None, settings=QUICK) as courier:
-        courier.put(records[0])
+    with RecordUploader(uuid4(), lambda line: None, settings=QUICK) as uploader:
+        uploader.put(records[0])
         deadline = time.monotonic() + 20
-        while kept(repeats[0]) is None and time.monotonic() < deadline:
+        while saved_record(repeats[0]) is None and time.monotonic() < deadline:
             time.sleep(0.01)
-        assert kept(repeats[0]) == records[0] and kept(repeats[1]) is None
+        assert saved_record(repeats[0]) == records[0] and saved_record(repeats[1]) is None
         api.statuses.clear()
-    assert sent(api) == [records[0]] and kept(repeats[0]) is None
+    assert sent(api) == [records[0]] and saved_record(repeats[0]) is None
 
 
 @pytest.mark.parametrize(
@@ -96,7 +96,7 @@ def test_what_nobody_takes_in_time_stays_on_the_box(api, records, repeats, statu
     api.statuses.extend([status] * 10**5)
     said = []
     deliver(records, said, **options)
-    assert [kept(repeat) for repeat in repeats] == records
+    assert [saved_record(repeat) for repeat in repeats] == records
     assert f"{len(records)} records are kept in" in said[-1]
 
 
@@ -104,8 +104,11 @@ def test_a_lane_that_is_cancelled_does_not_wait_for_long(api, records):
     api.statuses.extend([500] * 10**5)
     brief = QUICK.model_copy(update={"leave_s": 0.1})
     began = time.monotonic()
-    with pytest.raises(KeyboardInterrupt), Courier(uuid4(), lambda line: None, settings=brief) as courier:
-        courier.put(records[0])
+    with (
+        pytest.raises(KeyboardInterrupt),
+        RecordUploader(uuid4(), lambda line: None, settings=brief) as uploader,
+    ):
+        uploader.put(records[0])
         raise KeyboardInterrupt
     assert time.monotonic() - began < 15  # its patience is 20 s
 
@@ -113,9 +116,9 @@ def test_a_lane_that_is_cancelled_does_not_wait_for_long(api, records):
 def test_requests_that_are_too_large_are_made_smaller(api, records, box):
     api.limit = 4 * max(len(record.to_json()) for record in records)
     api.go_on.clear()  # all of them wait, and would go together
-    with Courier(uuid4(), pytest.fail, settings=QUICK) as courier:
+    with RecordUploader(uuid4(), pytest.fail, settings=QUICK) as uploader:
         for record in records:
-            courier.put(record)
+            uploader.put(record)
         api.go_on.set()
     assert sent(api) == records and files(box) == []
 
@@ -133,13 +136,13 @@ def test_a_record_that_is_too_large_goes_in_pieces(api, records):
 @pytest.mark.parametrize(("pace_s", "least_s"), [(30.0, 0.0), (0.0, 30.0)])
 def test_a_pace_puts_records_together_and_so_do_the_settings(api, records, pace_s, least_s):
     settings = QUICK.model_copy(update={"every_s": least_s})
-    with Courier(uuid4(), pytest.fail, every_s=pace_s, settings=settings) as courier:
-        courier.put(records[0])
+    with RecordUploader(uuid4(), pytest.fail, every_s=pace_s, settings=settings) as uploader:
+        uploader.put(records[0])
         deadline = time.monotonic() + 20
         while not api.taken and time.monotonic() < deadline:
             time.sleep(0.01)
         for record in records[1:]:
-            courier.put(record)
+            uploader.put(record)
             time.sleep(0.1)
     assert sent(api) == records and len(api.taken) == 2  # what there was at once, the others at the end
 
@@ -149,7 +152,7 @@ def test_a_log_that_fails_stops_no_record(api, records):
         raise OSError("the log is gone")
 
     api.statuses.extend([500])
-    with Courier(uuid4(), broken, settings=QUICK) as courier:
+    with RecordUploader(uuid4(), broken, settings=QUICK) as uploader:
         for record in records:
-            courier.put(record)
+            uploader.put(record)
     assert sent(api) == records

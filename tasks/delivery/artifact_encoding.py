@@ -26,18 +26,18 @@ class Piece(NamedTuple):
 
 
 def text_of(records: Iterable[Record]) -> str:
-    """Return records as the text of a parcel."""
+    """Return records as the text of an upload."""
     return "\n".join(record.to_json() for record in records)
 
 
 def pieces_of(text: str, most_bytes: int) -> list[dict[str, Any]]:
     """Cut a text into pieces of so many characters, as the data of an artifact each."""
-    parcel, parts = uuid4().hex, [text[at : at + most_bytes] for at in range(0, len(text), most_bytes)]
-    return [Piece(parcel, place, len(parts), part)._asdict() for place, part in enumerate(parts)]
+    text_id, parts = uuid4().hex, [text[at : at + most_bytes] for at in range(0, len(text), most_bytes)]
+    return [Piece(text_id, place, len(parts), part)._asdict() for place, part in enumerate(parts)]
 
 
 def piece_in(data: Any) -> Piece | None:
-    """Return the piece that an artifact holds; None where it holds a whole parcel, or nonsense."""
+    """Return the piece that an artifact holds; None where it holds a whole upload, or nonsense."""
     if not isinstance(data, dict) or data.keys() != {*Piece._fields}:
         return None
     piece = Piece(**data)
@@ -47,7 +47,7 @@ def piece_in(data: Any) -> Piece | None:
 
 
 def records_in(text: str) -> tuple[list[Record], list[tuple[str, str]]]:
-    """Return the records of a parcel's text, and each line that holds none with the reason."""
+    """Return the records of an upload's text, and each line that holds none with the reason."""
     records: list[Record] = []
     odd: list[tuple[str, str]] = []
     for line in text.split("\n"):

@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from tasks.travel import bake, kept
-from tasks.travel.bake import main
+from tasks.travel import cache, image_cache
+from tasks.travel.code_download import unpack_code
+from tasks.travel.image_cache import main
 from tasks.travel.packing import pack
-from tasks.travel.placing import place
 from tasks.travel.tree import hex_of, take
 
 
@@ -25,15 +25,15 @@ def test_a_lane_of_the_image_has_the_code(context, monkeypatch):
     tree, folder = context
     assert main([str(folder), tree.id]) == 0
     monkeypatch.setenv("GRIDBENCH_KEPT", str(folder / "home"))
-    monkeypatch.setattr(kept, "BAKED", folder / "opt")
-    place(tree.id, folder / "there", lambda tree_id: pytest.fail("it was fetched"))
+    monkeypatch.setattr(cache, "IMAGE_CACHE", folder / "opt")
+    unpack_code(tree.id, folder / "there", lambda tree_id: pytest.fail("it was fetched"))
     assert take(folder / "there").id == tree.id
 
 
 def test_its_packages_are_installed_over_the_images_python(context, monkeypatch):
     tree, folder = context
     asked = []
-    monkeypatch.setattr(bake, "environment_for", lambda *given: asked.append((given[1], given[2])))
+    monkeypatch.setattr(image_cache, "environment_for", lambda *given: asked.append((given[1], given[2])))
     assert main([str(folder), tree.id, "requirements.txt"]) == 0
     assert asked == [("requirements.txt", Path(sys.executable))]
 
