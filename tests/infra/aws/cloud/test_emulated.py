@@ -93,9 +93,7 @@ def test_what_is_not_confirmed_is_not_done(aws, run, monkeypatch):
     before = inventory(aws)
     monkeypatch.setattr("typer.confirm", lambda question: False)
     code, said = run("up", *SMALL)
-    assert code == 2 and said.endswith(
-        "error: not confirmed, nothing was changed; --yes does it without asking"
-    )
+    assert code == 2 and "error: not confirmed" in said
     assert inventory(aws) == before
     assert aws.client("cloudformation").describe_stacks()["Stacks"] == []
     assert run("up", "--yes", *SMALL)[0] == 0

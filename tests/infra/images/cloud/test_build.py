@@ -103,8 +103,8 @@ def test_sigterm_ends_it(bench_image, options):
 def test_the_preflight_speaks_in_it(bench_image):
     shell = "python -m workloads check --before cpu; echo $?; python -m workloads check --before cuda"
     told = inside(bench_image, "sh", "-c", f"{shell}; true", options=("--shm-size", "64m"))
-    assert "shared memory (/dev/shm) has 64 MiB, data loaders want 512" in told
-    assert "2.13.0+cpu is a build without CUDA" in told
+    assert "shared memory (/dev/shm) has 64 MiB, data loaders need 512" in told
+    assert "2.13.0+cpu is built without CUDA" in told
     inside(
         bench_image, "python", "-m", "workloads", "check", "--before", "cpu", options=("--shm-size", "512m")
     )

@@ -23,7 +23,7 @@ REFUSED = {
         "schedule_within_s 8: 0/1 nodes are available",
     ),
     "secret": ({"script": "true", "env": {"PREFECT_API_KEY": "x"}}, "Crashed", "never sent in plain text"),
-    "nonsense": ({"script": "true", "spot": True}, "Crashed", "node_labels does not say which label"),
+    "nonsense": ({"script": "true", "spot": True}, "Crashed", "node_labels does not name its label"),
 }
 
 
