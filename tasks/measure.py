@@ -102,7 +102,8 @@ def cell_state(records: list[Record]) -> State[None]:
     """Return the state of a cell: Completed or Failed, named by the worst verdict, with time and reasons."""
     worst = max(records, key=lambda record: (record.verdict.is_failure, not record.ok))
     reasons = dict.fromkeys(reason for record in records for reason in record.reasons)
-    message = "; ".join([*_time_text(records), *reasons]) or format_count(len(records), "repeat")
+    time = [] if worst.verdict.is_failure else _time_text(records)
+    message = "; ".join([*time, *reasons]) or format_count(len(records), "repeat")
     name = "".join(word.capitalize() for word in worst.verdict.split("_"))
     return (Failed if worst.verdict.is_failure else Completed)(name=name, message=message)
 

@@ -57,7 +57,7 @@ async def test_a_script_is_measured_by_one_command_where_it_lies(bench, code):
     assert (
         record.script.steps == 200 and record.script.samples == 2 and record.script.command[1] == "--batch=2"
     )
-    assert f"suite {bench.results}/suites/tiny.toml" in said and str(store.folder / "report.html") in said
+    assert f"{bench.results}/suites/tiny.toml" in said and str(store.folder / "report.html") in said
     assert sorted(path.name for path in code.iterdir() if path.name != "__pycache__") == ["train.py"]
 
 

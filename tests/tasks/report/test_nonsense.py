@@ -203,7 +203,11 @@ def test_a_run_without_records_and_one_without_readable_ones_are_sentences(
     monkeypatch, capsys, empty_store, planned
 ):
     code, text = run_report(monkeypatch, capsys, empty_store, empty_store.folder.parent)
-    assert code == 2 and f"run {planned.run}: has no records yet; `gridbench resume" in text
+    assert (
+        code == 2
+        and f"run {planned.run}: it has no records yet" in text
+        and f"gridbench resume {planned.run}" in text
+    )
     fill(empty_store, good(planned)[:2])
     for path in (empty_store.folder / "records").rglob("*.json"):
         path.write_text("nonsense")
