@@ -4,9 +4,9 @@ from collections.abc import Collection, Iterator, Sequence
 
 from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio
 from tasks.results.comparison import Caveat
-from tasks.results.format import format_count
+from tasks.results.format import format_count, listed
 from tasks.results.model import Machine, Pairing, Summary
-from tasks.results.speedup import decide, holding_together, scaled
+from tasks.results.speedup import decide, scaled, significant_ratios
 from tasks.results.values import Ratio, RatioVerdict
 from workloads.harness.records.record import Grade, Verdict
 
@@ -65,7 +65,7 @@ def left_out(suite: CommonCases) -> list[Caveat]:
         reason = "they have only one repeat, or other programs used the machine"
         sentences.append(f"Left out of the totals because {reason}: {_few(suite.left_out)}.")
     if suite.dropped:
-        dropped = _list(suite.dropped)
+        dropped = listed(suite.dropped, None)
         sentences.append(f"Left out of the totals because no case has two repeats: {dropped}.")
     return [Caveat(kind, sentence) for sentence in sentences]
 
@@ -74,16 +74,16 @@ def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
     """Count the cases that each machine wins and loses, with advice for the undecided ones."""
     sentences = []
     every = [p.compute for p in pairings if p.compute]
-    chances = {ratio.chance for ratio in holding_together(every)}
+    chances = {ratio.chance for ratio in significant_ratios(every)}
     for hardware, baseline in dict.fromkeys((p.hardware, p.baseline) for p in pairings):
         same = [p for p in pairings if p.hardware == hardware and p.compute]
         ratios = [p.compute for p in same if p.compute]
         if ratios:
             text = f"{_tally(ratios)}{_corrected(ratios, every, chances)}"
-            count = sum(p.provisional for p in same)
-            sentences.append(
-                f"{hardware} against {baseline}, case by case: {text}{_provisional(count, len(same))}."
-            )
+            if count := sum(p.provisional for p in same):
+                why = "because the machine was busy or its CPU's speed varied"
+                text += f"; provisional in {count} of {len(same)}, {why}"
+            sentences.append(f"{hardware} against {baseline}, case by case: {text}.")
     return sentences
 
 
@@ -146,13 +146,13 @@ def price_notes(machines: Sequence[Machine], ranked: Collection[str] = ()) -> li
             doubtful.setdefault(flag, []).append(machine.name)
     found = []
     if free and len(ranked) > 1:
-        text = f"Not ranked by cost, because they have no price: {_list(free)}."
+        text = f"Not ranked by cost, because they have no price: {listed(free, None)}."
         found.append(Caveat("machines without a price", text))
     if assumed:
-        whose = "All prices" if len(assumed) == len(priced) else f"The prices of {_list(assumed)}"
+        whose = "All prices" if len(assumed) == len(priced) else f"The prices of {listed(assumed, None)}"
         found.append(Caveat("assumed prices", f"{whose} are assumptions."))
     found += [
-        Caveat("doubtful prices", f"Check the price of {_list(names)}: {flag}.")
+        Caveat("doubtful prices", f"Check the price of {listed(names, None)}: {flag}.")
         for flag, names in doubtful.items()
     ]
     return found
@@ -185,16 +185,6 @@ def _corrected(ratios: Sequence[Ratio], every: Sequence[Ratio], chances: Collect
     return f"; {'all' if holding == len(decided) else holding} of these {len(decided)} differences are {correction}"
 
 
-def _provisional(count: int, of: int) -> str:
-    if not count:
-        return ""
-    return f"; provisional in {count} of {of}, because the machine was busy or its CPU's speed varied"
-
-
 def _few(names: Sequence[str], between: str = ", ") -> str:
     more = f"{between}and {len(names) - LISTED} more" if len(names) > LISTED else ""
     return f"{between.join(names[:LISTED])}{more}"
-
-
-def _list(names: Sequence[str]) -> str:
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))

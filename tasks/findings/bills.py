@@ -34,7 +34,7 @@ COLUMNS = (
     Column("Share of the bill", Quantity.SHARE),
     Column("Parts of the time", Quantity.PARTS),
 )
-ALONE = "from the records alone: boot, image pull and idle time are not in it"
+ALONE = "from the records alone, without boot, image pull and idle time"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +63,7 @@ class Bills(Finding):
     """The bill of each machine: where every billed second went, and what the timed steps alone would cost."""
 
     name = "bills"
-    title = "Billed, and what for"
+    title = "Cost of each machine"
     section = "money"
     order = 70
     bills: tuple[Bill, ...]

@@ -113,7 +113,7 @@ def where_it_pays(matches: Iterable[BreakEven]) -> list[str]:
     """Return the first few break-evens by time of which both ends are known."""
     sentences = [f"{c.sentence}." for c in matches if c.by == "time" and None not in (c.below, c.above)]
     more = len(sentences) - LISTED
-    rest = f"The lead changes along {more} more rows of sizes, which the table of break-evens has."
+    rest = f"The table of break-evens has {more} more series of sizes in which the lead changes."
     return [*sentences[:LISTED], *([rest] if more > 0 else [])]
 
 

@@ -51,7 +51,7 @@ def cold_starts(cells: Sequence[Repeats], pairings: Sequence[Pairing]) -> list[s
             continue
         sums = {name: sum(record.phases_s[name] for record in records) for name in BEFORE}
         longest = max(sums, key=lambda name: sums[name])
-        part = f"{BEFORE[longest]} is {100 * (sums[longest] / sum(sums.values())):.0f} % of that"
+        part = f"{BEFORE[longest]} takes {100 * (sums[longest] / sum(sums.values())):.0f} % of that"
         text = (
             f"Cold start: a process on {hardware} needs {format_seconds(seconds)} before it can build; {part}"
         )
@@ -67,8 +67,8 @@ def first_calls(cells: Sequence[Repeats]) -> list[str]:
         ratio, case = first_over_later(cell), cell.cell.case
         if ratio is None or ratio.low is None or ratio.low < WORTH_SAYING:
             continue
-        text = f"First call: on {cell.cell.hardware} that of {case.workload} {case.size_text} {case.terms}"
-        matches = (ratio.low, f"{text} takes {format_ratio(ratio)} as long as a later one.")
+        text = f"The first call of {case.workload} {case.size_text} {case.terms} on {cell.cell.hardware}"
+        matches = (ratio.low, f"{text} takes {format_ratio(ratio)} as long as later calls.")
         most[cell.cell.hardware] = max(most.get(cell.cell.hardware, matches), matches)
     return [sentence for _, sentence in most.values()]
 
@@ -95,8 +95,10 @@ def _against(hardware: str, base: str, starts: dict[str, list[Record]], pairings
     if not calls:
         return text
     least, most = (significant(value, 2) for value in (min(calls), max(calls)))
-    span = f"about {least}" if least == most else f"about {least} to {most}, by case"
-    return f"{text}, made up for by faster steps after a number of calls of {span}"
+    span = (
+        f"about {least} calls" if least == most else f"about {least} to {most} calls, depending on the case"
+    )
+    return f"{text}; faster steps make up for it after {span}"
 
 
 def _start_s(record: Record) -> float:

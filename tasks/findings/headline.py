@@ -3,13 +3,12 @@
 from collections.abc import Callable, Sequence
 
 from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio, total_seconds
-from tasks.results.format import cases_text, format_count, format_ratio, format_seconds
+from tasks.results.format import cases_text, format_count, format_ratio, format_seconds, listed
 from tasks.results.model import Machine, Pairing
-from tasks.results.speedup import MOST_REPEATS, decide, holding_together, scaled
+from tasks.results.speedup import MOST_REPEATS, decide, scaled, significant_ratios
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 
 MOST_LINES, MOST_WORDS = 4, 25  # the line of caveats is the fifth
-MOST_NAMES = 3
 
 Amount = Callable[[str], float]
 RatioOf = Callable[[str, str], Estimate]
@@ -37,7 +36,11 @@ def fastest(suite: CommonCases, baseline: str) -> list[str]:
         return [f"No speedups: the baseline {baseline} lacks {reason}."]
     if not suite.cases:
         return ["No totals: no case has valid results on every machine."]
-    best = best_of(suite, baseline, list(suite.logs), lambda n: seconds(suite, n), _times(suite), "fast")
+
+    def ratio_of(over: str, under: str) -> Estimate:
+        return time_ratio(suite, over, under)
+
+    best = best_of(suite, baseline, list(suite.logs), lambda n: seconds(suite, n), ratio_of, "fast")
     return [f"Fastest: {best}"]
 
 
@@ -69,7 +72,7 @@ def decided(pairings: Sequence[Pairing]) -> list[str]:
     if number and len(others) == 1:
         wins = [f"{outcome} in {counts[outcome]}" for outcome in _DECIDED if counts[outcome]]
         text += f"; {others[0]} is {' and '.join(wins)}"
-    chances = {ratio.chance for ratio in holding_together(ratios)}
+    chances = {ratio.chance for ratio in significant_ratios(ratios)}
     holding = sum(r.chance in chances for r in ratios if r.outcome is not RatioVerdict.UNDECIDED)
     if number and holding < number and len(ratios) > 1:
         text += f"; {holding} significant after correction for multiple comparisons"
@@ -90,9 +93,10 @@ def open_ratios(ratios: Sequence[Ratio]) -> list[str]:
     needed = [ratio.repeats_needed for ratio in undecided if ratio.repeats_needed]
     if not needed:
         return [f"More than {MOST_REPEATS} repeats, or a quieter machine, would decide the rest."]
-    return [
-        f"To decide {len(needed)} of the {len(undecided)} undecided, run again with --repeats {max(needed)}."
-    ]
+    which = (
+        "the rest" if len(needed) == len(undecided) else f"{len(needed)} of the {len(undecided)} undecided"
+    )
+    return [f"To decide {which}, run again with --repeats {max(needed)}."]
 
 
 def best_of(
@@ -105,17 +109,10 @@ def best_of(
     cases = f"over {cases_text(len(suite.cases), suite.measured)}"
     state = "; provisional" if suite.provisional else ""
     if tied:
-        return f"undecided between {named([best, *tied])}, {cases}{state}."
+        return f"undecided between {listed([best, *tied])}, {cases}{state}."
     shown = others[:1] if best == baseline else dict.fromkeys((others[0], baseline))
     leads = [f"{format_ratio(verdicts[name])} as {adjective} as {name}" for name in shown if name in verdicts]
     return f"{best}, {' and '.join(leads)}, {cases}{state}."
-
-
-def named(names: Sequence[str]) -> str:
-    """Return names as a list in words, the first few and the number of the others."""
-    if len(names) > MOST_NAMES:
-        return f"{', '.join(names[:MOST_NAMES])} and {len(names) - MOST_NAMES} more"
-    return " and ".join(filter(None, (", ".join(names[:-1]), names[-1])))
 
 
 def _alone(suite: CommonCases, baseline: str) -> list[str]:
@@ -130,7 +127,3 @@ def _alone(suite: CommonCases, baseline: str) -> list[str]:
         time = format_seconds(total_seconds(suite, name))
         lines = [f"{name}: one pass through {cases_text(len(suite.cases), suite.measured)} takes {time}."]
     return [*lines, "To compare, measure a second machine: repeat --on with its name."]
-
-
-def _times(suite: CommonCases) -> RatioOf:
-    return lambda over, under: time_ratio(suite, over, under)

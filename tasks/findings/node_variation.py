@@ -6,10 +6,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tasks.findings.headline import named
 from tasks.findings.totals import CommonCases, Logs, half_width
 from tasks.results.finding import Finding, Results
-from tasks.results.format import format_count, format_ratio
+from tasks.results.format import format_count, format_ratio, listed
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
 from tasks.results.table import Column, Mark, Quantity, Table
@@ -152,7 +151,7 @@ def _line(group: NodeGroup) -> str:
     stragglers = [node.hardware for node in group.boxes if node.straggler]
     if stragglers:
         return (
-            f"{count}: {named(stragglers)} {'is a straggler' if len(stragglers) == 1 else 'are stragglers'}."
+            f"{count}: {listed(stragglers)} {'is a straggler' if len(stragglers) == 1 else 'are stragglers'}."
         )
     takes = f"{slowest} takes {format_ratio(group.spread)} the time of {fastest}"
     is_shown = group.spread.low is not None and group.spread.low > 1
@@ -188,11 +187,11 @@ def sentence(group: NodeGroup) -> str:
 
 def _notes(group: NodeGroup) -> list[str]:
     """Return what the rows of a group do not say."""
-    few = (
-        [f"Of {group.shape}, two machines were compared: {ODD_OF_TWO}."] if len(group.boxes) < FEWEST else []
+    few = [f"{group.shape}: with two machines, {ODD_OF_TWO}."] if len(group.boxes) < FEWEST else []
+    left_out = (
+        [f"Not compared, because of too few repeats: {', '.join(group.left_out)}."] if group.left_out else []
     )
-    left_out = [f"Not compared, for want of repeats: {', '.join(group.left_out)}."] if group.left_out else []
-    provisional = [f"Of {group.shape}, provisional: {group.provisional}."] if group.provisional else []
+    provisional = [f"{group.shape}: provisional: {group.provisional}."] if group.provisional else []
     return [*few, *left_out, *provisional]
 
 

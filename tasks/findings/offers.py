@@ -43,7 +43,7 @@ class Offer:
         purchase: `listed` for the machine's own price, `spot` for spot capacity.
         seconds, usd: of one step, or of one pass through the suite.
         energy_j: of one step, where it was measured.
-        dominated_by: a machine that is better in one and no worse in the other; empty on the front.
+        dominated_by: a machine that is better in one and no worse in the other; empty on the Pareto front.
         tied_with: machines that can't be told from it in time nor money.
     """
 
@@ -132,11 +132,11 @@ class Offers(Finding):
 
 
 def standing(offer: Offer) -> str:
-    """Return the worth of an offer: `on the front`, `beaten by gke-l4`, `on the front, tied with gke-l4`."""
+    """Return the worth of an offer: such as `on the Pareto front` or `beaten by gke-l4`."""
     if offer.dominated_by:
         return f"beaten by {offer.dominated_by}"
     ties = f", tied with {' and '.join(offer.tied_with)}" if offer.tied_with else ""
-    return f"on the front{ties}"
+    return f"on the Pareto front{ties}"
 
 
 def passes_of(offers: Sequence[Offer]) -> int:

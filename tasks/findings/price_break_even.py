@@ -11,9 +11,9 @@ MOST_SHOWN = 12  # rows that people see
 COLUMNS = (
     Column("Case"),
     Column("Machine", Quantity.MACHINE),
-    Column("Cheaper below, times the baseline's price", Quantity.RATIO),
+    Column("Cheaper below (× the baseline's price)", Quantity.RATIO),
     Column("Dearer above", Quantity.RATIO),
-    Column("Start paid after, calls", Quantity.CALLS),
+    Column("Calls to repay the cold start", Quantity.CALLS),
 )
 
 

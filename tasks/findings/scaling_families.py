@@ -192,8 +192,8 @@ def _judged(level: ScalingLevel, cell: Repeats, base: Repeats, kind: str) -> Sca
         threads = (cell.usable[0].threads or 0) * level.processes
         return replace(
             level,
-            refused=f"{level.processes} processes have {threads} threads together, the base has no fewer: "
-            "nothing was added to scale with; measure the base with the threads of one process",
+            refused=f"{level.processes} processes have {threads} threads together, and the base has as many or more: "
+            "measure the base with the threads of one process",
         )
     gain = level.over_base.estimate
     share = efficiency(gain, max(ratio, 1.0))
@@ -202,7 +202,7 @@ def _judged(level: ScalingLevel, cell: Repeats, base: Repeats, kind: str) -> Sca
         return replace(level, refused=f"{format_percent(share)} scaling {AGAIN}")
     reason = superlinear(share, ratio, "the base") or ""
     if name == TOO_GOOD and not reason:
-        reason = f"above {100 * ABOVE_LINEAR:.0f} % by one repeat, without an interval: measure more"
+        reason = f"above {100 * ABOVE_LINEAR:.0f} % by one repeat, without an interval: measure more repeats"
     fraction = None if reason else serial(kind, gain.value, ratio)
     shown = name if level.processes > 1 else ""  # one in a group says what that costs, not how it scales
     return replace(level, efficiency=share, band=shown, impossible=reason, serial_fraction=fraction)
@@ -214,19 +214,19 @@ def _notes(
     notes: list[str] = []
     if alone is None or not _times(alone):
         why = "was not measured" if alone is None else f"is {alone.verdict}"
-        what = f"so what {wrapper} itself costs is not known"
+        what = f"so the cost of {wrapper} itself is unknown"
         notes.append(f"One process without {wrapper} {why}, {what}.")
     elif not _alike(alone, grouped):
         ours, theirs = (", ".join(map(str, sorted(_threads(c)))) for c in ([alone], grouped))
         notes.append(
-            f"One process without {wrapper} had {ours} threads, each of a group {theirs}: they are not "
-            f"compared, so what {wrapper} itself costs is not known; measure both with the same threads."
+            f"One process without {wrapper} had {ours} threads, but each process of a group {theirs}, "
+            f"so the cost of {wrapper} itself is unknown: measure both with the same threads."
         )
     if base is None:
         notes.append("There is no speedup, because no single process has a valid result.")
     units = {_count(cell): cell.units for cell in grouped if cell.units}
     if whole and len(set(units.values())) > 1:
-        listed = ", ".join(f"{u:,.0f} by {n} process{'es' * (n > 1)}" for n, u in sorted(units.items()))
+        listed = ", ".join(f"{u:,.0f} with {n} process{'es' * (n > 1)}" for n, u in sorted(units.items()))
         notes.append(f"The jobs differ in work ({listed}): speedups are of throughput, not of time.")
     return notes
 

@@ -12,19 +12,19 @@ UNIT = "tokens"
 COLUMNS = (
     Column("Machine", Quantity.MACHINE),
     Column("Case"),
-    Column("Tokens a second", Quantity.COUNT),
-    Column("A million tokens", Quantity.MONEY),
-    Column("A step, p50", Quantity.TIME),
+    Column("Tokens per second", Quantity.COUNT),
+    Column("Price per million tokens", Quantity.MONEY),
+    Column("Time per step, p50", Quantity.TIME),
     Column("p95", Quantity.TIME),
     Column("p99", Quantity.TIME),
-    Column("Of the peak's FLOP/s", Quantity.SHARE),
-    Column("Of the roof's", Quantity.SHARE),
+    Column("MFU", Quantity.SHARE),
+    Column("Share of the roof", Quantity.SHARE),
 )
 LEAD = (
-    "A step of llm_decode is a token of each sequence, one of llm_prefill the time to the first token. The "
-    "percentiles are of single steps, each waited for; the price is that of a machine that is never idle. "
-    "FLOP/s are by formula, without masked pairs of attention, over the data sheet's peak of a device (MFU), "
-    "and over the fastest product that was measured on it."
+    "A step of llm_decode generates one token of each sequence; a step of llm_prefill takes the time to the first "
+    "token. Percentiles are of single steps with a synchronisation after each. The price is for a machine that is "
+    "never idle. FLOP/s are computed by formula, without masked pairs of attention: MFU is their share of the data "
+    "sheet's peak, and the share of the roof is over the fastest measured product."
 )
 
 

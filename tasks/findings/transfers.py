@@ -4,7 +4,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from tasks.results.finding import Finding, Results
-from tasks.results.format import format_percent
+from tasks.results.format import format_percent, listed
 from tasks.results.model import Pairing
 from tasks.results.repeats import Repeats
 from tasks.results.values import Estimate, RatioVerdict
@@ -12,7 +12,6 @@ from workloads.harness.records.intervals import log_mean_interval
 from workloads.harness.records.record import Record
 
 WORTH_SAYING = 0.1  # of a step
-LISTED = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +68,8 @@ def turned_around(pairings: Sequence[Pairing]) -> list[str]:
         if tuple(r.outcome for r in ratios if r) == (RatioVerdict.FASTER, RatioVerdict.SLOWER):
             matches.setdefault((p.hardware, p.baseline), []).append(f"{p.case.workload} {p.case.size_text}")
     return [
-        f"Transfers turn it around: {hardware} is faster than {baseline} with the data in place and slower "
-        f"end to end on {_listed(cases)}."
+        f"Transfers reverse the result: {hardware} is faster than {baseline} with the data in place and slower "
+        f"end to end on {listed(cases)}."
         for (hardware, baseline), cases in matches.items()
     ]
 
@@ -79,8 +78,3 @@ def _with_over_without(record: Record) -> float | None:
     if record.wall is None or record.end_to_end_s is None or record.wall.median_s <= 0:
         return None
     return record.end_to_end_s / record.wall.median_s
-
-
-def _listed(names: Sequence[str]) -> str:
-    more = [f"{len(names) - LISTED} more"] if len(names) > LISTED else []
-    return ", ".join([*names[:LISTED], *more])

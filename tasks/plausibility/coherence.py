@@ -39,7 +39,7 @@ def copied(record: Record, other: Record, elsewhere: bool) -> str | None:
     samples = record.wall.samples_s
     if samples != other.wall.samples_s or (len(set(samples)) < DISTINCT and not elsewhere):
         return None
-    return f"its {len(samples)} samples are those of {other.case.id} to every digit: one row is a copy"
+    return f"its {len(samples)} samples equal those of {other.case.id} in every digit: one record is a copy"
 
 
 def shrinks(record: Record, others: Iterable[Record]) -> str | None:

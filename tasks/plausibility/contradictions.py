@@ -43,7 +43,7 @@ def clock_ran_backwards(record: Record) -> str | None:
         if seconds > LONGEST_S:
             return f"{name} took {seconds:.3g} s, more than 31 years"
     if 0 < record.wall_s < SHORTEST_S:
-        return f"its process took {record.wall_s:.3g} s, less than any clock can tell"
+        return f"its process took {record.wall_s:.3g} s, less than any clock can resolve"
     if record.unattributed_s < -(SLACK * record.wall_s + SLACK_S):
         return (
             f"its phases took {-record.unattributed_s:.3g} s more than its process: the clock ran backwards"

@@ -6,7 +6,7 @@ from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 
-from tasks.results.format import format_count, format_seconds
+from tasks.results.format import format_count, format_seconds, listed
 from tasks.results.model import Summary
 from tasks.results.repeats import key
 from workloads.harness.records.amounts import LONGEST_S
@@ -16,7 +16,7 @@ from workloads.harness.records.record import Grade, Record
 
 BEFORE_S = 120  # clocks of two machines may differ so far
 OVERLAP_S = 5  # `started_at` is to the second, and what comes before it is read by another clock
-LISTED = 3
+MOST_NAME = 300
 # Groups of repeats: so far apart, and so many times the wider one's width. Of five normal repeats one in a
 # hundred looks so by chance, however wide they are, and three in five do whose modes are 10 % apart.
 APART, APART_OVER_WIDTH, FEWEST_REPEATS = 0.03, 5.0, 5
@@ -44,24 +44,26 @@ def twice(records: Sequence[Record]) -> str:
     """Name the records that exist more than once; only the last of each counts."""
     counts = Counter(map(key, records))
     doubled = [record.id for record in {key(r): r for r in records}.values() if counts[key(record)] > 1]
-    return f"{listed(doubled)} came more than once: the last record of each counts." if doubled else ""
+    return (
+        f"{listed(shortened(doubled))} came more than once: the last record of each counts."
+        if doubled
+        else ""
+    )
 
 
 def partial(summaries: Sequence[Summary]) -> list[str]:
     """Return a sentence for each cell with refused repeats, with all reasons."""
-    cells = [s for s in summaries if 0 < s.ok_repeats < s.repeats]
-    if not cells:
-        return []
     return [
         f"Only {s.ok_repeats} of {s.repeats} repeats of {s.cell.id} are valid: {'; '.join(s.reasons)}."
-        for s in cells
+        for s in summaries
+        if 0 < s.ok_repeats < s.repeats
     ]
 
 
 def strangers(records: Sequence[Record], run: str, cells: Collection[Cell], repeats: int) -> str:
     """Name the records that the plan did not ask for; they are shown all the same."""
     problems = [r.id for r in records if r.run != run or r.cell not in cells or not 0 <= r.repeat <= repeats]
-    return f"{listed(problems)} {_were(problems)} not asked for by the plan of this run." if problems else ""
+    return f"{listed(shortened(problems))} {_are(problems)} not in the plan of this run." if problems else ""
 
 
 def bimodal(records: Sequence[Record]) -> str:
@@ -73,7 +75,7 @@ def bimodal(records: Sequence[Record]) -> str:
     named = [f"{cell.id} ({text})" for cell, times in cells.items() if (text := _groups(sorted(times)))]
     if not named:
         return ""
-    why = "algorithms that are chosen anew in each process, or a machine with two states, look like that"
+    why = "possible causes are an algorithm chosen anew in each process, or a machine with two states"
     return f"Repeats fall into two groups in {listed(named)}: {why}."
 
 
@@ -105,7 +107,7 @@ def clocks(records: Sequence[Record], planned_at: str) -> Iterator[str]:
         inside = sum(start < end - OVERLAP_S for (start, _, _), end in zip(lane[1:], ends, strict=False))
         if inside:
             yield (
-                f"{format_count(inside, 'repeat')} of {hardware} began before the one before had ended: "
+                f"{format_count(inside, 'repeat')} of {hardware} began before the previous repeat ended: "
                 "its clock was set back, or it measured several at once."
             )
 
@@ -124,12 +126,10 @@ def _instant(text: str) -> float | None:
         return None
 
 
-def _were(names: Sequence[str]) -> str:
-    return "was" if len(names) == 1 else "were"
+def _are(names: Sequence[str]) -> str:
+    return "is" if len(names) == 1 else "are"
 
 
-def listed(names: Iterable[str], most: int = 120) -> str:
-    """Return the first few names, and how many more there are."""
-    available = list(names)
-    more = f" and {len(available) - LISTED} more" if len(available) > LISTED else ""
-    return ", ".join(name[:most] for name in available[:LISTED]) + more
+def shortened(names: Iterable[str]) -> list[str]:
+    """Return names of at most `MOST_NAME` characters: those of other runs' records can have any length."""
+    return [f"{name[:MOST_NAME]}…" if len(name) > MOST_NAME else name for name in names]

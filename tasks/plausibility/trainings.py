@@ -111,7 +111,7 @@ def _at_once(record: Record) -> str:
     if step is not None:
         return f"its loss at step {step} is {losses[step - 1]}"
     if record.verdict is Verdict.WRONG:
-        return record.reasons[0] if record.reasons else "it is wrong by its own check"
+        return record.reasons[0] if record.reasons else "its own check found it wrong"
     return ""
 
 
@@ -150,7 +150,7 @@ def _close(record: Record, leader: Record, base: Record) -> Course:
     """Judge a record whose kind of device repeats itself: by its kind's leader, then by the baseline."""
     if deviation(_losses(record), _losses(leader)) > FAR:
         return Course(record, Standing.WRONG, _difference(record, leader))
-    why = f"another kind of device than {base.hardware}: other random numbers or precision"
+    why = f"its kind of device is not that of {base.hardware}, so random numbers or precision can differ"
     return _loose(record, base, why)
 
 

@@ -8,13 +8,12 @@ from itertools import takewhile
 import numpy as np
 import pandas as pd
 
-from tasks.plausibility.remarks import listed
 from tasks.regressions.baseline import LAG, WARMING, WINDOW
 from tasks.regressions.nightly_gate import Screening, SeriesState
 from tasks.regressions.robust import Floats, Ints
 from tasks.regressions.run_rows import CELL, counting
 from tasks.regressions.series import Series, SeriesKey
-from tasks.results.format import format_count
+from tasks.results.format import format_count, listed
 from workloads.harness.records.record import OF_THE_MACHINE
 
 AS_BAD = 0.05  # share of the nights before that may have had as many failures

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
 
 from tasks.results.finding import Finding
+from tasks.results.format import format_count
 from tasks.results.model import Family, Machine, Pairing, Summary, Total
 
 F = TypeVar("F")
@@ -53,9 +54,9 @@ class Comparison:
         kinds = list(dict.fromkeys(caveat.kind for caveat in self.caveats))
         if not kinds:
             return ""
-        more = f" and {len(kinds) - MOST_KINDS} more" if len(kinds) > MOST_KINDS else ""
-        noun = "caveat" if len(self.caveats) == 1 else "caveats"
-        return f"{len(self.caveats)} {noun}: {', '.join(kinds[:MOST_KINDS])}{more}."
+        others = len(kinds) - MOST_KINDS
+        more = f" and {format_count(others, 'other kind')}" if others > 0 else ""
+        return f"{format_count(len(self.caveats), 'caveat')}: {', '.join(kinds[:MOST_KINDS])}{more}."
 
     @property
     def sentences(self) -> tuple[str, ...]:

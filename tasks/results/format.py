@@ -1,6 +1,7 @@
 """Numbers as people read them: no digit that the interval does not support."""
 
 import math
+from collections.abc import Iterable
 
 from tasks.results.values import Estimate, Ratio
 
@@ -86,6 +87,14 @@ def format_bounds(estimate: Estimate) -> str:
 def capitalised(text: str) -> str:
     """Return a text with a capital first letter; the others stay as they are."""
     return text[:1].upper() + text[1:]
+
+
+def listed(names: Iterable[str], most: int | None = 3) -> str:
+    """Return names as `a, b and c`: the first `most`, and the number of the others; all of them for None."""
+    known = list(names)
+    if most is not None and len(known) > most:
+        return f"{', '.join(known[:most])} and {len(known) - most} more"
+    return " and ".join(filter(None, (", ".join(known[:-1]), *known[-1:])))
 
 
 def format_count(number: int, noun: str) -> str:

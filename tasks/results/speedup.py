@@ -68,12 +68,12 @@ def refusal(baseline: Repeats | None, side: Repeats) -> str:
     return ""
 
 
-def holding_together(ratios: Sequence[Ratio]) -> list[Ratio]:
-    """Return the verdicts that hold all at once: the chance that any of them is false is at most 5 %.
+def significant_ratios(ratios: Sequence[Ratio]) -> list[Ratio]:
+    """Return the ratios that stay significant after correction for multiple comparisons.
 
-    Each alone is false in 5 of 100 cases without a difference, so of 14 such cases one seems to differ in
-    every second run. Source: Holm 1979, A simple sequentially rejective multiple test procedure, Scand. J.
-    Statist. 6.
+    The probability that any of them is false is at most 5 %. Without the correction each of them alone is false
+    with that probability, so of 14 cases without a difference one seems to differ in every second run.
+    Source: Holm 1979, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6.
     """
     known = sorted((ratio.chance, place) for place, ratio in enumerate(ratios) if ratio.chance is not None)
     holding = takewhile(lambda i: known[i][0] <= FALSE / (len(known) - i), range(len(known)))

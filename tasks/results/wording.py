@@ -91,8 +91,8 @@ def totals_text(totals: Sequence[Total]) -> str:
     told = list(dict.fromkeys(provisional_text(total.provisional) for total in totals))
     if any(total.cases > 1 and total.speedup and total.speedup.low is not None for total in totals):
         told.append(
-            "Intervals of totals take the cells' errors as independent: on a machine that drifts through a "
-            "whole run they are too narrow."
+            "Intervals of totals assume that the cells' errors are independent: if a machine drifts during the "
+            "whole run, they are too narrow."
         )
     return " ".join(filter(None, told))
 

@@ -17,6 +17,8 @@ from prefect.filesystems import LocalFileSystem
 from typer.testing import CliRunner
 
 from gridbench.main import app
+from tasks.findings.headline import MOST_LINES, MOST_WORDS
+from tasks.gather import judged
 from tasks.store.bucket import Bucket
 from tasks.store.store import Store
 from tasks.store.sync import fetch_history
@@ -68,6 +70,9 @@ def test_a_real_run_is_read_with_every_record(earlier):
         assert_holds(json.loads(record.to_json()), written)
     code, text = gridbench("show", REAL, "--results", earlier / "runs")
     assert code == 0 and text.count("matmul/n=") == 8 and text.count("noisy") >= 8
+    found = judged(records, store)
+    assert 1 <= len(found.answer) <= MOST_LINES and found.caveats
+    assert all(len(line.split()) <= MOST_WORDS for line in (*found.answer, found.caveat_line)), found.answer
 
 
 @pytest.mark.parametrize("run", [REAL, SLOW])

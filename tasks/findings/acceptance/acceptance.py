@@ -8,9 +8,8 @@ from typing import Any
 from tasks.findings.acceptance.advice import PUBLISHED, TOLERATED, Advice, Held, MachineAdvice, advise
 from tasks.findings.acceptance.population import member_of, members_of
 from tasks.findings.acceptance.prediction import CONFIDENCE, FALSE_RETURNS, FEWEST
-from tasks.findings.headline import named
 from tasks.results.finding import Finding, Results
-from tasks.results.format import capitalised, format_count, format_ratio, significant
+from tasks.results.format import capitalised, format_count, format_ratio, listed, significant
 from tasks.results.table import Column, Mark, Quantity, Table
 from tasks.results.values import RatioVerdict
 
@@ -18,10 +17,10 @@ COLUMNS = (
     Column("Machine", Quantity.MACHINE),
     Column("Advice", Quantity.VERDICT),
     Column("Measure"),
-    Column("Held against"),
-    Column("Time over theirs", Quantity.RATIO),
+    Column("Compared with"),
+    Column("Relative time", Quantity.RATIO),
     Column("Slow above", Quantity.RATIO),
-    Column("Good ones as slow", Quantity.SHARE),
+    Column("Good machines as slow", Quantity.SHARE),
     Column("Standing", Quantity.VERDICT),
 )
 LEAD = (
@@ -33,6 +32,7 @@ MARKS = {
     Advice.RETURN: Mark("return", RatioVerdict.SLOWER),
     Advice.UNDECIDED: Mark("undecided", RatioVerdict.UNDECIDED),
 }
+LONGEST = "longest time that its card's published rates allow"
 FARTHEST = 1e-6
 SURE = 0.5 + CONFIDENCE / 2  # of one bound of an interval
 EXIT_CODES = {Advice.KEEP: 0, Advice.UNDECIDED: 3, Advice.RETURN: 4}  # the gravest is the highest
@@ -99,7 +99,7 @@ class Acceptance(Finding):
             return (_line(self.machines[0]),)
         groups = {a: [m.hardware for m in self.machines if m.advice is a] for a in Advice}
         words = {Advice.RETURN: "return", Advice.KEEP: "keep", Advice.UNDECIDED: "undecided:"}
-        parts = [f"{word} {named(groups[a])}" for a, word in words.items() if groups[a]]
+        parts = [f"{word} {listed(groups[a])}" for a, word in words.items() if groups[a]]
         return (f"{capitalised('; '.join(parts))}.",) if parts else ()
 
     def details(self) -> tuple[str, ...]:
@@ -135,51 +135,54 @@ def sentence(machine: MachineAdvice) -> str:
 
 def _why_return(machine: MachineAdvice) -> str:
     if machine.wrong:
-        return f"wrong results in {', '.join(machine.wrong)}, where other repeats or siblings are right"
+        return (
+            f"wrong results in {', '.join(machine.wrong)}, although other repeats or siblings have right ones"
+        )
     worst, *more = machine.slow
-    also = f"; slow, too: {', '.join(held.name for held in more)}" if more else ""
+    also = f"; also slow: {', '.join(held.name for held in more)}" if more else ""
     takes = f"{worst.name} takes {format_ratio(worst.ratio)} the"
     if worst.against == PUBLISHED:
-        return f"{takes} longest time that the published rates of its card leave{also}"
+        return f"{takes} {LONGEST}{also}"
     measures = len(machine.compared)
     odds = _odds(min(1.0, (worst.chance or 0.0) * measures))
     return (
-        f"{takes} time of the typical one of its {machine.siblings} siblings{also}; of good machines {odds} "
-        f"is so slow in any of {format_count(measures, 'measure')}, where {_odds(FALSE_RETURNS)} is allowed"
+        f"{takes} time of the typical one of its {machine.siblings} siblings{also}; {odds} good machines is as slow "
+        f"in any of {format_count(measures, 'measure')}, and the limit is {_odds(FALSE_RETURNS)}"
     )
 
 
 def _why_keep(machine: MachineAdvice) -> str:
     count = format_count(len(machine.compared), "measure")
     if machine.compared[0].against == PUBLISHED:
-        gross = f"which shows gross faults alone: {FEWEST} siblings would tell more"
-        return f"{count} within the published rates of its card, {gross}"
+        return (
+            f"{count} within the published rates of its card, which reveal only gross faults; "
+            f"{FEWEST} siblings would show more"
+        )
     highest = max(held.ratio.high or math.inf for held in machine.compared if held.ratio)
-    most = f"more than {significant(100 * (highest - 1), 2)} % slower" if highest > 1 else "slower"
+    most = f"at most {significant(100 * (highest - 1), 2)} % slower" if highest > 1 else "not slower"
     siblings = format_count(machine.siblings, "sibling")
     return (
-        f"in none of {count} is it {most} than the typical one of its {siblings}, {100 * SURE:g} % sure of "
-        f"each; of machines {100 * (TOLERATED - 1):.0f} % slower in one, at most {_odds(1 - SURE)} is kept"
+        f"in each of {count} it is {most} than the typical one of its {siblings}, with {100 * SURE:g} % "
+        f"confidence; at most {_odds(1 - SURE)} machines that are {100 * (TOLERATED - 1):.0f} % slower in one is kept"
     )
 
 
 def _why_undecided(machine: MachineAdvice) -> Iterator[str]:
     if machine.without_number:
-        yield f"no number that counts of {', '.join(machine.without_number)}; measure it again"
+        yield f"no valid result for {', '.join(machine.without_number)}; measure it again"
     if not machine.compared:
         yield _nobody(machine)
     for held in machine.open[:1]:
         takes = f"{held.name} takes {format_ratio(held.ratio)} the"
         if held.is_slow:
-            over = "that published rates leave" if held.against == PUBLISHED else "of its typical sibling"
-            yield f"{takes} time {over}, but {_load(held)}"
+            over = LONGEST if held.against == PUBLISHED else "time of its typical sibling"
+            yield f"{takes} {over}, but {_load(held)}"
         elif held.against == PUBLISHED:
-            left = "longest time that the published rates of its card leave"
-            yield f"{takes} {left}; more repeats would decide"
+            yield f"{takes} {LONGEST}; more repeats would decide"
         else:
             yield (
-                f"{takes} time of the typical one of its {machine.siblings} siblings, neither above "
-                f"{significant(held.limit or 0.0, 3)}× (slow) nor shown to be below {TOLERATED:.2f}× (good); "
+                f"{takes} time of the typical one of its {machine.siblings} siblings: not above "
+                f"{significant(held.limit or 0.0, 3)}× (slow), but not shown to be below {TOLERATED:.2f}× (good); "
                 "more siblings or repeats would decide"
             )
 
@@ -191,13 +194,13 @@ def _load(held: Held) -> str:
 
 
 def _nobody(machine: MachineAdvice) -> str:
-    """Say that nobody is there to compare a machine with, and what would decide."""
+    """Return why a machine cannot be compared, and what would decide."""
     if not machine.kind:
-        return "its records do not say which card and stack it has, so it cannot be compared"
-    few = f"{machine.siblings} of the {FEWEST} siblings that it takes" if machine.siblings else "no sibling"
+        return "its records do not name its card and stack, so it cannot be compared"
+    few = f"{machine.siblings} of the {FEWEST} siblings needed" if machine.siblings else "no sibling"
     more = f"{FEWEST - machine.siblings}{' more' if machine.siblings else ''}"
     return (
-        f"no machine to compare with: {few} among these results, and no published rates of its card; "
+        f"no machine to compare with: these results have {few}, and its card has no published rates; "
         f"the same suite on {more} of its kind ({machine.kind}) would decide"
     )
 
@@ -212,7 +215,7 @@ def _notes(machine: MachineAdvice) -> Iterator[str]:
         siblings = format_count(machine.siblings, "sibling")
         yield f"{machine.hardware}: {machine.kind}; compared with {siblings}."
     if machine.left_out:
-        yield f"{machine.hardware}: left out as slow themselves are {', '.join(machine.left_out)}."
+        yield f"{machine.hardware}: siblings left out because they are slow: {', '.join(machine.left_out)}."
 
 
 def _standing(machine: MachineAdvice, held: Held) -> Mark | None:
@@ -221,7 +224,7 @@ def _standing(machine: MachineAdvice, held: Held) -> Mark | None:
     if not held.against:
         return None
     is_open = held in machine.open
-    return Mark("not told", RatioVerdict.UNDECIDED) if is_open else Mark("fine", RatioVerdict.FASTER)
+    return Mark("undecided", RatioVerdict.UNDECIDED) if is_open else Mark("fine", RatioVerdict.FASTER)
 
 
 def _odds(chance: float) -> str:

@@ -13,7 +13,7 @@ COLUMNS = (
     Column("Machine", Quantity.MACHINE),
     Column("Case"),
     Column("Time per step", Quantity.TIME),
-    Column("The device computes", Quantity.SHARE),
+    Column("Device busy", Quantity.SHARE),
 )
 
 

@@ -27,15 +27,15 @@ COLUMNS = (
     Column("Machine", Quantity.MACHINE),
     Column("Limit"),
     Column("Roof"),
-    Column("Of the data sheet's", Quantity.SHARE),
+    Column("Share of the data sheet", Quantity.SHARE),
     Column("At"),
     Column("Verdict"),
     Column("Measured"),
 )
 LEAD = (
-    "The best that each machine was measured to do: the fastest product that a search over sizes has found, "
-    "timed afresh, the fastest read and copy of its memory, a launch, an exchange between processes. A larger "
-    "search can find better values."
+    "The measured limits of each machine: the fastest matrix product that a search over sizes found, timed again; the "
+    "fastest read and copy of its memory; the launch of an operation; and an exchange between processes. A larger "
+    "search can find higher limits."
 )
 TITLES = {COPY: "copying memory", READ: "reading memory", LAUNCH: "launch of an operation"}
 PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))
@@ -89,7 +89,7 @@ class Roofs(Finding):
                 if row.rate.beats(best[row.hardware].rate):
                     best[row.hardware] = row
         return tuple(
-            f"Roof: the best product of {name} reaches {_rate_text(row.rate)} in {_terms(row.rate)}, "
+            f"Roof: the fastest matrix product on {name} reaches {_rate_text(row.rate)} in {_terms(row.rate)}, "
             f"{percent(row.peak_share or 0.0)} of the data sheet's peak."
             for name, row in best.items()
         )

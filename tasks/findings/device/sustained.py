@@ -12,7 +12,7 @@ COLUMNS = (
     Column("Machine", Quantity.MACHINE),
     Column("Case"),
     Column("Time per step after the soak", Quantity.TIME),
-    Column("Speed over that of the first second", Quantity.SHARE),
+    Column("Speed relative to the first second", Quantity.SHARE),
 )
 
 
@@ -52,7 +52,7 @@ class Sustained(Finding):
 def _sentence(hardware: str, cells: Sequence[Summary]) -> str:
     most = min(cells, key=_share)
     share, case = format_percent(most.sustained_share), most.cell.case.id
-    return f"Sustained: after a soak {hardware} has {share} of the speed of its first second, at {case}."
+    return f"Sustained: after a soak {hardware} keeps {share} of the speed of its first second, at {case}."
 
 
 def _share(cell: Summary) -> float:

@@ -21,7 +21,7 @@ AVOIDABLE = {
     "copy": "copies to the device",
     "launch": "waits for Python to launch the next operation",
     "communication": "exchanges gradients",
-    "other": "is Python between operators",
+    "other": "is Python code between operators",
 }
 ON_CPUS = ("other",)  # where the host is the device, nothing else can be in it
 ADVICE = {
@@ -92,7 +92,7 @@ class HeldBack:
             return f"{self.bottleneck}: {self.advice}" if self.advice else self.bottleneck
         compute, other = (100 * self.shares.get(name, 0.0) for name in ("compute", "other"))
         if compute < max(other, 100 * WORTH):
-            return f"on {self.where} {other:.0f} % of a step is in no known part"
+            return f"on {self.where} {other:.0f} % of a step cannot be attributed to a part"
         return f"on {self.where} {compute:.0f} % of a step is compute, and no other part delays it"
 
     @property

@@ -5,10 +5,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from tasks.findings.headline import named
 from tasks.results.billing import usd
 from tasks.results.finding import Finding, Results
-from tasks.results.format import capitalised, format_count, format_duration, format_estimate
+from tasks.results.format import capitalised, format_count, format_duration, format_estimate, listed
 from tasks.results.model import Machine
 from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.speedup import decide, scaled
@@ -28,13 +27,13 @@ COLUMNS = (
     Column("Cost", Quantity.MONEY),
     Column("Price", Quantity.PRICE),
     Column("Steps", Quantity.COUNT),
-    Column("Up to the first step", Quantity.TIME),
-    Column("Step over the wall", Quantity.TIME),
+    Column("Time to the first step", Quantity.TIME),
+    Column("Time per step (wall clock)", Quantity.TIME),
     Column("Repeats", Quantity.COUNT),
 )
 LEAD = (
-    "From the start of the script's process to its end, with its start, evaluation and checkpoints. "
-    "The boot of a machine, its image and the installation of packages are in the bills."
+    "The time from the start to the end of the script's process, with evaluation and checkpoints. "
+    "The bills also include machine boot, image pull and installation of packages."
 )
 
 
@@ -149,7 +148,7 @@ class WholeJobs(Finding):
         return tuple(_line(same, len(self.jobs) > 1) for same in self.jobs)
 
     def details(self) -> tuple[str, ...]:
-        """Name the cheapest and the fastest machine for each job, or those that are not told apart."""
+        """Name the cheapest and the fastest machine for each job, or those that are tied."""
         return tuple(_sentence(same, len(self.jobs) > 1) for same in self.jobs)
 
 
@@ -232,7 +231,7 @@ def _line(jobs: Sequence[JobOnMachine], several: bool) -> str:
 
 
 def _either(names: Sequence[str]) -> str:
-    return names[0] if len(names) == 1 else f"undecided between {named(names)}"
+    return names[0] if len(names) == 1 else f"undecided between {listed(names)}"
 
 
 def _sentence(jobs: Sequence[JobOnMachine], several: bool) -> str:

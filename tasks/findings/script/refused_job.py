@@ -3,9 +3,8 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.findings.headline import named
 from tasks.results.finding import Finding, Results
-from tasks.results.format import format_duration
+from tasks.results.format import format_duration, listed
 from tasks.results.repeats import Repeats
 from tasks.results.wording import size_text, verdict_text
 from workloads.harness.records.record import OF_THE_MACHINE
@@ -30,7 +29,7 @@ class RefusedJobs(Finding):
     def headline(self) -> tuple[str, ...]:
         """Return one line that names the machines."""
         names = list(dict.fromkeys(cell.cell.hardware for cell in self.cells))
-        return (f"No valid job time on {named(names)}: all repeats are refused.",) if names else ()
+        return (f"No valid job time on {listed(names)}: all repeats are refused.",) if names else ()
 
     def details(self) -> tuple[str, ...]:
         """Return a sentence for each cell, with the range that its repeats saw."""
@@ -46,7 +45,7 @@ def _sentence(cell: Repeats) -> str:
     )
     return (
         f"On {cell.cell.hardware} the job of {what} ({jobs[0].steps:,} steps) has no valid time: its "
-        f"repeats are refused ({', '.join(verdicts)}). They saw {low} to {high}, which is only a hint."
+        f"repeats are refused ({', '.join(verdicts)}). Their range, {low} to {high}, is only a hint."
     )
 
 

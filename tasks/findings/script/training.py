@@ -21,14 +21,14 @@ COLUMNS = (
     Column("Case"),
     Column("Losses", Quantity.COUNT),
     Column("First loss", Quantity.COUNT),
-    Column("Last loss seen", Quantity.COUNT),
+    Column("Last loss", Quantity.COUNT),
     Column("Training", Quantity.VERDICT),
     Column("Because"),
 )
 LEAD = (
-    f"The first {EARLY} losses are compared closely between devices of one kind, with a tolerance that grows "
-    "from step to step as rounding does; beyond that only a loss that falls on one machine and not on "
-    "another, or is not a number, is wrong. A wrong training has no time."
+    f"The first {EARLY} losses are compared closely between devices of one kind, with a tolerance that grows with "
+    "each step as rounding errors do. After that a training is wrong only if its loss is not a number, or falls on one "
+    "machine and not on another. The time of a wrong training is not used."
 )
 
 

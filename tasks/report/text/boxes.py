@@ -34,9 +34,9 @@ def text_tables(grid: Grid) -> str:
         parts.append("Caveats:\n" + _lines([caveat.reason for caveat in comparison.caveats]))
     troubles = [f"{summary.cell.id}: {trouble_text(summary)}" for summary in grid.troubled]
     if troubles:
-        parts.append("Refused, in no ratio:\n" + _lines(troubles))
+        parts.append("Refused results, not used in any ratio:\n" + _lines(troubles))
     if comparison.unpaired:
-        parts.append("Without a pair:\n" + _lines(comparison.unpaired))
+        parts.append("Without a counterpart:\n" + _lines(comparison.unpaired))
     return "\n\n".join(filter(None, parts)).translate(PLAIN) + "\n"
 
 

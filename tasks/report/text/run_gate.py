@@ -1,10 +1,8 @@
 """The comparison of two runs as text: the answer in one sentence, and one sentence for each cell."""
 
 from tasks.regressions.run_gate import CellComparison, CellStatus, RunComparison
-from tasks.results.format import format_count, format_seconds
+from tasks.results.format import format_count, format_seconds, listed
 from tasks.results.values import Estimate
-
-NAMED = 3  # cells that a sentence names before it counts the rest
 
 
 def change_text(change: Estimate) -> str:
@@ -41,10 +39,10 @@ def answer(comparison: RunComparison) -> str:
     bad = [f"{one.cell.id} by {change_text(one.change.share)}" for one in slower if one.change]
     sentences = []
     if slower:
-        sentences.append(f"{format_count(len(slower), 'cell')} got slower: {_listed(bad)}")
+        sentences.append(f"{format_count(len(slower), 'cell')} got slower: {listed(bad)}")
     if lost:
         reasons = [f"{one.cell.id} ({one.why})" for one in lost]
-        sentences.append(f"{format_count(len(lost), 'cell')} lost: {_listed(reasons)}")
+        sentences.append(f"{format_count(len(lost), 'cell')} lost: {listed(reasons)}")
     if comparison.exit_code == 0:
         sentences.append("no cell got slower or lost")
     if comparison.exit_code == 3:
@@ -70,11 +68,6 @@ def _unseen(comparison: RunComparison) -> str:
         default=None,
     )
     return "" if widest is None else f"; a change below {share_text(widest)} can be undetected"
-
-
-def _listed(named: list[str]) -> str:
-    more = f" and {len(named) - NAMED} more" if len(named) > NAMED else ""
-    return f"{', '.join(named[:NAMED])}{more}"
 
 
 def _times(one: CellComparison) -> str:

@@ -11,13 +11,17 @@ from tasks.findings.offers import Offers
 from tasks.findings.ranking import Rankings
 from tasks.findings.totals import CommonCases
 from tasks.report.artifacts import speedup_rows
+from tasks.report.grid import grid_of
 from tasks.report.html.matrix import wide_text
+from tasks.report.text.comparison import full_text
+from tasks.results.comparison import Caveat
 from tasks.results.model import Machine, Pairing
 from tasks.results.repeats import group
 from tasks.results.speedup import speedup
 from tasks.results.values import Estimate, Ratio, RatioVerdict
-from tasks.results.wording import totals_text
+from tasks.results.wording import PLAIN, totals_text
 from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, record, repeats, timing
+from tests.tasks.examples.script_records import script_repeats
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict
 
@@ -285,11 +289,23 @@ def test_wide_and_busy_cells_are_separate_caveats():
     assert f"a/{MATMUL.id}" in quiet.reason and f"a/{IMAGES.id} (noisy: others)" in busy.reason
 
 
+def assert_short_and_whole(records, found):
+    """Check that the answer has few short lines, and that the text below it holds every reason."""
+    assert 1 <= len(found.answer) <= MOST_LINES
+    assert all(len(line.split()) <= MOST_WORDS for line in (*found.answer, found.caveat_line)), found.answer
+    assert all(line.endswith(".") and "…" not in line for line in found.answer)
+    assert found.caveat_line.startswith(str(len(found.caveats)) if found.caveats else "")
+    below = " ".join(full_text(records, grid_of(records, found)).split())
+    for sentence in (*found.details, *(caveat.reason for caveat in found.caveats)):
+        plain = sentence.translate(PLAIN | {0xA0: " ", 0x2019: "'"})
+        assert " ".join(plain.split()) in below
+
+
 @pytest.mark.parametrize("count", [1, 2, 6, 40])
 @pytest.mark.parametrize("changes", [{}, WIDE, BUSY, {"verdict": Verdict.WRONG}])
 @pytest.mark.parametrize("price", [1.0, None])
 @pytest.mark.parametrize("repeated", [1, 3])
-def test_the_answer_is_short_and_whole_for_any_run(count, changes, price, repeated):
+def test_the_answer_is_short_and_its_reasons_are_below_for_any_run(count, changes, price, repeated):
     names = [f"a-long-name-of-a-machine-{i}" for i in range(count)]
     records = [
         r
@@ -297,9 +313,38 @@ def test_the_answer_is_short_and_whole_for_any_run(count, changes, price, repeat
         for case in (MATMUL, IMAGES)
         for r in repeats([(1 + i / 50) * t for t in STEADY[:repeated]], case, name, **changes)
     ]
+    assert_short_and_whole(records, compare(records, [machine(name, price) for name in names], names[0]))
+
+
+@pytest.mark.parametrize("count", [1, 2, 6])
+@pytest.mark.parametrize("price", [1.0, None])
+@pytest.mark.parametrize("verdict", [Verdict.OK, Verdict.NOISY])
+def test_the_answer_about_a_script_is_short_and_its_reasons_are_below(count, price, verdict):
+    names = [f"a-long-name-of-a-machine-{i}" for i in range(count)]
+    records = [
+        replace(r, verdict=verdict)
+        for i, name in enumerate(names)
+        for batch in (16, 32, 64)
+        for r in script_repeats(
+            name, [(0.1 + i / 50) * t for t in STEADY], case=Case.of("train", {"batch": batch}, "own")
+        )
+    ]
     found = compare(records, [machine(name, price) for name in names], names[0])
-    assert 1 <= len(found.answer) <= MOST_LINES
-    assert all(len(line.split()) <= MOST_WORDS for line in (*found.answer, found.caveat_line)), found.answer
-    assert all(line.endswith((".", f"{repeated}.")) for line in found.answer)
-    assert bool(found.caveat_line) == bool(found.caveats)
-    assert found.caveat_line.startswith(str(len(found.caveats)) if found.caveats else "")
+    assert_short_and_whole(records, found)
+    assert "train batch=16" in " ".join(found.answer).lower() or verdict is Verdict.NOISY
+
+
+def test_the_answer_says_how_many_repeats_would_decide_the_rest():
+    undecided = Ratio(Estimate(1.1, 0.9, 1.3), RatioVerdict.UNDECIDED, repeats_needed=9)
+    assert "decide the rest" in open_ratios([undecided])[0] and "--repeats 9" in open_ratios([undecided])[0]
+    (line,) = open_ratios([undecided, replace(undecided, repeats_needed=None)])
+    assert "1 of the 2 undecided" in line
+
+
+@pytest.mark.parametrize(
+    ("count", "end"), [(5, "kind 4."), (6, "kind 4 and 1 other kind."), (7, "and 2 other kinds.")]
+)
+def test_the_line_of_caveats_counts_the_kinds_that_it_does_not_name(count, end):
+    found = compare([], (machine("a"),), "a")
+    found = replace(found, caveats=tuple(Caveat(f"kind {i}", "why") for i in range(count)))
+    assert found.caveat_line.startswith(f"{count} caveats: kind 0") and found.caveat_line.endswith(end)

@@ -115,7 +115,7 @@ def test_the_published_table_decides_nothing():
     """One sample a cell: every ratio is shown, the copied rows are refused, and no winner is named."""
     found = compare(seed_table.records(), (seed_table.CPU, seed_table.GPU), "r5.4xlarge")
     assert [p.compute and p.compute.outcome for p in found.pairings].count(RatioVerdict.UNDECIDED) == 7
-    assert sum("one row is a copy" in p.refused for p in found.pairings) == 2
+    assert sum("one record is a copy" in p.refused for p in found.pairings) == 2
     assert "undecided between g5.8xlarge and r5.4xlarge, over 7 of 9 cases" in found.answer[0]
     assert any("one repeat has no interval" in sentence for sentence in found.details)
     (refused,) = (caveat.reason for caveat in found.caveats if caveat.kind == "refused results")

@@ -60,11 +60,8 @@ SLOW_BUS = Transfer(h2d_pageable_s=3.0, d2h_pageable_s=1.0)
 
 def test_transfers_that_turn_a_verdict_around_and_what_they_take():
     found = said(cell(2.0), cell(1.0, hardware="gpu", transfer=SLOW_BUS))
-    (turned,) = starting("Transfers turn", found)
-    assert turned == (
-        "Transfers turn it around: gpu is faster than cpu with the data in place and slower end to end on "
-        "matmul n=5000."
-    )
+    (turned,) = starting("Transfers reverse", found)
+    assert "gpu is faster than cpu with the data in place and slower end to end on matmul n=5000." in turned
     (share,) = starting("Transfers take", found)
     assert share.startswith("Transfers take up to 80.0") and share.endswith("on gpu, at matmul n=5000 fp32.")
 
@@ -93,15 +90,15 @@ def test_cold_starts_say_what_they_are_made_of_and_when_they_are_paid_back():
         for r in (*cell(2.0), *cell(1.0, hardware="gpu", **phases(5.0)))
     ]
     cpu, gpu = starting("Cold start", said(noisy))
-    assert cpu.startswith("Cold start: a process on cpu needs 2.1") and "import is 95 % of that." in cpu
-    assert "context is 70 % of that; that is 3.3" in gpu
+    assert cpu.startswith("Cold start: a process on cpu needs 2.1") and "import takes 95 % of that." in cpu
+    assert "context takes 70 % of that; that is 3.3" in gpu
     # 37.4 s until the first result against 6.4 s, and a step of 1 s against one of 2 s
-    assert gpu.endswith("as long as on cpu, made up for by faster steps after a number of calls of about 31.")
+    assert "as long as on cpu;" in gpu and gpu.endswith("after about 31 calls.")
 
 
 def test_a_first_call_that_takes_hardly_longer_than_a_later_one_is_not_worth_a_sentence():
-    found = starting("First call", said(cell(2.0), cell(1.0, hardware="gpu", **phases(1.0))))
-    assert len(found) == 1 and "on gpu that of matmul n=5000 fp32 takes 30.0" in found[0]
+    found = starting("The first call", said(cell(2.0), cell(1.0, hardware="gpu", **phases(1.0))))
+    assert len(found) == 1 and "of matmul n=5000 fp32 on gpu takes 30.0" in found[0]
 
 
 def test_what_another_precision_gains():

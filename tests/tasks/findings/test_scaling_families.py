@@ -130,7 +130,7 @@ def test_jobs_count_the_images_that_were_trained_on_and_the_whole_time():
     assert eight.over_base.estimate.value == pytest.approx(ratio * 49_920 / 49_984)
     assert family.scaling == "strong", "an epoch is the same epoch, whatever its steps are"
     assert eight.serial_fraction == pytest.approx(0.0345, abs=1e-3)
-    assert any("49,984 by 1 process, 49,920 by 8 processes" in note for note in family.notes)
+    assert any("49,984 with 1 process, 49,920 with 8 processes" in note for note in family.notes)
 
 
 def test_a_base_is_of_the_same_width():
@@ -170,7 +170,7 @@ def test_shares_of_a_model_are_a_family_beside_its_replicas_over_the_same_base()
     assert base_words(shares) == "one process without FSDP"
     (shares,) = of([*one, *made["gpt2_fsdp"]])
     assert base_words(shares) == "one process with FSDP"
-    assert any("what FSDP itself costs is not known" in note for note in shares.notes)
+    assert any("the cost of FSDP itself is unknown" in note for note in shares.notes)
 
 
 def test_a_job_of_one_process_without_a_group_is_the_base():
@@ -225,7 +225,7 @@ def test_a_base_of_more_threads_is_not_compared_with_processes_of_fewer():
     assert family.base.grouped and level(family, 2).efficiency.value == pytest.approx(0.95, rel=1e-2)
     odd = level(family, 1, grouped=False)
     assert odd.step_s and odd.over_base is None and odd.over_group_of_one is None
-    assert any("had 2 threads, each of a group 1" in note for note in family.notes)
+    assert any("had 2 threads, but each process of a group 1" in note for note in family.notes)
     assert level(of([*base, *two])[0], 2).efficiency is None, "there is nothing to compare it with"
     fair = [replace(r, threads=1, wall=o.wall) for r, o in zip(base, one, strict=True)]
     assert not of([*fair, *two])[0].base.grouped
@@ -235,7 +235,7 @@ def test_processes_that_share_the_threads_of_the_base_scale_with_nothing():
     one = [replace(r, threads=2) for r in repeated(grouped, near(0.1), 1, device="cpu")]
     two = [replace(r, threads=1) for r in repeated(grouped, near(0.1), 2, device="cpu")]
     shared = level(of([*one, *two])[0], 2)
-    assert shared.efficiency is None and "nothing was added" in shared.refused
+    assert shared.efficiency is None and "2 processes have 2 threads" in shared.refused
 
 
 def net(env, width): ...

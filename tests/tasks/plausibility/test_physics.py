@@ -122,7 +122,7 @@ def test_a_copied_row_is_caught():
     samples = timing(0.29).samples_s
     one, other = with_samples(0.29, samples), with_samples(0.29, samples, IMAGES)
     reason = copied(one, other, elsewhere=False)
-    assert reason == f"its 11 samples are those of {IMAGES.id} to every digit: one row is a copy"
+    assert reason and f"11 samples equal those of {IMAGES.id}" in reason
     assert gate([one, other], []).keys() == {key(one), key(other)}
 
 

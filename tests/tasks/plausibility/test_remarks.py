@@ -46,3 +46,11 @@ def test_wide_repeats_count_and_those_beside_others_load_do_not(verdict, named):
     """Where others used the machine, two groups are of them and not of the process."""
     records = [replace(r, verdict=verdict) for r in repeats([1.0, 1.13, 1.002, 1.131, 0.998])]
     assert bool(bimodal(records)) is named
+
+
+def test_reasons_are_whole_and_only_a_name_of_absurd_length_is_shortened():
+    long, absurd = "m" * 250, "m" * 5000
+    for name, is_whole in ((long, True), (absurd, False)):
+        (sentence,) = remarks(repeats([1.0], MATMUL, name), "another run", [], "2026-01-01", 5)
+        assert (name in sentence) is is_whole and ("…" not in sentence) is is_whole
+        assert sentence.endswith("not in the plan of this run.") and len(sentence) < 400

@@ -68,7 +68,7 @@ def test_another_kind_of_device_with_other_random_numbers_is_not_accused(changes
         assert standings["b"] == [Standing.WRONG] * 3
     else:
         assert standings["b"] == [Standing.UNSHOWN] * 3
-        assert found[-1].detail.startswith("another kind of device than a")
+        assert found[-1].detail.startswith("its kind of device is not that of a")
 
 
 def test_another_kind_of_device_that_agrees_is_the_same():

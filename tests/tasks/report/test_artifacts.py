@@ -34,7 +34,7 @@ def test_offers_are_on_the_pareto_front_or_name_the_better_offer():
     table = rows(stage_tables(comparison(records())), "bench-cost")
     assert table[0]["Work"] == "one pass through the suite"
     assert {row["Machine"] for row in table} == {BASELINE, "aws-g5.8xlarge"}, "gke-l4 has no price"
-    assert any(row["Standing"] == "on the front" for row in table)
+    assert any(row["Standing"] == "on the Pareto front" for row in table)
     assert {row["Verdict"] for row in table if row["Cost efficiency"] != "–"} <= {
         "cheaper",
         "dearer",

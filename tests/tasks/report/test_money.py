@@ -62,7 +62,7 @@ def test_an_offer_is_a_point_with_both_intervals_and_its_standing(made):
     spot = rows["aws-g5.8xlarge", "spot"]
     assert (spot["x_low"], spot["x_high"], spot["y"]) == (0.9, 1.1, 2.0) and spot["front"]
     assert rows[BASELINE, "listed"]["x_low"] is None and not rows[BASELINE, "listed"]["front"]
-    assert standing(OFFERS[2]) == f"on the front, tied with {BASELINE}"
+    assert standing(OFFERS[2]) == f"on the Pareto front, tied with {BASELINE}"
     assert standing(OFFERS[3]) == "beaten by gke-l4"
 
 

@@ -31,7 +31,7 @@ def test_the_good_run_has_nothing_odd(empty_store, planned):
     fill(empty_store, good(planned))
     text = said(empty_store)
     assert "Fastest: local-cpu" in text
-    for word in ("more than once", "not asked for", "schema", "clock", "can be read", "impossible"):
+    for word in ("more than once", "not in the plan", "schema", "clock", "can be read", "impossible"):
         assert word not in text
 
 
@@ -58,20 +58,20 @@ SCENARIOS = {
     "negative rest": (changed(unattributed_s=-50.0), "its phases took 50 s more than its process"),
     "wrong result": (changed(wall=replace(timing(1.0), ci_low_s=7.0, ci_high_s=8.0)), "with an interval of 7 to 8 s"),
     "unknown hardware": (changed(hardware="toaster"), "toaster/matmul/"),
-    "unknown case": (lambda m: [replace(m[0], case=replace(m[0].case, size=(("n", 3),))), *m[1:]], "was not asked for"),
+    "unknown case": (lambda m: [replace(m[0], case=replace(m[0].case, size=(("n", 3),))), *m[1:]], "is not in the plan"),
     "size unlike its workload": (
         lambda m: [replace(m[0], case=replace(m[0].case, size=(("<n>", 3),))), *m[1:]],
-        "was not asked for by the plan of this run",
+        "is not in the plan of this run",
     ),
-    "another run's": (changed(run="yesterday"), "was not asked for by the plan of this run"),
-    "one repeat too many": (changed(repeat=7), "#7 was not asked for by the plan of this run"),
+    "another run's": (changed(run="yesterday"), "is not in the plan of this run"),
+    "one repeat too many": (changed(repeat=7), "#7 is not in the plan"),
     "before its plan": (
         changed(started_at="2001-01-01T00:00:00+00:00"),
         "1 repeat of local-cpu-1 began before the run was planned: a clock there is wrong.",
     ),
     "two at once": (
         lambda made: [replace(r, started_at="2199-01-01T00:00:00+00:00", wall_s=60.0, phases_s={}) for r in made],
-        "3 repeats of local-cpu began before the one before had ended",
+        "3 repeats of local-cpu began before the previous",
     ),
     "no time of day": (changed(started_at="yesterday at noon"), "Fastest: "),
     "huge reason": (changed(verdict=Verdict.WRONG, reasons=(HUGE,)), "alert('x')"),

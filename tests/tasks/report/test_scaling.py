@@ -58,7 +58,7 @@ def test_the_page_has_strong_and_weak_apart_with_their_laws_and_bands(page):
     assert "Weak scaling" in text and "over one process without DDP" in text
     assert "Strong scaling" in text
     assert "Karp and Flatt" in text and "Gustafson" in text and "very good" in text
-    assert "1, no DDP" in text and "49,984 by 1 process, 49,920 by 8 processes" in text
+    assert "1, no DDP" in text and "49,984 with 1 process, 49,920 with 8 processes" in text
 
 
 def test_models_have_repeats_parameters_and_training_result(page):

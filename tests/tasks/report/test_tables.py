@@ -150,7 +150,7 @@ def test_text_is_ascii_with_straight_boxes(compared):
 
 
 def test_totals_state_that_cell_errors_are_assumed_independent(made, compared):
-    said = "take the cells' errors as independent"
+    said = "errors are independent"
     assert said in text_tables(grid_of((), compared))
     single = [r for r in made if r.case == next(s.cell.case for s in compared.summaries if s.ok_repeats > 1)]
     assert said not in text_tables(grid_of((), comparison(single)))

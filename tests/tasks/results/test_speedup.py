@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tasks.results.format import ratio_of_rounded
 from tasks.results.repeats import group
-from tasks.results.speedup import ONE_REPEAT, decide, holding_together, per_unit, refusal, speedup
+from tasks.results.speedup import ONE_REPEAT, decide, per_unit, refusal, significant_ratios, speedup
 from tasks.results.values import Estimate, RatioVerdict
 from tests.tasks.examples.records import MATMUL, failed, repeats, work
 from workloads.harness.records.record import Verdict
@@ -142,13 +142,13 @@ def test_among_many_equal_cases_none_is_called_unequal_nineteen_times_in_twenty(
     chance = random.Random(3)
     runs = [equal_machines(chance, 14) for _ in range(200)]
     alone = sum(any(r.outcome is not RatioVerdict.UNDECIDED for r in run) for run in runs)
-    together = sum(bool(holding_together(run)) for run in runs)
+    together = sum(bool(significant_ratios(run)) for run in runs)
     assert alone / len(runs) > 0.3  # each verdict by itself
     assert together / len(runs) <= 0.09
 
 
 def test_a_large_difference_holds_among_many_cases():
     chance = random.Random(4)
-    assert sum(bool(holding_together(equal_machines(chance, 14, math.log(2)))) for _ in range(50)) >= 45
-    assert len(holding_together([speedup([2.0, 2.01, 1.99], [1.0, 1.001, 0.999])] * 14)) == 14
-    assert holding_together([speedup([2.0], [1.0])]) == []
+    assert sum(bool(significant_ratios(equal_machines(chance, 14, math.log(2)))) for _ in range(50)) >= 45
+    assert len(significant_ratios([speedup([2.0, 2.01, 1.99], [1.0, 1.001, 0.999])] * 14)) == 14
+    assert significant_ratios([speedup([2.0], [1.0])]) == []

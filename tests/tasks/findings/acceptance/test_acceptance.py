@@ -74,8 +74,8 @@ def test_a_good_card_is_kept_and_how_sure_that_is_stands_in_the_sentence():
     found, text = advised(box("a"), POPULATION)
     (only,) = found.machines
     assert (only.advice, only.siblings, found.exit_code) == (Advice.KEEP, 8, 0)
-    assert text.startswith("Keep box-a: in none of 4 measures is it more than ")
-    assert "than the typical one of its 8 siblings, 97.5 % sure of each" in text and "at most 1 in 40" in text
+    assert text.startswith("Keep box-a: in each of 4 measures it is at most ")
+    assert all(fact in text for fact in ("its 8 siblings", "97.5 %", "at most 1 in 40", "10 % slower"))
     assert only.kind == "NVIDIA A10G with torch 2.13.0, CUDA 12.8 and driver 570"
     assert [row[2] for row in found.table().rows] == [
         GEMM.id, f"{GEMM.id}, drift over its soak", COPY.id, STEP.id,
@@ -98,7 +98,7 @@ def test_a_slow_card_is_returned_for_what_is_slow(changes, named):
     assert named is None or [held.name for held in only.slow] == [named]
     worst = only.slow[0]
     assert text.startswith(f"Return box-a: {worst.name} takes 1.") and "its 8 siblings" in text
-    assert "where 1 in 100 is allowed" in text
+    assert "the limit is 1 in 100" in text
     assert worst.ratio.low < 1.2 < worst.ratio.high * 1.02 and worst.chance < 0.0025
 
 
@@ -130,7 +130,7 @@ def test_one_in_between_is_undecided_and_told_what_would_decide():
     found, text = advised(box("a", {COPY: 1.1}), few)
     assert (found.machines[0].advice, found.exit_code) == (Advice.UNDECIDED, 3)
     assert text.startswith(f"Undecided whether to keep box-a: {COPY.id} takes 1.")
-    assert "nor shown to be below 1.10×" in text and "more siblings or repeats would decide" in text
+    assert "not shown to be below 1.10×" in text and "more siblings or repeats would decide" in text
 
 
 @pytest.mark.parametrize("siblings", [0, 1, 2])
@@ -138,7 +138,7 @@ def test_without_siblings_and_published_rates_it_says_who_would_decide(siblings)
     few = [made for name in SIBLINGS[:siblings] for made in box(name, run=f"run-{name}")]
     found, text = advised(box("a"), few)
     assert found.machines[0].advice is Advice.UNDECIDED and "no machine to compare with" in text
-    asked = f"{siblings} of the 3 siblings that it takes" if siblings else "no sibling"
+    asked = f"{siblings} of the 3 siblings needed" if siblings else "no sibling"
     assert (
         asked in text and f"the same suite on {3 - siblings}{' more' if siblings else ''} of its kind" in text
     )
@@ -155,14 +155,14 @@ def test_without_siblings_published_rates_show_gross_faults():
     """An A10G's 70 TFLOP/s and 600 GB/s: products that reach 45 and copies of 500 are within what is known."""
     found, text = advised(box("a"), [], **A10G_CARD)
     assert found.machines[0].advice is Advice.KEEP and "2 measures within the published rates" in text
-    assert "gross faults alone: 3 siblings would tell more" in text
+    assert "gross faults; 3 siblings" in text
     assert text.endswith(f"not compared: {GEMM.id}, drift over its soak, {STEP.id}.")
     found, text = advised(box("a", 2.0), [], **A10G_CARD)
     assert found.machines[0].advice is Advice.RETURN and {h.name for h in found.machines[0].slow} == {
         GEMM.id,
         COPY.id,
     }
-    assert "the longest time that the published rates of its card leave" in text
+    assert "published rates" in text
 
 
 def test_siblings_go_before_published_rates():
@@ -197,7 +197,7 @@ def test_boxes_of_one_run_are_siblings():
     assert [m.advice for m in found.machines] == [Advice.KEEP] * 5 + [Advice.RETURN]
     assert [m.siblings for m in found.machines] == [4] * 5 + [5]  # the slow one is left out
     assert found.machines[0].left_out == ("box-f in now",) and found.exit_code == 4
-    assert any("left out as slow themselves are box-f in now" in note for note in found.table().notes)
+    assert any("left out because they are slow: box-f in now" in note for note in found.table().notes)
 
 
 def test_a_card_that_was_returned_does_not_hide_the_next():
@@ -211,18 +211,18 @@ def spoiled(records, verdict, which=lambda r: r.case is COPY):
 
 def test_wrong_results_are_no_question_of_speed():
     found, text = advised(spoiled(box("a"), Verdict.WRONG), POPULATION)
-    assert text == f"Return box-a: wrong results in {COPY.id}, where other repeats or siblings are right."
+    assert text.startswith(f"Return box-a: wrong results in {COPY.id},")
     found, text = advised(spoiled(box("a"), Verdict.WRONG, lambda r: r.case is COPY and r.repeat), [])
     assert found.machines[0].advice is Advice.RETURN  # its other repeat was right
     found, text = advised(spoiled(box("a"), Verdict.WRONG), [], **A10G_CARD)
     assert found.machines[0].advice is Advice.UNDECIDED  # it may be the stack
-    assert f"no number that counts of {COPY.id} (wrong: for a test)" in text
+    assert f"no valid result for {COPY.id} (wrong: for a test)" in text
 
 
 def test_a_case_without_a_number_leaves_it_undecided_unless_the_machine_can_not_have_one():
     found, text = advised(spoiled(box("a"), Verdict.THROTTLED), POPULATION)
     assert found.machines[0].advice is Advice.UNDECIDED
-    assert f"no number that counts of {COPY.id} (throttled: for a test); measure it again" in text
+    assert f"no valid result for {COPY.id} (throttled: for a test); measure it again" in text
     assert advised(spoiled(box("a"), Verdict.UNSUPPORTED), POPULATION)[0].exit_code == 0
 
 
@@ -254,4 +254,4 @@ def test_one_repeat_alone_returns_nothing():
 def test_records_that_do_not_say_what_they_are_from_have_no_siblings():
     made = [replace(each, environment={}) for each in box("a")]
     _, text = advised(made, POPULATION)
-    assert "do not say which card and stack it has" in text
+    assert "do not name its card and stack" in text
