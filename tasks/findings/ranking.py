@@ -58,9 +58,10 @@ def places(rankings: Iterable[Ranking]) -> list[str]:
                 index: [name for p, name in ranking.places if p == index] for index, _ in ranking.places
             }
             order = ", ".join(f"{index}. {' and '.join(names)}" for index, names in described.items())
+            state = f"; provisional: {ranking.provisional}" if ranking.provisional else ""
             sentences.append(
                 f"Over the suite, by {ranking.by}: {order}; "
-                f"machines that share a rank are statistically indistinguishable{_provisional(ranking)}."
+                f"machines that share a rank are statistically indistinguishable{state}."
             )
     return sentences
 
@@ -93,10 +94,6 @@ def _rank(case: Case | None, by: str, suite: CommonCases, weights: Mapping[str, 
         better = sum(_better(suite, weights, other, name) for other in names if other != name)
         places.append((1 + better, name))
     return Ranking(case, by, tuple(sorted(places, key=lambda place: place[0])), suite.provisional)
-
-
-def _provisional(ranking: Ranking) -> str:
-    return f"; provisional: {ranking.provisional}" if ranking.provisional else ""
 
 
 def _better(suite: CommonCases, weights: Mapping[str, float], one: str, other: str) -> bool:

@@ -38,10 +38,12 @@ def scale(pairings: Sequence[Pairing]) -> list[str]:
     most: dict[tuple[str, ...], tuple[float, str]] = {}
     for line in lines(pairings):
         ends = [(value, p.compute) for value, p in line.pairings.items() if p.compute]
-        if len(ends) > 1 and _apart(ends[0][1], ends[-1][1]):
-            small, large = ends[0][1].estimate.value, ends[-1][1].estimate.value
+        if len(ends) < 2:
+            continue
+        small, large = ends[0][1].estimate, ends[-1][1].estimate
+        if small.below(large) or large.below(small):
             key = (line.hardware, line.baseline, line.workload, line.precision, line.parameter)
-            matches = (abs(math.log(large / small)), _scale_sentence(line, ends[0], ends[-1]))
+            matches = (abs(math.log(large.value / small.value)), _scale_sentence(line, ends[0], ends[-1]))
             most[key] = max(most.get(key, matches), matches)
     return [sentence for _, sentence in most.values()]
 
@@ -52,7 +54,3 @@ def _scale_sentence(line: Line, small: tuple[int, Ratio], large: tuple[int, Rati
         f"Scale matters: the speedup of {line.hardware} over {line.baseline} on {line.words} "
         f"goes from {ends[0]} to {ends[1]}."
     )
-
-
-def _apart(one: Ratio, other: Ratio) -> bool:
-    return one.estimate.below(other.estimate) or other.estimate.below(one.estimate)

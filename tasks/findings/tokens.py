@@ -63,7 +63,7 @@ class Tokens(Finding):
             tuple(
                 _row(cell, summary, machines.get(summary.cell.hardware))
                 for cell, summary in pairs
-                if _counts_tokens(summary)
+                if summary.unit == UNIT and summary.units_per_s is not None
             )
         )
 
@@ -82,22 +82,14 @@ class Tokens(Finding):
         return Table(COLUMNS, rows, LEAD) if rows else None
 
 
-def _counts_tokens(summary: Summary) -> bool:
-    return summary.unit == UNIT and summary.units_per_s is not None
-
-
 def _row(cell: Repeats, summary: Summary, machine: Machine | None) -> TokenRow:
     latencies = [record.latency for record in cell.usable if record.latency]
+    peak = dict(machine.peak_flops).get(summary.cell.case.precision) if machine else None
     return TokenRow(
         summary,
         median_or_none(latency.p50_s for latency in latencies),
         median_or_none(latency.p95_s for latency in latencies),
         median_or_none(latency.p99_s for latency in latencies),
-        _peak_share(summary, machine),
+        summary.flops_per_s / peak if summary.flops_per_s and peak else None,
         summary.bound.shares.get("compute") if summary.bound else None,
     )
-
-
-def _peak_share(summary: Summary, machine: Machine | None) -> float | None:
-    peak = dict(machine.peak_flops).get(summary.cell.case.precision) if machine else None
-    return summary.flops_per_s / peak if summary.flops_per_s and peak else None

@@ -127,7 +127,7 @@ def advise(
         len(sound),
         tuple(name for name in kin if name not in sound),
         tuple(held),
-        tuple(f"{cell.cell.case.id} ({_why(cell)})" for cell in without),
+        tuple(f"{c.cell.case.id} ({': '.join((verdict_text(c.verdict), *c.why[:1]))})" for c in without),
         tuple(cell.cell.case.id for cell in wrong),
     )
 
@@ -174,10 +174,6 @@ def _is_wrong_here_alone(cell: Repeats, kin: Mapping[str, Member]) -> bool:
 
 def _value(held: Held) -> float:
     return held.ratio.value if held.ratio else 0.0
-
-
-def _why(cell: Repeats) -> str:
-    return ": ".join((verdict_text(cell.verdict), *cell.why[:1]))
 
 
 COPY_REACH = 0.7

@@ -72,7 +72,8 @@ def slowness_by_measure(own: Values, siblings: Sequence[Values]) -> dict[Measure
     having = {measure: others for measure, others in having.items() if len(others) >= FEWEST}
     ratios = {measure: time_ratio(own[measure], others) for measure, others in having.items()}
     chances = {measure: chance_of(own[measure], others) for measure, others in having.items()}
-    clear = {measure for measure, ratio in ratios.items() if _is_clear(ratio)}
+    least = math.exp(LEAST_SLOWNESS)
+    clear = {measure for measure, ratio in ratios.items() if ratio.value > least and (ratio.low or 0.0) > 1}
     order = sorted(having, key=lambda measure: chances[measure] if measure in clear else 1.0)
     made: dict[Measure, Slowness] = {}
     is_slow, level = True, FALSE_RETURNS
@@ -84,10 +85,6 @@ def slowness_by_measure(own: Values, siblings: Sequence[Values]) -> dict[Measure
         is_slow = is_slow and measure in clear and ratios[measure].value > most
         made[measure] = Slowness(ratios[measure], most, chances[measure], len(having[measure]), is_slow)
     return {measure: made[measure] for measure in having}
-
-
-def _is_clear(ratio: Estimate) -> bool:
-    return ratio.value > math.exp(LEAST_SLOWNESS) and (ratio.low or 0.0) > 1
 
 
 def chance_of(own: Logs, siblings: Sequence[Logs]) -> float:
@@ -117,7 +114,7 @@ def time_ratio(own: Logs, siblings: Sequence[Logs]) -> Estimate:
     excess, freedom = _excess(own, siblings), sum(len(logs) - 1 for logs in (own, *siblings))
     if not freedom:
         return Estimate(math.exp(excess))
-    within = sum(_squares(logs) for logs in (own, *siblings)) / freedom
+    within = sum(variance(logs) * (len(logs) - 1) for logs in (own, *siblings) if len(logs) > 1) / freedom
     within = max(within, variance(own) if len(own) > 1 else 0.0)
     parts = (
         (variance(_means(siblings)) / len(siblings), len(siblings) - 1),
@@ -169,7 +166,3 @@ def _reach(siblings: Sequence[Logs]) -> float:
 
 def _means(siblings: Sequence[Logs]) -> list[float]:
     return [statistics.fmean(logs) for logs in siblings]
-
-
-def _squares(logs: Logs) -> float:
-    return variance(logs) * (len(logs) - 1) if len(logs) > 1 else 0.0

@@ -177,6 +177,7 @@ def held_back(cell: Repeats) -> HeldBack:
     largest = max((name for name in avoidable if name in shares), key=lambda name: shares[name], default="")
     largest = largest if shares.get(largest, 0.0) >= WORTH else ""
     values = [each.get(largest, 0.0) for each in known]
+    left = [record.script.memory_left_bytes for record in usable if record.script]
     return HeldBack(
         repeats=cell,
         shares=shares,
@@ -184,7 +185,7 @@ def held_back(cell: Repeats) -> HeldBack:
         largest=largest,
         share=mean_share(values) if largest else None,
         peak_bytes=max(filter(None, map(_peak, usable)), default=None),
-        left_bytes=_least([record.script.memory_left_bytes for record in usable if record.script]),
+        left_bytes=min((size for size in left if size is not None), default=None),
     )
 
 
@@ -219,10 +220,6 @@ def _parts(cell: HeldBack) -> Parts | None:
 def _tells(cell: HeldBack) -> bool:
     low = cell.share.low if cell.share else None
     return low is not None and low >= WORTH and cell.shares[cell.largest] >= TELLING
-
-
-def _least(values: Sequence[int | None]) -> int | None:
-    return min((value for value in values if value is not None), default=None)
 
 
 def _capital(sentence: str) -> str:

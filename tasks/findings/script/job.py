@@ -137,10 +137,14 @@ class WholeJobs(Finding):
         """Return a row a job and machine, of each job the cheapest first."""
         rows = []
         for same in self.jobs:
-            best = {"cheapest": _best(same, True), "fastest": _best(same, False)}
+            best = {"cheapest": _best(same, True)[0], "fastest": _best(same, False)[0]}
             for job in sorted(same, key=_amount):
-                names = [word for word, (hardware, _) in best.items() if job.hardware in hardware]
-                rows.append(_row(job, " and ".join(_word(word, best[word][0]) for word in names)))
+                standings = [
+                    word if len(tied) == 1 else f"perhaps {word}"
+                    for word, tied in best.items()
+                    if job.hardware in tied
+                ]
+                rows.append(_row(job, " and ".join(standings)))
         return Table(COLUMNS, tuple(rows), LEAD) if rows else None
 
     def headline(self) -> tuple[str, ...]:
@@ -183,10 +187,6 @@ def _row(job: JobOnMachine, standing: str) -> tuple[Value, ...]:
     money = (seconds, job.usd, job.usd_per_hour)
     length = (job.length.steps, job.first_step_s, job.step_s, job.prediction.repeats)
     return (job.hardware, job.case.id, standing, *money, *length)
-
-
-def _word(word: str, tied: Sequence[str]) -> str:
-    return word if len(tied) == 1 else f"perhaps {word}"
 
 
 def _amount(job: JobOnMachine) -> tuple[bool, float]:

@@ -83,18 +83,15 @@ def _facts(record: Record) -> list[tuple[str, str]]:
         ("GPU", ", ".join(filter(None, (gpu.get("name"), _gib(gpu.get("memory_total_bytes"))))))
         for gpu in gpus
     ]
-    cores, threads = available.get("physical_cores"), available.get("logical_cpus")
+    counts_of = {"physical_cores": "cores", "logical_cpus": "logical"}
+    cpus = [f"{available[key]} {word}" for key, word in counts_of.items() if available.get(key)]
     facts += [
         ("CPU", available.get("cpu_model")),
-        ("CPU count", _words(cores and f"{cores} cores", threads and f"{threads} logical")),
+        ("CPU count", ", ".join(cpus)),
         ("memory", _gib(memory)),
         ("threads in use", str(record.threads) if record.threads else ""),
     ]
     return [(label, str(value)) for label, value in facts if value]
-
-
-def _words(*words: object) -> str:
-    return ", ".join(str(word) for word in words if word)
 
 
 def _gib(size: object) -> str:
