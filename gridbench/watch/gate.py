@@ -141,8 +141,8 @@ def _write(path: Path, comparison: RunComparison) -> None:
 def _show(comparison: RunComparison) -> None:
     """Print a line for each cell, the slower first, then the reasons of those that have one."""
     title = f"{comparison.now.name} against {comparison.before.name}"
-    columns = ("cell", "status", "before", "now", "change", "could show")
-    table = table_of(escape(title), *columns, right=("before", "now", "change", "could show"))
+    columns = ("cell", "status", "before", "now", "change", "detectable")
+    table = table_of(escape(title), *columns, right=("before", "now", "change", "detectable"))
     for cell in comparison.cells:
         change, style = cell.change, STYLES.get(cell.status, "")
         beside = " *" if change and change.paired else ""

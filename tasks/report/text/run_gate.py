@@ -67,7 +67,7 @@ def _unseen(comparison: RunComparison) -> str:
         (cell.change.smallest for cell in comparison.having(CellStatus.UNCHANGED) if cell.change),
         default=None,
     )
-    return "" if widest is None else f"; a change below {share_text(widest)} can be undetected"
+    return "" if widest is None else f"; a change below {share_text(widest)} can go undetected"
 
 
 def _times(one: CellComparison) -> str:

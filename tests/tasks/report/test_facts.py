@@ -5,7 +5,6 @@ the page's own text; write it anew with `WRITE_GOLDEN=1 pytest tests/tasks/repor
 """
 
 import html
-import os
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from tasks.report.html.page import report_html
+from tests.golden import assert_golden
 from tests.tasks.examples import five_cases
 from tests.tasks.examples.reports import RUN, arranged
 
@@ -46,9 +46,7 @@ def test_the_text_of_the_page_itself_is_the_golden_one():
     _, grid = arranged(records, bare)
     text = "\n".join(blocks(report_html(records[-1:], grid, RUN))) + "\n"
     path = GOLDEN / "report.txt"
-    if os.environ.get("WRITE_GOLDEN"):
-        path.write_text(text)
-    assert text == path.read_text()
+    assert_golden(text, path)
 
 
 @pytest.mark.parametrize(

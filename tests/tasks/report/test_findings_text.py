@@ -4,7 +4,6 @@
 writes it anew.
 """
 
-import os
 from pathlib import Path
 
 from tasks.findings.bills import Bills
@@ -13,6 +12,7 @@ from tasks.findings.offers import Offers
 from tasks.report.grid import grid_of
 from tasks.report.text.comparison import finding_text, findings, full_text
 from tasks.results.finding import LaneJob
+from tests.golden import assert_golden
 from tests.tasks.examples import five_cases
 from tests.tasks.examples.records import failed, machine, repeats
 from workloads.harness.records.case import Case
@@ -87,6 +87,4 @@ def test_the_whole_text_of_a_run_is_the_golden_one():
     records, comparison = five_cases.run()
     text = full_text(records, grid_of(records, comparison))
     path = Path(__file__).with_name("golden") / "comparison.txt"
-    if os.environ.get("WRITE_GOLDEN"):
-        path.write_text(text)
-    assert text == path.read_text()
+    assert_golden(text, path)
