@@ -1,16 +1,30 @@
-"""Details and caveats of the answer, in sentences that claim only what an interval supports."""
+"""The answer: at most four lines of at most 25 words, the most useful first; then its details and caveats."""
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
-from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio
+from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio, total_seconds
 from tasks.results.comparison import Caveat
-from tasks.results.format import format_count, listed
+from tasks.results.format import cases_text, format_count, format_ratio, format_seconds, listed
 from tasks.results.model import Machine, Pairing, Summary
-from tasks.results.speedup import decide, scaled, significant_ratios
+from tasks.results.speedup import MOST_REPEATS, decide, scaled, significant_ratios
 from tasks.results.values import Ratio, RatioVerdict
 from workloads.harness.records.record import Grade, Verdict
 
+MOST_LINES, MOST_WORDS = 4, 25  # the line of caveats is the fifth
 LISTED = 5  # cells that a sentence names before it counts the others
+
+
+def headline(
+    suite: CommonCases, machines: Sequence[Machine], baseline: str, pairings: Sequence[Pairing]
+) -> tuple[str, ...]:
+    """Return lines: the fastest and the cheapest machine, how many cases are decided, what would decide the rest."""
+    ratios = [pairing.compute for pairing in pairings if pairing.compute]
+    return (
+        *fastest(suite, baseline),
+        *cheapest(suite, machines, baseline),
+        *decided(pairings),
+        *open_ratios(ratios),
+    )
 
 
 def details(suite: CommonCases, machines: Sequence[Machine], pairings: Sequence[Pairing]) -> tuple[str, ...]:
@@ -25,8 +39,9 @@ def caveats(
     pairings: Sequence[Pairing],
 ) -> tuple[Caveat, ...]:
     """Return everything that limits the answer, by kind."""
+    totals = f"The totals are provisional: {suite.provisional}."
     return (
-        *provisional(suite),
+        *([Caveat("provisional totals", totals)] if suite.provisional else []),
         *left_out(suite),
         *wide(summaries),
         *refused(summaries),
@@ -35,39 +50,124 @@ def caveats(
     )
 
 
+def fastest(suite: CommonCases, baseline: str) -> list[str]:
+    """Return the machine with the least time for one pass through the suite, or why there is none."""
+    if len(suite.logs) < 2:
+        return _alone(suite, baseline)
+    if baseline not in suite.logs:
+        reason = "repeats for an interval" if baseline in suite.dropped else "valid results"
+        return [f"No speedups: the baseline {baseline} lacks {reason}."]
+    if not suite.cases:
+        return ["No totals: no case has valid results on every machine."]
+    return [f"Fastest: {_best_of(suite, baseline, dict.fromkeys(suite.logs, 1.0), 'fast')}"]
+
+
+def cheapest(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> list[str]:
+    """Return the machine with the least cost for one pass; nothing if fewer than two machines have a price."""
+    prices = _prices(suite, machines)
+    if not suite.cases or len(prices) < 2:
+        return []
+    return [f"Cheapest: {_best_of(suite, baseline, prices, 'cheap')}"]
+
+
 def undecided_totals(suite: CommonCases, machines: Sequence[Machine]) -> Iterator[str]:
     """Yield why the fastest or the cheapest machine is undecided, with advice."""
-    price = {m.name: m.usd_per_hour for m in machines if m.usd_per_hour}
-    for word, names in (("fastest", list(suite.logs)), ("cheapest", [n for n in suite.logs if n in price])):
-        if not suite.cases or len(names) < 2:
-            continue
-        weight = {name: price[name] if word == "cheapest" else 1.0 for name in names}
-        best, *others = sorted(names, key=lambda name: seconds(suite, name) * weight[name])
-        for name in others:
-            estimate = scaled(time_ratio(suite, name, best), weight[name] / weight[best])
-            verdict = decide(estimate, fewest_repeats(suite))
-            if verdict.outcome is not RatioVerdict.FASTER:
-                yield f"The {word} machine is undecided between {best} and {name}: {verdict.why}."
-                break
+    times = dict.fromkeys(suite.logs, 1.0)
+    for word, weights in (("fastest", times), ("cheapest", _prices(suite, machines))):
+        if suite.cases and len(weights) > 1:
+            best, verdicts = _ranked(suite, weights)
+            for name, verdict in verdicts.items():
+                if verdict.outcome is not RatioVerdict.FASTER:
+                    yield f"The {word} machine is undecided between {best} and {name}: {verdict.why}."
+                    break
 
 
-def provisional(suite: CommonCases) -> list[Caveat]:
-    """Return why another measurement can give other totals."""
-    if not suite.provisional:
+def _prices(suite: CommonCases, machines: Sequence[Machine]) -> dict[str, float]:
+    """Return USD per hour of the compared machines that have a price."""
+    prices = {machine.name: machine.usd_per_hour for machine in machines if machine.usd_per_hour}
+    return {name: prices[name] for name in suite.logs if name in prices}
+
+
+def _ranked(suite: CommonCases, weights: Mapping[str, float]) -> tuple[str, dict[str, Ratio]]:
+    """Return the machine with the least weighted time, and each other's ratio to it, in order."""
+    best, *others = sorted(weights, key=lambda name: seconds(suite, name) * weights[name])
+    ratios = {n: scaled(time_ratio(suite, n, best), weights[n] / weights[best]) for n in others}
+    return best, {name: decide(ratio, fewest_repeats(suite)) for name, ratio in ratios.items()}
+
+
+def _best_of(suite: CommonCases, baseline: str, weights: Mapping[str, float], adjective: str) -> str:
+    """Return the best machine and its lead, or the machines that cannot be distinguished."""
+    best, verdicts = _ranked(suite, weights)
+    tied = [name for name, verdict in verdicts.items() if verdict.outcome is not RatioVerdict.FASTER]
+    cases = f"over {cases_text(len(suite.cases), suite.measured)}"
+    state = "; provisional" if suite.provisional else ""
+    if tied:
+        return f"undecided between {listed([best, *tied])}, {cases}{state}."
+    second = next(iter(verdicts))
+    shown = [second] if best == baseline else dict.fromkeys((second, baseline))
+    leads = [f"{format_ratio(verdicts[name])} as {adjective} as {name}" for name in shown if name in verdicts]
+    return f"{best}, {' and '.join(leads)}, {cases}{state}."
+
+
+def _alone(suite: CommonCases, baseline: str) -> list[str]:
+    """Return the total time of the only machine with results, and how to get a comparison."""
+    if not suite.logs:
+        return ["No results: every cell was refused or has no record."]
+    (name,) = suite.logs
+    if name != baseline:
+        return [f"No speedups: the baseline {baseline} lacks valid results; only {name} has them."]
+    cases = cases_text(len(suite.cases), suite.measured)
+    line = f"Measured {cases} on {name}."
+    if suite.cases:
+        line = f"{name}: one pass through {cases} takes {format_seconds(total_seconds(suite, name))}."
+    return [line, "To compare, measure a second machine: repeat --on with its name."]
+
+
+def decided(pairings: Sequence[Pairing]) -> list[str]:
+    """Count the decided cases, and those that stay significant after correction for multiple comparisons."""
+    pairs = [pairing for pairing in pairings if pairing.compute]
+    ratios = [pairing.compute for pairing in pairs if pairing.compute]
+    if not ratios:
         return []
-    return [Caveat("provisional totals", f"The totals are provisional: {suite.provisional}.")]
+    others = list(dict.fromkeys(pairing.hardware for pairing in pairs))
+    counts = {outcome: sum(ratio.outcome is outcome for ratio in ratios) for outcome in RatioVerdict}
+    number = len(ratios) - counts.pop(RatioVerdict.UNDECIDED)
+    text = f"Decided: {number} of {format_count(len(ratios), 'case' if len(others) == 1 else 'comparison')}"
+    if number and len(others) == 1:
+        wins = [f"{outcome} in {count}" for outcome, count in counts.items() if count]
+        text += f"; {others[0]} is {' and '.join(wins)}"
+    chances = {ratio.chance for ratio in significant_ratios(ratios)}
+    holding = sum(r.chance in chances for r in ratios if r.outcome is not RatioVerdict.UNDECIDED)
+    if number and holding < number and len(ratios) > 1:
+        text += f"; {holding} significant after correction for multiple comparisons"
+    return [f"{text}."]
+
+
+def open_ratios(ratios: Sequence[Ratio]) -> list[str]:
+    """Return what would decide the undecided ratios: the number of repeats, or a quieter machine."""
+    undecided = [ratio for ratio in ratios if ratio.outcome is RatioVerdict.UNDECIDED]
+    if not undecided:
+        return []
+    if all(ratio.equal for ratio in undecided):
+        return [f"Undecided: {format_count(len(undecided), 'case')}, equal within a few percent."]
+    needed = [ratio.repeats_needed for ratio in undecided if ratio.repeats_needed]
+    if not needed:
+        return [f"More than {MOST_REPEATS} repeats, or a quieter machine, would decide the rest."]
+    some = f"{len(needed)} of the {len(undecided)} undecided"
+    which = "the rest" if len(needed) == len(undecided) else some
+    return [f"To decide {which}, run again with --repeats {max(needed)}."]
 
 
 def left_out(suite: CommonCases) -> list[Caveat]:
     """Name the cells and machines that have valid results and are in no total."""
-    kind, sentences = "results left out of totals", []
+    sentences = []
     if suite.left_out:
         reason = "they have only one repeat, or other programs used the machine"
         sentences.append(f"Left out of the totals because {reason}: {_few(suite.left_out)}.")
     if suite.dropped:
         dropped = listed(suite.dropped, None)
         sentences.append(f"Left out of the totals because no case has two repeats: {dropped}.")
-    return [Caveat(kind, sentence) for sentence in sentences]
+    return [Caveat("results left out of totals", sentence) for sentence in sentences]
 
 
 def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
@@ -79,7 +179,11 @@ def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
         same = [p for p in pairings if p.hardware == hardware and p.compute]
         ratios = [p.compute for p in same if p.compute]
         if ratios:
-            text = f"{_tally(ratios)}{_corrected(ratios, every, chances)}"
+            counts = {outcome: sum(r.outcome is outcome for r in ratios) for outcome in RatioVerdict}
+            tally = ", ".join(f"{outcome} in {count}" for outcome, count in counts.items() if count)
+            whys = {ratio.why for ratio in ratios if ratio.outcome is RatioVerdict.UNDECIDED}
+            advice = f" ({whys.pop()})" if len(whys) == 1 else ""
+            text = f"{tally} of {len(ratios)}{advice}{_corrected(ratios, every, chances)}"
             if count := sum(p.provisional for p in same):
                 why = "because the machine was busy or its CPU's speed varied"
                 text += f"; provisional in {count} of {len(same)}, {why}"
@@ -87,50 +191,69 @@ def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
     return sentences
 
 
+def _corrected(ratios: Sequence[Ratio], every: Sequence[Ratio], chances: Collection[float | None]) -> str:
+    """Return how many verdicts stay significant after correction for multiple comparisons.
+
+    Args:
+        ratios: of one machine.
+        every: of all machines on the page, which the correction covers.
+        chances: p values of the ratios that stay significant; equal p values stay or go together.
+    """
+    decided = [ratio for ratio in ratios if ratio.outcome is not RatioVerdict.UNDECIDED]
+    if len(every) < 2 or not decided:
+        return ""
+    holding = sum(ratio.chance in chances for ratio in decided)
+    among = f" (all {len(every)} of this report)" if len(every) > len(ratios) else ""
+    correction = f"significant after correction for multiple comparisons{among}"
+    if len(decided) == 1:
+        return f"; this difference is {'' if holding else 'not '}{correction}"
+    return f"; {'all' if holding == len(decided) else holding} of these {len(decided)} differences are {correction}"
+
+
 def wide(summaries: Sequence[Summary]) -> list[Caveat]:
     """List the cells with wide results, and separately those that other programs disturbed."""
     cells = [summary for summary in summaries if summary.grade is Grade.WIDE]
     quiet, busy = ([s for s in cells if s.busy is is_busy] for is_busy in (False, True))
-    count = format_count(len(summaries), "cell")
+    noise = "wide: their noise is already included in their intervals"
+    load = "measured while other programs used the machine, which no interval shows"
     return [
-        *_named("wide results", quiet, count, "wide: their noise is already included in their intervals"),
-        *_named(
-            "busy machines",
-            busy,
-            count,
-            "measured while other programs used the machine, which no interval shows",
-        ),
+        *_named("wide results", quiet, len(summaries), noise),
+        *_named("busy machines", busy, len(summaries), load),
     ]
 
 
 def refused(summaries: Sequence[Summary]) -> list[Caveat]:
     """List the cells without a valid result, with the reasons and, for noisy ones, advice."""
     cells = [summary for summary in summaries if summary.grade is Grade.REFUSED]
-    found = _named("refused results", cells, format_count(len(summaries), "cell"), "refused")
+    found = _named("refused results", cells, len(summaries), "refused")
     if any(cell.verdict is Verdict.NOISY and cell.busy for cell in cells):
-        advice = (
-            "Noisy cells ran while other programs used the machine. Measure them again on an idle machine."
-        )
-        found.append(Caveat("refused results", advice))
+        why = "Noisy cells ran while other programs used the machine."
+        found.append(Caveat("refused results", f"{why} Measure them again on an idle machine."))
     return found
 
 
-def _named(kind: str, cells: Sequence[Summary], count: str, state: str) -> list[Caveat]:
+def _named(kind: str, cells: Sequence[Summary], count: int, state: str) -> list[Caveat]:
     if not cells:
         return []
     names = [f"{s.cell.id} ({': '.join((s.verdict, *s.why[:1]))})" for s in cells]
     verb = "is" if len(cells) == 1 else "are"
-    return [Caveat(kind, f"{len(cells)} of {count} {verb} {state}: {_few(names, '; ')}.")]
+    all_cells = format_count(count, "cell")
+    return [Caveat(kind, f"{len(cells)} of {all_cells} {verb} {state}: {_few(names, '; ')}.")]
+
+
+def _few(names: Sequence[str], between: str = ", ") -> str:
+    more = f"{between}and {len(names) - LISTED} more" if len(names) > LISTED else ""
+    return f"{between.join(names[:LISTED])}{more}"
 
 
 def confounded(pairings: Sequence[Pairing]) -> list[Caveat]:
     """Return the other differences between two machines, once for each pair."""
-    matches: dict[tuple[str, str], dict[str, None]] = {}
-    for pairing in pairings:
-        matches.setdefault((pairing.hardware, pairing.baseline), {}).update(dict.fromkeys(pairing.confounds))
+    confounds: dict[tuple[str, str], dict[str, None]] = {}
+    for pair in pairings:
+        confounds.setdefault((pair.hardware, pair.baseline), {}).update(dict.fromkeys(pair.confounds))
     return [
         Caveat("confounders", f"{a} and {b} also differ in other ways: {'; '.join(names)}.")
-        for (a, b), names in matches.items()
+        for (a, b), names in confounds.items()
         if names
     ]
 
@@ -156,35 +279,3 @@ def price_notes(machines: Sequence[Machine], ranked: Collection[str] = ()) -> li
         for flag, names in doubtful.items()
     ]
     return found
-
-
-def _tally(ratios: Sequence[Ratio]) -> str:
-    counts = {outcome: sum(r.outcome is outcome for r in ratios) for outcome in RatioVerdict}
-    text = ", ".join(f"{outcome} in {count}" for outcome, count in counts.items() if count)
-    whys = {ratio.why for ratio in ratios if ratio.outcome is RatioVerdict.UNDECIDED}
-    advice = f" ({whys.pop()})" if len(whys) == 1 else ""
-    return f"{text} of {len(ratios)}{advice}"
-
-
-def _corrected(ratios: Sequence[Ratio], every: Sequence[Ratio], chances: Collection[float | None]) -> str:
-    """Return how many verdicts stay significant after correction for multiple comparisons.
-
-    Args:
-        ratios: of one machine.
-        every: of all machines on the page, which the correction covers.
-        chances: p values of the ratios that stay significant; equal p values stay or go together.
-    """
-    decided = [ratio for ratio in ratios if ratio.outcome is not RatioVerdict.UNDECIDED]
-    if len(every) < 2 or not decided:
-        return ""
-    holding = sum(ratio.chance in chances for ratio in decided)
-    among = f" (all {len(every)} of this report)" if len(every) > len(ratios) else ""
-    correction = f"significant after correction for multiple comparisons{among}"
-    if len(decided) == 1:
-        return f"; this difference is {'' if holding else 'not '}{correction}"
-    return f"; {'all' if holding == len(decided) else holding} of these {len(decided)} differences are {correction}"
-
-
-def _few(names: Sequence[str], between: str = ", ") -> str:
-    more = f"{between}and {len(names) - LISTED} more" if len(names) > LISTED else ""
-    return f"{between.join(names[:LISTED])}{more}"

@@ -6,10 +6,9 @@ from functools import cache
 from importlib import import_module
 
 import tasks.findings
-from tasks.findings.answer import caveats, details
+from tasks.findings.answer import MOST_LINES, caveats, details, headline
 from tasks.findings.bottleneck import with_bounds
 from tasks.findings.break_even import with_payback
-from tasks.findings.headline import MOST_LINES, headline
 from tasks.findings.scaling_families import families, sentences
 from tasks.findings.totals import CommonCases, totals
 from tasks.plausibility.physics import gate

@@ -13,7 +13,7 @@ from workloads.harness.records.intervals import ratio_interval, ratio_p, t_quant
 from workloads.harness.records.record import Grade
 
 FEW_REPEATS = 3
-ONE_REPEAT = f"one repeat has no interval: run with repeats={FEW_REPEATS} or more"
+ONE_REPEAT = f"one repeat has no interval: run with --repeats {FEW_REPEATS} or more"
 MOST_REPEATS = 20  # the largest number of repeats that is advised
 FALSE = 0.05  # probability of any false verdict on one page
 EQUAL = 0.05  # sides that MOST_REPEATS would not distinguish are called equal within this relative difference
@@ -97,13 +97,13 @@ def _undecided(estimate: Estimate, low: float, high: float, repeats: int) -> Rat
     half, distance = math.log(high / low) / 2, abs(math.log(estimate.value))
     for more in range(repeats + 1, MOST_REPEATS + 1):
         if half * _reach(more) / _reach(repeats) < distance:
-            why = f"{spans}: run with repeats={more} or more"
+            why = f"{spans}: run with --repeats {more} or more"
             return Ratio(estimate, RatioVerdict.UNDECIDED, why, repeats_needed=more)
     apart = max(1 / low, high) - 1
     if apart <= EQUAL:
         why = f"{spans}: equal within {100 * apart:.2g} %"
         return Ratio(estimate, RatioVerdict.UNDECIDED, why, equal=True)
-    why = f"{spans}: run with repeats={MOST_REPEATS} or more, or on a quieter machine"
+    why = f"{spans}: run with --repeats {MOST_REPEATS} or more, or on a quieter machine"
     return Ratio(estimate, RatioVerdict.UNDECIDED, why)
 
 

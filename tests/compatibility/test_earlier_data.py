@@ -17,7 +17,7 @@ from prefect.filesystems import LocalFileSystem
 from typer.testing import CliRunner
 
 from gridbench.main import app
-from tasks.findings.headline import MOST_LINES, MOST_WORDS
+from tasks.findings.answer import MOST_LINES, MOST_WORDS
 from tasks.gather import judged
 from tasks.store.bucket import Bucket
 from tasks.store.store import Store

@@ -4,9 +4,22 @@ from dataclasses import replace
 
 import pytest
 
-from tasks.findings.answer import case_by_case, confounded, left_out, price_notes, refused, wide
+from tasks.findings.answer import (
+    MOST_LINES,
+    MOST_WORDS,
+    case_by_case,
+    cheapest,
+    confounded,
+    decided,
+    fastest,
+    headline,
+    left_out,
+    open_ratios,
+    price_notes,
+    refused,
+    wide,
+)
 from tasks.findings.compare import compare
-from tasks.findings.headline import MOST_LINES, MOST_WORDS, cheapest, decided, fastest, headline, open_ratios
 from tasks.findings.offers import Offers
 from tasks.findings.ranking import Rankings
 from tasks.findings.totals import CommonCases

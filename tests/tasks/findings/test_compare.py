@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from tasks.findings.answer import MOST_LINES, MOST_WORDS
 from tasks.findings.compare import compare
-from tasks.findings.headline import MOST_LINES, MOST_WORDS
 from tasks.results.values import RatioVerdict
 from tests.tasks.examples import seed_table
 from tests.tasks.examples.records import (

@@ -77,13 +77,13 @@ def test_no_times_no_ratio():
 
 def test_an_undecided_ratio_says_how_many_repeats_would_tell():
     ratio = decide(Estimate(1.05, 0.98, 1.125), 3)
-    assert ratio.why == "the interval 0.98–1.12 spans 1: run with repeats=5 or more"
+    assert ratio.why == "the interval 0.98–1.12 spans 1: run with --repeats 5 or more"
 
 
 def test_sides_that_no_affordable_repeats_tell_apart_are_called_equal():
     assert decide(Estimate(1.001, 0.98, 1.02), 5).why == "the interval 0.980–1.020 spans 1: equal within 2 %"
     assert decide(Estimate(1.0, 0.8, 1.25), 3).why == (
-        "the interval 0.80–1.25 spans 1: run with repeats=20 or more, or on a quieter machine"
+        "the interval 0.80–1.25 spans 1: run with --repeats 20 or more, or on a quieter machine"
     )
 
 
