@@ -1,7 +1,8 @@
 """What a run cost in all, and where every billed second went."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -39,15 +40,13 @@ ALONE = "from the records alone, without boot, image pull and idle time"
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """The cost of a machine's part of a run, beside what its steps alone would have.
+    """The cost of a machine's part of a run, and the cost of its timed steps alone.
 
     Attributes:
-        parts_s: billed seconds by what they went to, such as boot, import, warm-up, samples, idle.
-        billed_s: all of them; the machine was paid for that long. Time in a provider's queue is in it where
-            it can't be told from the boot, so it errs on the side of too much.
-        usd: `billed_s` at the machine's price; None without one.
-        compute_usd: the timed steps alone at that price.
-        notes: what the bill lacks, and which accelerators were paid for and left unused, in words.
+        parts_s: billed seconds by phase, such as boot, import, warm-up, samples, idle.
+        billed_s: their sum. If time in a provider's queue cannot be separated from the boot, it is included.
+        usd: `billed_s` at the machine's price; None without one. `compute_usd` is that of the timed steps.
+        notes: what the bill lacks, and which accelerators were paid for but unused.
     """
 
     hardware: str
@@ -74,12 +73,16 @@ class Bills(Finding):
         return cls(bills(results.records, results.machines, results.jobs))
 
     def table(self) -> Table | None:
-        """Return a row a machine; bars are by cost where every bill has one, else by time."""
+        """Return a row per machine; bars are by cost if every bill has one, else by time."""
         if not self.bills:
             return None
         priced = all(bill.usd is not None for bill in self.bills) and any(bill.usd for bill in self.bills)
         weights = [(bill.usd if priced else bill.billed_s) or 0.0 for bill in self.bills]
         longest = max(weights) or 1.0
+        machines = defaultdict(list)
+        for bill in self.bills:
+            for note in bill.notes:
+                machines[note].append(bill.hardware)
         return Table(
             columns=COLUMNS,
             rows=tuple(
@@ -95,93 +98,77 @@ class Bills(Finding):
             ),
             lead="The whole cost of this run's machines, compared with the timed steps alone. "
             f"Bars are by {'USD' if priced else 'time'}, all on one scale.",
-            notes=self._notes(),
+            notes=tuple(
+                f"{'All machines' if len(names) == len(self.bills) > 1 else ', '.join(names)}: {note}."
+                for note, names in machines.items()
+            ),
         )
 
     def published(self) -> dict[str, Any]:
         """Return `bills`, with seconds by part."""
         return {"bills": [asdict(bill) | {"parts_s": dict(bill.parts_s)} for bill in self.bills]}
 
-    def _notes(self) -> tuple[str, ...]:
-        """Return each note with its machines; without them where it is true of all."""
-        machines: dict[str, list[str]] = {}
-        for bill in self.bills:
-            for note in bill.notes:
-                machines.setdefault(note, []).append(bill.hardware)
-        return tuple(
-            f"{'All machines' if len(names) == len(self.bills) > 1 else ', '.join(names)}: {note}."
-            for note, names in machines.items()
-        )
-
 
 def bills(
     records: Sequence[Record], machines: Sequence[Machine], jobs: Sequence[LaneJob] = ()
 ) -> tuple[Bill, ...]:
-    """One bill for each machine that measured something, or was rented in vain.
+    """Return a bill for each machine that measured something or was rented in vain.
 
-    Failed repeats are in it: they were paid for too. A repeat whose clock ran backwards
-    is in none: nobody knows how long it took.
+    It includes failed repeats, which were paid for too, but no repeat whose clock ran backwards: its time is unknown.
     """
     available = {machine.name: machine for machine in machines}
-    matches: dict[str, list[Record]] = {name: [] for name in available}
+    measured: dict[str, list[Record]] = {name: [] for name in available}
     for record in records:
         if 0 < record.wall_s <= LONGEST_S and not clock_ran_backwards(record):
-            matches.setdefault(record.hardware, []).append(record)
+            measured.setdefault(record.hardware, []).append(record)
     return tuple(
         bill(name, of_machine, available.get(name), [job for job in jobs if job.hardware == name])
-        for name, of_machine in matches.items()
+        for name, of_machine in measured.items()
         if of_machine or any(job.hardware == name and job.usd for job in jobs)
     )
 
 
 def bill(hardware: str, records: Sequence[Record], machine: Machine | None, jobs: Sequence[LaneJob]) -> Bill:
-    """A machine's bill. Its parts are what the records name, then what its jobs took beside them.
+    """Return a machine's bill: the phases of its records, then the other time of its jobs.
 
-    Jobs that took less time than the records they should have measured are not all of them: then the bill is
-    from the records alone, and says so.
+    Jobs that took less time than the records are not all of the jobs: then the bill is from the records alone,
+    and a note says so.
     """
     parts = _phases(records)
     measured_s, run_s = math.fsum(record.wall_s for record in records), math.fsum(job.run_s for job in jobs)
     whole = bool(jobs) and run_s >= measured_s
     if whole:
         after_s = machine.idle_s if machine else 0.0
-        parts = {**_waits(jobs), **parts, IDLE: run_s - measured_s, AFTERWARDS: after_s}
-    sentences = tuple((name, seconds) for name, seconds in parts.items() if seconds)
-    billed_s = math.fsum(seconds for _, seconds in sentences)
+        waits = _sums(stage for job in jobs for stage in job.stages_s or ((WAITED, job.wait_s),))
+        parts = {**waits, **parts, IDLE: run_s - measured_s, AFTERWARDS: after_s}
+    parts = {name: seconds for name, seconds in parts.items() if seconds}
+    billed_s = math.fsum(parts.values())
+    steps_s = math.fsum(min(r.wall.total_mean_s * r.wall.timed_steps, r.wall_s) for r in records if r.wall)
     price = paid_usd_per_hour(jobs) if whole else None
     if price is None and machine:
         price = machine.usd_per_hour
     return Bill(
         hardware=hardware,
-        parts_s=sentences,
+        parts_s=tuple(parts.items()),
         billed_s=billed_s,
         usd=usd(billed_s, price),
-        compute_usd=usd(math.fsum(map(_steps_s, records)), price),
+        compute_usd=usd(steps_s, price),
         notes=(*(() if whole else (ALONE,)), *unused(records, machine)),
     )
 
 
 def paid_usd_per_hour(jobs: Sequence[LaneJob]) -> float | None:
-    """Return the hourly price paid for rented boxes in USD; None where none was rented."""
+    """Return the hourly price paid for rented machines in USD; None if none was rented."""
     paid = [job for job in jobs if job.usd is not None]
     took_s = math.fsum(job.wait_s + job.run_s for job in paid)
     return math.fsum(job.usd or 0.0 for job in paid) / took_s * SECONDS_PER_HOUR if took_s else None
-
-
-def _waits(jobs: Sequence[LaneJob]) -> dict[str, float]:
-    """Seconds before jobs measured, by stage; of a job that has no stages as one."""
-    matches: dict[str, list[float]] = {}
-    for job in jobs:
-        for name, seconds in job.stages_s or ((WAITED, job.wait_s),):
-            matches.setdefault(name, []).append(seconds)
-    return {name: math.fsum(seconds) for name, seconds in matches.items()}
 
 
 def unused(records: Sequence[Record], machine: Machine | None) -> tuple[str, ...]:
     """Name the accelerators of a machine that were paid for and left unused."""
     if machine is None or machine.devices < 2:
         return ()
-    measured = [record for record in records if record.wall]  # the others don't tell what they used
+    measured = [record for record in records if record.wall]  # the others do not say what they used
     used = [(record, min(devices(record, machine) or 0, machine.devices)) for record in measured]
     cases: dict[int, set[str]] = {}
     for record, count in used:
@@ -195,20 +182,14 @@ def unused(records: Sequence[Record], machine: Machine | None) -> tuple[str, ...
     return (f"of {machine.devices} accelerators {', '.join(parts)}: {share}",)
 
 
-def _phases(records: Iterable[Record]) -> dict[str, float]:
-    """Seconds by phase over all records, in the order in which they come; what is in none is last."""
-    sums: dict[str, list[float]] = {}
-    rest = []
-    for record in records:
-        for name, seconds in record.phases_s.items():
-            sums.setdefault(WORDS.get(name, name), []).append(seconds)
-        rest.append(record.unattributed_s)
-    matches: Mapping[str, float] = {name: math.fsum(seconds) for name, seconds in sums.items()}
-    return {**matches, UNATTRIBUTED: math.fsum(rest)}
+def _phases(records: Sequence[Record]) -> dict[str, float]:
+    """Return seconds by phase over all records, in their order; unattributed time is last."""
+    phases = [(WORDS.get(name, name), seconds) for r in records for name, seconds in r.phases_s.items()]
+    return {**_sums(phases), UNATTRIBUTED: math.fsum(record.unattributed_s for record in records)}
 
 
-def _steps_s(record: Record) -> float:
-    """Return the seconds of the timed steps: at most those of the process that timed them."""
-    if record.wall is None:
-        return 0.0
-    return min(record.wall.total_mean_s * record.wall.timed_steps, record.wall_s)
+def _sums(parts: Iterable[tuple[str, float]]) -> dict[str, float]:
+    by_name = defaultdict(list)
+    for name, seconds in parts:
+        by_name[name].append(seconds)
+    return {name: math.fsum(seconds) for name, seconds in by_name.items()}

@@ -11,21 +11,17 @@ from workloads.harness.roofline.roofline import UNEXPLAINED, Bound, percent
 
 
 def bottlenecks(cells: Sequence[Repeats]) -> dict[Cell, Bound]:
-    """The bound of every cell with a usable repeat.
-
-    Only usable repeats count, for ceilings too: a product that the plausibility gate refused is no ceiling.
-    """
+    """Return the bound of every cell with a usable repeat; ceilings are from usable repeats too."""
     return {row.record.cell: row.bound for row in bounds([r for cell in cells for r in cell.usable])}
 
 
 def with_bounds(summaries: Sequence[Summary], cells: Sequence[Repeats]) -> tuple[Summary, ...]:
-    """The summaries, each with what bounds its cell."""
-    matches = bottlenecks(cells)
-    return tuple(replace(summary, bound=matches.get(summary.cell)) for summary in summaries)
+    """Return the summaries, each with the bound of its cell."""
+    found = bottlenecks(cells)
+    return tuple(replace(summary, bound=found.get(summary.cell)) for summary in summaries)
 
 
 def bound_text(bound: Bound) -> str:
-    """A bound in a few words, such as `compute, 83 %`; `unexplained` where nothing explains half."""
-    return (
-        bound.by if bound.by == UNEXPLAINED or bound.share is None else f"{bound.by}, {percent(bound.share)}"
-    )
+    """Return a bound in a few words, such as `compute, 83 %`; `unexplained` if nothing explains half."""
+    is_explained = bound.by != UNEXPLAINED and bound.share is not None
+    return f"{bound.by}, {percent(bound.share or 0.0)}" if is_explained else bound.by

@@ -1,4 +1,4 @@
-"""Where a machine starts to pay: along each size by time and by money, and over many calls."""
+"""The sizes from which a machine beats the baseline in time and cost, and the calls that repay its start."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -41,17 +41,16 @@ class Bracket:
 
 @dataclass(frozen=True, slots=True)
 class BreakEven:
-    """The point, along one size parameter, from which a machine beats the baseline.
+    """The value of a size parameter from which a machine beats the baseline.
 
     Attributes:
         parameter: the parameter that grows; `fixed` are the others.
         by: `time` (compute), `end to end` or `cost`.
-        below: largest measured value at which the baseline is still ahead; None: the machine is ahead from
-            the smallest on.
-        above: smallest measured value from which the machine is ahead at every larger one; None: at none.
-        sentence: the finding in words, such as "gke-l4 is faster than local-cpu from n between 400 and 480".
-        undecided: values at which the interval holds 1.
-        falls: the other way round: the machine is ahead up to `below`, and the baseline from `above` on.
+        below: largest measured value at which the baseline is ahead; None if there is none.
+        above: smallest measured value from which the machine is ahead at every larger one; None if there is none.
+        sentence: such as "gke-l4 is faster than local-cpu from n between 400 and 480".
+        undecided: values at which the interval contains 1.
+        falls: whether it is reversed: the machine is ahead up to `below`, and the baseline from `above` on.
     """
 
     hardware: str
@@ -70,7 +69,7 @@ class BreakEven:
 
 @dataclass(frozen=True, slots=True)
 class BreakEvens(Finding):
-    """The sizes at which a machine starts to beat the baseline: in time, end to end and in cost."""
+    """The sizes from which a machine beats the baseline in time, end to end and in cost."""
 
     name = "break-evens"
     title = "Break-even by size"
@@ -80,46 +79,39 @@ class BreakEvens(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "BreakEvens":
-        """Bracket the last change of the lead on every row of sizes."""
+        """Bracket the last change of the lead in every series of sizes."""
         return cls(break_evens(results.pairings))
 
     def table(self) -> Table | None:
-        """Return a row a break-even, those in time first."""
+        """Return a row per break-even, those in time first."""
         ordered = sorted(self.break_evens, key=lambda found: WAYS.index(found.by))
         rows = tuple((f.hardware, f.by, f.parameter, f.below, f.above, Mark(f.sentence)) for f in ordered)
         return Table(COLUMNS, rows, brief=MOST_SHOWN) if rows else None
 
     def details(self) -> tuple[str, ...]:
-        """Return the first few in time whose two ends are known."""
-        return tuple(where_it_pays(self.break_evens))
+        """Return the first few break-evens by time of which both ends are known."""
+        found = [c for c in self.break_evens if c.by == "time" and None not in (c.below, c.above)]
+        more = len(found) - LISTED
+        rest = f"The table of break-evens has {more} more series of sizes in which the lead changes."
+        return (*(f"{c.sentence}." for c in found[:LISTED]), *([rest] if more > 0 else []))
 
     def published(self) -> dict[str, Any]:
         """Return `crossings`, with the other parameters as an object."""
-        return {
-            "crossings": [asdict(matches) | {"fixed": dict(matches.fixed)} for matches in self.break_evens]
-        }
+        return {"crossings": [asdict(each) | {"fixed": dict(each.fixed)} for each in self.break_evens]}
 
 
 def break_evens(pairings: Iterable[Pairing]) -> tuple[BreakEven, ...]:
-    """Find where along each row of cases the lead changes, for each comparison that has a verdict.
+    """Return the change of the lead in each series of sizes that has a verdict.
 
-    Nothing is interpolated: in a coarse grid that puts the change, with confidence, where it isn't.
+    Nothing is interpolated: a coarse grid would give a precise but wrong value.
     """
-    matches = ((line, way, line.verdicts(way)) for line in lines(pairings) for way in WAYS)
-    return tuple(break_even(line, way, verdicts) for line, way, verdicts in matches if any(verdicts.values()))
-
-
-def where_it_pays(matches: Iterable[BreakEven]) -> list[str]:
-    """Return the first few break-evens by time of which both ends are known."""
-    sentences = [f"{c.sentence}." for c in matches if c.by == "time" and None not in (c.below, c.above)]
-    more = len(sentences) - LISTED
-    rest = f"The table of break-evens has {more} more series of sizes in which the lead changes."
-    return [*sentences[:LISTED], *([rest] if more > 0 else [])]
+    series = ((line, way, line.verdicts(way)) for line in lines(pairings) for way in WAYS)
+    return tuple(break_even(line, way, verdicts) for line, way, verdicts in series if any(verdicts.values()))
 
 
 def break_even(line: Line, way: str, verdicts: Verdicts) -> BreakEven:
-    """One bracket, and the sentence that says it."""
-    matches = bracket(verdicts)
+    """Return one bracket with its sentence."""
+    found = bracket(verdicts)
     return BreakEven(
         hardware=line.hardware,
         baseline=line.baseline,
@@ -128,19 +120,18 @@ def break_even(line: Line, way: str, verdicts: Verdicts) -> BreakEven:
         parameter=line.parameter,
         fixed=line.fixed,
         by=way,
-        below=matches.below,
-        above=matches.above,
-        sentence=_sentence(line, way, verdicts, matches),
+        below=found.below,
+        above=found.above,
+        sentence=_sentence(line, way, verdicts, found),
         undecided=tuple(value for value, verdict in verdicts.items() if verdict is RatioVerdict.UNDECIDED),
-        falls=matches.falls,
+        falls=found.falls,
     )
 
 
 def bracket(verdicts: Verdicts) -> Bracket:
-    """The last change of the lead as the values rise.
+    """Return the last change of the lead as the values rise.
 
-    The machine gains on the baseline, unless the baseline is ahead at the largest decided value and the
-    machine at a smaller one: then it `falls`.
+    It `falls` if the baseline is ahead at the largest decided value and the machine at a smaller one.
     """
     decided = {value: verdicts[value] for value in sorted(verdicts) if verdicts[value] in _DECIDED}
     last = next(reversed(decided.values()), None)
@@ -159,21 +150,14 @@ def bracket(verdicts: Verdicts) -> Bracket:
 
 
 def with_payback(pairings: Sequence[Pairing], summaries: Sequence[Summary]) -> tuple[Pairing, ...]:
-    """The pairings, each with the calls after which a longer cold start is made up for."""
-    available = {(summary.cell.hardware, summary.cell.case): summary for summary in summaries}
-    return tuple(
-        replace(
-            p,
-            payback_calls=_payback(
-                p, available.get((p.hardware, p.case)), available.get((p.baseline, p.case))
-            ),
-        )
-        for p in pairings
-    )
+    """Return the pairings, each with the calls after which shorter steps repay a longer cold start."""
+    cells = {(summary.cell.hardware, summary.cell.case): summary for summary in summaries}
+    sides = [(p, cells.get((p.hardware, p.case)), cells.get((p.baseline, p.case))) for p in pairings]
+    return tuple(replace(p, payback_calls=_payback(p, side, base)) for p, side, base in sides)
 
 
 def payback_calls(cold_s: float, baseline_cold_s: float, step_s: float, baseline_step_s: float) -> float:
-    """Calls until a longer cold start is made up for by shorter steps; 0 where it is no longer.
+    """Return the calls after which shorter steps repay a longer cold start; 0 if it is not longer.
 
     (cold - baseline cold) / (baseline time - time), with the data in place on both sides.
     """
@@ -186,33 +170,30 @@ def _payback(pairing: Pairing, side: Summary | None, base: Summary | None) -> fl
     if pairing.compute.outcome is not RatioVerdict.FASTER or side.compute_s is None or base.compute_s is None:
         return None
     if side.cold_s is None or base.cold_s is None or side.whole:
-        return None  # a whole job is one call, and nobody calls it again in the same process
+        return None  # a whole job is one call of its process
     return payback_calls(side.cold_s, base.cold_s, side.compute_s.value, base.compute_s.value)
 
 
-def _sentence(line: Line, way: str, verdicts: Verdicts, matches: Bracket) -> str:
-    """The finding in words. Every measured value is covered: what does not fit the rule is named."""
-    at = {
-        verdict: [v for v, sentences in verdicts.items() if sentences is verdict] for verdict in RatioVerdict
-    }
+def _sentence(line: Line, way: str, verdicts: Verdicts, found: Bracket) -> str:
+    """Return the finding in words; it covers every measured value, and names those that break the rule."""
+    at = {outcome: [v for v, each in verdicts.items() if each is outcome] for outcome in RatioVerdict}
     who = {
         RatioVerdict.FASTER: _AHEAD[way].format(line.hardware, line.baseline),
         RatioVerdict.SLOWER: _AHEAD[way].format(line.baseline, line.hardware),
         RatioVerdict.UNDECIDED: "undecided",
     }
-    name, wins = line.parameter, RatioVerdict.SLOWER if matches.falls else RatioVerdict.FASTER
-    sentences = [(verdict, values) for verdict, values in at.items() if values]
-    if matches.above is not None and matches.below is not None:
-        parts = [f"{who[wins]} from {name} between {matches.below} and {matches.above}"]
-        parts += (
-            [f"and at {_list(problems)}"] if (problems := [v for v in at[wins] if v < matches.above]) else []
-        )
-        parts += [f"undecided at {_list(at[RatioVerdict.UNDECIDED])}"] if at[RatioVerdict.UNDECIDED] else []
-    elif len(sentences) == 1 and len(sentences[0][1]) > 1:
-        verdict, values = sentences[0]
-        parts = [f"{who[verdict]} at every measured {name}, {values[0]} to {values[-1]}"]
+    name, wins = line.parameter, RatioVerdict.SLOWER if found.falls else RatioVerdict.FASTER
+    outcomes = [(outcome, values) for outcome, values in at.items() if values]
+    if found.above is not None and found.below is not None:
+        exceptions, undecided = [v for v in at[wins] if v < found.above], at[RatioVerdict.UNDECIDED]
+        parts = [f"{who[wins]} from {name} between {found.below} and {found.above}"]
+        parts += [f"and at {_list(exceptions)}"] if exceptions else []
+        parts += [f"undecided at {_list(undecided)}"] if undecided else []
+    elif len(outcomes) == 1 and len(outcomes[0][1]) > 1:
+        outcome, values = outcomes[0]
+        parts = [f"{who[outcome]} at every measured {name}, {values[0]} to {values[-1]}"]
     else:
-        parts = [f"{who[verdict]} at {name}={_list(values)}" for verdict, values in sentences]
+        parts = [f"{who[outcome]} at {name}={_list(values)}" for outcome, values in outcomes]
     return f"{line.words}: {'; '.join(parts)}"
 
 

@@ -1,15 +1,16 @@
-"""What it takes until a first result: the start of a process, and its first call."""
+"""The time to a first result: the start of a process, and its first call."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.results.finding import Finding, Results
+from tasks.results.finding import Observations, Results
 from tasks.results.format import format_ratio, format_seconds, significant
 from tasks.results.model import Pairing
 from tasks.results.repeats import Repeats
 from tasks.results.speedup import speedup
-from tasks.results.summaries import over_repeats
+from tasks.results.summaries import most_per_machine, over_repeats
 from tasks.results.values import Estimate, RatioVerdict
+from tasks.results.wording import case_text
 from workloads.harness.records.intervals import log_mean_interval
 from workloads.harness.records.record import Record
 
@@ -18,28 +19,32 @@ WORTH_SAYING = 3.0  # times a later call
 
 
 @dataclass(frozen=True, slots=True)
-class ColdStarts(Finding):
+class ColdStarts(Observations):
     """The time of a fresh process until its first result."""
 
     name = "cold-starts"
     title = "Cold start"
     order = 45
-    sentences: tuple[str, ...]
 
     @classmethod
     def find(cls, results: Results) -> "ColdStarts":
         """Compare the starts and the first calls of all machines."""
-        return cls((*cold_starts(results.cells, results.pairings), *first_calls(results.cells)))
-
-    def observations(self) -> tuple[str, ...]:
-        """Return what the intervals support."""
-        return self.sentences
+        first_calls = most_per_machine(
+            results.cells,
+            first_over_later,
+            WORTH_SAYING,
+            lambda cell, ratio: (
+                f"The first call of {case_text(cell.case)} on {cell.hardware} takes "
+                f"{format_ratio(ratio)} as long as later calls."
+            ),
+        )
+        return cls((*cold_starts(results.cells, results.pairings), *first_calls))
 
 
 def cold_starts(cells: Sequence[Repeats], pairings: Sequence[Pairing]) -> list[str]:
-    """Say how long a process needs on each machine before it can build anything, and when that pays off.
+    """Return how long a process on each machine needs before it can build, and when that pays off.
 
-    Every repeat is a fresh process that starts the same way whatever it measures, so all of them count.
+    Every repeat is a fresh process that starts alike for every case, so all of them count.
     """
     sentences, base = [], next((p.baseline for p in pairings), "")
     starts: dict[str, list[Record]] = {}
@@ -60,21 +65,8 @@ def cold_starts(cells: Sequence[Repeats], pairings: Sequence[Pairing]) -> list[s
     return sentences
 
 
-def first_calls(cells: Sequence[Repeats]) -> list[str]:
-    """For each machine the case whose first call is shown to take the most of its later calls."""
-    most: dict[str, tuple[float, str]] = {}
-    for cell in cells:
-        ratio, case = first_over_later(cell), cell.cell.case
-        if ratio is None or ratio.low is None or ratio.low < WORTH_SAYING:
-            continue
-        text = f"The first call of {case.workload} {case.size_text} {case.terms} on {cell.cell.hardware}"
-        matches = (ratio.low, f"{text} takes {format_ratio(ratio)} as long as later calls.")
-        most[cell.cell.hardware] = max(most.get(cell.cell.hardware, matches), matches)
-    return [sentence for _, sentence in most.values()]
-
-
 def first_over_later(cell: Repeats) -> Estimate | None:
-    """First call over a steady step of the same repeat, with its interval; None for whole jobs."""
+    """Return the first call over a steady step of the same repeat, with its interval; None for whole jobs."""
     ratios = [
         record.phases_s["first_call"] / record.wall.median_s
         for record in cell.usable
@@ -85,7 +77,7 @@ def first_over_later(cell: Repeats) -> Estimate | None:
 
 
 def _against(hardware: str, base: str, starts: dict[str, list[Record]], pairings: Sequence[Pairing]) -> str:
-    """Say how much longer a start takes than on the baseline, and how many calls make up for it."""
+    """Return how much longer a start takes than on the baseline, and how many calls repay it."""
     ours, theirs = ([_start_s(r) for r in starts.get(name, [])] for name in (hardware, base))
     longer = speedup(ours, theirs)
     if longer is None or longer.outcome is not RatioVerdict.FASTER:
@@ -95,13 +87,11 @@ def _against(hardware: str, base: str, starts: dict[str, list[Record]], pairings
     if not calls:
         return text
     least, most = (significant(value, 2) for value in (min(calls), max(calls)))
-    span = (
-        f"about {least} calls" if least == most else f"about {least} to {most} calls, depending on the case"
-    )
-    return f"{text}; faster steps make up for it after {span}"
+    span = f"{least} calls" if least == most else f"{least} to {most} calls, depending on the case"
+    return f"{text}; faster steps make up for it after about {span}"
 
 
 def _start_s(record: Record) -> float:
-    """Seconds before anything is built; 0 where a part of it is not recorded."""
+    """Return the seconds before a process can build; 0 if a part of them is not recorded."""
     parts = [record.phases_s.get(name) for name in BEFORE]
     return sum(part for part in parts if part) if None not in parts else 0.0

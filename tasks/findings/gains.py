@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tasks.results.finding import Finding, Results
+from tasks.results.finding import Observations, Results
 from tasks.results.format import format_ratio
 from tasks.results.repeats import Repeats
 from tasks.results.speedup import speedup
@@ -15,62 +15,52 @@ FP32 = "fp32"
 
 
 @dataclass(frozen=True, slots=True)
-class PrecisionGain(Finding):
+class PrecisionGain(Observations):
     """Speedups of other precisions over fp32 on one machine."""
 
     name = "precision-gain"
     title = "Gain by precision"
     order = 50
-    sentences: tuple[str, ...]
 
     @classmethod
     def find(cls, results: Results) -> "PrecisionGain":
         """Compare the cells that differ only in precision."""
         return cls(tuple(gains(results.cells, "precision", FP32)))
 
-    def observations(self) -> tuple[str, ...]:
-        """Return a sentence for each machine and precision."""
-        return self.sentences
-
 
 @dataclass(frozen=True, slots=True)
-class ModeGain(Finding):
+class ModeGain(Observations):
     """Speedups of other modes over eager on one machine: of torch.compile, and of CUDA graphs."""
 
     name = "mode-gain"
     title = "Gain by mode"
     order = 51
-    sentences: tuple[str, ...]
 
     @classmethod
     def find(cls, results: Results) -> "ModeGain":
         """Compare the cells that differ only in mode."""
         return cls(tuple(gains(results.cells, "mode", EAGER)))
 
-    def observations(self) -> tuple[str, ...]:
-        """Return a sentence for each machine and mode."""
-        return self.sentences
-
 
 def gains(cells: Sequence[Repeats], trait: str, base: str) -> list[str]:
-    """Say what each machine gains from another `precision` or `mode` than `base`, at most and how often."""
+    """Return the gain of each machine from a `precision` or `mode` other than `base`: how often, and at most."""
     bases = {_as(cell, trait, base): cell for cell in cells if getattr(cell.cell.case, trait) == base}
-    matches: dict[tuple[str, str], list[tuple[Ratio, Case]]] = {}
+    found: dict[tuple[str, str], list[tuple[Ratio, Case]]] = {}
     for cell in cells:
         case, like = cell.cell.case, bases.get(_as(cell, trait, base))
         if like is None or like is cell or like.units != cell.units:
             continue
         if gain := speedup(like.compute_s, cell.compute_s):
-            matches.setdefault((cell.cell.hardware, getattr(case, trait)), []).append((gain, case))
+            found.setdefault((cell.cell.hardware, getattr(case, trait)), []).append((gain, case))
     return [
         _sentence(f"On {hardware} {other} against {base}", ratios)
-        for (hardware, other), ratios in matches.items()
+        for (hardware, other), ratios in found.items()
         if any(gain.outcome is not RatioVerdict.UNDECIDED for gain, _ in ratios)
     ]
 
 
 def _as(cell: Repeats, trait: str, base: str) -> Cell:
-    """Return the cell that differs from this one in nothing but the trait."""
+    """Return the cell that differs from this one only in the trait."""
     changes: Any = {trait: base}
     return replace(cell.cell, case=replace(cell.cell.case, **changes))
 

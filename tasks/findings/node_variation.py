@@ -1,8 +1,8 @@
-"""Node variation: how far machines of one kind differ, and which is slower than the others."""
+"""Node variation: the differences between machines of one kind, and the machines slower than the others."""
 
 import math
 import statistics
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
@@ -18,11 +18,11 @@ STRAGGLES = 3.5
 """Modified z-score above which a value is an outlier. Source: Iglewicz & Hoaglin 1993, How to Detect and
 Handle Outliers, section 3."""
 NORMAL_MAD = 0.6745
-"""Median absolute deviation of a standard normal: what makes a modified z-score of one. Source: as above."""
+"""Median absolute deviation of a standard normal distribution, the scale of a modified z-score. Source: as above."""
 LEAST_MAD = math.log(1.01)
-"""Assumed least scatter of boxes, 1 %: a box within 5 % of its siblings is never a straggler."""
+"""Assumed least scatter of machines, 1 %: a machine within 5 % of its siblings is never a straggler."""
 FEWEST = 3
-"""Boxes that it takes to tell which is the odd one."""
+"""Machines needed to know which one is the exception."""
 CONFIDENCE = 0.95
 STRAGGLER = "straggler"
 ODD_OF_TWO = "either of them can be the exception"
@@ -44,8 +44,8 @@ class Node:
     """A machine among others of its kind.
 
     Attributes:
-        ratio: its time over that of the median box, over the common cases; above 1 is slower.
-        straggler: whether it is shown to be slower than its siblings differ among themselves.
+        ratio: its time over that of the median machine, over the common cases; above 1 is slower.
+        straggler: whether it is shown to be slower by more than its siblings differ.
     """
 
     hardware: str
@@ -55,16 +55,16 @@ class Node:
 
 @dataclass(frozen=True, slots=True)
 class NodeGroup:
-    """Machines of one kind against each other.
+    """Machines of one kind, compared.
 
     Attributes:
-        shape: the hardware that each of them is.
-        boxes: the fastest first.
-        spread: the slowest box's time over the fastest's, over the common cases. Its interval allows for the
-            two being picked out of all pairs.
-        cases: how many cases count on every one of the boxes.
-        left_out: boxes without a cell to compare.
-        provisional: why quiet boxes may differ otherwise, in words; empty where they may not.
+        shape: their kind of hardware.
+        boxes: the machines, the fastest first.
+        spread: the slowest machine's time over the fastest's, over the common cases. Its interval is corrected
+            for the choice of the two from all pairs.
+        cases: number of cases that count on all machines.
+        left_out: machines without a cell to compare.
+        provisional: why idle machines can differ otherwise; empty if they cannot.
     """
 
     shape: str
@@ -80,7 +80,7 @@ class NodeVariation(Finding):
     """Differences between machines of one kind.
 
     Attributes:
-        alike: whether all machines of the run are of one kind: then this is what the run is about.
+        alike: whether all machines of the run are of one kind, so that the answer is about their differences.
     """
 
     name = "node-variation"
@@ -98,7 +98,7 @@ class NodeVariation(Finding):
         return cls(node_groups(results.suite_cells, results.machines), alike)
 
     def table(self) -> Table | None:
-        """Return a row a machine, the fastest of each kind first."""
+        """Return a row per machine, the fastest of each kind first."""
         rows = tuple(
             (group.shape, node.hardware, node.ratio, mark_of(group, node), group.spread, group.cases)
             for group in self.groups
@@ -122,53 +122,55 @@ class NodeVariation(Finding):
 
 
 def mark_of(group: NodeGroup, node: Node) -> Mark | None:
-    """Return the standing of a machine in its group; None where the intervals show none."""
+    """Return the standing of a machine in its group; None if the intervals show none."""
     if node.straggler:
         return Mark(STRAGGLER, RatioVerdict.SLOWER)
-    apart = group.spread.low is not None and group.spread.low > 1
     ends = {group.boxes[0].hardware: "fastest", group.boxes[-1].hardware: "slowest"}
-    text = ends.get(node.hardware, "") if apart else ""
-    return Mark(text) if text else None
+    return Mark(ends[node.hardware]) if _differ(group) and node.hardware in ends else None
+
+
+def _differ(group: NodeGroup) -> bool:
+    return group.spread.low is not None and group.spread.low > 1
 
 
 def node_groups(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[NodeGroup, ...]:
-    """One finding for each kind of machine of which two boxes or more have cases in common that count."""
+    """Return a group for each kind of which at least two machines have common cases that count."""
     kinds: dict[str, list[str]] = {}
     for machine in machines:
         if machine.shape:
             kinds.setdefault(machine.shape, []).append(machine.name)
-    matches = []
+    groups = []
     for shape, names in kinds.items():
         suite = CommonCases.of([cell for cell in cells if cell.cell.hardware in names])
         if len(suite.logs) > 1 and suite.cases:
-            matches.append(_compared(shape, suite, [name for name in names if name not in suite.logs]))
-    return tuple(matches)
+            groups.append(_compared(shape, suite, [name for name in names if name not in suite.logs]))
+    return tuple(groups)
+
+
+def _texts(group: NodeGroup) -> tuple[str, str]:
+    """Return the number of machines, and the time of the slowest relative to the fastest."""
+    fastest, slowest = group.boxes[0].hardware, group.boxes[-1].hardware
+    takes = f"{slowest} takes {format_ratio(group.spread)} the time of {fastest}"
+    return f"{len(group.boxes)} machines of {group.shape}", takes
 
 
 def _line(group: NodeGroup) -> str:
-    fastest, slowest = group.boxes[0].hardware, group.boxes[-1].hardware
-    count = f"{len(group.boxes)} machines of {group.shape}"
+    count, takes = _texts(group)
     stragglers = [node.hardware for node in group.boxes if node.straggler]
     if stragglers:
-        return (
-            f"{count}: {listed(stragglers)} {'is a straggler' if len(stragglers) == 1 else 'are stragglers'}."
-        )
-    takes = f"{slowest} takes {format_ratio(group.spread)} the time of {fastest}"
-    is_shown = group.spread.low is not None and group.spread.low > 1
-    return f"{count}: {takes}." if is_shown else f"{count} are statistically indistinguishable: {takes}."
+        are = "is a straggler" if len(stragglers) == 1 else "are stragglers"
+        return f"{count}: {listed(stragglers)} {are}."
+    return (
+        f"{count}: {takes}." if _differ(group) else f"{count} are statistically indistinguishable: {takes}."
+    )
 
 
 def sentence(group: NodeGroup) -> str:
     """State the spread, the slowest machine and the stragglers, as far as the intervals support it."""
-    fastest, slowest = group.boxes[0].hardware, group.boxes[-1].hardware
-    takes = f"{slowest} takes {format_ratio(group.spread)} the time of {fastest}"
-    count, cases = (
-        f"{len(group.boxes)} machines of {group.shape}",
-        f"over {format_count(group.cases, 'case')}",
-    )
+    (count, takes), cases = _texts(group), f"over {format_count(group.cases, 'case')}"
     if group.spread.low is None:
         text = f"Of {count} {takes} {cases}; one repeat has no interval"
-    elif group.spread.low > 1:
+    elif _differ(group):
         text = f"Of {count} {takes} {cases}"
     else:
         text = f"The {count} are statistically indistinguishable {cases}: {takes}"
@@ -176,7 +178,7 @@ def sentence(group: NodeGroup) -> str:
         if node.straggler:
             ratio = format_ratio(node.ratio)
             text += f"; {node.hardware} is a straggler at {ratio} the time of the median machine"
-    if group.spread.low is not None and group.spread.low > 1 and len(group.boxes) < FEWEST:
+    if _differ(group) and len(group.boxes) < FEWEST:
         text += f"; with two machines, {ODD_OF_TWO}"
     if group.left_out:
         text += f"; not compared, because of too few repeats: {', '.join(group.left_out)}"
@@ -185,19 +187,22 @@ def sentence(group: NodeGroup) -> str:
     return f"{text}."
 
 
-def _notes(group: NodeGroup) -> list[str]:
-    """Return what the rows of a group do not say."""
-    few = [f"{group.shape}: with two machines, {ODD_OF_TWO}."] if len(group.boxes) < FEWEST else []
-    left_out = (
-        [f"Not compared, because of too few repeats: {', '.join(group.left_out)}."] if group.left_out else []
-    )
-    provisional = [f"{group.shape}: provisional: {group.provisional}."] if group.provisional else []
-    return [*few, *left_out, *provisional]
+def _notes(group: NodeGroup) -> Iterator[str]:
+    if len(group.boxes) < FEWEST:
+        yield f"{group.shape}: with two machines, {ODD_OF_TWO}."
+    if group.left_out:
+        yield f"Not compared, because of too few repeats: {', '.join(group.left_out)}."
+    if group.provisional:
+        yield f"{group.shape}: provisional: {group.provisional}."
 
 
 def _compared(shape: str, suite: CommonCases, left_out: Sequence[str]) -> NodeGroup:
-    """The boxes of one kind, the fastest first."""
-    middles = [_median_boxes(suite, index) for index in range(len(suite.cases))]
+    # the machine of median time in each case, or the two of an even number
+    by_time = [
+        sorted(suite.logs, key=lambda name: statistics.fmean(suite.logs[name][i]))
+        for i in range(len(suite.cases))
+    ]
+    middles = [names[(len(names) - 1) // 2 : len(names) // 2 + 1] for names in by_time]
     offsets = {name: _offset(suite, name, middles) for name in suite.logs}
     ordered = sorted(offsets, key=lambda name: (offsets[name], name))
     ratios = {name: _estimate(offsets[name], _own_and_median(suite, name, middles)) for name in ordered}
@@ -212,14 +217,8 @@ def _compared(shape: str, suite: CommonCases, left_out: Sequence[str]) -> NodeGr
     return NodeGroup(shape, boxes, spread, len(suite.cases), tuple(left_out), suite.provisional)
 
 
-def _median_boxes(suite: CommonCases, place: int) -> tuple[str, ...]:
-    """The box of median time in a case, or the two of an even number."""
-    ordered = sorted(suite.logs, key=lambda name: statistics.fmean(suite.logs[name][place]))
-    return tuple(ordered[(len(ordered) - 1) // 2 : len(ordered) // 2 + 1])
-
-
 def _offset(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> float:
-    """Mean over the cases of a box's log time less that of the median box."""
+    """Return the mean over the cases of a machine's log time less that of the median machine."""
     return statistics.fmean(
         statistics.fmean(logs) - statistics.fmean(statistics.fmean(suite.logs[m][index]) for m in middle)
         for index, (logs, middle) in enumerate(zip(suite.logs[name], middles, strict=True))
@@ -227,9 +226,9 @@ def _offset(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> 
 
 
 def _own_and_median(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> list[Part]:
-    """Return the parts that the offset of a box is made of.
+    """Return the weighted logs whose sum is the offset of a machine.
 
-    A box that is the middle itself keeps its scatter: which one is the middle is measured, too.
+    A median machine keeps its scatter, because which machine is the median is measured too.
     """
     share = 1 / len(suite.cases)
     return [
@@ -244,7 +243,7 @@ def _own_and_median(suite: CommonCases, name: str, middles: Sequence[Sequence[st
 
 
 def _stragglers(offsets: Mapping[str, float], ratios: Mapping[str, Estimate]) -> set[str]:
-    """Boxes that are slower than their siblings scatter, and shown to be slower than the median box."""
+    """Return the machines beyond the scatter of their siblings and shown to be slower than the median machine."""
     if len(offsets) < FEWEST:
         return set()
     centre = statistics.median(offsets.values())
@@ -257,11 +256,10 @@ def _stragglers(offsets: Mapping[str, float], ratios: Mapping[str, Estimate]) ->
 
 
 def _estimate(log: float, parts: Iterable[Part], confidence: float = CONFIDENCE) -> Estimate:
-    """e to a sum of weight x mean(logs), with its interval; no bounds where a cell has a single repeat."""
+    """Return e to a sum of weight x mean(logs), with its interval; no bounds if a cell has a single repeat."""
     half = half_width(parts, confidence)
     return Estimate(_exp(log)) if half is None else Estimate(_exp(log), _exp(log - half), _exp(log + half))
 
 
 def _exp(log: float) -> float:
-    """e to a power; infinity where that is beyond every float."""
     return math.exp(log) if log < _MOST_LOG else math.inf

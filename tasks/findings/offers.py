@@ -1,4 +1,4 @@
-"""Time against money: which machine, at which of its prices, is worth having at all."""
+"""Time and cost of each machine at each of its prices, and the Pareto front."""
 
 import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -17,7 +17,6 @@ from tasks.results.table import Column, Mark, Quantity, Table, Value
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 from tasks.results.wording import provisional_text
 from workloads.harness.records.case import Case
-from workloads.harness.records.record import Record
 
 LISTED, SPOT = "listed", "spot"
 _PASSES = (1, 1_000, 1_000_000)
@@ -36,15 +35,15 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Offer:
-    """A machine at one of its prices, as a point of time against money.
+    """A machine at one of its prices.
 
     Attributes:
-        case: what is weighed; None for one pass through the suite's common cases.
-        purchase: `listed` for the machine's own price, `spot` for spot capacity.
+        case: None for one pass through the suite's common cases.
+        purchase: `listed` for the machine's list price, `spot` for spot capacity.
         seconds, usd: of one step, or of one pass through the suite.
-        energy_j: of one step, where it was measured.
-        dominated_by: a machine that is better in one and no worse in the other; empty on the Pareto front.
-        tied_with: machines that can't be told from it in time nor money.
+        energy_j: of one step, if it was measured.
+        dominated_by: a machine better in one and not worse in the other; empty on the Pareto front.
+        tied_with: machines that cannot be distinguished from it in time or cost.
     """
 
     hardware: str
@@ -58,7 +57,7 @@ class Offer:
 
 
 Over = Callable[[Offer, Offer], tuple[Estimate, Estimate]]
-"""The ratios of one offer over another, in time and in money."""
+"""Return the ratios of one offer over another, in time and in cost."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +67,7 @@ class Offers(Finding):
     Attributes:
         prices: USD per hour by machine and purchase.
         efficiency: cost efficiency over the baseline by machine and case, at listed prices.
-        provisional: why a quiet machine may give other offers for the suite, in words; empty where none may.
+        provisional: why an idle machine can give other offers for the suite; empty if it cannot.
     """
 
     name = "offers"
@@ -99,7 +98,7 @@ class Offers(Finding):
         return sorted(whole, key=lambda offer: offer.usd.value)
 
     def table(self) -> Table | None:
-        """Return a row an offer: the suite's first, which people see, then those of each case."""
+        """Return a row per offer: the suite's first, which people see, then those of each case."""
         suite = self.of_suite
         rows = [*suite, *(offer for offer in self.offers if offer.case is not None)]
         passes = passes_of(suite or rows)
@@ -132,7 +131,7 @@ class Offers(Finding):
 
 
 def standing(offer: Offer) -> str:
-    """Return the worth of an offer: such as `on the Pareto front` or `beaten by gke-l4`."""
+    """Return the standing of an offer, such as `on the Pareto front` or `beaten by gke-l4`."""
     if offer.dominated_by:
         return f"beaten by {offer.dominated_by}"
     ties = f", tied with {' and '.join(offer.tied_with)}" if offer.tied_with else ""
@@ -140,44 +139,49 @@ def standing(offer: Offer) -> str:
 
 
 def passes_of(offers: Sequence[Offer]) -> int:
-    """Return the number of passes for which to state the cost, so that the dearest offer is above a cent."""
+    """Return the number of passes whose cost is stated, so that the most expensive offer is above a cent."""
     dearest = max((offer.usd.value for offer in offers), default=0.0)
     return next((passes for passes in _PASSES if dearest * passes >= 0.01), _PASSES[-1])
 
 
 def offers(suite: CommonCases, cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[Offer, ...]:
-    """Every machine at every price: one pass through the suite's common cases, then a step of each case.
-
-    A machine without a price above 0 makes no offer.
-    """
+    """Return one pass through the suite's common cases, then a step of each case, at every price above 0."""
     joules: dict[Case, dict[str, float]] = {}
     of_case: dict[Case, list[Repeats]] = {}
     for cell in cells:
         of_case.setdefault(cell.cell.case, []).append(cell)
         if (energy := step_energy_j(cell)) is not None:
             joules.setdefault(cell.cell.case, {})[cell.cell.hardware] = energy
-    passes = _sum([joules.get(case, {}) for case in suite.cases])
-    matches = [*front(_priced(None, suite, machines, passes), over_in(suite, machines))]
+    parts = [joules.get(case, {}) for case in suite.cases]
+    common = set(parts[0]).intersection(*parts[1:]) if parts else set()
+    passes = {name: sum(part[name] for part in parts) for name in common}
+    found = [*front(_priced(None, suite, machines, passes), over_in(suite, machines))]
     for case, same in of_case.items():
         alone = CommonCases.of(same)
-        matches += front(_priced(case, alone, machines, joules.get(case, {})), over_in(alone, machines))
-    return tuple(matches)
+        found += front(_priced(case, alone, machines, joules.get(case, {})), over_in(alone, machines))
+    return tuple(found)
 
 
 def front(rivals: Sequence[Offer], over: Over) -> tuple[Offer, ...]:
-    """The offers for one and the same work, each with what beats it and what it can't be told from.
+    """Return the offers for the same work, each with the offer that beats it and those tied with it.
 
     Source: Pareto dominance, with intervals in place of points: see `dominates`.
     """
-    return tuple(_placed(offer, rivals, over) for offer in rivals)
+    offers = []
+    for offer in rivals:
+        better = [rival for rival in rivals if dominates(rival, offer, over)]
+        best = min(better, key=lambda o: (o.usd.value, o.seconds.value, o.hardware), default=None)
+        equal = {rival.hardware for rival in rivals if tied(rival, offer, over)}
+        beaten_by = best.hardware if best else ""
+        offers.append(replace(offer, dominated_by=beaten_by, tied_with=tuple(sorted(equal))))
+    return tuple(offers)
 
 
 def dominates(one: Offer, other: Offer, over: Over) -> bool:
-    """Return whether one offer is shown to be better in time or in money, and the other in neither.
+    """Return whether one offer is shown to be better in time or cost, and the other in neither.
 
-    Better is shown where the interval of the ratio excludes 1, as in the answer: two intervals may overlap
-    and yet be told apart. A spot offer beats spot offers only, because spot capacity may be taken away.
-    Between two prices of one machine the times are the same to the last digit.
+    The interval of the ratio must exclude 1, as in the answer: the two intervals themselves can overlap. A spot offer
+    beats only spot offers, because spot capacity can be preempted. Two prices of one machine have the same time.
     """
     if one.purchase == SPOT and other.purchase != SPOT:
         return False
@@ -187,13 +191,13 @@ def dominates(one: Offer, other: Offer, over: Over) -> bool:
 
 
 def tied(one: Offer, other: Offer, over: Over) -> bool:
-    """Return whether neither time nor money tells two machines apart."""
+    """Return whether two machines cannot be distinguished in time or cost."""
     ratios = (*over(one, other), *over(other, one))
     return one.hardware != other.hardware and not any(map(_below_1, ratios))
 
 
 def over_in(suite: CommonCases, machines: Sequence[Machine]) -> Over:
-    """Return what gives the ratios of two offers for this suite."""
+    """Return a function that gives the ratios of two offers for this suite."""
     price = {(m.name, purchase): usd for m in machines for purchase, usd in _prices(m)}
 
     @cache
@@ -209,40 +213,30 @@ def over_in(suite: CommonCases, machines: Sequence[Machine]) -> Over:
 
 
 def step_energy_j(cell: Repeats) -> float | None:
-    """Joules of one step, median over the usable repeats that measured it; None where none did."""
-    matches = [energy for energy in map(_energy_j, cell.usable) if energy is not None]
-    return statistics.median(matches) if matches else None
+    """Return the joules of one step, median over the usable repeats; None if none measured it.
 
-
-def _energy_j(record: Record) -> float | None:
-    """The window's energy over the steps in it, of which those that settle a GPU are in no sample."""
-    if record.energy_j is None or record.wall is None or not record.wall.samples_s:
-        return None
-    steps = record.probes.get("window_steps", 0.0)
-    return record.energy_j / (steps if steps >= 1 else record.wall.timed_steps)
-
-
-def _sum(parts: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """By machine, where every case has one."""
-    names = set(parts[0]).intersection(*parts[1:]) if parts else set()
-    return {name: sum(part[name] for part in parts) for name in names}
+    The window's energy is divided by all steps in it, including those that warm up a GPU and are in no sample.
+    """
+    joules = []
+    for record in cell.usable:
+        if record.energy_j is not None and record.wall is not None and record.wall.samples_s:
+            steps = record.probes.get("window_steps", 0.0)
+            joules.append(record.energy_j / (steps if steps >= 1 else record.wall.timed_steps))
+    return statistics.median(joules) if joules else None
 
 
 def _priced(
     case: Case | None, suite: CommonCases, machines: Sequence[Machine], joules: Mapping[str, float]
 ) -> list[Offer]:
-    """The offers for a suite, or for a case alone, which is a suite of one."""
-    if not suite.cases:
-        return []
-    matches = []
+    """Return the offers for a suite, or for one case, which is a suite of one."""
+    found = []
     for machine in machines:
-        if machine.name not in suite.logs:
-            continue
-        seconds = total_seconds(suite, machine.name)
-        for purchase, price in _prices(machine):
-            cost = scaled(seconds, usd(1.0, price))
-            matches.append(Offer(machine.name, purchase, case, seconds, cost, joules.get(machine.name)))
-    return matches
+        if suite.cases and machine.name in suite.logs:
+            seconds = total_seconds(suite, machine.name)
+            for purchase, price in _prices(machine):
+                cost = scaled(seconds, usd(1.0, price))
+                found.append(Offer(machine.name, purchase, case, seconds, cost, joules.get(machine.name)))
+    return found
 
 
 def _prices(machine: Machine) -> Iterable[tuple[str, float]]:
@@ -252,10 +246,3 @@ def _prices(machine: Machine) -> Iterable[tuple[str, float]]:
 
 def _below_1(ratio: Estimate) -> bool:
     return ratio.high is not None and ratio.high < 1
-
-
-def _placed(offer: Offer, rivals: Sequence[Offer], over: Over) -> Offer:
-    better = [rival for rival in rivals if dominates(rival, offer, over)]
-    cheapest = min(better, key=lambda o: (o.usd.value, o.seconds.value, o.hardware), default=None)
-    equal = {rival.hardware for rival in rivals if tied(rival, offer, over)}
-    return replace(offer, dominated_by=cheapest.hardware if cheapest else "", tied_with=tuple(sorted(equal)))

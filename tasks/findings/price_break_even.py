@@ -1,4 +1,4 @@
-"""The price up to which a faster machine is the cheaper one, and the calls after which its start has paid."""
+"""The price up to which a faster machine is cheaper, and the calls that repay its start."""
 
 from dataclasses import dataclass
 
@@ -19,9 +19,9 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class PriceBreakEvens(Finding):
-    """The break-even ratio of prices for every case on which a machine is faster than the baseline.
+    """The break-even ratio of prices for every case on which a machine is faster: the speedup itself.
 
-    It is the speedup itself: within its interval neither machine is shown to be cheaper.
+    If the ratio of prices is within its interval, neither machine is shown to be cheaper.
     """
 
     name = "price-break-evens"
@@ -37,7 +37,7 @@ class PriceBreakEvens(Finding):
         return cls(tuple(p for p in pairings if p.compute and p.compute.outcome is RatioVerdict.FASTER))
 
     def table(self) -> Table | None:
-        """Return a row a case and machine."""
+        """Return a row per case and machine."""
         rows = tuple(
             (p.case.id, p.hardware, p.compute.estimate.low, p.compute.estimate.high, p.payback_calls or None)
             for p in self.faster

@@ -1,6 +1,6 @@
-"""Machines in order, with ties where the intervals don't tell them apart."""
+"""Machines in order, with ties if the intervals do not distinguish them."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio
@@ -17,11 +17,10 @@ class Ranking:
     """Machines in order, the best first.
 
     Attributes:
-        case: what they are ranked by; None for one pass through the suite's common cases.
+        case: None for one pass through the suite's common cases.
         by: `time` (compute) or `cost`.
-        places: place and machine; a place is 1 more than the number of machines that are shown to be better,
-            so machines that the intervals don't tell apart share one.
-        provisional: why a quiet machine may give another order, in words; empty where none may.
+        places: rank and machine; a rank is 1 more than the number of machines shown to be better.
+        provisional: why an idle machine can give another order; empty if it cannot.
     """
 
     case: Case | None
@@ -45,31 +44,26 @@ class Rankings(Finding):
         return cls(rankings(CommonCases.of(results.suite_cells), results.cells, results.machines))
 
     def observations(self) -> tuple[str, ...]:
-        """Return the order of three or more machines over the suite."""
-        return tuple(places(self.rankings))
-
-
-def places(rankings: Iterable[Ranking]) -> list[str]:
-    """The order of three or more machines over the suite; of two the answer tells."""
-    sentences = []
-    for ranking in rankings:
-        if ranking.case is None and len(ranking.places) > 2 and len({p for p, _ in ranking.places}) > 1:
-            described = {
-                index: [name for p, name in ranking.places if p == index] for index, _ in ranking.places
-            }
-            order = ", ".join(f"{index}. {' and '.join(names)}" for index, names in described.items())
-            state = f"; provisional: {ranking.provisional}" if ranking.provisional else ""
-            sentences.append(
-                f"Over the suite, by {ranking.by}: {order}; "
-                f"machines that share a rank are statistically indistinguishable{state}."
-            )
-    return sentences
+        """Return the order of three or more machines over the suite; the answer compares two."""
+        sentences = []
+        for ranking in self.rankings:
+            machines: dict[int, list[str]] = {}
+            for place, name in ranking.places:
+                machines.setdefault(place, []).append(name)
+            if ranking.case is None and len(ranking.places) > 2 and len(machines) > 1:
+                order = ", ".join(f"{place}. {' and '.join(names)}" for place, names in machines.items())
+                state = f"; provisional: {ranking.provisional}" if ranking.provisional else ""
+                sentences.append(
+                    f"Over the suite, by {ranking.by}: {order}; "
+                    f"machines that share a rank are statistically indistinguishable{state}."
+                )
+        return tuple(sentences)
 
 
 def rankings(
     suite: CommonCases, cells: Sequence[Repeats], machines: Sequence[Machine]
 ) -> tuple[Ranking, ...]:
-    """By time and by cost: the suite's common cases first, then each case that two machines have ok."""
+    """Rank by time and by cost: the suite's common cases first, then each case with valid results of two machines."""
     prices = {machine.name: machine.usd_per_hour for machine in machines if machine.usd_per_hour}
     of_case: dict[Case, list[Repeats]] = {}
     for cell in cells:
@@ -87,15 +81,11 @@ def rankings(
 
 
 def _rank(case: Case | None, by: str, suite: CommonCases, weights: Mapping[str, float]) -> Ranking:
-    """A machine's place is 1 more than the number of machines that are shown to be better."""
     names = [name for name in suite.logs if name in weights] if suite.cases else []
     places = []
     for name in sorted(names, key=lambda name: (seconds(suite, name) * weights[name], name)):
-        better = sum(_better(suite, weights, other, name) for other in names if other != name)
-        places.append((1 + better, name))
+        others = [other for other in names if other != name]
+        ratios = [scaled(time_ratio(suite, name, o), weights[name] / weights[o]) for o in others]
+        verdicts = [decide(ratio, fewest_repeats(suite)).outcome for ratio in ratios]
+        places.append((1 + verdicts.count(RatioVerdict.FASTER), name))
     return Ranking(case, by, tuple(sorted(places, key=lambda place: place[0])), suite.provisional)
-
-
-def _better(suite: CommonCases, weights: Mapping[str, float], one: str, other: str) -> bool:
-    ratio = scaled(time_ratio(suite, other, one), weights[other] / weights[one])
-    return decide(ratio, fewest_repeats(suite)).outcome is RatioVerdict.FASTER

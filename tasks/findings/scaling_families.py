@@ -1,8 +1,7 @@
-"""How cases scale with the number of processes: strong, weak, and what DDP or FSDP itself costs.
+"""Scaling with the number of processes, strong or weak, and the cost of DDP or FSDP itself.
 
-The base is one process without either; one process with it is a row of its own, so that what it costs is not
-mistaken for bad scaling. A rate is the work of all processes, as the record states it, over the time of the
-slowest of them.
+The base is one process without either. One process with it has a separate row, so that its cost is not mistaken for
+bad scaling. A rate is the recorded work of all processes over the time of the slowest one.
 """
 
 from collections import defaultdict
@@ -18,33 +17,33 @@ from tasks.results.speedup import speedup
 from tasks.results.summaries import median_or_none, over_repeats
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.parts import Group, Rank
-from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.record import Memory, Record, Verdict
 from workloads.harness.registry import declared
 
 PROCESSES = "processes"
 AGAIN = "on a busy machine, or on one whose speed varied: measure again on an idle machine"
-SAME_WORK = 1.1  # jobs that differ by less than that do the same: an epoch drops its last, incomplete batch
+SAME_WORK = 1.1  # jobs that differ by less do the same work: an epoch drops its last, incomplete batch
 
 Key = tuple[str, str, tuple[tuple[str, int], ...], str]
 
 
 def families(cells: Sequence[Repeats]) -> tuple[Family, ...]:
-    """The families of all machines that have a group in them, in the order of their first cells."""
-    matches: dict[Key, list[Repeats]] = defaultdict(list)
-    places: dict[tuple[str, str], list[Repeats]] = defaultdict(list)
+    """Return the families of all machines that contain a group, in the order of their first cells."""
+    by_key: dict[Key, list[Repeats]] = defaultdict(list)
+    by_base: dict[tuple[str, str], list[Repeats]] = defaultdict(list)
     for cell in cells:
-        places[cell.cell.hardware, _bases(cell.cell.case.workload)[-1]].append(cell)
-        if PROCESSES in cell.cell.case.params:
-            matches[_key(cell)].append(cell)
-    return tuple(
-        _family(key, members, places[key[0], _bases(key[1])[-1]]) for key, members in matches.items()
-    )
+        hardware, case = cell.cell.hardware, cell.cell.case
+        by_base[hardware, _bases(case.workload)[-1]].append(cell)
+        if PROCESSES in case.params:
+            size = tuple(p for p in case.size if p[0] != PROCESSES)
+            by_key[hardware, case.workload, size, case.terms].append(cell)
+    return tuple(_family(key, each, by_base[key[0], _bases(key[1])[-1]]) for key, each in by_key.items())
 
 
-def sentences(matches: Sequence[Family]) -> list[str]:
-    """Say what the largest number of processes of each family gains, where an interval supports a number."""
+def sentences(found: Sequence[Family]) -> list[str]:
+    """Return the gain of the largest number of processes of each family, if it has an interval."""
     statements = []
-    for family in matches:
+    for family in found:
         level = max(family.levels, key=lambda level: level.processes, default=None)
         if level and family.base and level.efficiency and level.over_base and not level.impossible:
             if level.efficiency.low is None:
@@ -59,55 +58,42 @@ def sentences(matches: Sequence[Family]) -> list[str]:
 
 
 def base_words(family: Family) -> str:
-    """Name what a family's speedups are relative to."""
+    """Name the base of a family's speedups."""
     if family.base is None:
         return "nothing"
     return f"one process {'with' if family.base.grouped else 'without'} {_wrapper(family.workload)}"
 
 
 def base_of(key: Key, whole: bool, cells: Sequence[Repeats]) -> Repeats | None:
-    """Find the cell of one process that measured alone: of this family, or of the workload that it is of.
+    """Return the cell of one process without a group: of this family, or of the workload that its file names as `of`.
 
-    `ddpm_weak` is of `ddpm`, as its file declares. The base shares hardware, precision and every parameter
-    that its workload takes, and is a step where the family's are steps, a whole job where they are jobs.
+    The base shares hardware, precision and every parameter that its workload has. If the family measures whole jobs,
+    so does the base.
     """
     hardware, workload, size, precision = key
-    names = _bases(workload)
     for cell in cells:
         case = cell.cell.case
-        alone = _alone(cell)
-        index = (cell.cell.hardware, case.terms) == (hardware, precision)
-        if not (alone and index and case.workload in names and _whole(cell) == whole):
-            continue
-        known_today, own = declared(case.workload), {k: v for k, v in case.size if k != PROCESSES}
-        taken = known_today.sizes if known_today else own
-        if own == {k: v for k, v in size if k in taken}:
-            return cell
+        # a workload of several processes exchanges something unless the record shows that it had no group
+        alone = PROCESSES not in case.params or (
+            _count(cell) == 1 and bool(cell.usable) and not _groups(cell)
+        )
+        same = (cell.cell.hardware, case.terms) == (hardware, precision) and case.workload in _bases(workload)
+        if alone and same and _whole(cell) == whole:
+            file, own = declared(case.workload), {k: v for k, v in case.size if k != PROCESSES}
+            if own == {k: v for k, v in size if k in (file.sizes if file else own)}:
+                return cell
     return None
 
 
 def _bases(workload: str) -> tuple[str, ...]:
-    """Return the workloads that a base may be of: this one, and the one whose computation it does."""
-    known_today = declared(workload)
-    return (workload, known_today.of) if known_today and known_today.of else (workload,)
+    """Return the possible workloads of a base: this one, and the one whose computation it does."""
+    file = declared(workload)
+    return (workload, file.of) if file and file.of else (workload,)
 
 
 def _wrapper(workload: str) -> str:
-    """Return what makes the model one of several processes: DDP or FSDP."""
-    known_today = declared(workload)
-    return known_today.wrapper if known_today else "DDP"
-
-
-def _alone(cell: Repeats) -> bool:
-    """One process that had nothing to exchange; of a workload for several, only a record can tell."""
-    if PROCESSES not in cell.cell.case.params:
-        return True
-    return _count(cell) == 1 and bool(cell.usable) and not _groups(cell)
-
-
-def _key(cell: Repeats) -> Key:
-    case = cell.cell.case
-    return cell.cell.hardware, case.workload, tuple(p for p in case.size if p[0] != PROCESSES), case.terms
+    file = declared(workload)
+    return file.wrapper if file else "DDP"
 
 
 def _whole(cell: Repeats) -> bool:
@@ -117,18 +103,18 @@ def _whole(cell: Repeats) -> bool:
 def _family(key: Key, members: Sequence[Repeats], cells: Sequence[Repeats]) -> Family:
     whole = any(map(_whole, members))
     alone = base_of(key, whole, cells)
-    grouped = [cell for cell in members if cell is not alone]
-    item = next((cell for cell in grouped if _count(cell) == 1), None)
+    grouped = sorted((cell for cell in members if cell is not alone), key=_count)
+    group_of_one = next((cell for cell in grouped if _count(cell) == 1), None)
     fair = alone if alone and _alike(alone, grouped) else None
-    base = next((cell for cell in (fair, item) if cell and _times(cell)), None)
-    kind = _kind(grouped, whole)
-    cells_in_order = [cell for cell in (alone,) if cell] + sorted(grouped, key=_count)
-    levels = tuple(
-        _level(cell, base, item, kind)
-        if cell is not alone
-        else replace(_level(cell, fair and base, fair and item, kind), grouped=False)
-        for cell in cells_in_order
+    base = next((cell for cell in (fair, group_of_one) if cell and _times(cell)), None)
+    # the steps of a whole job that every process does can be weak, but the job is strong
+    works = [cell.units for cell in grouped if cell.units]
+    kind = next((r.group.scaling for cell in grouped for r in cell.records if r.group), "")
+    kind = "strong" if whole and works and max(works) < SAME_WORK * min(works) else kind
+    first = (
+        [replace(_level(alone, fair and base, fair and group_of_one, kind), grouped=False)] if alone else []
     )
+    levels = (*first, *(_level(cell, base, group_of_one, kind) for cell in grouped))
     return Family(
         hardware=key[0],
         workload=key[1],
@@ -152,16 +138,14 @@ def _threads(cells: Sequence[Repeats]) -> set[int]:
     return {r.threads for cell in cells for r in cell.usable if r.device == "cpu" and r.threads}
 
 
-def _kind(grouped: Sequence[Repeats], whole: bool) -> str:
-    """`strong` or `weak`, as the records say; a whole job that all do is strong, its steps may be weak."""
-    stated = next((r.group.scaling for cell in grouped for r in cell.records if r.group), "")
-    works = [cell.units for cell in grouped if cell.units]
-    return "strong" if whole and works and max(works) < SAME_WORK * min(works) else stated
-
-
 def _level(cell: Repeats, base: Repeats | None, one: Repeats | None, kind: str) -> ScalingLevel:
     usable = cell.usable
     step, units = over_repeats(_times(cell)), cell.units
+    # peak bytes by rank, from the rank's process, the maximum over the repeats
+    peaks: dict[int, list[int]] = defaultdict(list)
+    for record in usable:
+        for rank, peak in _peaks(record):
+            peaks[rank] += [peak] if peak else []
     level = ScalingLevel(
         cell=cell.cell,
         processes=_count(cell),
@@ -173,18 +157,18 @@ def _level(cell: Repeats, base: Repeats | None, one: Repeats | None, kind: str) 
         step_s=step,
         units=units,
         unit=next((r.work.unit for r in usable if r.work), ""),
-        units_per_s=_rate(step, units),
+        units_per_s=_rate(step, units) if step and units else None,
         over_base=_faster(cell, base) if base is not cell else None,
         over_group_of_one=_faster(cell, one) if one is not cell else None,
         communication_share=median_or_none(g.communication_share for g in _groups(cell)),
         spread=median_or_none(g.spread for g in _groups(cell)),
-        memory_bytes=_memory(cell),
+        memory_bytes=tuple(max(peaks[rank], default=None) for rank in range(_count(cell))),
     )
     return level if base is None or base is cell else _judged(level, cell, base, kind)
 
 
 def _judged(level: ScalingLevel, cell: Repeats, base: Repeats, kind: str) -> ScalingLevel:
-    """The level with its efficiency, or with the reason why it has none."""
+    """Return the level with its efficiency, or with the reason that it has none."""
     ratio = _device_ratio(cell, base)
     if level.over_base is None or ratio is None:
         return level
@@ -204,7 +188,7 @@ def _judged(level: ScalingLevel, cell: Repeats, base: Repeats, kind: str) -> Sca
     if name == TOO_GOOD and not reason:
         reason = f"above {100 * ABOVE_LINEAR:.0f} % by one repeat, without an interval: measure more repeats"
     fraction = None if reason else serial(kind, gain.value, ratio)
-    shown = name if level.processes > 1 else ""  # one in a group says what that costs, not how it scales
+    shown = name if level.processes > 1 else ""  # a group of one shows the cost of the group, not its scaling
     return replace(level, efficiency=share, band=shown, impossible=reason, serial_fraction=fraction)
 
 
@@ -232,20 +216,18 @@ def _notes(
 
 
 def _faster(cell: Repeats, base: Repeats | None) -> Ratio | None:
-    """Speedup of throughput: both sides' seconds per unit of work over all processes."""
+    """Return the speedup of throughput, by seconds per unit of work over all processes."""
     if base is None or not base.units or not cell.units:
         return None
     return speedup([t / base.units for t in _times(base)], [t / cell.units for t in _times(cell)])
 
 
 def _times(cell: Repeats) -> list[float]:
-    """Host seconds of a step, which ends with its slowest process; one rank's device events would not do."""
+    """Return the host's seconds per step, which includes the slowest process, unlike device events of one rank."""
     return [r.wall.total_mean_s for r in cell.usable if r.wall is not None]
 
 
-def _rate(step: Estimate | None, units: float | None) -> Estimate | None:
-    if step is None or not units:
-        return None
+def _rate(step: Estimate, units: float) -> Estimate:
     low = None if step.high is None else units / step.high
     return Estimate(units / step.value, low, None if step.low is None else units / step.low)
 
@@ -269,24 +251,10 @@ def _groups(cell: Repeats) -> list[Group]:
     return [r.group for r in cell.usable if r.group is not None]
 
 
-def _memory(cell: Repeats) -> tuple[int | None, ...]:
-    """Peak bytes by rank, the most of any repeat: each by its own process, which alone can see them."""
-    peaks: dict[int, list[int]] = defaultdict(list)
-    for record in cell.usable:
-        for rank, held in _held(record):
-            peaks[rank] += [held] if held else []
-    return tuple(max(peaks[rank], default=None) for rank in range(_count(cell)))
-
-
-def _held(record: Record) -> list[tuple[int, int | None]]:
-    if record.group is not None:
-        return [(rank.rank, _of_rank(rank, record.device)) for rank in record.group.ranks]
-    memory = record.memory
-    if memory is None:
-        return []
-    return [(0, memory.peak_rss_bytes if record.device == "cpu" else memory.device_allocated_bytes)]
-
-
-def _of_rank(rank: Rank, device: str) -> int | None:
-    """Return the peak memory of a rank in bytes; None for a zero, which another process's memory gives."""
-    return (rank.peak_rss_bytes if device == "cpu" else rank.device_allocated_bytes) or None
+def _peaks(record: Record) -> list[tuple[int, int | None]]:
+    """Return the peak memory of each rank in bytes; 0 or None if it is unknown."""
+    ranks: dict[int, Rank | Memory] = {rank.rank: rank for rank in record.group.ranks} if record.group else {}
+    if not record.group and record.memory:
+        ranks[0] = record.memory
+    on_cpu = record.device == "cpu"
+    return [(n, rank.peak_rss_bytes if on_cpu else rank.device_allocated_bytes) for n, rank in ranks.items()]

@@ -1,4 +1,4 @@
-"""Cases in a row: those of one pair of machines that differ in a single size parameter."""
+"""Series of sizes: cases of one pair of machines that differ in a single size parameter."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -14,11 +14,11 @@ WAYS = ("time", "end to end", "cost")
 
 @dataclass(frozen=True, slots=True)
 class Line:
-    """A row of at least two cases.
+    """A series of at least two cases.
 
     Attributes:
         parameter: the size parameter in which they differ; `fixed` are the others.
-        pairings: by the parameter's value, rising; also those without a ratio.
+        pairings: by the parameter's rising value, including those without a ratio.
     """
 
     hardware: str
@@ -36,9 +36,9 @@ class Line:
         return f"{self.workload} {fixed}{self.precision}"
 
     def verdicts(self, way: str) -> dict[int, RatioVerdict | None]:
-        """Return who is ahead at each value in one of `WAYS`; None where there is no ratio."""
+        """Return the outcome at each value in one of `WAYS`; None if there is no ratio."""
         ratios = {value: ratio(pairing, way) for value, pairing in self.pairings.items()}
-        return {value: matches.outcome if matches else None for value, matches in ratios.items()}
+        return {value: each.outcome if each else None for value, each in ratios.items()}
 
 
 def ratio(pairing: Pairing, way: str) -> Ratio | None:
@@ -46,25 +46,22 @@ def ratio(pairing: Pairing, way: str) -> Ratio | None:
     return {"time": pairing.compute, "end to end": pairing.end_to_end, "cost": pairing.cost}[way]
 
 
-def _published(workload: str) -> tuple[str, ...]:
-    """Return the parameters that name a model: between two of them there is no other size."""
-    known_today = declared(workload)
-    return known_today.published if known_today else ()
-
-
 def lines(pairings: Iterable[Pairing]) -> tuple[Line, ...]:
-    """Every row that the pairings have, one for each of its parameters that takes several values."""
-    matches: dict[tuple[str, str, str, str, str, tuple[tuple[str, int], ...]], dict[int, Pairing]]
-    matches = defaultdict(dict)
+    """Return a series for each parameter that takes several values.
+
+    Parameters that name a published model make no series: there is no size between two models.
+    """
+    series: dict[tuple[str, str, str, str, str, tuple[tuple[str, int], ...]], dict[int, Pairing]]
+    series = defaultdict(dict)
     for pairing in pairings:
-        case = pairing.case
+        case, known = pairing.case, declared(pairing.case.workload)
         for name, value in case.size:
-            if name not in (*HELPERS, *_published(case.workload)):
+            if name not in HELPERS and not (known and name in known.published):
                 fixed = tuple(other for other in case.size if other[0] != name)
                 key = (pairing.hardware, pairing.baseline, case.workload, case.terms, name, fixed)
-                matches[key][value] = pairing
+                series[key][value] = pairing
     return tuple(
         Line(*key, {value: row[value] for value in sorted(row)})
-        for key, row in matches.items()
+        for key, row in series.items()
         if len(row) > 1
     )

@@ -1,4 +1,4 @@
-"""The price of a token: rate, USD for a million with its interval, and how long a user waits for one."""
+"""The price of a token: rate, USD per million with its interval, and the latency of one token."""
 
 from dataclasses import dataclass
 
@@ -32,8 +32,7 @@ LEAD = (
 class TokenRow:
     """A cell that counts tokens, with percentiles of its single steps (s): medians over the repeats.
 
-    `peak_share` is of the peak of one device in the precision, `roof_share` of the fastest product that was
-    measured; None where that is not known.
+    `peak_share` is of one device's peak in the precision, `roof_share` of the fastest measured product; or None.
     """
 
     summary: Summary
@@ -68,7 +67,7 @@ class Tokens(Finding):
         )
 
     def table(self) -> Table | None:
-        """Return a row a cell, in the order of the cases."""
+        """Return a row per cell, in the order of the cases."""
         rows = tuple(
             (
                 row.summary.cell.hardware,

@@ -1,4 +1,4 @@
-"""Machines over the whole suite: total time and money, and the geometric mean of speedups."""
+"""Machines over the whole suite: total time and cost, and the geometric mean of speedups."""
 
 import math
 import statistics
@@ -22,20 +22,19 @@ ByMachine = dict[str, dict[Case, Repeats]]
 class CommonCases:
     """The cases in which every compared machine has an interval, with the logs of their compute times.
 
-    A machine without a single such cell is not compared: it would leave no case. Cells that were measured
-    while others used the machine are left out where that costs no machine, and no more than half of the
-    cases. Where fewer than two machines have an interval, all cells that count are taken, and nothing is
-    decided. Where a step is more work on one machine (weak scaling), its time is that of the first machine's
-    work.
+    A machine without such a cell is not compared: it would leave no case. Cells of a busy machine are left out if
+    that costs no machine and at most half of the cases. If fewer than two machines have an interval, all valid
+    cells are used and nothing is decided. If a step is more work on one machine (weak scaling), its time is scaled
+    to the first machine's work.
 
     Attributes:
         logs: by machine, of each case.
-        measured: how many cases there are on any machine.
-        left_out: cells that took their case out: one repeat alone, or a busy machine.
-        dropped: machines that are not compared, though they have a cell that counts: none has an interval.
-        grades: of each cell that is in.
-        busy: how many of these were measured while others used the machine.
-        restless: during how many of these the CPU's own speed came and went.
+        measured: number of cases on any machine.
+        left_out: cells that exclude their case: they have one repeat, or a busy machine.
+        dropped: machines with valid cells of which none has an interval; they are not compared.
+        grades: of each included cell.
+        busy: number of these that were measured while other programs used the machine.
+        restless: number of these during which the CPU's speed varied.
     """
 
     cases: tuple[Case, ...]
@@ -49,7 +48,7 @@ class CommonCases:
 
     @property
     def provisional(self) -> str:
-        """Return why a quiet machine can give other totals; empty if it cannot."""
+        """Return why an idle machine can give other totals; empty if it cannot."""
         cells = f"of its {format_count(len(self.grades), 'cell')}"
         if self.busy:
             load = f"other programs used the machine during {self.busy} {cells}"
@@ -58,7 +57,7 @@ class CommonCases:
 
     @classmethod
     def of(cls, cells: Sequence[Repeats]) -> "CommonCases":
-        """Pick the common cases of all machines that have a cell with an interval."""
+        """Select the common cases of all machines that have a cell with an interval."""
         counting: ByMachine = {}
         for cell in cells:
             if cell.usable:
@@ -70,7 +69,7 @@ class CommonCases:
         left_out = [(name, case) for name in compared for case in missing if case not in compared[name]]
         return cls(
             cases,
-            {name: [_logs(own[case], first[case]) for case in cases] for name, own in compared.items()},
+            {name: [own[case].logs_like(first[case]) for case in cases] for name, own in compared.items()},
             measured=len({cell.cell.case for cell in cells}),
             left_out=tuple(Cell(name, case).id for name, case in left_out),
             dropped=tuple(name for name in counting if name not in compared),
@@ -81,10 +80,10 @@ class CommonCases:
 
 
 def _best(counting: ByMachine) -> ByMachine:
-    """Keep the cells with an interval, and of these the quiet ones, if these speak for the suite.
+    """Keep the cells with an interval, and only the quiet ones of these if they represent the suite.
 
-    Without a machine that was busy, another would be called the best of all; over a few cases, the best for
-    the suite. With the busy cells either is provisional, and says so.
+    They do if they drop no machine and at most half of the cases. Otherwise the busy cells stay, and the totals are
+    marked provisional.
     """
     bounded = _keep(counting, lambda cell: len(cell.compute_s) >= FEWEST)
     if len(bounded) < min(2, len(counting)) or not _common(bounded):
@@ -105,23 +104,23 @@ def _common(machines: ByMachine) -> tuple[Case, ...]:
 
 
 def totals(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> tuple[Total, ...]:
-    """One total per compared machine; empty where no case counts on all of them."""
+    """Return one total per compared machine; empty if no case is valid on all of them."""
     prices = {machine.name: machine.usd_per_hour for machine in machines}
     return tuple(_total(suite, name, prices.get(name), baseline) for name in suite.logs if suite.cases)
 
 
 def seconds(suite: CommonCases, hardware: str) -> float:
-    """Time (s) of one pass: a step of every case."""
+    """Return the time (s) of one pass: a step of every case."""
     return math.fsum(_times(suite, hardware))
 
 
 def fewest_repeats(suite: CommonCases) -> int:
-    """The least repeats that any compared cell has."""
+    """Return the smallest number of repeats of a compared cell."""
     return min((len(logs) for of_machine in suite.logs.values() for logs in of_machine), default=0)
 
 
 def time_ratio(suite: CommonCases, over: str, under: str) -> Estimate:
-    """Ratio of total times with its interval, by the delta method: a case weighs by its share of the total.
+    """Return the ratio of total times, with its interval by the delta method: a case weighs by its share of the total.
 
     Source: d log sum(t_i) = sum(t_i / T  d log t_i); Welch and Satterthwaite for the degrees of freedom.
     """
@@ -130,20 +129,18 @@ def time_ratio(suite: CommonCases, over: str, under: str) -> Estimate:
 
 
 def total_seconds(suite: CommonCases, hardware: str) -> Estimate:
-    """Time (s) of one pass with its interval, by the same delta method."""
+    """Return the time (s) of one pass with its interval, by the same delta method."""
     return _interval(seconds(suite, hardware), _shares(suite, hardware))
 
 
 def geomean_ratio(suite: CommonCases, over: str, under: str) -> Estimate:
-    """Geometric mean of the cases' ratios with its interval: se_log = sqrt(sum se_i^2) / k.
+    """Return the geometric mean of the cases' ratios with its interval: se_log = sqrt(sum se_i^2) / k.
 
-    It is the measurement error of this suite; its cases are no random sample of all workloads.
+    It is the measurement error of this suite, whose cases are not a random sample of all workloads.
     """
     sides, k = (suite.logs[over], suite.logs[under]), len(suite.cases)
-    differences = (statistics.fmean(a) - statistics.fmean(b) for a, b in zip(*sides, strict=True))
-    return _interval(
-        math.exp(statistics.fmean(differences)), [(1 / k, logs) for side in sides for logs in side]
-    )
+    mean = statistics.fmean(statistics.fmean(a) - statistics.fmean(b) for a, b in zip(*sides, strict=True))
+    return _interval(math.exp(mean), [(1 / k, logs) for side in sides for logs in side])
 
 
 def _total(suite: CommonCases, name: str, usd_per_hour: float | None, baseline: str) -> Total:
@@ -161,7 +158,7 @@ def _total(suite: CommonCases, name: str, usd_per_hour: float | None, baseline: 
 
 
 def half_width(parts: Iterable[tuple[float, Logs]], confidence: float = 0.95) -> float | None:
-    """Half of the t-interval of a sum of weight x mean(logs); None where a part has a single repeat.
+    """Return half of the t-interval of a sum of weight x mean(logs); None if a part has a single repeat.
 
     Source: Welch 1947, Biometrika 34; Satterthwaite for the degrees of freedom.
     """
@@ -177,23 +174,18 @@ def half_width(parts: Iterable[tuple[float, Logs]], confidence: float = 0.95) ->
 
 
 def _interval(value: float, parts: Iterable[tuple[float, Logs]]) -> Estimate:
-    """A value whose log is a sum of weight x mean(logs); without bounds where a part has a single repeat."""
+    """Return a value whose log is a sum of weight x mean(logs); without bounds if a part has a single repeat."""
     half = half_width(parts)
-    return (
-        Estimate(value) if half is None else Estimate(value, value * math.exp(-half), value * math.exp(half))
-    )
+    if half is None:
+        return Estimate(value)
+    return Estimate(value, value * math.exp(-half), value * math.exp(half))
 
 
 def _shares(suite: CommonCases, hardware: str) -> list[tuple[float, Logs]]:
-    """Each case's part of the total time, with the logs of its repeats."""
+    """Return each case's share of the total time, with the logs of its repeats."""
     times = _times(suite, hardware)
     total = math.fsum(times)
     return [(t / total, logs) for t, logs in zip(times, suite.logs[hardware], strict=True)]
-
-
-def _logs(cell: Repeats, reference: Repeats) -> Logs:
-    factor = (reference.units or 1.0) / (cell.units or 1.0) if reference.units and cell.units else 1.0
-    return [math.log(t * factor) for t in cell.compute_s]
 
 
 def _times(suite: CommonCases, hardware: str) -> list[float]:

@@ -1,6 +1,5 @@
-"""Two runs against each other: what has changed since then, or machines that were measured apart."""
+"""Comparison of two runs: of the same machines at two times, or of machines measured separately."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from tasks.findings.compare import compare
@@ -13,7 +12,7 @@ from workloads.harness.records.record import Record
 
 @dataclass(frozen=True, slots=True)
 class ComparedRun:
-    """One of the two runs: its name, its records, its machines at the prices of its plan, its baseline."""
+    """One of the two runs; its machines have the prices of its plan."""
 
     name: str
     records: tuple[Record, ...]
@@ -24,11 +23,11 @@ class ComparedRun:
 def compare_runs(first: ComparedRun, second: ComparedRun) -> tuple[list[Record], Comparison]:
     """Compare `second` with `first`, and return the records as the comparison names them.
 
-    Where both measured the same hardware, each run stands as a machine and each case is named by its hardware
-    too (`matmul@gke-l4`), so that only the same machine's cells are paired; prices play no part in that.
-    Where they have no hardware in common, all machines stand side by side, against the first run's baseline.
+    If both measured the same hardware, each run is a machine and each case is named by its hardware too
+    (`matmul@gke-l4`), so that only cells of the same machine are paired, without prices. Otherwise all machines are
+    compared with the first run's baseline.
     """
-    ours, theirs = _hardware(first), _hardware(second)
+    ours, theirs = ({record.hardware for record in run.records} for run in (first, second))
     if not ours & theirs:
         machines = {machine.name: machine for machine in (*second.machines, *first.machines)}
         records = [*first.records, *second.records]
@@ -40,19 +39,13 @@ def compare_runs(first: ComparedRun, second: ComparedRun) -> tuple[list[Record],
     return records, compare(records, runs, first.name)
 
 
-def _hardware(side: ComparedRun) -> set[str]:
-    return {record.hardware for record in side.records}
-
-
-def _as_machine(side: ComparedRun) -> list[Record]:
-    """The run's records under its own name, judged by the machines' facts, which a run has none of."""
-    records: Sequence[Record] = latest(side.records)
-    doubts = gate(records, side.machines)
-    return [_renamed(side.name, record, doubts.get(key(record), ())) for record in records]
-
-
-def _renamed(name: str, record: Record, doubts: tuple[str, ...]) -> Record:
-    case = replace(record.case, workload=f"{record.case.workload}@{record.hardware}")
-    if doubts:
-        record = replace(record, verdict=verdict_against(doubts), reasons=(*record.reasons, *doubts))
-    return replace(record, hardware=name, case=case)
+def _as_machine(run: ComparedRun) -> list[Record]:
+    """Return the run's records under its name, judged by the facts of their machines, which a run does not have."""
+    records = latest(run.records)
+    refusals, renamed = gate(records, run.machines), []
+    for record in records:
+        case = replace(record.case, workload=f"{record.case.workload}@{record.hardware}")
+        if doubts := refusals.get(key(record), ()):
+            record = replace(record, verdict=verdict_against(doubts), reasons=(*record.reasons, *doubts))
+        renamed.append(replace(record, hardware=run.name, case=case))
+    return renamed

@@ -1,4 +1,4 @@
-"""A finding: what a report says of a run. Each is a file in `tasks/findings`."""
+"""A finding: one result of a run in its report. Each is a file in `tasks/findings`."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -15,8 +15,8 @@ from workloads.harness.records.record import Record
 class LaneJob:
     """One job of a lane: seconds until it started to measure, and from then until it ended.
 
-    `stages_s` are the parts of `wait_s` by name, where its work pool says them. `usd` is what was paid for a
-    rented machine; its jobs have no cost of their own: they subtract their time on it by a negative `run_s`.
+    `stages_s` are the parts of `wait_s` by name, if its work pool reports them. `usd` is the cost of a rented machine;
+    the jobs on it subtract their time by a negative `run_s`, and have no cost.
     """
 
     hardware: str
@@ -33,10 +33,9 @@ class Results:
     Attributes:
         cells: the judged repeats of every cell.
         summaries: one for each cell, in the cells' order.
-        pairings: every cell of another machine against the baseline's.
-        suite: the cases that count for totals; what was measured only to find a break-even is not in it.
-        population: records that count of other runs that asked which machines to keep; None where this one
-            does not ask.
+        pairings: every cell of another machine with the baseline's.
+        suite: the cases that count for totals, without those measured only to find a break-even.
+        population: valid records of other runs that asked which machines to keep; None if this one does not ask.
     """
 
     records: Sequence[Record]
@@ -59,11 +58,10 @@ class Finding:
     """The base of all findings.
 
     Attributes:
-        name: its key in `benchmark_results.json`, below `findings`.
-        title: its heading.
-        artifact: key of its table in the Prefect UI; `bench-<name>` where it is empty.
+        name: its key in `benchmark_results.json`, below `findings`; `title` is its heading.
+        artifact: key of its table in the Prefect UI; `bench-<name>` if it is empty.
         section: the section of the page that shows it: `script`, `machines`, `money`, `time` or `findings`.
-        order: its place among findings, the smallest first.
+        order: its position among findings, the smallest first.
     """
 
     __slots__ = ()
@@ -75,7 +73,7 @@ class Finding:
 
     @classmethod
     def find(cls, results: Results) -> Self:
-        """Find it in the results of a run; with empty fields where there is nothing to say."""
+        """Make the finding from the results of a run; its fields are empty if there is nothing to say."""
         raise NotImplementedError
 
     def headline(self) -> tuple[str, ...]:
@@ -83,7 +81,7 @@ class Finding:
         return ()
 
     def table(self) -> Table | None:
-        """Return its values; None where there are none."""
+        """Return its values; None if there are none."""
         return None
 
     def details(self) -> tuple[str, ...]:
@@ -95,5 +93,16 @@ class Finding:
         return ()
 
     def published(self) -> dict[str, Any]:
-        """Return keys of its own at the top of `benchmark_results.json`, where programs know such keys."""
+        """Return keys at the top of `benchmark_results.json`, for programs that know such keys."""
         return {}
+
+
+@dataclass(frozen=True, slots=True)
+class Observations(Finding):
+    """A finding of sentences alone."""
+
+    sentences: tuple[str, ...]
+
+    def observations(self) -> tuple[str, ...]:
+        """Return the sentences, which the intervals support."""
+        return self.sentences

@@ -1,5 +1,6 @@
 """The records of one cell taken together, and which of them may enter an estimate."""
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
@@ -97,6 +98,11 @@ class Repeats:
     def units(self) -> float | None:
         """Work of one step in the workload's terms; None where no usable repeat states it."""
         return next((r.work.units for r in self.usable if r.work and r.work.units > 0), None)
+
+    def logs_like(self, reference: "Repeats") -> list[float]:
+        """Return the logs of `compute_s`, scaled to the work of a step of the reference if both state theirs."""
+        factor = reference.units / self.units if reference.units and self.units else 1.0
+        return [math.log(seconds * factor) for seconds in self.compute_s]
 
 
 def standing(

@@ -1,12 +1,13 @@
 """Records to one summary per cell: time, throughput, cold start and cost, each over the usable repeats."""
 
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from tasks.results.cost import usd_per_million_units
 from tasks.results.model import Machine, Summary
 from tasks.results.repeats import Repeats
 from tasks.results.values import Estimate
+from workloads.harness.records.case import Cell
 from workloads.harness.records.intervals import log_mean_interval
 from workloads.harness.records.record import Record
 
@@ -68,6 +69,22 @@ def cold_s(record: Record) -> float | None:
     available = [seconds for seconds in phases if seconds is not None]
     mode_s = sum(record.phases_s.get(name, 0.0) for name in MODE_PHASES)
     return sum(available) + mode_s if len(available) == len(COLD_PHASES) else None
+
+
+def most_per_machine(
+    cells: Iterable[Repeats],
+    measure: Callable[[Repeats], Estimate | None],
+    least: float,
+    text: Callable[[Cell, Estimate], str],
+) -> list[str]:
+    """Return a sentence for each machine: the cell with the highest lower bound of a measure, if at least `least`."""
+    most: dict[str, tuple[float, str]] = {}
+    for repeats in cells:
+        value, cell = measure(repeats), repeats.cell
+        if value is not None and value.low is not None and value.low >= least:
+            candidate = (value.low, text(cell, value))
+            most[cell.hardware] = max(most.get(cell.hardware, candidate), candidate)
+    return [sentence for _, sentence in most.values()]
 
 
 def _given(values: Iterable[float | None]) -> list[float]:

@@ -75,6 +75,16 @@ def size_text(case: Case) -> str:
     return ", ".join(f"{name}={value}" for name, value in case.size)
 
 
+def case_text(case: Case) -> str:
+    """Return a case in words, such as `matmul n=400 fp32`."""
+    return " ".join(filter(None, (case.workload, *(f"{k}={v}" for k, v in case.size), case.terms)))
+
+
+def script_text(case: Case) -> str:
+    """Return the name and the size of a script's case, such as `train batch=16, workers=2`."""
+    return f"{case.workload} {size_text(case)}".rstrip()
+
+
 def few(reasons: Sequence[str]) -> list[str]:
     """The first reasons, and how many more there are."""
     more = len(reasons) - FEW

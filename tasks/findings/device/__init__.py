@@ -1,1 +1,1 @@
-"""What holds a device back: its host, or its own heat and power."""
+"""The limits of a device: its host, its roof, its heat and its power."""

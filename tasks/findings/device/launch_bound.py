@@ -1,6 +1,6 @@
-"""Steps that wait for their host: the device computes for a part of them only."""
+"""Launch-bound steps, in which the device idles while it waits for the CPU."""
 
-from collections.abc import Sequence
+import math
 from dataclasses import dataclass
 
 from tasks.results.finding import Finding, Results
@@ -22,7 +22,7 @@ class LaunchBound(Finding):
     """Cells whose device waits for its host for a tenth of a step or more.
 
     Attributes:
-        timed: every cell of which is known for how long the device computes.
+        timed: every cell with a known busy share of its device.
     """
 
     name = "launch-bound"
@@ -32,11 +32,11 @@ class LaunchBound(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "LaunchBound":
-        """Take the cells whose device was timed alone."""
+        """Take the cells whose device was timed separately."""
         return cls(tuple(summary for summary in results.summaries if summary.busy_share))
 
     def table(self) -> Table | None:
-        """Return a row a launch-bound cell, the one that waits longest first."""
+        """Return a row per launch-bound cell, the one that waits longest first."""
         waiting = sorted((s for s in self.timed if s.launch_bound), key=_busy)
         rows = tuple((s.cell.hardware, s.cell.case.id, s.compute_s, s.busy_share) for s in waiting)
         lead = (
@@ -46,29 +46,21 @@ class LaunchBound(Finding):
         return Table(COLUMNS, rows, lead) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Say of each machine how many of its cases are shown to be launch-bound, and which waits longest."""
+        """Count each machine's cases that are launch-bound by their interval, and name the one that waits longest."""
         machines: dict[str, list[Summary]] = {}
         for summary in self.timed:
             machines.setdefault(summary.cell.hardware, []).append(summary)
-        return tuple(text for name, cells in machines.items() if (text := _sentence(name, cells)))
-
-
-def _sentence(hardware: str, cells: Sequence[Summary]) -> str:
-    shown = [cell for cell in cells if _is_shown(cell)]
-    if not shown:
-        return ""
-    most = min(shown, key=_busy)
-    return (
-        f"Launch-bound: on {hardware} the device waits for its host in {len(shown)} of "
-        f"{format_count(len(cells), 'case')}; it computes for {format_percent(most.busy_share)} of a step at "
-        f"{most.cell.case.id}."
-    )
-
-
-def _is_shown(cell: Summary) -> bool:
-    """Return whether the interval leaves no doubt that a cell is launch-bound."""
-    high = cell.busy_share.high if cell.busy_share else None
-    return high is not None and LAUNCH_BOUND * high < 1
+        sentences = []
+        for name, cells in machines.items():
+            shown = [c for c in cells if c.busy_share and LAUNCH_BOUND * (c.busy_share.high or math.inf) < 1]
+            if shown:
+                most = min(shown, key=_busy)
+                sentences.append(
+                    f"Launch-bound: on {name} the device waits for its host in {len(shown)} of "
+                    f"{format_count(len(cells), 'case')}; it computes for {format_percent(most.busy_share)} of "
+                    f"a step at {most.cell.case.id}."
+                )
+        return tuple(sentences)
 
 
 def _busy(cell: Summary) -> float:

@@ -1,4 +1,4 @@
-"""The roof of each machine: its best measured rates, beside the data sheet's."""
+"""The roof of each machine: its best measured rates, and their shares of the data sheet's."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -43,9 +43,9 @@ PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))
 
 @dataclass(frozen=True, slots=True)
 class RoofRow:
-    """A limit of a machine; `peak_share` is of the data sheet's, None where it states none.
+    """A limit of a machine.
 
-    `kept` is True if the box had measured it before the run.
+    `peak_share` is of the data sheet's, or None; `kept` is True if the machine measured it before the run.
     """
 
     hardware: str
@@ -56,7 +56,7 @@ class RoofRow:
 
 @dataclass(frozen=True, slots=True)
 class Roofs(Finding):
-    """The roof of every machine that has one, by the records that count."""
+    """The roof of every machine that has one, by valid records."""
 
     name = "roof"
     title = "The roof of each machine"
@@ -65,7 +65,7 @@ class Roofs(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Roofs":
-        """Take the records that count, machine by machine."""
+        """Take the valid records of each machine."""
         machines = {machine.name: machine for machine in results.machines}
         usable = sorted((r for cell in results.cells for r in cell.usable), key=lambda r: r.hardware)
         rows = (
@@ -76,12 +76,19 @@ class Roofs(Finding):
         return cls(tuple(dict.fromkeys(rows)))
 
     def table(self) -> Table | None:
-        """Return a row a limit."""
-        rows = tuple(_cells(row) for row in self.rows)
-        return Table(COLUMNS, rows, LEAD) if rows else None
+        """Return a row per limit."""
+        rows = []
+        for row in self.rows:
+            rate = row.rate
+            limit = f"product, {_terms(rate)}" if rate.kind == PRODUCT else TITLES.get(rate.kind, rate.kind)
+            limit = f"{limit}, {rate.processes} processes" if rate.processes > 1 else limit
+            when = f"before, {rate.measured_at[:10]}" if row.kept else "in this run"
+            cells = (row.hardware, limit, _rate_text(rate), row.peak_share, rate.size, rate.verdict, when)
+            rows.append(cells)
+        return Table(COLUMNS, tuple(rows), LEAD) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Say of each machine whose data sheet is known what part of its peak the best product reaches."""
+        """Return the share of the peak that each machine's best product reaches, if its data sheet is known."""
         best: dict[str, RoofRow] = {}
         for row in self.rows:
             if row.rate.kind == PRODUCT and row.peak_share and row.rate.is_sound:
@@ -96,7 +103,7 @@ class Roofs(Finding):
 
 
 def _rows(machine: Machine | None, records: Sequence[Record]) -> Iterator[RoofRow]:
-    """Yield the limits of one machine; with other threads, or another stack, it has other limits."""
+    """Yield the limits of one machine; they differ by its threads and its stack."""
     keys = dict.fromkeys(machine_of(record) for record in records)
     for key in keys:
         members = [record for record in records if machine_of(record) == key]
@@ -111,14 +118,6 @@ def _peak_share(rate: RoofRate, machine: Machine | None) -> float | None:
     peaks = {PRODUCT: dict(machine.peak_flops).get(rate.precision)}
     peak = peaks.get(rate.kind, machine.peak_bytes_per_s if rate.kind in (COPY, READ) else None)
     return rate.value / peak if peak else None
-
-
-def _cells(row: RoofRow) -> tuple[str | float | None, ...]:
-    rate, day = row.rate, row.rate.measured_at[:10]
-    limit = f"product, {_terms(rate)}" if rate.kind == PRODUCT else TITLES.get(rate.kind, rate.kind)
-    limit = f"{limit}, {rate.processes} processes" if rate.processes > 1 else limit
-    when = f"before, {day}" if row.kept else "in this run"
-    return row.hardware, limit, _rate_text(rate), row.peak_share, rate.size, rate.verdict, when
 
 
 def _terms(rate: RoofRate) -> str:

@@ -1,6 +1,5 @@
-"""Sustained speed against a burst's: what is left of a device's first second after a soak."""
+"""Sustained speed: a device's speed after a soak relative to its first second."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.results.finding import Finding, Results
@@ -18,7 +17,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Sustained(Finding):
-    """Cells that were soaked: their speed then, over that of the first second."""
+    """Cells with a soak: their speed after it over that of the first second."""
 
     name = "sustained"
     title = "Sustained speed"
@@ -27,11 +26,11 @@ class Sustained(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Sustained":
-        """Take the cells that stepped for a while before they were sampled."""
+        """Take the cells with a soak."""
         return cls(tuple(summary for summary in results.summaries if summary.sustained_share))
 
     def table(self) -> Table | None:
-        """Return a row a cell that was soaked, the one that loses most first."""
+        """Return a row per cell, the one that loses most first."""
         cells = sorted(self.soaked, key=_share)
         rows = tuple((s.cell.hardware, s.cell.case.id, s.compute_s, s.sustained_share) for s in cells)
         lead = (
@@ -41,18 +40,17 @@ class Sustained(Finding):
         return Table(COLUMNS, rows, lead) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Say of each machine at which case it is shown to lose most of its first second's speed."""
+        """Return the case of each machine that loses most of the first second's speed, if the interval shows it."""
         machines: dict[str, list[Summary]] = {}
         for summary in self.soaked:
             if summary.sustained_share and (summary.sustained_share.high or 1.0) < 1:
                 machines.setdefault(summary.cell.hardware, []).append(summary)
-        return tuple(_sentence(name, cells) for name, cells in machines.items())
-
-
-def _sentence(hardware: str, cells: Sequence[Summary]) -> str:
-    most = min(cells, key=_share)
-    share, case = format_percent(most.sustained_share), most.cell.case.id
-    return f"Sustained: after a soak {hardware} keeps {share} of the speed of its first second, at {case}."
+        worst = {name: min(cells, key=_share) for name, cells in machines.items()}
+        return tuple(
+            f"Sustained: after a soak {name} keeps {format_percent(most.sustained_share)} of the speed of its "
+            f"first second, at {most.cell.case.id}."
+            for name, most in worst.items()
+        )
 
 
 def _share(cell: Summary) -> float:

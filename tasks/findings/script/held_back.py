@@ -1,4 +1,4 @@
-"""The bottleneck of a user's own script on each machine: waiting, copying, launching, or none."""
+"""The bottleneck of a user's script on each machine: waiting, copying, launching, or none."""
 
 import math
 import statistics
@@ -6,14 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.results.finding import Finding, Results
-from tasks.results.format import format_percent
+from tasks.results.format import capitalised, format_percent
 from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.summaries import over_repeats
 from tasks.results.table import Column, Parts, Quantity, Table
 from tasks.results.values import Estimate
 from tasks.results.wording import bytes_text, size_text
 from workloads.harness.records.intervals import t_quantile, variance
-from workloads.harness.records.record import Record
 
 PARTS = ("loader", "copy", "launch", "communication", "compute", "other")
 AVOIDABLE = {
@@ -23,7 +22,7 @@ AVOIDABLE = {
     "communication": "exchanges gradients",
     "other": "is Python code between operators",
 }
-ON_CPUS = ("other",)  # where the host is the device, nothing else can be in it
+ON_CPUS = ("other",)  # only Python can be in it if the host is the device
 ADVICE = {
     ("loader", "cuda"): "more loader workers, not a bigger GPU",
     ("loader", "cpu"): "data prepared beforehand or more loader workers, not a faster processor",
@@ -34,7 +33,7 @@ ADVICE = {
     ("communication", "cpu"): "accumulation or fewer processes, not more of them",
 }
 WORTH = 0.10  # of a step: less is not worth a change
-TELLING = 0.20  # of a step: it belongs to the answer
+TELLING = 0.20  # of a step: the answer mentions it
 COLUMNS = (
     Column("Machine", Quantity.MACHINE),
     Column("Case"),
@@ -51,13 +50,12 @@ LEAD = "Shares of a steady step; each bar is one step of its machine."
 
 @dataclass(frozen=True, slots=True)
 class HeldBack:
-    """A cell of a script: what a step goes to, and its memory.
+    """A cell of a script: the parts of its step, and its memory.
 
     Attributes:
         shares: parts of a steady step, mean over the repeats that know them.
         step_s: seconds of a step on the host's clock, over the repeats.
-        largest: name of the largest avoidable share; empty where none is worth a change.
-        share: of it, over the repeats; None without one.
+        largest: name of the largest avoidable part, and `share` its size; empty and None if none is worth a change.
         peak_bytes, left_bytes: of the device, or of the host on a CPU: the most and the least of the repeats.
     """
 
@@ -71,13 +69,13 @@ class HeldBack:
 
     @property
     def where(self) -> str:
-        """Return the machine, and the case's size where it has one, up to the comma before numbers."""
+        """Return the machine, and the case's size if it has one, up to the comma before numbers."""
         size = size_text(self.repeats.cell.case)
         return f"{self.repeats.cell.hardware} at {size}," if size else self.repeats.cell.hardware
 
     @property
     def advice(self) -> str:
-        """Return what would help; empty where nothing is worth a change."""
+        """Return advice; empty if nothing is worth a change."""
         return ADVICE.get((self.largest, self.repeats.usable[0].device), "")
 
     @property
@@ -105,7 +103,7 @@ class HeldBack:
 
 @dataclass(frozen=True, slots=True)
 class HeldBacks(Finding):
-    """Every script's cell that knows the shares of its step or its memory."""
+    """Every script's cell with known shares of a step or known memory."""
 
     name = "held-back"
     title = "Bottlenecks"
@@ -115,13 +113,12 @@ class HeldBacks(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "HeldBacks":
-        """Take the cells of scripts with a repeat that counts."""
-        scripts = (cell for cell in results.cells if any(record.script for record in cell.usable))
-        seen = map(held_back, scripts)
-        return cls(tuple(cell for cell in seen if cell.shares or cell.peak_bytes is not None))
+        """Take the cells of scripts with a valid repeat."""
+        scripts = [held_back(cell) for cell in results.cells if any(record.script for record in cell.usable)]
+        return cls(tuple(cell for cell in scripts if cell.shares or cell.peak_bytes is not None))
 
     def table(self) -> Table | None:
-        """Return a row a cell."""
+        """Return a row per cell."""
         rows = tuple(
             (
                 cell.repeats.cell.hardware,
@@ -141,31 +138,25 @@ class HeldBacks(Finding):
     def headline(self) -> tuple[str, ...]:
         """Return a line about the cell that loses the largest share of a step, if that is a fifth or more."""
         cells = [cell for cell in self.cells if _tells(cell)]
-        if not cells:
-            return ()
-        worst = max(cells, key=lambda cell: cell.share.value if cell.share else 0.0)
-        return (_capital(worst.bottleneck),)
+        worst = max(cells, key=lambda cell: cell.share.value if cell.share else 0.0, default=None)
+        return (f"{capitalised(worst.bottleneck)}.",) if worst else ()
 
     def details(self) -> tuple[str, ...]:
         """Return a sentence for each cell that loses a fifth of a step or more, with advice."""
-        return tuple(_capital(cell.sentence) for cell in self.cells if _tells(cell))
+        return tuple(f"{capitalised(cell.sentence)}." for cell in self.cells if _tells(cell))
 
     def observations(self) -> tuple[str, ...]:
         """Return a sentence for each other cell, with its memory."""
-        return tuple(
-            _capital("; ".join(filter(None, (_subject(cell), cell.memory))))
-            for cell in self.cells
-            if not _tells(cell) and (cell.shares or cell.memory)
-        )
-
-
-def _subject(cell: HeldBack) -> str:
-    """Return the sentence about a step, or only the machine if the parts of the step are unknown."""
-    return cell.sentence if cell.shares else f"on {cell.where.removesuffix(',')}"
+        sentences = []
+        for cell in self.cells:
+            if not _tells(cell) and (cell.shares or cell.memory):
+                step = cell.sentence if cell.shares else f"on {cell.where.removesuffix(',')}"
+                sentences.append(f"{capitalised('; '.join(filter(None, (step, cell.memory))))}.")
+        return tuple(sentences)
 
 
 def held_back(cell: Repeats) -> HeldBack:
-    """Take together what the repeats of a cell saw of a step."""
+    """Combine the repeats of a cell."""
     usable = [record for record in cell.usable if record.script]
     known = [record.script.shares for record in usable if record.script and record.script.shares]
     shares = {
@@ -178,13 +169,20 @@ def held_back(cell: Repeats) -> HeldBack:
     largest = largest if shares.get(largest, 0.0) >= WORTH else ""
     values = [each.get(largest, 0.0) for each in known]
     left = [record.script.memory_left_bytes for record in usable if record.script]
+    peaks = [
+        record.memory.peak_rss_bytes
+        if record.device == "cpu"
+        else record.memory.device_reserved_bytes or record.memory.device_allocated_bytes
+        for record in usable
+        if record.memory
+    ]
     return HeldBack(
         repeats=cell,
         shares=shares,
         step_s=over_repeats([record.wall.total_mean_s for record in usable if record.wall]),
         largest=largest,
         share=mean_share(values) if largest else None,
-        peak_bytes=max(filter(None, map(_peak, usable)), default=None),
+        peak_bytes=max(filter(None, peaks), default=None),
         left_bytes=min((size for size in left if size is not None), default=None),
     )
 
@@ -198,20 +196,8 @@ def mean_share(values: Sequence[float]) -> Estimate:
     return Estimate(mean, max(mean - half, 0.0), min(mean + half, 1.0))
 
 
-def _peak(record: Record) -> int | None:
-    """Return the most memory of the device, or of the host where that is the device."""
-    memory = record.memory
-    if memory is None:
-        return None
-    return (
-        memory.peak_rss_bytes
-        if record.device == "cpu"
-        else memory.device_reserved_bytes or memory.device_allocated_bytes
-    )
-
-
 def _parts(cell: HeldBack) -> Parts | None:
-    """Return the seconds of a step by part; None where its time or its parts are not known."""
+    """Return the seconds of a step by part; None if its time or its parts are unknown."""
     if not cell.shares or cell.step_s is None:
         return None
     return Parts(tuple((name, share * cell.step_s.value) for name, share in cell.shares.items()))
@@ -220,7 +206,3 @@ def _parts(cell: HeldBack) -> Parts | None:
 def _tells(cell: HeldBack) -> bool:
     low = cell.share.low if cell.share else None
     return low is not None and low >= WORTH and cell.shares[cell.largest] >= TELLING
-
-
-def _capital(sentence: str) -> str:
-    return f"{sentence[:1].upper()}{sentence[1:]}." if sentence else ""

@@ -1,4 +1,4 @@
-"""The whole job of a user's own script on each machine: its hours and USD, the cheapest and the fastest."""
+"""The whole job of a user's script on each machine: its time and cost, the cheapest and the fastest."""
 
 import math
 import statistics
@@ -11,9 +11,10 @@ from tasks.results.format import capitalised, format_count, format_duration, for
 from tasks.results.model import Machine
 from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.speedup import decide, scaled
+from tasks.results.summaries import median_or_none
 from tasks.results.table import Column, Quantity, Table, Value
 from tasks.results.values import Estimate, RatioVerdict
-from tasks.results.wording import size_text
+from tasks.results.wording import script_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.intervals import t_quantile, variance
 from workloads.harness.records.script import JobTime
@@ -43,10 +44,10 @@ class JobPrediction:
 
     Attributes:
         log_s: its mean.
-        error: its variance: what the repeats differ by over their number, and their own intervals whole. They
-            measure the same stretch of the same job, so their own errors (an evaluation that none has seen)
-            may be one error, which no number of repeats makes smaller.
-        freedom: degrees of freedom of `error`, by Satterthwaite; 0 where one repeat gives none.
+        error: its variance: that of the repeats over their number, plus the mean of the repeats' own errors. The
+            repeats measure the same part of the same job, so their errors (such as an evaluation that none has
+            seen) can be one error, which more repeats do not reduce.
+        freedom: degrees of freedom of `error`, by Satterthwaite; 0 for one repeat.
     """
 
     log_s: float
@@ -82,11 +83,10 @@ class JobOnMachine:
     """A whole job on one machine.
 
     Attributes:
-        usd_per_hour: the machine's price; None where nobody has stated one.
+        usd_per_hour: the machine's price; None if it is unknown.
         first_step_s: seconds from the start of the process to the end of the first step, median of repeats.
-        step_s: seconds of a step over the wall, evaluation and checkpoints included, median of repeats.
-        busy: others used the machine during a repeat.
-        restless: the CPU's own speed came and went during a repeat.
+        step_s: wall-clock seconds per step with evaluation and checkpoints, median of repeats.
+        busy, restless: whether other programs used the machine, or the CPU's speed varied, during a repeat.
     """
 
     hardware: str
@@ -101,7 +101,7 @@ class JobOnMachine:
 
     @property
     def usd(self) -> Estimate | None:
-        """Return what the job costs; None without a price."""
+        """Return the job's cost; None without a price."""
         if self.usd_per_hour is None:
             return None
         return scaled(self.prediction.seconds(), usd(1.0, self.usd_per_hour))
@@ -134,17 +134,21 @@ class WholeJobs(Finding):
         return cls(tuple(map(tuple, jobs.values())))
 
     def table(self) -> Table | None:
-        """Return a row a job and machine, of each job the cheapest first."""
-        rows = []
+        """Return a row per job and machine, for each job the cheapest first, then those without a price by time."""
+        rows: list[tuple[Value, ...]] = []
         for same in self.jobs:
             best = {"cheapest": _best(same, True)[0], "fastest": _best(same, False)[0]}
-            for job in sorted(same, key=_amount):
+            for job in sorted(
+                same, key=lambda j: (j.usd is None, j.usd.value if j.usd else j.prediction.log_s)
+            ):
                 standings = [
                     word if len(tied) == 1 else f"perhaps {word}"
                     for word, tied in best.items()
                     if job.hardware in tied
                 ]
-                rows.append(_row(job, " and ".join(standings)))
+                money = (job.prediction.seconds(), job.usd, job.usd_per_hour)
+                length = (job.length.steps, job.first_step_s, job.step_s, job.prediction.repeats)
+                rows.append((job.hardware, job.case.id, " and ".join(standings), *money, *length))
         return Table(COLUMNS, tuple(rows), LEAD) if rows else None
 
     def headline(self) -> tuple[str, ...]:
@@ -159,7 +163,7 @@ class WholeJobs(Finding):
 def _on_machine(
     cell: Repeats, machines: Mapping[str, Machine]
 ) -> dict[tuple[int | None, int | None], JobOnMachine]:
-    """Return a cell's jobs by their length: epochs where they are known, else steps."""
+    """Return a cell's jobs by their length: epochs if they are known, else steps."""
     lengths: dict[tuple[int | None, int | None], list[JobTime]] = {}
     for record in cell.usable:
         if record.script and (job := record.script.job):
@@ -173,8 +177,8 @@ def _on_machine(
             length=jobs[0],
             prediction=JobPrediction.of(jobs),
             usd_per_hour=machine.usd_per_hour if machine else None,
-            first_step_s=_median([script.first_step_s for script in scripts]),
-            step_s=_median([script.mean_s for script in scripts]),
+            first_step_s=median_or_none(script.first_step_s for script in scripts),
+            step_s=median_or_none(script.mean_s for script in scripts),
             busy=cell.busy,
             restless=cell.restless,
         )
@@ -182,20 +186,8 @@ def _on_machine(
     }
 
 
-def _row(job: JobOnMachine, standing: str) -> tuple[Value, ...]:
-    seconds = job.prediction.seconds()
-    money = (seconds, job.usd, job.usd_per_hour)
-    length = (job.length.steps, job.first_step_s, job.step_s, job.prediction.repeats)
-    return (job.hardware, job.case.id, standing, *money, *length)
-
-
-def _amount(job: JobOnMachine) -> tuple[bool, float]:
-    """Return what orders machines by cost; those without a price come last, by time."""
-    return job.usd is None, job.usd.value if job.usd else job.prediction.log_s
-
-
 def _best(jobs: Sequence[JobOnMachine], by_cost: bool) -> tuple[list[str], str]:
-    """Return the best machine and those that are not shown to be worse, and why these are undecided."""
+    """Return the best machine and those not shown to be worse, and why these are undecided."""
     weights = {job.hardware: (job.usd_per_hour or 0.0) if by_cost else 1.0 for job in jobs}
     ranked = [job for job in jobs if weights[job.hardware] > 0]
     if len(ranked) < 2:
@@ -214,7 +206,7 @@ def _best(jobs: Sequence[JobOnMachine], by_cost: bool) -> tuple[list[str], str]:
 def _line(jobs: Sequence[JobOnMachine], several: bool) -> str:
     """Return the cheapest and the fastest machine for one job, in at most 25 words."""
     available = {job.hardware: job for job in jobs}
-    what = f"{jobs[0].case.workload} {size_text(jobs[0].case)}".rstrip() if several else "this job"
+    what = script_text(jobs[0].case) if several else "this job"
     state = "; provisional" if _provisional(jobs) else ""
     if len(jobs) == 1:
         return f"{capitalised(what)} on {jobs[0].hardware} takes {_alone(jobs[0])}{state}."
@@ -235,9 +227,11 @@ def _either(names: Sequence[str]) -> str:
 
 
 def _sentence(jobs: Sequence[JobOnMachine], several: bool) -> str:
-    """Say of one job where it is cheapest and fastest."""
-    available = {job.hardware: job for job in jobs}
-    what = _what(jobs[0], several)
+    """Name the cheapest and the fastest machine for one job, or those that are tied."""
+    available, length = {job.hardware: job for job in jobs}, jobs[0].length
+    epochs = f"{format_count(length.epochs, 'epoch')}, " if length.epochs else ""
+    steps = f"{epochs}{length.steps:,} step{'s' * (length.steps != 1)}"
+    what = f"the job of {script_text(jobs[0].case)} ({steps})" if several else f"this job of {steps}"
     if len(jobs) == 1:
         return f"On {jobs[0].hardware} {what} takes {_alone(jobs[0])}{_provisional(jobs)}."
     cheap, fast = _best(jobs, True), _best(jobs, False)
@@ -262,14 +256,6 @@ def _alone(job: JobOnMachine) -> str:
     return f"{seconds} and costs {format_estimate(job.usd, ' USD')}" if job.usd else seconds
 
 
-def _what(job: JobOnMachine, several: bool) -> str:
-    """Return the job in words, with its case where there are several."""
-    steps = format_count(job.length.steps, "step").replace(str(job.length.steps), f"{job.length.steps:,}")
-    epochs = f"{format_count(job.length.epochs, 'epoch')}, " if job.length.epochs else ""
-    case = f" of {job.case.workload} {size_text(job.case)}".rstrip() if several else ""
-    return f"the job{case} ({epochs}{steps})" if several else f"this job of {epochs}{steps}"
-
-
 def _provisional(jobs: Sequence[JobOnMachine]) -> str:
     busy = " and ".join(job.hardware for job in jobs if job.busy)
     restless = " and ".join(job.hardware for job in jobs if job.restless and not job.busy)
@@ -278,13 +264,8 @@ def _provisional(jobs: Sequence[JobOnMachine]) -> str:
     return f"; provisional: {', and '.join(whys)}" if whys else ""
 
 
-def _median(values: Sequence[float | None]) -> float | None:
-    known = [value for value in values if value is not None]
-    return statistics.median(known) if known else None
-
-
 def _freedom(parts: Sequence[tuple[float, float]], error: float) -> float:
-    """Return Satterthwaite's degrees of freedom; 0 where a part has none, infinity where nothing varies."""
+    """Return Satterthwaite's degrees of freedom; 0 if a part has none, infinity if nothing varies."""
     if any(freedom <= 0 for _, freedom in parts):
         return 0.0
     squares = math.fsum(part**2 / freedom for part, freedom in parts)
@@ -292,7 +273,7 @@ def _freedom(parts: Sequence[tuple[float, float]], error: float) -> float:
 
 
 def _estimate(log: float, error: float, freedom: float) -> Estimate:
-    """Return e to a power with its interval; without one where there are no degrees of freedom."""
+    """Return e to a power with its interval; without one if there are no degrees of freedom."""
     if freedom <= 0:
         return Estimate(math.exp(log))
     half = (t_quantile(0.975, min(freedom, 1e6)) if error > 0 else 0.0) * math.sqrt(error)

@@ -1,4 +1,4 @@
-"""Jobs whose repeats are all refused because of the machine: the range that they saw, as a hint only."""
+"""Jobs whose repeats are all refused because of the machine: their range is only a hint."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from tasks.results.finding import Finding, Results
 from tasks.results.format import format_duration, listed
 from tasks.results.repeats import Repeats
-from tasks.results.wording import size_text, verdict_text
+from tasks.results.wording import script_text, verdict_text
 from workloads.harness.records.record import OF_THE_MACHINE
 from workloads.harness.records.script import JobTime
 
@@ -32,24 +32,22 @@ class RefusedJobs(Finding):
         return (f"No valid job time on {listed(names)}: all repeats are refused.",) if names else ()
 
     def details(self) -> tuple[str, ...]:
-        """Return a sentence for each cell, with the range that its repeats saw."""
+        """Return a sentence for each cell, with the range of its repeats."""
         return tuple(map(_sentence, self.cells))
 
 
 def _sentence(cell: Repeats) -> str:
     jobs = _jobs(cell)
-    what = f"{cell.cell.case.workload} {size_text(cell.cell.case)}".rstrip()
     verdicts = dict.fromkeys(verdict_text(record.verdict) for record in cell.records)
-    low, high = (
-        format_duration(bound) for bound in (min(j.low_s for j in jobs), max(j.high_s for j in jobs))
-    )
+    low, high = format_duration(min(j.low_s for j in jobs)), format_duration(max(j.high_s for j in jobs))
+    what = f"the job of {script_text(cell.cell.case)} ({jobs[0].steps:,} steps)"
     return (
-        f"On {cell.cell.hardware} the job of {what} ({jobs[0].steps:,} steps) has no valid time: its "
-        f"repeats are refused ({', '.join(verdicts)}). Their range, {low} to {high}, is only a hint."
+        f"On {cell.cell.hardware} {what} has no valid time: its repeats are refused ({', '.join(verdicts)}). "
+        f"Their range, {low} to {high}, is only a hint."
     )
 
 
 def _jobs(cell: Repeats) -> Sequence[JobTime]:
-    """Return the jobs of refused repeats that the machine alone speaks against."""
+    """Return the jobs of repeats that are refused only because of the machine."""
     records = [record for record in cell.records if record.verdict in OF_THE_MACHINE]
     return [record.script.job for record in records if record.script and record.script.job]

@@ -1,13 +1,13 @@
-"""Whether a script was the same training on every machine: its losses side by side."""
+"""Comparison of a script's losses, which shows whether it was the same training on every machine."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tasks.plausibility.trainings import EARLY, Course, Standing, courses
 from tasks.results.finding import Finding, Results
 from tasks.results.table import Column, Mark, Quantity, Table
 from tasks.results.values import RatioVerdict
-from tasks.results.wording import size_text
+from tasks.results.wording import script_text
 from workloads.harness.records.case import Case, Cell
 
 GRAVEST = (Standing.WRONG, Standing.UNSHOWN, Standing.SAME, Standing.REFERENCE)
@@ -34,7 +34,7 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class SameTraining(Finding):
-    """Every script's training beside the others of its case, a course a repeat."""
+    """Every script's training compared with the others of its case, a course per repeat."""
 
     name = "training"
     title = "Is it the same training?"
@@ -48,23 +48,27 @@ class SameTraining(Finding):
         return cls(tuple(courses(results.records, results.machines)))
 
     def table(self) -> Table | None:
-        """Return a row a cell, by its gravest repeat."""
-        rows = tuple(_row(course) for course in self._by_cell().values())
-        return Table(COLUMNS, rows, LEAD) if rows else None
+        """Return a row per cell, by its gravest repeat."""
+        rows = []
+        for course in self._by_cell().values():
+            record, mark = course.record, Mark(str(course.standing), OUTCOMES.get(course.standing))
+            losses = record.script.losses if record.script else ()
+            ends = (len(losses), losses[0], losses[-1])
+            rows.append((record.hardware, record.case.id, *ends, mark, course.detail or None))
+        return Table(COLUMNS, tuple(rows), LEAD) if rows else None
 
     def details(self) -> tuple[str, ...]:
-        """Say on which machines it is not shown to be the same training; wrong ones are refused."""
+        """Name the machines on which the training is not shown to be the same; wrong ones are refused."""
         sentences = []
-        for case, found in self._by_case().items():
-            unshown = [course for course in found if course.standing is Standing.UNSHOWN]
-            base = next((c.record.hardware for c in found if c.standing is Standing.REFERENCE), "")
+        for case, base, found in self._by_case():
             reasons: dict[str, list[str]] = {}
-            for course in unshown:
-                reasons.setdefault(course.detail, []).append(course.record.hardware)
+            for course in found:
+                if course.standing is Standing.UNSHOWN:
+                    reasons.setdefault(course.detail, []).append(course.record.hardware)
             for why, names in reasons.items():
                 others = [name for name in names if name != base]
                 against = f" as on {base}" if base and others else ""
-                where = f"{_name(case)} on {', '.join(others or names)}"
+                where = f"{script_text(case)} on {', '.join(others or names)}"
                 sentences.append(
                     f"Not shown to be the same training{against}: {where} ({why}). "
                     "No gross difference was seen, and its times are compared."
@@ -72,45 +76,33 @@ class SameTraining(Finding):
         return tuple(sentences)
 
     def observations(self) -> tuple[str, ...]:
-        """Say of each case on which machines the training is the same."""
+        """Name the machines of each case on which the training is the same."""
         sentences = []
-        for case, found in self._by_case().items():
-            base = next((c.record.hardware for c in found if c.standing is Standing.REFERENCE), "")
+        for case, base, found in self._by_case():
             same = [c for c in found if c.standing is Standing.SAME and c.record.hardware != base]
             if same and base:
                 names = ", ".join(course.record.hardware for course in same)
-                sentences.append(
-                    f"The same training: {_name(case)} on {names} as on {base}, {same[0].detail}."
-                )
+                what = f"{script_text(case)} on {names}"
+                sentences.append(f"The same training: {what} as on {base}, {same[0].detail}.")
         return tuple(sentences)
 
     def _by_cell(self) -> dict[Cell, Course]:
-        """Return the gravest course of each cell; of a baseline that is sound, the reference."""
+        """Return the gravest course of each cell; the reference if the others are the same."""
         cells: dict[Cell, list[Course]] = {}
         for course in self.courses:
             cells.setdefault(course.record.cell, []).append(course)
-        return {cell: _gravest(members) for cell, members in cells.items()}
+        found = {}
+        for cell, members in cells.items():
+            gravest = min(members, key=lambda course: GRAVEST.index(course.standing))
+            reference = next((c for c in members if c.standing is Standing.REFERENCE), None)
+            found[cell] = reference if reference and gravest.standing is Standing.SAME else gravest
+        return found
 
-    def _by_case(self) -> dict[Case, list[Course]]:
+    def _by_case(self) -> Iterator[tuple[Case, str, list[Course]]]:
+        """Yield each case with the machine of its reference, empty without one, and its courses."""
         cases: dict[Case, list[Course]] = {}
         for cell, course in self._by_cell().items():
             cases.setdefault(cell.case, []).append(course)
-        return cases
-
-
-def _gravest(members: Sequence[Course]) -> Course:
-    """Return the course that speaks for a cell: the gravest; the reference, where the others are the same."""
-    gravest = min(members, key=lambda course: GRAVEST.index(course.standing))
-    reference = next((c for c in members if c.standing is Standing.REFERENCE), None)
-    return reference if reference and gravest.standing is Standing.SAME else gravest
-
-
-def _row(course: Course) -> tuple[str | int | float | Mark | None, ...]:
-    record = course.record
-    losses = record.script.losses if record.script else ()
-    mark = Mark(str(course.standing), OUTCOMES.get(course.standing))
-    return (record.hardware, record.case.id, len(losses), losses[0], losses[-1], mark, course.detail or None)
-
-
-def _name(case: Case) -> str:
-    return f"{case.workload} {size_text(case)}".rstrip()
+        for case, found in cases.items():
+            base = next((c.record.hardware for c in found if c.standing is Standing.REFERENCE), "")
+            yield case, base, found
