@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.results.finding import Observations, Results
+from tasks.results.finding import Results, Sentences
 from tasks.results.format import format_ratio, format_seconds, significant
 from tasks.results.model import Pairing
 from tasks.results.repeats import Repeats
@@ -19,7 +19,7 @@ WORTH_SAYING = 3.0  # times a later call
 
 
 @dataclass(frozen=True, slots=True)
-class ColdStarts(Observations):
+class ColdStarts(Sentences):
     """The time of a fresh process until its first result."""
 
     name = "cold-starts"

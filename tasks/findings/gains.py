@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tasks.results.finding import Observations, Results
+from tasks.results.finding import Results, Sentences
 from tasks.results.format import format_ratio
 from tasks.results.repeats import Repeats
 from tasks.results.speedup import speedup
@@ -15,7 +15,7 @@ FP32 = "fp32"
 
 
 @dataclass(frozen=True, slots=True)
-class PrecisionGain(Observations):
+class PrecisionGain(Sentences):
     """Speedups of other precisions over fp32 on one machine."""
 
     name = "precision-gain"
@@ -29,7 +29,7 @@ class PrecisionGain(Observations):
 
 
 @dataclass(frozen=True, slots=True)
-class ModeGain(Observations):
+class ModeGain(Sentences):
     """Speedups of other modes over eager on one machine: of torch.compile, and of CUDA graphs."""
 
     name = "mode-gain"

@@ -5,13 +5,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.findings.size_series import lines
-from tasks.results.finding import Observations, Results
+from tasks.results.finding import Results, Sentences
 from tasks.results.format import format_ratio
 from tasks.results.model import Pairing
 
 
 @dataclass(frozen=True, slots=True)
-class SizeEffect(Observations):
+class SizeEffect(Sentences):
     """Speedups that change with the size of the work."""
 
     name = "size-effect"

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tasks.results.finding import Observations, Results
+from tasks.results.finding import Results, Sentences
 from tasks.results.format import format_percent, listed
 from tasks.results.model import Pairing
 from tasks.results.repeats import Repeats
@@ -16,7 +16,7 @@ WORTH_SAYING = 0.1  # of a step
 
 
 @dataclass(frozen=True, slots=True)
-class Transfers(Observations):
+class Transfers(Sentences):
     """The cost of moving the data."""
 
     name = "transfers"

@@ -98,7 +98,7 @@ class Finding:
 
 
 @dataclass(frozen=True, slots=True)
-class Observations(Finding):
+class Sentences(Finding):
     """A finding of sentences alone."""
 
     sentences: tuple[str, ...]
