@@ -1,35 +1,34 @@
-"""Figures that stand in a table twice, with too many digits for a coincidence."""
+"""Figures that a table has twice, with too many digits for a coincidence."""
 
 import math
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from itertools import combinations
 
-from tasks.published.meaning.numbers import digits_of
+from tasks.published.numbers import digits_of
 from tasks.published.sizes import more_work
-from tasks.published.table import (
-    MEASURES,
-    ColumnKind,
-    Printed,
-    PublishedTable,
-    TableFlaw,
-    TableRow,
-    cell,
-    listed,
-)
+from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedTable, TableFlaw, TableRow, cell
+from tasks.results.format import listed
 
-ROW_DIGITS = 4  # of equal numbers of two rows that differ in their work: one in 10,000
-CHANCE = 0.01  # that any two numbers of a column agree by accident
-CLUSTERED = 30  # times denser than even: a column's numbers are of one magnitude
-COLUMN_DIGITS = 6  # of the different numbers of two equal columns, beside the first of each
-LEAST_ROWS = 3  # in which a whole column may be a copy
-CLOCKS = {"wall", "real", "cpu", "user", "process", "clock"}  # of one run, busy all the time, these agree
+ROW_DIGITS = 4  # equal digits of two rows with different work; by chance one in 10,000 has them
+CHANCE = 0.01  # probability that any two numbers of a column agree by accident
+CLUSTERED = 30  # times denser than an even distribution, because a column has one magnitude
+COLUMN_DIGITS = 6  # of the different numbers of two equal columns, without the first digit of each
+LEAST_ROWS = 3  # rows of a column that can be a copy
+CLOCKS = {
+    "wall",
+    "real",
+    "cpu",
+    "user",
+    "process",
+    "clock",
+}  # of a run that is busy all the time, these agree
 
 
 def copies(table: PublishedTable) -> list[list[TableRow]]:
     """Group rows that state different work and agree in every digit of every time and rate.
 
-    Of a subject's columns only that with the most digits counts: percentiles of a sample go together.
+    Rows of equal sizes are no copies, because repeats and seeds can agree.
     """
     measures = table.of(*MEASURES)
     alike: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
@@ -37,23 +36,30 @@ def copies(table: PublishedTable) -> list[list[TableRow]]:
         values = [value for i in measures if (value := row.cells[i])]
         if len(values) == len(measures) > 1 and _digits(table, row) >= ROW_DIGITS:
             alike[tuple(value.text for value in values)].append(row)
-    return [rows for rows in alike.values() if len(rows) > 1 and _differ(rows)]
+    return [
+        rows
+        for rows in alike.values()
+        if len(rows) > 1
+        and len({row.kind for row in rows}) == 1
+        and len({r.sizes for r in rows}) == len(rows)
+    ]
 
 
 def copied(table: PublishedTable) -> Iterator[TableFlaw]:
     """Report rows, numbers and columns that are copies of others.
 
-    A single subject may well be equal for more work: a step that waits for its launches or for memory is.
+    In a table of one subject a copied row is only a doubt: a step that waits for its launches or for memory takes the
+    same time for more work.
     """
     alone = len({table.columns[i].subject for i in table.of(*MEASURES)}) == 1
     for rows in copies(table):
         names = [row.name for row in rows]
         figures = ", ".join(value.text for i in table.of(*MEASURES) if (value := cell(rows[0], i)))
         which = "one" if len(rows) == 2 else "all but one"
-        text = f"{listed(names)} have the same figures in every column ({figures}): {which} is a copy"
+        text = f"{listed(names, None)} have the same figures in every column ({figures}): {which} is a copy"
         yield TableFlaw("copied row", tuple(names), text, doubt=alone)
     named = {row.name for rows in copies(table) for row in rows}
-    for index in table.of(ColumnKind.TIME):  # a rate may well be the same for more work
+    for index in table.of(ColumnKind.TIME):  # a rate can be the same for more work
         yield from _copied_cells(table, index, named)
     yield from _copied_columns(table)
 
@@ -69,8 +75,8 @@ def _copied_cells(table: PublishedTable, index: int, named: set[str]) -> Iterato
     for text, rows in alike.items():
         if len(rows) == 2 and (more_work(*rows) or more_work(*rows[::-1])):
             names = [row.name for row in rows]
-            header = table.columns[index].header
-            sentence = f"{listed(names)} have {text} in {header} for different work: one is a copy"
+            sentence = f"{listed(names)} have {text} in {table.columns[index].header} for different work"
+            sentence += ": one is a copy"
             yield TableFlaw("copied number", tuple(names), sentence)
 
 
@@ -91,7 +97,7 @@ def _copied_columns(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def _digits(table: PublishedTable, row: TableRow) -> int:
-    """Count the digits of a row, of each subject those of one column."""
+    """Count the digits of a row, for each subject those of its longest column: percentiles depend on each other."""
     most: dict[frozenset[str], int] = defaultdict(int)
     for index in table.of(*MEASURES):
         if value := row.cells[index]:
@@ -99,13 +105,8 @@ def _digits(table: PublishedTable, row: TableRow) -> int:
     return sum(most.values())
 
 
-def _differ(rows: list[TableRow]) -> bool:
-    """Return True if rows of one kind state different sizes: repeats and seeds may well agree."""
-    return len({row.kind for row in rows}) == 1 and len({row.sizes for row in rows}) == len(rows)
-
-
 def _least_step(values: Sequence[Printed]) -> float:
-    """Return the greatest step of which all numbers of a column are multiples: rates may come in eights."""
+    """Return the greatest step of which all numbers of a column are multiples: rates can come in eights."""
     step = min((value.step for value in values), default=1.0)
     whole = [round(value.value / step) for value in values if value.value / step < 2**53]
     return step * math.gcd(*whole) if whole else step

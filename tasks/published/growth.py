@@ -24,26 +24,23 @@ STEEPEST = 5.0  # exponent of a size, which no algorithm of a published table ex
 def cold(table: PublishedTable, index: int) -> tuple[TableRow, TableRow, Estimate] | None:
     """Return the first row if it took twice as long as one of more work, that row, and the excess time.
 
-    The first call pays for what happens once: contexts, libraries, kernels that are compiled, memory pools.
+    The first call pays for one-off work: contexts, libraries, compiled kernels, memory pools.
     """
     column = table.columns[index]
     if not table.rows or column.each or column.kind is not ColumnKind.TIME:
         return None
     first, mine = table.rows[0], cell(table.rows[0], index)
-    timed = [
-        (value.value, row) for row in table.rows[1:] if more_work(row, first) and (value := cell(row, index))
-    ]
+    timed = [(value, row) for row in table.rows[1:] if more_work(row, first) and (value := cell(row, index))]
     if mine is None or not timed:
         return None
-    least, row = min(timed, key=lambda pair: pair[0])
-    other = cell(row, index)
-    if other is None or mine.low <= TWICE * other.high:
+    other, row = min(timed, key=lambda pair: pair[0].value)
+    if mine.low <= TWICE * other.high:
         return None
-    return first, row, Estimate(mine.value - least, mine.low - other.high, mine.high)
+    return first, row, Estimate(mine.value - other.value, mine.low - other.high, mine.high)
 
 
 def cold_first(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Ask about a first row that seems to hold a one-off cost not its own."""
+    """Ask about a first row that seems to include a one-off cost."""
     for index in table.of(ColumnKind.TIME):
         if cold_start := cold(table, index):
             first, larger, lost = cold_start
@@ -66,7 +63,9 @@ def not_growing(table: PublishedTable) -> Iterator[TableFlaw]:
         worst: dict[str, tuple[float, TableRow, TableRow]] = {}
         for pair in combinations(table.rows[:200], 2):
             for larger, smaller in (pair, pair[::-1]):
-                gain = 0.0 if first and smaller is first[0] else _least_gain(larger, smaller, index)
+                more, less = cell(larger, index), cell(smaller, index)
+                is_first = first is not None and smaller is first[0]
+                gain = less.low / more.high if more and less and not is_first else 0.0
                 if gain > TWICE and gain > worst.get(larger.name, (0.0,))[0] and more_work(larger, smaller):
                     worst[larger.name] = gain, larger, smaller
         for _, larger, smaller in worst.values():
@@ -106,24 +105,21 @@ def _beside_columns(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[st
                 votes[row, one] += 1
                 votes[row, other] += 1
         for (row, index), count in votes.items():
-            if count == max(c for (r, _), c in votes.items() if r == row) and _alone(
-                table, row, index, indices
-            ):
+            most = max(c for (r, _), c in votes.items() if r == row)
+            if count == most and _alone(table, row, index, indices):
                 flaw = _slip(table, row, index, "compared with its columns")
-                yield (
-                    replace(flaw, doubt=any(_scaled(table, i) for i in indices)),
-                    (table.rows[row].name, index),
-                )
+                flaw = replace(flaw, doubt=any(_has_units(table, i) for i in indices))
+                yield flaw, (table.rows[row].name, index)
 
 
-def _scaled(table: PublishedTable, index: int) -> bool:
-    """Return True for a column of several units: a program puts them there, and slips in none."""
+def _has_units(table: PublishedTable, index: int) -> bool:
+    """Return True for a column of several units: a program writes them, and makes no slips."""
     texts = [value.text.lower() for row in table.rows if (value := row.cells[index])]
     return len({unit for text in texts if (unit := re.sub(r"[^a-zµμ/]", "", text))}) > 1
 
 
 def _stragglers(ratios: dict[int, float]) -> list[int]:
-    """Return the rows that are a thousand times off the others, where those agree with each other."""
+    """Return the rows that are a thousand times off the others, if those agree with each other."""
     if len(ratios) < LEAST_ROWS:
         return []
     off = []
@@ -157,16 +153,14 @@ def _along_sizes(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[str, 
         groups[row.kind, tuple(name for name, _ in row.sizes)].append(row)
     for index in table.of(ColumnKind.TIME):
         for (_, names), rows in groups.items():
-            points = _series(rows, names, index)
-            for row in _off_the_curve(points):
-                place = table.rows.index(row)
-                yield _slip(table, place, index, "among its sizes"), (row.name, index)
+            for row in _off_the_curve(_series(rows, names, index)):
+                yield _slip(table, table.rows.index(row), index, "among its sizes"), (row.name, index)
 
 
 def _series(
     rows: Sequence[TableRow], names: tuple[str, ...], index: int
 ) -> list[tuple[float, float, TableRow]]:
-    """Return size, time and row, where one size alone varies."""
+    """Return size, time and row, if only one size varies."""
     varying = [name for name in names if len({dict(row.sizes)[name] for row in rows}) > 1]
     if not varying or any(dict(r.sizes)[v] != dict(r.sizes)[varying[0]] for r in rows for v in varying):
         return []
@@ -187,13 +181,11 @@ def _off_the_curve(points: Sequence[tuple[float, float, TableRow]]) -> list[Tabl
         steep = all(abs(jump) > least for jump, least in zip(jumps, allowed, strict=True))
         turned = len(near) == 2 and jumps[0] * jumps[1] > 0
         lonely = len(near) == 1 and abs(abs(jumps[0]) - math.log(SLIP)) < math.log(NEAR)
-        if steep and number and (turned or lonely) and _calm([p for p in points if p[2] is not row]):
+        others = pairwise(point for point in points if point[2] is not row)
+        calm = all(abs(b[1] - a[1]) <= STEEPEST * (b[0] - a[0]) + math.log(CALM) for a, b in others)
+        if steep and number and (turned or lonely) and calm:
             off.append(row)
     return off
-
-
-def _calm(points: Sequence[tuple[float, float, TableRow]]) -> bool:
-    return all(abs(b[1] - a[1]) <= STEEPEST * (b[0] - a[0]) + math.log(CALM) for a, b in pairwise(points))
 
 
 def _slip(table: PublishedTable, row: int, index: int, where: str) -> TableFlaw:
@@ -201,9 +193,3 @@ def _slip(table: PublishedTable, row: int, index: int, where: str) -> TableFlaw:
     value = shown(cell(table.rows[row], index))
     text = f"{name} has {value} in {column.header}, about a thousand times off {where}"
     return TableFlaw("a unit off", (name,), f"{text}: of another unit, or a slip of the point")
-
-
-def _least_gain(larger: TableRow, smaller: TableRow, index: int) -> float:
-    """Return the least ratio of the smaller row's time to the larger row's; 0 if one has none."""
-    more, less = cell(larger, index), cell(smaller, index)
-    return less.low / more.high if more and less else 0.0

@@ -1,4 +1,4 @@
-"""Numbers that bound each other, or are bounded: no time is negative, no median above the maximum."""
+"""Numbers with bounds, or that bound each other: no time is negative, no median above the maximum."""
 
 import re
 from collections import defaultdict
@@ -7,18 +7,22 @@ from itertools import combinations, pairwise
 from statistics import median
 
 from tasks.plausibility.physics import MARGIN
-from tasks.published.meaning.columns import words_of
-from tasks.published.table import ColumnKind, Printed, PublishedTable, TableFlaw, TableRow, cell, listed
+from tasks.published.columns import words_of
+from tasks.published.table import ColumnKind, PublishedTable, TableFlaw, TableRow, cell
+from tasks.results.format import listed
 
-APART = 300.0  # times, which a mean is from no median of the same sample
-SLACK = 0.02  # relative: percentiles of different runs, or interpolated in different ways
+APART = 300.0  # factor between two means or medians of a sample that only a wrong unit explains
+SLACK = 0.02  # relative, for percentiles of different runs, or interpolated in different ways
 MOST_SHARE = 100.5  # percent of a whole
-_PEAKS, _OF_STEPS = {"peak", "roofline"}, {"mfu", "hfu"}  # a boost clock exceeds a peak, no whole step does
+_PEAKS, _OF_STEPS = (
+    {"peak", "roofline"},
+    {"mfu", "hfu"},
+)  # a boost clock can exceed a peak, a whole step cannot
 _BEYOND_WHOLE = {"cpu", "core", "cores", "change", "energy", "cost", "price", "memory", "host"}
 
 
 def not_measured(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report numbers that can be no time or rate: negative or infinite. A zero is only rounded: a doubt."""
+    """Report negative and infinite times and rates. A zero is a doubt, because it can be rounded."""
     for index in table.of(ColumnKind.TIME, ColumnKind.RATE):
         column, zeros = table.columns[index], []
         for row in table.rows:
@@ -30,37 +34,27 @@ def not_measured(table: PublishedTable) -> Iterator[TableFlaw]:
                 yield TableFlaw("not a measure", (row.name,), text)
         if zeros and len(zeros) < len(table.rows):
             has = "has" if len(zeros) == 1 else "have"
-            text = (
-                f"{listed(zeros[:3])} {has} 0 in {column.header}: below its digits, so no ratio can be taken"
-            )
+            names = listed(zeros[:3])
+            text = f"{names} {has} 0 in {column.header}: below its digits, so no ratio can be taken"
             yield TableFlaw("not a measure", tuple(zeros), text, doubt=True)
 
 
 def disordered(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report a minimum above a mean, a percentile above a higher one: of one thing, in one row."""
+    """Report a minimum above a mean and a percentile above a higher one, within a subject and a row."""
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for index in table.of(ColumnKind.TIME):
         column = table.columns[index]
         if column.statistic:
             groups[column.subject, column.each].append(index)
     for indices in groups.values():
-        chains = [
-            ["min", "mean", "max"],
-            [
-                "min",
-                *sorted(
-                    {s for i in indices if _percentile(s := table.columns[i].statistic)}, key=_percentile
-                ),
-                "max",
-            ],
-        ]
+        percentiles = {s for i in indices if _percentile(s := table.columns[i].statistic)}
+        chains = [["min", "mean", "max"], ["min", *sorted(percentiles, key=_percentile), "max"]]
         yield from _another_unit(table, indices)
         seen: set[str] = set()
         for row in table.rows:
             for chain in chains:
-                flaw = _inverted(
-                    table, row, [i for s in chain for i in indices if table.columns[i].statistic == s]
-                )
+                ordered = [i for s in chain for i in indices if table.columns[i].statistic == s]
+                flaw = _inverted(table, row, ordered)
                 if flaw and row.name not in seen:
                     seen.add(row.name)
                     yield flaw
@@ -70,9 +64,8 @@ def _another_unit(table: PublishedTable, indices: list[int]) -> Iterator[TableFl
     """Report a mean or median that is a thousand times the other in every row: one has another unit."""
     middles = [i for i in indices if table.columns[i].statistic not in ("min", "max")]
     for one, other in combinations(middles, 2):
-        ratios = [
-            a.value / b.value for row in table.rows if (a := cell(row, one)) and (b := cell(row, other))
-        ]
+        pairs = [(a, b) for row in table.rows if (a := cell(row, one)) and (b := cell(row, other))]
+        ratios = [a.value / b.value for a, b in pairs]
         if ratios and (min(ratios) > APART or max(ratios) < 1 / APART):
             first, second = table.columns[one].header, table.columns[other].header
             text = f"{first} is {median(ratios):.2g} times {second} in every row: one of their units is wrong"
@@ -100,19 +93,11 @@ def _inverted(table: PublishedTable, row: TableRow, chain: list[int]) -> TableFl
     for (less, small), (more, large) in pairwise(present):
         if table.columns[less].statistic == table.columns[more].statistic:
             continue
-        if _least(small) > _most(large) * (1 + SLACK):
+        if small.value - small.step > (large.value + large.step) * (1 + SLACK):
             low, high = table.columns[less].header, table.columns[more].header
             text = f"{row.name} has {small.text} in {low}, above {large.text} in {high}"
             return TableFlaw("statistics out of order", (row.name,), text)
     return None
-
-
-def _least(value: Printed) -> float:
-    return value.value - value.step
-
-
-def _most(value: Printed) -> float:
-    return value.value + value.step
 
 
 def _percentile(statistic: str) -> float:

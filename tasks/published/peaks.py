@@ -9,12 +9,11 @@ from tasks.published.table import ColumnKind, Printed, PublishedTable, TableFlaw
 from tasks.results.format import significant
 from tasks.results.model import Machine
 
-# With these, a rate may be above the dense peaks of gpus.yaml, which has none of theirs.
+# A rate with one of these can be above the peaks of gpus.yaml, which are dense and have none of these formats.
 _FASTER = re.compile(
     r"fp8|f8\b|e4m3|e5m2|int8|i8\b|int4|fp4|nvfp4|mxfp|spars|2:4|w8a8|w4a|1-?bit|binary|\btops\b"
 )
-# times the highest peak on file, which has no fp8: in which precision a table computes may stand elsewhere
-UNSAID = 2.0
+UNSAID = 2.0  # times the highest peak on file: a table that does not name its precision can compute in fp8
 _CACHED = re.compile(
     r"cache|\bl1\b|\bl2\b|shared|nvlink|nvswitch|aggregate|register|effective|equivalent|compress"
 )
@@ -24,7 +23,7 @@ _SEVERAL = re.compile(r"\b(\d{1,5})\s*[x×]\s*(?=[a-z])|\b(\d{1,5})[ -]?gpus?\b"
 def above_peaks(
     table: PublishedTable, machine: Machine | None, gpus: Mapping[str, Machine], in_fp8: Collection[str] = ()
 ) -> Iterator[TableFlaw]:
-    """Report rows that compute or move more than the GPU can: that of `machine`, else the one they name.
+    """Report rows that compute or move more than the GPU of `machine` can, or else than the GPU that they name.
 
     `in_fp8` are the keys of GPUs that compute in fp8, at twice the rate of fp16.
     """
@@ -63,9 +62,9 @@ def model_of(key: str) -> str:
 
 
 def peak_for(row: TableRow, machine: Machine, header: str = "") -> tuple[str, float | None]:
-    """Return the peak for a row: the highest of the precisions that it or its header names, else of all.
+    """Return the highest peak of the precisions that a row or its header names, else of all.
 
-    Several are named where one is that of the inputs and another that of the sums.
+    It can name two: one of the inputs and one of the sums.
     """
     peaks = dict(machine.peak_flops)
     stated = [name for name in PRECISIONS if name in f"{row.text} {header.lower()}" and name in peaks]
@@ -74,7 +73,7 @@ def peak_for(row: TableRow, machine: Machine, header: str = "") -> tuple[str, fl
 
 
 def peaks_used(table: PublishedTable, machine: Machine | None) -> tuple[str, ...]:
-    """Name the peak that the rows were compared with, or say that no row could be."""
+    """Name the peak that the rows without a precision were compared with, or state that no row could be compared."""
     if machine is None:
         return ()
     rated = [i for i in table.of(ColumnKind.RATE) if table.columns[i].unit in ("flops", "bytes")]
@@ -91,7 +90,7 @@ def peaks_used(table: PublishedTable, machine: Machine | None) -> tuple[str, ...
 def _above(
     table: PublishedTable, row: TableRow, index: int, value: Printed, machine: Machine, doubled: bool
 ) -> TableFlaw | None:
-    """Hold a number against a GPU, `doubled` where a precision that isn't stated may be a faster one."""
+    """Compare a number with a GPU's peaks; `doubled` if a precision that is not stated can be fp8."""
     column = table.columns[index]
     around = f"{column.header} {row.text} {table.about}".lower()
     devices = _devices(table, row, column.header)
@@ -115,16 +114,15 @@ def _rates(
     """Return the least FLOP/s and bytes/s that a number stands for."""
     column = table.columns[index]
     if column.kind is ColumnKind.RATE:
-        return (value.low if column.unit == "flops" else None), (
-            value.low if column.unit == "bytes" else None
-        )
+        computed, moved = (value.low if column.unit == unit else None for unit in ("flops", "bytes"))
+        return computed, moved
     work, held = flops(row), dict(row.sizes).get("bytes")
     moved = (held - CACHE_BYTES["cuda"]) / value.high if held else None
     return (work / value.high if work else None), moved
 
 
 def _devices(table: PublishedTable, row: TableRow, header: str) -> float:
-    """Return the most devices that a row or its table may be of."""
+    """Return the largest number of devices that a row or its columns state."""
     counts = [value.value for i in table.of(ColumnKind.DEVICES) if (value := cell(row, i))]
     counts += [float(a or b) for a, b in _SEVERAL.findall(f"{row.text} {header.lower()}")]
     return max([1.0, *(count for count in counts if count < 1e5)])
@@ -132,8 +130,5 @@ def _devices(table: PublishedTable, row: TableRow, header: str) -> float:
 
 def _flaw(row: TableRow, header: str, rate: str, limit: str, devices: float) -> TableFlaw:
     times = f" times {devices:g}" if devices > 1 else ""
-    return TableFlaw(
-        "above the peak",
-        (row.name,),
-        f"{row.name} would run at {rate} or more in {header}, above {limit}{times}",
-    )
+    text = f"{row.name} would run at {rate} or more in {header}, above {limit}{times}"
+    return TableFlaw("above the peak", (row.name,), text)

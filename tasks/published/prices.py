@@ -1,4 +1,4 @@
-"""Prices in a published table, by the same rules as our own."""
+"""Prices in a published table, checked by the rules of the price snapshot."""
 
 import math
 import re
@@ -20,10 +20,7 @@ _PLACES = re.compile(r"\b(?:[a-z]{2}(?:-gov)?-[a-z]+-\d[a-z]?|[a-z]+-[a-z]+\d(?:
 
 @dataclass(frozen=True, slots=True)
 class PricedRow:
-    """A price of a row: of which machine, how many GPUs, in which region, on which terms.
-
-    `several` is the number that its text states, of machines or of GPUs: `8x p4d.24xlarge`.
-    """
+    """A price of a row. `several` is the number of machines or GPUs in its text, such as 8 of `8x p4d.24xlarge`."""
 
     row: TableRow
     machine: str
@@ -34,7 +31,7 @@ class PricedRow:
 
 
 def mispriced(table: PublishedTable, known: Mapping[str, float]) -> Iterator[TableFlaw]:
-    """Report prices that are none, or that no such machine has; `known` are on-demand prices by instance."""
+    """Report values that are not prices, or not prices of such a machine; `known` are on-demand prices by instance."""
     prices = [price for index in table.of(ColumnKind.PRICE) for price in _priced(table, index)]
     for price in prices:
         for reason in _reasons(price, prices, known):
@@ -43,12 +40,12 @@ def mispriced(table: PublishedTable, known: Mapping[str, float]) -> Iterator[Tab
 
 
 def _reasons(price: PricedRow, prices: Sequence[PricedRow], known: Mapping[str, float]) -> tuple[str, ...]:
-    """List why a price can't be so; that of several machines may be for all of them or for each."""
-    same = [other for other in prices if other.machine == price.machine and other.row is not price.row]
-    alike = [o for o in same if o.purchase == price.purchase and price.machine]
+    """List why a price can't be right; a price of several machines can be for all of them or for each."""
+    named = [o for o in prices if price.machine and o.machine == price.machine and o.row is not price.row]
+    alike = [o for o in named if o.purchase == price.purchase]
     elsewhere = tuple((o.row.name, o.value.value / by) for o in alike for by in sorted({1.0, o.several}))
     own = [o for o in prices if o.row is price.row and o.purchase == "on-demand"]
-    own += [o for o in same if o.purchase == "on-demand" and price.machine and _is_there(price, o)]
+    own += [o for o in named if o.purchase == "on-demand" and _is_there(price, o)]
     spot = price.purchase == "spot"
     quote = Quote(
         price.value.value, price.purchase, date.min,
@@ -65,11 +62,8 @@ def _reasons(price: PricedRow, prices: Sequence[PricedRow], known: Mapping[str, 
 def _priced(table: PublishedTable, index: int) -> list[PricedRow]:
     column = table.columns[index]
     purchase = "spot" if "spot" in column.header.lower() else "on-demand"
-    counted = [
-        i
-        for i in table.of(ColumnKind.DEVICES)
-        if re.search(r"gpu|accelerator", table.columns[i].header.lower())
-    ]
+    devices = table.of(ColumnKind.DEVICES)
+    counted = [i for i in devices if re.search(r"gpu|accelerator", table.columns[i].header.lower())]
     made = []
     for row in table.rows:
         value = row.cells[index]
@@ -82,25 +76,24 @@ def _priced(table: PublishedTable, index: int) -> list[PricedRow]:
 
 
 def _is_there(price: PricedRow, other: PricedRow) -> bool:
-    """Return whether another row's price holds where a row is: in the same region, or in that of its zone."""
+    """Return whether another row's price holds in the region of a row, or in the region of its zone."""
     places, regions = _PLACES.findall(price.row.text), _PLACES.findall(other.row.text)
     return len(places) == len(regions) == 1 and is_in(places[0], regions[0])
 
 
 def _machine(text: str) -> str:
-    names = [f"{a}.{b}" for a, b, *_ in AWS_NAME.findall(text)] + [
-        f"{a}-{b}{c}" for a, b, c in GCP_NAME.findall(text)
-    ]
+    names = [f"{a}.{b}" for a, b, *_ in AWS_NAME.findall(text)]
+    names += [f"{a}-{b}{c}" for a, b, c in GCP_NAME.findall(text)]
     return names[0] if len(set(names)) == 1 else ""
 
 
 def _cheaper_with_more(prices: Sequence[PricedRow]) -> Iterator[TableFlaw]:
-    """Report a machine with more GPUs of a family that costs less than one with fewer, on the same terms."""
-    families: dict[tuple[str, str], list[PricedRow]] = defaultdict(list)
+    """Report on-demand machines that cost less than one of their family with fewer GPUs."""
+    families: dict[str, list[PricedRow]] = defaultdict(list)
     for price in prices:
         family = price.machine.partition(".")[0]
         if family and price.gpus and price.purchase == "on-demand":
-            families[family, price.purchase].append(price)
+            families[family].append(price)
     for members in families.values():
         for more in members:
             fewer = [m for m in members if 2 * m.gpus <= more.gpus and m.value.low > more.value.high > 0]

@@ -1,4 +1,4 @@
-"""Rates beside times: what is done in a time must be the same amount, or that of the row's sizes."""
+"""Rates and times: their product must be the same amount in all rows, or the amount of the row's sizes."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -7,30 +7,20 @@ from statistics import median
 
 from tasks.published.ratios import spread
 from tasks.published.relations import LEAST, MOST_OFF, TELLING
-from tasks.published.sizes import flops
+from tasks.published.sizes import flops, word_set
 from tasks.published.table import ColumnKind, PublishedColumn, PublishedTable, TableFlaw, TableRow, cell
 from tasks.results.format import significant
 from tasks.results.values import Estimate
 
 RULE = "rate that its time doesn't give"
-SAME = 0.03  # relative: amounts that are one
-OFF = 0.2  # relative, from which a row is accused where the others are one
-SPREADS = 6  # times the spread of the others, likewise
-WHOLE = 0.08  # an amount this close to a whole number may be that of several devices or requests
-LEAST_FACTOR, MOST_FACTOR = 1.15, 6.0  # between which a factor that isn't whole is no number of devices
+SAME = 0.03  # relative difference of amounts that are equal
+OFF = 0.2  # relative difference from which a row is reported if the others are equal
+SPREADS = 6  # a reported row is also off by this many times the spread of the others
+WHOLE = 0.08  # an amount this close to a whole number can be that of several devices or requests
+LEAST_FACTOR, MOST_FACTOR = 1.15, 6.0  # a factor between them that is not whole is not a number of devices
 SLIPS = {1e3: "a thousand times", 1e-3: "a thousandth of", 1e6: "a million times", 1e-6: "a millionth of"}
-BATCHES = {
-    "batch",
-    "samples",
-    "images",
-    "items",
-    "examples",
-    "concurrency",
-    "bytes",
-    "flops",
-    "elements",
-    "tokens",
-}
+BATCHES = word_set("batch samples images items examples concurrency bytes flops elements tokens")
+_OWN_WORK = {"queries", "requests", "bytes", "operations"}
 Amounts = list[Estimate | None]
 
 
@@ -45,7 +35,7 @@ def misrated(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def _times_of(table: PublishedTable, rate: int) -> list[int]:
-    """Return the columns of times that a rate may be of: of the same subject, else the only one."""
+    """Return the columns of times that can belong to a rate: of the same subject, else the only one."""
     times = [i for i in table.of(ColumnKind.TIME) if table.columns[i].statistic in ("", "mean", "p50")]
     mine = table.columns[rate].subject
     same = [i for i in times if table.columns[i].subject == mine]
@@ -71,8 +61,11 @@ def _judged(table: PublishedTable, rate: int, time: int) -> Iterator[TableFlaw]:
 
 
 def _counts(table: PublishedTable, rate: int, time: int) -> list[tuple[str, Amounts]]:
-    """List the amounts of each row, as they are and divided by what may be counted."""
-    sizes = [_counted(table, row) for row in table.rows]
+    """List the amounts of each row, as they are and divided by each size, by devices, and by pairs of these."""
+    sizes = []
+    for row in table.rows:
+        devices = [value.value for i in table.of(ColumnKind.DEVICES) if (value := cell(row, i))]
+        sizes.append(dict(row.sizes) | ({"devices": devices[0]} if devices else {}))
     names = sorted({name for each in sizes for name in each})[:6]
     unit = table.columns[rate].unit
     divisors: list[tuple[str, list[float | None]]] = [("", [1.0] * len(table.rows))]
@@ -87,35 +80,27 @@ def _counts(table: PublishedTable, rate: int, time: int) -> list[tuple[str, Amou
             for words, values in divisors]  # fmt: skip
 
 
-def _counted(table: PublishedTable, row: TableRow) -> dict[str, float]:
-    """Return the sizes of a row, and its devices."""
-    devices = [value.value for i in table.of(ColumnKind.DEVICES) if (value := cell(row, i))]
-    return dict(row.sizes) | ({"devices": devices[0]} if devices else {})
-
-
 def _amount(row: TableRow, rate: int, time: int, by: float | None) -> Estimate | None:
     speed, spent = cell(row, rate), cell(row, time)
     if speed is None or spent is None or not by or not 1e-200 < by < 1e200:
         return None
-    values = [
-        a * b / by for a, b in ((speed.value, spent.value), (speed.low, spent.low), (speed.high, spent.high))
-    ]
+    pairs = ((speed.value, spent.value), (speed.low, spent.low), (speed.high, spent.high))
+    values = [a * b / by for a, b in pairs]
     if not all(math.isfinite(value) for value in values) or values[0] <= 0:
         return None
     return Estimate(values[0], max(values[1], 0.0), values[2])
 
 
 def _common(amounts: Amounts) -> tuple[Estimate, list[int]] | None:
-    """Return the amount that most rows share, and those rows; None where there is none."""
+    """Return the amount that most rows share, and those rows; None if there is none."""
     telling = [(row, a) for row, a in enumerate(amounts) if a and a.low and (a.high or 0.0) / a.low < TELLING]
     if len(telling) < LEAST:
         return None
     middle = median(a.value for _, a in telling)
     agreeing = [row for row, a in telling if _away(a, middle) <= SAME]
     present = sum(amount is not None for amount in amounts)
-    inverse = (
-        abs(middle - 1) < SAME and len(agreeing) == LEAST - 1 == present - 1
-    )  # the rate is 1 over the time
+    # The rate can be 1 over the time.
+    inverse = abs(middle - 1) < SAME and len(agreeing) == LEAST - 1 == present - 1
     if not inverse and (len(agreeing) < LEAST or present - len(agreeing) > MOST_OFF * present):
         return None
     near = [amounts[row] for row in agreeing]
@@ -127,7 +112,7 @@ def _common(amounts: Amounts) -> tuple[Estimate, list[int]] | None:
 def _outliers(
     table: PublishedTable, rate: int, words: str, amounts: Amounts, common: Estimate, agreeing: Sequence[int]
 ) -> Iterator[TableFlaw]:
-    """Report the rows whose amount is another than that which the others share."""
+    """Report the rows whose amount differs from that of the others."""
     spreads = median(abs(math.log(a.value / common.value)) for row in agreeing if (a := amounts[row]))
     for row, amount in enumerate(amounts):
         if amount is None or _away(amount, common.value) <= max(OFF, SPREADS * spreads):
@@ -143,7 +128,7 @@ def _outliers(
 
 
 def _slip(table: PublishedTable, pair: tuple[int, int], words: str, common: Estimate) -> TableFlaw | None:
-    """Report an amount that no number of devices explains: a unit that is wrong, or another time."""
+    """Report an amount that no number of devices explains: one unit is wrong, or the time is of another run."""
     rate, time = (table.columns[i] for i in pair)
     if not (rate.sure and time.sure) or not set(words.split(" times ")) <= BATCHES | {"devices"}:
         return None
@@ -160,16 +145,11 @@ def _slip(table: PublishedTable, pair: tuple[int, int], words: str, common: Esti
 
 def _parts(rate: PublishedColumn, time: PublishedColumn) -> bool:
     own = {rate.unit, rate.unit.removesuffix("s"), "step", "iteration", "iter", "batch", "forward"}
-    return rate.subject - own != time.subject - own or rate.unit in (
-        "queries",
-        "requests",
-        "bytes",
-        "operations",
-    )
+    return rate.subject - own != time.subject - own or rate.unit in _OWN_WORK
 
 
 def _away(amount: Estimate, middle: float) -> float:
-    """Return how far an amount is from another, beyond its rounding, as a logarithm."""
+    """Return the distance of an amount from another, beyond its rounding, as a logarithm."""
     if middle <= 0:
         return math.inf
     low, high = amount.low or 0.0, amount.high or 0.0

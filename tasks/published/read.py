@@ -1,19 +1,14 @@
-"""Reader of published tables: finds them in a file, and says what their columns and rows are."""
+"""Reader of published tables: finds them in a text, and the meanings of their columns and rows."""
 
 import re
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
 from tasks.errors import GridbenchError
-from tasks.published.forms.drawn import drawn_tables, simple_tables
-from tasks.published.forms.grid import TextGrid
-from tasks.published.forms.marked import unmarked
-from tasks.published.forms.markup import html_tables
-from tasks.published.forms.spaced import aligned_tables, separated_table
-from tasks.published.meaning.columns import heading, with_unit
-from tasks.published.meaning.numbers import MISSING, NumberText, printed, readings
-from tasks.published.meaning.units import rate_of, seconds_of
+from tasks.published.columns import heading, rate_of, seconds_of, with_unit
+from tasks.published.forms import TextGrid, find_grids
+from tasks.published.numbers import MISSING, NumberText, printed, readings
 from tasks.published.sizes import read_sizes
 from tasks.published.summaries import parted
 from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedColumn, PublishedTable, TableRow
@@ -21,14 +16,7 @@ from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedColumn
 MOST_ROWS = 1000
 MOST_TABLES = 200
 MOST_ABOUT = 200_000  # characters around tables that are looked at
-JUDGED = (
-    *MEASURES,
-    ColumnKind.PRICE,
-    ColumnKind.COST,
-    ColumnKind.EFFICIENCY,
-    ColumnKind.SHARE,
-    ColumnKind.RATIO,
-)
+NOT_JUDGED = (ColumnKind.DEVICES, ColumnKind.SIZE, ColumnKind.OTHER)
 _HANDS = re.compile(
     r"^(\d+)\s*[x×]?\s*(?:[a-z]\w*\s)?(gpu|node|device|thread|core|process|worker|cpu)s?\b", re.IGNORECASE
 )
@@ -38,17 +26,15 @@ _INSTANCE = re.compile(
 
 
 def read_tables(text: str, where: str) -> list[PublishedTable]:
-    """Read the tables of a text that hold anything to judge; `where` names the file in sentences.
-
-    Columns are known by their headers and the units of their cells.
+    """Read the tables of a text that have anything to judge; `where` names the file in sentences.
 
     Raises:
-        GridbenchError: there is no such table, or one is larger than any that people publish.
+        GridbenchError: there is no such table, or one has too many rows.
     """
-    grids = _grids(text)
+    grids = find_grids(text)
     if not grids:
         raise GridbenchError(
-            f"{where} holds no table: CSV, Markdown, HTML, RST, or text in columns is read, with a header"
+            f"{where} has no table: it must be CSV, Markdown, HTML, RST, or text in columns, with a header"
         )
     about = text[:MOST_ABOUT].lower()
     tables = [table for each in grids[:MOST_TABLES] if (table := _table(each, about))]
@@ -60,7 +46,9 @@ def read_tables(text: str, where: str) -> list[PublishedTable]:
         )
     longest = max(len(table.rows) for table in tables)
     if longest > MOST_ROWS:
-        raise GridbenchError(f"{where} has {longest} rows, a published table at most {MOST_ROWS}")
+        raise GridbenchError(
+            f"{where} has {longest} rows, but a published table can have at most {MOST_ROWS}"
+        )
     return tables
 
 
@@ -70,23 +58,15 @@ def hands(header: str) -> float | None:
     return float(match[1]) if match and 0 < int(match[1]) < 10**6 else None
 
 
-def _grids(text: str) -> list[TextGrid]:
-    """Find the tables of a text; CSV and aligned text only where nothing is drawn."""
-    text = unmarked(text)
-    grids = [*html_tables(text), *drawn_tables(text), *simple_tables(text)]
-    if not grids and (separated := separated_table(text)):
-        grids = [separated]
-    return grids or list(aligned_tables(text))
-
-
 def _table(made: TextGrid, about: str) -> PublishedTable | None:
     """Read a table; None if nothing in it can be judged."""
     made = _upright(made)
-    unit = _unit_of_all(made.header[0])
-    columns, values = zip(
-        *(_column(name, made.column(i), unit) for i, name in enumerate(made.header)), strict=True
-    )
-    if not any(c.kind in JUDGED for c in columns) and not _shaped(made):
+    match = re.search(r"\(times? in (\w+)\)", made.header[0].lower())
+    unit_of_all = match[1] if match else ""
+    read = (_column(name, made.column(i), unit_of_all) for i, name in enumerate(made.header))
+    columns, values = zip(*read, strict=True)
+    instances = (_INSTANCE.search(cell.lower()) for row in (made.header, *made.rows) for cell in row)
+    if all(column.kind in NOT_JUDGED for column in columns) and not any(instances):
         return None
     rows = _rows(made, columns, values)
     measured, sums = parted(rows, columns)
@@ -103,7 +83,7 @@ def _table(made: TextGrid, about: str) -> PublishedTable | None:
 
 
 def _upright(made: TextGrid) -> TextGrid:
-    """Turn a table around whose first column names the measures: `Latency (ms)`, `images/s`, a line each."""
+    """Transpose a table whose first column has the measures, such as a line `Latency (ms)` and a line `images/s`."""
     first = [heading(cell).kind for cell in made.column(0)]
     across = [heading(name).kind for name in made.header[1:]]
     if 2 * sum(kind in MEASURES for kind in first) <= len(first) or any(kind in MEASURES for kind in across):
@@ -112,21 +92,13 @@ def _upright(made: TextGrid) -> TextGrid:
     return TextGrid(tuple(lines[0]), tuple(map(tuple, lines[1:])))
 
 
-def _shaped(made: TextGrid) -> bool:
-    """Return True if a table names instances of clouds: their shapes are known."""
-    return any(_INSTANCE.search(cell.lower()) for row in (made.header, *made.rows) for cell in row)
-
-
-def _unit_of_all(name: str) -> str:
-    """Return the unit that the first header gives to all statistics: `Name (time in us)`."""
-    match = re.search(r"\(times? in (\w+)\)", name.lower())
-    return match[1] if match else ""
-
-
 def _column(
     header: str, cells: Sequence[str], unit_of_all: str
 ) -> tuple[PublishedColumn, tuple[Printed | None, ...]]:
-    """Read a column: its meaning and its numbers. A column of text has none."""
+    """Read the meaning and the numbers of a column, which has none if it is text.
+
+    `unit_of_all` is the unit of all statistics, such as `us` of a first header `Name (time in us)`.
+    """
     column = heading(header)
     values = readings(cells, lasting=column.kind in (ColumnKind.TIME, ColumnKind.OTHER))
     filled = sum(cell.lower() not in MISSING for cell in cells)
@@ -143,7 +115,7 @@ def _column(
 
 
 def _factor(column: PublishedColumn, value: NumberText | None) -> float | None:
-    """Return the factor of a cell's number, by its unit; None where the unit is a strange one."""
+    """Return the factor of a cell's number by its unit, or None if the unit does not fit the column."""
     if value is None:
         return None
     unit = value.unit
@@ -161,15 +133,11 @@ def _factor(column: PublishedColumn, value: NumberText | None) -> float | None:
 def _rows(
     made: TextGrid, columns: Sequence[PublishedColumn], values: Sequence[tuple[Printed | None, ...]]
 ) -> list[TableRow]:
-    """Make a row of each line, with what its text and its columns of sizes say of its work."""
+    """Make a row of each line, with the sizes in its text and in its columns of sizes."""
     texts = [i for i, column in enumerate(values) if not any(column)]
     sized = [i for i, column in enumerate(columns) if column.kind is ColumnKind.SIZE]
-    labels = [
-        *texts,
-        *sized,
-        *(i for i, c in enumerate(columns) if c.kind in (ColumnKind.DEVICES, ColumnKind.OTHER)),
-    ]
-    names = _names(made, list(dict.fromkeys(labels)), texts)
+    others = [i for i, c in enumerate(columns) if c.kind in (ColumnKind.DEVICES, ColumnKind.OTHER)]
+    names = _names(made, list(dict.fromkeys([*texts, *sized, *others])), texts)
     rows = []
     for number, name in enumerate(names):
         text = " ".join(made.rows[number][i] for i in texts)
@@ -181,25 +149,18 @@ def _rows(
 
 
 def _names(made: TextGrid, labels: Sequence[int], texts: Sequence[int]) -> list[str]:
-    """Name each row by its first text, and as many other labels as make the names differ."""
+    """Name each row by its first text, with further labels until the names differ."""
     names = [""] * len(made.rows)
     for index in labels:
         if all(names) and len({*names}) == len(names):
             break
         cells = made.column(index)
         if len({*cells}) > 1 or not any(names):
-            shown = (
-                cells
-                if index in texts
-                else [f"{made.header[index]}={cell}" if cell else "" for cell in cells]
-            )
-            names = [", ".join(_filled(pair)) for pair in zip(names, shown, strict=True)]
+            if index not in texts:
+                cells = [f"{made.header[index]}={cell}" if cell else "" for cell in cells]
+            names = [", ".join(filter(None, pair)) for pair in zip(names, cells, strict=True)]
     doubled = {name for name, times in Counter(names).items() if times > 1}
     return [
         f"{name} (row {number})".strip()[:120] if name in doubled or not name else name[:120]
         for number, name in enumerate(names, start=1)
     ]
-
-
-def _filled(words: Iterable[str]) -> list[str]:
-    return [word for word in words if word]

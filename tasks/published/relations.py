@@ -1,4 +1,4 @@
-"""Relations that a column keeps to others: one that most rows keep accuses the few that don't."""
+"""Relations of a column to others: if most rows keep one, the few that do not are reported."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -8,22 +8,22 @@ from tasks.published.table import Printed
 from tasks.results.values import Estimate
 
 SLACK = 0.01  # relative: a ratio of unrounded or averaged times differs from that of the printed ones
-OFF = 0.03  # beyond rounding, from which a row is accused
-EXACT = 5  # rows within rounding, from which a single other one is off by more than SLACK
-MOST_OFF = 0.3  # of the rows: where more are off, the relation is not the table's
+OFF = 0.03  # distance beyond rounding at which a row is reported
+EXACT = 5  # if as many rows are within rounding, a single other one is reported at SLACK
+MOST_OFF = 0.3  # of the rows: if more are off, the table does not have the relation
 LEAST = 3  # rows that must agree, and tell something
-TELLING = 1.35  # high over low bound, to which agreement is no accident
+TELLING = 1.35  # high over low bound below which agreement is not an accident
 
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """Something that a column may be, by its other columns.
+    """A relation that a column can have to other columns.
 
     Attributes:
-        words: how it comes about, for a sentence.
-        bounds: the value of each row, with the bounds of rounding; None where a number is missing.
-        trivial: rows in which it holds whatever stands there, such as the reference itself.
-        named: the column's header says that it is this, so that fewer rows must agree.
+        words: its description in a sentence.
+        bounds: the value of each row with the bounds of rounding; None if a number is missing.
+        trivial: rows in which it always holds, such as the reference itself.
+        named: the column's header names it, so that fewer rows must agree.
     """
 
     words: str
@@ -34,7 +34,7 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A relation held against a column: rows that agree and tell something, and rows that are off."""
+    """A relation compared with a column: how many rows agree and tell something, and which are off."""
 
     relation: Relation
     agreeing: int
@@ -43,16 +43,16 @@ class Outcome:
 
     @property
     def holds(self) -> bool:
-        """Return True if the relation is the table's: enough rows agree, few are off."""
+        """Return True if the table has the relation: enough rows agree, few are off."""
         if self.relation.named and self.agreeing == LEAST - 1 and len(self.off) <= 1:
             return True
         return self.agreeing >= LEAST and len(self.off) <= MOST_OFF * self.judged
 
 
 def distance(value: Printed, bounds: Estimate) -> float:
-    """Return how far a printed number is from its bounds, as a logarithm; 0 within what rounding allows.
+    """Return the distance of a printed number from its bounds as a logarithm, 0 within rounding.
 
-    The number may be cut off as well as rounded, so it may be a whole step of its last digit away.
+    The number can be cut off instead of rounded, so a whole step of its last digit is allowed.
     """
     low, high = bounds.low or 0.0, math.inf if bounds.high is None else bounds.high
     if low > high or min(value.value, bounds.value) * max(value.value, bounds.value) <= 0:
@@ -66,21 +66,22 @@ def distance(value: Printed, bounds: Estimate) -> float:
 
 
 def outcome(values: Sequence[Printed | None], relation: Relation) -> Outcome:
-    """Hold a column against a relation."""
+    """Compare a column with a relation."""
     away = {
         row: distance(value, bounds)
         for row, (value, bounds) in enumerate(zip(values, relation.bounds, strict=True))
         if value and bounds and math.isfinite(value.value)
     }
-    telling = [row for row in away if _telling(values[row], relation.bounds[row])]
-    telling = [row for row in telling if row not in relation.trivial]
+    telling = [
+        row for row in away if row not in relation.trivial and _telling(values[row], relation.bounds[row])
+    ]
     exact = sum(away[row] == 0 for row in telling) >= EXACT and sum(map(bool, away.values())) == 1
     off = tuple(row for row, far in away.items() if far > (SLACK if exact else OFF))
     return Outcome(relation, sum(away[row] <= SLACK for row in telling), off, len(away))
 
 
 def best(values: Sequence[Printed | None], relations: Sequence[Relation]) -> Outcome | None:
-    """Return the relation that most rows keep; None where none is the table's."""
+    """Return the relation that most rows keep, or None if the table has none."""
     held = [result for relation in relations if (result := outcome(values, relation)).holds]
     return max(held, key=lambda result: result.agreeing - 2 * len(result.off), default=None)
 
@@ -93,7 +94,7 @@ def mapped(bounds: Estimate, change: Callable[[float], float]) -> Estimate:
 
 
 def _telling(value: Printed | None, bounds: Estimate | None) -> bool:
-    """Return True if agreement is no accident: both are narrow, and it isn't just 1 beside 1."""
+    """Return True if agreement is not an accident, because both are narrow."""
     if value is None or bounds is None or not bounds.low or bounds.high is None or not value.value:
         return False
     return bounds.high / bounds.low < TELLING and abs(value.step / value.value) < TELLING - 1

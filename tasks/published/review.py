@@ -1,4 +1,4 @@
-"""Review of a published table: every rule, in the order in which a reader wants to hear of it."""
+"""Review of a published table by every rule, the most useful ones first."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -16,21 +16,19 @@ from tasks.published.shapes import Shapes, misshapen
 from tasks.published.table import (
     Claim,
     ColumnKind,
-    Printed,
-    PublishedColumn,
     PublishedTable,
     TableFlaw,
     TableReview,
     cell,
-    listed,
     ratio,
 )
 from tasks.published.totals import headline, overall, total_row, wrong_sums
+from tasks.results.format import listed
 from tasks.results.model import Machine
 from tasks.results.values import Estimate
 
-COARSE = 1.1  # high over low bound: a ratio known to 5 % or worse
-MOST_SIDES = 4  # columns that are set against the base
+COARSE = 1.1  # high over low bound of a ratio that is known to 5 % or worse
+MOST_SIDES = 4  # columns that are compared with the base
 _BASES = ({"baseline", "base", "reference", "before"}, {"cpu"})
 
 
@@ -40,9 +38,9 @@ class Known:
 
     Attributes:
         gpus: peaks by model.
-        shapes: of instances; None where there are none.
+        shapes: of instances.
         prices: on demand, USD an hour, by instance.
-        in_fp8: keys of the GPUs that compute in fp8, which their peaks don't have.
+        in_fp8: keys of the GPUs that compute in fp8, a precision without a peak.
     """
 
     gpus: Mapping[str, Machine] = field(default_factory=dict)
@@ -52,10 +50,7 @@ class Known:
 
 
 def review(table: PublishedTable, machine: Machine | None = None, known: Known | None = None) -> TableReview:
-    """Apply every rule to a table.
-
-    `machine` has the peaks that its GPU must keep to; without it, those of the models that it names.
-    """
+    """Apply every rule to a table. Peaks are those of `machine`, else those of the GPUs that the table names."""
     known = known or Known()
     base, sides = compared(table)
     claimed = claims(table, base, sides)
@@ -89,19 +84,26 @@ def review(table: PublishedTable, machine: Machine | None = None, known: Known |
 
 
 def compared(table: PublishedTable) -> tuple[int, list[int]]:
-    """Return the column of times that others are taken against, and those others, if any."""
+    """Return the column of times that is the base of speedups, and the columns that are compared with it, if any."""
     times = [i for i in table.of(ColumnKind.TIME) if not table.columns[i].statistic]
     units = {table.columns[i].subject for i in times}
     if not 2 <= len(times) <= 1 + MOST_SIDES or len(units) != len(times):
         return 0, []
-    base = times[_base([table.columns[i] for i in times])]
-    if len(times) == 2 and _turned(table, base, next(i for i in times if i != base)):
-        base = next(i for i in times if i != base)
+    named = ([i for i in times if table.columns[i].subject & names] for names in _BASES)
+    base = next((columns[0] for columns in named if len(columns) == 1), times[0])
+    if len(times) == 2:
+        other = next(i for i in times if i != base)
+        stated = _speedup_of(table, other, [other])
+        # The printed speedups can be the other way round.
+        if stated is not None and _agreeing(table, other, base, stated) > _agreeing(
+            table, base, other, stated
+        ):
+            base = other
     return base, [i for i in times if i != base]
 
 
 def claims(table: PublishedTable, base: int, sides: Sequence[int]) -> tuple[Claim, ...]:
-    """List the speedup of every row, the total's last, in every column of times beside the base."""
+    """List the speedup of every row in every side, the total's last."""
     total = total_row(table)
     rows = (*table.rows, *([total] if total else []))
     made = []
@@ -110,16 +112,15 @@ def claims(table: PublishedTable, base: int, sides: Sequence[int]) -> tuple[Clai
         for row in rows:
             over, under = cell(row, base), cell(row, side)
             bounds = ratio(over, under) if over and under else None
-            made.append(
-                Claim(row.name, base, side, bounds, row.cells[stated] if stated is not None else None)
-            )
+            claimed = row.cells[stated] if stated is not None else None
+            made.append(Claim(row.name, base, side, bounds, claimed))
     return tuple(made)
 
 
 def coarse(table: PublishedTable, claimed: Sequence[Claim]) -> TableFlaw | None:
     """Ask about speedups with more digits than the rounding of their times supports."""
     stated = [claim for claim in claimed if claim.printed and claim.bounds]
-    too_fine = [claim for claim in stated if _width(claim.bounds) > COARSE and _narrower(claim)]
+    too_fine = [claim for claim in stated if _width(claim.bounds) > COARSE and _is_finer(claim)]
     if not too_fine:
         return None
     worst = sorted(too_fine, key=lambda claim: -_width(claim.bounds))[:3]
@@ -138,38 +139,22 @@ def coarse(table: PublishedTable, claimed: Sequence[Claim]) -> TableFlaw | None:
     return TableFlaw("digits that rounding doesn't leave", rows, text, doubt=True)
 
 
-def _base(times: Sequence[PublishedColumn]) -> int:
-    """Return the place of the only column that calls itself the baseline or the CPU's; else the first."""
-    for names in _BASES:
-        named = [i for i, column in enumerate(times) if column.subject & names]
-        if len(named) == 1:
-            return named[0]
-    return 0
-
-
-def _turned(table: PublishedTable, base: int, side: int) -> bool:
-    """Return True if the printed speedups agree better with the ratio the other way round."""
-    stated = _speedup_of(table, side, [side])
-    if stated is None:
-        return False
-    return _agreeing(table, side, base, stated) > _agreeing(table, base, side, stated)
-
-
 def _agreeing(table: PublishedTable, base: int, side: int, stated: int) -> int:
-    rows = [(cell(r, base), cell(r, side), r.cells[stated]) for r in table.rows]
-    return sum(_agrees(ratio(over, under), value) for over, under, value in rows if over and under and value)
-
-
-def _agrees(bounds: Estimate, value: Printed) -> bool:
-    high = float("inf") if bounds.high is None else bounds.high
-    return value.high >= (bounds.low or 0.0) and value.low <= high
+    """Count the rows whose printed speedup agrees with the ratio of their times."""
+    count = 0
+    for row in table.rows:
+        over, under, value = cell(row, base), cell(row, side), row.cells[stated]
+        if over and under and value:
+            bounds = ratio(over, under)
+            high = float("inf") if bounds.high is None else bounds.high
+            count += value.high >= (bounds.low or 0.0) and value.low <= high
+    return count
 
 
 def _speedup_of(table: PublishedTable, side: int, sides: Sequence[int]) -> int | None:
-    """Return the column of speedups of a side: that which names it, else the only one of a single side."""
-    stated = [
-        i for i in table.of(ColumnKind.RATIO) if not table.columns[i].change and not table.columns[i].percent
-    ]
+    """Return the only column of speedups that names a side; with a single side, the only one at all."""
+    columns = table.columns
+    stated = [i for i in table.of(ColumnKind.RATIO) if not columns[i].change and not columns[i].percent]
     named = [i for i in stated if table.columns[i].subject & table.columns[side].subject]
     chosen = named if len(named) == 1 else stated if len(sides) == 1 else []
     return chosen[0] if len(chosen) == 1 else None
@@ -181,7 +166,7 @@ def _width(bounds: Estimate | None) -> float:
     return bounds.high / bounds.low
 
 
-def _narrower(claim: Claim) -> bool:
+def _is_finer(claim: Claim) -> bool:
     """Return True if a printed speedup is more precise than its bounds."""
     if claim.printed is None or claim.bounds is None or claim.bounds.high is None:
         return False

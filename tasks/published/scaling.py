@@ -1,14 +1,16 @@
-"""Tables with a column, a row or a header for each number of devices: none gives more than its share."""
+"""Tables with a column, a row or a header for each number of devices: scaling can't be far above linear."""
 
+import math
 import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 from tasks.published.read import hands
 from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedTable, TableFlaw, TableRow, cell
 from tasks.results.format import significant
 
-IMPOSSIBLE = 1.2  # of linear: more than caches of more devices have been seen to give
+IMPOSSIBLE = 1.2  # of linear: more than the larger caches of more devices have given
 DOUBTFUL = 1.05
 RULE = "more than its devices give"
 _IN_TEXT = re.compile(
@@ -18,17 +20,15 @@ Point = tuple[float, Printed, str]
 
 
 def superlinear(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report scaling far above linear; a little above, caches may explain."""
-    flaws = [*_by_rows(table), *_by_columns(table), *_stated(table)]
-    seen: set[tuple[str, ...]] = set()
-    for flaw in flaws:
-        if flaw.rows not in seen:
-            seen.add(flaw.rows)
-            yield flaw
+    """Report scaling above linear, as a doubt if it is so little that caches can explain it."""
+    first: dict[tuple[str, ...], TableFlaw] = {}
+    for flaw in (*_by_rows(table), *_by_columns(table), *_stated(table)):
+        first.setdefault(flaw.rows, flaw)
+    yield from first.values()
 
 
 def _by_rows(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Compare rows that differ in their devices alone: in a column of their number, or in their names."""
+    """Compare rows that differ only in their number of devices, from a column or from their names."""
     counted = table.of(ColumnKind.DEVICES)
     for measure in table.of(*MEASURES):
         column = table.columns[measure]
@@ -44,29 +44,22 @@ def _by_rows(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def _by_columns(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Compare columns that are named by their devices: `1 GPU`, `2 GPUs`. Falling numbers are times."""
+    """Compare columns that are named by their devices, such as `1 GPU`, `2 GPUs`. Falling numbers are times."""
     named = [(count, i) for i, column in enumerate(table.columns) if (count := hands(column.header))]
     if len(named) < 2:
         return
     kinds = {table.columns[i].kind for _, i in named} - {ColumnKind.OTHER}
     for row in table.rows:
-        points = [
-            (count, value, table.columns[i].header) for count, i in sorted(named) if (value := cell(row, i))
-        ]
+        values = [(count, cell(row, i), table.columns[i].header) for count, i in sorted(named)]
+        points = [(count, value, header) for count, value, header in values if value]
         if len(points) < 2 or len(kinds) > 1:
             continue
         falling = points[-1][1].value < points[0][1].value
         times = kinds == {ColumnKind.TIME} or (not kinds and falling)
-        if (
-            not kinds
-            and not falling
-            and not re.search(r"/s\b|per sec|speed|throughput", f"{row.text} {table.about}")
-        ):
-            continue
-        yield from (
-            TableFlaw(flaw.rule, (row.name, *flaw.rows), f"{row.name}: {flaw.text}", flaw.doubt)
-            for flaw in _accused(points, times, "")
-        )
+        rates = re.search(r"/s\b|per sec|speed|throughput", f"{row.text} {table.about}")
+        if kinds or falling or rates:
+            for flaw in _accused(points, times, ""):
+                yield replace(flaw, rows=(row.name, *flaw.rows), text=f"{row.name}: {flaw.text}")
 
 
 def _accused(points: Sequence[Point], times: bool, header: str) -> Iterator[TableFlaw]:
@@ -96,11 +89,8 @@ def _stated(table: PublishedTable) -> Iterator[TableFlaw]:
         column = table.columns[index]
         if column.subject & {"energy", "power", "cost", "memory"}:
             continue
-        whole = (
-            100.0
-            if column.percent or any((v := r.cells[index]) and v.value > 20 for r in table.rows)
-            else 1.0
-        )
+        in_percent = column.percent or any((v := r.cells[index]) and v.value > 20 for r in table.rows)
+        whole = 100.0 if in_percent else 1.0
         for row in table.rows:
             value = row.cells[index]
             if value and value.low > DOUBTFUL * whole:
@@ -109,19 +99,15 @@ def _stated(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def _devices(row: TableRow, counted: Sequence[int]) -> float | None:
-    """Return the devices of a row: the product of its columns of them, or the number in its name."""
-    values = [value.value for i in counted if (value := cell(row, i))]
-    if values:
-        product = 1.0
-        for count in values:
-            product *= count
-        return product
+    """Return the devices of a row: the product of its columns of devices, or the number in its name."""
+    if values := [value.value for i in counted if (value := cell(row, i))]:
+        return math.prod(values)
     matches = _IN_TEXT.findall(row.text)
     return float(matches[0][0]) if len(matches) == 1 and float(matches[0][0]) > 0 else None
 
 
 def _rest(row: TableRow, table: PublishedTable, counted: Sequence[int]) -> object:
-    """Return all that a row says beside its devices and its measures: rows of one `rest` are comparable."""
+    """Return everything of a row except its devices and measures, which is equal for comparable rows."""
     labels = [i for i in table.of(ColumnKind.SIZE, ColumnKind.OTHER, ColumnKind.PRICE) if i not in counted]
     whole = [value.text for i in labels if (value := row.cells[i]) and not _grows(table, i)]
     text = row.text if counted else _IN_TEXT.sub(r"# \2", row.text)
@@ -129,6 +115,6 @@ def _rest(row: TableRow, table: PublishedTable, counted: Sequence[int]) -> objec
 
 
 def _grows(table: PublishedTable, index: int) -> bool:
-    """Return True for a column that is a result itself, such as accuracy: its numbers all differ."""
+    """Return True for a column of results, such as accuracy: all its numbers differ."""
     texts = [value.text for row in table.rows if (value := row.cells[index])]
     return table.columns[index].kind is ColumnKind.OTHER and len(set(texts)) == len(texts) > 2

@@ -1,9 +1,8 @@
-"""Known shapes of instances: a table gives none more cores, memory or GPUs than its name says."""
+"""Known shapes of instances: a table can't give one more cores, memory or GPUs than it has."""
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
-from typing import Annotated
+from typing import NamedTuple
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
@@ -11,7 +10,7 @@ from tasks.published.table import PublishedTable, TableFlaw
 from tasks.schema import Strict
 
 RULE = "another shape than its name's"
-GB = 1.1  # memory in GB is up to 7.4 % more than in GiB, and some of it is rounded
+GB = 1.1  # memory in GB is up to 7.4 % more than in GiB, and can be rounded
 AWS_NAME = re.compile(r"\b([a-z][0-9][a-z0-9]{0,4})\.((\d*)(medium|large|xlarge))\b")
 GCP_NAME = re.compile(r"\b([a-z]\d-[a-z]+)-(\d+)(g?)\b")
 _COUNTS = {
@@ -29,7 +28,7 @@ _OF_GPU = re.compile(r"\bv?(gpu|vram|hbm|cuda|tensor|disk|ssd|storage|used|usage
 _SEVERAL = re.compile(
     r"\bnodes?\b|\bcluster\b|\binstances\b|\d\s*[x×]\s*(?:[a-z][0-9][a-z0-9]{0,4}\.|[a-z]\d-[a-z])|[x×]\s*\d+\s*$"
 )
-# labels of a line that names the machine of each column; else a column is a list of machines
+# Labels of a line that names the machine of each column; else a column is a list of machines.
 _NAMES = re.compile(
     r"instance|machine|server|node|host|system|hardware|platform|type|model|name|\bvm\b|\bsku\b"
 )
@@ -41,9 +40,9 @@ class InstanceFamily(Strict):
 
     Attributes:
         gib: memory per vCPU, at most.
-        vcpus: of one GPU's share; None where the name counts vCPUs.
+        vcpus: vCPUs for each GPU; None if the name counts vCPUs.
         gpu: the model, in small letters.
-        gpus: how many, by size, where it isn't one.
+        gpus: number of GPUs by size, if it is not 1.
     """
 
     gib: PositiveFloat
@@ -63,11 +62,10 @@ class Shapes(Strict):
     """All shapes of a file."""
 
     aws: AwsShapes
-    gcp: Annotated[dict[str, InstanceFamily], Field(default_factory=dict)]
+    gcp: dict[str, InstanceFamily] = Field(default_factory=dict)
 
 
-@dataclass(frozen=True, slots=True)
-class InstanceShape:
+class InstanceShape(NamedTuple):
     """The parts of an instance."""
 
     name: str
@@ -83,22 +81,20 @@ def shape_of(text: str, shapes: Shapes) -> InstanceShape | None:
     for family, size, number, word in AWS_NAME.findall(text):
         if known := shapes.aws.families.get(family):
             vcpus = shapes.aws.sizes[word] * int(number or 1)
-            names.append(
-                InstanceShape(f"{family}.{size}", vcpus, vcpus * known.gib, _gpus(known, size), known.gpu)
-            )
+            gpus = known.gpus.get(size, 1) if known.gpu else 0
+            names.append(InstanceShape(f"{family}.{size}", vcpus, vcpus * known.gib, gpus, known.gpu))
     for family, number, counted in GCP_NAME.findall(text):
         known = shapes.gcp.get(family)
         if known and bool(counted) == bool(known.vcpus):
             vcpus = int(number) * (known.vcpus or 1)
             gpus = int(number) if counted else 0
-            names.append(
-                InstanceShape(f"{family}-{number}{counted}", vcpus, vcpus * known.gib, gpus, known.gpu)
-            )
+            name = f"{family}-{number}{counted}"
+            names.append(InstanceShape(name, vcpus, vcpus * known.gib, gpus, known.gpu))
     return names[0] if len({shape.name for shape in names}) == 1 else None
 
 
 def misshapen(table: PublishedTable, shapes: Shapes) -> Iterator[TableFlaw]:
-    """Report cores, memory or GPUs that an instance doesn't have, in the lines and columns that name one."""
+    """Report cores, memory or GPUs that an instance does not have, in the lines and columns that name one."""
     header, *rows = table.lines
     for cells in rows:
         yield from _judged(list(zip(header, cells, strict=True)), shapes)
@@ -109,7 +105,7 @@ def misshapen(table: PublishedTable, shapes: Shapes) -> Iterator[TableFlaw]:
 
 
 def _judged(cells: list[tuple[str, str]], shapes: Shapes) -> Iterator[TableFlaw]:
-    """Hold the cells of a line, each with its label, against the one instance that they name."""
+    """Compare the cells of a line, each with its label, with the one instance that they name."""
     whole = " ".join(cell for _, cell in cells).lower()
     shape = shape_of(whole, shapes)
     if shape is None or _SEVERAL.search(" ".join([whole, *(label for label, _ in cells)]).lower()):
@@ -119,15 +115,14 @@ def _judged(cells: list[tuple[str, str]], shapes: Shapes) -> Iterator[TableFlaw]
         if what == "GPUs" and (not limit or number % limit == 0):
             continue
         if number > limit or (what == "vCPUs" and exact and number != limit):
-            has = (
-                f"{shape.gib:g} GiB" if what == "GiB" else f"{limit:g} {'vCPUs' if what == 'cores' else what}"
-            )
-            text = f"{shape.name} is said to have {number:g} {what}, but it has {has}"
+            unit = "vCPUs" if what == "cores" else what
+            has = f"{shape.gib if what == 'GiB' else limit:g} {unit}"
+            text = f"{shape.name} has {has}, but the table states {number:g} {what}"
             yield TableFlaw(RULE, (shape.name,), text)
 
 
 def _stated(cells: list[tuple[str, str]]) -> Iterator[tuple[str, float, bool]]:
-    """Yield the counts that cells state, by labels or by the words behind them, and which it is."""
+    """Yield the counts of cells, and whether a label names them exactly or a word after them does."""
     for label, cell in cells:
         label, cell = label.lower(), cell.lower()
         if _OF_GPU.search(f"{label} {cell}") and not _LABELS["GPUs"].search(label):
@@ -140,7 +135,3 @@ def _stated(cells: list[tuple[str, str]]) -> Iterator[tuple[str, float, bool]]:
         for what, words in _COUNTS.items():
             for number in words.findall(cell):
                 yield what, float(number.replace(",", "").rstrip(".")), False
-
-
-def _gpus(family: InstanceFamily, size: str) -> int:
-    return family.gpus.get(size, 1) if family.gpu else 0

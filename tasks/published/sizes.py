@@ -1,12 +1,18 @@
-"""Sizes that a row's name states, such as `Image 4096x4096 (batch 2)`, and the work that follows from them.
+"""Sizes in a row's name, such as `Image 4096x4096 (batch 2)`, and the work that follows from them.
 
-Only forms that can't be a version or a running number count: `ResNet-50`, `fp16` and `Test 3` have no size.
+Versions and running numbers are no sizes: `ResNet-50`, `fp16` and `Test 3` have none.
 """
 
 import math
 import re
 
 from tasks.published.table import Sizes, TableRow
+
+
+def word_set(text: str) -> frozenset[str]:
+    """Return the words of a text."""
+    return frozenset(text.split())
+
 
 EDGE = "edge"  # of `5000x5000`: edge 1, edge 2 and, of three, edge 3
 _NUMBER = r"\d{1,3}(?:,\d{3})+|\d{1,15}"
@@ -17,39 +23,27 @@ _LETTER = rf"\b(?P<letter>[a-z_]+)\s?=\s?(?P<value>{_NUMBER})(?!\w)"
 _COUNTED = rf"(?<![\w.])(?P<count>{_NUMBER})\s?(?P<unit>px|pixels|images|samples|tokens|elements)\b"
 _SIZE = re.compile("|".join((_EDGES, _NAMED, _LETTER, _COUNTED)), re.IGNORECASE)
 _SAME = {"bs": "batch", "px": "pixels"}
-# With more of these, time falls.
+# With more of these the time falls.
 HANDS = {"threads", "workers", "processes", "gpus", "devices", "ranks", "cores"}
 ORDINALS = {"epoch", "epochs", "step", "run", "repeat", "iteration", "seed", "id", "v", "version"}
 _PRODUCTS = {"matmul", "gemm", "sgemm", "hgemm", "dgemm", "mm"}
-_BESIDE = {
-    "square",
-    "product",
-    "multiplication",
-    "multiply",
-    "mult",
-    "mul",
-    "n",
-    "batch",
-    "size",
-    "bs",
-    "gpu",
-}
+_BESIDE = word_set("square product multiplication multiply mult mul n batch size bs gpu")
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")
 
 
 def read_sizes(name: str) -> tuple[str, Sizes]:
-    """Split a name into itself without its sizes, in small letters, and its sizes by name."""
+    """Return a name without its sizes, in small letters, and its sizes by name."""
     sizes: dict[str, float] = {}
 
     def keep(match: re.Match[str]) -> str:
         if match["edges"]:
             edges = re.split(r"\s?[x×]\s?", match["edges"], flags=re.IGNORECASE)
-            sizes.update({f"{EDGE} {number}": _whole(edge) for number, edge in enumerate(edges, start=1)})
+            sizes.update({f"{EDGE} {i}": _number(edge) for i, edge in enumerate(edges, start=1)})
             return "#"
         word = size_name(match["word"] or match["letter"] or match["unit"])
         if word in HANDS | ORDINALS:
             return match[0]
-        sizes[word] = _whole(match["number"] or match["value"] or match["count"])
+        sizes[word] = _number(match["number"] or match["value"] or match["count"])
         return f"{word} #"
 
     kind = _SIZE.sub(keep, name)
@@ -57,7 +51,7 @@ def read_sizes(name: str) -> tuple[str, Sizes]:
 
 
 def size_name(word: str) -> str:
-    """Return one word for one size: `Batch Size` and `bs` are `batch`."""
+    """Return the one word for a size: `batch` for `Batch Size` and `bs`."""
     plain = re.sub(r"[ _-]+", "_", word.strip().lower())
     return _SAME.get(plain.removesuffix("_size"), plain.removesuffix("_size"))
 
@@ -71,10 +65,7 @@ def more_work(larger: TableRow, smaller: TableRow) -> bool:
 
 
 def flops(row: TableRow) -> float | None:
-    """Return the FLOPs of a row: its own column's, or 2 n^3 for a product of matrices; None for others.
-
-    Source: n^2 sums of n products each; n m k for edges that differ.
-    """
+    """Return the FLOPs of a row from its column, or 2 n m k for a product of matrices; None for other rows."""
     sizes = dict(row.sizes)
     if "flops" in sizes:
         return sizes["flops"]
@@ -82,9 +73,8 @@ def flops(row: TableRow) -> float | None:
     plain = words - {"matrix", "matrices"} - _BESIDE - set(PRECISIONS)
     if not (words & _PRODUCTS or ({"matrix", "matrices"} & words and not plain)):
         return None
-    edges = [size for name, size in row.sizes if name.startswith(EDGE)] or [
-        size for name, size in row.sizes if name == "n"
-    ]
+    edges = [size for name, size in row.sizes if name.startswith(EDGE)]
+    edges = edges or [size for name, size in row.sizes if name == "n"]
     if not edges or (len(edges) == 2 and edges[0] != edges[1]):
         return None
     return 2 * sizes.get("batch", 1.0) * (math.prod(edges) if len(edges) == 3 else edges[0] ** 3)
@@ -95,5 +85,5 @@ def precision(row: TableRow) -> str | None:
     return next((name for name in PRECISIONS if name in row.kind.split()), None)
 
 
-def _whole(text: str) -> float:
+def _number(text: str) -> float:
     return float(text.replace(",", ""))

@@ -1,22 +1,24 @@
-"""Rows that sum up the others, told from operations of the same name: a sum or a median is measured too."""
+"""Rows that sum up the others, and operations that are called like them: a sum or a median can be measured too."""
 
 import math
 import re
 from collections.abc import Sequence
 from itertools import takewhile
 
-from tasks.published.meaning.columns import words_of
+from tasks.published.columns import words_of
+from tasks.published.sizes import word_set
 from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedColumn, TableRow, cell
 from tasks.results.values import Estimate
 
-OPERATIONS = {"sum", "mean", "median"}  # alone, each is the name of an operation as well
+OPERATIONS = {"sum", "mean", "median"}  # alone, each is also the name of an operation
 _TOTALS = {"total", "totals", "sum", "overall"}
 _BESIDE_TOTAL = {"grand", "job", "run", "wall", "time", "runtime", "suite", "benchmark", "elapsed", "s"}
 _AVERAGES = {"average", "averages", "avg", "mean", "geomean", "median", "subtotal"}
 _KINDS = {"geometric", "geo", "arithmetic", "harmonic"}
-_WHAT = {"of", "all", "over", "the", "across", "models", "queries", "benchmarks", "tests", "cases", "runs"}
-_MEASURED = {"speedup", "latency", "throughput"}
-_BESIDE_AVERAGE = _TOTALS | _BESIDE_TOTAL | _KINDS | _WHAT | _MEASURED
+_WHAT = word_set(
+    "of all over the across models queries benchmarks tests cases runs speedup latency throughput"
+)
+_BESIDE_AVERAGE = _TOTALS | _BESIDE_TOTAL | _KINDS | _WHAT
 
 
 def is_total(name: str) -> bool:
@@ -26,13 +28,13 @@ def is_total(name: str) -> bool:
 
 
 def is_average(name: str) -> bool:
-    """Return True for the name of a row that averages others or adds up some: no word is of anything else."""
+    """Return True for the name of a row that averages others or adds up some of them, and nothing else."""
     words = _words(name)
     return bool(words & _AVERAGES) and words <= _AVERAGES | _BESIDE_AVERAGE
 
 
 def is_operation(name: str) -> bool:
-    """Return True for a summary's name that may be that of an operation: `sum`, `Median (5×5)`."""
+    """Return True for a summary's name that can be that of an operation, such as `sum` or `Median (5×5)`."""
     words = _words(name)
     return bool(words) and words <= OPERATIONS
 
@@ -40,10 +42,10 @@ def is_operation(name: str) -> bool:
 def parted(
     rows: Sequence[TableRow], columns: Sequence[PublishedColumn]
 ) -> tuple[list[TableRow], list[TableRow]]:
-    """Part rows into those that are measured and those that sum them up.
+    """Return the measured rows, and the rows that sum them up.
 
-    What may be an operation sums up only at the end, with the value of a sum or mean of what is above it.
-    Averages among other rows are in neither list: nothing says of which rows they are.
+    A row that can be an operation is a summary only at the end, with the sum or a mean of the rows above. Averages
+    among other rows are in neither list, because their rows are unknown.
     """
     last = {id(row) for row in takewhile(_summary, reversed(rows))}
     ends = last | {id(row) for row in takewhile(_summary, rows)}
@@ -83,7 +85,7 @@ def _summary(row: TableRow) -> bool:
 
 
 def _fits(row: TableRow, rows: Sequence[TableRow], columns: Sequence[PublishedColumn]) -> bool:
-    """Return True if a row has the sum or a mean of others, within rounding, in half of its columns."""
+    """Return True if a row has the sum or a mean of others, within rounding, in at least half of its columns."""
     judged = [i for i, c in enumerate(columns) if c.kind in (*MEASURES, ColumnKind.COST) and cell(row, i)]
     fitting = [i for i in judged if _summed(row, rows, i)]
     return len(rows) > 1 and bool(fitting) and 2 * len(fitting) >= len(judged)

@@ -1,13 +1,12 @@
 """Types of a published table and of its review."""
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import StrEnum
 
 from tasks.results.format import ratio_of_rounded
 from tasks.results.values import Estimate
 
-FLOATS = 1e-9  # what arithmetic may have moved an end by
+FLOATS = 1e-9  # relative error of an end by floating-point arithmetic
 Sizes = tuple[tuple[str, float], ...]
 
 
@@ -31,11 +30,11 @@ MEASURES = (ColumnKind.TIME, ColumnKind.RATE)
 
 @dataclass(frozen=True, slots=True)
 class Printed:
-    """A number as a table prints it: a time in seconds, a rate in things a second, else as it stands.
+    """A number of a table: a time in seconds, a rate in things a second, else as printed.
 
     Attributes:
-        text: what stands there.
-        step: what its last digit is worth; the true value lies within half of that on either side.
+        text: the printed cell.
+        step: the value of its last digit; the true value lies within half of that on either side.
     """
 
     text: str
@@ -63,13 +62,12 @@ class PublishedColumn:
     """A column of numbers.
 
     Attributes:
-        header: as it stands in the table.
         unit: of a time, such as `ms`; of a rate, what it counts; of a size or devices, its name.
         scale: seconds in one unit of a time, things in one unit of a rate (1e9 for GFLOP/s).
         sure: the scale is stated, not assumed.
-        statistic: `min`, `p50`, `mean`, `max` …, where the header names one.
-        subject: the words that say of which machine, library or phase it is.
-        each: it is that of one item of several, so it doesn't grow with their number.
+        statistic: `min`, `p50`, `mean`, `max` … if the header names one.
+        subject: the words that name the machine, library or phase.
+        each: it is the value of one item of several, so it does not grow with their number.
         percent: a ratio is in percent.
         change: a ratio is a difference from 1, such as `+12 %`.
     """
@@ -88,12 +86,12 @@ class PublishedColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One line. Its cells are in the order of the table's columns, None where no number is printed.
+    """One line, its cells in the order of the table's columns, None for a cell without a number.
 
     Attributes:
         kind: the name without its sizes, in small letters: rows of one kind can be compared by size.
-        sizes: what grows the work, by name: read from the name and from the columns of sizes.
-        text: all that the line says in words, in small letters.
+        sizes: the sizes by name, from the row's name and from the columns of sizes.
+        text: the text of the line, in small letters.
     """
 
     name: str
@@ -105,13 +103,12 @@ class TableRow:
 
 @dataclass(frozen=True, slots=True)
 class PublishedTable:
-    """A published table as it was read.
+    """A published table.
 
     Attributes:
-        rows: the operations, in order.
-        sums: rows that call themselves the total, sum or average of the others.
-        about: what the file says around the tables, in small letters.
-        skipped: what was not read, in words.
+        sums: rows that are named as the total, sum or average of the others.
+        about: the text of the whole file, in small letters.
+        skipped: a sentence for each column that is not judged.
         lines: the header and the rows as text.
     """
 
@@ -129,11 +126,11 @@ class PublishedTable:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The ratio of two columns of a row, as its printed times give it.
+    """The ratio of the printed times of two columns of a row.
 
     Attributes:
-        bounds: the ratio, and how far the rounding of the two numbers lets it vary.
-        printed: the speedup that the table states; None where it says nothing.
+        bounds: the ratio with the bounds of the rounding of both times.
+        printed: the speedup that the table states, or None.
     """
 
     row: str
@@ -145,13 +142,13 @@ class Claim:
 
 @dataclass(frozen=True, slots=True)
 class TableFlaw:
-    """Something that can't be so, or that a reader should ask about.
+    """A mistake of a table, or a question about it.
 
     Attributes:
         rule: its name, such as `copied row`.
-        rows: the rows it is about; empty where it is about the table.
+        rows: names of the rows that it is about; empty if it is about the whole table.
         text: a sentence, with the numbers.
-        doubt: it may be true all the same: a question, no accusation.
+        doubt: it can be right, so it is a question.
     """
 
     rule: str
@@ -165,9 +162,9 @@ class TableReview:
     """The result of a review.
 
     Attributes:
-        claims: one per row, where two columns of times are compared.
-        overall: the speedup of the whole, by the column and by the way it is taken.
-        notes: what was not judged, and what was assumed.
+        claims: one for each row and compared column of times.
+        overall: column, way of computing, and speedup of the whole.
+        notes: sentences on columns that were not judged, and on assumptions.
     """
 
     table: PublishedTable
@@ -178,7 +175,7 @@ class TableReview:
 
 
 def cell(row: TableRow, index: int) -> Printed | None:
-    """Return a number of a row that can be a time or a rate; None where there is none."""
+    """Return a number of a row if it can be a time or a rate, else None."""
     value = row.cells[index]
     return value if value and value.above_zero else None
 
@@ -198,9 +195,3 @@ def beyond(first: Estimate, second: Estimate) -> bool:
 def interval(value: Printed) -> Estimate:
     """Return a printed number with the bounds of its rounding."""
     return Estimate(value.value, value.low, value.high)
-
-
-def listed(words: Iterable[str]) -> str:
-    """Join words as a sentence does: `a, b and c`."""
-    parts = list(words)
-    return " and ".join(filter(None, (", ".join(parts[:-1]), parts[-1]))) if parts else ""

@@ -1,11 +1,11 @@
-"""Totals and averages, which must be those of the rows and columns above and beside them."""
+"""Totals and averages, which must follow from the other rows and columns."""
 
 import math
 from collections.abc import Iterator, Sequence
 
+from tasks.published.columns import words_of
 from tasks.published.copies import copies
 from tasks.published.growth import cold
-from tasks.published.meaning.columns import words_of
 from tasks.published.relations import Relation, best
 from tasks.published.summaries import is_average, is_operation, is_total, means, sums
 from tasks.published.table import (
@@ -29,9 +29,8 @@ SLACK = 0.02  # relative: an average of unrounded numbers, or of other repeats
 
 
 def wrong_sums(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report totals that their rows can't make."""
-    total = total_row(table)
-    if total:
+    """Report totals and averages that do not follow from their rows."""
+    if total := total_row(table):
         yield from _total_row(table, total)
     yield from _total_columns(table)
     for row in table.sums:
@@ -41,12 +40,12 @@ def wrong_sums(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def total_row(table: PublishedTable) -> TableRow | None:
-    """Return the last row that says that it is the sum of the others."""
+    """Return the last row that is named as the sum of the others."""
     return next((row for row in reversed(table.sums) if is_total(row.name)), None)
 
 
 def overall(table: PublishedTable, base: int, side: int) -> Ways:
-    """Compute the speedup of the whole, in every way that it can be taken."""
+    """Compute the speedup of the whole in every way: by the total, by sums and by geometric means."""
     speedups: Ways = []
     total = total_row(table)
     over, under = (cell(total, index) for index in (base, side)) if total else (None, None)
@@ -55,9 +54,7 @@ def overall(table: PublishedTable, base: int, side: int) -> Ways:
     warm = table.rows[1:] if any(cold(table, index) for index in (base, side)) else table.rows
     twins = {id(row) for rows in copies(table) for row in rows[1:]}
     sound = [row for row in warm if id(row) not in twins]
-    without = " and ".join(
-        words for words, fewer in (("the cold first row", warm is not table.rows), ("copies", twins)) if fewer
-    )
+    without = " and ".join(["the cold first row"] * (warm is not table.rows) + ["copies"] * bool(twins))
     ways: list[tuple[str, Sequence[TableRow]]] = [("", table.rows)]
     ways += [(" without the cold first row", warm)] * (warm is not table.rows)
     speedups += [(f"{BY_ROWS}{more}", e) for more, rows in ways if (e := _by_sum(rows, base, side))]
@@ -67,7 +64,7 @@ def overall(table: PublishedTable, base: int, side: int) -> Ways:
 
 
 def headline(table: PublishedTable, side: int, ways: Ways) -> TableFlaw | None:
-    """Ask which speedup of the whole is meant, where its total and its rows differ beyond rounding."""
+    """Ask which speedup of the whole is meant, if its total and its rows differ beyond rounding."""
     by = dict(ways)
     if BY_TOTAL not in by or BY_ROWS not in by or not beyond(by[BY_TOTAL], by[BY_ROWS]):
         return None
@@ -78,7 +75,7 @@ def headline(table: PublishedTable, side: int, ways: Ways) -> TableFlaw | None:
 
 
 def _total_row(table: PublishedTable, total: TableRow) -> Iterator[TableFlaw]:
-    """Report totals below one of their rows, or unlike their sum where other columns' totals are exact."""
+    """Report totals below one of their rows, and totals unlike their sum: a doubt if no column has an exact total."""
     lost, doubled, exact = [], [], 0
     for index in table.of(ColumnKind.TIME, ColumnKind.COST):
         column, value, added = table.columns[index], total.cells[index], sums(table.rows, index)
@@ -105,17 +102,17 @@ def _total_row(table: PublishedTable, total: TableRow) -> Iterator[TableFlaw]:
 
 
 def _unlike_its_name(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Ask about a last row called `sum`, `mean` or `median` that is none of the others."""
+    """Ask about a last row called `sum`, `mean` or `median` that is not one of the other rows."""
     *above, last = table.rows
     if len(above) > 1 and is_operation(last.name) and not any(is_operation(row.name) for row in above):
         text = (
-            f"{last.name}, the last row, is neither the sum nor the mean of the others; is it an operation?"
+            f"{last.name}, the last row, is neither the sum nor the mean of the others: is it an operation?"
         )
         yield TableFlaw("summary or operation", (last.name,), text, doubt=True)
 
 
 def _total_columns(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report rows whose total column is not the sum of the others, where that of most rows is."""
+    """Report rows whose total column is not the sum of the others, if that of most rows is."""
     times = [i for i in table.of(ColumnKind.TIME) if table.columns[i].statistic in ("", "mean")]
     for index in times:
         parts = [i for i in times if i != index and not table.columns[i].statistic]
@@ -125,10 +122,9 @@ def _total_columns(table: PublishedTable) -> Iterator[TableFlaw]:
         result = best([row.cells[index] for row in table.rows], [Relation("the sum of its parts", bounds)])
         for row in result.off if result else ():
             value, name = table.rows[row].cells[index], table.rows[row].name
-            made = bounds[row]
-            if value and made:
+            if value and bounds[row]:
                 header = table.columns[index].header
-                text = f"{name} has {value.text} in {header}, its parts add up to another time"
+                text = f"{name} has {value.text} in {header}, but its parts add up to another time"
                 yield TableFlaw("total that its parts don't give", (name,), text)
 
 
@@ -141,9 +137,9 @@ def _across(row: TableRow, parts: Sequence[int]) -> Estimate | None:
 
 
 def _averages(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw]:
-    """Report an average outside of its rows: it may be of any kind or of some, but not beyond all.
+    """Report an average outside the range of its rows, whatever its kind.
 
-    Where a row has no number, such as benchstat's `~`, the average may be of more than is printed.
+    If a row has no number, such as benchstat's `~`, the average can be of more than is printed.
     """
     for index in table.of(*MEASURES, ColumnKind.RATIO):
         value = row.cells[index]
@@ -160,7 +156,7 @@ def _averages(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw]:
 
 
 def _other_average(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw]:
-    """Report an average unlike its rows', where the other columns have exactly that of theirs."""
+    """Report an average that is not that of its rows, if those of the other columns are."""
     off, exact = [], 0
     for index in table.of(*MEASURES):
         value, rows = row.cells[index], [v for each in table.rows if (v := cell(each, index))]
@@ -187,12 +183,7 @@ def _geomean(rows: Sequence[TableRow], base: int, side: int) -> Estimate | None:
     pairs = [(cell(row, base), cell(row, side)) for row in rows]
     present = [ratio(over, under) for over, under in pairs if over and under]
     if not present or len(present) != len(pairs) or not all(0 < each.value < math.inf for each in present):
-        return None  # numbers of 1e300 beside such of 1e-300 have no ratio that a float holds
-    parts = zip(
-        *((e.value, e.low or 0.0, math.inf if e.high is None else e.high) for e in present), strict=True
-    )
-    return Estimate(*(math.exp(math.fsum(map(_log, part)) / len(present)) for part in parts))
-
-
-def _log(value: float) -> float:
-    return math.log(value) if value else -math.inf
+        return None  # a float can't hold the ratio of 1e300 and 1e-300
+    bounds = [(e.value, e.low or 0.0, math.inf if e.high is None else e.high) for e in present]
+    logs = ((math.log(value) if value else -math.inf for value in part) for part in zip(*bounds, strict=True))
+    return Estimate(*(math.exp(math.fsum(part) / len(present)) for part in logs))

@@ -8,8 +8,8 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from tasks.errors import GridbenchError
-from tasks.published.meaning.columns import heading
-from tasks.published.meaning.numbers import readings
+from tasks.published.columns import heading
+from tasks.published.numbers import readings
 from tasks.published.read import read_tables
 from tasks.published.review import review
 from tasks.published.table import ColumnKind
@@ -190,11 +190,11 @@ def test_every_table_of_a_file_is_read_and_what_is_left_out_is_told():
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        ("", "f holds no table: CSV, Markdown, HTML, RST, or text in columns is read"),
-        ("hello", "f holds no table"),
-        ("op,time (s)\n", "f holds no table"),
+        ("", "f has no table: it must be CSV, Markdown"),
+        ("hello", "f has no table"),
+        ("op,time (s)\n", "f has no table"),
         ("op,points\na,1\n", "f has no column of times, rates, speedups or prices among 'op', 'points'"),
-        ("op,a (s)\n" + "x,1\n" * 1001, "f has 1001 rows, a published table at most 1000"),
+        ("op,a (s)\n" + "x,1\n" * 1001, "1001 rows.* at most 1000"),
     ],
 )
 def test_what_cannot_be_read_is_one_sentence(text, words):

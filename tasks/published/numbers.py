@@ -9,7 +9,7 @@ from tasks.published.table import Printed
 
 MISSING = {"", "-", "–", "—", "--", "---", "n/a", "na", "none", "null", "oom", "failed", "timeout", "error",
            "skipped", "n.a.", "nan", "tbd", "?", "x", "/", "...", "…", "×", "✗", "✘"}  # fmt: skip
-ABOUT = 0.1  # of a number that says of itself that it is rough
+ABOUT = 0.1  # relative error of a number that is marked as rough
 MOST_EXPONENT = 300  # beyond it a float can't hold a number and its neighbours
 _THOUSANDS = r"\d{1,3}(?:[,'’_ \u00a0\u2009\u202f]\d{3})+(?![\d])(?:\.\d+)?"
 _PLAIN = r"(?:\d+(?:\.\d*)?|\.\d+)"
@@ -20,7 +20,7 @@ _NUMBER = re.compile(
     r"\s*(?:(?:±|\+/-|\+-|±)\s*(?P<error>[\d.,]+(?:e[+-]?\d+)?|∞)\s*\S{0,8})?\s*(?:\(.{0,60}\)|\[.{0,60}\])?\s*[*†‡]*",
     re.IGNORECASE | re.ASCII,
 )
-_EDGE = re.compile(r"[x×]\d", re.IGNORECASE)  # 4096x4096 is no number of x4096
+_EDGE = re.compile(r"[x×]\d", re.IGNORECASE)  # 4096x4096 is not a number with the unit x4096
 _PREFIXES = {"k": 10**3, "m": 10**6, "b": 10**9, "g": 10**9, "t": 10**12}
 _LASTING = re.compile(
     r"(?:(?P<d>\d+)\s?d(?:ays?)?)?\s*(?:(?P<h>\d+)\s?h(?:rs?|ours?)?)?\s*(?:(?P<m>\d+)\s?m(?:ins?|inutes?)?)?"
@@ -33,12 +33,12 @@ _COMMA = re.compile(r"(?<![\d.,])(\d{1,3}(?:\.\d{3})+|\d+),(\d+)(?![\d,.])")
 
 @dataclass(frozen=True, slots=True)
 class NumberText:
-    """A cell that holds a number, before its unit has a meaning.
+    """A cell with a number.
 
     Attributes:
-        unit: as it stands behind the number, in small letters; `x` for a factor.
-        rough: the cell says of itself that it is rounded further than its digits.
-        least: that its last digit is worth, at least: `2h 15m` is exact to 60 seconds.
+        unit: the text after the number, in small letters; `x` for a factor.
+        rough: the number is marked as rounded further than its digits.
+        least: the least value of its last digit: `2h 15m` is exact to 60 seconds.
     """
 
     text: str
@@ -49,13 +49,13 @@ class NumberText:
 
 
 def readings(cells: Sequence[str], lasting: bool = False) -> list[NumberText | None]:
-    """Read the numbers of a column; None for a cell with none. `lasting` allows `2h 15m` and `1:30`."""
+    """Read the numbers of a column, None for a cell without one. `lasting` allows `2h 15m` and `1:30`."""
     commas = decimal_commas(cells)
     return [reading(cell, commas, lasting) for cell in cells]
 
 
 def reading(cell: str, commas: bool = False, lasting: bool = False) -> NumberText | None:
-    """Read a cell; `commas` says that a comma stands before its decimals."""
+    """Read a cell; with `commas`, a comma is a decimal point."""
     bare = cell.strip()
     if lasting and (spent := _lasting(bare)):
         return spent
@@ -67,20 +67,19 @@ def reading(cell: str, commas: bool = False, lasting: bool = False) -> NumberTex
     digits = re.sub(r"[,'’_ \u00a0\u2009\u202f]", "", match["number"]).replace("−", "-")
     try:
         number = Decimal(digits)
-    except InvalidOperation:  # an exponent beyond what decimals hold
+    except InvalidOperation:  # a decimal can't hold the exponent
         return None
     if number.is_finite() and number and abs(number.adjusted()) > MOST_EXPONENT:
         return None
     if prefix := match["prefix"]:
         number *= _PREFIXES[prefix.lower()]
-    unit = (
-        "$" if match["money"] else "x" if match["factor"] else (match["unit"] or "").replace(" ", "").lower()
-    )
+    unit = (match["unit"] or "").replace(" ", "").lower()
+    unit = "$" if match["money"] else "x" if match["factor"] else unit
     return NumberText(cell, number, unit, rough=bool(match["about"]))
 
 
 def decimal_commas(cells: Sequence[str]) -> bool:
-    """Return True if commas must be decimal ones: one parts no thousands, and no point stands there."""
+    """Return True if commas must be decimal points: one does not separate thousands, and no cell has a point."""
     matches = [match for cell in cells for match in _COMMA.finditer(cell)]
     decimal = [m for m in matches if len(m[2]) != 3 or m[1] == "0" or "." in m[1] or len(m[1]) > 3]
     points = any(re.search(r"\d\.\d", _COMMA.sub("", cell)) for cell in cells)
@@ -90,8 +89,8 @@ def decimal_commas(cells: Sequence[str]) -> bool:
 def printed(values: Sequence[NumberText | None], factors: Sequence[float]) -> tuple[Printed | None, ...]:
     """Return the numbers times their factors, each with the value of its last digit.
 
-    Where the column has lost its closing zeros (0.5 beside 0.01), it is not known whether it was rounded to
-    places or to digits: the coarser of both is taken, but nothing coarser than what stands there.
+    If a column has lost its closing zeros (0.5 and 0.01), it was rounded to places or to digits: the coarser of both
+    counts, but nothing coarser than the printed number.
     """
     finite = [value.number for value in values if value and value.number.is_finite()]
     places = max(map(_places, finite), default=0)
@@ -106,8 +105,7 @@ def printed(values: Sequence[NumberText | None], factors: Sequence[float]) -> tu
         exponent = -_places(number)
         if not kept and number.is_finite():
             exponent = min(exponent, max(-places, number.adjusted() - digits + 1))
-        step = 10.0**exponent * factor
-        step = max(step, value.least * factor)
+        step = max(10.0**exponent * factor, value.least * factor)
         if value.rough and number.is_finite():
             step = max(step, 2 * ABOUT * abs(float(number)) * factor)
         made.append(Printed(value.text, float(number) * factor, step))

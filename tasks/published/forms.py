@@ -1,0 +1,300 @@
+"""Tables in text of any form: HTML, Markdown, boxes, RST, CSV or columns of spaces, each as a grid of plain cells."""
+
+import csv
+import io
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from html import unescape
+from html.parser import HTMLParser
+
+from workloads.harness.records.printable import printable
+
+MOST_HEADER = 3  # lines of text above the numbers that make one header
+MOST_SPAN = 50
+SEPARATORS = (";", "\t", ",")
+EVEN = 0.9  # of the lines must have as many cells as the first
+_PARAGRAPHS = re.compile(r"\n[ \t]*\n")
+_DIGIT = re.compile(r"\d")
+
+_IMAGE, _LINK = re.compile(r"!\[[^\]]*\]\([^)]*\)"), re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_TAG = re.compile(r"<[^<>]{0,300}>")
+_NUMBER = re.compile(r"[~<>]?\s*[-+]?[\d.,]+\s*(?:[a-zµμ×]+(?:/[a-z]+)?)?\s*(?:±.*)?", re.IGNORECASE)
+_MARKS = re.compile(r"\*\*|__|`|(?<!\d)\*|\*(?!\d)")
+
+_BOXES = str.maketrans("│┃║─━═┆┄", "|||---|-") | dict.fromkeys(
+    map(ord, "┌┐└┘├┤┬┴┼╒╕╘╛╞╡╤╧╪╔╗╚╝╠╣╦╩╬┏┓┗┛┣┫┳┻╋┡┩╇"), "+"
+)
+_RULE = re.compile(r"(?=.*[-=])[\s|+:=-]+")
+_RST_RULE = re.compile(r"\s*={2,}(?:\s+={2,})+\s*")
+_TEXT_RULE = re.compile(r"[\s=_+-]+")
+_PIPE = re.compile(r"(?<!\\)\|")
+
+_TITLE = re.compile(r"\s*[=-]{3,}\s[A-Za-z].*\s[=-]{3,}\s*")  # pytest-benchmark's
+_BAR, _CORNERS = "│", set("┌├└╞╰┏┡┗╘")
+_NOTE = re.compile(r"[¹²³⁴]")
+_PREFIX = re.compile(r"(\d)([nµm]) (?=[± ])")
+_ERROR = re.compile(r"±( +)(\S+)")
+_GAP = re.compile(r"\s{2,}")
+
+
+@dataclass(frozen=True, slots=True)
+class TextGrid:
+    """A header and the rows below it; every row has as many cells as the header."""
+
+    header: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+
+    def column(self, index: int) -> list[str]:
+        """Return the cells below a header."""
+        return [row[index] for row in self.rows]
+
+
+def find_grids(text: str) -> list[TextGrid]:
+    """Find the tables of a text. CSV and aligned text are read only if there is no other table."""
+    text = _unmarked(text)
+    grids = [*_html_tables(text), *_drawn_tables(text), *_rst_tables(text)]
+    if not grids and (separated := _separated_table(text)):
+        grids = [separated]
+    return grids or list(_aligned_tables(text))
+
+
+def _plain(cell: str) -> str:
+    """Return a cell as a reader sees it: one line without markup."""
+    text = _LINK.sub(r"\1", _IMAGE.sub("", cell))
+    text = unescape(_TAG.sub(" ", text)).replace("\\|", "|")
+    return " ".join(printable(_MARKS.sub("", text)).split())
+
+
+def _grid(lines: Sequence[Sequence[str]], header_lines: int = 1, excess: bool = False) -> TextGrid | None:
+    """Make a table of lines of cells, without empty columns; None if the lines are no table.
+
+    A row with more cells than the header makes none, because the places of its cells are unknown. With `excess` its
+    last cells are left out, as Markdown does it.
+    """
+    cleaned = [tuple(map(_plain, line)) for line in lines]
+    cleaned = [line for line in cleaned if any(line)]
+    if not 1 <= header_lines < len(cleaned) or header_lines > MOST_HEADER:
+        return None
+    width = max(map(len, cleaned[:header_lines]))
+    longest = max(i for line in cleaned for i, cell in enumerate(line, start=1) if cell)
+    if width < 2 or (longest > width and not excess):
+        return None
+    padded = [(*line[:width], *[""] * (width - len(line))) for line in cleaned]
+    if header_lines == 1 and len(padded) > 2 and _has_names(padded[1]) and not _has_names(padded[2]):
+        padded[0], header_lines = _filled(padded[0]), 2
+    kept = [i for i in range(width) if any(line[i] for line in padded)]
+    header = tuple(
+        " ".join(filter(None, dict.fromkeys(line[i] for line in padded[:header_lines]))) for i in kept
+    )
+    rows = tuple(tuple(line[i] for i in kept) for line in padded[header_lines:])
+    return TextGrid(header, rows) if len(kept) > 1 else None
+
+
+def _has_names(line: tuple[str, ...]) -> bool:
+    """Return True for a line below the header that has names and units, and no number."""
+    return sum(map(bool, line)) > len(line) / 2 and not any(_NUMBER.fullmatch(cell) for cell in line)
+
+
+def _filled(line: tuple[str, ...]) -> tuple[str, ...]:
+    """Give an empty cell of a first header the name to its left, which spans it."""
+    names = list(line)
+    for index in range(1, len(names)):
+        names[index] = names[index] or names[index - 1]
+    return tuple(names)
+
+
+def _unmarked(text: str) -> str:
+    """Return a text with the marks of headers blanked, so that columns of spaces remain.
+
+    A header is marked by bars that end above the lines, by #, or by a rule with a title.
+    """
+    return "\n\n".join("\n".join(_without_marks(part.splitlines())) for part in _PARAGRAPHS.split(text))
+
+
+def _without_marks(lines: list[str]) -> list[str]:
+    lines = [line for line in lines if not _TITLE.fullmatch(line)]
+    barred = [number for number, line in enumerate(lines) if line.lstrip().startswith(_BAR)]
+    if len(barred) in (1, 2) and barred[-1] + 1 < len(lines) and not _CORNERS & set("".join(lines)):
+        return _below_bars(lines[barred[-1] :])
+    heads = [line for line in lines if line.startswith("#")]
+    rows = [line for line in lines if line.strip() and not line.startswith("#")]
+    parts = len(_GAP.split(rows[0].strip())) if rows else 0
+    names = [line.replace("#", " ", 1) for line in heads if 2 < len(_GAP.split(line.strip("# "))) <= parts]
+    return [*names[-2:], *rows] if len(names) > 1 and "".join(lines).startswith("#") else lines
+
+
+def _below_bars(lines: list[str]) -> list[str]:
+    """Return a header of units and its lines; `1.04m` below benchstat's `sec/op` are milliseconds."""
+    head = lines[0].replace(_BAR, " ")
+    rows = [_NOTE.sub(" ", line) for line in lines[1:] if not _NOTE.match(line.lstrip())]
+    rows = [_ERROR.sub(r"±\2\1", row) for row in rows]
+    return [head, *(_PREFIX.sub(r"\1\2s", row) if "sec/op" in head else row for row in rows)]
+
+
+def _drawn_tables(text: str) -> Iterator[TextGrid]:
+    """Yield the tables of lines with | and rules between them: Markdown, boxes of terminals, RST."""
+    block: list[str] = []
+    for line in [*text.translate(_BOXES).splitlines(), ""]:
+        bare = line.strip().lstrip(">").strip()
+        if _PIPE.search(bare) or (_RULE.fullmatch(bare) and ("+" in bare or block)):
+            block.append(bare)
+            continue
+        if found := _drawn_table(block):
+            yield found
+        block = []
+
+
+def _drawn_table(block: list[str]) -> TextGrid | None:
+    """Make a table of a block of lines; without outer pipes it needs a rule below its header."""
+    while block and _RULE.fullmatch(block[0]):
+        block = block[1:]
+    rules = [i for i, line in enumerate(block) if _RULE.fullmatch(line)]
+    if not rules and not all(line.startswith("|") for line in block):
+        return None
+    first = rules[0] if rules else 1
+    lines = [_PIPE.split(s.removeprefix("|").removesuffix("|")) for s in block if not _RULE.fullmatch(s)]
+    return _grid(lines, first if 1 <= first <= MOST_HEADER else 1, excess=True) if lines else None
+
+
+def _rst_tables(text: str) -> Iterator[TextGrid]:
+    """Yield RST's simple tables, whose columns stand below runs of `=`."""
+    lines = text.splitlines()
+    rules = [i for i, line in enumerate(lines) if _RST_RULE.fullmatch(line)]
+    while len(rules) >= 3:
+        top, middle, bottom, *rules = rules
+        spans = [match.span() for match in re.finditer(r"=+", lines[top])]
+        ends = [start for start, _ in spans[1:]] + [None]
+        cut = [
+            [line[start:end] for (start, _), end in zip(spans, ends, strict=True)]
+            for i, line in enumerate(lines[top:bottom], start=top)
+            if i not in (top, middle) and line.strip()
+        ]
+        if made := _grid(cut, sum(bool(line.strip()) for line in lines[top + 1 : middle])):
+            yield made
+
+
+def _separated_table(text: str) -> TextGrid | None:
+    """Read a text as CSV with commas, semicolons or tabs; None if its lines differ in their cells."""
+    lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
+    even = [(share, separator) for separator in SEPARATORS if (share := _evenness(lines, separator))]
+    if not even or max(even)[0] < EVEN:
+        return None
+    import pandas as pd  # only if there is a table: it takes a second
+
+    separator = next(s for share, s in even if share == max(even)[0])
+    try:
+        frame = pd.read_csv(
+            io.StringIO("\n".join(lines)), sep=separator, header=None, dtype=str, keep_default_na=False,
+            engine="python", skipinitialspace=True,
+        )  # fmt: skip
+    except (ValueError, csv.Error, UnicodeError, OverflowError):  # pandas raises its own of ValueError
+        return None
+    return _grid([[str(cell) for cell in row] for row in frame.itertuples(index=False)])
+
+
+def _evenness(lines: Sequence[str], separator: str) -> float:
+    """Return the share of lines with as many cells as the first; 0 if that has one."""
+    try:
+        counts = [len(row) for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=separator) if row]
+    except csv.Error:
+        return 0.0
+    return counts.count(counts[0]) / len(counts) if counts and counts[0] > 1 else 0.0
+
+
+def _aligned_tables(text: str) -> Iterator[TextGrid]:
+    """Yield the paragraphs whose columns are aligned by spaces."""
+    for paragraph in _PARAGRAPHS.split(text.expandtabs()):
+        lines = [line for line in paragraph.splitlines() if line.strip() and not _TEXT_RULE.fullmatch(line)]
+        if len(lines) < 2 or not _DIGIT.search(lines[-1]):
+            continue
+        cells = _columns(lines)
+        if cells and sum(bool(_DIGIT.match(cell.strip())) for cell in cells[0]) > 1:  # there is no header
+            cells = [["name", *("" for _ in cells[0][1:])], *cells]
+        if cells and (made := _grid(cells)):
+            yield made
+
+
+def _columns(lines: Sequence[str]) -> list[list[str]]:
+    """Cut lines where all of them are blank: at gaps of two, or of one if that makes no columns."""
+    width = max(map(len, lines))
+    blank = "".join(" " if all(line[i : i + 1] in ("", " ") for line in lines) else "x" for i in range(width))
+    for gap in (r"  +", r" +"):
+        spans = [match.span() for match in re.finditer(rf"x(?:(?!{gap}).)*", blank)]
+        if len(spans) > 1:
+            return [[line[start:end] for start, end in spans] for line in lines]
+    return []
+
+
+@dataclass(slots=True)
+class _Cell:
+    """A cell of HTML: its text, whether it heads a column, how far it reaches."""
+
+    heads: bool
+    across: int
+    down: int
+    text: list[str] = field(default_factory=list)
+
+
+class _Tables(HTMLParser):
+    """Collects the cells of every table, those of nested tables apart."""
+
+    def __init__(self) -> None:
+        super().__init__(convert_charrefs=True)
+        self.tables: list[list[list[_Cell]]] = []
+        self._open: list[list[list[_Cell]]] = []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        if tag == "table":
+            self._open.append([])
+            self.tables.append(self._open[-1])
+        elif tag == "tr" and self._open:
+            self._open[-1].append([])
+        elif tag in ("td", "th") and self._open:
+            if not self._open[-1]:
+                self._open[-1].append([])  # cells of a first row that no tr opens
+            across, down = (_span(dict(attrs).get(name)) for name in ("colspan", "rowspan"))
+            self._open[-1][-1].append(_Cell(tag == "th", across, down))
+        elif tag == "br":
+            self.handle_data(" ")
+
+    def handle_endtag(self, tag: str) -> None:
+        if tag == "table" and self._open:
+            self._open.pop()
+
+    def handle_data(self, data: str) -> None:
+        if self._open and self._open[-1] and self._open[-1][-1]:
+            self._open[-1][-1][-1].text.append(data)
+
+
+def _html_tables(text: str) -> Iterator[TextGrid]:
+    """Yield the tables of a text with HTML."""
+    if "<t" not in text.lower():
+        return
+    parser = _Tables()
+    parser.feed(text)
+    for rows in parser.tables:
+        rows = [row for row in rows if row]
+        heads = next((i for i, row in enumerate(rows) if not all(cell.heads for cell in row)), len(rows))
+        if made := _grid(_spread(rows), heads if 1 <= heads <= MOST_HEADER else 1):
+            yield made
+
+
+def _spread(rows: list[list[_Cell]]) -> list[list[str]]:
+    """Repeat the text of each cell wherever it reaches."""
+    taken: dict[tuple[int, int], str] = {}
+    for y, row in enumerate(rows):
+        x = 0
+        for cell in row:
+            while (y, x) in taken:
+                x += 1
+            for down in range(cell.down):
+                for across in range(cell.across):
+                    taken[y + down, x + across] = "".join(cell.text)
+            x += cell.across
+    width = max((x for _, x in taken), default=-1) + 1
+    return [[taken.get((y, x), "") for x in range(width)] for y in range(len(rows))]
+
+
+def _span(text: str | None) -> int:
+    return min(int(text), MOST_SPAN) if text and text.isascii() and text.isdigit() and int(text) else 1

@@ -1,1 +1,0 @@
-"""Meanings of headers and cells: kinds of columns, units, numbers as people print them."""
