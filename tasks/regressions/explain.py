@@ -6,7 +6,6 @@ import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import StrEnum
 from typing import Any
 
 import numpy as np
@@ -18,7 +17,7 @@ from tasks.regressions.robust import Floats
 from tasks.regressions.series import FreshRuns, Observation, Series, SeriesKey
 
 LEAST_SERIES = 3  # of one hardware that changed alike, and half of all: then the cause is the hardware
-LEFT_OVER = 0.25  # share of a change that may be left in cycles where the clock is the cause
+LEFT_OVER = 0.25  # share of a change that can be left in cycles if the clock is the cause
 SHORT = 12  # digits of a commit that are shown: enough to be unique in any repository
 # The fields of a fingerprint that are the stack, with their names; a job's environment may add `image`.
 STACK = {
@@ -32,38 +31,15 @@ STACK = {
     "os": "OS",
     "kernel": "kernel",
 }
-GPU_STACK = {"driver": "driver", "vbios": "VBIOS"}  # of each GPU; the driver where the machine does not say
+GPU_STACK = {"driver": "driver", "vbios": "VBIOS"}  # of each GPU; its driver only if the machine reports none
 UNSET = "unset"
 TREE = "sha256:"  # before the id of a script's code
 UNCONTROLLED = "No control ran with it, so a machine that changed for some nights would look the same."
 
 
-class ExplanationKind(StrEnum):
-    """The subject of an explanation."""
-
-    MACHINE = "machine"
-    CLOCKS = "clocks"
-    TARGET = "target"
-    STACK = "stack"
-    COMMITS = "commits"
-
-
-@dataclass(frozen=True, slots=True)
-class Explanation:
-    """A likely cause of a change, in a sentence.
-
-    Attributes:
-        excuses: the cause is something else than the measured code.
-    """
-
-    kind: ExplanationKind
-    sentence: str
-    excuses: bool = False
-
-
 @dataclass(frozen=True, slots=True)
 class Clocked:
-    """Seconds of a repeat, and the clock that it ran at; None where the machine does not report it."""
+    """Seconds of a repeat, and its clock; None if the machine does not report it."""
 
     seconds: float
     clock_mhz: float | None
@@ -78,26 +54,24 @@ class Difference:
     new: str
 
 
-def machine(result: SuspectResult, fresh: FreshRuns, control_s: float) -> Explanation | None:
-    """Explain a change by that of the fresh runs' controls; None where these did not change.
+def machine(result: SuspectResult, fresh: FreshRuns, control_s: float) -> str:
+    """Explain a change by that of the fresh runs' controls; return an empty text if these did not change.
 
     Args:
         control_s: usual seconds of the control: exp of its series' `Baseline.control`.
     """
     controls = [seconds for seconds in fresh.control_s if seconds > 0]
     if not result.box or not controls or not control_s > 0:
-        return None
+        return ""
     box = share_in_words(statistics.median(controls) / control_s - 1)
     sentence = f"The controls of the fresh runs are {box} than usual: the cause is the machine. "
-    sentence += f"Without its effect, the case is {result.change}."
-    return Explanation(ExplanationKind.MACHINE, sentence, excuses=result.confirmed is None)
+    return sentence + f"Without its effect, the case is {result.change}."
 
 
-def uncontrolled(result: SuspectResult, fresh: FreshRuns) -> Explanation | None:
-    """Say that the machine may be the cause of a confirmed change, where no control ran beside it."""
-    if not result.confirmed or any(seconds > 0 for seconds in fresh.control_s):
-        return None
-    return Explanation(ExplanationKind.MACHINE, UNCONTROLLED)
+def uncontrolled(result: SuspectResult, fresh: FreshRuns) -> str:
+    """Return that the machine can be the cause of a confirmed change if no control ran with it; else an empty text."""
+    is_controlled = any(seconds > 0 for seconds in fresh.control_s)
+    return UNCONTROLLED if result.confirmed and not is_controlled else ""
 
 
 def clock_mhz(monitor: Mapping[str, Sequence[float]], probes: Mapping[str, float]) -> float | None:
@@ -108,34 +82,33 @@ def clock_mhz(monitor: Mapping[str, Sequence[float]], probes: Mapping[str, float
     return statistics.median(within) if within else None
 
 
-def clocks(before: Iterable[Clocked], after: Iterable[Clocked]) -> Explanation | None:
-    """Explain a change by the clock; None where a side has no clock, or nothing has changed."""
+def clocks(before: Iterable[Clocked], after: Iterable[Clocked]) -> str:
+    """Explain a change by the clock; return an empty text if a side has no clock, or nothing has changed."""
     sides = [
         [(c.seconds, c.clock_mhz) for c in side if c.clock_mhz and c.seconds > 0] for side in (before, after)
     ]
     if not all(sides):
-        return None
+        return ""
     (old_s, old_mhz), (new_s, new_mhz) = (
         [statistics.median(column) for column in zip(*side, strict=True)] for side in sides
     )
     time, clock = math.log(new_s / old_s), math.log(new_mhz / old_mhz)
     if abs(time) < math.log1p(LEAST_CHANGE):
-        return None
+        return ""
     cycles = time + clock
-    is_cause = abs(cycles) <= LEFT_OVER * abs(time)
     in_cycles, in_seconds = (share_in_words(math.expm1(log)) for log in (cycles, time))
-    sentence = f"In cycles it is {in_cycles}, in seconds {in_seconds}: the SM clock, "
-    sentence += (
-        f"{old_mhz:.0f} MHz before and {new_mhz:.0f} MHz now, is {'' if is_cause else 'not '}the cause."
+    is_cause = "is the cause" if abs(cycles) <= LEFT_OVER * abs(time) else "is not the cause"
+    return (
+        f"In cycles it is {in_cycles}, in seconds {in_seconds}: the SM clock, {old_mhz:.0f} MHz before and "
+        f"{new_mhz:.0f} MHz now, {is_cause}."
     )
-    return Explanation(ExplanationKind.CLOCKS, sentence, excuses=is_cause)
 
 
 def whole_targets(screening: Screening, results: Iterable[SuspectResult]) -> dict[str, tuple[SeriesKey, ...]]:
-    """Return the confirmed changes that make one ticket for a hardware in place of many, by its name.
+    """Return the confirmed changes, by hardware, that make one ticket instead of many.
 
-    They are at least `LEAST_SERIES` in one direction, and half of its series that were compared tonight; a
-    suspect that was not measured again counts for that half.
+    They are at least `LEAST_SERIES` in one direction, and half of its series that were compared tonight, including
+    suspects that were not measured again.
     """
     by_key = {result.key: result for result in results}
     watched: dict[str, int] = defaultdict(int)
@@ -153,16 +126,12 @@ def whole_targets(screening: Screening, results: Iterable[SuspectResult]) -> dic
     return whole
 
 
-def target(hardware: str, changes: Sequence[tuple[SeriesKey, float]], watched: int) -> Explanation:
-    """Explain a ticket for a whole hardware, from each series' share, of so many that were watched."""
-    shares = sorted(share for _, share in changes)
-    size = share_in_words(statistics.median(shares))
-    sentence = (
-        f"{len(changes)} of {watched} series of {hardware} changed in the same night, by the median {size}"
-    )
-    return Explanation(
-        ExplanationKind.TARGET,
-        f"{sentence} (from {share_in_words(shares[0])} to {share_in_words(shares[-1])}).",
+def target(hardware: str, shares: Sequence[float], watched: int) -> str:
+    """Explain a ticket for a whole hardware, from the shares of its changed series, of `watched` series."""
+    least, middle, most = map(share_in_words, (min(shares), statistics.median(shares), max(shares)))
+    return (
+        f"{len(shares)} of {watched} series of {hardware} changed in the same night, by the median {middle} "
+        f"(from {least} to {most})."
     )
 
 
@@ -177,14 +146,10 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
     return [Difference(*triple) for triple in triples if triple[1] != triple[2]]
 
 
-def stack(before: Mapping[str, Any], after: Mapping[str, Any]) -> Explanation | None:
-    """Explain a change by that of the stack since the last unchanged night; None where it is the same."""
+def stack(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
+    """Explain a change by that of the stack since the last unchanged night; return an empty text if it is the same."""
     changes = [f"{each.name} {each.old} → {each.new}" for each in differences(before, after)]
-    return (
-        Explanation(ExplanationKind.STACK, f"The stack has changed: {'; '.join(changes)}.")
-        if changes
-        else None
-    )
+    return f"The stack has changed: {'; '.join(changes)}." if changes else ""
 
 
 def first_changed(log_s: Floats, centre: float, change: float) -> int:
@@ -192,7 +157,7 @@ def first_changed(log_s: Floats, centre: float, change: float) -> int:
 
     Args:
         log_s: adjusted log seconds of a series, NaN for no number; `centre` is that of its baseline.
-        change: log share that was confirmed; never 0.
+        change: log share that was confirmed, not 0.
     """
     nearer = np.nan_to_num((log_s - centre - change / 2) * change)  # above 0: nearer to the new level
     since = np.cumsum(nearer[::-1])  # of the last night, the last two, …: the log likelihood of each start
@@ -200,36 +165,31 @@ def first_changed(log_s: Floats, centre: float, change: float) -> int:
 
 
 def last_before(series: Series, run: str) -> Observation | None:
-    """Return the last night with a number before a run, or of all where the run is no night of the series."""
+    """Return the last night with a number before a run, or of all if the run is not a night of the series."""
     runs = [night.run for night in series.nights]
     end = runs.index(run) if run in runs else len(runs)
     return next((night for night in reversed(series.nights[:end]) if night.ok), None)
 
 
-def commits(good: str, bad: str) -> Explanation | None:
-    """Explain a change by the commits between two nights; None where one is unknown, or is no commit.
+def commits(good: str, bad: str) -> str:
+    """Explain a change by the commits between two nights; return an empty text if one is not a known commit.
 
-    A commit that ends in `-dirty` had uncommitted changes. A user's own script has the ids of its code.
+    A commit that ends in `-dirty` had uncommitted changes. A user's script has the ids of its code.
     """
     if good.startswith(TREE) and bad.startswith(TREE):
-        return _trees(good.removeprefix(TREE)[:SHORT], bad.removeprefix(TREE)[:SHORT])
+        old, new = (tree.removeprefix(TREE)[:SHORT] for tree in (good, bad))
+        if old != new:
+            return f"The code of the script is {new} now, and was {old}."
+        return f"Both nights ran the same code of the script, {old}: the cause is not that code."
     (old, old_dirty), (new, new_dirty) = _commit(good), _commit(bad)
     if not old or not new:
-        return None
+        return ""
     also = ", and uncommitted changes" if old_dirty or new_dirty else ""
     if old != new:
-        return Explanation(ExplanationKind.COMMITS, f"git log {old[:SHORT]}..{new[:SHORT]}{also}")
+        return f"git log {old[:SHORT]}..{new[:SHORT]}{also}"
     if also:
-        return Explanation(ExplanationKind.COMMITS, f"Both nights measured commit {old[:SHORT]}{also}.")
-    sentence = f"Both nights measured the same commit, {old[:SHORT]}: the cause is not the measured code."
-    return Explanation(ExplanationKind.COMMITS, sentence, excuses=True)
-
-
-def _trees(old: str, new: str) -> Explanation:
-    if old != new:
-        return Explanation(ExplanationKind.COMMITS, f"The code of the script is {new} now, and was {old}.")
-    sentence = f"Both nights ran the same code of the script, {old}: the cause is not that code."
-    return Explanation(ExplanationKind.COMMITS, sentence, excuses=True)
+        return f"Both nights measured commit {old[:SHORT]}{also}."
+    return f"Both nights measured the same commit, {old[:SHORT]}: the cause is not the measured code."
 
 
 def _commit(text: str) -> tuple[str, bool]:

@@ -1,4 +1,4 @@
-"""The nightly gate: screen a night for suspects, and confirm them by fresh runs."""
+"""The nightly gate: screen a night for suspects, and confirm them by fresh runs and the nights before."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -9,8 +9,10 @@ import numpy as np
 
 from tasks.regressions.baseline import (
     LAG,
+    LEAST_CHANGE,
     LEAST_RERUNS,
     RERUNS,
+    SUSPECT_Z,
     WINDOW,
     Baseline,
     SeriesLevels,
@@ -19,12 +21,17 @@ from tasks.regressions.baseline import (
 )
 from tasks.regressions.change import Change
 from tasks.regressions.panel import SeriesPanel
-from tasks.regressions.robust import Floats, Ints, half_of, pseudomedian
+from tasks.regressions.robust import Floats, Ints, half_of, inner_range, lasting, pseudomedian
 from tasks.regressions.series import FreshRuns, SeriesKey
-from tasks.regressions.suspicion import confirmed, suspected
 from tasks.results.values import Estimate
 
 MISSED = 3  # nights in a row without a number that are news
+LASTING_Z = 2.5  # of tonight and the nights before together, of which there are several choices
+LEAST_Z = 0.5  # of tonight alone, if these make a suspect
+CHOICES_Z = 0.3  # subtracted from the largest z of several choices
+AGREEMENT = (
+    2.75  # spreads within which fresh runs without their extremes must lie, or within half of their change
+)
 
 
 class SeriesState(StrEnum):
@@ -40,14 +47,13 @@ class SeriesState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedChange:
-    """A confirmed change as it is stored: all that later nights need, also to judge this night again.
+    """A confirmed change as it is stored, with all that later nights need, also to judge this night again.
 
     Attributes:
-        run: the night that was suspected.
-        share: seconds over those before, minus 1; above 0 is slower.
-        z: of the change in standard errors.
+        run: the night of the suspicion.
+        share: seconds over those before, minus 1; above 0 is slower. `z` is the change in standard errors.
         fresh: the fresh runs that confirmed it.
-        spread, beta, shared, freedom: of the baseline that it changed from.
+        spread, beta, shared, freedom: of the baseline before the change.
     """
 
     key: SeriesKey
@@ -63,13 +69,13 @@ class ConfirmedChange:
 
 @dataclass(frozen=True, slots=True)
 class Screening:
-    """A night before its suspects are measured again; one value a series of the panel.
+    """A night before its suspects are measured again; one value per series of the panel.
 
     Attributes:
         column: the night's, in the panel.
         signs: +1 for a series that seems slower, -1 for faster, 0 for neither.
-        z: its distance from the baseline in spreads of a night; NaN where nothing can be said.
-        smallest: share by which it must change to be detected with even odds.
+        z: distance from the baseline in spreads of a night; NaN if it is unknown.
+        smallest: share of a change that is detected with even odds.
         confirm_z: standard errors that fresh runs must exceed.
     """
 
@@ -87,18 +93,14 @@ class Screening:
         return [self.panel.keys[row] for row in np.flatnonzero(self.signs)]
 
     def states(self) -> list[SeriesState]:
-        """Return the state of each series, as long as no suspect was measured again."""
+        """Return the state of each series before suspects are measured again."""
         missing = (self.panel.missed[:, self.column] >= MISSED) & self.panel.planned
-        flags = zip(self.signs, missing, self.before.warming, strict=True)
-        return [_state(bool(sign), bool(gone), bool(warming)) for sign, gone, warming in flags]
-
-
-def _state(suspect: bool, missing: bool, warming: bool) -> SeriesState:
-    if suspect:
-        return SeriesState.SUSPECT
-    if missing:
-        return SeriesState.MISSING
-    return SeriesState.WARMING if warming else SeriesState.WATCHING
+        states = []
+        for sign, is_missing, is_warming in zip(self.signs, missing, self.before.warming, strict=True):
+            state = SeriesState.WARMING if is_warming else SeriesState.WATCHING
+            state = SeriesState.MISSING if is_missing else state
+            states.append(SeriesState.SUSPECT if sign else state)
+        return states
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,10 +108,9 @@ class SuspectResult:
     """The result of a suspect's fresh runs.
 
     Attributes:
-        change: the change that they show, confirmed or not.
-        z: of that change in standard errors.
-        confirmed: the change to store; None where the suspect is cleared.
-        box: the controls show that the box was to blame.
+        change: that of the fresh runs, confirmed or not; `z` is in standard errors.
+        confirmed: the change to store; None if the suspect is cleared.
+        box: whether the controls show that the machine is the cause.
     """
 
     key: SeriesKey
@@ -137,10 +138,10 @@ def screen(panel: SeriesPanel, changes: Iterable[ConfirmedChange], column: int =
 def confirm_suspects(screening: Screening, fresh: Mapping[SeriesKey, FreshRuns]) -> list[SuspectResult]:
     """Return the results of the suspects' fresh runs.
 
-    A change in the other direction than suspected clears the suspect, too. One with fewer than `LEAST_RERUNS`
-    numbers has no result and stays a suspect.
+    A change in the direction opposite to the suspicion clears the suspect too. A suspect with fewer than
+    `LEAST_RERUNS` numbers has no result and stays a suspect.
     """
-    keys = screening.panel.keys
+    keys, run = screening.panel.keys, screening.panel.runs[screening.column]
     enough = {key for key, runs in fresh.items() if runs.count >= LEAST_RERUNS}
     rows = np.array([row for row in np.flatnonzero(screening.signs) if keys[row] in enough], np.int64)
     if not len(rows):
@@ -149,28 +150,100 @@ def confirm_suspects(screening: Screening, fresh: Mapping[SeriesKey, FreshRuns])
     log_s, log_control_s = _logs([f.seconds for f in runs]), _logs([f.control_s for f in runs])
     before = screening.before.select(rows)
     signs, logs, z = confirmed(log_s, log_control_s, before, screening.confirm_z)
-    box = before.box_moved(log_control_s)
-    return [
-        _result(
-            screening, int(row), float(np.expm1(logs[i])), float(z[i]), int(signs[i]), runs[i], bool(box[i])
+    box, shares = before.box_moved(log_control_s), np.expm1(logs)
+    behaviour = np.column_stack([before.spread, before.beta, before.shared, before.freedom]).tolist()
+    results = []
+    for i, row in enumerate(rows):
+        share, key = float(shares[i]), keys[row]
+        change = Change(Estimate(share), float(screening.smallest[row]))
+        stored = ConfirmedChange(key, run, share, float(z[i]), runs[i], *behaviour[i])
+        is_confirmed = signs[i] == screening.signs[row]
+        results.append(
+            SuspectResult(key, change, float(z[i]), stored if is_confirmed else None, bool(box[i]))
         )
-        for i, row in enumerate(rows)
-    ]
+    return results
 
 
-def _result(
-    screening: Screening, row: int, share: float, z: float, sign: int, fresh: FreshRuns, box: bool
-) -> SuspectResult:
-    """Return the result of one suspect; a confirmed change has the direction that was suspected."""
-    key, run, before = screening.panel.keys[row], screening.panel.runs[screening.column], screening.before
-    behaviour = (float(values[row]) for values in (before.spread, before.beta, before.shared, before.freedom))
-    stored = ConfirmedChange(key, run, share, z, fresh, *behaviour)
-    change = Change(Estimate(share), float(screening.smallest[row]))
-    return SuspectResult(key, change, z, stored if sign == screening.signs[row] else None, box)
+def suspected(log_s: Floats, log_control_s: Floats, before: Baseline) -> tuple[Ints, Floats]:
+    """Return +1 for each series that seems slower in the last column, -1 for faster, else 0; and its z.
+
+    A series without a number tonight, or with a warming baseline, is neither.
+    """
+    moved = before.adjusted(log_s[:, -1:], log_control_s[:, -1:])[:, 0] - before.centre
+    z = np.where(before.warming, np.nan, moved / before.spread / np.sqrt(1 + before.of_centre))
+    together = _with_recent(moved, np.ones(len(moved)), before)[1][:, 1:].max(axis=1, initial=-np.inf)
+    beyond = (np.abs(z) > SUSPECT_Z) | ((np.abs(z) > LEAST_Z) & (together > LASTING_Z))
+    beyond &= np.abs(moved) > np.log1p(LEAST_CHANGE) / 2
+    return np.where(beyond, np.sign(moved), 0).astype(np.int64), z
+
+
+def confirmed(
+    log_s: Floats, log_control_s: Floats, before: Baseline, confirm_z: float
+) -> tuple[Ints, Floats, Floats]:
+    """Return +1 for each series whose fresh runs are slower, -1 for faster, else 0; the change (log); its z.
+
+    Args:
+        log_s, log_control_s: (series, runs), without the suspected night, which was selected for its value.
+        before: that night's baseline.
+        confirm_z: `threshold_z` of the number of watched series.
+    """
+    values = before.adjusted(log_s, log_control_s)
+    tonight, runs = pseudomedian(values) - before.centre, np.isfinite(values).sum(axis=1)
+    change, z = _surest(tonight, np.maximum(before.of_fresh(runs), _of_scatter(values, before)), before)
+    agree = inner_range(values) <= np.maximum(AGREEMENT * before.spread, np.abs(change) / 2)
+    large = np.minimum(np.abs(tonight), np.abs(change)) > np.log1p(LEAST_CHANGE)
+    shown = (np.abs(z) > before.needed(confirm_z)) & large & agree
+    return np.where(shown, np.sign(change), 0).astype(np.int64), change, z
+
+
+def _of_scatter(values: Floats, before: Baseline) -> Floats:
+    """Return the variance of fresh runs by their distances, relative to that of a night.
+
+    It matters if they differ more than the nights before, as on a busy machine. Few runs are a poor estimate, so half
+    of it is used.
+    """
+    runs = np.maximum(np.isfinite(values).sum(axis=1), 2)
+    apart = np.nansum((values - pseudomedian(values)[:, None]) ** 2, axis=1) / (runs - 1)
+    variance: Floats = apart / before.spread**2 / runs / 2
+    return variance
+
+
+def _surest(change: Floats, variance: Floats, before: Baseline) -> tuple[Floats, Floats]:
+    """Return the change and its z, by fresh runs and as many of the nights before as maximise z.
+
+    A series that flaps, as on a machine with slow nights, must have changed in the night before too.
+    """
+    sizes, z = _with_recent(change, variance, before)
+    z[:, 1:] -= CHOICES_Z
+    nights_before = before.recent * np.sign(change)[:, None]
+    last = nights_before[np.arange(len(z)), np.isfinite(nights_before).argmax(axis=1)]
+    z[before.flaps & ~(last > sizes[:, 0] / 2)] = 0.0
+    best, rows, direction = np.argmax(np.nan_to_num(z), axis=1), np.arange(len(z)), np.sign(change)
+    return direction * sizes[rows, best], direction * z[rows, best]
+
+
+def _with_recent(change: Floats, variance: Floats, before: Baseline) -> tuple[Floats, Floats]:
+    """Return (series, choices) of a change by tonight alone, with one night before, with two, …; and z.
+
+    Both are above 0 in the change's direction. A change that began some nights ago is in those nights too, and not in
+    the baseline, which leaves them out. A state that all runs of a night share does not last so long by chance.
+    Values that exceed tonight's change by more than a spread can be outliers, and are cut to that.
+
+    Args:
+        variance: of tonight's number, relative to that of a night.
+    """
+    size = np.abs(change)[:, None]
+    recent = np.minimum(before.recent * np.sign(change)[:, None], size + before.spread[:, None])
+    first, each = 1 / variance[:, None], np.isfinite(recent) / before.of_recent[:, None]
+    weights = first + np.pad(np.cumsum(each, axis=1), ((0, 0), (1, 0)))
+    sums = first * size + np.pad(np.cumsum(each * np.nan_to_num(recent), axis=1), ((0, 0), (1, 0)))
+    error = np.sqrt(lasting(before.memory, weights.shape[1]) / weights + before.of_centre[:, None])
+    sizes = sums / weights
+    return sizes, sizes / (before.spread[:, None] * error)
 
 
 def levels_at(panel: SeriesPanel, changes: Iterable[ConfirmedChange], column: int) -> SeriesLevels:
-    """Return each series' level in a night: since its last change of machine, control, or speed."""
+    """Return each series' level in a night, since its last change of machine, control or speed."""
     levels, changes = SeriesLevels.new(len(panel.keys)), tuple(changes)
     levels.segment[:] = levels.start[:] = panel.segment[:, column]
     for begin in np.unique(panel.segment[panel.alike[:, column], column]):
@@ -205,7 +278,7 @@ def _carry(
 
 
 def _logs(values: Sequence[Sequence[float]]) -> Floats:
-    """Return (series, runs) of logs, with NaN for runs that are missing or have no number."""
+    """Return (series, runs) of logs; NaN for missing runs and those without a number."""
     width = max(RERUNS, *(len(row) for row in values))
     seconds = np.full((len(values), width), math.nan)
     for index, row in enumerate(values):

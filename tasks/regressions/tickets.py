@@ -9,7 +9,7 @@ import numpy as np
 from tasks.regressions import explain
 from tasks.regressions.baseline import LEAST_CHANGE
 from tasks.regressions.change import share_in_words
-from tasks.regressions.changepoints import LEAK, WEEK, Drift, against_anchor, past_steps
+from tasks.regressions.changepoints import LEAK, WEEK, against_anchor, past_steps
 from tasks.regressions.gate_file import SeriesVerdict, StoredChange, Ticket, Verdicts
 from tasks.regressions.missing import failures, in_part, missing, more_than_ever
 from tasks.regressions.night import JudgedNight
@@ -32,9 +32,8 @@ def verdicts_of(judged: JudgedNight) -> Verdicts:
     screening, run = judged.screening, judged.night.plan.run
     results = {result.key: result for result in confirm_suspects(screening, judged.fresh)}
     states = screening.states()
-    watched = np.flatnonzero(
-        screening.panel.planned | np.isfinite(screening.panel.log_s[:, screening.column])
-    )
+    has_number = np.isfinite(screening.panel.log_s[:, screening.column])
+    watched = np.flatnonzero(screening.panel.planned | has_number)
     series = [_verdict(judged, int(row), states[row], results) for row in watched]
     odd = more_than_ever(failures(judged.series)), in_part(judged.night.rows, run)
     return Verdicts(
@@ -44,7 +43,11 @@ def verdicts_of(judged: JudgedNight) -> Verdicts:
         confirmations=judged.confirmed_by,
         series=tuple(series),
         changes=tuple(StoredChange.of(result.confirmed) for result in results.values() if result.confirmed),
-        tickets=(*_changed(judged, series, results), *_missing(judged), *_leaks(judged)),
+        tickets=(
+            *_changed(judged, series, results),
+            *_missing(judged),
+            *leaks(screening.panel, screening.column, judged.changes, judged.filed),
+        ),
         odd=(*judged.problems, *(sentence for sentence in odd if sentence)),
     )
 
@@ -72,7 +75,7 @@ def _verdict(
 
 
 def _reasons(judged: JudgedNight, row: int, result: SuspectResult | None) -> Iterator[str]:
-    """Yield sentences on a series: its verdict where it has no number, the likely causes of a change."""
+    """Yield sentences on a series: its verdict if it has no number, the likely causes of a change."""
     series, run = judged.series[row], judged.night.plan.run
     tonight = next((night for night in series.nights if night.run == run), None)
     if tonight and not tonight.ok:
@@ -90,7 +93,7 @@ def _reasons(judged: JudgedNight, row: int, result: SuspectResult | None) -> Ite
         explanations += [explain.clocks(_clocked(old), _clocked(new))]
         explanations += [explain.stack(old[0].environment, new[0].environment)] if old and new else []
         explanations += [explain.commits(before.commit, tonight.commit)]
-    yield from (explanation.sentence for explanation in explanations if explanation)
+    yield from filter(None, explanations)
 
 
 def _last_unchanged(judged: JudgedNight, row: int, result: SuspectResult) -> Observation | None:
@@ -104,7 +107,7 @@ def _last_unchanged(judged: JudgedNight, row: int, result: SuspectResult) -> Obs
 
 
 def _records(judged: JudgedNight, night: Observation, series: Series) -> list[Record]:
-    """Return the records of a cell in a night that count, as far as they are on this machine."""
+    """Return the valid records of a cell in a night that are on this machine."""
     folder: Path = judged.night.folder.parent / night.run / "records" / series.key.hardware / series.key.case
     records = read_records(folder) if folder.is_dir() else ()
     return [record for record in records if isinstance(record, Record) and counts(record)]
@@ -124,13 +127,13 @@ def _changed(
     """Yield a ticket for each confirmed change, or one for a machine on which many series changed alike."""
     whole = explain.whole_targets(judged.screening, results.values())
     for hardware, keys in whole.items():
-        shares = [(key, results[key].share) for key in keys]
-        share = max((share for _, share in shares), key=abs)
+        shares = [results[key].share for key in keys]
+        share = max(shares, key=abs)
         yield Ticket(
             kind="target" if share > 0 else "improvement",
             hardware=hardware,
             cases=tuple(key.case for key in keys),
-            sentence=explain.target(hardware, shares, sum(s.hardware == hardware for s in series)).sentence,
+            sentence=explain.target(hardware, shares, sum(s.hardware == hardware for s in series)),
             share=share,
         )
     for verdict in series:
@@ -147,55 +150,47 @@ def _changed(
 
 
 def _missing(judged: JudgedNight) -> Iterator[Ticket]:
-    """Yield a ticket for each series that is missing, in the first night that is judged since it is."""
+    """Yield a ticket for each series that is missing, in the first judged night after it went missing."""
     panel, column = judged.screening.panel, judged.screening.column
     columns = {run: index for index, run in enumerate(panel.runs)}
     rows = {key: row for row, key in enumerate(panel.keys)}
     for key, sentence in missing(judged.screening, judged.series).items():
         missed = panel.missed[rows[key], column]
-        runs = [run for run, ticket in _filed(judged, key) if ticket.kind == "missing"]
+        runs = [run for run, _ in _filed(judged.filed, key, "missing")]
         if missed >= MISSED and not any(columns.get(run, -1) > column - missed for run in runs):
             yield Ticket(kind="missing", hardware=key.hardware, cases=(key.case,), sentence=sentence)
-
-
-def _leaks(judged: JudgedNight) -> Iterator[Ticket]:
-    panel = judged.screening.panel
-    filed = {key: [t for _, t in _filed(judged, key) if t.kind == "leak"] for key in panel.keys}
-    return leaks(panel, judged.screening.column, judged.changes, filed)
 
 
 def leaks(
     panel: SeriesPanel,
     column: int,
     changes: Sequence[ConfirmedChange],
-    filed: Mapping[SeriesKey, Sequence[Ticket]],
+    filed: Sequence[tuple[str, Ticket]],
 ) -> Iterator[Ticket]:
-    """Yield, once a week, what changed too slowly for any night to show, or was missed; each once.
+    """Yield, once a week, a ticket for each change that was too slow for one night to show, or was missed.
 
     Args:
         changes: all that were confirmed in the nights before.
-        filed: the tickets for leaks in the nights before.
+        filed: the tickets of the nights before, each with its night.
     """
     if (column + 1) % WEEK:
         return
-    runs = {key: [run for ticket in tickets for run in ticket.since] for key, tickets in filed.items()}
+    earlier = {key: [ticket for _, ticket in _filed(filed, key, "leak")] for key in panel.keys}
+    runs = {key: [run for ticket in tickets for run in ticket.since] for key, tickets in earlier.items()}
     lately = panel.log_control_s[:, max(0, column + 1 - WEEK) : column + 1]
     controlled = {key for key, row in zip(panel.keys, np.isfinite(lately), strict=True) if row.any()}
     steps = past_steps(panel, runs, changes, column)
     for key, of_key in steps.items():
-        share = math.prod(1 + step.share for step in of_key) - 1  # what of them all still holds
+        share = math.prod(1 + step.share for step in of_key) - 1
         if abs(share) > LEAST_CHANGE:
             sentence = f"{share_in_words(share)}, by {'; '.join(step.sentence for step in of_key)}"
             yield _leak(key, share, sentence, [step.run for step in of_key], key in controlled)
     for key, drift in against_anchor(panel, {}, changes, column).items():
-        if drift.shown and key not in steps and _is_news(drift, filed.get(key, ())):
+        # a drift is news if it turned, or grew by a further `LEAK` since it was filed
+        shares = [ticket.share for ticket in earlier[key] if ticket.share is not None]
+        is_news = all(drift.share * share < 0 or abs(drift.share) > abs(share) + LEAK for share in shares)
+        if drift.shown and key not in steps and is_news:
             yield _leak(key, drift.share, drift.sentence, [drift.last], key in controlled)
-
-
-def _is_news(drift: Drift, filed: Sequence[Ticket]) -> bool:
-    """Tell whether a drift differs from those that were filed: it turned, or grew by a further `LEAK`."""
-    shares = [ticket.share for ticket in filed if ticket.share is not None]
-    return all(drift.share * share < 0 or abs(drift.share) > abs(share) + LEAK for share in shares)
 
 
 def _leak(key: SeriesKey, share: float, sentence: str, since: Sequence[str], controlled: bool) -> Ticket:
@@ -210,9 +205,9 @@ def _leak(key: SeriesKey, share: float, sentence: str, since: Sequence[str], con
     )
 
 
-def _filed(judged: JudgedNight, key: SeriesKey) -> list[tuple[str, Ticket]]:
-    """Return the tickets of a series in earlier nights, each with its night."""
-    return [(run, t) for run, t in judged.filed if t.hardware == key.hardware and key.case in t.cases]
+def _filed(filed: Sequence[tuple[str, Ticket]], key: SeriesKey, kind: str) -> list[tuple[str, Ticket]]:
+    """Return the tickets of a kind for a series, each with its night."""
+    return [(r, t) for r, t in filed if (t.kind, t.hardware) == (kind, key.hardware) and key.case in t.cases]
 
 
 def _finite(number: float) -> float | None:

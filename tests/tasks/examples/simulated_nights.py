@@ -4,7 +4,6 @@ Every history is a series of its own, of which any number may be watched togethe
 """
 
 import math
-from collections import defaultdict
 from dataclasses import dataclass
 
 import numpy as np
@@ -43,7 +42,7 @@ def filed(noise: Noise, plan: Plan, weekly=False, first=QUIET) -> list[Filed]:
     """The tickets of all histories."""
     panel = panel_of(noise, plan)
     rows_of = {key: row for row, key in enumerate(panel.keys)}
-    changes, leaked, told = [], defaultdict(list), []
+    changes, leaked, told = [], [], []
     for column in range(first, plan.nights):
         judged = screen(panel, changes, column)
         if (rows := np.flatnonzero(judged.signs)).size:
@@ -56,7 +55,7 @@ def filed(noise: Noise, plan: Plan, weekly=False, first=QUIET) -> list[Filed]:
             changes += new
         for ticket in leaks(panel, column, changes, leaked) if weekly else ():
             key = SeriesKey(ticket.hardware, ticket.cases[0], "main")
-            leaked[key].append(ticket)
+            leaked.append(("", ticket))
             told.append(Filed(rows_of[key], column - QUIET, ticket.share, "week"))
     return told
 

@@ -268,6 +268,6 @@ def test_a_ticket_of_the_week_says_where_no_control_runs():
     )
     for control, because in ((None, (UNCONTROLLED,)), (ended, (UNCONTROLLED,)), (quiet.control.log_s, ())):
         series = panel(moved, control)
-        step, drift = leaks(series, NIGHTS - 1, (), {series.keys[1]: [filed]})
+        step, drift = leaks(series, NIGHTS - 1, (), [("", filed)])
         assert "gate did not detect" in step.sentence and "its anchor" in drift.sentence
         assert step.because == drift.because == because
