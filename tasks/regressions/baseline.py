@@ -1,8 +1,8 @@
-"""The baseline of a series: its centre, its spread, and what a control and the runs of one night share of it.
+"""The baseline of a series: its centre, its spread, and the parts that a control and one night's runs share.
 
-All values are natural logarithms of seconds, where a slowdown by a share is a shift. Arrays have a row for
-each series and a column for each night; NaN was not measured. The constants were chosen by simulation,
-which `tests/tasks/regressions/test_nights_simulated.py` repeats.
+All values are natural logarithms of seconds, in which a slowdown by a share is a shift. Arrays have a row per series
+and a column per night; NaN was not measured. The constants were chosen by simulation, which
+`tests/tasks/regressions/test_nights_simulated.py` repeats.
 """
 
 from dataclasses import dataclass, fields
@@ -22,31 +22,30 @@ from tasks.regressions.robust import (
 )
 
 WINDOW = 60  # nights of a baseline, before those that it leaves out
-LAG = 7  # nights that it leaves out: a shift that was missed must not hide in its own baseline
+LAG = 7  # nights that it leaves out: a missed shift must not hide in its baseline
 YOUNG = 5  # of fewer than 5 x 7 nights one in five is left out
-WARMING = 8  # nights that a baseline needs at least
-CARRIED = 3  # the same where its spread is known from before the machine changed
-PAIRED = 15  # nights with a control that the fit of its weight needs at least
+WARMING = 8  # least nights of a baseline
+CARRIED = 3  # the same if its spread is known from before the machine changed
+PAIRED = 15  # least nights with a control for the fit of its weight
 SUSPECT_Z = 2.0  # 2 of 100 quiet nights lie beyond it on each side
-RERUNS = 5  # fresh runs that a suspect gets the same night
+RERUNS = 5  # fresh runs of a suspect in the same night
 LEAST_RERUNS = 3  # fresh runs that must have a number
-LEAST_CHANGE = 0.02  # what nobody would act on
+LEAST_CHANGE = 0.02  # smaller changes are of no interest
 # Number of series, and the z that confirms a change if the spread were known exactly: at most one false
 # ticket in 100 nights of all of them. Above the last number it is `STRICTEST`.
 THRESHOLDS = ((20, 3.25), (100, 3.4))
 STRICTEST = 3.6
 TRIMMED = 0.2  # share of nights at each end that the centre of a baseline leaves out
-# Variance of a centre of many normal values, in that of one over their number: an efficiency of 88 %.
+# Variance of a centre of many normal values, relative to that of one over their number: an efficiency of 88 %.
 CENTRE_VARIANCE = 1.14
 EFFICIENCY = 0.6  # of the spread, in degrees of freedom: deciles and MAD of normal values
 # Variance of the pseudomedian of so many standard normal values. Both by simulation, which a test repeats.
 RERUN_VARIANCE = {3: 0.341, 4: 0.273, 5: 0.215}
-# Spreads from their usual level at which controls show a change of the box, whatever their weight.
-CONTROL_Z = 3.0
+CONTROL_Z = 3.0  # spreads from their usual level at which controls show a change of the machine, whatever their weight
 
 
 def threshold_z(series: int) -> float:
-    """Return the z beyond which fresh runs confirm a change, for so many series watched together."""
+    """Return the z beyond which fresh runs confirm a change, for a number of series watched together."""
     return next((z for most, z in THRESHOLDS if series <= most), STRICTEST)
 
 
@@ -56,7 +55,7 @@ class Nights:
 
     Attributes:
         log_s, log_control_s: log seconds.
-        own, own_control: variance of each by its own repeats; NaN where there was only one.
+        own, own_control: variance of each over its repeats; NaN for one repeat.
     """
 
     log_s: Floats
@@ -67,15 +66,15 @@ class Nights:
 
 @dataclass(frozen=True, slots=True)
 class SeriesLevels:
-    """The level of each series since its last change; one value a series, NaN where there is none.
+    """The level of each series since its last change; one value per series, NaN if there is none.
 
     Attributes:
-        segment: first night (column) on its present machine and against its present control.
-        start: first night at its present speed: after its last confirmed change.
-        seed_s, seed_control_s: log seconds of the fresh runs that confirmed that change: one night's worth.
-        spread, beta, shared, freedom: of the baseline that it changed from, until enough nights have
-            followed; after a change of machine or control, too.
-        flaps: within `WINDOW` nights a change was confirmed and undone within `LAG`.
+        segment: first night (column) on its present machine and with its present control.
+        start: first night after its last confirmed change.
+        seed_s, seed_control_s: log seconds of the fresh runs that confirmed that change, as one night.
+        spread, beta, shared, freedom: of the baseline before the change, of machine or control too, until enough
+            nights have followed.
+        flaps: whether a change was confirmed within `WINDOW` nights, and undone within `LAG`.
     """
 
     segment: Ints
@@ -90,7 +89,7 @@ class SeriesLevels:
 
     @classmethod
     def new(cls, series: int) -> "SeriesLevels":
-        """Return the level of so many series without history."""
+        """Return the level of a number of series without history."""
         first = np.zeros(series, np.int64)
         seed_s, seed_control_s, width, beta, shared, freedom = np.full((6, series), np.nan)
         flaps = np.zeros(series, np.bool_)
@@ -98,33 +97,31 @@ class SeriesLevels:
 
     @property
     def carried(self) -> Bools:
-        """Tell which series bring a spread from an earlier level."""
+        """Return which series have a spread from an earlier level."""
         return np.isfinite(self.spread)
 
     @property
     def unseeded(self) -> Bools:
-        """Tell which of them have no fresh runs of the new level: machine or control changed."""
+        """Return which of them have no fresh runs of the new level: machine or control changed."""
         return self.carried & ~np.isfinite(self.seed_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The behaviour of each series before tonight; one value a series.
+    """The behaviour of each series before tonight; one value per series.
 
     Attributes:
         centre: log seconds, adjusted by the control.
         spread: standard deviation of a night.
         shared: share of its variance that all runs of one night have in common.
-        memory: correlation of a night with the one before it; 0 where none is shown, or where a control
-            captures what persists on a box.
-        beta: weight of the control: from 0, where it explains nothing of the series, to 1, where it
-            explains all.
-        control, control_spread: log seconds that the control usually takes, and their standard deviation.
+        memory: correlation of a night with the one before; 0 if none is shown, or if a control explains it.
+        beta: weight of the control, from 0 (it explains nothing of the series) to 1 (it explains all).
+        control, control_spread: usual log seconds of the control, and their standard deviation.
         nights: number of nights in the centre.
         freedom: degrees of freedom of the spread.
-        warming: there are too few nights.
+        warming: whether there are too few nights.
         recent: (series, nights) those since, newest first, as distances from the centre; NaN for none.
-        flaps: lately a change was confirmed and soon undone.
+        flaps: whether a recent change was confirmed and soon undone.
     """
 
     centre: Floats
@@ -141,19 +138,19 @@ class Baseline:
     flaps: Bools
 
     def select(self, rows: Ints) -> "Baseline":
-        """Return the baseline of some series alone."""
+        """Return the baseline of some series."""
         return Baseline(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def adjusted(self, log_s: Floats, log_control_s: Floats) -> Floats:
-        """Return (series, runs) of log seconds without the effect of the box, as far as controls show it."""
+        """Return (series, runs) of log seconds without the effect of the machine, as far as controls show it."""
         runs = np.maximum(np.isfinite(log_control_s).sum(axis=1), 1)
         beta = np.where(self.box_moved(log_control_s), 1.0, of_several(self.beta, runs))
         return less(log_s, beta, log_control_s, self.control)
 
     def box_moved(self, log_control_s: Floats) -> Bools:
-        """Tell whether the controls of (series, runs) are far enough from their usual level to blame the box.
+        """Return whether the controls of (series, runs) are so far from their usual level that the machine changed.
 
-        A single control may be an outlier; several are rarely all.
+        A single control can be an outlier; several rarely all are.
         """
         if log_control_s.shape[1] < LEAST_RERUNS:
             return np.zeros(len(self.control), np.bool_)
@@ -161,19 +158,19 @@ class Baseline:
 
     @property
     def of_recent(self) -> Floats:
-        """Return the variance of a recent night, in that of a night: its control has more weight."""
+        """Return the variance of a recent night relative to a night, since its control has more weight."""
         weight: Floats = (1 + of_several(self.beta, LAG) ** 2) / (1 + self.beta**2)
         return weight
 
     @property
     def of_centre(self) -> Floats:
-        """Return the variance of the centre, in that of a night."""
+        """Return the variance of the centre relative to that of a night."""
         return CENTRE_VARIANCE / np.maximum(self.nights, 1) * (1 + self.memory) / (1 - self.memory)
 
     def of_fresh(self, runs: Ints) -> Floats:
-        """Return the variance of so many fresh runs of one night together, in that of a night.
+        """Return the variance of fresh runs of one night together, relative to that of a night.
 
-        What the runs of a night have in common does not get less by more of them.
+        More runs do not reduce the part that all runs of a night share.
         """
         fresh = np.array([RERUN_VARIANCE.get(min(int(count), RERUNS), np.inf) for count in runs])
         return fresh * (1 - self.shared) + self.shared
@@ -187,7 +184,7 @@ class Baseline:
         return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
     def smallest_change(self, confirm_z: float) -> Floats:
-        """Return the share by which each series must change to be detected in one night with even odds."""
+        """Return the share of a change of each series that one night detects with even odds."""
         error = self.spread * np.sqrt(self.of_fresh(np.full(len(self.nights), RERUNS)) + self.of_centre)
         needed = np.maximum(self.needed(confirm_z) * error, SUSPECT_Z * self.spread)
         return np.where(self.warming, np.nan, np.expm1(np.maximum(needed, np.log1p(LEAST_CHANGE))))
@@ -198,8 +195,8 @@ def baseline(nights: Nights, level: SeriesLevels, alone: Floats) -> Baseline:
 
     Args:
         level: the level of each series.
-        alone: (series,) the weight of the control until it can be fitted: 1 where each night may have another
-            box, 0 where all have the same.
+        alone: (series,) the weight of the control until it can be fitted: 1 if nights can have different machines,
+            0 if all have the same.
     """
     log_s, log_control_s, there = nights.log_s, nights.log_control_s, np.isfinite(nights.log_control_s[:, -1])
     tonight = log_s.shape[1] - 1
@@ -208,7 +205,7 @@ def baseline(nights: Nights, level: SeriesLevels, alone: Floats) -> Baseline:
         _window(values, level.start, end, seed)
         for values, seed in ((log_s, level.seed_s), (log_control_s, level.seed_control_s))
     )
-    # Controls don't change with the series.
+    # Controls do not change with the series.
     segment_end = tonight - _left_out(tonight - level.segment, level.unseeded)
     controls = _window(log_control_s, level.segment, segment_end, level.seed_control_s)
     control, unfitted = half_of(controls), np.where(np.isfinite(level.beta), level.beta, alone)
@@ -236,10 +233,9 @@ def baseline(nights: Nights, level: SeriesLevels, alone: Floats) -> Baseline:
 
 
 def of_several(beta: Floats, controls: Ints | int) -> Floats:
-    """Return the weight of so many controls together, where `beta` is that of one.
+    """Return the weight of several controls together, from `beta`, that of one.
 
-    They show more of the box than one, as a longer test is more reliable. Source: the Spearman-Brown
-    formula, both 1910.
+    They show more of the machine than one does. Source: the Spearman-Brown formula, both 1910.
     """
     weight: Floats = beta * controls / (1 + (controls - 1) * beta)
     return weight
@@ -248,15 +244,15 @@ def of_several(beta: Floats, controls: Ints | int) -> Floats:
 def _left_out(nights: Ints, unseeded: Bools) -> Ints:
     """Return how many of the nights since a level began its baseline leaves out.
 
-    Where the spread is known already, a few nights are enough for a centre.
+    If the spread is already known, a few nights are enough for a centre.
     """
     return np.where(unseeded, np.clip(nights - CARRIED, 0, LAG), np.minimum(LAG, nights // YOUNG))
 
 
 def _shared(nights: Nights, start: Ints, end: Ints, beta: Floats, width: Floats) -> Floats:
-    """Return the share of a night's variance that its own repeats do not explain.
+    """Return the share of a night's variance that its repeats do not explain.
 
-    Where there was one repeat a night, it is unknown: all of it, unless a control takes it away.
+    It is unknown with one repeat per night: then all of it, or nothing if there is a control.
     """
     nothing, sides = np.full(len(beta), np.nan), (nights.own, nights.own_control)
     own, control = (half_of(_window(values, start, end, nothing)) for values in sides)
@@ -274,12 +270,12 @@ def _recent(nights: Nights, end: Ints, beta: Floats, control: Floats) -> Floats:
 
 
 def less(log_s: Floats, beta: Floats, log_control_s: Floats, control: Floats) -> Floats:
-    """Return log seconds without the effect of the box, by a control's distance from its usual level."""
+    """Return log seconds without the effect of the machine, by a control's distance from its usual level."""
     return np.where(beta[:, None] > 0, log_s - beta[:, None] * (log_control_s - control[:, None]), log_s)
 
 
 def _window(values: Floats, start: Ints, end: Ints, seed: Floats) -> Floats:
-    """Return the values of each series from `start` and before `end`, its seed last; NaN for the others."""
+    """Return the values of each series from `start` and before `end`, its seed last; NaN elsewhere."""
     tonight = values.shape[1] - 1
     first = max(0, tonight - LAG - WINDOW)
     nights = np.arange(first, tonight)

@@ -1,14 +1,13 @@
-"""The search for the version that changed a case's time: what to measure next, and the conclusion.
+"""The search for the version that changed a case's time: the next measurement, and the conclusion.
 
-The rounds, in their order, are all the state: the same rounds always lead to the same next step, so an
-interrupted search continues from what is stored.
+The rounds, in their order, are the whole state: the same rounds always lead to the same next step, so an interrupted
+search continues from the stored ones.
 """
 
 import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from functools import partial
 
 from tasks.regressions.baseline import LEAST_CHANGE, LEAST_RERUNS
 from tasks.regressions.change import (
@@ -22,8 +21,8 @@ from tasks.results.values import Estimate
 
 MOST_ROUNDS = 3  # of a version that stays unclear; then it is skipped
 CHECKS = 2  # rounds at the end: the last good and the first bad version once more
-ENOUGH = 3  # rounds of each, that of the search and two checks, where rounds of one version differ
-ROUNDS_P, EFFECT = 0.995, LEAST_CHANGE / 2  # quantile of t, and least change, at which they do
+ENOUGH = 3  # rounds of each, one in the search and two checks, if rounds of one version differ
+ROUNDS_P, EFFECT = 0.995, LEAST_CHANGE / 2  # quantile of t, and least change, at which they differ
 
 Values = dict[int, list[float]]  # log seconds of each version's processes
 
@@ -31,10 +30,10 @@ Values = dict[int, list[float]]  # log seconds of each version's processes
 class VersionState(StrEnum):
     """The state of a version in a search."""
 
-    GOOD = "good"  # nearer to GOOD, and its interval says so
+    GOOD = "good"  # nearer to GOOD by its interval
     BAD = "bad"
     UNCLEAR = "unclear"  # to be measured again
-    SKIPPED = "skipped"  # can't be measured, or stayed unclear
+    SKIPPED = "skipped"  # cannot be measured, or stayed unclear
     UNKNOWN = "unknown"  # not measured
 
 
@@ -44,10 +43,10 @@ class Round:
 
     Attributes:
         version: index of the version.
-        sample: times of its ok processes.
-        reason: the cause of too few ok processes; empty where there are enough.
-        broken: the cause lies in the version, so measuring it again would not help.
-        check: the round belongs to the check at the end, which ignores earlier rounds.
+        sample: times of its valid processes.
+        reason: the cause of too few valid processes; empty if there are enough.
+        broken: whether the cause is the version, so that measuring it again would not help.
+        check: whether the round belongs to the check at the end, which ignores earlier rounds.
     """
 
     version: int
@@ -58,30 +57,32 @@ class Round:
 
     @property
     def usable(self) -> bool:
-        """Tell whether enough processes count."""
+        """Return whether enough processes are valid."""
         return len(self.sample.seconds) >= LEAST_RERUNS
 
 
 @dataclass(frozen=True, slots=True)
 class VersionSearch:
-    """Two versions or more, from GOOD to BAD, and the rounds so far in their order."""
+    """At least two versions, from GOOD to BAD, and the rounds so far in their order."""
 
     versions: tuple[str, ...]
     rounds: tuple[Round, ...] = ()
 
     def rounds_of(self, version: int, check: bool = False) -> list[Round]:
-        """Return the rounds of a version, either in the search itself or in its check."""
+        """Return the rounds of a version in the search, or in its check."""
         return [each for each in self.rounds if each.version == version and each.check == check]
 
     def reason(self, version: int) -> str:
-        """Return the reason of a version's last unusable round; empty where all are usable."""
-        reasons = [each.reason for each in self.rounds if each.version == version and not each.usable]
-        return reasons[-1] if reasons else ""
+        """Return the reason of a version's last unusable round; empty if all are usable."""
+        reasons = (
+            each.reason for each in reversed(self.rounds) if each.version == version and not each.usable
+        )
+        return next(reasons, "")
 
 
 @dataclass(frozen=True, slots=True)
 class NextMeasurement:
-    """The version to measure next, by index; `check` where it is for the check at the end."""
+    """The version to measure next, by index; `check` is True in the check at the end."""
 
     version: int
     check: bool = False
@@ -94,12 +95,11 @@ class FirstBadVersion:
     Attributes:
         last_good, first_bad: the versions on both sides of the change, by index.
         change: seconds over those of the last good version, minus 1, with its 95 % interval.
-        doubt: the reason for which the change is not confirmed; empty where it is.
-        skipped: versions between the two, each of which may be the first bad one.
+        doubt: the reason that the change is not confirmed; empty if it is.
+        skipped: versions between the two, each of which can be the first bad one.
         whole: seconds of BAD over those of GOOD, minus 1.
-        part: the share of the whole change, in logs, that lies between these two versions.
-        before, after: shares by which the time changes from GOOD to the last good version, and from the first
-            bad one to BAD.
+        part: the share of the whole change, in logs, between these two versions.
+        before, after: changes of the time from GOOD to the last good version, and from the first bad one to BAD.
     """
 
     last_good: int
@@ -142,7 +142,8 @@ def next_step(search: VersionSearch) -> NextStep:
         return NoCulprit(_unchanged(search, values))
     states, low, high = version_states(search), 0, last
     while inside := [v for v in range(low + 1, high) if states[v] is not VersionState.SKIPPED]:
-        middle = min(inside, key=partial(_off_middle, low + high))
+        off_middle = {version: abs(2 * version - low - high) for version in inside}
+        middle = min(inside, key=lambda version: (off_middle[version], version))
         if states[middle] in (VersionState.UNKNOWN, VersionState.UNCLEAR):
             return NextMeasurement(middle)
         low, high = (middle, high) if states[middle] is VersionState.GOOD else (low, middle)
@@ -156,16 +157,16 @@ def version_states(search: VersionSearch) -> list[VersionState]:
     if states[0] is None is states[last]:
         values = _values(search)
         for version, own in values.items():
-            states[version] = _nearer(own, values[0], values[last], len(search.rounds_of(version)))
+            states[version] = _state(own, values[0], values[last], len(search.rounds_of(version)))
         states[0], states[last] = VersionState.GOOD, VersionState.BAD
     return [state or VersionState.UNCLEAR for state in states]
 
 
 def paired(search: VersionSearch) -> bool:
-    """Tell whether times are divided by those of their controls.
+    """Return whether times are divided by those of their controls.
 
-    They are where all rounds have controls of one reference, if times then differ less within a version, or
-    the controls show that some version ran on another box than the first.
+    They are if all rounds have controls of one reference, and either times then differ less within a version, or the
+    controls show that some version ran on another machine than the first.
     """
     samples = [each.sample for each in search.rounds if each.usable]
     references = {sample.reference for sample in samples}
@@ -182,17 +183,13 @@ def paired(search: VersionSearch) -> bool:
     return any(robust_change(box, boxes[0]).direction() for box in boxes[1:])
 
 
-def _off_middle(sum_of_ends: int, version: int) -> tuple[int, int]:
-    return abs(2 * version - sum_of_ends), version
-
-
 def _differ(now: Sequence[float], before: Sequence[float]) -> int:
     """Return the direction of a change that the gate would confirm, else 0."""
     return robust_change(now, before, CONFIRM_P).direction(LEAST_CHANGE)
 
 
 def _without_numbers(rounds: Sequence[Round]) -> VersionState | None:
-    """Return the state of a version whose rounds have no numbers; None where they have."""
+    """Return the state of a version whose rounds have no numbers; None if they have."""
     if any(each.usable for each in rounds):
         return None
     if any(each.broken for each in rounds) or len(rounds) >= MOST_ROUNDS:
@@ -201,7 +198,7 @@ def _without_numbers(rounds: Sequence[Round]) -> VersionState | None:
 
 
 def _values(search: VersionSearch, check: bool = False) -> Values:
-    """Return the log seconds of each version's processes, divided by their controls' where `paired`."""
+    """Return the log seconds of each version's processes, divided by their controls' if `paired`."""
     beside, values = paired(search), Values()
     for each in search.rounds:
         if each.usable and each.check == check:
@@ -213,8 +210,8 @@ def _logs(one: Round, beside: bool) -> list[float]:
     return [math.log(seconds) for seconds in (one.sample.controlled if beside else one.sample.seconds)]
 
 
-def _nearer(own: Sequence[float], good: Sequence[float], bad: Sequence[float], rounds: int) -> VersionState:
-    """Return the end that a version is nearer to; one unlike both is bad, as something changed before it."""
+def _state(own: Sequence[float], good: Sequence[float], bad: Sequence[float], rounds: int) -> VersionState:
+    """Return the state of the nearer end; a version unlike both is bad, since something changed before it."""
     if side := change_from_middle(own, good, bad).direction():
         return VersionState.BAD if (side > 0) == (centre(bad) > centre(good)) else VersionState.GOOD
     if _differ(own, good) and _differ(own, bad):
@@ -223,10 +220,10 @@ def _nearer(own: Sequence[float], good: Sequence[float], bad: Sequence[float], r
 
 
 def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
-    """Check the result with fresh rounds alone, since the earlier ones chose these two versions.
+    """Check the result with fresh rounds only, since the earlier ones selected these two versions.
 
-    Where rounds of one version differ by more than their processes, a round has an effect of its own. Then
-    each version is checked twice, and both pairs must show the change.
+    If rounds of one version differ by more than their processes, each version is checked twice, and both pairs must
+    show the change.
     """
     doubt = ""
     for version in (low, high):
@@ -238,12 +235,10 @@ def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
     values = _values(search)
     whole = centre(values[len(search.versions) - 1]) - centre(values[0])
     sides = [_rounds(search, version) for version in (low, high)]
-    shown = {
-        _differ(after, before) * whole > 0 for before, after in zip(*(s[1:] for s in sides), strict=False)
-    }
-    if not doubt and shown != {True}:
+    pairs = zip(*(side[1:] for side in sides), strict=False)
+    if not doubt and {_differ(after, before) * whole > 0 for before, after in pairs} != {True}:
         doubt = "measured once more, they do not differ by more than chance"
-    if not doubt and any(_differ_by_rounds(rounds) for rounds in sides):
+    if not doubt and any(robust_change(r[1], r[0], ROUNDS_P).direction(EFFECT) for r in sides):
         for version, rounds in ((high, sides[1]), (low, sides[0])):
             if len(rounds) < ENOUGH and len(search.rounds_of(version, check=True)) < MOST_ROUNDS:
                 return NextMeasurement(version, check=True)
@@ -259,10 +254,6 @@ def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
         before=math.expm1(centre(values[low]) - centre(values[0])),
         after=math.expm1(centre(values[len(search.versions) - 1]) - centre(values[high])),
     )
-
-
-def _differ_by_rounds(rounds: Sequence[list[float]]) -> bool:
-    return robust_change(rounds[1], rounds[0], ROUNDS_P).direction(EFFECT) != 0
 
 
 def _rounds(search: VersionSearch, version: int) -> list[list[float]]:
@@ -283,7 +274,7 @@ def _unchanged(search: VersionSearch, values: Values) -> str:
 
 
 def seconds_of_versions(search: VersionSearch) -> dict[int, tuple[float | None, float | None]]:
-    """Return the seconds per step of each measured version, and of its controls; None for what is missing."""
+    """Return the seconds per step of each measured version, and of its controls; None if they are missing."""
     samples: dict[int, list[Sample]] = {}
     for each in search.rounds:
         samples.setdefault(each.version, []).append(each.sample)

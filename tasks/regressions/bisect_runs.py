@@ -1,4 +1,4 @@
-"""The stored runs of a search through versions, and the round that each of them has measured."""
+"""The stored runs of a search through versions, and the round of each."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -19,7 +19,7 @@ def runs_of(results: Path, search: str) -> list[Store]:
     """Return the stored runs of a search, oldest first, from a folder or a bucket.
 
     Raises:
-        GridbenchError: the bucket can't be read.
+        GridbenchError: the bucket cannot be read.
     """
     from tasks.regressions.series_reader import confirmations  # imports pandas, which is slow
 
@@ -31,7 +31,7 @@ def round_of(store: Store, step: NextMeasurement) -> Round:
     """Return the round that a run has measured.
 
     Raises:
-        GridbenchError: the run can't be read.
+        GridbenchError: the run cannot be read.
     """
     plan, (records, _) = store.plan, store.records()
     cells, refusals = judged_cells(latest(records), plan.machines)
@@ -46,22 +46,22 @@ def round_of(store: Store, step: NextMeasurement) -> Round:
         step.version,
         times,
         _reason(cell, worst, refusals),
-        broken=worst is not None and worst not in OF_THE_MACHINE,  # else the version may be measured again
+        broken=worst is not None and worst not in OF_THE_MACHINE,  # else the version can be measured again
         check=step.check,
     )
 
 
 def complete(store: Store) -> bool:
-    """Tell whether a run has a record of each of its repeats, whatever their verdicts."""
+    """Return whether a run has a record of each of its repeats, whatever their verdicts."""
     plan = store.plan
     return len(store.records()[0]) >= len(plan.cells) * plan.repeats
 
 
 def _reason(cell: Repeats, worst: Verdict | None, refusals: Mapping[RecordKey, tuple[str, ...]]) -> str:
-    ok = f"{len(cell.usable)} of {len(cell.records)} processes count"
+    ok = f"{len(cell.usable)} of {len(cell.records)} processes are valid"
     if worst is None:
         return ok
     judged = [standing(record, refusals) for record in cell.records]
-    reasons = dict.fromkeys(reason for verdict, told in judged if verdict is worst for reason in told)
+    reasons = dict.fromkeys(reason for verdict, whys in judged if verdict is worst for reason in whys)
     details = "; ".join([*reasons][:2])
     return f"{worst.value}{': ' if details else ''}{details} ({ok})"

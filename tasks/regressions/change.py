@@ -1,17 +1,16 @@
-"""How far a time has changed between two sets of measurements: one type, and its two estimators.
+"""The change of a time between two sets of measurements: one type, and its two estimators.
 
-`Change.direction` is the one rule by which a change counts: its interval excludes no change, and it is
-larger than what anybody would act on. The run gate, the bisect and the search for slow drifts apply it to
-intervals of their own:
+A change counts by `Change.direction`: its interval excludes 0, and it is larger than the least change of interest. The
+run gate, the bisect and the search for slow drifts use it with different intervals:
 
-- `changes_between` compares two runs of a few repeats each. It trusts every repeat, takes the spread from
-  each side alone (Welch), and its confidence covers all cells of the comparison.
-- `robust_change` compares two sets of processes of one version each, 15 by default. It withstands a stray
-  process, which must not decide where a search goes on.
+- `changes_between` compares two runs of a few repeats each. It trusts every repeat, takes the spread from each side
+  (Welch), and its confidence covers all cells of the comparison.
+- `robust_change` compares two sets of processes of one version each, 15 by default. It withstands an outlier, which
+  must not direct a search.
 
-Two further rules are different in kind. `baseline.confirmed` has a history: it compares fresh runs with the
-spread from night to night, which repeats of one run can't show. `tasks.results.speedup.decide` compares two
-machines, of which neither is expected to be equal: it has no smallest change of interest.
+Two other rules differ. `nightly_gate.confirmed` compares fresh runs with the spread from night to night, which repeats
+of one run cannot show. `tasks.results.speedup.decide` compares two machines, which are not expected to be equal, so it
+has no least change of interest.
 """
 
 import math
@@ -38,10 +37,10 @@ from workloads.harness.records.intervals import (
 from workloads.harness.records.record import COUNTING
 
 FEWEST = 2  # repeats that have an interval
-USUAL = 3  # repeats to advise where nothing is known of their spread
+USUAL = 3  # repeats to advise if their spread is unknown
 CONTROL_CONFIDENCE = 0.95  # that controls have moved; too low only makes an interval wider
-SESSION_CELLS = 5  # of one machine whose changes show what two runs differ by
-WIDEST = 50.0  # half-width in logs that stands for every larger one
+SESSION_CELLS = 5  # of one machine, from which the effect of a run is estimated
+WIDEST = 50.0  # largest half-width in logs
 # Quantiles of t at the bounds of an interval: of one that confirms a change, and of one of 95 %.
 CONFIRM_P = NormalDist().cdf(threshold_z(1))
 INTERVAL_P = 0.975
@@ -53,10 +52,10 @@ class Change:
 
     Attributes:
         share: seconds now over seconds before, minus 1, with its interval; above 0 is slower.
-        smallest: the share that would have been detected with even odds; NaN where it was not computed.
+        smallest: the share that would have been detected with even odds; NaN if it was not computed.
         paired: whether times were divided by those of their controls.
-        repeats: of each side that would detect the least change of interest with even odds; None where that
-            is more than anybody measures, or was not computed.
+        repeats: of each side, to detect the least change of interest with even odds; None if they are too many or
+            were not computed.
     """
 
     share: Estimate
@@ -86,14 +85,14 @@ def share_in_words(share: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class Sample:
-    """The times of a cell's ok repeats in one run.
+    """The times of a cell's valid repeats in one run.
 
     Attributes:
         seconds: per step, of each repeat.
-        controlled: the same over the seconds of its control, for repeats that have an ok control.
+        controlled: the same over the seconds of its control, for repeats with a valid control.
         controls: seconds of those controls.
-        reference: id of the environment that the controls ran in; empty without controls, or with several.
-        busy: others used the machine during a repeat.
+        reference: id of the environment of the controls; empty without controls, or with several environments.
+        busy: whether other programs used the machine during a repeat.
     """
 
     seconds: tuple[float, ...]
@@ -130,9 +129,9 @@ def sample(cell: Repeats) -> Sample:
 def changes_between(sides: Sequence[tuple[Sample, Sample]], confidence: float, least: float) -> list[Change]:
     """Return the change of each cell of one machine, from (now, before) with two or more repeats each.
 
-    Times are divided by those of their controls where both runs have controls of one reference, and where
-    that makes intervals narrower over all cells of the machine (chance would choose for a single cell), or
-    the box may be another, or others used it.
+    Times are divided by those of their controls if both runs have controls of one reference, and either that makes
+    intervals narrower over all cells of the machine (for a single cell, chance would decide), or the machine can
+    be another, or was busy.
 
     Args:
         sides: the cells, all of one machine.
@@ -159,10 +158,10 @@ def changes_between(sides: Sequence[tuple[Sample, Sample]], confidence: float, l
 def _between_sessions(
     plain: Sequence[Interval], sides: Sequence[tuple[Sample, Sample]], confidence: float
 ) -> list[Interval]:
-    """Return the intervals of a machine's cells, wider by what runs differ by and repeats do not show.
+    """Return the intervals of a machine's cells, wider by the differences of runs that repeats do not show.
 
-    Most cells have not changed, so where their changes differ by more than the repeats explain, a run has an
-    effect of its own on each cell. What it does to all of them alike is not seen.
+    Most cells have not changed. If their changes differ by more than the repeats explain, a run has an effect on each
+    cell. An effect on all of them alike stays hidden.
     Source: B. Efron, Large-scale simultaneous hypothesis testing: the choice of a null hypothesis, 2004.
     """
     if len(plain) < SESSION_CELLS:
@@ -176,19 +175,14 @@ def _between_sessions(
     apart = (MAD_TO_SD * float(np.median(np.abs(logs - np.median(logs))))) ** 2 * len(logs) / freedom
     own = math.sqrt(max(apart - statistics.fmean(explained), 0.0))
     half = t_quantile(0.5 + confidence / 2, EFFICIENCY * freedom) * own
-    return [_wider(interval, half) for interval in plain]
-
-
-def _wider(interval: Interval, half: float) -> Interval:
-    """Return an interval with an independent error more, whose half-width in logs is given."""
     if not half:
-        return interval
-    factor = math.exp(math.hypot(_half(interval), half))
-    return Interval(interval.value, interval.value / factor, interval.value * factor)
+        return list(plain)
+    factors = [math.exp(math.hypot(_half(interval), half)) for interval in plain]
+    return [Interval(i.value, i.value / f, i.value * f) for i, f in zip(plain, factors, strict=True)]
 
 
 def repeats_needed(spread: float, confidence: float, least: float) -> int | None:
-    """Return the repeats of each side that detect a change by `least` with even odds; None above 20.
+    """Return the repeats of each side that detect a change by `least` with even odds; None above `MOST_REPEATS`.
 
     Args:
         spread: standard deviation of the logs of repeats, the same on both sides.
@@ -203,7 +197,7 @@ def repeats_needed(spread: float, confidence: float, least: float) -> int | None
 
 
 def robust_change(now: Sequence[float], before: Sequence[float], p: float = INTERVAL_P) -> Change:
-    """Return the change between two sets of log seconds of three values or more each.
+    """Return the change between two sets of at least three log seconds each.
 
     Args:
         p: quantile of t at the bounds of the interval.
@@ -236,7 +230,7 @@ def _smallest(half: float, least: float) -> float:
 
 
 def _variance(count: int) -> float:
-    """Return the variance of the pseudomedian of so many standard normal values."""
+    """Return the variance of the pseudomedian of `count` standard normal values."""
     return RERUN_VARIANCE.get(count, PSEUDOMEDIAN_VARIANCE / count)
 
 
@@ -246,14 +240,14 @@ def _controlled(now: Sample, before: Sample) -> bool:
 
 
 def _box_may_have(now: Sample, before: Sample, alone: Interval) -> bool:
-    """Tell whether a cell's controls have changed, or may have changed by as much as the cell did."""
+    """Return whether a cell's controls have changed, or can have changed by as much as the cell did."""
     control = _interval(now.controls, before.controls, CONTROL_CONFIDENCE)
     changed = not alone.low <= 1 <= alone.high
     return not control.low <= 1 <= control.high or (changed and control.low <= alone.value <= control.high)
 
 
 def _all_moved(sides: Sequence[tuple[Sample, Sample]]) -> bool:
-    """Tell whether the controls of a machine's cells, taken together, show another box than before."""
+    """Return whether the controls of all cells of a machine together show another machine than before."""
     ratios = [
         statistics.geometric_mean(now.controls) / statistics.geometric_mean(before.controls)
         for now, before in sides

@@ -1,7 +1,7 @@
 """Changes that no single night shows: steps that the gate missed, and drifts that its baseline follows.
 
-Both are searched for once a week: by change points in the past, and by an anchor, nights that never move on.
-All values are natural logarithms of seconds.
+Both are searched for once a week: by change points in the past, and by an anchor of fixed nights. All values are
+natural logarithms of seconds.
 """
 
 import math
@@ -18,7 +18,7 @@ from tasks.regressions.baseline import (
     less,
     threshold_z,
 )
-from tasks.regressions.change import Change
+from tasks.regressions.change import Change, share_in_words
 from tasks.regressions.nightly_gate import ConfirmedChange
 from tasks.regressions.panel import SeriesPanel
 from tasks.regressions.robust import (
@@ -39,13 +39,13 @@ from tasks.regressions.robust import (
 from tasks.regressions.series import SeriesKey
 from tasks.results.values import Estimate
 
-BACK = 180  # nights in which steps are looked for
-WEEK = 7  # nights of the newest level; at least so many lie on each side of a step
+BACK = 180  # nights that are searched for steps
+WEEK = 7  # nights of the newest level, and the least on each side of a step
 PENALTY = 5.0  # × σ² log n must be explained by a step: below 0.1 false ones in 100 nights of normal noise
-OUTLIER = 2.0  # spreads of a night that count at most
+OUTLIER = 2.0  # spreads at which a night is cut
 ANCHOR = 14  # nights of an anchor; a series needs them and a week after
 FEWEST = 4  # nights of the anchor, and of the newest, that must have a number
-LEAK = 0.05  # share by which a series may differ from its anchor
+LEAK = 0.05  # largest share by which a series can differ from its anchor unreported
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,34 +53,29 @@ class Step:
     """A change of level in the past.
 
     Attributes:
-        run: the first night at the new level, give or take two.
-        nights: how many nights ago that was.
-        change: of the time, without an interval.
+        run: the first night at the new level, with an error of about two nights.
+        nights: its distance from the newest night.
+        share: seconds after it over those before, minus 1.
     """
 
     run: str
     nights: int
-    change: Change
-
-    @property
-    def share(self) -> float:
-        """Return the seconds after it over those before, minus 1."""
-        return self.change.share.value
+    share: float
 
     @property
     def sentence(self) -> str:
         """Return the words of a ticket."""
-        return f"{self.change} since night {self.run}, {self.nights} nights ago, which the nightly gate did not detect"
+        since = f"since night {self.run}, {self.nights} nights ago"
+        return f"{share_in_words(self.share)} {since}, which the nightly gate did not detect"
 
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The newest week of a series against its anchor, less the changes that were confirmed in between.
+    """The change of a series from its anchor to the newest week, without the changes confirmed in between.
 
     Attributes:
         first, last: first and last night of the anchor.
-        change: from the anchor to the newest week, with an interval that holds for all series of the panel
-            together (`threshold_z`).
+        change: its interval holds for all series of the panel together (`threshold_z`).
     """
 
     first: str
@@ -94,7 +89,7 @@ class Drift:
 
     @property
     def shown(self) -> bool:
-        """Tell whether the change is real and larger than `LEAK`, in either direction."""
+        """Return whether the change is significant and larger than `LEAK`, in either direction."""
         return self.change.direction(LEAK) != 0
 
     @property
@@ -106,9 +101,9 @@ class Drift:
 
 
 def steps(log_s: Floats, penalty: float = PENALTY) -> list[tuple[int, float]]:
-    """Return the index of the first night of each new level of a series, and its share; NaN is no number.
+    """Return the index of the first night of each new level of a series, and the share of the step.
 
-    A step lies at least a week back, and is larger than `LEAST_CHANGE`.
+    A step is at least a week old and larger than `LEAST_CHANGE`.
     Source: R. Killick et al., Optimal detection of changepoints with a linear computational cost, 2012.
     """
     from ruptures import KernelCPD  # type: ignore[import-untyped]  # takes more than a second to import
@@ -135,8 +130,7 @@ def past_steps(
 
     Args:
         filed: nights of steps that were filed before: a step within a week of one is the same.
-        changes: all that were confirmed: a step before one in its direction, with no other step between
-            them, is the same, confirmed late.
+        changes: all confirmed changes: the last step before one, in its direction, is the same change.
     """
     column = range(len(panel.runs))[column]
     log_s, control, beta = _past(panel, column)
@@ -152,7 +146,7 @@ def past_steps(
         dated = [(first + index, share) for index, share in steps(values[row, first:])]
         ends = [at for at, _ in dated[1:]] + [column + 1]
         news = [
-            Step(panel.runs[at], column - at, Change(Estimate(share)))
+            Step(panel.runs[at], column - at, share)
             for (at, share), end in zip(dated, ends, strict=False)
             if all(abs(at - other) > WEEK for other in old)
             and not any(at - WEEK <= c < end and s * share > 0 for c, s in confirmed.get(key, ()))
@@ -168,12 +162,12 @@ def against_anchor(
 ) -> dict[SeriesKey, Drift]:
     """Compare the week up to a column with the anchor, for each series with enough nights in both.
 
-    The anchor is the nights around the run that the series' channel is pinned to, such as its last release.
-    Without such a run, or in a younger segment, it is the segment's first nights.
+    The anchor is the nights around the pinned run of the series' channel, such as its last release. Without such a
+    run, or in a younger segment, it is the segment's first nights.
 
     Args:
         pinned: run by channel.
-        changes: all that were confirmed. The anchor lies on one side of each, the newest nights after all.
+        changes: all confirmed changes. The anchor lies on one side of each, the newest nights after all.
     """
     column = range(len(panel.runs))[column]
     if column + 1 < ANCHOR + WEEK:
@@ -185,7 +179,7 @@ def against_anchor(
     anchor = first_columns(usable, spans.low, spans.high, ANCHOR)
     newest = first_columns(usable, spans.new, column + 1, WEEK)
     box, error = _difference(control, anchor, newest)
-    beta = np.where(np.abs(box) > CONTROL_Z * error, 1.0, beta)  # the box is to blame, whatever the fit
+    beta = np.where(np.abs(box) > CONTROL_Z * error, 1.0, beta)  # the machine changed, whatever the fit
     change, error = _difference(less(log_s, beta, control, half_of(control)), anchor, newest)
     change, error = change - spans.confirmed, np.hypot(error, spans.error)
     reach = threshold_z(max(int(panel.planned.sum()), 1)) * error
@@ -202,9 +196,8 @@ def against_anchor(
 def noise(values: Floats) -> Floats:
     """Return the night-to-night standard deviation of each row, robust to changes of level.
 
-    It is that of the differences between successive nights. Where nights correlate with those before them,
-    a mean of nights is less certain than of independent ones; then it is larger by that (the long-run one
-    of an AR(1)).
+    It is that of the differences between successive nights. If nights correlate, a mean of them is less certain than
+    of independent ones; then it is the larger long-run one of an AR(1).
     """
     order = np.argsort(~np.isfinite(values), axis=1, kind="stable")  # those with a number first
     moves = np.diff(np.take_along_axis(values, order, axis=1))
@@ -214,7 +207,7 @@ def noise(values: Floats) -> Floats:
     products = scores[:, :-1] * scores[:, 1:]
     neighbours = np.divide(np.nansum(products, axis=1), total, out=np.full_like(total, -0.5), where=total > 0)
     memory = 1 + 2 * neighbours  # differences of independent values correlate by -1/2
-    # Its standard error is that of M. S. Bartlett (1946): √2 / √n where there is no memory.
+    # Its standard error is that of M. S. Bartlett (1946): √2 / √n without memory.
     shown = memory * np.sqrt(np.isfinite(products).sum(axis=1) / 2) > CHANCE_Z
     memory = np.where(shown, np.clip(memory, 0.0, MOST_MEMORY), 0.0)
     lasting: Floats = np.maximum(width * np.sqrt((1 + memory) / 2) / (1 - memory), LEAST_SPREAD)
@@ -223,12 +216,12 @@ def noise(values: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """The columns of the nights that are compared; one value a series.
+    """The columns of the compared nights; one value per series.
 
     Attributes:
-        low, high: the anchor lies from `low` on and before `high`.
-        new: the newest nights lie from it on.
-        confirmed, error: log change between the two that was confirmed, and its standard error.
+        low, high: the anchor starts at `low` or later and ends before `high`.
+        new: first column of the newest nights.
+        confirmed, error: confirmed log change between the two, and its standard error.
     """
 
     low: Ints
@@ -268,12 +261,12 @@ def _past(panel: SeriesPanel, column: int) -> tuple[Floats, Floats, Floats]:
     inside = np.arange(column + 1) >= panel.segment[:, column, None]
     log_s = np.where(inside, panel.log_s[:, : column + 1], np.nan)
     control = np.where(inside, panel.log_control_s[:, : column + 1], np.nan)
-    lately = np.isfinite(control[:, -WEEK:]).any(axis=1)  # a control that has ended says nothing of now
+    lately = np.isfinite(control[:, -WEEK:]).any(axis=1)  # a control that has ended does not show the present
     return log_s, control, np.where(lately, slope(log_s, control, panel.alone, PAIRED), 0.0)
 
 
 def _difference(values: Floats, anchor: Ints, newest: Ints) -> tuple[Floats, Floats]:
-    """Return the newest values less the anchor's, and the standard error; NaN where either are too few."""
+    """Return the newest values minus the anchor's, and the standard error; NaN if either are too few."""
     picked = [np.where(at >= 0, np.take_along_axis(values, at, axis=1), np.nan) for at in (newest, anchor)]
     counts = [np.isfinite(side).sum(axis=1) for side in picked]
     enough = np.minimum(*counts) >= FEWEST
@@ -283,9 +276,9 @@ def _difference(values: Floats, anchor: Ints, newest: Ints) -> tuple[Floats, Flo
 
 
 def _not_of_the_box(step: float, control: Floats, at: int, beta: float) -> bool:
-    """Tell whether most of a step, and more than `LEAST_CHANGE`, is left without its control's step.
+    """Return whether most of a step, and more than `LEAST_CHANGE`, remains without its control's step.
 
-    The weight that is fitted to single nights, with the control's own noise, leaves part of the box's step.
+    The weight, which is fitted to single nights with the noise of the control, leaves part of the machine's step.
     """
     before, after = control[max(0, at - 2 * ANCHOR) : at], control[at : at + 2 * ANCHOR]
     if beta == 0 or min(np.isfinite(before).sum(), np.isfinite(after).sum()) < FEWEST:

@@ -1,8 +1,7 @@
-"""The file `gate.json`: the nightly gate's verdicts of one night, for later nights and for people."""
+"""The file `gate.json`: the nightly gate's verdicts on one night."""
 
 import math
 from collections import Counter
-from collections.abc import Sequence
 from pathlib import Path
 
 from pydantic import ValidationError
@@ -35,23 +34,18 @@ class StoredChange(Strict):
 
     @classmethod
     def of(cls, change: ConfirmedChange) -> "StoredChange":
-        """Return a change in the form that is stored."""
-        key, fresh = change.key, change.fresh
+        """Return a change in its stored form."""
+        fresh, names = change.fresh, ("share", "z", "spread", "beta", "shared", "freedom")
         return cls(
-            hardware=key.hardware,
-            case=key.case,
-            share=change.share,
-            z=change.z,
-            seconds=_finite(fresh.seconds),
-            control_s=_finite(fresh.control_s),
-            spread=change.spread,
-            beta=change.beta,
-            shared=change.shared,
-            freedom=change.freedom,
+            hardware=change.key.hardware,
+            case=change.key.case,
+            seconds=tuple(s if math.isfinite(s) else None for s in fresh.seconds),
+            control_s=tuple(s if math.isfinite(s) else None for s in fresh.control_s),
+            **{name: getattr(change, name) for name in names},
         )
 
     def change(self, run: str, channel: str) -> ConfirmedChange:
-        """Return the change that was stored."""
+        """Return the stored change."""
         fresh = FreshRuns(_numbers(self.seconds), _numbers(self.control_s))
         key = SeriesKey(self.hardware, self.case, channel)
         behaviour = self.spread, self.beta, self.shared, self.freedom
@@ -62,13 +56,13 @@ class SeriesVerdict(Strict):
     """The verdict of a night on one series.
 
     Attributes:
-        seconds: per step; None without an ok record.
+        seconds: per step; None without a valid record.
         z: distance from the baseline in spreads of a night; None while it is warming, or without a number.
         share: seconds of the fresh runs over those before, minus 1; None without fresh runs.
         smallest_change: the smallest that would have been detected with even odds; None while it is warming.
         nights: number of nights in its baseline.
         beta: weight of the control.
-        because: sentences that explain.
+        because: sentences that explain the verdict.
     """
 
     hardware: str
@@ -84,13 +78,13 @@ class SeriesVerdict(Strict):
 
 
 class Ticket(Strict):
-    """A finding that somebody should look at, filed once, in the night in which it was found.
+    """A finding that needs attention, filed once, in the night in which it was found.
 
     Attributes:
-        kind: `regression`, `improvement`, `target` (a whole machine), `missing`, or `leak` (a change too
-            small for any single night to show).
+        kind: `regression`, `improvement`, `target` (a whole machine), `missing`, or `leak` (a change that no single
+            night shows).
         cases: of that hardware.
-        share: seconds over those before, minus 1, of the worst case; None where nothing was measured.
+        share: seconds over those before, minus 1, of the worst case; None if nothing was measured.
         since: the nights in which a leak probably began.
     """
 
@@ -104,7 +98,7 @@ class Ticket(Strict):
 
     @property
     def is_bad(self) -> bool:
-        """Tell whether it makes the night fail, because something is slower."""
+        """Return whether it makes the night fail because something is slower."""
         return self.share is not None and self.share > 0
 
 
@@ -112,7 +106,7 @@ class Verdicts(Strict):
     """The content of a night's `gate.json`.
 
     Attributes:
-        confirm_z: standard errors that fresh runs had to exceed, for so many series.
+        confirm_z: standard errors that fresh runs had to exceed, given the number of series.
         confirmations: the runs that measured suspects again.
         odd: sentences about nights that could not be read, or only in part.
     """
@@ -151,7 +145,7 @@ class Verdicts(Strict):
         return all(verdict.seconds is None for verdict in self.series)
 
     def confirmed(self) -> list[ConfirmedChange]:
-        """Return the changes that were confirmed, for later nights."""
+        """Return the confirmed changes, for later nights."""
         return [stored.change(self.run, self.channel) for stored in self.changes]
 
 
@@ -159,7 +153,7 @@ def write_verdicts(folder: Path, verdicts: Verdicts) -> None:
     """Write a night's `gate.json` into its run's folder.
 
     Raises:
-        GridbenchError: it can't be written.
+        GridbenchError: it cannot be written.
     """
     try:
         write_text(folder / FILE, verdicts.model_dump_json(indent=1) + "\n")
@@ -168,7 +162,7 @@ def write_verdicts(folder: Path, verdicts: Verdicts) -> None:
 
 
 def read_verdicts(folder: Path) -> Verdicts | None:
-    """Read the verdicts of the night in a folder; None where it was not judged yet.
+    """Read the verdicts of the night in a folder; None if it was not judged yet.
 
     Raises:
         GridbenchError: the file is corrupt or of another version.
@@ -185,10 +179,6 @@ def read_verdicts(folder: Path) -> Verdicts | None:
     if verdicts.schema_version != SCHEMA:
         raise GridbenchError(f"{path} has schema {verdicts.schema_version}, this version reads {SCHEMA}")
     return verdicts
-
-
-def _finite(numbers: Sequence[float]) -> Seconds:
-    return tuple(number if math.isfinite(number) else None for number in numbers)
 
 
 def _numbers(stored: Seconds) -> tuple[float, ...]:

@@ -1,4 +1,4 @@
-"""Missing numbers as news: a series without one for nights, cells in part, unusually many in a night."""
+"""Reports of missing numbers: in a series for nights, in part of a cell, in unusually many series of a night."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,8 +16,8 @@ from tasks.regressions.series import Series, SeriesKey
 from tasks.results.format import format_count, listed
 from workloads.harness.records.record import OF_THE_MACHINE
 
-AS_BAD = 0.05  # share of the nights before that may have had as many failures
-CHANCE = 1e-3  # of so many failures in a night, by the nights before
+AS_BAD = 0.05  # largest share of the nights before with as many failures
+CHANCE = 1e-3  # of as many failures in a night, by the nights before
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,7 +34,7 @@ class Failures:
 
 
 def missing(screening: Screening, all_series: Sequence[Series]) -> dict[SeriesKey, str]:
-    """Return a sentence for each missing series: since when it has no number, and its verdicts."""
+    """Return a sentence for each missing series: the night of its last number, and its verdicts since."""
     until = {*screening.panel.runs[: screening.column + 1]}
     nights = {s.key: [night for night in reversed(s.nights) if night.run in until] for s in all_series}
     sentences = {}
@@ -46,17 +46,16 @@ def missing(screening: Screening, all_series: Sequence[Series]) -> dict[SeriesKe
         counts = ", ".join(f"{verdict} in {count}" for verdict, count in verdicts.most_common())
         last = nights[key][len(without) :]
         since = f"the last one was in night {last[0].run}" if last else "it never had one"
-        sentences[key] = (
-            f"{key.id} has no number for {format_count(len(without), 'night')}: {counts}; {since}."
-        )
+        gone = format_count(len(without), "night")
+        sentences[key] = f"{key.id} has no number for {gone}: {counts}; {since}."
     return sentences
 
 
 def in_part(rows: pd.DataFrame, run: str) -> str:
     """Return a sentence on the cells of a night that have a number although some repeats are broken.
 
-    Broken is what is refused by a verdict that no state of the machine explains, such as `wrong`. The number
-    is that of the other repeats, and would say nothing of it.
+    A repeat is broken if its verdict, such as `wrong`, is not explained by the state of the machine. The number of
+    the other repeats would hide it.
     """
     rows = rows.drop_duplicates([*CELL, "repeat"], keep="last")
     sound = counting(rows)
@@ -85,7 +84,7 @@ def failures(all_series: Sequence[Series]) -> Failures:
 
 
 def share_of_not_ok(counted: Failures) -> Floats:
-    """Return the share of each night's series without a number; NaN for a night that had planned none."""
+    """Return the share of each night's series without a number; NaN for a night that planned none."""
     nothing = np.full(len(counted.runs), np.nan)
     shares: Floats = np.divide(counted.failed, counted.planned, out=nothing, where=counted.planned > 0)
     return shares
@@ -94,10 +93,9 @@ def share_of_not_ok(counted: Failures) -> Floats:
 def more_than_ever(counted: Failures, column: int = -1) -> str:
     """Return a sentence if more series of a night failed than the nights before suggest; else an empty text.
 
-    Failures come in groups, for example when a machine is gone. So a night counts as news if its number is
-    beyond chance by the nights before it, without the worst of them, and hardly any of them was as bad. The
-    last week is not among those nights, so that a lasting failure does not become usual at once. Until
-    there are enough nights, nothing is news.
+    Failures come in groups, for example when a machine is gone. So a night is reported if its number is beyond chance
+    by the nights before without the worst of them, and few of these were as bad. The last week is excluded, so that a
+    lasting failure does not become usual at once. Nothing is reported before there are enough nights.
     """
     from scipy.stats import betabinom  # type: ignore[import-untyped] # it takes more than a second to import
 

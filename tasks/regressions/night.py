@@ -26,12 +26,12 @@ class JudgedNight:
 
     Attributes:
         series: those of its channel, up to this night, in the order of the panel.
-        fresh: the fresh runs of its suspects, as far as they were measured again.
+        fresh: the fresh runs of the suspects that were measured again.
         confirmed_by: the runs that measured them.
-        changes: confirmed in the nights before, oldest first.
+        changes: those confirmed in the nights before, oldest first.
         filed: the tickets of the nights before, each with its night, oldest first.
-        unfiled: nights before that were measured again and have no tickets filed: they were cut short.
-        problems: a sentence for each thing that can't be read of it and of its history.
+        unfiled: earlier nights that were measured again but interrupted before tickets were filed.
+        problems: a sentence for each unreadable part of it and of its history.
     """
 
     night: PastRun
@@ -63,14 +63,13 @@ def judge_night(results: Path, run: str, without: Collection[str] = ()) -> Judge
     """Judge a night of a results folder by the nights before it, except those in `without`.
 
     Raises:
-        GridbenchError: there is no such night, or its plan can't be read.
+        GridbenchError: there is no such night, or its plan cannot be read.
     """
     nights, problems = read_nights(results)
     night = next((night for night in nights if night.plan.run == run), None)
     if night is None:
-        raise GridbenchError(
-            f"run {run} in {results} is not a night that can be judged; {' '.join(problems)}"
-        )
+        why = " ".join(problems)
+        raise GridbenchError(f"run {run} in {results} is not a night that can be judged; {why}")
     past = [other for other in nights if other.channel == night.channel and other.plan.run not in without]
     past = past[: past.index(night)]
     series = series_of([*past, night])
@@ -93,7 +92,7 @@ def judge_night(results: Path, run: str, without: Collection[str] = ()) -> Judge
 
 
 def _fresh(results: Path, night: PastRun, runs: Sequence[str]) -> dict[SeriesKey, FreshRuns]:
-    """Return the fresh runs of a night's confirmations: of each series the latest that have a number."""
+    """Return the latest fresh runs with a number of each series, from a night's confirmations."""
     by_key: dict[SeriesKey, FreshRuns] = {}
     for run in runs:
         for (hardware, case), fresh in fresh_runs(confirmation(results, run), night).items():
@@ -103,7 +102,7 @@ def _fresh(results: Path, night: PastRun, runs: Sequence[str]) -> dict[SeriesKey
 
 
 def _stored(past: Sequence[PastRun]) -> tuple[dict[str, Verdicts], list[str], list[str]]:
-    """Return the stored verdicts of the nights before, by run; the damaged nights, and a sentence on each."""
+    """Return the stored verdicts of the nights before, by run; the damaged nights; a sentence on each of these."""
     stored, damaged, problems = {}, [], []
     for night in past:
         try:
@@ -122,9 +121,9 @@ def _changes(
     confirming: Mapping[str, Sequence[str]],
     panel: SeriesPanel,
 ) -> list[ConfirmedChange]:
-    """Return the changes that were confirmed in the nights before.
+    """Return the changes confirmed in the nights before.
 
-    A night whose `gate.json` is missing or damaged is judged again, from the records that it was judged by.
+    A night whose `gate.json` is missing or damaged is judged again, from the same records.
     """
     changes: list[ConfirmedChange] = []
     for night in past:

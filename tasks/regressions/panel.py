@@ -1,4 +1,4 @@
-"""Series side by side: a row for each, a column for each night, as the gate takes them."""
+"""Series as arrays for the gate: a row per series, a column per night."""
 
 import math
 from collections.abc import Sequence
@@ -13,17 +13,17 @@ from tasks.regressions.series import Series, SeriesKey
 
 @dataclass(frozen=True, slots=True)
 class SeriesPanel:
-    """Series of one channel; arrays are (series, nights), log seconds, NaN where there is no number.
+    """Series of one channel; arrays are (series, nights), in log seconds, NaN without a number.
 
     Attributes:
         runs: the night of each column, oldest first.
-        own, own_control: variance that a number has by its own repeats, so that the median over nights is the
-            true one; NaN where there was only one repeat.
+        own, own_control: variance of a number over its repeats, scaled so that the median over nights is the true
+            one; NaN for one repeat.
         segment: column in which the series' segment began, as it was known in each night.
-        alike: what a number varies by is as in the segment before: only machine or control changed.
-        missed: number of the series' own nights in a row, up to this one, that have no number.
-        alone: (series,) weight of a control until it can be fitted: 1 where nights were on several boxes.
-        planned: (series,) the newest night had planned it.
+        alike: whether numbers vary as in the segment before, because only machine or control changed.
+        missed: number of consecutive nights of the series without a number, up to this one.
+        alone: (series,) weight of a control until it can be fitted: 1 if nights were on several machines.
+        planned: (series,) whether the newest night planned it.
     """
 
     keys: tuple[SeriesKey, ...]
@@ -39,7 +39,7 @@ class SeriesPanel:
     planned: Bools
 
     def select(self, rows: Ints) -> "SeriesPanel":
-        """Return some series alone."""
+        """Return the panel of some series."""
         keys = tuple(self.keys[row] for row in rows)
         arrays = (getattr(self, field.name)[rows] for field in fields(self)[2:])
         return SeriesPanel(keys, self.runs, *arrays)
@@ -51,7 +51,7 @@ class SeriesPanel:
 
 
 def panel_of(all_series: Sequence[Series]) -> SeriesPanel:
-    """Return the panel of these series, with a column for each night of any of them, in the order of time."""
+    """Return the panel of these series, with a column for each night of any of them, oldest first."""
     nights = {(night.at, night.run) for series in all_series for night in series.nights}
     runs = tuple(run for _, run in sorted(nights))
     columns = {run: index for index, run in enumerate(runs)}
@@ -79,13 +79,9 @@ def panel_of(all_series: Sequence[Series]) -> SeriesPanel:
         segment=segment,
         alike=alike,
         missed=missed,
-        alone=np.array([float(_boxes(series) > 1) for series in all_series]),
+        alone=np.array([float(len({n.hostname for n in s.nights} - {""}) > 1) for s in all_series]),
         planned=np.array([series.planned for series in all_series], np.bool_),
     )
-
-
-def _boxes(series: Series) -> int:
-    return len({night.hostname for night in series.nights} - {""})
 
 
 def _own(variance: float | None, repeats: int) -> float:

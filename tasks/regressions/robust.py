@@ -12,11 +12,11 @@ Bools = NDArray[np.bool_]
 
 DECILES_TO_SD = 2.5631  # from the 10 % to the 90 % quantile of a normal distribution
 MAD_TO_SD = 1.4826  # 1 / the 75 % quantile of a normal distribution
-CHANCE_Z = 2.0  # 1 in 40 series without memory has this much of it
-LIKELY_Z = 1.0  # 1 in 6 of them; where memory that is overlooked costs more than memory that is none
+CHANCE_Z = 2.0  # 1 in 40 series without memory exceeds it
+LIKELY_Z = 1.0  # 1 in 6 of them; for a use in which overlooked memory costs more than falsely found memory
 MOST_MEMORY = 0.9
-LEAST_SPREAD = 1e-3  # nothing is assumed to repeat itself better
-# Variance of a pseudomedian of many normal values, in that of their mean. Source: Hodges and Lehmann, 1963.
+LEAST_SPREAD = 1e-3  # assumed lower limit of any spread
+# Variance of a pseudomedian of many normal values, relative to their mean's. Source: Hodges and Lehmann, 1963.
 PSEUDOMEDIAN_VARIANCE = np.pi / 3
 # Variance of the median of 1, 2, 3, … standard normal values; of more it is π/2 over their number. By
 # simulation, which a test repeats.
@@ -29,12 +29,12 @@ def half_of(values: Floats) -> Floats:
 
 
 def median_variance(count: int) -> float:
-    """Return the variance of the median of so many standard normal values."""
+    """Return the variance of the median of `count` standard normal values."""
     return MEDIAN_VARIANCE[count - 1] if count <= len(MEDIAN_VARIANCE) else math.pi / 2 / count
 
 
 def typical_variance(variance: float, count: int) -> float:
-    """Return a variance of so many values, scaled so that the median of many such is the true one.
+    """Return a variance of `count` values, scaled so that the median of many such is the true one.
 
     Source: E. B. Wilson and M. M. Hilferty, The distribution of chi-square, 1931.
     """
@@ -42,12 +42,12 @@ def typical_variance(variance: float, count: int) -> float:
 
 
 def centre(values: Sequence[float]) -> float:
-    """Return the pseudomedian of some values, which one or two stray ones hardly move."""
+    """Return the pseudomedian of some values, which one or two outliers hardly move."""
     return float(pseudomedian(np.array([values], dtype=np.float64))[0])
 
 
 def spread_within(sets: Sequence[Sequence[float]]) -> tuple[float, int]:
-    """Return the standard deviation of a value around the centre of its own set, and its degrees of freedom.
+    """Return the standard deviation of values around the centre of their set, and its degrees of freedom.
 
     Each set needs one value, and one of them two.
     """
@@ -69,8 +69,8 @@ def trimmed_mean(values: Floats, share: float) -> Floats:
 def pseudomedian(values: Floats) -> Floats:
     """Return the Hodges-Lehmann estimate of each row: the median of the means of all pairs.
 
-    Source: J. L. Hodges and E. L. Lehmann, Estimates of location based on rank tests, 1963. It is nearly
-    as precise as a mean for normal values, and one outlier in five hardly moves it.
+    It is nearly as precise as a mean for normal values, and one outlier in five hardly moves it.
+    Source: J. L. Hodges and E. L. Lehmann, Estimates of location based on rank tests, 1963.
     """
     first, second = np.triu_indices(values.shape[1])
     return half_of((values[:, first] + values[:, second]) / 2)
@@ -85,11 +85,10 @@ def inner_range(values: Floats) -> Floats:
 
 
 def spread(values: Floats, centre: Floats) -> Floats:
-    """Return the standard deviation of each row: the mean of those by its deciles and its MAD.
+    """Return the standard deviation of each row: the mean of those by its deciles and by its MAD.
 
-    For normal values it is more precise than the MAD alone. Deciles withstand one outlying night in ten.
-    The MAD around a mean is right for a pool of two kinds of box, too, where most values are close to one
-    of them.
+    For normal values it is more precise than the MAD alone. Deciles withstand one outlying night in ten. The MAD
+    around a mean also fits a pool of two kinds of machine, in which most values are close to one of two levels.
     """
     ordered, count = np.sort(values, axis=1), _count(values)
     deciles = _quantile(ordered, count, 0.9) - _quantile(ordered, count, 0.1)
@@ -107,7 +106,7 @@ def slope(values: Floats, on: Floats, otherwise: Floats, least: int) -> Floats:
 
 
 def memory(scores: Floats) -> Floats:
-    """Return the correlation of neighbours in each row of standard scores; 0 where it may be chance."""
+    """Return the correlation of neighbours in each row of standard scores; 0 if it can be chance."""
     scores = np.clip(scores, -3.0, 3.0)
     before, after = scores[:, :-1], scores[:, 1:]
     both = np.isfinite(before) & np.isfinite(after)
@@ -119,10 +118,10 @@ def memory(scores: Floats) -> Floats:
 
 
 def without_tails(values: Floats, far: float, beside: int) -> Floats:
-    """Return the values of a row, none farther from the median around it than `far`.
+    """Return the values of a row, each cut to the distance `far` from the median around it.
 
-    A few outliers close together would else pass for a new level. A step stays: half of the values around it,
-    so many on each side, are on its own side.
+    Otherwise a few outliers close together would look like a new level. A step stays, because half of the values
+    around it, `beside` on each side, are on its side.
     """
     around = np.lib.stride_tricks.sliding_window_view(np.pad(values, beside, mode="reflect"), 2 * beside + 1)
     usual = np.median(around, axis=1)
@@ -131,7 +130,7 @@ def without_tails(values: Floats, far: float, beside: int) -> Floats:
 
 
 def first_columns(usable: Bools, low: Ints, high: Ints | int, most: int) -> Ints:
-    """Return (rows, most) the first usable columns from `low` on and before `high`; -1 for none."""
+    """Return (rows, most) the first usable columns from `low` and before `high`; -1 for none."""
     columns = np.arange(usable.shape[1])
     inside = usable & (columns >= low[:, None]) & (columns < np.reshape(high, (-1, 1)))
     order = np.argsort(~inside, axis=1, kind="stable")[:, :most]
@@ -139,9 +138,9 @@ def first_columns(usable: Bools, low: Ints, high: Ints | int, most: int) -> Ints
 
 
 def lasting(correlation: Floats, most: int) -> Floats:
-    """Return (rows, most) by how much a correlation of neighbours increases the variance of a mean.
+    """Return (rows, most) the factors by which a correlation of neighbours increases the variance of a mean.
 
-    The columns are means of 1, 2, … neighbours of an AR(1).
+    The columns are for means of 1, 2, … neighbours of an AR(1).
     """
     count, lags = np.arange(1, most + 1), np.arange(1, most)
     shares = np.clip(1 - lags / count[:, None], 0.0, None)

@@ -1,7 +1,7 @@
-"""The run gate: compare a run with another, cell by cell, by the repeats of the two, without a history."""
+"""The run gate: compare a run with another, cell by cell, by their repeats, without a history."""
 
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
@@ -27,27 +27,27 @@ from workloads.harness.records.record import OF_THE_MACHINE, Grade, Verdict
 
 FALSE_FAILURES = 0.05  # of comparisons without any change, over all their cells together
 LOAD = "load can look like a change or hide one, and no control ran to show it"
-BLIND = 1.0  # a cell that would not even have shown a doubling decides nothing
+BLIND = 1.0  # a cell that would not have shown a doubling is undecided
 
 
 class CellStatus(StrEnum):
-    """The status of a cell compared with another run, in the order in which people want to read it."""
+    """The status of a cell compared with another run, the most important first."""
 
     SLOWER = "slower"
-    LOST = "lost"  # it counted before, and now it is refused, in part or whole, or without a record
-    UNDECIDED = "undecided"  # too few repeats, or a machine in no state to say anything
+    LOST = "lost"  # it was valid before, and now it is refused, in part or whole, or without a record
+    UNDECIDED = "undecided"  # too few repeats, or a machine in an unsuitable state
     NOT_COMPARABLE = "not comparable"
     FASTER = "faster"
     UNCHANGED = "unchanged"
 
     @property
     def failed(self) -> bool:
-        """Tell whether a comparison with such a cell fails."""
+        """Return whether a comparison with such a cell fails."""
         return self in (CellStatus.SLOWER, CellStatus.LOST)
 
     @property
     def decided(self) -> bool:
-        """Tell whether the comparison came to a result."""
+        """Return whether the comparison has a result."""
         return self not in (CellStatus.UNDECIDED, CellStatus.NOT_COMPARABLE)
 
 
@@ -56,9 +56,9 @@ class CellComparison:
     """A cell of one run compared with the same cell of another.
 
     Attributes:
-        now_s, before_s: seconds per step of the two runs; None without a repeat that counts.
-        change: from the earlier run to this one; None where it could not be computed.
-        why: a sentence that explains the status; empty where the numbers do.
+        now_s, before_s: seconds per step of the two runs; None without a valid repeat.
+        change: from the earlier run to this one; None if it could not be computed.
+        why: a sentence that explains the status; empty if the numbers do.
     """
 
     cell: Cell
@@ -74,7 +74,7 @@ class RunComparison:
     """A run compared with another, cell by cell, the slower first.
 
     Attributes:
-        confidence: of each cell's interval, so that all of them together hold as `FALSE_FAILURES` says.
+        confidence: of each cell's interval, so that false failures over all cells are at most `FALSE_FAILURES`.
         least: share below which a change is of no interest.
         notes: other differences between the runs, a sentence each.
     """
@@ -103,12 +103,12 @@ def compare_cells(
 ) -> RunComparison:
     """Compare a run with an earlier one.
 
-    Each interval has Bonferroni's confidence for one of so many cells, separately for its upper and its
-    lower end, since only slower cells fail.
+    Each interval has Bonferroni's confidence for all cells, separately for its upper and its lower end, since only
+    slower cells fail.
 
     Args:
         now, before: the runs; only cells of the same hardware and case are compared.
-        planned: the cells that `now` was to measure; others are not lost.
+        planned: the cells that `now` planned to measure; others are not lost.
         least: share below which a change is of no interest.
     """
     ours, theirs = _cells(now), _cells(before)
@@ -122,15 +122,20 @@ def compare_cells(
     samples = {cell: (sample(ours[cell]), sample(theirs[cell])) for cell in open_}
     enough = [cell for cell in open_ if min(len(side.seconds) for side in samples[cell]) >= FEWEST]
     confidence = 1 - 2 * FALSE_FAILURES / max(len(enough), 1)
-    changes = _changes(enough, samples, confidence, least)
+    changes: dict[Cell, Change] = {}
+    for hardware in dict.fromkeys(cell.hardware for cell in enough):  # those of one machine together
+        own = [cell for cell in enough if cell.hardware == hardware]
+        changes |= zip(own, changes_between([samples[cell] for cell in own], confidence, least), strict=True)
     for index, each in enumerate(cells):
         if each.cell in changes:
             busy = [name for name, side in zip(names, samples[each.cell], strict=True) if side.busy]
             cells[index] = _decided(each, changes[each.cell], least, busy)
         elif each.cell in samples:
             cells[index] = _too_few(each, samples[each.cell], names, confidence, least)
-    notes = (*_notes(open_, ours, theirs, samples), *_uncontrolled(cells), *_beside_load(cells, samples))
-    return RunComparison(now, before, tuple(sorted(cells, key=_rank)), confidence, least, notes)
+    notes = (*_notes(open_, ours, theirs, samples), *_of_machines(cells, samples))
+    order = list(CellStatus)
+    cells.sort(key=lambda c: (order.index(c.status), -abs(c.change.share.value) if c.change else 0.0))
+    return RunComparison(now, before, tuple(cells), confidence, least, notes)
 
 
 def _cells(side: ComparedRun) -> dict[Cell, Repeats]:
@@ -141,7 +146,7 @@ def _cells(side: ComparedRun) -> dict[Cell, Repeats]:
 def _without_times(
     cell: Cell, ours: Repeats | None, theirs: Repeats | None, names: tuple[str, str], planned: bool
 ) -> CellComparison:
-    """Return the status of a cell before its times are compared: unchanged, unless something rules it out."""
+    """Return the status of a cell before its times are compared: unchanged, unless something excludes it."""
     now, before = names
     base = CellComparison(cell, CellStatus.NOT_COMPARABLE, _seconds(ours), _seconds(theirs))
     if theirs is None:
@@ -163,12 +168,12 @@ def _without_times(
 
 
 def _broken(cell: Repeats) -> list[tuple[Verdict, tuple[str, ...]]]:
-    """Return verdict and reasons of a cell's repeats that are refused, and not for the machine's state."""
+    """Return verdict and reasons of a cell's repeats that are refused for another cause than the machine's state."""
     return [refusal for refusal in cell.refused if refusal[0] not in OF_THE_MACHINE]
 
 
 def _in_part(cell: Repeats) -> str:
-    """Say how many repeats of a cell are broken, and the first reason."""
+    """Return how many repeats of a cell are broken, and the first reason."""
     broken = _broken(cell)
     verdicts = " or ".join(dict.fromkeys(verdict.replace("_", " ") for verdict, _ in broken))
     reason = next((f": {reasons[0]}" for _, reasons in broken if reasons), "")
@@ -185,25 +190,14 @@ def _verdict(cell: Repeats) -> str:
     return f"{cell.verdict.replace('_', ' ')}{reason}"
 
 
-def _changes(
-    cells: Sequence[Cell], samples: Mapping[Cell, tuple[Sample, Sample]], confidence: float, least: float
-) -> dict[Cell, Change]:
-    """Return the changes of all cells, computed together for the cells of one machine."""
-    changes: dict[Cell, Change] = {}
-    for hardware in dict.fromkeys(cell.hardware for cell in cells):
-        own = [cell for cell in cells if cell.hardware == hardware]
-        changes |= zip(own, changes_between([samples[cell] for cell in own], confidence, least), strict=True)
-    return changes
-
-
 def _decided(base: CellComparison, change: Change, least: float, busy: Sequence[str]) -> CellComparison:
-    """Return a cell with the status that the interval of its change gives it.
+    """Return a cell with its status by the interval of its change.
 
-    Where others used the machine, only controls beside the repeats can tell a change from their load, or
-    that it hides none: all repeats of a run may have had the same load, so that no interval is wider for it.
+    On a busy machine, only controls can distinguish a change from load: if all repeats of a run had the same load, it
+    makes no interval wider.
 
     Args:
-        busy: the runs during which others used the machine.
+        busy: the runs during which other programs used the machine.
     """
     status, why = CellStatus.UNCHANGED, ""
     direction = change.direction(least)
@@ -213,9 +207,8 @@ def _decided(base: CellComparison, change: Change, least: float, busy: Sequence[
         status = CellStatus.SLOWER if direction > 0 else CellStatus.FASTER
     elif change.smallest > BLIND:
         status = CellStatus.UNDECIDED
-        why = (
-            f"its repeats are too few, or differ too much, to show even a doubling; {_advice(change.repeats)}"
-        )
+        why = "its repeats are too few, or differ too much, to show even a doubling"
+        why = f"{why}; {_advice(change.repeats)}"
     return replace(base, status=status, change=change, why=why)
 
 
@@ -226,16 +219,15 @@ def _too_few(
     confidence: float,
     least: float,
 ) -> CellComparison:
-    """Return a cell without an interval, and how many repeats it would take."""
+    """Return a cell without an interval, and the number of repeats that it needs."""
     have = " and ".join(
         f"{name} has {format_count(len(side.seconds), 'usable repeat')}"
         for name, side in zip(names, sides, strict=True)
         if len(side.seconds) < FEWEST
     )
     spread = next((side.spread for side in sides if side.spread is not None), None)
-    count: int | None = USUAL
-    if spread is not None and least > 0:
-        count = repeats_needed(spread, confidence, least)
+    is_known = spread is not None and least > 0
+    count = repeats_needed(spread or 0.0, confidence, least) if is_known else USUAL
     why = f"{have} of it, and at least {FEWEST} are needed; {_advice(count)}"
     return replace(base, status=CellStatus.UNDECIDED, why=why)
 
@@ -252,7 +244,7 @@ def _notes(
     theirs: Mapping[Cell, Repeats],
     samples: Mapping[Cell, tuple[Sample, Sample]],
 ) -> list[str]:
-    """Return what else is to be said of some cells, and differences once for each piece of hardware."""
+    """Return broken repeats by cell, and other differences between the runs once for each hardware."""
     notes: dict[str, None] = {}
     for cell in cells:
         if _broken(ours[cell]):
@@ -261,31 +253,20 @@ def _notes(
             notes[f"{cell.hardware}: {difference}"] = None
         now, before = samples[cell]
         if now.controls and before.controls and now.reference != before.reference:
-            notes[
-                f"{cell.hardware}: the controls ran in a different reference environment, so they are ignored"
-            ] = None
+            why = "the controls ran in a different reference environment, so they are ignored"
+            notes[f"{cell.hardware}: {why}"] = None
     return list(notes)
 
 
-def _uncontrolled(cells: Sequence[CellComparison]) -> list[str]:
-    """Return a sentence for each piece of hardware with slower cells whose controls were not beside them."""
-    slower = [cell for cell in cells if cell.status is CellStatus.SLOWER and cell.change]
-    names = dict.fromkeys(cell.cell.hardware for cell in slower if not (cell.change and cell.change.paired))
-    why = "a machine that was slower in the later run looks like slower code"
-    return [f"{name}: without controls, {why}" for name in names]
-
-
-def _beside_load(cells: Sequence[CellComparison], samples: Mapping[Cell, tuple[Sample, Sample]]) -> list[str]:
-    """Return a sentence for each piece of hardware with cells that a load keeps from being decided."""
-    alone = [each.cell for each in cells if each.change and not each.change.paired]
-    loaded = Counter(cell.hardware for cell in alone if any(side.busy for side in samples[cell]))
+def _of_machines(
+    cells: Sequence[CellComparison], samples: Mapping[Cell, tuple[Sample, Sample]]
+) -> Iterator[str]:
+    """Yield a sentence for each hardware with slower cells without controls, or with undecided cells under load."""
+    uncontrolled = [cell for cell in cells if cell.change and not cell.change.paired]
+    for name in dict.fromkeys(c.cell.hardware for c in uncontrolled if c.status is CellStatus.SLOWER):
+        yield f"{name}: without controls, a machine that was slower in the later run looks like slower code"
+    busy = [c.cell.hardware for c in uncontrolled if any(side.busy for side in samples[c.cell])]
     advice = "measure both runs again on an idle machine, or compare nights, which have controls"
-    return [
-        f"{name}: other programs used it during {format_count(count, 'cell')}, so these are undecided: {advice}"
-        for name, count in loaded.items()
-    ]
-
-
-def _rank(cell: CellComparison) -> tuple[int, float]:
-    """Return the rank of a cell in the list: the worst status first, then the largest change."""
-    return list(CellStatus).index(cell.status), -abs(cell.change.share.value) if cell.change else 0.0
+    for name, count in Counter(busy).items():
+        during = format_count(count, "cell")
+        yield f"{name}: other programs used it during {during}, so these are undecided: {advice}"

@@ -1,4 +1,4 @@
-"""The records of one run as rows: from its table if that is intact, else from the records themselves."""
+"""The records of one run as rows, from its table if that is intact, else from the records."""
 
 from functools import cache
 from pathlib import Path
@@ -28,32 +28,30 @@ NEEDED = {"run", *CELL, "repeat", "verdict", "compute_s"}  # the others are miss
 
 
 class MissingColumnError(ValueError):
-    """A table lacks a column, as one of a run without records does."""
+    """A table lacks a column, like that of a run without records."""
 
 
 def read_rows(folder: Path, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
-    """Return one row a record with the columns of `SCHEMA`, and a sentence for each problem."""
+    """Return one row per record with the columns of `SCHEMA`, and a sentence for each problem."""
     name, problems = plan.run, list[str]()
     try:
         rows = read_table(folder)
     except FileNotFoundError:
-        rows, problems = _from_records(
-            folder, plan, f"run {name} has no {TABLE}: it was interrupted or is still running"
-        )
+        why = f"run {name} has no {TABLE}: it was interrupted or is still running"
+        rows, problems = _from_records(folder, plan, why)
     except Exception as error:  # a damaged file makes pyarrow raise nearly anything
         why = f"{TABLE} of run {name} can't be read ({one_line(error, 120)})"
         rows, problems = _from_records(folder, plan, why)
     own = rows["run"].isin([name, folder.name]) & rows["hardware"].notna() & rows["case"].notna()
     if own.all():
         return rows, problems
-    foreign = (
-        f"left out: {int((~own).sum())} records in run {name} belong to another run or to no planned cell"
-    )
+    count = int((~own).sum())
+    foreign = f"left out: {count} records in run {name} belong to another run or to no planned cell"
     return rows[own], [*problems, foreign]
 
 
 def read_table(folder: Path) -> pd.DataFrame:
-    """Return the columns of `SCHEMA` from a run's table; those that an older version did not write are null.
+    """Return the columns of `SCHEMA` from a run's table; columns that an older version did not write are null.
 
     Raises:
         MissingColumnError: it lacks a column of `NEEDED`.
@@ -65,7 +63,7 @@ def read_table(folder: Path) -> pd.DataFrame:
         table = file.read(columns=present)
     if absent := NEEDED - {*present}:
         raise MissingColumnError(f"it has no column {min(absent)}")
-    table.validate(full=True)  # else damaged offsets of texts would lead out of the file's memory
+    table.validate(full=True)  # else damaged offsets of texts would point outside the file's memory
     columns = [
         table[field.name].cast(field.type) if field.name in present else pa.nulls(len(table), field.type)
         for field in SCHEMA
@@ -75,7 +73,7 @@ def read_table(folder: Path) -> pd.DataFrame:
 
 
 def counting(rows: pd.DataFrame) -> "pd.Series[bool]":
-    """Return which rows count: those that are sound or wide, and in older tables those that are ok."""
+    """Return which rows are valid: sound or wide, and in older tables `ok`."""
     grade = rows["grade"].where(rows["grade"].notna(), rows["verdict"].map({"ok": "sound"}))
     return grade.isin(["sound", "wide"])
 
@@ -95,10 +93,8 @@ def _from_records(folder: Path, plan: Plan, why: str) -> tuple[pd.DataFrame, lis
     if not records:
         return no_rows(), [f"{why}, and it has no record", *problems]
     refusals = gate(latest(records), plan.machines)
-    return _frame(results_table(records, refusals)), [
-        f"{why}: its {len(records)} records are used instead",
-        *problems,
-    ]
+    used = f"{why}: its {len(records)} records are used instead"
+    return _frame(results_table(records, refusals)), [used, *problems]
 
 
 def _frame(table: pd.DataFrame) -> pd.DataFrame:

@@ -1,10 +1,10 @@
-"""The types of history: a case on one piece of hardware through the nights of one channel."""
+"""The types of a history: a case on one hardware through the nights of one channel."""
 
 from dataclasses import dataclass
 from datetime import datetime
 
 OK = "ok"
-MISSING = "missing"  # the verdict of a night that had planned the cell and has no record of it
+MISSING = "missing"  # the verdict of a night that planned the cell and has no record of it
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -13,7 +13,7 @@ class SeriesKey:
 
     Attributes:
         case: its id, such as `matmul/n=5000/fp32`.
-        channel: the software that is followed, such as `main` or `release`.
+        channel: the watched software, such as `main` or `release`.
     """
 
     hardware: str
@@ -28,20 +28,19 @@ class SeriesKey:
 
 @dataclass(frozen=True, slots=True)
 class Observation:
-    """One night of a series. Texts are empty where they are unknown.
+    """One night of a series. Unknown texts are empty.
 
     Attributes:
-        at: when the night was planned, UTC.
-        seconds: per step, exp of the median of the logs of the repeats that count; None where none does.
-        control_s: the same of the controls that were measured beside them and count.
+        at: time of the plan, UTC.
+        seconds: per step, exp of the median of the logs of the valid repeats; None without any.
+        control_s: the same of their valid controls.
         variance, control_variance: of the logs of these repeats; None for fewer than two.
-        verdict: `ok` where one repeat was, else the commonest; `missing` where there is no record.
-        machine_id: hash of hardware and driver.
-        environment_id: hash of hardware, driver and stack.
-        commit: of the measured code; of a user's own script, the id of its code.
-        reference: id of the frozen environment that the control ran in.
-        repeats: number of repeats that count.
-        settings: those that change the spread of its numbers: repeats planned, threads, patience.
+        verdict: `ok` if one repeat was, else the commonest; `missing` without a record.
+        machine_id: hash of hardware and driver; `environment_id` is of the stack too.
+        commit: of the measured code; of a user's script, the id of its code.
+        reference: id of the frozen environment of the control.
+        repeats: number of valid repeats.
+        settings: those that change the spread of its numbers.
     """
 
     run: str
@@ -61,13 +60,13 @@ class Observation:
 
     @property
     def ok(self) -> bool:
-        """Tell whether it has a number that counts."""
+        """Return whether it has a valid number."""
         return self.seconds is not None
 
 
 @dataclass(frozen=True, slots=True)
 class FreshRuns:
-    """Fresh runs of a suspect, in pairs: seconds per step, and those of the control; NaN for what failed.
+    """Fresh runs of a suspect: seconds per step, and those of their controls; NaN for failed ones.
 
     Each has as many repeats as a night, because a baseline's spread is that of nights.
     """
@@ -77,7 +76,7 @@ class FreshRuns:
 
     @property
     def count(self) -> int:
-        """Return the number of runs that have a number."""
+        """Return the number of runs with a number."""
         return sum(seconds > 0 for seconds in self.seconds)
 
 
@@ -86,8 +85,8 @@ class Series:
     """A series, oldest night first.
 
     Attributes:
-        planned: the newest night of the channel had planned it. A renamed or dropped case is not planned: its
-            series ends, and nothing of it is missing.
+        planned: whether the newest night of the channel planned it. The series of a renamed or dropped case ends, and
+            is not missing.
     """
 
     key: SeriesKey
@@ -96,27 +95,23 @@ class Series:
 
     @property
     def changes(self) -> dict[int, tuple[str, ...]]:
-        """Return the start of each segment, by index, with what changed: machine, reference, settings.
+        """Return the start of each later segment, by index, with its changes: machine, reference, settings.
 
-        The first segment starts at 0 without a change. An unknown value never starts one.
+        An unknown value never starts one.
         """
         starts: dict[int, tuple[str, ...]] = {}
-        machine, reference, settings = "", "", ""
+        latest: dict[str, str] = {}
         for index, night in enumerate(self.nights):
-            new_machine = night.machine_id not in ("", machine or night.machine_id)
-            new_reference = night.reference not in ("", reference or night.reference)
-            new_settings = night.settings not in ("", settings or night.settings)
-            if new_machine or new_reference or new_settings:
-                starts[index] = (
-                    ("machine",) * new_machine + ("reference",) * new_reference + ("settings",) * new_settings
-                )
-            machine, reference = night.machine_id or machine, night.reference or reference
-            settings = night.settings or settings
+            facts = {"machine": night.machine_id, "reference": night.reference, "settings": night.settings}
+            known = {name: value for name, value in facts.items() if value}
+            if changed := tuple(name for name, value in known.items() if latest.get(name, value) != value):
+                starts[index] = changed
+            latest |= known
         return starts
 
     @property
     def segment_start(self) -> int:
-        """Return the index of the first night of the current segment: of one machine and one reference."""
+        """Return the index of the first night of the current segment."""
         return max(self.changes, default=0)
 
     @property

@@ -1,7 +1,4 @@
-"""The one reader of history: the runs of a results folder, and the series that their nights make.
-
-`history`, the nightly gate, `bisect` and `site` all read runs here; they differ in which runs they take.
-"""
+"""The reader of history for `history`, the nightly gate, `bisect` and `site`: past runs, and series of nights."""
 
 import math
 import re
@@ -10,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -21,8 +19,8 @@ from tasks.regressions.series import MISSING, OK, FreshRuns, Observation, Series
 from tasks.store.store import Store, runs
 from workloads.harness.records.record import COUNTING, Verdict
 
-AHEAD = timedelta(days=1)  # by which a plan may be later than now: clocks of several machines differ
-FIRST = datetime(2025, 1, 1, tzinfo=UTC)  # before any version of this program: a clock that was never set
+AHEAD = timedelta(days=1)  # a plan can be later than now by this, because the clocks of machines differ
+FIRST = datetime(2025, 1, 1, tzinfo=UTC)  # before any version of this program: an earlier clock was never set
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -30,8 +28,8 @@ class PastRun:
     """One run of a results folder.
 
     Attributes:
-        at: when it was planned, UTC.
-        rows: one row a record with the columns of `run_rows.SCHEMA`; none before they are read.
+        at: time of its plan, UTC.
+        rows: one row per record with the columns of `run_rows.SCHEMA`; none before they are read.
     """
 
     folder: Path
@@ -41,7 +39,7 @@ class PastRun:
 
     @property
     def channel(self) -> str:
-        """Return the software channel that it follows; empty for a run that is no night."""
+        """Return the software channel that it follows; empty for a run that is not a night."""
         return self.plan.night.channel if self.plan.night else ""
 
     @property
@@ -51,7 +49,7 @@ class PastRun:
 
     @property
     def planned(self) -> set[tuple[str, str]]:
-        """Return hardware and case of each cell that it was to measure."""
+        """Return hardware and case of each planned cell."""
         skipped = {(skip.hardware, skip.case.case.id) for skip in self.plan.skips}
         cases = [planned.case.id for planned in self.plan.cases]
         return {(machine.name, case) for machine in self.plan.hardware for case in cases} - skipped
@@ -82,12 +80,12 @@ def read_nights(
     """Return the nights of a folder, oldest first, and a sentence for each problem.
 
     Args:
-        channel: nights of that software channel alone.
-        before: name of a run; only nights that were planned before it.
-        now: a plan after it lies in the future.
+        channel: only nights of that software channel.
+        before: name of a run; only nights planned before it.
+        now: a later plan is in the future.
 
     Raises:
-        GridbenchError: there is no run `before`, or its plan can't be read.
+        GridbenchError: there is no run `before`, or its plan cannot be read.
     """
     past, problems = _plans_and_left_out(results)
     if before is not None:
@@ -107,7 +105,7 @@ def confirmation(results: Path, run: str) -> PastRun:
     """Return one run by its whole name, such as one that measured suspects again.
 
     Raises:
-        GridbenchError: there is no such run, or its plan can't be read.
+        GridbenchError: there is no such run, or its plan cannot be read.
     """
     (past,), _ = _with_rows([_read_plan(results, run)], [])
     return past
@@ -125,7 +123,7 @@ def confirmations(results: Path) -> dict[str, list[str]]:
 def fresh_runs(confirming: PastRun, night: PastRun) -> dict[tuple[str, str], FreshRuns]:
     """Return a confirmation's repeats by hardware and case, in groups of as many as the night has.
 
-    Repeats on another machine than the night's, or beside another reference, are left out.
+    Repeats on another machine than the night's, or with another reference, are left out.
     """
     rows = _valid_rows([confirming]).dropna(subset=["repeat"])
     night_ids = night.rows.groupby(CELL, observed=True)[["machine_id", "reference"]].first()
@@ -145,7 +143,7 @@ def fresh_runs(confirming: PastRun, night: PastRun) -> dict[tuple[str, str], Fre
 def series_of(nights: Sequence[PastRun]) -> list[Series]:
     """Return the series of some nights, each with its observations in the nights' order.
 
-    A cell that a night had planned, and of which it has no record, is `missing` in that night.
+    A cell that a night planned but did not record is `missing` in that night.
     """
     nights = sorted(nights, key=_order)
     by_key: dict[SeriesKey, dict[int, Observation]] = {}
@@ -164,7 +162,7 @@ def series_of(nights: Sequence[PastRun]) -> list[Series]:
 
 
 def settings_of(plan: Plan) -> str:
-    """Return the settings of a plan that change the spread of its numbers."""
+    """Return the settings of a plan that affect the spread of its numbers."""
     return f"{plan.repeats} repeats{', quick' if plan.quick else ''}"
 
 
@@ -183,15 +181,14 @@ def _read_plan(results: Path, name: str) -> PastRun:
     plan = store.plan
     try:
         at = datetime.fromisoformat(plan.created_at).astimezone(UTC)
-    except OverflowError:  # the first or the last day that there is
-        raise GridbenchError(
-            f"{store.folder / 'plan.json'}: created_at {plan.created_at} is not a time in UTC"
-        ) from None
+    except OverflowError:  # on the first or the last possible day
+        path = store.folder / "plan.json"
+        raise GridbenchError(f"{path}: created_at {plan.created_at} is not a time in UTC") from None
     return PastRun(store.folder, plan, at, no_rows())
 
 
 def _clock_problems(nights: Sequence[PastRun], now: datetime) -> Iterator[str]:
-    """Yield a sentence for each time that can't be right; `created_at` decides the order all the same."""
+    """Yield a sentence for each implausible time; `created_at` decides the order anyway."""
     for run in nights:
         if run.at > now + AHEAD or run.at < FIRST:
             kind = "in the future" if run.at > now else "before any version of this program"
@@ -220,7 +217,7 @@ def _with_rows(past: Iterable[PastRun], problems: list[str]) -> tuple[list[PastR
 
 
 def _valid_rows(nights: Sequence[PastRun]) -> pd.DataFrame:
-    """Return all rows, with `counts`, `log_s` and `log_control_s` of what does, and `night`, an index."""
+    """Return all rows with `counts`, with `log_s` and `log_control_s` if they are valid, and with `night`, an index."""
     rows = pd.concat([night.rows for night in nights], ignore_index=True)
     rows[CELL] = rows[CELL].astype("category")
     rows["night"] = np.repeat(np.arange(len(nights)), [len(night.rows) for night in nights])
@@ -230,8 +227,8 @@ def _valid_rows(nights: Sequence[PastRun]) -> pd.DataFrame:
         logs, control = np.log(rows["compute_s"]), np.log(rows["control_s"])
     rows["verdict"] = rows["verdict"].mask(recorded & ~np.isfinite(logs), "impossible")  # it has no time
     beside &= np.isfinite(control)
-    # A load beside all repeats of a night passes for slower code where no control is slowed by it, too. A
-    # CPU whose own speed comes and goes is in the spread; tables without that column take it for a load.
+    # Load during all repeats of a night looks like slower code unless a control is slowed by it too. A varying
+    # CPU speed is in the spread; tables without that column treat it as load.
     busy = (rows["verdict"] == Verdict.NOISY) & (rows["restless"] != 1)
     rows["counts"] = recorded & np.isfinite(logs) & (beside | ~busy)
     rows["log_s"] = logs.where(rows["counts"])
@@ -240,11 +237,11 @@ def _valid_rows(nights: Sequence[PastRun]) -> pd.DataFrame:
 
 
 def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, str], Observation]]:
-    """Yield the index of a night, hardware and case, and the observation, for all that was measured."""
+    """Yield the index of a night, hardware and case, and the observation, for each measured cell."""
     if not any(len(night.rows) for night in nights):
         return
     rows, by = _valid_rows(nights), [*CELL, "night"]
-    # The box of a repeat that counts is the night's, and so is the best verdict of one.
+    # The machine of a valid repeat is the night's, and its verdict is the night's if it is ok.
     rows = rows.sort_values("counts", ascending=False, kind="stable")
     rows[[*TEXTS]] = rows[[*TEXTS]].replace("", None)
     grouped = rows.groupby(by, sort=False, observed=True)
@@ -262,26 +259,17 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
     numbers = np.column_stack([times, table[["variance", "control_variance"]].to_numpy()])
     columns = (_cells(table), table["night"].tolist(), numbers.tolist(), texts, table["repeats"].tolist())
     for cell, index, of_cell, words, repeats in zip(*columns, strict=True):
-        night, (seconds, control_s, *variances) = nights[index], map(_number_or_none, of_cell)
-        yield (
-            index,
-            cell,
-            Observation(
-                run=night.plan.run,
-                at=night.at,
-                seconds=seconds,
-                control_s=control_s,
-                repeats=repeats,
-                settings=settings_of(night.plan),
-                variance=variances[0],
-                control_variance=variances[1],
-                **dict(zip(("verdict", *TEXTS), words, strict=True)),
-            ),
+        night, names = nights[index], ("seconds", "control_s", "variance", "control_variance")
+        known: list[Any] = [None if math.isnan(number) else number for number in of_cell]
+        observation = Observation(
+            run=night.plan.run,
+            at=night.at,
+            repeats=repeats,
+            settings=settings_of(night.plan),
+            **dict(zip(names, known, strict=True)),
+            **dict(zip(("verdict", *TEXTS), words, strict=True)),
         )
-
-
-def _number_or_none(number: float) -> float | None:
-    return None if math.isnan(number) else number
+        yield index, cell, observation
 
 
 def _cells(rows: pd.DataFrame) -> list[tuple[str, str]]:

@@ -248,7 +248,7 @@ def test_the_words_that_go_on_with_a_search_name_it_once(search_request, monkeyp
 def test_versions_that_do_not_run_are_skipped_with_their_reason(search_request):
     search, step = searched(search_request, iter([]), Bench(search_request, TIMES, {"v3": Verdict.CRASHED}))
     assert (step.last_good, step.first_bad, step.skipped) == (1, 3, (2,))
-    assert search.reason(2) == "crashed: for a test (0 of 5 processes count)"
+    assert search.reason(2) == "crashed: for a test (0 of 5 processes are valid)"
     told = " ".join(bisect.ending(CASE, search, step))
     assert "with v4 " in told and "longer than with v2" in told and told.endswith("decided: v3")
 
