@@ -14,9 +14,18 @@ from tasks.errors import GridbenchError
 from tasks.planning import hardware
 from tasks.pricing import aws, lambda_cloud
 from tasks.pricing.checks import usd_text
-from tasks.pricing.facts import FILE, Fact, dates, load_facts, write_facts
+from tasks.pricing.facts import (
+    FILE,
+    Fact,
+    PriceAnswer,
+    dates,
+    jumps,
+    kept,
+    load_facts,
+    renewed,
+    write_facts,
+)
 from tasks.pricing.price import fact_doubts
-from tasks.pricing.refresh import PriceAnswer, jumps, kept, renewed
 from workloads.harness.records.errors import hint
 
 app = typer.Typer(help="List the prices of machines, or refresh them.", no_args_is_help=True)

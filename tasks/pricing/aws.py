@@ -1,6 +1,6 @@
-"""AWS's prices: on demand from the Price List, spot from EC2's history of spot prices.
+"""AWS's prices for Linux on shared tenancy, without pre-installed software.
 
-Linux, shared tenancy, nothing pre-installed. API: `pricing:GetProducts`, `ec2:DescribeSpotPriceHistory`.
+On-demand prices are from `pricing:GetProducts`, spot prices from `ec2:DescribeSpotPriceHistory`.
 """
 
 import json
@@ -11,12 +11,11 @@ from typing import Any
 
 from tasks.errors import GridbenchError
 from tasks.pricing.checks import no_price
-from tasks.pricing.facts import Fact
-from tasks.pricing.refresh import PriceAnswer
+from tasks.pricing.facts import Fact, PriceAnswer
 
-PRICING_REGION = "us-east-1"  # the Price List is served in few regions, for all of them
+PRICING_REGION = "us-east-1"  # one of the few regions that serve the Price List, which is of all regions
 LINUX = "Linux/UNIX"
-# Without `capacitystatus` and `marketoption`, reservations and capacity blocks, some at 0, match as well.
+# `capacitystatus` and `marketoption` exclude reservations and capacity blocks, of which some cost 0.
 FILTERS = {
     "operatingSystem": "Linux",
     "tenancy": "Shared",
@@ -29,11 +28,11 @@ Client = Callable[[str, str], Any]
 
 
 class NoAnswer(Exception):
-    """A single price that the answer lacks or that can't be one; the message says why."""
+    """A price is missing from the answer, or is not valid; the message has the reason."""
 
 
 def boto_client(service: str, region: str) -> Any:
-    """Make a client that gives up within a minute, with the credentials that boto3 finds."""
+    """Return a client that gives up within a minute, with the credentials that boto3 finds."""
     import boto3
     from botocore.config import Config
 
@@ -43,12 +42,12 @@ def boto_client(service: str, region: str) -> Any:
 
 
 def ask(facts: Sequence[Fact], today: date, client: Client = boto_client) -> PriceAnswer:
-    """Fetch today's prices of the snapshot's instances, in its regions.
+    """Fetch today's prices of the snapshot's instances in its regions.
 
-    What one API refuses, the other may still answer; a broken connection ends the questions to that API.
+    A broken connection ends the requests to one API, and not those to the other.
 
     Raises:
-        GridbenchError: AWS gave no price at all, such as without network or credentials.
+        GridbenchError: AWS gave no price, for example without a network or credentials.
     """
     instances: dict[str, list[str]] = {}
     for fact in facts:
@@ -68,14 +67,13 @@ def _on_demand(instances: dict[str, list[str]], today: date, client: Client) -> 
     new_facts, missing = [], []
     try:
         pricing = client("pricing", PRICING_REGION)
-        for region, names in instances.items():
-            for name in names:
-                try:
-                    usd = on_demand_usd(pricing, name, region)
-                except NoAnswer as error:
-                    missing.append(str(error))
-                else:
-                    new_facts.append(_fact(name, region, "on-demand", usd, "AWS Price List", today))
+        for region, name in ((region, name) for region, names in instances.items() for name in names):
+            try:
+                usd = on_demand_usd(pricing, name, region)
+            except NoAnswer as error:
+                missing.append(str(error))
+            else:
+                new_facts.append(_fact(name, region, "on-demand", usd, "AWS Price List", today))
     except (BotoCoreError, ClientError) as error:
         return PriceAnswer(tuple(new_facts), (*missing, f"the AWS Price List: {_words(error)}"), broken=True)
     return PriceAnswer(tuple(new_facts), tuple(missing))
@@ -115,7 +113,7 @@ def on_demand_usd(pricing: Any, instance: str, region: str) -> float:
         raise NoAnswer(f"{where}: the Price List's answer is not as documented") from None
     if reasons := [reason for usd in prices if (reason := no_price(usd))]:
         raise NoAnswer(f"{where}: {reasons[0]}")
-    prices.discard(0.0)  # rows of capacity that is paid for elsewhere
+    prices.discard(0.0)  # rows of capacity that is already paid
     if len(prices) != 1:
         several = f"several prices, {', '.join(f'{usd:g}' for usd in sorted(prices))}"
         raise NoAnswer(f"{where}: the Price List has {several if prices else 'no price'}")
@@ -136,10 +134,9 @@ def _hourly(product: dict[str, Any]) -> list[float]:
 def spot_usd(
     ec2: Any, instances: Sequence[str], today: date
 ) -> tuple[dict[str, tuple[float, str]], list[str]]:
-    """Return the lowest spot price of each instance over its zones, in USD an hour, with the zone.
+    """Return the lowest spot price of each instance over its zones (USD an hour) with its zone, and the invalid prices.
 
-    Also a sentence for each price that can't be one. EC2 answers with the prices that held at the start time
-    and those since; the newest of a zone counts.
+    EC2 answers with the prices at the start time and since; the newest price of each zone counts.
     """
     pages = ec2.get_paginator("describe_spot_price_history").paginate(
         InstanceTypes=list(instances),
@@ -162,7 +159,7 @@ def spot_usd(
 
 
 def _number(text: str) -> float:
-    """Parse a price as EC2 writes it; NaN for anything else."""
+    """Parse a price of EC2; NaN if it is not a number."""
     try:
         return float(text)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Rules that flag doubtful prices, a function each with its reason. None drops a price."""
+"""Rules that flag doubtful prices: each is a function that returns its reason. No rule drops a price."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -8,9 +8,9 @@ from math import isclose, isfinite
 OLD_DAYS = 90
 PLACEHOLDERS = (700.0, 1_000.0, 10_000.0, 100_000.0, 1_000_000.0)  # seen in public price catalogues
 JUMP = 2.0  # a price change above this factor is reported
-MOST_USD = 200.0  # an hour for one GPU, or for a machine without any: no provider asks for as much
+MOST_USD = 200.0  # an hour for one GPU, or for a machine without GPUs: no provider asks as much
 LEAST_USD = 0.001  # an hour for a machine: the smallest ones cost four times that
-APART = 5.0  # times or a part of what the same costs elsewhere: regions differ by less than two
+APART = 5.0  # most factor between two regions; real ones differ by less than two
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,16 +18,15 @@ class Quote:
     """A price of a machine or a part of one, with the prices that it is compared with.
 
     Attributes:
-        usd_per_hour: the price.
         purchase: `on-demand`, `spot`, `reserved` or `assumption`.
-        date: the day on which it was read; for an assumption, made.
-        region: where it holds, "" for everywhere.
-        on_demand_usd: what the same costs on demand in that region, where this is its spot price.
-        hosts: names and prices of hosts without GPUs, where this should be the price of one with them.
-        elsewhere: other regions and what the same costs there by the same purchase.
-        gpus: that the price is of.
+        date: the day on which it was read or assumed.
+        region: empty for everywhere.
+        on_demand_usd: for a spot price, the on-demand price in the same region.
+        hosts: for a machine with GPUs, names and prices of hosts without GPUs.
+        elsewhere: other regions and the prices there for the same purchase.
+        gpus: number of GPUs in the price.
         snapshot_usd: the on-demand price of the same machine that is on file.
-        smaller: names and on-demand prices of smaller machines of its family there, where this is on demand.
+        smaller: for an on-demand price, names and prices of smaller machines of its family in the region.
     """
 
     usd_per_hour: float
@@ -43,21 +42,21 @@ class Quote:
 
 
 def doubts(quote: Quote, today: date) -> tuple[str, ...]:
-    """List the reasons to check a price before it is believed, a clause each."""
+    """Return the reasons to doubt a price, a clause for each."""
     if impossible := no_price(quote.usd_per_hour):
         return (impossible,)
     return tuple(filter(None, (rule(quote, today) for rule in RULES)))
 
 
 def no_price(usd_per_hour: float) -> str:
-    """Reject a value that is no price: NaN, infinite or negative."""
+    """Reject NaN and infinite or negative values."""
     if isfinite(usd_per_hour) and usd_per_hour >= 0:
         return ""
     return f"{usd_per_hour:g} USD/h is not a price: it must be finite and not negative"
 
 
 def placeholder(quote: Quote, today: date) -> str:
-    """Flag values that stand for "unknown": zero, all nines, and the round ones that catalogues hold."""
+    """Flag values that mean "unknown": zero, all nines, and the round ones of price catalogues."""
     usd = quote.usd_per_hour
     if usd == 0:
         return "0 USD/h stands for no price, so costs are not compared"
@@ -70,21 +69,22 @@ def placeholder(quote: Quote, today: date) -> str:
 
 
 def out_of_range(quote: Quote, today: date) -> str:
-    """Flag what no machine costs: a catalogue's stand-in is not always a round number."""
+    """Flag prices that are too high or too low for any machine: a placeholder is not always a round number."""
     most = MOST_USD * max(quote.gpus, 1)
     if placeholder(quote, today):
         return ""
     if quote.usd_per_hour > most:
-        return f"{usd_text(quote.usd_per_hour)} USD/h is more than {most:g} for {_gpus_text(quote.gpus)}"
+        gpus = f"{quote.gpus} GPUs" if quote.gpus > 1 else "one GPU or a machine without any"
+        return f"{usd_text(quote.usd_per_hour)} USD/h is more than {most:g} for {gpus}"
     if 0 < quote.usd_per_hour < LEAST_USD:
         return f"{quote.usd_per_hour:g} USD/h is less than any machine costs"
     return ""
 
 
 def unlike_elsewhere(quote: Quote, today: date) -> str:
-    """Flag a price far from that of the same machine in every other region, or from the one on file."""
+    """Flag a price far from that of the same machine in every other region, or from the price on file."""
     usd, others = quote.usd_per_hour, [price for _, price in quote.elsewhere if price > 0]
-    near = [price for price in others if _close(usd, price)]
+    near = [price for price in others if 1 / APART <= usd / price <= APART]
     if usd > 0 and others and not near and (len(others) > 1 or usd > others[0]):
         region, price = quote.elsewhere[0]
         here = quote.region or "here"
@@ -98,7 +98,7 @@ def unlike_elsewhere(quote: Quote, today: date) -> str:
 
 
 def spot_above_on_demand(quote: Quote, today: date) -> str:
-    """Flag a spot price above the on-demand price: nobody would pay it."""
+    """Flag a spot price above the on-demand price."""
     if quote.on_demand_usd is None or quote.usd_per_hour <= quote.on_demand_usd:
         return ""
     on_demand = usd_text(quote.on_demand_usd)
@@ -106,7 +106,7 @@ def spot_above_on_demand(quote: Quote, today: date) -> str:
 
 
 def host_alone(quote: Quote, today: date) -> str:
-    """Flag the price of a host alone: GCP bills its GPU apart, which costs four times as much."""
+    """Flag the price of a host alone: GCP bills its GPU separately, which costs four times as much."""
     amount = f"{usd_text(quote.usd_per_hour)} USD/h{' as spot capacity' if quote.purchase == 'spot' else ''}"
     for name, usd in quote.hosts:
         if usd > 0 and isclose(quote.usd_per_hour, usd, rel_tol=1e-4):
@@ -115,18 +115,17 @@ def host_alone(quote: Quote, today: date) -> str:
 
 
 def below_a_smaller_one(quote: Quote, today: date) -> str:
-    """Flag a machine that costs less than a smaller one of its family: eight GPUs below the price of one."""
+    """Flag a machine that costs less than a smaller one of its family."""
     known = [(usd, name) for name, usd in quote.smaller if usd not in PLACEHOLDERS]
     usd, name = max(known, default=(0.0, ""))
     if not 0 < quote.usd_per_hour < usd:
         return ""
-    return (
-        f"{usd_text(quote.usd_per_hour)} USD/h is less than the {usd_text(usd)} of {name}, which is smaller"
-    )
+    here = f"{usd_text(quote.usd_per_hour)} USD/h"
+    return f"{here} is less than the {usd_text(usd)} of {name}, which is smaller"
 
 
 def half_of_another_region(quote: Quote, today: date) -> str:
-    """Flag exactly half of another region's price: regions differ by some percent."""
+    """Flag exactly half of another region's price, because regions differ by some percent."""
     for region, usd in quote.elsewhere:
         if quote.usd_per_hour > 0 and isclose(2 * quote.usd_per_hour, usd, rel_tol=1e-6):
             here = f"{usd_text(quote.usd_per_hour)} USD/h in {quote.region or 'every other region'}"
@@ -135,7 +134,7 @@ def half_of_another_region(quote: Quote, today: date) -> str:
 
 
 def old(quote: Quote, today: date) -> str:
-    """Flag an old price, since providers change them: a snapshot of a year ago was wrong by half."""
+    """Flag an old price: a snapshot of a year ago was wrong by half."""
     days = (today - quote.date).days
     if quote.purchase == "assumption" or days <= OLD_DAYS:
         return ""
@@ -143,7 +142,7 @@ def old(quote: Quote, today: date) -> str:
 
 
 def from_the_future(quote: Quote, today: date) -> str:
-    """Flag a date after today: it is a mistake, and would hide the price's age."""
+    """Flag a date after today, which would hide the price's age."""
     return f"the price is dated {quote.date}, after {today}" if quote.date > today else ""
 
 
@@ -162,23 +161,15 @@ RULES: tuple[Rule, ...] = (
 
 
 def impossibilities(quote: Quote) -> tuple[str, ...]:
-    """List the reasons why a price can't be so, whatever its date."""
+    """Return the reasons why a price can't be right, whatever its date."""
     if impossible := no_price(quote.usd_per_hour):
         return (impossible,)
     rules = (placeholder, out_of_range, unlike_elsewhere, spot_above_on_demand)
     return tuple(filter(None, (rule(quote, quote.date) for rule in rules)))
 
 
-def _close(usd: float, other: float) -> bool:
-    return 1 / APART <= usd / other <= APART
-
-
-def _gpus_text(gpus: int) -> str:
-    return f"{gpus} GPUs" if gpus > 1 else "one GPU or a machine without any"
-
-
 def jump(before: float, after: float) -> str:
-    """Describe a price's change by more than `JUMP`; empty for a smaller one."""
+    """Describe a price's change by more than `JUMP`; empty for a smaller change."""
     small, large = sorted((before, after))
     if before == after or (small > 0 and large / small <= JUMP):
         return ""
@@ -187,10 +178,10 @@ def jump(before: float, after: float) -> str:
 
 
 def source_text(note: str, flags: Sequence[str]) -> str:
-    """Describe the source of a price, and the doubts about it."""
+    """Return the source of a price with the doubts about it."""
     return f"{note} (doubtful: {'; '.join(flags)})" if flags else note
 
 
 def usd_text(usd: float) -> str:
-    """Format an amount as it was stated, never rounded to cents."""
+    """Format an amount with all its digits, never rounded to cents."""
     return f"{usd:.6f}".rstrip("0").rstrip(".")

@@ -1,8 +1,10 @@
-"""The snapshot of price facts, `deployments/prices.yaml`: read whole, written whole, a line a fact."""
+"""The snapshot of price facts, `deployments/prices.yaml`, with one line for each fact, and its replacement."""
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
+from itertools import takewhile
 from math import inf
 from pathlib import Path
 from typing import Annotated, Literal
@@ -11,6 +13,7 @@ import yaml
 from pydantic import Field, StringConstraints, model_validator
 
 from tasks.errors import GridbenchError
+from tasks.pricing.checks import jump
 from tasks.schema import Strict, read_mapping, validated
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
@@ -26,10 +29,10 @@ class Fact(Strict):
     """A provider's price for a machine or a part, with its source and date.
 
     Attributes:
-        instance: a whole machine; or `host`, a machine without its GPUs; or `gpu`, one of them alone.
-        region: or a zone, such as `us-east-1b`; None where the price is the same in all of the provider's.
-        usd_per_hour: of one of it.
-        date: when it was read.
+        instance: a whole machine; or `host`, a machine without its GPUs; or `gpu`, one GPU.
+        region: or a zone, such as `us-east-1b`; None if the price is the same in all of the provider's regions.
+        usd_per_hour: of one instance, host or GPU.
+        date: the day on which it was read.
     """
 
     provider: Name
@@ -58,18 +61,18 @@ class Fact(Strict):
 
     @property
     def key(self) -> tuple[str, Kind, str, str, str]:
-        """Return what identifies the price; a snapshot holds each once."""
+        """Return the identity of the price, which is unique in a snapshot."""
         return (self.provider, *self.part, self.region or "", self.purchase)
 
     @property
     def name(self) -> str:
-        """Name the thing that is priced, such as `aws g5.8xlarge` or `gcp gpu l4`."""
+        """Return the name of the instance or part, such as `aws g5.8xlarge` or `gcp gpu l4`."""
         kind, name = self.part
         return f"{self.provider} {name}" if kind == "instance" else f"{self.provider} {kind} {name}"
 
     @property
     def words(self) -> str:
-        """Name the thing that is priced and how it is bought, such as `aws g5.8xlarge, spot, us-east-1`."""
+        """Return the name with purchase and region, such as `aws g5.8xlarge, spot, us-east-1`."""
         return ", ".join(filter(None, (self.name, self.purchase, self.region)))
 
 
@@ -88,11 +91,26 @@ class Snapshot(Strict):
         return self
 
 
+@dataclass(frozen=True, slots=True)
+class PriceAnswer:
+    """A provider's answer.
+
+    Attributes:
+        facts: new ones.
+        missing: a sentence for each price that could not be fetched.
+        broken: whether the provider stopped answering before the end.
+    """
+
+    facts: tuple[Fact, ...]
+    missing: tuple[str, ...] = ()
+    broken: bool = False
+
+
 def load_facts(folder: Path) -> tuple[Fact, ...]:
-    """Load the facts of a deployments folder; none if it has no snapshot.
+    """Load the facts of a deployments folder; empty without a snapshot.
 
     Raises:
-        GridbenchError: the snapshot has a mistake.
+        GridbenchError: the snapshot can't be read or has a mistake.
     """
     path = folder / FILE
     try:
@@ -106,18 +124,20 @@ def load_facts(folder: Path) -> tuple[Fact, ...]:
 
 @lru_cache(maxsize=8)
 def _load(path: Path, changed_ns: int) -> tuple[Fact, ...]:
-    """Parse each version of a file once: every machine of a plan asks."""
+    """Parse each version of a file once, because every machine of a plan needs it."""
     return validated(Snapshot, read_mapping(path), FILE).facts
 
 
 def write_facts(folder: Path, facts: Iterable[Fact]) -> Path:
-    """Put a new snapshot in the place of the old one in one step; the comment at its head stays.
+    """Replace the snapshot atomically, except for the comment at its head.
 
     Raises:
-        GridbenchError: it can't be written; the old one is as it was.
+        GridbenchError: it can't be written; the old one is unchanged.
     """
     path = folder / FILE
-    lines = [*_head(path), "facts:", *(f"- {_line(fact)}" for fact in sorted(facts, key=lambda f: f.key))]
+    old = path.read_text().splitlines() if path.exists() else []
+    head = takewhile(lambda line: line.startswith("#"), old)
+    lines = [*head, "facts:", *(f"- {_line(fact)}" for fact in sorted(facts, key=lambda f: f.key))]
     try:
         write_text(path, "\n".join(lines) + "\n")
     except WorkloadsError as error:
@@ -126,18 +146,34 @@ def write_facts(folder: Path, facts: Iterable[Fact]) -> Path:
 
 
 def dates(facts: Sequence[Fact]) -> str:
-    """Return the day of the facts, or the first and the last."""
+    """Return the day of the facts, or the first and the last day."""
     days = sorted({fact.date for fact in facts})
     return " to ".join(map(str, dict.fromkeys((days[0], days[-1])))) if days else "no day"
 
 
-def _head(path: Path) -> list[str]:
-    lines = path.read_text().splitlines() if path.exists() else []
-    end = next((i for i, line in enumerate(lines) if not line.startswith("#")), len(lines))
-    return lines[:end]
-
-
 def _line(fact: Fact) -> str:
     raw = fact.model_dump(exclude_none=True)
-    # in ASCII, for some of Unicode's line ends would come back as a space
+    # In ASCII, because YAML reads some of Unicode's line ends as a space.
     return yaml.safe_dump(raw, default_flow_style=True, sort_keys=False, width=inf).strip()
+
+
+def renewed(old: Sequence[Fact], new: Sequence[Fact]) -> tuple[Fact, ...]:
+    """Return all facts; a new one replaces the old one with the same key."""
+    return tuple(({fact.key: fact for fact in old} | {fact.key: fact for fact in new}).values())
+
+
+def kept(old: Sequence[Fact], new: Sequence[Fact], provider: str) -> list[Fact]:
+    """Return the facts of a provider without a new price."""
+    came = {fact.key for fact in new}
+    return [fact for fact in old if fact.provider == provider and fact.key not in came]
+
+
+def jumps(old: Sequence[Fact], new: Sequence[Fact]) -> list[str]:
+    """Return a sentence for each price that changed by more than is likely."""
+    before = {fact.key: fact for fact in old}
+    pairs = ((before[fact.key], fact) for fact in new if fact.key in before)
+    return [
+        f"{fact.words} went {moved} since {was.date}"
+        for was, fact in pairs
+        if (moved := jump(was.usd_per_hour, fact.usd_per_hour))
+    ]

@@ -1,26 +1,26 @@
-"""Lambda's prices, from its API: `GET /api/v1/instance-types`, US cents an hour, the same in every region."""
+"""Lambda's prices in US cents an hour, from `GET /api/v1/instance-types`. They are the same in every region."""
 
 import os
 from collections.abc import Sequence
 from datetime import date
 from importlib.metadata import version
+from typing import Any
 
 from pydantic import BaseModel, ValidationError
 
 from tasks.errors import GridbenchError
 from tasks.pricing.checks import no_price
-from tasks.pricing.facts import Fact, Name
-from tasks.pricing.refresh import PriceAnswer
+from tasks.pricing.facts import Fact, Name, PriceAnswer
 from tasks.schema import first_mistake
 
 URL = "https://cloud.lambda.ai/api/v1/instance-types"
 KEY = "LAMBDA_API_KEY"
 TIMEOUT_S = 15.0
-USER_AGENT = f"gridbench/{version('gridbench')}"  # a gateway may refuse the names of common HTTP libraries
+USER_AGENT = f"gridbench/{version('gridbench')}"  # a gateway can refuse the names of HTTP libraries
 
 
 class _Type(BaseModel):
-    """The part of an instance type that is read; the API may say more."""
+    """The fields of an instance type that are read."""
 
     name: Name
     price_cents_per_hour: float
@@ -42,27 +42,22 @@ def ask(facts: Sequence[Fact], today: date, url: str | None = None) -> PriceAnsw
     """
     entries = _reply(url or URL).data.values()
     new_facts, missing = [], []
+    shared: dict[str, Any] = {
+        "provider": "lambda",
+        "purchase": "on-demand",
+        "source": "Lambda API",
+        "date": today,
+    }
     for name, usd in ((e.instance_type.name, e.instance_type.price_cents_per_hour / 100) for e in entries):
         if reason := no_price(usd) or ("the API says 0" if usd == 0 else ""):
             missing.append(f"lambda {name}: {reason}")
         else:
-            new_facts.append(_fact(name, usd, today))
+            new_facts.append(Fact(instance=name, usd_per_hour=round(usd, 4), **shared))
     return PriceAnswer(tuple(new_facts), tuple(missing))
 
 
-def _fact(name: str, usd: float, today: date) -> Fact:
-    return Fact(
-        provider="lambda",
-        instance=name,
-        purchase="on-demand",
-        usd_per_hour=round(usd, 4),
-        source="Lambda API",
-        date=today,
-    )
-
-
 def _reply(url: str) -> _Reply:
-    import httpx  # slow, and seldom needed
+    import httpx  # slow
 
     key = os.environ.get(KEY, "")
     if not key.strip():

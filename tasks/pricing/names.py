@@ -1,4 +1,4 @@
-"""What names of machines and places tell: which of two machines is the larger, and where a zone is."""
+"""Sizes of machines and regions of zones, read from their names."""
 
 import re
 
@@ -11,7 +11,7 @@ _AWS_SIZES = {"medium": 0.25, "large": 0.5, "xlarge": 1.0}
 def size_of(instance: str) -> tuple[str, float] | None:
     """Return the family of a machine and its size in it, such as `p3` and 16; None for another name.
 
-    A machine twice as large has twice the CPUs or GPUs of its family: so providers name them.
+    A machine of twice the size has twice the CPUs or GPUs.
     """
     name = instance.lower()
     if match := _AWS.fullmatch(name):
@@ -24,7 +24,7 @@ def size_of(instance: str) -> tuple[str, float] | None:
 
 
 def is_smaller(instance: str, other: str) -> bool:
-    """Return whether a machine is shown by its name to be a smaller one of the other's family."""
+    """Return whether the name of a machine is that of a smaller one of the other's family."""
     one, another = size_of(instance), size_of(other)
     return one is not None and another is not None and one[0] == another[0] and one[1] < another[1]
 

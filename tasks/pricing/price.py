@@ -1,4 +1,4 @@
-"""The price of a machine: stated in its file, or made from the facts that its file names."""
+"""The price of a machine, stated in its file or computed from the facts that its file names."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -16,12 +16,12 @@ from workloads.harness.records.errors import hint
 
 
 class Price(Strict):
-    """A price is a fact with a source, or an assumption that says so.
+    """A price of a machine: a fact with a source, or a stated assumption.
 
     Attributes:
         usd_per_hour: of the whole machine.
-        spot_usd_per_hour: of the same machine as spot capacity, where known.
-        flags: what is doubtful about it, a clause each; it was looked at on the day that the file was read.
+        spot_usd_per_hour: of the same machine as spot capacity, if known.
+        flags: the doubts about it on the day that the file was read, a clause for each.
     """
 
     usd_per_hour: Usd
@@ -34,17 +34,17 @@ class Price(Strict):
 
     @property
     def note(self) -> str:
-        """Describe the price, such as `on-demand, us-east-1, 2026-07-20: AWS price list`."""
+        """Return a description such as `on-demand, us-east-1, 2026-07-20: AWS price list`."""
         facts = ["stated assumption" if self.purchase == "assumption" else self.purchase, self.region]
         return f"{', '.join(fact for fact in [*facts, self.date.isoformat()] if fact)}: {self.source}"
 
 
 class PriceOf(Strict):
-    """The parts whose prices make a machine's price: an instance, or a host with its GPUs.
+    """The parts whose prices add up to a machine's price: an instance, or a host with its GPUs.
 
     Attributes:
-        count: how many of the GPU are in it.
-        region: left out where the provider's price is the same in all of its regions.
+        count: number of GPUs.
+        region: left out if the provider's price is the same in all of its regions.
     """
 
     provider: Name
@@ -69,7 +69,7 @@ class PriceOf(Strict):
 
     @property
     def parts(self) -> list[tuple[Kind, str, int]]:
-        """Return the parts that are paid for, and how many of each."""
+        """Return kind, name and number of each part."""
         if self.instance:
             return [("instance", self.instance, 1)]
         host: list[tuple[Kind, str, int]] = [("host", self.host or "", 1)]
@@ -77,15 +77,15 @@ class PriceOf(Strict):
 
 
 def named(raw: Any) -> bool:
-    """Return True if the price in a hardware file names facts, rather than stating an amount."""
+    """Return True if the price in a hardware file names facts instead of an amount."""
     return isinstance(raw, dict) and bool(raw.keys() & {"provider", "instance", "host"})
 
 
 def price_of(machine: PriceOf, facts: Sequence[Fact], today: date) -> Price:
-    """Compute the price of a machine from the snapshot: host and GPUs add up, and the older date counts.
+    """Compute the price of a machine from the snapshot, with the date of its oldest fact.
 
     Raises:
-        GridbenchError: the snapshot lacks a part of it; the sentence says which.
+        GridbenchError: the snapshot lacks the price of a part, which the sentence names.
     """
     part_facts = [_find(machine, facts, kind, name) for kind, name, _ in machine.parts]
     counts = [count for *_, count in machine.parts]
@@ -106,7 +106,7 @@ def price_of(machine: PriceOf, facts: Sequence[Fact], today: date) -> Price:
 def flagged(price: Price, gpus: int, facts: Sequence[Fact], today: date) -> Price:
     """Return a machine's price with all doubts about it.
 
-    A machine with GPUs is held against every host's price; a stated spot price against the stated one.
+    The price of a machine with GPUs is compared with that of every host, and a spot price with the on-demand price.
     """
     hosts = tuple((fact.part[1], fact.usd_per_hour) for fact in facts if fact.part[0] == "host" and gpus)
     region = price.region or ""
@@ -120,47 +120,36 @@ def flagged(price: Price, gpus: int, facts: Sequence[Fact], today: date) -> Pric
 
 
 def fact_doubts(fact: Fact, facts: Sequence[Fact], today: date) -> tuple[str, ...]:
-    """List the doubts about a fact, compared with the others of its snapshot."""
+    """Return the doubts about a fact, compared with the others of its snapshot."""
     kind, name = fact.part
     same = [other for other in facts if other.provider == fact.provider and other.part[1] == name]
     peers = [other for other in same if other.part[0] == kind]
-    here = (
-        other.usd_per_hour for other in peers if other.purchase == "on-demand" and _covers(other, fact.region)
-    )
+    on_demand = [other for other in peers if other.purchase == "on-demand" and _covers(other, fact.region)]
     hosts = [other for other in same if kind == "instance" and other.part[0] == "host"]
     elsewhere = [other for other in peers if other.purchase == fact.purchase and other.region != fact.region]
+    of_kind = [o for o in facts if (o.provider, o.part[0], o.purchase) == (fact.provider, kind, "on-demand")]
+    smaller = [o for o in of_kind if _covers(o, fact.region) and is_smaller(o.part[1], name)]
     quote = Quote(
         fact.usd_per_hour,
         fact.purchase,
         fact.date,
         fact.region or "",
-        on_demand_usd=next(here, None) if fact.purchase == "spot" else None,
+        on_demand_usd=on_demand[0].usd_per_hour if on_demand and fact.purchase == "spot" else None,
         hosts=tuple((name, other.usd_per_hour) for other in hosts if other.purchase == fact.purchase),
         elsewhere=tuple((other.region or "every region", other.usd_per_hour) for other in elsewhere),
-        smaller=_smaller(fact, facts) if fact.purchase == "on-demand" else (),
+        smaller=tuple((o.part[1], o.usd_per_hour) for o in smaller) if fact.purchase == "on-demand" else (),
     )
     return doubts(quote, today)
 
 
-def _smaller(fact: Fact, facts: Sequence[Fact]) -> tuple[tuple[str, float], ...]:
-    """Return the names and prices of smaller machines of a family, bought in the same way and place."""
-    kind, name = fact.part
-    peers = [o for o in facts if (o.provider, o.part[0], o.purchase) == (fact.provider, kind, fact.purchase)]
-    fewer = [o for o in peers if _covers(o, fact.region) and is_smaller(o.part[1], name)]
-    return tuple((other.part[1], other.usd_per_hour) for other in fewer)
-
-
 def _covers(fact: Fact, region: str | None) -> bool:
-    """Return whether a fact holds in a region, or in a zone of one."""
+    """Return whether a fact holds in a region or zone."""
     return fact.region is None or (region is not None and is_in(region, fact.region))
 
 
 def _matching(machine: PriceOf, facts: Sequence[Fact], kind: Kind, name: str, purchase: str) -> list[Fact]:
-    return [
-        fact
-        for fact in facts
-        if (fact.provider, fact.part, fact.purchase) == (machine.provider, (kind, name), purchase)
-    ]
+    wanted = (machine.provider, (kind, name), purchase)
+    return [fact for fact in facts if (fact.provider, fact.part, fact.purchase) == wanted]
 
 
 def _find(machine: PriceOf, facts: Sequence[Fact], kind: Kind, name: str) -> Fact:
@@ -176,7 +165,7 @@ def _find(machine: PriceOf, facts: Sequence[Fact], kind: Kind, name: str) -> Fac
 
 
 def _spot(machine: PriceOf, facts: Sequence[Fact]) -> list[Fact]:
-    """Return the spot prices of all parts, or nothing."""
+    """Return the spot price of each part, or nothing if one has none."""
     parts = [_matching(machine, facts, kind, name, "spot") for kind, name, _ in machine.parts]
     spot_facts = [next((fact for fact in part if _covers(fact, machine.region)), None) for part in parts]
     return [fact for fact in spot_facts if fact] if all(spot_facts) else []
@@ -184,7 +173,7 @@ def _spot(machine: PriceOf, facts: Sequence[Fact]) -> list[Fact]:
 
 def _sum(facts: Sequence[Fact], counts: Sequence[int]) -> float:
     total = sum(fact.usd_per_hour * count for fact, count in zip(facts, counts, strict=True))
-    return round(total, 6)  # the sum of decimals, without what binary fractions add to it
+    return round(total, 6)  # removes the error of binary fractions
 
 
 def _words(facts: Sequence[Fact], counts: Sequence[int]) -> str:

@@ -50,7 +50,7 @@ _BINARY = {"ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30, "ti": 2.0**40}
 _COUNTED = re.compile(r"(?P<prefix>[kmgtp]?)(?P<what>flops?|b|bytes?|bps|bits?)")
 _PER_SECOND = re.compile(r"(?P<what>[a-zµμ]*)\s?(?:/|per|_per_)\s?s(?:ec(?:onds?)?)?")
 _EACH = re.compile(r"(?P<unit>[a-zµμ]+)\s?/\s?(?P<what>[a-z]+)")
-# Words that are a rate, and what they count.
+# Words that are a rate, and the things that they count.
 RATE_WORDS = {
     "fps": "frames",
     "qps": "queries",
@@ -187,7 +187,7 @@ def _time(header: str, column: PublishedColumn) -> PublishedColumn | None:
     of_one = re.search(r"/\s?(it|iter|step|img|image|im|op|epoch|batch|sample|token)\w*", plain)
     each = "per" in words or bool(of_one)
     bare = not (words & TIMES)
-    units = sorted(units_in(header), key=lambda unit: unit in ("min", "mins"))  # beside another, a minimum
+    units = sorted(units_in(header), key=lambda unit: unit in ("min", "mins"))  # with another unit, a minimum
     for unit in units:
         found = seconds_of(unit)
         if found and not (bare and unit in ("min", "mins", "h", "day", "days") and f"({unit})" not in plain):

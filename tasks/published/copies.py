@@ -28,7 +28,7 @@ CLOCKS = {
 def copies(table: PublishedTable) -> list[list[TableRow]]:
     """Group rows that state different work and agree in every digit of every time and rate.
 
-    Rows of equal sizes are no copies, because repeats and seeds can agree.
+    Rows of equal sizes are not copies, because repeats and seeds can agree.
     """
     measures = table.of(*MEASURES)
     alike: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)

@@ -67,7 +67,7 @@ def _plain(cell: str) -> str:
 
 
 def _grid(lines: Sequence[Sequence[str]], header_lines: int = 1, excess: bool = False) -> TextGrid | None:
-    """Make a table of lines of cells, without empty columns; None if the lines are no table.
+    """Make a table of lines of cells, without empty columns; None if the lines are not a table.
 
     A row with more cells than the header makes none, because the places of its cells are unknown. With `excess` its
     last cells are left out, as Markdown does it.
@@ -216,7 +216,7 @@ def _aligned_tables(text: str) -> Iterator[TextGrid]:
 
 
 def _columns(lines: Sequence[str]) -> list[list[str]]:
-    """Cut lines where all of them are blank: at gaps of two, or of one if that makes no columns."""
+    """Cut lines at the gaps that all of them have, of two spaces, or of one if that makes no columns."""
     width = max(map(len, lines))
     blank = "".join(" " if all(line[i : i + 1] in ("", " ") for line in lines) else "x" for i in range(width))
     for gap in (r"  +", r" +"):

@@ -13,7 +13,7 @@ from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedTable,
 from tasks.results.format import significant
 from tasks.results.values import Estimate
 
-TWICE = 2.0  # a time that falls by less, while work grows, may be a better-suited size or noise
+TWICE = 2.0  # a time that falls by less with more work can be noise or a size that suits the device better
 SLIP = 1000.0
 NEAR = 4.0  # factor around a thousand within which a number is a unit off
 CALM = 4.0  # factor within which its neighbours stay
@@ -77,7 +77,7 @@ def not_growing(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def slipped(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report numbers a thousand times off: beside the other columns, or among the sizes above and below."""
+    """Report numbers a thousand times off the other columns, or the sizes above and below."""
     seen: set[tuple[str, int]] = set()
     for flaw, key in (*_beside_columns(table), *_along_sizes(table)):
         if key not in seen:
@@ -97,7 +97,7 @@ def _beside_columns(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[st
         votes: dict[tuple[int, int], int] = defaultdict(int)
         for one, other in combinations(indices, 2):
             ratios = {
-                row: math.log(a.value) - math.log(b.value)  # their ratio may be out of range
+                row: math.log(a.value) - math.log(b.value)  # their ratio can be out of range
                 for row, line in enumerate(table.rows)
                 if (a := cell(line, one)) and (b := cell(line, other))
             }

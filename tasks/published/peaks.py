@@ -1,4 +1,4 @@
-"""Rates above what a GPU can compute or move."""
+"""Rates above the peaks of a GPU."""
 
 import re
 from collections.abc import Collection, Iterator, Mapping
@@ -9,7 +9,7 @@ from tasks.published.table import ColumnKind, Printed, PublishedTable, TableFlaw
 from tasks.results.format import significant
 from tasks.results.model import Machine
 
-# A rate with one of these can be above the peaks of gpus.yaml, which are dense and have none of these formats.
+# A rate with one of these can be above the peaks of gpus.yaml, which are dense and lack these formats.
 _FASTER = re.compile(
     r"fp8|f8\b|e4m3|e5m2|int8|i8\b|int4|fp4|nvfp4|mxfp|spars|2:4|w8a8|w4a|1-?bit|binary|\btops\b"
 )

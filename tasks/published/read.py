@@ -95,7 +95,7 @@ def _upright(made: TextGrid) -> TextGrid:
 def _column(
     header: str, cells: Sequence[str], unit_of_all: str
 ) -> tuple[PublishedColumn, tuple[Printed | None, ...]]:
-    """Read the meaning and the numbers of a column, which has none if it is text.
+    """Read the meaning and the numbers of a column. A column of text has no numbers.
 
     `unit_of_all` is the unit of all statistics, such as `us` of a first header `Name (time in us)`.
     """

@@ -81,7 +81,7 @@ def outcome(values: Sequence[Printed | None], relation: Relation) -> Outcome:
 
 
 def best(values: Sequence[Printed | None], relations: Sequence[Relation]) -> Outcome | None:
-    """Return the relation that most rows keep, or None if the table has none."""
+    """Return the relation that most rows keep; None if the table has no relation."""
     held = [result for relation in relations if (result := outcome(values, relation)).holds]
     return max(held, key=lambda result: result.agreeing - 2 * len(result.off), default=None)
 

@@ -1,6 +1,6 @@
 """Sizes in a row's name, such as `Image 4096x4096 (batch 2)`, and the work that follows from them.
 
-Versions and running numbers are no sizes: `ResNet-50`, `fp16` and `Test 3` have none.
+Versions and running numbers are not sizes: `ResNet-50`, `fp16` and `Test 3` have no size.
 """
 
 import math

@@ -62,7 +62,7 @@ class PublishedColumn:
     """A column of numbers.
 
     Attributes:
-        unit: of a time, such as `ms`; of a rate, what it counts; of a size or devices, its name.
+        unit: of a time, such as `ms`; of a rate, the things it counts; of a size or devices, its name.
         scale: seconds in one unit of a time, things in one unit of a rate (1e9 for GFLOP/s).
         sure: the scale is stated, not assumed.
         statistic: `min`, `p50`, `mean`, `max` … if the header names one.

@@ -15,8 +15,7 @@ from tasks.planning.hardware import DEPLOYMENTS, load_hardware
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
 from tasks.pricing import lambda_cloud
-from tasks.pricing.facts import Fact, load_facts
-from tasks.pricing.refresh import PriceAnswer
+from tasks.pricing.facts import Fact, PriceAnswer, load_facts
 from tasks.report.files.comparison_table import comparison_table
 from tasks.report.grid import grid_of
 from tasks.report.html.machines import machine_rows

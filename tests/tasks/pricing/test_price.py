@@ -13,9 +13,8 @@ from tasks.planning.plan import plan_rows, read_plan
 from tasks.planning.planner import make_plan
 from tasks.planning.reprice import at_new_prices
 from tasks.planning.request import RunRequest
-from tasks.pricing.facts import Fact, dates, load_facts, write_facts
+from tasks.pricing.facts import Fact, dates, jumps, kept, load_facts, renewed, write_facts
 from tasks.pricing.price import fact_doubts
-from tasks.pricing.refresh import jumps, kept, renewed
 
 TODAY = date(2026, 11, 21)
 HEAD = "title: t\npool: local\ndevice: cuda\ngpus: 1\n"
