@@ -18,7 +18,7 @@ from tasks.pricing import lambda_cloud
 from tasks.pricing.facts import Fact, PriceAnswer, load_facts
 from tasks.report.files.comparison_table import comparison_table
 from tasks.report.grid import grid_of
-from tasks.report.html.machines import machine_rows
+from tasks.report.html.tables import machine_rows
 from tasks.report.text.boxes import text_tables
 from tasks.store.store import Store
 from workloads.harness.records.record import Verdict

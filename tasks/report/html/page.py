@@ -31,9 +31,8 @@ from tasks.report.charts.time_by_size import time_panels
 from tasks.report.charts.training import loss_panels, memory_panels
 from tasks.report.finite_json import to_json
 from tasks.report.grid import Grid
-from tasks.report.html import machines, records_table
-from tasks.report.html.findings import finding_sections
-from tasks.report.html.matrix import comparison_groups, detailed_cases
+from tasks.report.html import records_table, tables
+from tasks.report.html.tables import comparison_groups, detailed_cases, finding_sections
 from tasks.report.html.templates import TEMPLATES, environment, style
 from tasks.report.info import RunInfo
 from tasks.report.models import device_times, model_rows
@@ -119,7 +118,7 @@ def _tables(records: Sequence[Record], grid: Grid) -> dict[str, Any]:
     """Return the tables, and under NAME_left the number of rows that only files have."""
     ids = case_ids(grid)
     long: dict[str, Sequence[Any]] = {
-        "troubles": machines.trouble_rows(grid, records),
+        "troubles": tables.trouble_rows(grid, records),
         "families": family_tables(grid.comparison),
         "device_times": device_times(records, grid),
         "models": model_rows(records, grid),
@@ -129,8 +128,8 @@ def _tables(records: Sequence[Record], grid: Grid) -> dict[str, Any]:
     }
     return {
         "map": heat_map(grid, ids),
-        "machines": machines.machine_rows(grid),
-        "passes": machines.money_passes(grid),
+        "machines": tables.machine_rows(grid),
+        "passes": tables.money_passes(grid),
         "groups": comparison_groups(grid, ids),
         "detailed": min(detailed_cases(grid), len(ids)),
         "findings": defaultdict(list, finding_sections(grid)),

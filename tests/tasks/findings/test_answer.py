@@ -25,7 +25,7 @@ from tasks.findings.ranking import Rankings
 from tasks.findings.totals import CommonCases
 from tasks.report.artifacts import speedup_rows
 from tasks.report.grid import grid_of
-from tasks.report.html.matrix import wide_text
+from tasks.report.html.tables import wide_text
 from tasks.report.text.comparison import full_text
 from tasks.results.comparison import Caveat
 from tasks.results.model import Machine, Pairing

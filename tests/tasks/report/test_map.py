@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from tasks.findings.compare import compare
 from tasks.report.charts.heat_map import LEGEND, case_ids, heat_map, state_of
 from tasks.report.grid import CaseGroup, Grid, grid_of
-from tasks.report.html.matrix import comparison_groups, detailed_cases, shared_confounds
 from tasks.report.html.page import report_html
+from tasks.report.html.tables import comparison_groups, detailed_cases, shared_confounds
 from tasks.report.page_limits import MOST_BARS, MOST_GROUPS, firsts, readable, undrawn
 from tests.benchmarks.report import machines, many_records
 from tests.tasks.examples.reports import BASELINE, CASES, RUN, comparison, records

@@ -16,8 +16,8 @@ from tasks.report.charts.speedup import COST, speedup_panels
 from tasks.report.charts.time_by_size import break_even_ends
 from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.grid import grid_of
-from tasks.report.html.findings import OTHER, finding_sections
 from tasks.report.html.page import report_html
+from tasks.report.html.tables import OTHER, finding_sections
 from tasks.results.values import Estimate
 from tests.tasks.examples.reports import BASELINE, CASES, RUN, bad_record, comparison, good_record, records
 from workloads.harness.records.record import Verdict
