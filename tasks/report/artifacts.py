@@ -1,21 +1,19 @@
 """The artifacts of a comparison in the Prefect UI: one table for each stage, numbers as text with intervals."""
 
 import base64
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from pathlib import Path
 
 from tasks.report.scaling_rows import level_row
 from tasks.results.comparison import Comparison
 from tasks.results.format import format_percent, format_ratio, format_seconds
-from tasks.results.model import Pairing, Summary
-from tasks.results.table import Table, cell_text
+from tasks.results.model import Pairing
+from tasks.results.table import cell_text
 from tasks.results.values import Ratio
 from tasks.results.wording import few, verdict_text
 from workloads.harness.records.record import Grade
 
-MOST_ROWS = 500
-"""Rows of an artifact, because the UI draws all of them at once. comparison.csv has every row."""
-
+MOST_ROWS = 500  # of an artifact, because the UI draws all of them at once; comparison.csv has every row
 MOST_BYTES = 1_000_000  # of a picture, which the server stores in its database
 PICTURES = {
     "speedup.png": "Speedup of each case over the baseline",
@@ -30,27 +28,28 @@ Row = dict[str, str]
 
 def stage_tables(comparison: Comparison) -> dict[str, tuple[str, list[Row]]]:
     """Return description and rows by artifact key, without empty stages."""
-    matches = {
-        "bench-speedups": (
-            f"Time, and speedup over {comparison.baseline} (above 1× is faster)",
-            list(speedup_rows(comparison)),
-        ),
-        **{
-            finding.artifact or f"bench-{finding.name}": (finding.title, list(finding_rows(table)))
-            for finding in comparison.findings
-            if (table := finding.table())
-        },
-        "bench-scaling": (
-            "Scaling of each case with the number of processes",
-            list(scaling_rows(comparison)),
-        ),
-        "bench-refused": ("Refused results with their reasons", list(refused_rows(comparison))),
-    }
-    return {key: (_described(text, rows), rows[:MOST_ROWS]) for key, (text, rows) in matches.items() if rows}
+    title = f"Time, and speedup over {comparison.baseline} (above 1× is faster)"
+    stages = {"bench-speedups": (title, list(speedup_rows(comparison)))}
+    for finding in comparison.findings:
+        if table := finding.table():
+            places = table.filled(table.rows)
+            columns = [table.columns[i] for i in places]
+            texts = ([cell_text(row[i], table.columns[i].quantity) for i in places] for row in table.rows)
+            rows = [dict(zip((column.title for column in columns), row, strict=True)) for row in texts]
+            stages[finding.artifact or f"bench-{finding.name}"] = (finding.title, rows)
+    title = "Scaling of each case with the number of processes"
+    stages["bench-scaling"] = (title, list(scaling_rows(comparison)))
+    stages["bench-refused"] = ("Refused results with their reasons", list(refused_rows(comparison)))
+    tables = {}
+    for key, (title, rows) in stages.items():
+        more = f" {len(rows) - MOST_ROWS} more rows are in comparison.csv." if len(rows) > MOST_ROWS else ""
+        if rows:
+            tables[key] = f"{title}.{more}", rows[:MOST_ROWS]
+    return tables
 
 
 def picture_urls(folder: Path) -> dict[str, tuple[str, str]]:
-    """Return description and data URL by artifact key, so that the UI needs no access to the file."""
+    """Return description and data URL by artifact key. The UI can show them without access to the file."""
     shown = {}
     for name, description in PICTURES.items():
         path = folder / name
@@ -66,27 +65,23 @@ def speedup_rows(comparison: Comparison) -> Iterable[Row]:
     for summary in comparison.summaries:
         if summary.compute_s:
             pairing = pairings.get((summary.cell.hardware, summary.cell.case))
+            compute = pairing.compute if pairing else None
+            is_baseline = summary.cell.hardware == comparison.baseline
+            why = summary.why[0] if summary.why else verdict_text(summary.verdict)
             yield {
                 "cell": summary.cell.id,
                 "time": format_seconds(summary.compute_s),
                 "repeats": f"{summary.ok_repeats} of {summary.repeats}",
-                "speedup": _ratio(pairing.compute if pairing else None),
+                "speedup": _ratio(compute),
                 "end to end": _ratio(pairing.end_to_end if pairing else None),
-                "verdict": _verdict(comparison, summary, pairing),
-                "grade": _grade(summary),
+                "verdict": "baseline" if is_baseline else str(compute.outcome) if compute else "no ratio",
+                "grade": f"{summary.grade}: {why}" if summary.grade is Grade.WIDE else str(summary.grade),
                 "note": _note(pairing),
             }
 
 
-def finding_rows(table: Table) -> Iterable[Row]:
-    """Yield the rows of the table with each value as text."""
-    places = table.filled(table.rows)
-    for row in table.rows:
-        yield {table.columns[i].title: cell_text(row[i], table.columns[i].quantity) for i in places}
-
-
 def scaling_rows(comparison: Comparison) -> Iterable[Row]:
-    """Yield one row for each number of processes, then the machines with several devices of one model."""
+    """Yield one row for each number of processes, then one for each machine with several devices of one model."""
     for family in comparison.families:
         for level in family.levels:
             shown = level_row(level)
@@ -131,24 +126,8 @@ def refused_rows(comparison: Comparison) -> Iterable[Row]:
             yield {"what": what, "verdict": "no ratio", "repeats that count": "", "why": pairing.refused}
 
 
-def _described(text: str, rows: Sequence[Row]) -> str:
-    more = len(rows) - MOST_ROWS
-    return f"{text}. {more} more rows are in comparison.csv." if more > 0 else f"{text}."
-
-
 def _ratio(ratio: Ratio | None) -> str:
     return format_ratio(ratio) if ratio else ""
-
-
-def _verdict(comparison: Comparison, summary: Summary, pairing: Pairing | None) -> str:
-    if summary.cell.hardware == comparison.baseline:
-        return "baseline"
-    return str(pairing.compute.outcome) if pairing and pairing.compute else "no ratio"
-
-
-def _grade(summary: Summary) -> str:
-    why = summary.why[0] if summary.why else verdict_text(summary.verdict)
-    return f"{summary.grade}: {why}" if summary.grade is Grade.WIDE else str(summary.grade)
 
 
 def _note(pairing: Pairing | None) -> str:

@@ -1,6 +1,6 @@
 """A run as a grid: cases in groups, machines in order, and the results of each cell."""
 
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.findings.scaling_families import PROCESSES
@@ -9,8 +9,6 @@ from tasks.results.model import Machine, Pairing, Summary
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Work
 
-_WORK = (("flops", "FLOP"), ("bytes", "bytes"))
-
 
 @dataclass(frozen=True, slots=True)
 class CaseGroup:
@@ -18,7 +16,7 @@ class CaseGroup:
 
     Attributes:
         precision: with the mode, unless that is eager.
-        work: work of one step of each case in the unit of `work_title`; without cases of unknown work.
+        work: work of one step of each case in the unit of `work_title`, if it is known.
         whole: whether a step is a whole job.
     """
 
@@ -61,6 +59,14 @@ class Grid:
         return [summary for summary in self.comparison.summaries if not summary.ok_repeats]
 
 
+def by_cell(records: Iterable[Record]) -> dict[tuple[str, Case], list[Record]]:
+    """Return the records of each cell, by hardware and case."""
+    cells: dict[tuple[str, Case], list[Record]] = {}
+    for record in records:
+        cells.setdefault((record.hardware, record.case), []).append(record)
+    return cells
+
+
 def median_of(records: Sequence[Record], key: Callable[[Record], float]) -> Record:
     """Return the record with the median key, the lower one of two."""
     return sorted(records, key=key)[(len(records) - 1) // 2]
@@ -68,20 +74,16 @@ def median_of(records: Sequence[Record], key: Callable[[Record], float]) -> Reco
 
 def grid_of(records: Sequence[Record], comparison: Comparison) -> Grid:
     """Return the grid of a run."""
+    machines = {machine.name: machine for machine in comparison.machines}
+    for summary in comparison.summaries:
+        machines.setdefault(summary.cell.hardware, Machine(summary.cell.hardware, None))
     return Grid(
         comparison=comparison,
-        machines=_machines(comparison),
+        machines=tuple(sorted(machines.values(), key=lambda machine: machine.name != comparison.baseline)),
         groups=_groups(records, comparison),
         summaries={(s.cell.hardware, s.cell.case): s for s in comparison.summaries},
         pairings={(p.hardware, p.case): p for p in comparison.pairings},
     )
-
-
-def _machines(comparison: Comparison) -> tuple[Machine, ...]:
-    available = {machine.name: machine for machine in comparison.machines}
-    for summary in comparison.summaries:
-        available.setdefault(summary.cell.hardware, Machine(summary.cell.hardware, None))
-    return tuple(sorted(available.values(), key=lambda machine: machine.name != comparison.baseline))
 
 
 def _groups(records: Sequence[Record], comparison: Comparison) -> tuple[CaseGroup, ...]:
@@ -99,20 +101,19 @@ def _group(
 ) -> CaseGroup:
     whole = any(case in jobs for case in cases)
     title, work = _measure_of_work({case: works[case] for case in cases if case in works})
-    ordered = sorted(
-        cases,
-        key=lambda case: (
-            case.params.get(PROCESSES, 1),
-            work.get(case, float("inf")),
-            [value for _, value in case.size],
-        ),
+
+    def place(case: Case) -> tuple[object, ...]:
+        sizes = [value for _, value in case.size]
+        return case.params.get(PROCESSES, 1), work.get(case, float("inf")), sizes
+
+    return CaseGroup(
+        *key, tuple(sorted(cases, key=place)), work, f"{title} per {'job' if whole else 'step'}", whole
     )
-    return CaseGroup(*key, tuple(ordered), work, f"{title} per {'job' if whole else 'step'}", whole)
 
 
 def _measure_of_work(works: Mapping[Case, Work]) -> tuple[str, dict[Case, float]]:
     """Return FLOPs if every case has them, else bytes, else units of work, after their name."""
-    for attribute, title in _WORK:
+    for attribute, title in (("flops", "FLOP"), ("bytes", "bytes")):
         values = {case: getattr(work, attribute) for case, work in works.items()}
         if values and all(value and value > 0 for value in values.values()):
             return title, values

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from tasks.report.grid import CaseGroup, Grid
+from tasks.report.grid import CaseGroup, Grid, by_cell
 from tasks.results.format import format_seconds
 from tasks.results.wording import size_text, verdict_text
 from workloads.harness.records.case import Case
@@ -17,27 +17,18 @@ Cells = dict[tuple[str, Case], list[Record]]
 
 def model_groups(records: Sequence[Record], grid: Grid) -> list[tuple[CaseGroup, Cells]]:
     """Return the groups of cases that have parameters, with the records of each cell."""
-    cells: Cells = {}
-    for record in records:
-        cells.setdefault((record.hardware, record.case), []).append(record)
+    cells = by_cell(records)
     with_model = {r.case for r in records if r.training or (r.work and r.work.parameters)}
     return [(group, cells) for group in grid.groups if any(case in with_model for case in group.cases)]
 
 
 def model_rows(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
     """Return a table for each model with one row for each case and machine."""
-    return [
-        {
-            "title": group.title,
-            "rows": [
-                _row(grid, cells[name, case])
-                for case in group.cases
-                for name in grid.names
-                if (name, case) in cells
-            ],
-        }
-        for group, cells in model_groups(records, grid)
-    ]
+    tables: list[dict[str, Any]] = []
+    for group, cells in model_groups(records, grid):
+        measured = [cells[name, case] for case in group.cases for name in grid.names if (name, case) in cells]
+        tables.append({"title": group.title, "rows": [_row(grid, repeats) for repeats in measured]})
+    return tables
 
 
 def device_times(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
@@ -69,21 +60,17 @@ def _row(grid: Grid, repeats: Sequence[Record]) -> dict[str, Any]:
     first = repeats[0]
     last = next((r for r in reversed(repeats) if counts(r)), repeats[-1])
     summary = grid.summaries.get((first.hardware, first.case))
+    texts = [seconds(r.compute_s) if r.compute_s else verdict_text(r.verdict) for r in repeats]
     parameters = next((r.work.parameters for r in repeats if r.work and r.work.parameters), None)
     return {
         "hardware": first.hardware,
         "size": size_text(first.case),
-        "raw": ", ".join(_raw(r) for r in repeats),
+        "raw": ", ".join(text.replace(" ", "\N{NO-BREAK SPACE}") for text in texts),
         "time": format_seconds(summary.compute_s if summary else None),
         "what": "whole job" if first.wall and first.wall.whole else "step",
         "parameters": f"{parameters:,}" if parameters else "–",
         "quality": quality_text(last),
     }
-
-
-def _raw(record: Record) -> str:
-    text = seconds(record.compute_s) if record.compute_s else verdict_text(record.verdict)
-    return text.replace(" ", "\N{NO-BREAK SPACE}")
 
 
 def quality_text(record: Record) -> str:
@@ -102,5 +89,5 @@ def _device_cell(repeats: Sequence[Record]) -> dict[str, str]:
     matches = [pair for record in repeats if counts(record) and (pair := device_time(record))]
     if not matches:
         return {"text": verdict_text(repeats[0].verdict) if repeats else "not measured", "source": ""}
-    middle = sorted(matches)[(len(matches) - 1) // 2]
-    return {"text": format_seconds(middle[0]), "source": middle[1]}
+    middle, source = sorted(matches)[(len(matches) - 1) // 2]
+    return {"text": format_seconds(middle), "source": source}

@@ -1,6 +1,6 @@
-"""Limits on what a page draws and lists of a large run, so that it can be read and opens at once.
+"""Limits of a page of a large run, which keep it readable and fast to open.
 
-The page states what it leaves out; the files in its folder have everything.
+The page states the parts that it leaves out; the files in its folder have everything.
 """
 
 from collections.abc import Sequence
@@ -11,8 +11,8 @@ from tasks.report.grid import CaseGroup, Grid
 
 MOST_GROUPS = 12  # panels of one kind
 MOST_BARS = 48  # cells in one panel
-MOST_DETAILED = 400  # cells of the comparison with everything that is known of each
-MOST_CELLS = 5_000  # cells of the map, and of the comparison at all
+MOST_DETAILED = 400  # cells of the comparison with all their details
+MOST_CELLS = 5_000  # cells of the map and of the comparison
 MOST_ROWS = 300  # of every other table
 MOST_SENTENCES = 40  # of a list
 T = TypeVar("T")
@@ -25,7 +25,7 @@ def readable(grid: Grid, cells: int = MOST_BARS) -> Grid:
 
 
 def undrawn(grid: Grid) -> str:
-    """Return a sentence on what `readable` leaves out, or an empty string if it leaves out nothing."""
+    """Return a sentence on the parts that `readable` leaves out, or an empty string."""
     drawn = readable(grid)
     parts = []
     if len(drawn.groups) < len(grid.groups):

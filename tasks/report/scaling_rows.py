@@ -6,19 +6,13 @@ from typing import Any
 from tasks.findings.scaling_families import base_words
 from tasks.report.grid import median_of
 from tasks.results.comparison import Comparison
-from tasks.results.format import (
-    format_estimate,
-    format_percent,
-    format_ratio,
-    format_seconds,
-    significant,
-)
+from tasks.results.format import format_estimate, format_percent, format_ratio, format_seconds, significant
 from tasks.results.model import Family, ScalingLevel
 from tasks.results.wording import bytes_text, few, verdict_text
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 
-LISTED_RANKS = 4  # more ranks have the range of their memory
+LISTED_RANKS = 4  # the memory of more ranks is shown as a range
 _LAWS = {"strong": "Karp and Flatt", "weak": "Gustafson"}
 _JOB = "Strong scaling of the whole job: its processes share it, whatever the batch size of each."
 _KINDS = {
@@ -46,6 +40,8 @@ def family_tables(comparison: Comparison) -> list[dict[str, Any]]:
 
 def level_row(level: ScalingLevel) -> dict[str, Any]:
     """Return the results of one number of processes as text with intervals."""
+    fraction = level.serial_fraction
+    css = {"perfect": "faster", "very good": "faster", "good": "faster", "poor": "slower"}
     return {
         "processes": processes_text(level),
         "time": format_seconds(level.step_s) if level.step_s else verdict_text(level.verdict),
@@ -55,8 +51,9 @@ def level_row(level: ScalingLevel) -> dict[str, Any]:
         "over_one": format_ratio(level.over_group_of_one),
         "efficiency": format_percent(level.efficiency),
         "band": "impossible" if level.impossible else level.band,
-        "css": _css(level),
-        "serial": _fraction(level.serial_fraction),
+        "css": "slower" if level.impossible else css.get(level.band, "unsure"),
+        # Above 1, more processes are slower than one process, which the fraction cannot explain.
+        "serial": "over 100 %" if fraction is not None and fraction > 1 else _percent(fraction),
         "communication": _percent(level.communication_share),
         "spread": _percent(level.spread),
         "memory": memory_text(level),
@@ -78,11 +75,9 @@ def memory_text(level: ScalingLevel) -> str:
         return "–"
     if len(ranks) <= LISTED_RANKS:
         return ", ".join(ranks)
-    text = (
-        bytes_text(available[0]) if len({bytes_text(held) for held in available}) == 1 else _range(available)
-    )
+    ends = dict.fromkeys((bytes_text(min(available)), bytes_text(max(available))))
     unknown = len(ranks) - len(available)
-    return f"{text} each" + (f", {unknown} unknown" if unknown else "")
+    return f"{' to '.join(ends)} each" + (f", {unknown} unknown" if unknown else "")
 
 
 def families_of_interest(comparison: Comparison) -> list[Family]:
@@ -96,23 +91,6 @@ def median_repeat(records: Sequence[Record], level: ScalingLevel | None) -> Reco
     cell = level.cell if level and level.ok_repeats else None
     same = [r for r in records if cell and r.cell == cell and counts(r) and r.wall]
     return median_of(same, lambda record: record.wall.median_s if record.wall else 0.0) if same else None
-
-
-def _range(known: list[int]) -> str:
-    return f"{bytes_text(min(known))} to {bytes_text(max(known))}"
-
-
-def _css(level: ScalingLevel) -> str:
-    if level.impossible:
-        return "slower"
-    return {"perfect": "faster", "very good": "faster", "good": "faster", "poor": "slower"}.get(
-        level.band, "unsure"
-    )
-
-
-def _fraction(value: float | None) -> str:
-    """Return the fraction; above 1 the processes are slower than one process, which it cannot explain."""
-    return "over 100 %" if value is not None and value > 1 else _percent(value)
 
 
 def _percent(value: float | None) -> str:

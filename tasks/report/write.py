@@ -29,22 +29,26 @@ def write_report(folder: Path, records: Sequence[Record], comparison: Comparison
 
     Pictures come last, so that a picture that cannot be drawn costs no other file.
     """
-    grid, title = grid_of(records, comparison), f"{run.suite}, {run.run}"
+    grid = grid_of(records, comparison)
     parquet = io.BytesIO()
     results_table(records, comparison.refusals).to_parquet(parquet, index=False, write_page_checksum=True)
-    results = benchmark_json(records, grid, run)
     files = {
         "results.parquet": parquet.getvalue(),
         "comparison.csv": csv_of(comparison_table(grid)),
-        "benchmark_results.json": to_json(results).encode(),
+        "benchmark_results.json": to_json(benchmark_json(records, grid, run)).encode(),
         "comparison.txt": full_text(records, grid).encode(),
         **finding_files(comparison),
         "report.html": report_html(records, grid, run).encode(),
     }
     for name, content in files.items():
         write_whole(folder / name, content)
-    for name, draw in _pictures(records, grid, title).items():
-        if content := _drawn(name, draw):
+    for name, draw in _pictures(records, grid, f"{run.suite}, {run.run}").items():
+        try:
+            content = draw()
+        except Exception as error:  # Altair and Vega can raise anything
+            LOG.warning("%s could not be drawn: %s", name, str(error).partition("\n")[0][:300])
+            content = b""
+        if content:
             write_whole(folder / name, content)
         else:
             (folder / name).unlink(missing_ok=True)  # of an earlier report
@@ -53,24 +57,15 @@ def write_report(folder: Path, records: Sequence[Record], comparison: Comparison
 
 def _pictures(records: Sequence[Record], grid: Grid, title: str) -> dict[str, Callable[[], bytes]]:
     """Return the function that draws each picture, by file name."""
+    comparison, scaling = grid.comparison, f"{title}: scaling"
     pictures = {
         "time_by_size.png": lambda: time_by_size_png(grid, title),
         "speedup.png": lambda: speedup_png(grid, title),
         "models.png": lambda: models_png(records, grid, title),
     }
-    comparison = grid.comparison
     if comparison.families:
-        pictures["gpu_benchmark_comparison.png"] = lambda: gpu_comparison_png(
-            records, comparison, f"{title}: scaling"
-        )
-        pictures["performance_summary_table.png"] = lambda: summary_table_png(comparison, f"{title}: scaling")
+        pictures |= {
+            "gpu_benchmark_comparison.png": lambda: gpu_comparison_png(records, comparison, scaling),
+            "performance_summary_table.png": lambda: summary_table_png(comparison, scaling),
+        }
     return pictures
-
-
-def _drawn(name: str, draw: Callable[[], bytes]) -> bytes:
-    """Return the picture, or nothing, with the reason in the log, if it cannot be drawn."""
-    try:
-        return draw()
-    except Exception as error:  # Altair and Vega raise what they like
-        LOG.warning("%s could not be drawn: %s", name, str(error).partition("\n")[0][:300])
-        return b""

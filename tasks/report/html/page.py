@@ -15,6 +15,7 @@ from typing import Any
 import vl_convert
 from markupsafe import Markup
 
+from tasks.report import page_limits
 from tasks.report.charts.cold_start import cold_panels, waterfall_panels
 from tasks.report.charts.draw import VEGA_LITE
 from tasks.report.charts.heat_map import case_ids, heat_map
@@ -32,22 +33,11 @@ from tasks.report.charts.training import loss_panels, memory_panels
 from tasks.report.finite_json import to_json
 from tasks.report.grid import Grid
 from tasks.report.html import records_table, tables
-from tasks.report.html.tables import comparison_groups, detailed_cases, finding_sections
 from tasks.report.html.templates import TEMPLATES, environment, style
 from tasks.report.info import RunInfo
 from tasks.report.models import device_times, model_rows
-from tasks.report.page_limits import (
-    MOST_BARS,
-    MOST_DETAILED,
-    MOST_GROUPS,
-    MOST_ROWS,
-    MOST_SENTENCES,
-    firsts,
-    readable,
-    undrawn,
-)
+from tasks.report.page_limits import MOST_BARS, MOST_GROUPS, MOST_ROWS, MOST_SENTENCES, firsts, readable
 from tasks.report.scaling_rows import family_tables
-from tasks.results.comparison import Comparison
 from tasks.results.format import cases_text, format_ratio
 from tasks.results.summaries import COLD_PHASES
 from tasks.results.values import Estimate
@@ -62,30 +52,33 @@ MOST_TABLES = 60  # tables of scaling and of models, rows of device times
 
 def report_html(records: Sequence[Record], grid: Grid, run: RunInfo) -> str:
     """Render the report. External text is escaped in HTML and in the scripts' data."""
-    comparison = grid.comparison
-    panels = _panels(records, grid)
+    comparison, panels = grid.comparison, _panels(records, grid)
+    totals = comparison.totals
     scripts = {
         "bundle": bundle(),
         "script": "".join((TEMPLATES / name).read_text("utf-8") for name in SCRIPTS),
     }
+    # A content security policy that allows only these scripts and no request.
+    digests = (hashlib.sha256(text.encode()).digest() for text in scripts.values())
+    allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return environment().get_template("report.html.j2").render(
         run=asdict(run),
         schema=SCHEMA,
         comparison=comparison,
         counts=_counts(grid),
-        total_cases=_total_cases(comparison),
-        of_totals=totals_text(comparison.totals),
+        total_cases=cases_text(totals[0].cases, totals[0].measured) if totals else "",
+        of_totals=totals_text(totals),
         example={"interval": format_ratio(Estimate(27.2, 26.1, 28.4)), "single": format_ratio(Estimate(1.8))},
         panels=panels,
         phases=[name.replace("_", " ") for name in COLD_PHASES],
         shapes=shapes(len(grid.names)),
         columns=records_table.COLUMNS,
         records_total=len(records),
-        many_cells=MOST_DETAILED,
+        many_cells=page_limits.MOST_DETAILED,
         wide_mark=WIDE_MARK,
         data=_data(grid, records, panels),
         style=style(),
-        policy=_policy(scripts.values()),
+        policy=f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:",
         **_tables(records, grid),
         **_sentences(grid),
         **{name: Markup(text) for name, text in scripts.items()},
@@ -115,7 +108,7 @@ def _panels(records: Sequence[Record], grid: Grid) -> dict[str, list[ChartPanel]
 
 
 def _tables(records: Sequence[Record], grid: Grid) -> dict[str, Any]:
-    """Return the tables, and under NAME_left the number of rows that only files have."""
+    """Return the tables, and as NAME_left the number of rows that only files have."""
     ids = case_ids(grid)
     long: dict[str, Sequence[Any]] = {
         "troubles": tables.trouble_rows(grid, records),
@@ -123,47 +116,34 @@ def _tables(records: Sequence[Record], grid: Grid) -> dict[str, Any]:
         "device_times": device_times(records, grid),
         "models": model_rows(records, grid),
     }
-    shown = {
-        name: firsts(rows, MOST_ROWS if name == "troubles" else MOST_TABLES) for name, rows in long.items()
-    }
-    return {
+    limited: dict[str, Any] = {}
+    for name, rows in long.items():
+        most = MOST_ROWS if name == "troubles" else MOST_TABLES
+        limited[name], limited[f"{name}_left"] = firsts(rows, most)
+    return limited | {
         "map": heat_map(grid, ids),
         "machines": tables.machine_rows(grid),
         "passes": tables.money_passes(grid),
-        "groups": comparison_groups(grid, ids),
-        "detailed": min(detailed_cases(grid), len(ids)),
-        "findings": defaultdict(list, finding_sections(grid)),
+        "groups": tables.comparison_groups(grid, ids),
+        "detailed": min(tables.detailed_cases(grid), len(ids)),
+        "findings": defaultdict(list, tables.finding_sections(grid)),
         "cases_left": cases_left(grid),
         "records": records_table.record_rows(grid, records),
         "environments": records_table.environments(records),
-        **{name: rows for name, (rows, _) in shown.items()},
-        **{f"{name}_left": left for name, (_, left) in shown.items()},
     }
 
 
 def _sentences(grid: Grid) -> dict[str, Any]:
     """Return the lists of sentences, each with the number of left-out ones."""
     comparison = grid.comparison
-    observed = firsts((*comparison.details, *comparison.observations), MOST_SENTENCES)
-    caveats = firsts(comparison.caveats, MOST_SENTENCES)
-    unpaired = firsts(comparison.unpaired, MOST_SENTENCES)
-    return {
-        "undrawn": undrawn(grid),
-        "observations": observed[0],
-        "observations_left": observed[1],
-        "answer": comparison.answer,
-        "caveats": caveats[0],
-        "caveats_left": caveats[1],
-        "unpaired": unpaired[0],
-        "unpaired_left": unpaired[1],
-    }
-
-
-def _policy(scripts: Any) -> str:
-    """Return a content security policy that allows only these scripts and no request."""
-    digests = (base64.b64encode(hashlib.sha256(text.encode()).digest()).decode() for text in scripts)
-    allowed = " ".join(f"'sha256-{digest}'" for digest in digests)
-    return f"default-src 'none'; script-src {allowed}; style-src 'unsafe-inline'; img-src data: blob:"
+    sentences: dict[str, Any] = {"undrawn": page_limits.undrawn(grid), "answer": comparison.answer}
+    for name, values in (
+        ("observations", (*comparison.details, *comparison.observations)),
+        ("caveats", comparison.caveats),
+        ("unpaired", comparison.unpaired),
+    ):
+        sentences[name], sentences[f"{name}_left"] = firsts(values, MOST_SENTENCES)
+    return sentences
 
 
 def _data(grid: Grid, records: Sequence[Record], panels: dict[str, list[ChartPanel]]) -> Markup:
@@ -181,10 +161,6 @@ def _data(grid: Grid, records: Sequence[Record], panels: dict[str, list[ChartPan
     return Markup(text)
 
 
-def _total_cases(comparison: Comparison) -> str:
-    return cases_text(comparison.totals[0].cases, comparison.totals[0].measured) if comparison.totals else ""
-
-
 def _counts(grid: Grid) -> dict[str, Any]:
     summaries = grid.comparison.summaries
     troubles = Counter(verdict_text(summary.verdict) for summary in grid.troubled)
@@ -198,14 +174,14 @@ def _counts(grid: Grid) -> dict[str, Any]:
 
 
 def bundle_file() -> Path:
-    """Return the file in the user's cache, which has the versions in its name."""
+    """Return the file in the user's cache, named after its versions."""
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gridbench"
     return folder / f"vega-lite-{VEGA_LITE}-by-vl-convert-{version('vl-convert-python')}.js"
 
 
 @cache
 def bundle() -> str:
-    """Return the script.
+    """Return the script that draws the charts.
 
     Raises:
         ValueError: the script contains `</script`.
@@ -218,7 +194,5 @@ def bundle() -> str:
         with suppress(WorkloadsError):
             write_text(path, script)
     if "</script" in script.lower():
-        raise ValueError(
-            "the bundle of vl-convert would end its own script element; pin another version of it"
-        )
+        raise ValueError("vl-convert's bundle would end its script element; install another version of it")
     return script

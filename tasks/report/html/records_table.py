@@ -11,14 +11,12 @@ from tasks.results.format import format_seconds
 from tasks.results.repeats import standing, standing_grade
 from tasks.results.wording import bytes_text, few, graded_text, rate_text, size_text
 from workloads.harness.records.grade import counts
-from workloads.harness.records.record import Grade, Record, Timing
+from workloads.harness.records.record import Grade, Record
 from workloads.harness.records.text import cache_text, rare_facts
 from workloads.harness.roofline.roofline import percent
 
-MOST_RECORDS = 800
-MOST_NUMBERS = 40_000
-MOST_WATCHED = 20_000
-"""Records, raw samples and monitor samples of a page below 5 MB. results.parquet has all."""
+# Records, raw samples and monitor samples of a page below 5 MB. results.parquet has all of them.
+MOST_RECORDS, MOST_NUMBERS, MOST_WATCHED = 800, 40_000, 20_000
 FEWEST_WATCHED = 10  # points of a line
 
 COLUMNS = (
@@ -34,7 +32,7 @@ def record_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def record_details(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Return the details of each row: samples, phases, probes, in six digits and thinned if many."""
+    """Return the details of each row: samples, phases and probes, with six digits and thinned if many."""
     shown = records[:MOST_RECORDS]
     most = max(10, MOST_NUMBERS // max(len(shown), 1))
     points = min(100, MOST_WATCHED // max(3 * len(shown), 1))
@@ -83,18 +81,21 @@ def _row(grid: Grid, record: Record, work: float | None) -> dict[str, Any]:
     grade, (verdict, reasons) = standing_grade(record, grid.comparison.refusals), _standing(grid, record)
     timing, memory, case = record.device_time or record.wall, record.memory, record.case
     peak = (memory.device_allocated_bytes or memory.peak_rss_bytes) if memory else None
-    rate, a_job = _rate(record), " per job" if record.wall and record.wall.whole else ""
+    a_job = " per job" if record.wall and record.wall.whole else ""
+    interval = "–"
+    if timing and timing.ci_low_s is not None and timing.ci_high_s is not None:
+        interval = f"{format_seconds(timing.ci_low_s)} – {format_seconds(timing.ci_high_s)}"
     cells: list[tuple[str, float | str | None]] = [
         (record.hardware, None), (case.workload, None), (size_text(case), work),
         (case.terms, None), (str(record.repeat), record.repeat), (verdict, None),
         (format_seconds(record.compute_s) + a_job, record.compute_s),
-        (_bounds(timing), timing.ci_low_s if timing else None),
-        (format_seconds(record.end_to_end_s), record.end_to_end_s), (rate[0], rate[1]),
+        (interval, timing.ci_low_s if timing else None),
+        (format_seconds(record.end_to_end_s), record.end_to_end_s), _rate(record),
         *_bound_cells(grid, record),
         (bytes_text(peak), peak), (format_seconds(record.wall_s or None), record.wall_s),
         (record.started_at[:19].replace("T", " "), record.started_at),
     ]  # fmt: skip
-    texts = [(text, _order(key)) for text, key in cells]
+    texts = [(text, _short(key) if isinstance(key, float) else key) for text, key in cells]
     return {"cells": texts, "ok": grade is not Grade.REFUSED, "reasons": reasons}
 
 
@@ -105,11 +106,6 @@ def _bound_cells(grid: Grid, record: Record) -> list[tuple[str, float | str | No
         return [("–", None), ("–", None)]
     share = summary.bound.shares.get("compute")
     return [(bound_text(summary.bound), None), ("–" if share is None else percent(share), share)]
-
-
-def _order(key: float | str | None) -> float | str | None:
-    """Return the sort key of a cell, a number in six digits."""
-    return _short(key) if isinstance(key, float) else key
 
 
 def _standing(grid: Grid, record: Record) -> tuple[str, Sequence[str]]:
@@ -125,12 +121,6 @@ def _rate(record: Record) -> tuple[str, float | None]:
     if work.flops:
         return rate_text(work.flops / seconds, "FLOP/s"), work.flops / seconds
     return rate_text(work.units / seconds, f"{work.unit}/s"), work.units / seconds
-
-
-def _bounds(timing: Timing | None) -> str:
-    if timing is None or timing.ci_low_s is None or timing.ci_high_s is None:
-        return "–"
-    return f"{format_seconds(timing.ci_low_s)} – {format_seconds(timing.ci_high_s)}"
 
 
 def _detail(record: Record, most: int, reasons: Sequence[str]) -> dict[str, Any]:
@@ -181,7 +171,12 @@ def _facts(record: Record) -> dict[str, str]:
         **dict(rare_facts(record)),
         **_script_facts(record),
     }
-    return {name: _plain(value) for name, value in facts.items() if value is not None}
+    words = {True: "yes", False: "no"}
+    return {
+        name: words[value] if isinstance(value, bool) else str(value)
+        for name, value in facts.items()
+        if value is not None
+    }
 
 
 def _script_facts(record: Record) -> dict[str, str | None]:
@@ -197,10 +192,6 @@ def _script_facts(record: Record) -> dict[str, str | None]:
         "observed steps": f"{script.steps:,}, then {end}",
         "installed packages": ", ".join(script.installed_packages) or None,
     }
-
-
-def _plain(value: object) -> str:
-    return {True: "yes", False: "no"}[value] if isinstance(value, bool) else str(value)
 
 
 def _short(value: float) -> float:

@@ -33,9 +33,13 @@ def write_site(folder: Path, listed: Sequence[SiteRun], problems: Sequence[str])
 
 def changes(all_trends: Sequence[Trend]) -> list[tuple[Trend, Point]]:
     """Return the cells whose newest result differs from the result before, slower ones first."""
-    newest = [(trend, numbers[-1]) for trend in all_trends if (numbers := _numbers(trend))]
-    decided = [(trend, point) for trend, point in newest if _is_decided(point)]
-    return sorted(decided, key=lambda pair: pair[1].change.estimate.value if pair[1].change else 1.0)
+    decided = []
+    for trend in all_trends:
+        results = [point for point in trend.points if point.seconds and not point.confirms]
+        change = results[-1].change if results else None
+        if change and change.outcome is not RatioVerdict.UNDECIDED:
+            decided.append((change.estimate.value, trend, results[-1]))
+    return [(trend, point) for _, trend, point in sorted(decided, key=lambda each: each[0])]
 
 
 def _write(folder: Path, listed: Sequence[SiteRun], problems: Sequence[str]) -> Path:
@@ -76,9 +80,7 @@ def _cases(folder: Path, of_workload: Sequence[Trend], machines: Sequence[str]) 
         {
             "id": case,
             "slug": slug(case),
-            "figures": [
-                figure for trend in of_case if (figure := _figure(folder, trend, machines, case)) is not None
-            ],
+            "figures": [f for trend in of_case if (f := _figure(folder, trend, machines, case)) is not None],
             "rows": [_row(trend, point) for trend in of_case for point in reversed(trend.points)],
         }
         for case, of_case in cases.items()
@@ -92,16 +94,19 @@ def _figure(folder: Path, trend: Trend, machines: Sequence[str], case: str) -> d
         if svg := trend_svg(trend, machines, dark):
             names[look] = f"pictures/{slug(f'{trend.hardware}/{case}')}-{look}.svg"
             write_whole(folder / names[look], svg.encode())
-    description = (
-        f"Time per step of {case} on {trend.hardware} by date. The table below has the same numbers."
-    )
-    machine = machines.index(trend.hardware)
-    return (
-        {"machine": machine, "name": trend.hardware, "description": description, **names} if names else None
-    )
+    if not names:
+        return None
+    text = f"Time per step of {case} on {trend.hardware} by date. The table below has the same numbers."
+    return {
+        "machine": machines.index(trend.hardware),
+        "name": trend.hardware,
+        "description": text,
+        **names,
+    }
 
 
 def _row(trend: Trend, point: Point) -> dict[str, Any]:
+    changed = [f"{what} changed" for what in _changed(point)]
     return {
         "hardware": trend.hardware,
         "run": point.run,
@@ -111,13 +116,8 @@ def _row(trend: Trend, point: Point) -> dict[str, Any]:
         "change": format_ratio(point.change) if point.change else "–",
         "outcome": str(point.change.outcome) if point.change else "",
         "mark": MARKS[point.change.outcome] if point.change else "",
-        "notes": _notes(point),
+        "notes": [*changed, *([f"confirms {point.confirms}"] if point.confirms else [])],
     }
-
-
-def _notes(point: Point) -> list[str]:
-    changed = [f"{what} changed" for what in _changed(point)]
-    return [*changed, *([f"confirms {point.confirms}"] if point.confirms else [])]
 
 
 def _changed(point: Point) -> list[str]:
@@ -137,15 +137,6 @@ def _run_row(run: SiteRun) -> dict[str, Any]:
         "cells": run.missing or f"{run.ok_cells} of {run.cells} ok",
         "repeats": run.plan.repeats,
     }
-
-
-def _numbers(trend: Trend) -> list[Point]:
-    """Return the points with a result, without confirmations."""
-    return [point for point in trend.points if point.seconds and not point.confirms]
-
-
-def _is_decided(point: Point) -> bool:
-    return point.change is not None and point.change.outcome is not RatioVerdict.UNDECIDED
 
 
 def _sentence(trend: Trend, point: Point) -> dict[str, str]:

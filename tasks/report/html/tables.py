@@ -6,7 +6,7 @@ from typing import Any
 from tasks.findings.bottleneck import bound_text
 from tasks.pricing.checks import source_text
 from tasks.report.charts.heat_map import state_of
-from tasks.report.grid import Grid
+from tasks.report.grid import Grid, by_cell
 from tasks.report.page_limits import MOST_DETAILED, MOST_ROWS, firsts
 from tasks.results.cost import cost_words
 from tasks.results.finding import Finding
@@ -58,7 +58,7 @@ def detailed_cases(grid: Grid) -> int:
 
 
 def shared_confounds(grid: Grid) -> dict[str, tuple[str, ...]]:
-    """Return the confounds of every ratio of a machine, by machine, for the head of its column."""
+    """Return the confounds that all ratios of a machine have, by machine."""
     matches: dict[str, dict[str, None]] = {}
     for pairing in grid.comparison.pairings:
         if not pairing.refused:
@@ -69,7 +69,7 @@ def shared_confounds(grid: Grid) -> dict[str, tuple[str, ...]]:
 
 
 def _brief_cell(grid: Grid, name: str, case: Case) -> dict[str, Any]:
-    """Return verdict, ratio and time only: details of thousands of cells would make a page slow to open."""
+    """Return verdict, ratio and time, because details of thousands of cells make a page slow to open."""
     summary, state = grid.summaries.get((name, case)), state_of(grid, name, case)
     if summary is None:
         return {"kind": "none"}
@@ -83,7 +83,7 @@ def _matrix_cell(grid: Grid, name: str, case: Case, shared: tuple[str, ...]) -> 
         return {"kind": "none"}
     if not summary.ok_repeats:
         return {"kind": "bad", "state": state_of(grid, name, case)}
-    pairing = grid.pairings.get((name, case))
+    pairing, price = grid.pairings.get((name, case)), summary.usd_per_million_units
     return {
         "state": state_of(grid, name, case),
         "kind": "base" if name == grid.comparison.baseline else "ok",
@@ -91,7 +91,7 @@ def _matrix_cell(grid: Grid, name: str, case: Case, shared: tuple[str, ...]) -> 
         "per": "per job" if summary.whole else "per step",
         "repeats": "" if summary.ok_repeats > 1 else "one repeat: no interval",
         "wide": wide_text(summary),
-        "price": _unit_price(summary),
+        "price": f"{format_usd(price)} per million {summary.unit}" if price is not None else "",
         "bound": {"text": bound_text(summary.bound), "why": summary.bound.why} if summary.bound else None,
         "pace": pace_texts(summary),
         "lines": _ratio_lines(pairing),
@@ -104,12 +104,6 @@ def wide_text(summary: Summary) -> str:
     if summary.grade is not Grade.WIDE:
         return ""
     return "; ".join([f"{WIDE_MARK} wide, {verdict_text(summary.verdict)}", *summary.why[:1]])
-
-
-def _unit_price(summary: Summary) -> str:
-    if summary.usd_per_million_units is None:
-        return ""
-    return f"{format_usd(summary.usd_per_million_units)} per million {summary.unit}"
 
 
 def _ratio_lines(pairing: Pairing | None) -> list[dict[str, str]]:
@@ -127,7 +121,7 @@ def _ratio_lines(pairing: Pairing | None) -> list[dict[str, str]]:
     matches = [line for line in lines if line]
     for i, line in enumerate(matches):
         if line["why"] in [later["why"] for later in matches[i + 1 :]]:
-            line["why"] = ""  # stands once, under the last line that it explains
+            line["why"] = ""  # the last line with the same reason has it
     return [line for line in matches if line["label"] != "compute" or line["why"]]
 
 
@@ -176,11 +170,9 @@ def money_passes(grid: Grid) -> int:
 
 def trouble_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
     """Return the cells with repeats that do not count: verdict, reasons and measured times."""
-    read: dict[tuple[str, Case], list[Record]] = {}
-    for record in records:
-        read.setdefault((record.hardware, record.case), []).append(record)
+    cells = by_cell(records)
     return [
-        _trouble_row(summary, read.get((summary.cell.hardware, summary.cell.case), []))
+        _trouble_row(summary, cells.get((summary.cell.hardware, summary.cell.case), []))
         for summary in grid.comparison.summaries
         if not summary.complete
     ]
@@ -215,15 +207,12 @@ def _bar_share(value: float | None, most: float) -> float:
 def _trouble_row(summary: Summary, repeats: Sequence[Record]) -> dict[str, Any]:
     entered = entering([*filter(counts, repeats)]) if summary.ok_repeats else ()
     left_out = [record for record in repeats if record not in entered]
-    verdicts = [verdict_text(record.verdict) for record in left_out]
-    if not summary.ok_repeats:
-        verdicts = [verdict_text(summary.verdict)]
-    numbers = [record.compute_s for record in left_out]
+    verdicts = [record.verdict for record in left_out] if summary.ok_repeats else [summary.verdict]
     return {
         "hardware": summary.cell.hardware,
         "case": f"{summary.cell.case.workload} {size_text(summary.cell.case)} {summary.cell.case.terms}",
-        "verdict": ", ".join(dict.fromkeys(verdicts)),
-        "read": ", ".join(format_seconds(number) for number in numbers if number is not None),
+        "verdict": ", ".join(dict.fromkeys(map(verdict_text, verdicts))),
+        "read": ", ".join(format_seconds(r.compute_s) for r in left_out if r.compute_s is not None),
         "reasons": few(summary.reasons),
         "counted": f"{summary.ok_repeats} of {summary.repeats}",
         "partly": summary.ok_repeats > 0,
@@ -244,9 +233,7 @@ def finding_view(finding: Finding, table: Table, machines: Sequence[str]) -> dic
     """Return a table as texts, without empty columns."""
     rows, left = firsts(table.shown, MOST_ROWS)
     places = table.filled(rows)
-    places = [i for i in places if table.columns[i].quantity is Quantity.MACHINE] + [
-        i for i in places if table.columns[i].quantity is not Quantity.MACHINE
-    ]
+    places.sort(key=lambda i: table.columns[i].quantity is not Quantity.MACHINE)
     parts = part_names(rows)
     index = {name: position for position, name in enumerate(machines)}
     return {

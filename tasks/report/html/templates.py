@@ -5,7 +5,7 @@ from functools import cache
 from pathlib import Path
 
 import jinja2
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 TEMPLATES = Path(__file__).parent / "templates"
 LONG = 32  # characters that do not fit in a column
@@ -41,23 +41,18 @@ def slug(text: str) -> str:
 
 def _whole(sentence: str) -> Markup:
     """Keep names and intervals such as `aws-g5.8xlarge` on one line; break long ids only between parts."""
-    words = (
-        Markup('<span class="whole">{}</span>').format(word) if _joined(word) else _breakable(word)
-        for word in sentence.split()
-    )
+    words = []
+    for word in sentence.split():
+        if len(word) >= LONG:
+            words.append(Markup("<wbr>").join(filter(None, re.findall(r"[^/,]*[/,]?", word))))
+        elif "-" in word or "–" in word:
+            words.append(Markup('<span class="whole">{}</span>').format(word))
+        else:
+            words.append(escape(word))
     return Markup(" ").join(words)
-
-
-def _breakable(word: str) -> Markup:
-    parts = re.findall(r"[^/,]*[/,]?", word) if len(word) >= LONG else [word]
-    return Markup("<wbr>").join(filter(None, parts))
 
 
 def _bounded(text: str) -> Markup:
     """Return an estimate such as `6.45× (6.44–6.47)` with its interval in an element that can wrap."""
     value, bracket, bounds = text.partition(" (")
     return Markup('{} <small class="bounds">({}</small>' if bracket else "{}").format(value, bounds)
-
-
-def _joined(word: str) -> bool:
-    return len(word) < LONG and ("-" in word or "–" in word)

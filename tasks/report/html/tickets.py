@@ -8,7 +8,7 @@ from typing import Any
 from tasks.errors import GridbenchError
 from tasks.regressions.gate_file import SeriesVerdict, Ticket, Verdicts
 from tasks.regressions.night import JudgedNight
-from tasks.regressions.series import FreshRuns, Observation, Series
+from tasks.regressions.series import Observation, Series
 from tasks.report.charts.trend import trend_svg
 from tasks.report.html.templates import STILL, environment, slug, style
 from tasks.report.html.trends import Point, Trend
@@ -58,6 +58,7 @@ def _case(
     series: Series, verdict: SeriesVerdict, judged: JudgedNight, because: Sequence[str]
 ) -> dict[str, Any]:
     fresh = judged.fresh.get(series.key)
+    runs = zip(fresh.seconds, fresh.control_s, strict=True) if fresh else ()
     return {
         "id": series.key.case,
         "slug": _slug(series.key.case),
@@ -65,7 +66,7 @@ def _case(
         "numbers": _numbers(verdict, judged.screening.confirm_z),
         "pictures": _pictures(series),
         "nights": [_row(night) for night in reversed(series.nights[-LISTED:])],
-        "fresh": _fresh(fresh) if fresh else [],
+        "fresh": [{"time": _seconds(time), "control": _seconds(control)} for time, control in runs],
     }
 
 
@@ -105,13 +106,6 @@ def _row(night: Observation) -> dict[str, str]:
         "verdict": "" if night.ok else night.verdict.replace("_", " "),
         "commit": night.commit[:12],
     }
-
-
-def _fresh(fresh: FreshRuns) -> Sequence[dict[str, str]]:
-    return [
-        {"time": _seconds(seconds), "control": _seconds(control_s)}
-        for seconds, control_s in zip(fresh.seconds, fresh.control_s, strict=True)
-    ]
 
 
 def _seconds(seconds: float | None) -> str:

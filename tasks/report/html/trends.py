@@ -3,7 +3,7 @@
 Times are from the medians of repeats, because a median shows a change of a cell better.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from pathlib import Path
@@ -26,10 +26,10 @@ class SiteRun:
     """A run on the site.
 
     Attributes:
-        past: the run with its rows; without rows if `missing` is set.
+        past: the run, with its rows unless `missing` is set.
         verdicts: verdict of each cell in the run's comparison, by hardware and case.
         counting: the cells with a result that counts.
-        missing: why the trends do not have its results; empty if they do.
+        missing: why the trends lack its results, else empty.
     """
 
     past: PastRun
@@ -79,7 +79,7 @@ class Point:
         change: speedup over the previous point with a result; None for the first.
         new_environment: whether the fingerprint of the machine or its software has changed.
         new_machine: whether the fingerprint of machine and driver has changed, if both are known.
-        confirms: the run that it confirms. Such a point is not compared, because it was not measured at random.
+        confirms: the run that it confirms. Such a point is not compared, because its cell was not chosen at random.
     """
 
     run: str
@@ -128,10 +128,12 @@ def trends(listed: Sequence[SiteRun]) -> list[Trend]:
     points: dict[tuple[str, str], list[Point]] = {}
     last: dict[tuple[str, str], _Numbers] = {}
     for run in listed:
-        for name, rows in _rows_by_cell(run):
-            case, hardware = name
+        for key, rows in run.past.rows.groupby(["case", "hardware"], sort=False):
+            name = case, hardware = str(key[0]), str(key[1])
             verdict = run.verdicts.get((hardware, case), "not compared")
-            numbers, confirms = _numbers(rows, (hardware, case) in run.counting), run.past.confirms
+            times = _usable_s(rows) if (hardware, case) in run.counting else []
+            ids = (frozenset(rows[column].dropna()) for column in ("environment_id", "machine_id"))
+            numbers, confirms = _Numbers(times, *ids), run.past.confirms
             before = None if confirms else last.get(name)
             points.setdefault(name, []).append(_point(run.past, verdict, numbers, before))
             if numbers.times and not confirms:
@@ -146,7 +148,7 @@ def _site_run(past: PastRun) -> SiteRun:
         rows = read_table(past.folder)
     except MissingColumnError:
         return SiteRun(past, missing="no records")
-    except Exception:  # a damaged file makes pandas and pyarrow raise nearly anything
+    except Exception:  # pandas and pyarrow can raise anything for a damaged file
         return SiteRun(past, missing=f"unfinished: gridbench resume {past.plan.run}")
     if rows.empty or not {"verdict", "hardware", "case"} <= {*table}:
         return SiteRun(past, missing="no records")
@@ -157,23 +159,11 @@ def _site_run(past: PastRun) -> SiteRun:
     return SiteRun(PastRun(past.folder, past.plan, past.at, rows), verdicts, of_cells)
 
 
-def _rows_by_cell(run: SiteRun) -> Iterable[tuple[tuple[str, str], pd.DataFrame]]:
-    """Return case and hardware of each cell, with its rows, in the order of the table."""
-    grouped = run.past.rows.groupby(["case", "hardware"], sort=False)
-    return [((str(cell[0]), str(cell[1])), rows) for cell, rows in grouped]
-
-
 def _usable_s(rows: pd.DataFrame) -> list[float]:
     """Return the medians (s) of the repeats that a comparison uses."""
     rows = rows[counting(rows) & (rows["compute_s"] > 0)]
     quiet = rows[rows["verdict"] != Verdict.NOISY.value]
     return list(map(float, (quiet if len(quiet) >= FEWEST else rows)["compute_s"]))
-
-
-def _numbers(rows: pd.DataFrame, counts: bool) -> _Numbers:
-    """Return the results of a cell, without times if the run's comparison refused it."""
-    ids = (frozenset(rows[name].dropna()) for name in ("environment_id", "machine_id"))
-    return _Numbers(_usable_s(rows) if counts else [], *ids)
 
 
 def _point(run: PastRun, verdict: str, numbers: _Numbers, before: _Numbers | None) -> Point:

@@ -249,5 +249,5 @@ def test_the_scripts_of_a_page_are_made_once_and_kept(monkeypatch, tmp_path):
     html_page.bundle_file().write_text("kept")
     assert html_page.bundle.__wrapped__() == "kept"
     html_page.bundle_file().write_text("a < b; </script>")
-    with pytest.raises(ValueError, match="pin another version"):
+    with pytest.raises(ValueError, match="another version"):
         html_page.bundle.__wrapped__()
