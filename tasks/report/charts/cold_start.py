@@ -34,7 +34,7 @@ def waterfall_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def _waterfall(name: str, record: Record, most: float) -> ChartPanel:
-    """All machines share one scale. Times are part of the phases' names, so that they never cover a bar."""
+    """All machines share one scale. Times are part of the phases' names, so that they do not cover a bar."""
     rows: list[dict[str, Any]] = []
     start = 0.0
     for phase, seconds in _phases(record).items():
@@ -113,7 +113,5 @@ def _panel(group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPanel:
         ),
         bar_names(totals),
     )
-    sentences = (
-        f"Seconds by phase before the first result of {group.title}, one bar for each machine and size."
-    )
-    return ChartPanel(group.title, sentences, chart.properties(height=30 * len(totals)))
+    text = f"Seconds by phase before the first result of {group.title}, one bar for each machine and size."
+    return ChartPanel(group.title, text, chart.properties(height=30 * len(totals)))

@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-from tasks.report.grid import CaseGroup, Grid
+from tasks.report.grid import Grid
 from tasks.report.page_limits import MOST_CELLS
 from tasks.results.format import format_ratio
 from tasks.results.values import RatioVerdict
@@ -18,11 +18,7 @@ _ACROSS = 40  # fields in a row over all machines
 
 @dataclass(frozen=True, slots=True)
 class FieldState:
-    """The state of a cell: a CSS class for its colour, a mark, a word, and its speedup.
-
-    Attributes:
-        wide: whether the result is wide, which has its own mark.
-    """
+    """The state of a cell: a CSS class for its colour, a mark, a word, its speedup, and whether its result is wide."""
 
     css: str
     mark: str
@@ -75,20 +71,18 @@ def heat_map(grid: Grid, ids: Mapping[Case, str]) -> dict[str, Any]:
         counts[state.css] += 1
         counts["wide"] += state.wide
     shown = [state for state in LEGEND if counts[state.css] or state.css in ("faster", "slower", "undecided")]
-    rows = [_row(grid, group, ids) for group in grid.groups] if cases > MOST_WITHOUT_MAP else []
+    rows = []
+    for group in grid.groups if cases > MOST_WITHOUT_MAP else ():
+        if listed := [case for case in group.cases if case in ids]:
+            fields = [[_field(grid, name, case, ids[case]) for case in listed] for name in grid.names]
+            rows.append({"title": group.title, "machines": fields})
     return {
-        "rows": [row for row in rows if any(row["machines"])],
+        "rows": rows,
         "across": max(4, _ACROSS // max(len(grid.names), 1)),
         "legend": [(state, counts[state.css]) for state in shown] if grid.summaries else [],
         "cases": cases,
         "listed": len(ids),
     }
-
-
-def _row(grid: Grid, group: CaseGroup, ids: Mapping[Case, str]) -> dict[str, Any]:
-    cases = [case for case in group.cases if case in ids]
-    fields = [[_field(grid, name, case, ids[case]) for case in cases] for name in grid.names]
-    return {"title": group.title, "machines": fields}
 
 
 def _field(grid: Grid, name: str, case: Case, anchor: str) -> dict[str, str]:

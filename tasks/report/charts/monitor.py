@@ -7,7 +7,7 @@ import altair as alt
 
 from tasks.report.charts.panel import ChartPanel, chart_of, machine_colour, panel_of, shown, tooltip
 from tasks.report.charts.training import thinned
-from tasks.report.grid import CaseGroup, Grid
+from tasks.report.grid import Grid
 from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.grade import counts
@@ -29,12 +29,15 @@ def monitor_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
         key, watched = (record.hardware, record.case), len(record.monitor.get("t_s", ())) > 2
         if counts(record) and watched and record.wall_s > (longest[key].wall_s if key in longest else -1.0):
             longest[key] = record
-    largest = [
-        (group, case, matches) for group in grid.groups for case, matches in _largest(grid, group, longest)
-    ]
+    largest: dict[str, list[Record]] = {}
+    for group in grid.groups:
+        case = next((c for c in reversed(group.cases) if any((n, c) in longest for n in grid.names)), None)
+        if case:
+            matches = [longest[name, case] for name in grid.names if (name, case) in longest]
+            largest[f"{group.title}, {size_text(case)}"] = matches
     panels = (
-        _panel(grid, f"{group.title}, {size_text(case)}", quantity, matches)
-        for group, case, matches in largest[:MOST_GROUPS]
+        _panel(grid, title, quantity, matches)
+        for title, matches in list(largest.items())[:MOST_GROUPS]
         for quantity in (UTILISATION, MEMORY, POWER)
     )
     return [panel for panel in panels if panel is not None]
@@ -54,17 +57,6 @@ def series(record: Record, quantity: str) -> list[tuple[float, float]]:
     if name not in columns:
         return []
     return [(t, factor * value) for t, value in zip(columns["t_s"], columns[name], strict=True)]
-
-
-def _largest(
-    grid: Grid, group: CaseGroup, longest: dict[tuple[str, Case], Record]
-) -> list[tuple[Case, list[Record]]]:
-    """Return the monitored case with the most work and its records, or nothing."""
-    for case in reversed(group.cases):
-        matches = [longest[name, case] for name in grid.names if (name, case) in longest]
-        if matches:
-            return [(case, matches)]
-    return []
 
 
 def _panel(grid: Grid, title: str, quantity: str, records: Sequence[Record]) -> ChartPanel | None:
@@ -97,7 +89,5 @@ def _panel(grid: Grid, title: str, quantity: str, records: Sequence[Record]) -> 
     if any(row["window"] == "samples" for row in rows):
         within = base.transform_filter("datum.window == 'samples'")
         layers.append(within.mark_point(filled=True, size=16))
-    description = (
-        f"{quantity.partition(',')[0]} of {title} over time, one line for each machine.".capitalize()
-    )
-    return panel_of(f"{title}: {quantity}", description, 150, *layers)
+    description = f"{quantity.partition(',')[0]} of {title} over time, one line for each machine."
+    return panel_of(f"{title}: {quantity}", description.capitalize(), 150, *layers)

@@ -1,5 +1,6 @@
 """The picture of the answer: each case's speedup with its interval, or its time if no machine has a ratio."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -38,24 +39,30 @@ def overview_panel(grid: Grid) -> ChartPanel | None:
     cases = _cases(grid, is_compared)
     if not cases:
         return None
+    most = _most_cases(names)
+    places: Sequence[int] = range(len(cases))
+    if len(cases) > most:
+        places = [round(i * (len(cases) - 1) / (most - 1)) for i in range(most)]
     titles = [f"{case.workload} {size_text(case)}" for case in cases]
-    titled = [
-        (title if titles.count(title) == 1 else f"{title} {case.terms}", case)
-        for title, case in zip(titles, cases, strict=True)
+    drawn = [
+        (titles[i] if titles.count(titles[i]) == 1 else f"{titles[i]} {cases[i].terms}", cases[i])
+        for i in places
     ]
-    drawn = _spread(titled, max(2, MOST_MARKS // max(len(names), 1)))
     what = f"Speedup over {baseline}" if is_compared else "Time per step"
     total = sum(len(group.cases) for group in grid.groups)
     more = f", {len(drawn)} of {total} cases" if len(drawn) < total else ""
     description = f"{what} of each case with its 95 % interval, on a logarithmic axis."
-    return ChartPanel(
-        f"{what}{more}", description, _chart(grid, _rows(grid, names, drawn, is_compared), is_compared)
-    )
+    chart = _chart(grid, _rows(grid, names, drawn, is_compared), is_compared)
+    return ChartPanel(f"{what}{more}", description, chart)
 
 
 def is_complete(grid: Grid) -> bool:
     """Return whether the picture has every speedup."""
-    return len(_cases(grid, is_compared=True)) <= max(2, MOST_MARKS // max(len(grid.names) - 1, 1))
+    return len(_cases(grid, is_compared=True)) <= _most_cases(grid.names[1:])
+
+
+def _most_cases(names: Sequence[str]) -> int:
+    return max(2, MOST_MARKS // max(len(names), 1))
 
 
 def _cases(grid: Grid, is_compared: bool) -> list[Case]:
@@ -66,13 +73,6 @@ def _cases(grid: Grid, is_compared: bool) -> list[Case]:
     return [case for group in grid.groups for case in group.cases if case in with_result]
 
 
-def _spread(cases: list[tuple[str, Case]], most: int) -> list[tuple[str, Case]]:
-    """Return at most as many cases, at even distances, the first and the last among them."""
-    if len(cases) <= most:
-        return cases
-    return [cases[round(i * (len(cases) - 1) / (most - 1))] for i in range(most)]
-
-
 def _rows(grid: Grid, names: list[str], cases: list[tuple[str, Case]], is_compared: bool) -> Rows:
     """Return one row for each mark; a cell without a number has a word instead."""
     rows: Rows = []
@@ -81,23 +81,22 @@ def _rows(grid: Grid, names: list[str], cases: list[tuple[str, Case]], is_compar
         for name in names:
             if summary := grid.summaries.get((name, case)):
                 pairing = grid.pairings.get((name, case))
-                mark = (
-                    _ratio(summary, pairing.compute if pairing else None) if is_compared else _time(summary)
-                )
+                ratio = pairing.compute if pairing else None
+                mark = _ratio_mark(summary, ratio) if is_compared else _time_mark(summary)
                 rows.append({"hardware": name, "size": title, "place": place} | mark)
                 place += 1
         place += 0.4  # between two cases
     return rows
 
 
-def _ratio(summary: Summary, ratio: Ratio | None) -> dict[str, Any]:
+def _ratio_mark(summary: Summary, ratio: Ratio | None) -> dict[str, Any]:
     if ratio is None:
         return _mark(None, "no ratio" if summary.ok_repeats else verdict_text(summary.verdict))
     is_undecided = ratio.outcome is RatioVerdict.UNDECIDED
     return _mark(ratio.estimate, format_ratio(ratio), str(ratio.outcome), " ?" if is_undecided else "")
 
 
-def _time(summary: Summary) -> dict[str, Any]:
+def _time_mark(summary: Summary) -> dict[str, Any]:
     estimate = summary.compute_s
     if estimate is None or not estimate.value > 0:
         return _mark(None, verdict_text(summary.verdict))

@@ -11,8 +11,10 @@ from tasks.report.finite_json import to_json
 from tasks.report.grid import Grid
 from tasks.results.values import Estimate
 
-OFF = {"name": "off", "value": []}
-"""The parameter of every chart that a page sets to the names of dimmed machines."""
+OFF = {
+    "name": "off",
+    "value": [],
+}  # parameter of every chart, which a page sets to the names of dimmed machines
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +28,7 @@ class ChartPanel:
     def spec(self) -> dict[str, Any]:
         """Return Vega-Lite for a page: as wide as its container, without the colours of a theme."""
         tables: dict[str, str] = {}
-        spec = self.part()
+        spec = part_of(self.chart)
         _name_tables(spec, tables)
         return spec | {
             "width": "container",
@@ -35,10 +37,6 @@ class ChartPanel:
             "params": [OFF],
             "datasets": {name: json.loads(text) for text, name in tables.items()},
         }
-
-    def part(self) -> dict[str, Any]:
-        """Return Vega-Lite for use in a larger specification."""
-        return part_of(self.chart)
 
 
 def panel_of(title: str, description: str, height: float, *layers: alt.Chart) -> ChartPanel:
@@ -53,18 +51,14 @@ def part_of(chart: Any) -> dict[str, Any]:
 
 
 def chart_of(rows: list[dict[str, Any]]) -> alt.Chart:
-    """Return a chart of these rows.
+    """Return a chart of these rows, with numbers in six digits.
 
-    The rows are text, because Altair copies and checks each value at each step. For the same reason encodings
-    are channels (`alt.X("a:Q")`), not strings.
+    The rows are text, because Altair copies and checks each value at each step. For the same reason encodings are
+    channels (`alt.X("a:Q")`), not strings.
     """
-    text = to_json([{key: _short(value) for key, value in row.items()} for row in rows], ensure_ascii=False)
+    short = [{k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in row.items()} for row in rows]
+    text = to_json(short, ensure_ascii=False)
     return alt.Chart(alt.Data(values=text, format=alt.JsonDataFormat(type="json")))  # type: ignore[no-untyped-call]
-
-
-def _short(value: Any) -> Any:
-    """Return a number rounded to six digits."""
-    return float(f"{value:.6g}") if isinstance(value, float) else value
 
 
 def _name_tables(spec: Any, tables: dict[str, str]) -> None:
@@ -114,9 +108,8 @@ def log_axis(
     channel: Any, domain: tuple[float, float], label: str, title: str, ticks: list[float] | None = None
 ) -> Any:
     """Return the channel with a log axis over this domain; `label` is the expression of tick labels."""
-    axis = alt.Axis(
-        values=ticks or log_ticks(*domain), labelExpr=label, labelOverlap="greedy", labelSeparation=4
-    )
+    values = ticks or log_ticks(*domain)
+    axis = alt.Axis(values=values, labelExpr=label, labelOverlap="greedy", labelSeparation=4)
     return channel.scale(type="log", domain=list(domain), nice=False).axis(axis).title(title)
 
 

@@ -79,10 +79,8 @@ def _rows(offers: Sequence[Offer], passes: int) -> list[dict[str, Any]]:
 def _panel(grid: Grid, case: Case | None, offers: Sequence[Offer]) -> ChartPanel:
     passes = passes_of(offers)
     rows = _rows(offers, passes)
-    span = [
-        [row[key] for row in rows for key in (axis, f"{axis}_low", f"{axis}_high") if row[key]]
-        for axis in "xy"
-    ]
+    keys = ((axis, f"{axis}_low", f"{axis}_high") for axis in "xy")
+    span = [[row[key] for row in rows for key in of_axis if row[key]] for of_axis in keys]
     one, many, time = ("pass", "passes", "one pass") if case is None else ("step", "steps", "a step")
     x = log_axis(alt.X("x:Q"), padded(span[0], 1.9), SECONDS_LABEL, f"time of {time}")
     money = f"USD for {passes:,} {many}" if passes > 1 else f"USD for a {one}"

@@ -16,8 +16,8 @@ from tasks.report.grid import Grid
 from tasks.results.wording import trouble_text
 from workloads.harness.records.record import Record
 
-_FONT = "Liberation Sans, Arial, sans-serif"
 _MOST_NOTES = 8
+_NOTE_LENGTH = 140
 _WIDTH = 340
 
 
@@ -42,50 +42,37 @@ def models_png(records: Sequence[Record], grid: Grid, title: str) -> bytes:
     return _png(grid, panels, f"{title}: models", what, grid.names) if panels else b""
 
 
-def font_config() -> dict[str, Any]:
-    """Return Vega-Lite's `config` for a PNG file."""
-    return config(font=_FONT)
+def png_frame() -> dict[str, Any]:
+    """Return the top-level keys of a picture."""
+    return {"config": config(font="Liberation Sans, Arial, sans-serif"), "padding": 18}
 
 
 def undrawn(grid: Grid) -> list[str]:
     """Return the refused cells with their reasons, or the first ones and the number of the others."""
-    lines = [_clip(f"{summary.cell.id}: {trouble_text(summary)}") for summary in grid.troubled]
+    texts = (f"{summary.cell.id}: {trouble_text(summary)}" for summary in grid.troubled)
+    lines = [text if len(text) <= _NOTE_LENGTH else f"{text[: _NOTE_LENGTH - 1]}…" for text in texts]
     more = len(lines) - _MOST_NOTES
     return [*lines[:_MOST_NOTES], f"and {more} more, listed in report.html"] if more > 0 else lines
 
 
 def _png(grid: Grid, panels: list[ChartPanel], title: str, what: str, names: list[str]) -> bytes:
-    inner = _panels(grid, panels, names) if panels else _nothing(grid)
+    """Draw panels below a legend. The specification is not Altair's, which would copy every part at each step."""
+    if panels:
+        columns = 3 if len(panels) == 3 or len(panels) > 4 else 2
+        parts = [part_of(panel.chart) | {"width": _WIDTH, "title": panel.title} for panel in panels]
+        charts = {"concat": parts, "columns": columns, "spacing": 28}
+        inner: dict[str, Any] = {"vconcat": [part_of(_key(grid, names)), charts], "spacing": 18}
+    else:
+        inner = _nothing(grid)
     subtitle = [text for text in (what, page_limits.undrawn(grid)) if text and panels]
-    inner["title"] = {
-        "text": title,
-        "subtitle": subtitle,
-        "fontSize": 18,
-        "subtitleFontSize": 12,
-        "offset": 14,
-    }
+    sizes = {"fontSize": 18, "subtitleFontSize": 12, "offset": 14}
+    inner["title"] = {"text": title, "subtitle": subtitle, **sizes}
     spec: dict[str, Any] = {"vconcat": [inner]}
     if notes := undrawn(grid):
-        spec["title"] = _footnote(["Not drawn, because refused:", *notes])
-    spec |= {"params": [OFF], "config": font_config(), "padding": 18}
-    return png_of(spec, scale=2 if len(panels) <= 6 else 1)
-
-
-def _footnote(lines: list[str]) -> dict[str, Any]:
-    quiet = {"fontSize": 11, "fontWeight": "normal", "color": "#525a64", "anchor": "start"}
-    return {"text": lines, "orient": "bottom", "offset": 16, **quiet}
-
-
-def _clip(line: str, most: int = 140) -> str:
-    return line if len(line) <= most else line[: most - 1] + "…"
-
-
-def _panels(grid: Grid, panels: list[ChartPanel], names: list[str]) -> dict[str, Any]:
-    """Build the specification directly: Altair would copy every part at each step."""
-    columns = 3 if len(panels) == 3 or len(panels) > 4 else 2
-    parts = [panel.part() | {"width": _WIDTH, "title": panel.title} for panel in panels]
-    charts = {"concat": parts, "columns": columns, "spacing": 28}
-    return {"vconcat": [part_of(_key(grid, names)), charts], "spacing": 18}
+        quiet = {"fontSize": 11, "fontWeight": "normal", "color": "#525a64", "anchor": "start"}
+        lines = ["Not drawn, because refused:", *notes]
+        spec["title"] = {"text": lines, "orient": "bottom", "offset": 16, **quiet}
+    return png_of(spec | {"params": [OFF], **png_frame()}, scale=2 if len(panels) <= 6 else 1)
 
 
 def _key(grid: Grid, names: list[str]) -> alt.LayerChart | alt.FacetChart:

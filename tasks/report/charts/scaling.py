@@ -1,5 +1,6 @@
 """Speedup by number of processes, with the ideal line."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import altair as alt
@@ -27,13 +28,11 @@ def scaling_panels(grid: Grid) -> list[ChartPanel]:
     alike: dict[str, list[Family]] = {}
     for family in grid.comparison.families:
         alike.setdefault(f"{family.title}, {family.scaling}".rstrip(", "), []).append(family)
-    panels = (
-        (title, [row for family in matches for row in _rows(family)]) for title, matches in alike.items()
-    )
+    panels = ((title, _rows(families)) for title, families in alike.items())
     return [_panel(grid, title, rows) for title, rows in panels if rows]
 
 
-def _rows(family: Family) -> list[dict[str, Any]]:
+def _rows(families: Sequence[Family]) -> list[dict[str, Any]]:
     return [
         {
             "hardware": family.hardware,
@@ -45,6 +44,7 @@ def _rows(family: Family) -> list[dict[str, Any]]:
             "band": "impossible" if level.impossible else level.band,
             "sound": not level.impossible and level.over_base.estimate.low is not None,
         }
+        for family in families
         for level in family.levels
         if level.over_base is not None and level.grouped
     ]
@@ -53,14 +53,8 @@ def _rows(family: Family) -> list[dict[str, Any]]:
 def _panel(grid: Grid, title: str, rows: list[dict[str, Any]]) -> ChartPanel:
     counts = sorted({row["processes"] for row in rows})
     most = max(2, *counts)
-    ticks = [n for n in (1, *counts) if n == 1 or n > 1]
-    x = log_axis(
-        alt.X("processes:Q"),
-        (0.88, 1.1 * most**1.25),
-        "datum.value",
-        "processes",
-        sorted({*map(float, ticks)}),
-    )
+    ticks = sorted({float(count) for count in (1, *counts) if count >= 1})
+    x = log_axis(alt.X("processes:Q"), (0.88, 1.1 * most**1.25), "datum.value", "processes", ticks)
     y = log_axis(alt.Y("value:Q"), padded([*extent(rows), 1.0, float(most)], 1.15), TIMES_LABEL, "speedup")
     base = chart_of(rows).encode(
         x=x,
@@ -70,8 +64,9 @@ def _panel(grid: Grid, title: str, rows: list[dict[str, Any]]) -> ChartPanel:
         tooltip=tooltip("hardware", "processes", "speedup", "efficiency", "band"),
     )
     shape = machine_shape(grid)
+    ends = {"x": alt.XDatum(1), "y": alt.YDatum(1), "x2": alt.X2Datum(most), "y2": alt.Y2Datum(most)}
     chart = alt.layer(
-        _ideal(most),
+        chart_of([{}]).mark_rule(strokeDash=[5, 4], strokeWidth=1).encode(**ends),
         base.transform_filter("datum.band != 'impossible'").mark_line(strokeWidth=1.5, strokeOpacity=0.6),
         error_bars(base),
         base.transform_filter("datum.sound").mark_point(filled=True, size=75).encode(shape=shape),
@@ -83,12 +78,3 @@ def _panel(grid: Grid, title: str, rows: list[dict[str, Any]]) -> ChartPanel:
     )
     description = f"Speedup of {title} by number of processes, on logarithmic axes. The dashed line is ideal."
     return ChartPanel(title, description, chart.properties(height=230))
-
-
-def _ideal(most: int) -> alt.Chart:
-    """Return the line on which speedup equals the number of processes."""
-    rule = chart_of([{}]).mark_rule(strokeDash=[5, 4], strokeWidth=1)
-    ideal: alt.Chart = rule.encode(
-        x=alt.XDatum(1), y=alt.YDatum(1), x2=alt.X2Datum(most), y2=alt.Y2Datum(most)
-    )
-    return ideal

@@ -8,11 +8,12 @@ import vl_convert
 
 from tasks.report.charts.draw import png_of, svg_text
 from tasks.report.charts.panel import chart_of, error_bars, fields
-from tasks.report.charts.pictures import font_config
+from tasks.report.charts.pictures import png_frame
 from tasks.report.scaling_rows import families_of_interest, family_tables, median_repeat, processes_text
 from tasks.results.comparison import Comparison
 from tasks.results.format import format_estimate
 from tasks.results.model import Family
+from tasks.results.speedup import scaled
 from tasks.results.values import Estimate
 from workloads.harness.records.record import Record
 
@@ -31,12 +32,11 @@ COLUMNS = {
 _SIZE = {"width": 300, "height": 190}
 
 Rows = list[dict[str, Any]]
-Layers = alt.LayerChart | alt.FacetChart  # Altair states both for one with properties
-
+Layers = alt.LayerChart | alt.FacetChart  # the type that Altair states for a layer with properties
 Part = tuple[str, Sequence[Sequence[str]]]
 
-LINE, PAD, MARGIN = 26, 22, 24  # pixels: height of a row, room between columns, around everything
-_ADVANCE = 7.1  # width of an average character of this font at 13 pixels, on the safe side
+LINE, PAD, MARGIN = 26, 22, 24  # pixels: height of a row, room between columns, margin of the picture
+_ADVANCE = 7.1  # an upper limit of the average width of a character at 13 pixels
 _FONT = "font-family='Liberation Sans, Arial, sans-serif' font-size='13'"
 
 
@@ -49,8 +49,7 @@ def gpu_comparison_png(records: Sequence[Record], comparison: Comparison, title:
     what = f"Bars are means of repeats with their 95 % intervals. Pale bars are not used{more}."
     heading = alt.Title(title, subtitle=[what], fontSize=18, subtitleFontSize=12, offset=14)
     spec = alt.vconcat(*shown, spacing=36).properties(title=heading).to_dict(validate=False)
-    spec |= {"config": font_config(), "padding": 18}
-    return png_of(spec, scale=2 if len(shown) < 3 else 1)
+    return png_of(spec | png_frame(), scale=2 if len(shown) < 3 else 1)
 
 
 def summary_table_png(comparison: Comparison, title: str) -> bytes:
@@ -71,10 +70,10 @@ def _four(records: Sequence[Record], family: Family) -> alt.ConcatChart:
     what = "job" if family.whole else "step"
     time = [_bar(level, level.step_s, " s") for level in family.levels]
     rate = [_bar(level, level.units_per_s, "") for level in family.levels]
-    share = [
-        _bar(level, _percent(level.efficiency), " %") | ({"text": "base"} if level == family.base else {})
-        for level in family.levels
-    ]
+    share = []
+    for level in family.levels:
+        percent = scaled(level.efficiency, 100) if level.efficiency else None
+        share.append(_bar(level, percent, " %") | ({"text": "base"} if level == family.base else {}))
     unit = next((level.unit for level in family.levels if level.unit), "units")
     panels = (
         _bars(time, f"time per {what}, s"),
@@ -131,9 +130,8 @@ def _memory(records: Sequence[Record], family: Family) -> Layers:
     if rows:
         chart = chart_of(rows).mark_line(strokeWidth=1.3, point=alt.OverlayMarkDef(size=12))
         x = alt.X("step:Q", axis=alt.Axis(tickCount=6))
-        return alt.layer(chart.encode(x=x, y=y, detail=alt.Detail("rank:N"), color=colour)).properties(
-            **_SIZE
-        )
+        lines = chart.encode(x=x, y=y, detail=alt.Detail("rank:N"), color=colour)
+        return alt.layer(lines).properties(**_SIZE)
     peaks = [
         {"processes": processes_text(level), "rank": rank, "gib": held / 2**30}
         for level in family.levels
@@ -144,13 +142,6 @@ def _memory(records: Sequence[Record], family: Family) -> Layers:
     chart = chart_of(peaks).mark_point(filled=True, size=60)
     high = alt.Y("gib:Q", title="peak memory per rank, GiB", scale=alt.Scale(zero=True))
     return alt.layer(chart.encode(x=x, y=high)).properties(**_SIZE)
-
-
-def _percent(share: Estimate | None) -> Estimate | None:
-    if share is None:
-        return None
-    low, high = (None if bound is None else 100 * bound for bound in (share.low, share.high))
-    return Estimate(100 * share.value, low, high)
 
 
 def table_png(title: str, parts: Sequence[Part]) -> bytes:
@@ -170,23 +161,15 @@ def table_svg(title: str, parts: Sequence[Part]) -> str:
         width = max(width, sum(widths))
         for index, row in enumerate(rows):
             y += LINE
-            matches += _row(row, widths, y, head=index == 0)
-            matches.append(_line(y + 8, sum(widths), "#525a64" if index == 0 else "#dfe2e6"))
+            style = "fill='#1c2127'" if index else "fill='#525a64' font-weight='600'"
+            for i, text in enumerate(row):
+                x = MARGIN + sum(widths[:i])
+                matches.append(f"<text x='{x:.0f}' y='{y}' {_FONT} {style}>{svg_text(text)}</text>")
+            line = f"M{MARGIN} {y + 8}h{sum(widths):.0f}"
+            matches.append(f"<path d='{line}' stroke='{'#dfe2e6' if index else '#525a64'}'/>")
     size = f"width='{width + 2 * MARGIN:.0f}' height='{y + MARGIN + 10}'"
     paper = "<rect width='100%' height='100%' fill='#ffffff'/>"
     return f"<svg xmlns='http://www.w3.org/2000/svg' {size}>{paper}{''.join(matches)}</svg>"
-
-
-def _row(row: Sequence[str], widths: Sequence[float], y: int, head: bool) -> list[str]:
-    style = "fill='#525a64' font-weight='600'" if head else "fill='#1c2127'"
-    return [
-        f"<text x='{MARGIN + sum(widths[:i]):.0f}' y='{y}' {_FONT} {style}>{svg_text(text)}</text>"
-        for i, text in enumerate(row)
-    ]
-
-
-def _line(y: int, width: float, colour: str) -> str:
-    return f"<path d='M{MARGIN} {y}h{width:.0f}' stroke='{colour}'/>"
 
 
 def _width(text: str, size: int = 13) -> float:

@@ -102,10 +102,8 @@ def _losses(grid: Grid, case: Case, rows: list[dict[str, Any]]) -> ChartPanel:
         tooltip=tooltip("hardware", "repeat", "step", "loss", "training"),
     )  # fmt: skip
     title = _title(case)
-    sentence = (
-        f"Losses of the first steps of {title}, one line for each repeat. A dashed line is a wrong repeat."
-    )
-    return panel_of(title, sentence, 200, chart)
+    text = f"Losses of the first steps of {title}, one line for each repeat. Dashed lines are wrong repeats."
+    return panel_of(title, text, 200, chart)
 
 
 def _room(grid: Grid, case: Case, cells: Mapping[str, HeldBack]) -> ChartPanel:

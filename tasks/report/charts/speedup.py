@@ -94,10 +94,8 @@ def _panel(
         .mark_text(align="left", dx=8, fontStyle="italic", style="quiet")
         .encode(x=alt.XDatum(1), text=alt.Text("label:N")),
     )
-    sentences = f"{by} of {group.title} over {grid.comparison.baseline} with 95 % intervals.".capitalize()
-    return ChartPanel(
-        group.title, sentences, chart.properties(height=round(_BAR * (rows[-1]["place"] + 1.2)))
-    )
+    text = f"{by} of {group.title} over {grid.comparison.baseline} with 95 % intervals.".capitalize()
+    return ChartPanel(group.title, text, chart.properties(height=round(_BAR * (rows[-1]["place"] + 1.2))))
 
 
 def size_axis(rows: Rows) -> alt.Y:

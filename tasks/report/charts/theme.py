@@ -7,16 +7,8 @@ from typing import Any
 # lightened for dark, until each has a contrast of 3:1 with its background (WCAG 1.4.11).
 LIGHT_SERIES = ("#0072b2", "#d55e00", "#00856a", "#b5499b", "#6a51a3", "#8c6d00", "#555b62", "#2b8cbe")
 DARK_SERIES = ("#56b4e9", "#f0a35e", "#3ddbb0", "#f29ad6", "#b9a7f5", "#e3c34b", "#b4bac2", "#8fd3ff")
-SHAPES = (
-    "circle",
-    "square",
-    "triangle-up",
-    "diamond",
-    "cross",
-    "triangle-down",
-    "triangle-right",
-    "triangle-left",
-)
+_TRIANGLES = ("triangle-up", "triangle-down", "triangle-right", "triangle-left")
+SHAPES = ("circle", "square", _TRIANGLES[0], "diamond", "cross", *_TRIANGLES[1:])
 
 # Phases of a cold start in order, then further parts of a bill. Neighbours differ in lightness or hue.
 LIGHT_PHASES = ("#3b3f46", "#2f62ad", "#4f8fc9", "#b87400", "#a8322a", "#00856a", "#7a4fa3", "#7b838c")

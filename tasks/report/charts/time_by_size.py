@@ -39,19 +39,13 @@ def break_even_ends(grid: Grid, group: CaseGroup) -> list[tuple[BreakEven, float
     """Return the break-evens in time within a group, each with the work on both sides."""
     matches = []
     break_evens = grid.comparison.finding(BreakEvens)
-    for break_even in break_evens.break_evens if break_evens else ():
-        if (break_even.workload, break_even.precision) != (group.workload, group.precision):
-            continue
-        if break_even.by == "time" and break_even.below is not None and break_even.above is not None:
-            ends = [_work_at(group, break_even, value) for value in (break_even.below, break_even.above)]
-            if ends[0] is not None and ends[1] is not None:
-                matches.append((break_even, min(ends[0], ends[1]), max(ends[0], ends[1])))
+    for each in break_evens.break_evens if break_evens else ():
+        if (each.workload, each.precision, each.by) == (group.workload, group.precision, "time"):
+            sides = [{**dict(each.fixed), each.parameter: value} for value in (each.below, each.above)]
+            ends = [work for side in sides for case, work in group.work.items() if case.params == side]
+            if len(ends) == len(sides):
+                matches.append((each, min(ends), max(ends)))
     return matches
-
-
-def _work_at(group: CaseGroup, break_even: BreakEven, value: int) -> float | None:
-    params = dict(break_even.fixed) | {break_even.parameter: value}
-    return next((work for case, work in group.work.items() if case.params == params), None)
 
 
 def _rows(grid: Grid, group: CaseGroup) -> list[dict[str, Any]]:
@@ -59,20 +53,14 @@ def _rows(grid: Grid, group: CaseGroup) -> list[dict[str, Any]]:
     for name in grid.names:
         for case in group.cases:
             summary = grid.summaries.get((name, case))
-            time = summary.compute_s if summary else None
-            if summary is None or time is None or not summary.ok_repeats or case not in group.work:
-                continue
-            rows.append(
-                {
-                    "hardware": name,
-                    "size": size_text(case),
-                    "work": group.work[case],
-                    **fields(time),
-                    "time": format_seconds(time),
+            if summary and summary.compute_s and summary.ok_repeats and case in group.work:
+                row = {"hardware": name, "size": size_text(case), "work": group.work[case]}
+                row |= fields(summary.compute_s) | {
+                    "time": format_seconds(summary.compute_s),
                     "repeats": f"{summary.ok_repeats} of {summary.repeats} count",
                     "grade": str(summary.grade),
                 }
-            )
+                rows.append(row)
     return rows
 
 
@@ -116,15 +104,13 @@ def _bands(grid: Grid, group: CaseGroup, x: Any, span: tuple[float, float]) -> l
     ]
     if not rows:
         return []
-    base = chart_of(rows).encode(
-        color=machine_colour(grid), opacity=shown(), tooltip=tooltip("hardware", "break-even")
-    )
+    words = tooltip("hardware", "break-even")
+    base = chart_of(rows).encode(x=x, color=machine_colour(grid), opacity=shown(), tooltip=words)
     ends = alt.Y("top:Q", scale=alt.Scale(type="log", domain=list(span), nice=False))
+    names = base.mark_text(align="left", dx=3, baseline="top", fontSize=10)
     return [
-        base.mark_rect(style="band").encode(x=x, x2=alt.X2("to:Q")),
-        base.mark_text(align="left", dx=3, baseline="top", fontSize=10).encode(
-            x=x, y=ends, text=alt.Text("hardware:N")
-        ),
+        base.mark_rect(style="band").encode(x2=alt.X2("to:Q")),
+        names.encode(y=ends, text=alt.Text("hardware:N")),
     ]
 
 

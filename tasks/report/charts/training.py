@@ -8,7 +8,7 @@ import altair as alt
 
 from tasks.report.charts.panel import ChartPanel, chart_of, machine_colour, panel_of, shown, tooltip
 from tasks.report.charts.theme import padded
-from tasks.report.grid import Grid, median_of
+from tasks.report.grid import Grid, by_cell, median_of
 from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.grade import counts
@@ -20,11 +20,8 @@ MOST_PANELS = 24
 
 def job_records(records: Sequence[Record]) -> list[Record]:
     """Return the repeat of each cell with the median time, among training jobs that count."""
-    matches: dict[tuple[str, Case], list[Record]] = {}
-    for record in records:
-        if counts(record) and record.wall and record.wall.whole and record.training:
-            matches.setdefault((record.hardware, record.case), []).append(record)
-    return [median_of(same, lambda record: record.compute_s or 0.0) for same in matches.values()]
+    jobs = (r for r in records if counts(r) and r.wall and r.wall.whole and r.training)
+    return [median_of(same, lambda record: record.compute_s or 0.0) for same in by_cell(jobs).values()]
 
 
 def loss_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
@@ -44,11 +41,8 @@ def memory_panels(records: Sequence[Record]) -> list[ChartPanel]:
 
 def thinned(values: Sequence[float], points: int = POINTS) -> list[tuple[int, float]]:
     """Return values at even distances with their places, and the last value."""
-    stride = max(1, math.ceil(len(values) / points))
-    places = [*range(0, len(values), stride)]
-    if values and places[-1] != len(values) - 1:
-        places.append(len(values) - 1)
-    return [(place, values[place]) for place in places]
+    last, stride = len(values) - 1, max(1, math.ceil(len(values) / points))
+    return [(i, value) for i, value in enumerate(values) if i % stride == 0 or i == last]
 
 
 def _loss(grid: Grid, case: Case, matches: Sequence[Record]) -> ChartPanel:
@@ -73,16 +67,11 @@ def _loss(grid: Grid, case: Case, matches: Sequence[Record]) -> ChartPanel:
 
 def _memory(record: Record) -> ChartPanel:
     memory = record.training.memory if record.training else ()
-    rows: list[dict[str, Any]] = [
-        {
-            "rank": f"rank {at.rank}",
-            "step": at.step,
-            "gib": _gib(at.allocated_bytes),
-            "peak": _gib(at.peak_bytes),
-        }
-        for at in memory
-        if at.allocated_bytes > 0  # 0: unknown
-    ]
+    rows: list[dict[str, Any]] = []
+    for at in memory:
+        if at.allocated_bytes > 0:  # 0: unknown
+            gib, peak = (round(held / 2**30, 3) for held in (at.allocated_bytes, at.peak_bytes))
+            rows.append({"rank": f"rank {at.rank}", "step": at.step, "gib": gib, "peak": peak})
     ranks = list(dict.fromkeys(row["rank"] for row in rows))
     chart = (
         chart_of(rows)
@@ -96,10 +85,6 @@ def _memory(record: Record) -> ChartPanel:
     )
     title = f"{_title(record.case)}, {record.hardware}"
     return panel_of(title, f"Memory of {title} by step, one line for each rank.", 200, chart)
-
-
-def _gib(held: int) -> float:
-    return round(held / 2**30, 3)
 
 
 def _title(case: Case) -> str:

@@ -15,16 +15,7 @@ HEIGHT = 150  # pixels
 
 def trend_svg(trend: Trend, machines: Sequence[str], dark: bool = False) -> str:
     """Return the picture of one cell, or an empty string without a result."""
-    rows = _rows(trend)
-    if not rows:
-        return ""
-    spec = _chart(rows, list(machines)).to_dict(validate=False)
-    spec |= {"config": config(dark), "padding": 8}
-    return svg_of(spec)
-
-
-def _rows(trend: Trend) -> list[dict[str, object]]:
-    return [
+    rows: list[dict[str, object]] = [
         {
             "hardware": trend.hardware,
             "at": point.started_at.isoformat(),
@@ -36,6 +27,10 @@ def _rows(trend: Trend) -> list[dict[str, object]]:
         for point in trend.points[-MOST_POINTS:]
         if point.seconds
     ]
+    if not rows:
+        return ""
+    spec = _chart(rows, list(machines)).to_dict(validate=False)
+    return svg_of(spec | {"config": config(dark), "padding": 8})
 
 
 def _chart(rows: list[dict[str, object]], machines: list[str]) -> alt.LayerChart | alt.FacetChart:
@@ -45,9 +40,8 @@ def _chart(rows: list[dict[str, object]], machines: list[str]) -> alt.LayerChart
         y=alt.Y("value:Q", scale=alt.Scale(zero=False, nice=True), axis=axis, title="time per step"),
         color=alt.Color("hardware:N", scale=alt.Scale(domain=machines), legend=None),
     )
-    shape = alt.Shape(
-        "hardware:N", scale=alt.Scale(domain=machines, range=shapes(len(machines))), legend=None
-    )
+    scale = alt.Scale(domain=machines, range=shapes(len(machines)))
+    shape = alt.Shape("hardware:N", scale=scale, legend=None)
     whole = {"y": alt.value(0), "y2": alt.value(HEIGHT)}
     bounded = base.transform_filter("isValid(datum.low)")
     return alt.layer(

@@ -53,7 +53,7 @@ SCHEMA = 1
 
 def benchmark_json(records: Sequence[Record], grid: Grid, run: RunInfo) -> dict[str, Any]:
     """Build the object of `benchmark_results.json`; its keys are in this module's docstring."""
-    comparison = grid.comparison
+    comparison, cells = grid.comparison, comparison_table(grid).astype(object)
     return {
         "schema": SCHEMA,
         "benchmark_timestamp": run.started_at,
@@ -64,7 +64,7 @@ def benchmark_json(records: Sequence[Record], grid: Grid, run: RunInfo) -> dict[
         "details": list(comparison.details),
         "caveats": [caveat._asdict() for caveat in comparison.caveats],
         "totals": [asdict(total) for total in comparison.totals],
-        "cells": _cells(grid),
+        "cells": cells.where(cells.notna(), None).to_dict("records"),
         "unpaired": list(comparison.unpaired),
         "rows": [_row(record, comparison) for record in records],
         "environments": {record.environment_id: record.environment for record in records},
@@ -73,14 +73,6 @@ def benchmark_json(records: Sequence[Record], grid: Grid, run: RunInfo) -> dict[
         **finding_keys(comparison),
         **epoch_keys(records, comparison),
     }
-
-
-def _cells(grid: Grid) -> list[dict[str, Any]]:
-    table = comparison_table(grid).astype(object)
-    return [
-        {str(name): value for name, value in row.items()}
-        for row in table.where(table.notna(), None).to_dict("records")
-    ]
 
 
 def _family(family: Family) -> dict[str, Any]:

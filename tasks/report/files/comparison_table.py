@@ -10,25 +10,23 @@ from tasks.results.comparison import Comparison
 from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.values import Estimate, Ratio
 from tasks.store.frames import case_columns
-from workloads.harness.roofline.roofline import LIMITS, Bound
+from workloads.harness.roofline.roofline import LIMITS
 
 
 def comparison_table(grid: Grid) -> pd.DataFrame:
-    """Return one row for each cell: its times, and its ratios to the baseline or why it has none."""
+    """Return one row for each cell: its times, its ratios to the baseline, and why it has no ratio."""
     comparison = grid.comparison
     machines = {machine.name: machine for machine in grid.machines}
-    rows = []
-    for summary in comparison.summaries:
-        key = (summary.cell.hardware, summary.cell.case)
-        rows.append(
-            _cell(comparison, summary, machines[summary.cell.hardware])
-            | _paired(grid.pairings.get(key))
-            | _estimate("usd_per_million_units", summary.usd_per_million_units)
-        )
-    return pd.DataFrame(rows)
+    return pd.DataFrame(
+        _cell(comparison, summary, machines[summary.cell.hardware])
+        | _paired(grid.pairings.get((summary.cell.hardware, summary.cell.case)))
+        | _estimate("usd_per_million_units", summary.usd_per_million_units)
+        for summary in comparison.summaries
+    )
 
 
 def _cell(comparison: Comparison, summary: Summary, machine: Machine) -> dict[str, Any]:
+    bound = summary.bound
     return {
         "cell": summary.cell.id,
         "hardware": summary.cell.hardware,
@@ -49,21 +47,14 @@ def _cell(comparison: Comparison, summary: Summary, machine: Machine) -> dict[st
         "flops_per_s": summary.flops_per_s,
         "threads": summary.threads,
         "device": summary.device,
-        **_bound(summary.bound),
+        "bound_by": bound.by if bound else "",
+        "bound_why": bound.why if bound else "",
+        **{f"share_of_{limit}": bound.shares.get(limit) if bound else None for limit in LIMITS},
         "launch_bound": summary.launch_bound if summary.busy_share else None,
         **_estimate("busy_share", summary.busy_share),
         **_estimate("sustained_share", summary.sustained_share),
         "usd_per_hour": machine.usd_per_hour,
         "price_note": source_text(machine.price_note, machine.price_flags),
-    }
-
-
-def _bound(bound: Bound | None) -> dict[str, Any]:
-    shares = bound.shares if bound else {}
-    return {
-        "bound_by": bound.by if bound else "",
-        "bound_why": bound.why if bound else "",
-        **{f"share_of_{limit}": shares.get(limit) for limit in LIMITS},
     }
 
 

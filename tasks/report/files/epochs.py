@@ -23,7 +23,6 @@ from tasks.results.comparison import Comparison
 from tasks.results.model import Family, ScalingLevel
 from tasks.results.values import Estimate, Ratio
 from tasks.results.wording import verdict_text
-from workloads.harness.records.case import Cell
 from workloads.harness.records.parts import MemoryAt
 from workloads.harness.records.record import Record
 
@@ -35,14 +34,10 @@ def epoch_keys(records: Sequence[Record], comparison: Comparison) -> dict[str, A
     whole = [family for family in comparison.families if family.whole]
     if not whole:
         return {}
-    selected = {level.cell for family in whole for level in family.levels}
-    of: dict[Cell, list[Record]] = {cell: [] for cell in selected}
-    for record in records:
-        if record.cell in selected:
-            of[record.cell].append(record)
-    matches = [
-        _comparison([r for level in family.levels for r in of[level.cell]], family) for family in whole
-    ]
+    matches = []
+    for family in whole:
+        cells = {level.cell for level in family.levels}
+        matches.append(_comparison([record for record in records if record.cell in cells], family))
     first = {name: matches[0][name] for name in ("single_gpu", "multi_gpu", "speedup_analysis", "missing")}
     return first | {"gpu_comparisons": matches}
 
@@ -50,13 +45,15 @@ def epoch_keys(records: Sequence[Record], comparison: Comparison) -> dict[str, A
 def _comparison(records: Sequence[Record], family: Family) -> dict[str, Any]:
     single, multi = sides(family)
     missing: dict[str, str] = {}
-    statements: dict[str, Any] = {
+    return {
+        "hardware": family.hardware,
+        "case": family.title,
+        "base": base_words(family),
         "single_gpu": _side(records, single, "one process", "single_gpu", missing),
         "multi_gpu": _side(records, multi, "more than one process", "multi_gpu", missing),
+        "speedup_analysis": _analysis(family, multi, missing),
+        "missing": missing,
     }
-    statements["speedup_analysis"] = _analysis(family, multi, missing)
-    about = {"hardware": family.hardware, "case": family.title, "base": base_words(family)}
-    return about | statements | {"missing": missing}
 
 
 def sides(family: Family) -> tuple[ScalingLevel | None, ScalingLevel | None]:
@@ -102,14 +99,13 @@ def memory_history(memory: Sequence[MemoryAt], processes: int) -> list[dict[str,
     for at in memory:
         if at.allocated_bytes > 0:
             steps.setdefault(at.step, {})[at.rank] = at
-    return [_at_step(step, ranks, processes) for step, ranks in sorted(steps.items())]
-
-
-def _at_step(step: int, ranks: dict[int, MemoryAt], processes: int) -> dict[str, Any]:
-    held = {f"gpu_{rank}": _held(ranks.get(rank)) for rank in range(processes)}
-    whole = all(rank in ranks for rank in range(processes))
-    total = sum(at.allocated_bytes for at in ranks.values()) / GB if whole else None
-    return held | {"total_memory_gb": total, "step": step}
+    history = []
+    for step, ranks in sorted(steps.items()):
+        is_whole = all(rank in ranks for rank in range(processes))
+        total = sum(at.allocated_bytes for at in ranks.values()) / GB if is_whole else None
+        held: dict[str, Any] = {f"gpu_{rank}": _held(ranks.get(rank)) for rank in range(processes)}
+        history.append(held | {"total_memory_gb": total, "step": step})
+    return history
 
 
 def _held(at: MemoryAt | None) -> dict[str, float] | None:

@@ -8,32 +8,27 @@ import pandas as pd
 
 from tasks.report.files.csv_cells import csv_of
 from tasks.results.comparison import Comparison
-from tasks.results.finding import Finding
 from tasks.results.table import Column, Mark, Parts, Table, Value
 from tasks.results.values import Estimate, Ratio
 
 
 def finding_keys(comparison: Comparison) -> dict[str, Any]:
     """Return `findings`, and the top-level keys of single findings."""
-    own = [finding.published() for finding in comparison.findings]
-    return {
-        **{key: value for keys in own for key, value in keys.items()},
-        "findings": {finding.name: _finding(finding) for finding in comparison.findings},
-    }
-
-
-def _finding(finding: Finding) -> dict[str, Any]:
-    table = finding.table() or Table((), ())
-    return {
-        "title": finding.title,
-        "columns": [
-            {"title": column.title, "quantity": str(column.quantity), "unit": column.unit}
-            for column in table.columns
-        ],
-        "rows": [[_value(value) for value in row] for row in table.rows],
-        "notes": list(table.notes),
-        "sentences": [*finding.details(), *finding.observations()],
-    }
+    keys: dict[str, Any] = {}
+    tables = {}
+    for finding in comparison.findings:
+        keys |= finding.published()
+        table = finding.table() or Table((), ())
+        tables[finding.name] = {
+            "title": finding.title,
+            "columns": [
+                {"title": c.title, "quantity": str(c.quantity), "unit": c.unit} for c in table.columns
+            ],
+            "rows": [[_value(value) for value in row] for row in table.rows],
+            "notes": list(table.notes),
+            "sentences": [*finding.details(), *finding.observations()],
+        }
+    return keys | {"findings": tables}
 
 
 def _value(value: Value) -> Any:
@@ -49,28 +44,17 @@ def _value(value: Value) -> Any:
 
 def finding_files(comparison: Comparison) -> dict[str, bytes]:
     """Return the content of `findings/<name>.csv` for each finding with rows."""
-    tables = {finding.name: finding.table() for finding in comparison.findings}
-    return {
-        f"findings/{name}.csv": csv_of(table_frame(table))
-        for name, table in tables.items()
-        if table and table.rows
-    }
-
-
-def table_frame(table: Table) -> pd.DataFrame:
-    """Return a table with columns `<title> low` and `<title> high` for each interval."""
-    return pd.DataFrame(
-        dict(
-            field
-            for column, value in zip(table.columns, row, strict=True)
-            for field in _fields(column, value)
-        )
-        for row in table.rows
-    )
+    files = {}
+    for finding in comparison.findings:
+        if (table := finding.table()) and table.rows:
+            pairs = (zip(table.columns, row, strict=True) for row in table.rows)
+            frame = pd.DataFrame(dict(field for pair in row for field in _fields(*pair)) for row in pairs)
+            files[f"findings/{finding.name}.csv"] = csv_of(frame)
+    return files
 
 
 def _fields(column: Column, value: Value) -> Iterator[tuple[str, Any]]:
-    """Yield the columns of a value and their contents."""
+    """Yield columns and contents of a value: an interval has the columns `<title> low` and `<title> high`."""
     name = f"{column.title} ({column.unit})" if column.unit not in ("", "1") else column.title
     if isinstance(value, Ratio):
         yield from _fields(column, value.estimate)

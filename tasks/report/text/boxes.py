@@ -22,7 +22,7 @@ from workloads.harness.records.record import Grade
 
 
 def text_tables(grid: Grid) -> str:
-    """The answer, a box for each machine against the baseline, the machines, the troubles. All ASCII."""
+    """Return the answer, a box for each machine against the baseline, the machines and refused results. All ASCII."""
     comparison = grid.comparison
     others = [machine for machine in grid.machines if machine.name != comparison.baseline]
     answer = [*comparison.answer, comparison.caveat_line] if comparison.caveats else comparison.answer
@@ -41,7 +41,7 @@ def text_tables(grid: Grid) -> str:
 
 
 def box(header: Sequence[str], rows: Sequence[Sequence[str]], footer: Sequence[str] | None = None) -> str:
-    """A table in `+---+` lines, each column as wide as its widest cell, with an optional last row apart."""
+    """Return a table in `+---+` lines, with an optional footer after a rule."""
     everything = [header, *rows, *([footer] if footer else [])]
     widths = [max(len(row[column]) for row in everything) for column in range(len(header))]
     rule = "+" + "+".join("-" * (width + 2) for width in widths) + "+"
@@ -86,12 +86,11 @@ def _time(grid: Grid, name: str, case: Case) -> str:
         return "not measured"
     if not summary.ok_repeats:
         return verdict_text(summary.verdict)
-    wide = " wide" if summary.grade is Grade.WIDE else ""
-    return f"{format_seconds(summary.compute_s)}{wide}"
+    return format_seconds(summary.compute_s) + (" wide" if summary.grade is Grade.WIDE else "")
 
 
 def _total(grid: Grid, machine: Machine) -> list[str] | None:
-    """The row of sums, over the cases that count on every machine."""
+    """Return the row of sums over the cases that count on every machine."""
     totals = {total.hardware: total for total in grid.comparison.totals}
     ours, base = totals.get(machine.name), totals.get(grid.comparison.baseline)
     if not ours or not base or not ours.cases:

@@ -6,11 +6,10 @@ The job is one process that does one step of each operation. Start-up has its ow
 import statistics
 from collections.abc import Sequence
 
-from tasks.report.grid import CaseGroup, Grid
+from tasks.report.grid import Grid
 from tasks.report.text.boxes import box
 from tasks.results.cost import cost_words
 from tasks.results.format import format_estimate, format_ratio, significant
-from tasks.results.model import Summary
 from tasks.results.values import Estimate
 from tasks.results.wording import size_text, verdict_text
 from workloads.harness.records.case import Case
@@ -18,21 +17,25 @@ from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 from workloads.harness.registry import declared
 
-Pair = tuple[str, str]
 ONCE = (("Start: process and imports", ("process_start", "import")), ("Start: device", ("context",)))
 
 
 def job_table(grid: Grid, records: Sequence[Record], name: str) -> str:
     """Return `Operation | baseline s | machine s | Speedup` with start-up and totals; empty without shared cases.
 
-    Sums are sums of medians, without intervals.
+    Sums are sums of medians, without intervals. Whole jobs are left out.
     """
     pair = (grid.comparison.baseline, name)
-    shared = _shared(grid, pair)
-    if not shared:
+    titles = {
+        case: f"{group.workload} {size_text(case)} {group.precision}"
+        for group in grid.groups
+        for case in group.cases
+        if all((s := grid.summaries.get((side, case))) and s.compute_s and not s.whole for side in pair)
+    }
+    if not titles:
         return ""
-    cases = [case for _, case in shared]
-    rows = [[_operation(*of), *_times(grid, pair, of[1]), _speedup(grid, name, of[1])] for of in shared]
+    cases = list(titles)
+    rows = [[title, *_times(grid, pair, case), _speedup(grid, name, case)] for case, title in titles.items()]
     steps = [sum(_value(grid, side, case) for case in cases) for side in pair]
     first, second = (start_up(grid, records, side, cases) for side in pair)
     header, sums = ["Operation", *(f"{side} s" for side in pair), "Speedup"], _sums("Operations", steps)
@@ -46,8 +49,12 @@ def job_table(grid: Grid, records: Sequence[Record], name: str) -> str:
 def size_tables(grid: Grid, name: str) -> list[str]:
     """Return `Matrix size | machine s | baseline s | Speedup | Cost Efficiency Ratio` and one table by image size."""
     tables = []
-    columns = [f"{_kind(grid, side)} s" for side in (name, grid.comparison.baseline)]
-    columns = columns if len({*columns}) == 2 else [f"{name} s", f"{grid.comparison.baseline} s"]
+    summaries, sides = grid.comparison.summaries, (name, grid.comparison.baseline)
+    devices = [{s.device for s in summaries if s.cell.hardware == side and s.ok_repeats} for side in sides]
+    on_gpu = [of_side == {"cuda"} for of_side in devices]
+    columns = ["GPU s" if gpu else "CPU s" for gpu in on_gpu]
+    if on_gpu[0] == on_gpu[1]:
+        columns = [f"{side} s" for side in sides]
     for group in grid.groups:
         workload = declared(group.workload)
         by_size = workload.by_size if workload else None
@@ -76,19 +83,17 @@ def hardware_table(grid: Grid, records: Sequence[Record]) -> str:
 
 def _facts(record: Record) -> list[tuple[str, str]]:
     available = record.environment
-    gpus = [gpu for gpu in available.get("gpus") or () if isinstance(gpu, dict)]
-    memory = available.get("memory_total_bytes")
     facts = [("instance", available.get("instance_type"))]
-    facts += [
-        ("GPU", ", ".join(filter(None, (gpu.get("name"), _gib(gpu.get("memory_total_bytes"))))))
-        for gpu in gpus
-    ]
+    for gpu in available.get("gpus") or ():
+        if isinstance(gpu, dict):
+            parts = (gpu.get("name"), _gib(gpu.get("memory_total_bytes")))
+            facts.append(("GPU", ", ".join(filter(None, parts))))
     counts_of = {"physical_cores": "cores", "logical_cpus": "logical"}
     cpus = [f"{available[key]} {word}" for key, word in counts_of.items() if available.get(key)]
     facts += [
         ("CPU", available.get("cpu_model")),
         ("CPU count", ", ".join(cpus)),
-        ("memory", _gib(memory)),
+        ("memory", _gib(available.get("memory_total_bytes"))),
         ("threads in use", str(record.threads) if record.threads else ""),
     ]
     return [(label, str(value)) for label, value in facts if value]
@@ -98,33 +103,21 @@ def _gib(size: object) -> str:
     return f"{size / 2**30:.1f} GiB" if isinstance(size, int | float) else ""
 
 
-def _shared(grid: Grid, pair: Pair) -> list[tuple[CaseGroup, Case]]:
-    """Return the cases with a time on both sides, without whole jobs."""
-    return [
-        (group, case)
-        for group in grid.groups
-        for case in group.cases
-        if all((s := grid.summaries.get((side, case))) and s.compute_s and not s.whole for side in pair)
-    ]
-
-
-def _operation(group: CaseGroup, case: Case) -> str:
-    return f"{group.workload} {size_text(case)} {group.precision}"
-
-
 def _value(grid: Grid, name: str, case: Case) -> float:
     estimate = grid.summaries[name, case].compute_s
     return estimate.value if estimate else 0.0
 
 
-def _times(grid: Grid, pair: Pair, case: Case) -> list[str]:
-    return [_seconds(grid.summaries.get((side, case))) for side in pair]
-
-
-def _seconds(summary: Summary | None) -> str:
-    if summary is None:
-        return "not measured"
-    return format_estimate(summary.compute_s, "") if summary.compute_s else verdict_text(summary.verdict)
+def _times(grid: Grid, pair: tuple[str, str], case: Case) -> list[str]:
+    texts = []
+    for side in pair:
+        if (summary := grid.summaries.get((side, case))) is None:
+            texts.append("not measured")
+        elif summary.compute_s:
+            texts.append(format_estimate(summary.compute_s, ""))
+        else:
+            texts.append(verdict_text(summary.verdict))
+    return texts
 
 
 def _speedup(grid: Grid, name: str, case: Case) -> str:
@@ -179,8 +172,3 @@ def _by_size(grid: Grid, name: str, head: str, labels: dict[Case, str], columns:
         if any((side, case) in grid.summaries for side in pair):
             rows.append([label, *_times(grid, pair, case), _speedup(grid, name, case), costs])
     return box([head, *columns, "Speedup", "Cost Efficiency Ratio"], rows) if rows else ""
-
-
-def _kind(grid: Grid, name: str) -> str:
-    devices = {s.device for s in grid.comparison.summaries if s.cell.hardware == name and s.ok_repeats}
-    return "GPU" if devices == {"cuda"} else "CPU"

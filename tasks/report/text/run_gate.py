@@ -6,10 +6,11 @@ from tasks.results.values import Estimate
 
 
 def change_text(change: Estimate) -> str:
-    """Return a change with its bounds, such as `+10.2 % (+8.1 to +12.3)`."""
+    """Return a change with its bounds, such as `+10.2 % (+8.1 to +12.3)`; an enormous upper bound is `any`."""
     if change.low is None or change.high is None:
         return f"{100 * change.value:+.1f} %"
-    return f"{100 * change.value:+.1f} % ({100 * change.low:+.1f} to {_percent(change.high)})"
+    high = f"{100 * change.high:+.1f}" if change.high < 100 else "any"
+    return f"{100 * change.value:+.1f} % ({100 * change.low:+.1f} to {high})"
 
 
 def share_text(share: float) -> str:
@@ -22,8 +23,9 @@ def numbers_text(one: CellComparison) -> str:
     if one.change is None:
         return one.why
     way = "its time relative to its control" if one.change.paired else "its time"
-    sentences = f"{way} changed by {change_text(one.change.share)}: {_times(one)}"
-    return f"{sentences}; {one.why}" if one.why else sentences
+    now, before = (format_seconds(s.value if s else None) for s in (one.now_s, one.before_s))
+    text = f"{way} changed by {change_text(one.change.share)}: {now} per step, {before} before"
+    return f"{text}; {one.why}" if one.why else text
 
 
 def smallest_text(one: CellComparison) -> str:
@@ -47,37 +49,10 @@ def answer(comparison: RunComparison) -> str:
         sentences.append("no cell got slower or lost")
     if comparison.exit_code == 3:
         sentences.append("no cell could be decided")
-    rest = [
-        f"{len(cells)} {standing}"
-        for standing in (
-            CellStatus.FASTER,
-            CellStatus.UNCHANGED,
-            CellStatus.UNDECIDED,
-            CellStatus.NOT_COMPARABLE,
-        )
-        if (cells := comparison.having(standing))
-    ]
+    others = (CellStatus.FASTER, CellStatus.UNCHANGED, CellStatus.UNDECIDED, CellStatus.NOT_COMPARABLE)
+    rest = [f"{len(cells)} {status}" for status in others if (cells := comparison.having(status))]
     text = f"{comparison.now.name} against {comparison.before.name}: {'; '.join(sentences)}"
-    return f"{text}{' (' + ', '.join(rest) + ')' if rest else ''}{_unseen(comparison)}."
-
-
-def _unseen(comparison: RunComparison) -> str:
-    """Return the largest change that the unchanged cells could hide."""
-    widest = max(
-        (cell.change.smallest for cell in comparison.having(CellStatus.UNCHANGED) if cell.change),
-        default=None,
-    )
-    return "" if widest is None else f"; a change below {share_text(widest)} can go undetected"
-
-
-def _times(one: CellComparison) -> str:
-    return f"{format_seconds(_bare(one.now_s))} per step, {format_seconds(_bare(one.before_s))} before"
-
-
-def _bare(seconds: Estimate | None) -> float | None:
-    return seconds.value if seconds else None
-
-
-def _percent(share: float) -> str:
-    """Return a bound in percent, or `any` for an enormous one."""
-    return f"{100 * share:+.1f}" if share < 100 else "any"
+    text += f" ({', '.join(rest)})" if rest else ""
+    smallest = [cell.change.smallest for cell in comparison.having(CellStatus.UNCHANGED) if cell.change]
+    text += f"; a change below {share_text(max(smallest))} can go undetected" if smallest else ""
+    return f"{text}."
