@@ -56,7 +56,7 @@ async def test_a_stopped_worker_says_what_goes_on_and_another_one_takes_over(poo
     first.send_signal(signal.SIGTERM)
     first.wait(60)
     said = (prefect.folder / "one.log").read_text()
-    assert "The worker stops. These AWS Batch jobs go on" in said and job_id in said
+    assert "These AWS Batch jobs continue" in said and job_id in said
     async with pool.worker("two"):  # another name: it need not wait until the first one counts as gone
         assert (await pool.end(run_id)).name == "Completed"
         lines = await pool.lines_when(run_id, lambda lines: len(lines) >= 9)

@@ -126,6 +126,6 @@ async def test_a_worker_without_the_right_to_look_starts_nothing(pool, cluster, 
     run_id = await pool.start("blind", script="true")
     async with pool.worker():
         ended = await pool.end(run_id)
-    assert ended.name == "Crashed" and "has no right to list and watch jobs and pods" in ended.message
+    assert ended.name == "Crashed" and "not allowed to list and watch jobs and pods" in ended.message
     assert not cluster.control.asked("POST", "*/jobs")
     cluster.control.requests.clear()

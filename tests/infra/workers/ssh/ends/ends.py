@@ -196,7 +196,7 @@ JOBS = {
     ),
     "not-let-in": End(
         "the host does not take the worker's key",
-        everywhere("KeyRefused", UNREACHABLE, "…does not let … in…"),
+        everywhere("KeyRefused", UNREACHABLE, "…does not accept…"),
         TRUE,
         host={"key": NOT_LET_IN},
     ),
