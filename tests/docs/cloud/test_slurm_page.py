@@ -51,6 +51,11 @@ def test_a_suite_is_measured_on_a_cluster(shell, deployments, slurm):
     assert code == 0 and "report: " in told, told
     records = Path(shell.environment["GRIDBENCH_RESULTS"]).glob("*/records/**/*.json")
     (record,) = [json.loads(path.read_text()) for path in records]
-    assert record["verdict"] in ("ok", "noisy", "imprecise", "unsteady")  # others can use the machine meanwhile
+    assert record["verdict"] in (
+        "ok",
+        "noisy",
+        "imprecise",
+        "unsteady",
+    )  # others can use the machine meanwhile
     assert record["environment"]["hostname"] in slurm.nodes
     assert slurm.jobs() == [] and not shell.processes()
