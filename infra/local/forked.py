@@ -15,8 +15,6 @@ from prefect.utilities.processutils import run_process as cold_start
 from prefect.workers.base import BaseWorker
 from prefect.workers.process import ProcessWorker
 
-from infra.local.warm_worker import FlowStart
-
 SUPERVISOR = ["-m", "prefect.runner._workspace_supervisor"]
 LOOK_S, SOON_S = 0.5, 3.0  # after a flow run has begun or ended: a lane follows its bench, or another lane
 look = ProcessWorker.get_and_submit_flow_runs
@@ -51,7 +49,7 @@ class Forks:
         self._last_event = float("-inf")
 
     async def run_process(self, command: list[str], **options: Any) -> Any:
-        """Stand in for Prefect's function of that name: fork where it starts a flow run."""
+        """Replace Prefect's function of that name: fork if it starts a flow run."""
         forked = await self._fork(command, options) if command[1:3] == SUPERVISOR else None
         if forked is None:
             return await cold_start(command=command, **options)
@@ -67,15 +65,17 @@ class Forks:
         return forked
 
     async def _fork(self, command: list[str], options: dict[str, Any]) -> Forked | None:
-        """Return a new process; None where the nursery is gone."""
-        job = FlowStart(command[3:], Path(options["cwd"]), options["env"], not options["stream_output"])
+        """Return a new process, from the fields of a `FlowStart`; None if the nursery is gone."""
+        flow_start = command[3:], Path(options["cwd"]), options["env"], not options["stream_output"]
         async with self._lock:
-            self._listen()
+            if not self._is_listening:
+                asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._hear)
+                self._is_listening = True
             if self._is_gone:
                 return None
             self._news = asyncio.get_running_loop().create_future()
             try:
-                self._pipe.send(tuple(job))
+                self._pipe.send(flow_start)
             except OSError:
                 return None
             with anyio.CancelScope(shield=True):  # the answer of one start is never that of the next
@@ -83,18 +83,13 @@ class Forks:
         return forked
 
     async def look_again(self, worker: BaseWorker[Any, Any, Any]) -> Any:
-        """Stand in for the worker's look at its pool: go on looking while more may come soon."""
+        """Replace the worker's look at its pool: look again while more runs can come soon."""
         while True:
             if taken := await look(worker):
                 self._last_event = time.monotonic()
             if time.monotonic() - self._last_event > SOON_S:
                 return taken
             await asyncio.sleep(LOOK_S)
-
-    def _listen(self) -> None:
-        if not self._is_listening:
-            asyncio.get_running_loop().add_reader(self._pipe.fileno(), self._hear)
-            self._is_listening = True
 
     def _hear(self) -> None:
         """Take one message: a process has begun, or ended, or the nursery and all of its processes."""

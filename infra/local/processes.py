@@ -8,13 +8,12 @@ import time
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import BinaryIO
 
 from infra.local.supervisor import GRACE_S, MARK
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 LOG_BYTES = 10_000_000
-DEATHS = 3  # so many within a minute mean that starting it again is no use
+DEATHS = 3  # within a minute: starting the program again is then useless
 STOP_S = 3 * GRACE_S  # the supervisor's own worst case: its child, then what it left, twice
 
 
@@ -40,7 +39,9 @@ class Service:
         state = self.environment[MARK]
         theirs, self.parent_pipe = os.pipe()
         try:
-            with self._open_log() as log:
+            if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
+                self.log.replace(self.log.with_suffix(".log.1"))
+            with self.log.open("ab") as log:
                 self._supervisor = subprocess.Popen(
                     [sys.executable, "-P", str(SUPERVISOR), state, str(theirs), *self.command],
                     stdin=subprocess.DEVNULL,
@@ -49,7 +50,7 @@ class Service:
                     env=self.environment,
                     cwd=self.cwd,  # not the user's, where a prefect.toml or .env would be read
                     pass_fds=(theirs, *hold),
-                    start_new_session=True,  # Ctrl-C is for us; we tell them in order
+                    start_new_session=True,  # only this process gets Ctrl-C; it stops its services in order
                 )
         finally:
             os.close(theirs)
@@ -60,7 +61,7 @@ class Service:
         return self._supervisor is not None and self._supervisor.poll() is None
 
     def died_again(self) -> bool:
-        """Count a death; return whether it has died so often that starting it again is no use."""
+        """Count a death; return True after `DEATHS` within a minute, when starting again is useless."""
         now = time.monotonic()
         self._deaths = [at for at in self._deaths if now - at < 60] + [now]
         return len(self._deaths) >= DEATHS
@@ -96,11 +97,6 @@ class Service:
             words = [line for line in log.read().decode(errors="replace").splitlines() if line.strip()]
             return "\n".join(words[-lines:])
         return ""
-
-    def _open_log(self) -> BinaryIO:
-        if self.log.exists() and self.log.stat().st_size > LOG_BYTES:
-            self.log.replace(self.log.with_suffix(".log.1"))
-        return self.log.open("ab")
 
     def _close_parent_pipe(self) -> None:
         if self.parent_pipe is not None:

@@ -225,9 +225,8 @@ class LocalStack:
             self.state.chmod(0o700)  # the database has Secret blocks, and the key to them
             ensure_certificate(certificate_file(self.state))
         except OSError as error:
-            raise LocalStackError(
-                f"The state folder {self.state} can't be written ({error.strerror})."
-            ) from error
+            reason = f"The state folder {self.state} can't be written ({error.strerror})."
+            raise LocalStackError(reason) from error
         if (free := shutil.disk_usage(self.state).free) < NEEDED_BYTES:
             raise LocalStackError(
                 f"The disk of {self.state} is full: {free / 1e6:.0f} MB left, 100 MB are needed."
@@ -276,7 +275,6 @@ class LocalStack:
         return (api_url, pools) if api_url and self._stack_lock.read() == api_url else None
 
 
-VALID = timedelta(days=36500)
 NOTE = """\
 The local server speaks http only. Prefect's clients read this file in place of all the world's certificates,
 which take 60 ms of CPU each time. The key of this authority was never stored.
@@ -289,11 +287,11 @@ def ensure_certificate(path: Path) -> None:
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     draft = path.with_name(f"{path.name}.{os.getpid()}")
-    draft.write_bytes(NOTE.encode() + _self_signed("nobody"))
+    draft.write_bytes(NOTE.encode() + _self_signed())
     draft.replace(path)
 
 
-def _self_signed(common_name: str) -> bytes:
+def _self_signed() -> bytes:
     """Return a certificate in PEM, signed by a fresh key that nothing keeps."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
@@ -302,7 +300,7 @@ def _self_signed(common_name: str) -> bytes:
     from cryptography.x509.oid import NameOID
 
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "nobody")])
     builder = (
         x509.CertificateBuilder()
         .subject_name(name)
@@ -310,7 +308,7 @@ def _self_signed(common_name: str) -> bytes:
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - timedelta(days=1))  # clocks may be set back
-        .not_valid_after(now + VALID)
+        .not_valid_after(now + timedelta(days=36500))
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     )
     return builder.sign(key, SHA256()).public_bytes(Encoding.PEM)

@@ -72,10 +72,11 @@ def sweep(
     while left := marked(state, spare, servers, role):
         late = time.monotonic() > deadline
         if time.monotonic() > deadline + grace_s:
-            break  # stuck in the kernel; nothing more can be done from here
+            break  # stuck in the kernel: no signal helps
         for process in left:
             if late or process.pid not in met:
-                _signal(process, signal.SIGKILL if late else signal.SIGTERM)
+                with suppress(psutil.Error):  # it has just ended
+                    process.send_signal(signal.SIGKILL if late else signal.SIGTERM)
         met |= {process.pid for process in left}
         time.sleep(0.1)
     return len(met)
@@ -86,11 +87,6 @@ def _is_apart(process: psutil.Process) -> bool:
     with suppress(OSError):
         return os.getpgid(process.pid) != os.getpgid(0)
     return False  # it has just ended
-
-
-def _signal(process: psutil.Process, number: int) -> None:
-    with suppress(psutil.Error):  # it has just ended
-        process.send_signal(number)
 
 
 def _watch_signals() -> int:

@@ -46,7 +46,10 @@ Ended = tuple[int, int | None]  # process id, and its exit status once it has on
 
 
 class FlowStart(NamedTuple):
-    """A flow run's process: the words for Prefect's supervisor of workspaces, its folder and environment."""
+    """A flow run's process: the words for Prefect's supervisor of workspaces, its folder and environment.
+
+    `forked` sends the same fields.
+    """
 
     words: list[str]
     folder: Path

@@ -71,19 +71,18 @@ class Lines:
             try:
                 await call_until_answered(self._send, part)
             except httpx.HTTPStatusError as error:  # refused for good: the others still go
-                lost = (
-                    f"{len(part)} log lines were refused by the Prefect API ({error.response.status_code})."
-                )
-                of_the_container = part[0].name == self._logger
-                self._waiting[len(part) : len(part)] = [self._line(lost)] if of_the_container else []
+                if part[0].name == self._logger:
+                    code = error.response.status_code
+                    lost = f"{len(part)} log lines were refused by the Prefect API ({code})."
+                    self._waiting.insert(len(part), self._line(lost))
             del self._waiting[: len(part)]
         self.seen = self._read
         return moved
 
     def _add(self, line: bytes) -> None:
         text = line.decode(errors="replace").rstrip("\r").replace("\0", "\ufffd")  # which Postgres refuses
-        for piece in _pieces(text):
-            if piece and not SENT_BY_ENGINE.match(piece):
+        for piece in (text[at : at + LONGEST_BYTES] for at in range(0, len(text), LONGEST_BYTES)):
+            if not SENT_BY_ENGINE.match(piece):
                 self._waiting.append(self._line(piece, self._logger))
 
     def _line(self, message: str, name: str = NOTE) -> LogCreate:
@@ -97,14 +96,10 @@ def log_line(run_id: UUID, name: str, message: str, at: dt.datetime) -> LogCreat
 
 
 def _fitting(lines: list[LogCreate]) -> list[LogCreate]:
-    """Return the first lines, as many as one call may carry, but at least one."""
+    """Return the first lines, as many as one call can carry, but at least one."""
     size_bytes = 0
     for count, line in enumerate(lines[:LINES_A_CALL]):
         size_bytes += len(line.message.encode()) + 200
         if size_bytes > CALL_BYTES and count:
             return lines[:count]
     return lines[:LINES_A_CALL]
-
-
-def _pieces(text: str) -> list[str]:
-    return [text[start : start + LONGEST_BYTES] for start in range(0, len(text), LONGEST_BYTES)]

@@ -93,12 +93,8 @@ class PoolRuns:
                 continue  # the worker counts as gone after a while
 
     async def try_number(self, run_id: UUID) -> int:
-        """Return the number of a run's current try, which no restart of a worker changes.
-
-        A try begins when the run is scheduled; that of an ad-hoc run when it becomes PENDING.
-        """
-        states = await call_until_answered(self.client.read_flow_run_states, run_id)
-        return tries(states)
+        """Return the number of a run's current try, which no restart of a worker changes."""
+        return tries(await call_until_answered(self.client.read_flow_run_states, run_id))
 
     async def settle(
         self, run_id: UUID, job_id: str, outcome: JobOutcome, *, own_command: bool
@@ -156,7 +152,10 @@ def verdict(run: FlowRun, job_id: str, outcome: JobOutcome, *, own_command: bool
 
 
 def tries(states: Iterable[State]) -> int:
-    """Count the tries of a run from its states, oldest first."""
+    """Count the tries of a run from its states, oldest first.
+
+    A try begins when the run is scheduled; that of an ad-hoc run when it becomes PENDING.
+    """
     count, before = 0, None
     for state in states:
         ad_hoc = state.type == StateType.PENDING and (before is None or before.is_final())

@@ -15,7 +15,7 @@ T = TypeVar("T")
 async def call_until_answered(call: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
     """Call Prefect's API until it answers, however long a restart of the server takes."""
     again = AsyncRetrying(
-        retry=retry_if_exception(_transient),
+        retry=retry_if_exception(_is_transient),
         wait=wait_random_exponential(max=LONGEST_WAIT_S),
         sleep=anyio.sleep,
         reraise=True,
@@ -29,7 +29,7 @@ async def call_until_answered(call: Callable[..., Awaitable[T]], *args: Any, **k
     return await again(shielded)
 
 
-def _transient(error: BaseException) -> bool:
+def _is_transient(error: BaseException) -> bool:
     if isinstance(error, httpx.HTTPStatusError):
         return error.response.status_code >= 500 or error.response.status_code == 429
     return isinstance(error, httpx.TransportError)

@@ -1,22 +1,23 @@
 """The life of a job that outlives its worker: started, followed to its end, taken over by the next worker."""
 
+import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 from uuid import UUID
 
 import anyio.abc
+from prefect.client.schemas.objects import StateType
 from prefect.exceptions import ObjectNotFound
 from prefect.utilities.dispatch import get_registry_for_type
 from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
 from .ad_hoc import AdHocStatus, portable, refusal_of, unbundled_settings
-from .failover import Failover
 from .follow import JobFollow
 from .job_configuration import ContainerJobConfiguration, JobRefused, TakenOver
 from .outcome import EXPLAINED_LABEL, Cause, JobOutcome
-from .pool_runs import PoolRuns
+from .pool_runs import ACTIVE, OWNER, PoolRuns
 from .retry import call_until_answered
 from .run_log import REFUSED, RepeatLimit, RunLog
 from .settings import PollSettings
@@ -314,3 +315,67 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         if self._runs_task_group is None:
             raise RuntimeError("The worker is not set up: use it as a context manager.")
         self._runs_task_group.start_soon(work)
+
+
+class Failover:
+    """Takes over the runs that other workers of the pool have left, and hands over those that others took."""
+
+    def __init__(self, worker: "FollowingWorker[Any, Any, Any]") -> None:
+        self._worker = worker
+
+    async def cancel(self) -> None:
+        """End the jobs of runs that are being cancelled, found with one query."""
+        for run in await self._worker.runs.in_states([StateType.CANCELLING]):
+            if follow := self._worker.follows.get(run.id):
+                follow.cancel()
+
+    async def look_round(self) -> None:
+        """Compare the pool's runs with those that this worker follows."""
+        worker, began_at = self._worker, anyio.current_time()
+        active = {run.id: run for run in await worker.runs.in_states(ACTIVE)}
+        online = await worker.runs.online()
+        for follow in [follow for follow in worker.follows.values() if follow and follow.since < began_at]:
+            run = active.get(follow.run.id)
+            if run is None:
+                await worker.stop_if_cancelled(follow)
+            elif worker.runs.is_anothers(run):
+                follow.hand_over()
+        for run in self._orphans(active.values(), online):
+            await self._adopt(run)
+
+    def _orphans(self, runs: "Iterable[FlowRun]", online: set[str]) -> "list[FlowRun]":
+        """Return the runs that this worker is to take over.
+
+        Before an ad-hoc run is labelled with its worker, only that one can run it.
+        """
+        worker = self._worker
+        return [
+            run
+            for run in runs
+            if (run.deployment_id or OWNER in run.labels)
+            and not worker.is_busy_with(run)
+            and worker.runs.is_mine(run, online)
+        ]
+
+    async def _adopt(self, listed: "FlowRun") -> None:
+        """Go on with a run: with its job, or from where its submission was left."""
+        worker = self._worker
+        run = await worker.client.read_flow_run(listed.id)  # it may have gone on since it was listed
+        if run.state is None or run.state.type not in ACTIVE:
+            return
+        await worker.runs.claim(run.id)
+        configuration: ContainerJobConfiguration = await worker.job_configuration.resolve_for_flow_run(
+            run,
+            client=worker.client,
+            work_pool=copy.deepcopy(worker.work_pool),
+            worker_name=worker.name,
+            worker_id=worker.backend_id,
+        )
+        job_id = run.infrastructure_pid or await worker.find_job(run, configuration)
+        if job_id:
+            worker.resume(run, job_id, configuration)
+        elif run.state.is_cancelling():
+            never = JobOutcome("Cancelled", f"Cancelled from Prefect before there was a {worker.thing}.")
+            await worker.runs.settle(run.id, "", never, own_command=False)
+        elif run.state.is_pending():
+            worker.submit_again(run)

@@ -61,9 +61,8 @@ def sentence(error: Exception, call: str) -> str:
     """Say in one sentence why an AWS call failed, for a flow run's state."""
     from botocore import exceptions as boto
 
-    message = str((getattr(error, "response", None) or {}).get("Error", {}).get("Message") or error).rstrip(
-        ". "
-    )
+    response = getattr(error, "response", None) or {}
+    message = str(response.get("Error", {}).get("Message") or error).rstrip(". ")
     if isinstance(error, boto.NoRegionError):
         return "region is not set, neither as a job variable nor for the worker (AWS_DEFAULT_REGION)."
     if isinstance(error, (boto.NoCredentialsError, boto.PartialCredentialsError)):

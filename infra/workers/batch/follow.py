@@ -59,7 +59,9 @@ class BatchFollow(JobFollow):
                 if job is None:
                     return await self._give_up(self._watch.lost)
                 if job["status"] in TERMINAL:
-                    return self._ended(job)
+                    self._log_changes(job)
+                    outcome = outcome_of(job)
+                    return outcome if outcome.name == "Exited" else self.end_of(outcome)
                 await self._look_at(job)
         finally:
             self.poller.forget(self.job_id)
@@ -96,18 +98,9 @@ class BatchFollow(JobFollow):
         allowed = job.get("retryStrategy", {}).get("attempts", self.configuration.attempts)
         for number, reason in enumerate(lost[self._attempts :], start=self._attempts + 1):
             if reason and number < allowed:
-                self.log.warning(
-                    "Attempt %s of %s lost its host (%s); AWS Batch starts the job again.",
-                    number,
-                    allowed,
-                    reason,
-                )
+                text = "Attempt %s of %s lost its host (%s); AWS Batch starts the job again."
+                self.log.warning(text, number, allowed, reason)
         self._attempts = len(lost)
-
-    def _ended(self, job: Job) -> JobOutcome:
-        self._log_changes(job)
-        outcome = outcome_of(job)
-        return outcome if outcome.name == "Exited" else self.end_of(outcome)
 
     async def _examine_wait(self, job: Job) -> None:
         """End a RUNNABLE job that can never run, explain one that waits, and give up at the deadline."""
@@ -116,7 +109,8 @@ class BatchFollow(JobFollow):
         deadline_s = self.configuration.capacity_deadline_s
         late = waited_s > deadline_s
         doubted = self._doubted and waited_s > self.settings.doubt_s
-        is_news = (reason and reason != self._explained) or self._unexplained(waited_s, reason)
+        unexplained = not reason and not self._explained and waited_s > self.settings.diagnose_s
+        is_news = (reason and reason != self._explained) or unexplained
         if not (late or doubted or is_news):
             return
         diagnosis = await diagnose(self.region, job)
@@ -131,17 +125,9 @@ class BatchFollow(JobFollow):
                 self.log.warning("%s", refusal)
             self.stop = JobOutcome("NoCapacity", given_up(diagnosis, queue, self.region, deadline_s))
         else:
-            left_s = deadline_s - waited_s
-            self.log.warning(
-                "The job has waited for %.0f s and will be cancelled in %.0f s. %s",
-                waited_s,
-                left_s,
-                diagnosis.message,
-            )
+            text = "The job has waited for %.0f s and will be cancelled in %.0f s. %s"
+            self.log.warning(text, waited_s, deadline_s - waited_s, diagnosis.message)
         self._explained, self._doubted = reason or "looked", diagnosis.kind == "doubtful"
-
-    def _unexplained(self, waited_s: float, reason: str) -> bool:
-        return not reason and not self._explained and waited_s > self.settings.diagnose_s
 
     async def _terminate(self, outcome: JobOutcome) -> None:
         """Ask Batch to end the job; asked again at the next look where the call failed."""

@@ -22,9 +22,7 @@ BATCH_GROUP = "/aws/batch/job"  # where jobs log whose definition names no group
 LINES_A_CALL = 1000
 PAGE, PAGES = 200, 100  # of a run's log that are looked through for the last line of a stream
 QUIETER = 2  # a stream without news is looked at half as often, each time
-ORDINALS = (
-    1000  # CloudWatch keeps milliseconds, Prefect microseconds: room to number the lines of a millisecond
-)
+ORDINALS = 1000  # numbers for the lines of one millisecond: CloudWatch keeps those, Prefect microseconds
 
 Call = Callable[..., Awaitable[dict[str, Any]]]
 Send = Callable[[list[LogCreate]], Awaitable[None]]
@@ -40,7 +38,7 @@ class Tail:
     """The progress of reading one job's lines, attempt after attempt."""
 
     run_id: UUID
-    has: Callable[[str], Awaitable[Position | None]]
+    has: Callable[[str], Awaitable[Position | None]] | None  # finds a stream's last line in Prefect
     group: str = BATCH_GROUP
     streams: list[str] = field(default_factory=list)
     current: int = 0
@@ -111,8 +109,7 @@ class LogReader:
 
     async def finish(self, tail: Tail, settle_s: float) -> None:
         """Read a job's lines to their end, and again as long as CloudWatch brings more that late."""
-        if tail in self._tails:
-            self._tails.remove(tail)
+        self.leave(tail)
         await self._drain(tail)
         for _ in range(LATE_LOOKS):
             before = tail.current, tail.counted
@@ -138,7 +135,9 @@ class LogReader:
         async with tail.lock:
             if tail.stream is None or tail.closed:
                 return False
-            await self._budget()
+            turn = max(self._free_at, time.monotonic())  # one rate for all jobs together
+            self._free_at = turn + self._gap_s
+            await anyio.sleep(max(turn - time.monotonic(), 0))
             tail.failing = False
             try:
                 more = await self._read(tail)
@@ -151,17 +150,14 @@ class LogReader:
 
     async def _read(self, tail: Tail) -> bool:
         if not tail.opened:
-            tail.sent_before, tail.opened = await tail.has(tail.stream or "") or NOTHING, True
-        where: dict[str, Any] = {
-            "logGroupName": tail.group,
-            "logStreamName": tail.stream,
-            "startFromHead": True,
-        }
+            last = await tail.has(tail.stream or "") if tail.has else None
+            tail.sent_before, tail.opened = last or NOTHING, True
+        where: dict[str, Any] = {"logGroupName": tail.group, "logStreamName": tail.stream}
         if tail.sent_before != NOTHING:
             where["startTime"] = tail.sent_before[0]
         if tail.token:
             where["nextToken"] = tail.token
-        answer = await self._call("logs", "get_log_events", limit=LINES_A_CALL, **where)
+        answer = await self._call("logs", "get_log_events", limit=LINES_A_CALL, startFromHead=True, **where)
         lines, counted = new_lines(answer["events"], tail)
         if lines:
             with anyio.CancelScope(shield=True):  # a worker that stops leaves no request half done
@@ -190,12 +186,6 @@ class LogReader:
             self._free_at = time.monotonic() + 10 * self._gap_s
         tail.failing = True
         return False
-
-    async def _budget(self) -> None:
-        """Wait for the next call's turn: one rate for all jobs together."""
-        turn = max(self._free_at, time.monotonic())
-        self._free_at = turn + self._gap_s
-        await anyio.sleep(max(turn - time.monotonic(), 0))
 
 
 def new_lines(events: list[dict[str, Any]], tail: Tail) -> tuple[list[LogCreate], Position]:

@@ -2,7 +2,7 @@
 
 import math
 import time
-from collections.abc import Awaitable, Callable, Iterable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 
 import anyio
@@ -109,8 +109,8 @@ class Poller:
         places = math.ceil(due / IDS_A_CALL) * IDS_A_CALL
         soonest = sorted(self._watches.values(), key=lambda watch: watch.due)[:places]
         strained = False
-        for chunk in in_hundreds(soonest):
-            strained |= not await self._look_at(chunk)
+        for start in range(0, len(soonest), IDS_A_CALL):
+            strained |= not await self._look_at(soonest[start : start + IDS_A_CALL])
         self._strain = min(self._strain * 2, SLOWDOWN) if strained else max(self._strain / 2, 1.0)
 
     async def _look_at(self, chunk: list[JobWatch]) -> bool:
@@ -147,10 +147,3 @@ class Poller:
     def interval_s(self, age_s: float) -> float:
         """Return the seconds between looks at a job whose status is `age_s` old."""
         return min(max(age_s * AGE_SHARE, self._fastest_s), self._slowest_s)
-
-
-def in_hundreds(watches: Iterable[JobWatch]) -> Iterator[list[JobWatch]]:
-    """Cut what is to be described into calls."""
-    listed = list(watches)
-    for start in range(0, len(listed), IDS_A_CALL):
-        yield listed[start : start + IDS_A_CALL]

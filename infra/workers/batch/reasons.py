@@ -45,7 +45,11 @@ def outcome_of(job: Job) -> JobOutcome:
     if PULL_FAILED.search(text):
         image = job.get("container", {}).get("image", "?")
         return JobOutcome("ImagePullFailed", f"The image {image} could not be pulled: {text}")
-    return _unplaced(text, code) or _terminated(job, text, code) or _crashed(job, text, code)
+    if MISCONFIGURED.search(text):  # a queue's own time limit has cancelled the job
+        return JobOutcome("Unschedulable", f"No machine of the queue can run the job: {text}", code)
+    if NO_MACHINES.search(text):
+        return JobOutcome("NoCapacity", f"AWS had no machine for the job: {text}", code)
+    return _terminated(job, text, code) or _crashed(job, text, code)
 
 
 def overrun_s(job: Job) -> int:
@@ -60,15 +64,6 @@ def overrun_s(job: Job) -> int:
     if not (limit_s and started_ms and stopped_ms):
         return 0
     return limit_s if stopped_ms - started_ms >= limit_s * 1000 else 0
-
-
-def _unplaced(text: str, code: int | None) -> JobOutcome | None:
-    """Return the outcome of a job that a queue's own time limit has cancelled."""
-    if MISCONFIGURED.search(text):
-        return JobOutcome("Unschedulable", f"No machine of the queue can run the job: {text}", code)
-    if NO_MACHINES.search(text):
-        return JobOutcome("NoCapacity", f"AWS had no machine for the job: {text}", code)
-    return None
 
 
 def _terminated(job: Job, text: str, code: int | None) -> JobOutcome | None:
@@ -86,9 +81,8 @@ def _terminated(job: Job, text: str, code: int | None) -> JobOutcome | None:
 def _crashed(job: Job, text: str, code: int | None) -> JobOutcome:
     if OUT_OF_MEMORY.search(text) or code == KILLED:
         limit = f"memory_mib {requirement(job, 'MEMORY')} was not enough"
-        return JobOutcome(
-            "OutOfMemory", f"The container ran out of memory ({limit}, exit code {code}): {text}", code
-        )
+        text = f"The container ran out of memory ({limit}, exit code {code}): {text}"
+        return JobOutcome("OutOfMemory", text, code)
     if code is None:
         return JobOutcome("Crashed", f"The job ended without an exit code: {text}")
     return JobOutcome("Crashed", f"The container ended with exit code {code}: {text}", code)
@@ -118,9 +112,8 @@ def lost_attempts(job: Job) -> list[str]:
     """Return AWS's reason for each attempt whose host was reclaimed; an empty text for the others."""
     reasons = []
     for attempt in job.get("attempts") or []:
-        text = (
-            f"{attempt.get('statusReason') or ''} {attempt.get('container', {}).get('reason') or ''}".strip()
-        )
+        container = attempt.get("container", {})
+        text = f"{attempt.get('statusReason') or ''} {container.get('reason') or ''}".strip()
         reasons.append(text if RECLAIMED.search(text) else "")
     return reasons
 

@@ -46,7 +46,9 @@ class RegionCalls:
         except ClientError as error:
             if self._credentials is None or code_of(error) not in EXPIRED:
                 raise
-            self._forget(service, client)
+            with self._making:
+                if self._clients.get(service) is client:  # else another call has made a new one
+                    del self._clients[service]
         client = await anyio.to_thread.run_sync(self._client, service)
         return await self._in_thread(client, operation, request)
 
@@ -84,16 +86,8 @@ class RegionCalls:
             return boto3.session.Session(region_name=self.name).client(service, config=ONE_ATTEMPT)
         options = self._credentials.aws_client_parameters.get_params_override()
         config = options.pop("config", Config()).merge(ONE_ATTEMPT)
-        session = (
-            self._credentials.get_boto3_session()
-        )  # the block's own client is cached beyond its role's hour
+        session = self._credentials.get_boto3_session()  # the block caches its client beyond the role's hour
         return session.client(service, region_name=self.name, config=config, **options)
-
-    def _forget(self, service: str, client: Any) -> None:
-        """Have a client made anew, unless another call has done so."""
-        with self._making:
-            if self._clients.get(service) is client:
-                del self._clients[service]
 
 
 def action_of(service: str, operation: str) -> str:

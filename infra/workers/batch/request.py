@@ -20,6 +20,7 @@ OVERRIDES_LENGTH = 8192
 BATCHS_OWN = 1024  # of that, for the variables that Batch adds: names of a queue, an environment and a job
 NAME_LENGTH = 128
 TAGS = 50
+UNTAGGABLE = re.compile(r"[^\w .:/=+@-]")  # characters that AWS refuses in a tag
 DEFAULT_VCPUS, DEFAULT_MEMORY_MIB = 1, 2048
 # At most five rules, and what no rule matches is tried again: hence the last one.
 RECLAIMED_ONLY = [
@@ -49,9 +50,7 @@ def job_definition(configuration: AwsBatchJobConfiguration) -> Request:
             configuration.memory_mib or DEFAULT_MEMORY_MIB,
             configuration.gpus,
         ),
-        "linuxParameters": {
-            "initProcessEnabled": True
-        },  # hands SIGTERM on, and buries the container's orphans
+        "linuxParameters": {"initProcessEnabled": True},  # forwards SIGTERM and reaps orphans
     }
     if configuration.shared_memory_mib:
         container["linuxParameters"]["sharedMemorySize"] = configuration.shared_memory_mib
@@ -80,15 +79,13 @@ def submission(
     Raises:
         JobRefused: it holds a secret, or is larger than AWS takes.
     """
+    env = plain_env(configuration, secret)
     overrides: Request = {
         "command": shlex.split(configuration.command or ""),
-        "environment": [
-            {"name": key, "value": value} for key, value in sorted(plain_env(configuration, secret).items())
-        ],
+        "environment": [{"name": key, "value": value} for key, value in sorted(env.items())],
     }
-    if configuration.job_definition and (
-        own := resources(configuration.vcpus, configuration.memory_mib, configuration.gpus)
-    ):
+    own = resources(configuration.vcpus, configuration.memory_mib, configuration.gpus)
+    if configuration.job_definition and own:
         overrides["resourceRequirements"] = own
     request = {
         "jobName": name,
@@ -130,19 +127,14 @@ def plain_env(configuration: AwsBatchJobConfiguration, secret: Iterable[str]) ->
 
 
 def tags(configuration: AwsBatchJobConfiguration) -> dict[str, str]:
-    """Return Prefect's labels and the user's tags, in the characters that AWS takes."""
+    """Return Prefect's labels and the user's tags, with a dash for each character that AWS refuses."""
     cleaned = {
-        clean(name)[:128]: clean(value)[:256]
+        UNTAGGABLE.sub("-", name)[:128]: UNTAGGABLE.sub("-", value)[:256]
         for name, value in {**configuration.labels, **configuration.tags}.items()
     }
     if len(cleaned) > TAGS:
         raise JobRefused(f"tags and labels have {len(cleaned)} entries: AWS allows {TAGS} in total.")
     return cleaned
-
-
-def clean(text: str) -> str:
-    """Return a tag's name or value with a dash for each character that AWS refuses."""
-    return re.sub(r"[^\w .:/=+@-]", "-", text)
 
 
 def refuse_too_large(request: Request) -> None:

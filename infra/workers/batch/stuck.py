@@ -49,12 +49,7 @@ class QueueState:
     @property
     def types(self) -> str:
         """Return the names of the instance types as one text."""
-        names = {
-            name
-            for env in self.environments
-            for name in env.get("computeResources", {}).get("instanceTypes", [])
-        }
-        return ", ".join(sorted(names)) or "no instance type"
+        return ", ".join(type_names(self.environments)) or "no instance type"
 
     @property
     def spot(self) -> bool:
@@ -65,9 +60,14 @@ class QueueState:
     @property
     def max_vcpus(self) -> int:
         """Return the most vCPUs that one compute environment may have."""
-        return max(
-            (env.get("computeResources", {}).get("maxvCpus", 0) for env in self.environments), default=0
-        )
+        resources = [env.get("computeResources", {}) for env in self.environments]
+        return max((each.get("maxvCpus", 0) for each in resources), default=0)
+
+
+def type_names(environments: list[dict[str, Any]]) -> list[str]:
+    """Return the names of instance types and families in the environments, sorted."""
+    resources = [env.get("computeResources", {}) for env in environments]
+    return sorted({name for each in resources for name in each.get("instanceTypes", [])})
 
 
 async def diagnose(region: RegionCalls, job: Job) -> Diagnosis:
@@ -78,9 +78,8 @@ async def diagnose(region: RegionCalls, job: Job) -> Diagnosis:
         queue = await look(region, job["jobQueue"])
     if MISCONFIGURED.search(reason):
         if queue and queue.instance_types and not too_big(job, queue):
-            return Diagnosis(
-                "doubtful", f"AWS reports that no machine of the queue can run the job: {reason}"
-            )
+            text = f"AWS reports that no machine of the queue can run the job: {reason}"
+            return Diagnosis("doubtful", text)
         text = too_big(job, queue) or f"No machine of the queue can run the job: {reason}"
         return Diagnosis("misconfigured", text)
     if NO_MACHINES.search(reason):
@@ -89,9 +88,8 @@ async def diagnose(region: RegionCalls, job: Job) -> Diagnosis:
         return Diagnosis("broken", f"{faults} {reason}".strip())
     if reason:
         return Diagnosis("unknown", reason)
-    if queue:
-        return Diagnosis("unknown", f"AWS has not given a reason yet. {busy(queue)} Usual causes: {USUAL}.")
-    return Diagnosis("unknown", f"AWS has not given a reason yet. Usual causes: {USUAL}.")
+    fill = f"{busy(queue)} " if queue else ""
+    return Diagnosis("unknown", f"AWS has not given a reason yet. {fill}Usual causes: {USUAL}.")
 
 
 async def look(region: RegionCalls, name: str) -> QueueState:
@@ -112,10 +110,8 @@ async def look(region: RegionCalls, name: str) -> QueueState:
 
 async def machines_of(region: RegionCalls, environments: list[dict[str, Any]]) -> list[InstanceType]:
     """Read the resources of the instance types; `g5` stands for all of its sizes, `optimal` for none."""
-    names = {
-        name for env in environments for name in env.get("computeResources", {}).get("instanceTypes", [])
-    }
-    patterns = [name if "." in name else f"{name}.*" for name in sorted(names) if name != "optimal"]
+    names = type_names(environments)
+    patterns = [name if "." in name else f"{name}.*" for name in names if name != "optimal"]
     if not patterns:
         return []
     filters = [{"Name": "instance-type", "Values": patterns}]
@@ -150,11 +146,10 @@ def too_big(job: Job, queue: QueueState | None) -> str:
             problems.append(f"{field} {required} leaves no memory for the host: it is all that {where}")
     if problems:
         return "; ".join(problems) + "."
-    fitting = [
-        m.vcpus for m in queue.instance_types if all(required <= has(m) for _, required, has in limits)
-    ]
+    fitting = [m.vcpus for m in queue.instance_types if all(need <= has(m) for _, need, has in limits)]
     if not fitting:
-        return f"No type of queue {queue.description['jobQueueName']} has all of these resources: {numbers(job)}."
+        numbers = ", ".join(f"{field} {required}" for field, required, _ in limits)
+        return f"No type of queue {queue.description['jobQueueName']} has all of these resources: {numbers}."
     if min(fitting) > queue.max_vcpus:
         environment = queue.environments[0]["computeEnvironmentName"]
         return (
@@ -162,12 +157,6 @@ def too_big(job: Job, queue: QueueState | None) -> str:
             f" {queue.max_vcpus} of compute environment {environment}."
         )
     return ""
-
-
-def numbers(job: Job) -> str:
-    """Return what a job requires as one text."""
-    resources = (("vcpus", "VCPU"), ("memory_mib", "MEMORY"), ("gpus", "GPU"))
-    return ", ".join(f"{field} {requirement(job, kind)}" for field, kind in resources)
 
 
 def broken(queue: QueueState) -> str:
@@ -189,9 +178,8 @@ def busy(queue: QueueState) -> str:
         own = env.get("computeResources", {})
         desired, most = own.get("desiredvCpus", 0), own.get("maxvCpus", 0)
         full = ", its maximum" if most and desired >= most else ""
-        sentences.append(
-            f"Compute environment {env['computeEnvironmentName']} has {desired} of {most} vCPUs{full}."
-        )
+        name = env["computeEnvironmentName"]
+        sentences.append(f"Compute environment {name} has {desired} of {most} vCPUs{full}.")
     return " ".join(sentences)
 
 
@@ -201,10 +189,9 @@ def given_up(diagnosis: Diagnosis, queue: QueueState | None, region: RegionCalls
     if queue is None:
         remedy = "another type, another region or on-demand"
         return f"No machine within capacity_deadline_s {deadline_s} ({reason}): try {remedy}."
-    bought = "spot" if queue.spot else "on-demand"
-    other = (
-        "a queue of another type, another region, or on-demand" if queue.spot else "another type or region"
-    )
+    bought, other = "on-demand", "another type or region"
+    if queue.spot:
+        bought, other = "spot", "a queue of another type, another region, or on-demand"
     return (
         f"No {bought} machine of {queue.types} in {region.name or 'the region'} within capacity_deadline_s"
         f" {deadline_s} ({reason}): try {other}, or a longer deadline."

@@ -2,7 +2,6 @@
 
 from functools import partial
 from typing import TYPE_CHECKING
-from uuid import UUID
 
 from prefect.exceptions import InfrastructureNotAvailable, InfrastructureNotFound
 from prefect_aws import AwsCredentials
@@ -124,12 +123,9 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
             region=clients.region,
             poller=clients.poller,
             reader=clients.reader,
-            tail=Tail(flow_run.id, partial(self._last_line, flow_run.id, resumed)),
+            tail=Tail(flow_run.id, partial(last_line, self.client, flow_run.id) if resumed else None),
             settings=self.settings,
         )
-
-    async def _last_line(self, run_id: UUID, resumed: bool, stream: str) -> tuple[int, int] | None:
-        return await last_line(self.client, run_id, stream) if resumed else None
 
     def clients(self, configuration: AwsBatchJobConfiguration) -> RegionClients:
         """Return what the worker has of an account's region, made when it is first needed."""

@@ -104,7 +104,7 @@ class NamespaceApi:
         """Return the events of a job or pod, oldest first; a cluster keeps them for an hour."""
         selector = f"involvedObject.name={name}"
         events = await answer(self._core.list_namespaced_event, self.namespace, field_selector=selector)
-        return sorted(events["items"], key=_when)
+        return sorted(events["items"], key=_seen_at)
 
     async def log(self, pod: str, container: str) -> bytes:
         """Return the end of a container's log."""
@@ -133,7 +133,7 @@ def _run_of(job: Object) -> str | None:
     return run
 
 
-def _when(event: Object) -> str:
-    """Return when an event was last seen; the field depends on who wrote it."""
+def _seen_at(event: Object) -> str:
+    """Return when an event was last seen; the field depends on its source."""
     series = (event.get("series") or {}).get("lastObservedTime")
     return str(series or event.get("lastTimestamp") or event.get("eventTime") or "")

@@ -102,9 +102,8 @@ class KubernetesJobsConfiguration(
         container = self.job_manifest["spec"]["template"]["spec"]["containers"][0]
         own = container.pop("env", None) or []
         super().prepare_for_flow_run(flow_run, deployment, flow, work_pool, worker_name, worker_id=worker_id)
-        container["env"] = (
-            own if isinstance(own, list) else []
-        )  # the others are in `env`, those that may leave
+        # The variables that Prefect has added are in `env`, without those that stay on the worker's machine.
+        container["env"] = own if isinstance(own, list) else []
 
     def job(self, name: str) -> dict[str, Any]:
         """Return the Job to create under this name, complete and without anything unknown to Kubernetes.

@@ -34,13 +34,11 @@ class Toleration(BaseModel):
     @model_validator(mode="after")
     def _is_of_one_kind(self) -> Self:
         if self.operator == "Exists" and self.value is not None:
-            raise ValueError(
-                f"value {self.value!r} with operator Exists: leave it out, or set operator to Equal"
-            )
+            text = f"value {self.value!r} with operator Exists: leave it out, or set operator to Equal"
+            raise ValueError(text)
         if self.operator == "Equal" and self.key is None:
-            raise ValueError(
-                "key is not set with operator Equal: name the taint's key, or set operator to Exists"
-            )
+            text = "key is not set with operator Equal: name the taint's key, or set operator to Exists"
+            raise ValueError(text)
         return self
 
 

@@ -91,8 +91,7 @@ class KubernetesFollow(JobFollow):
             if isinstance(error, ApiException) and error.status == HTTPStatus.NOT_FOUND:
                 self.log.info("The pod no longer exists, so its container's log is lost.")
                 return
-            reason = sentence(error, "read pods' logs")
-            self.log.warning("The container's log cannot be shown: %s", reason)
+            self.log.warning("The container's log cannot be shown: %s", sentence(error, "read pods' logs"))
             return
         lines = Lines(self.run.id, self.send, 0, LOGGER)
         lines.take(text)
@@ -108,7 +107,11 @@ class KubernetesFollow(JobFollow):
         if condition is None and self.view.trouble is None:
             self.seen_at = anyio.current_time()
         ended = await self._ended(condition) if condition else None
-        await self._note_start(job)
+        began = started_at(self.pod)
+        if began and self.start_times is None:  # at once: the run's cost does not wait for the end
+            self.start_times = start_times(_created_at(job), self.pod, began)
+            await self.set_labels(self.start_times.labels(*STAGE_LABELS))
+            self.log.info("The container of Kubernetes job %s is running.", self.name)
         if ended:
             return ended
         if self.stop is None and self.view.trouble is None:  # what was seen last may be long past
@@ -144,14 +147,6 @@ class KubernetesFollow(JobFollow):
         text = f"{reason} Kubernetes job {self.job_id} is past its deadline; how it ended is not known."
         return self.end_of(JobOutcome("Lost", text))
 
-    async def _note_start(self, job: Object) -> None:
-        """Label the run with its start times once the container runs: its bill does not wait for the end."""
-        began = started_at(self.pod)
-        if began and self.start_times is None:
-            self.start_times = start_times(_created_at(job), self.pod, began)
-            await self.set_labels(self.start_times.labels(*STAGE_LABELS))
-            self.log.info("The container of Kubernetes job %s is running.", self.name)
-
     async def _ended(self, condition: Object) -> JobOutcome:
         """Wait for the pod's end, which may come a little after its job's: they are watched apart."""
         if self.stop and self.stopped:
@@ -161,7 +156,8 @@ class KubernetesFollow(JobFollow):
             version = self.view.version(self.name)
             self.pod = newest(self.view.pods.get(self.name, {}).values()) or self.pod
             left_s = deadline - anyio.current_time()
-            if left_s <= 0 or (self.pod and _over(self.pod)):
+            phase = self.pod["status"].get("phase") if self.pod else None
+            if left_s <= 0 or phase in ("Succeeded", "Failed") or (self.pod and self.pod.get("gone")):
                 asked = self.configuration
                 return self.end_of(outcome_of(condition, self.pod, asked.memory_mib, asked.timeout_s))
             await self.view.news(self.name, version, left_s)
@@ -171,9 +167,8 @@ class KubernetesFollow(JobFollow):
         began, now = started_at(self.pod), dt.datetime.now(dt.UTC)
         if began:
             if (now - began).total_seconds() > self.configuration.timeout_s:
-                return JobOutcome(
-                    "TimedOut", f"The job was ended after timeout_s {self.configuration.timeout_s}."
-                )
+                text = f"The job was ended after timeout_s {self.configuration.timeout_s}."
+                return JobOutcome("TimedOut", text)
             return None
         wait = waiting(self.pod)
         if wait.kind in ("image", "never", "container"):
@@ -187,9 +182,8 @@ class KubernetesFollow(JobFollow):
                 return unplaced(wait, events, self.configuration.schedule_within_s)
             self._explained = wait.message
             left_s = self.configuration.schedule_within_s - waited_s
-            placed = wait.kind == "placed"
             text = "The pod has waited for %.0f s and will be cancelled in %.0f s. %s."
-            level = logging.INFO if placed else logging.WARNING
+            level = logging.INFO if wait.kind == "placed" else logging.WARNING
             self.log.log(level, text, waited_s, left_s, explained(wait, events))
         return None
 
@@ -230,8 +224,3 @@ class KubernetesFollow(JobFollow):
 
 def _created_at(job: Object) -> dt.datetime:
     return dt.datetime.fromisoformat(job["metadata"]["creationTimestamp"])
-
-
-def _over(pod: Object) -> bool:
-    """Return whether a pod has ended, as far as the cluster will ever tell."""
-    return pod["status"].get("phase") in ("Succeeded", "Failed") or bool(pod.get("gone"))

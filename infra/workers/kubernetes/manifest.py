@@ -10,14 +10,12 @@ from infra.workers.base.job_configuration import JobRefused
 from infra.workers.kubernetes.fields import KubernetesJobFields
 
 Manifest = dict[str, Any]
+Env = Mapping[str, str | None]
 
 SIGTERM_BEHAVIOUR = "PREFECT_FLOW_RUN_EXECUTE_SIGTERM_BEHAVIOR"
 GPU = "nvidia.com/gpu"  # the resource, and the key of the taint that keeps others off its nodes
 WRITABLE_HOME = "/home/job"
-PREFECTS_OWN = (
-    "parallelism",
-    "completions",
-)  # Prefect wants them in a pod's spec, where no cluster knows them
+PREFECTS_OWN = ("parallelism", "completions")  # Prefect wants them in a pod's spec; clusters do not
 
 
 def frame() -> Manifest:
@@ -43,9 +41,6 @@ def frame() -> Manifest:
         "metadata": {"annotations": {}, "labels": {}},
         "spec": {"backoffLimit": 0, "template": {"spec": pod}},
     }
-
-
-Env = Mapping[str, str | None]
 
 
 def filled(
@@ -89,30 +84,23 @@ def _fill_pod(pod: Manifest, fields: KubernetesJobFields) -> None:
     chosen = {fields.node_labels[choice]: value for choice, value in fields.choices.items()}
     if selector := pod.get("nodeSelector", {}) | fields.node_selector | chosen:
         pod["nodeSelector"] = selector
-    if "spot" in fields.node_labels and not fields.spot:
-        pod["affinity"] = pod.get("affinity", {}) | {"nodeAffinity": _without(fields.node_labels["spot"])}
-    if tolerations := [*pod.get("tolerations", []), *_tolerations(fields)]:
+    if "spot" in fields.node_labels and not fields.spot:  # spot nodes have another price
+        term = {"matchExpressions": [{"key": fields.node_labels["spot"], "operator": "DoesNotExist"}]}
+        required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
+        pod["affinity"] = pod.get("affinity", {}) | {"nodeAffinity": required}
+    keys = [GPU] if fields.gpus else []  # GKE tolerates this taint by itself, other clusters do not
+    keys += [fields.node_labels["spot"]] if fields.spot else []  # its label is the key of its taint as well
+    added = [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
+    added += [toleration.model_dump(exclude_none=True) for toleration in fields.tolerations]
+    if tolerations := [*pod.get("tolerations", []), *added]:
         pod["tolerations"] = tolerations
 
 
-def _without(label: str) -> Manifest:
-    """Return an affinity to nodes that lack a label: spot nodes have another price."""
-    term = {"matchExpressions": [{"key": label, "operator": "DoesNotExist"}]}
-    return {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [term]}}
-
-
-def _tolerations(fields: KubernetesJobFields) -> list[Manifest]:
-    """Return the tolerations with that of GPUs, which GKE adds by itself and other clusters do not."""
-    keys = [GPU] if fields.gpus else []
-    keys += [fields.node_labels["spot"]] if fields.spot else []  # its label is the key of its taint as well
-    added = [{"key": key, "operator": "Exists", "effect": "NoSchedule"} for key in keys]
-    return [*added, *(toleration.model_dump(exclude_none=True) for toleration in fields.tolerations)]
-
-
 def _fill_container(container: Manifest, fields: KubernetesJobFields, env: Env, command: str | None) -> None:
+    thousandths = round(fields.vcpus * 1000)
     # Requests equal to limits make the pod "Guaranteed": it is the last to be evicted.
     resources = {
-        "cpu": _cpu(fields.vcpus),
+        "cpu": f"{thousandths}m" if thousandths % 1000 else str(thousandths // 1000),
         "memory": f"{fields.memory_mib}Mi",
         "ephemeral-storage": f"{fields.ephemeral_storage_mib}Mi" if fields.ephemeral_storage_mib else None,
         GPU: str(fields.gpus) if fields.gpus else None,
@@ -128,13 +116,8 @@ def _fill_container(container: Manifest, fields: KubernetesJobFields, env: Env, 
         container["securityContext"] = container.get("securityContext", {}) | {"readOnlyRootFilesystem": True}
 
 
-def _cpu(vcpus: float) -> str:
-    thousandths = round(vcpus * 1000)
-    return f"{thousandths}m" if thousandths % 1000 else str(thousandths // 1000)
-
-
 def _variables(rendered: list[Manifest], fields: KubernetesJobFields, env: Env) -> list[Manifest]:
-    """Return the template's variables and the run's; of a secret only its name."""
+    """Return the template's variables and the run's; a secret by its name alone."""
     variables = {entry["name"]: entry for entry in rendered}
     variables |= {name: {"name": name, "value": value} for name, value in env.items() if value is not None}
     for name, reference in fields.secrets.items():
@@ -167,7 +150,7 @@ def _volumes(fields: KubernetesJobFields, env: Env) -> list[tuple[Manifest, Mani
 
 
 def _without_nothing(value: Any) -> Any:
-    """The same without the keys whose value is None: null is no way to say that something is not fields."""
+    """Return the value without the keys that are None, which the API would take as null."""
     if isinstance(value, dict):
         return {key: _without_nothing(item) for key, item in value.items() if item is not None}
     return [_without_nothing(item) for item in value] if isinstance(value, list) else value

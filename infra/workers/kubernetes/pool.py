@@ -15,14 +15,14 @@ from infra.workers.kubernetes.configuration import KubernetesJobsVariables, defa
 
 @dataclass(frozen=True, slots=True)
 class PoolFile:
-    """A work pool: its type, and what its form is filled in with."""
+    """A work pool: its type, and the values of its form."""
 
     type: str
     job_variables: Mapping[str, Any]
 
 
 def read_pool(path: Path) -> PoolFile:
-    """Read a pool's file, and first the one that it is like: what it says itself counts.
+    """Read a pool's file over the file that its field `like` names.
 
     Raises:
         ValueError: the file has a mistake.
@@ -40,14 +40,14 @@ def read_pool(path: Path) -> PoolFile:
 
 
 def base_job_template(pool: PoolFile, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The template that the pool is created with: the worker's own, filled in.
+    """Return the template of a new pool: the worker's own with the pool's values.
 
     Args:
-        pool: what its file says.
-        more: what only this cluster's owner knows, such as `image` and `node_pool`.
+        pool: from its file.
+        more: values that depend on the cluster, such as `image` and `node_pool`.
 
     Raises:
-        ValueError: a job variable is none of the form's, or its value makes no sense.
+        ValueError: the form does not have a job variable, or does not accept its value.
     """
     template: dict[str, Any] = json.loads(json.dumps(default_template()))
     properties = template["variables"]["properties"]

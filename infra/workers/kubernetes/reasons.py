@@ -80,16 +80,13 @@ def started_at(pod: Object | None) -> dt.datetime | None:
 
 def start_times(created: dt.datetime, pod: Object | None, began: dt.datetime) -> StartTimes:
     """Return the times of a job without a node, and with one until its container ran."""
-    conditions = pod["status"].get("conditions", ()) if pod else ()
-    placed = next((at for condition in conditions if (at := _scheduled_at(condition))), began)
+    placed = began
+    for condition in pod["status"].get("conditions", ()) if pod else ():
+        is_met = condition["type"] == "PodScheduled" and condition["status"] == "True"
+        if is_met and (text := condition.get("lastTransitionTime")):
+            placed = dt.datetime.fromisoformat(text)
     placed = min(max(placed, created), max(began, created))
     return StartTimes((placed - created).total_seconds(), max(0.0, (began - placed).total_seconds()))
-
-
-def _scheduled_at(condition: Object) -> dt.datetime | None:
-    is_met = condition["type"] == "PodScheduled" and condition["status"] == "True"
-    text = condition.get("lastTransitionTime") if is_met else None
-    return dt.datetime.fromisoformat(text) if text else None
 
 
 def waiting(pod: Object | None) -> Waiting:
@@ -122,15 +119,16 @@ def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome
     """Return the outcome of a job that no node has taken, or whose container was not made, in time."""
     why = explained(wait, events)
     if wait.kind == "placed":
-        return JobOutcome(
-            "Crashed", f"The container did not start within schedule_within_s {waited_s:.0f}: {why}."
-        )
+        text = f"The container did not start within schedule_within_s {waited_s:.0f}: {why}."
+        return JobOutcome("Crashed", text)
     last: Object = (_of(events, *SCALING, *NOT_SCALING) or [{}])[-1]
     said = last.get("message", "")
     tried = bool(_of(events, *SCALING, "FailedScaleUp", "FailedCreate"))
     # The nodes of a pool at its limit are there: the scheduler has said whether they fit.
     refused = last.get("reason") == "NotTriggerScaleUp" and not AT_ITS_LIMIT.search(said)
-    could_come = BACKOFF in said or ((tried or _full_now(wait.message)) and not refused)
+    # A node fits once others leave it, unless it is too small for the pod.
+    full = "Insufficient" in wait.message and (NO_VICTIMS in wait.message or NO_HELP not in wait.message)
+    could_come = BACKOFF in said or ((tried or full) and not refused)
     name: StateName = "NoCapacity" if could_come else "Unschedulable"
     return JobOutcome(name, f"No node was found for the pod within schedule_within_s {waited_s:.0f}: {why}.")
 
@@ -138,11 +136,6 @@ def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome
 def _of(events: list[Object], *reasons: str) -> list[Object]:
     """Return the events with one of these reasons, in their order."""
     return [event for event in events if event.get("reason") in reasons]
-
-
-def _full_now(message: str) -> bool:
-    """Return whether a node would fit if others left it; one that is too small for the pod never will."""
-    return "Insufficient" in message and (NO_VICTIMS in message or NO_HELP not in message)
 
 
 def finished(job: Object) -> Object | None:
@@ -161,7 +154,8 @@ def deleted_first(job: Object, condition: Object) -> bool:
 
 def outcome_of(condition: Object, pod: Object | None, memory_mib: int, timeout_s: int) -> JobOutcome:
     """Return how a job ended, from the condition that ended it and from its pod."""
-    terminated = _terminated(pod)
+    state = container_of(pod).get("state") if pod else None
+    terminated = (state or {}).get("terminated") or {}
     code = terminated.get("exitCode")
     if condition["type"] == "Complete" and code in (0, None) and terminated.get("reason") != OOM:
         return JobOutcome("Exited", "The container ended with exit code 0.", 0)
@@ -169,17 +163,11 @@ def outcome_of(condition: Object, pod: Object | None, memory_mib: int, timeout_s
         limit = f"memory_mib {memory_mib} was not enough, exit code {code}"
         return JobOutcome("OutOfMemory", f"The container ran out of memory ({limit}).", code)
     if condition.get("reason") == "DeadlineExceeded":
-        return JobOutcome(
-            "TimedOut", f"Kubernetes stopped the job after its deadline, timeout_s {timeout_s}.", code
-        )
+        text = f"Kubernetes stopped the job after its deadline, timeout_s {timeout_s}."
+        return JobOutcome("TimedOut", text, code)
     if pod is None:
         return JobOutcome("Crashed", f"The job ended without a pod: {_words(condition)}.")
     return _disrupted(pod) or _deleted(pod, code) or _crashed(condition, pod, code)
-
-
-def _terminated(pod: Object | None) -> Object:
-    status = container_of(pod) if pod else {}
-    return dict((status.get("state") or {}).get("terminated") or {})
 
 
 def _disrupted(pod: Object) -> JobOutcome | None:
@@ -188,13 +176,10 @@ def _disrupted(pod: Object) -> JobOutcome | None:
     message = status.get("message", "").rstrip(". ")
     conditions = [c for c in status.get("conditions", ()) if c["type"] == "DisruptionTarget"]
     disruption = next((condition for condition in conditions if condition["status"] == "True"), None)
-    if status.get("reason") in SHUTDOWN or (
-        disruption and "node shutdown" in disruption.get("message", "").lower()
-    ):
-        return JobOutcome(
-            "Reclaimed",
-            f"The node {node} was shut down while the pod was running: {message or 'no message'}.",
-        )
+    shut_down = disruption and "node shutdown" in disruption.get("message", "").lower()
+    if status.get("reason") in SHUTDOWN or shut_down:
+        text = f"The node {node} was shut down while the pod was running: {message or 'no message'}."
+        return JobOutcome("Reclaimed", text)
     if disruption and disruption.get("reason") in DISRUPTIONS:
         name, text = DISRUPTIONS[disruption["reason"]]
         detail = message or disruption.get("message", "").rstrip(". ")

@@ -16,9 +16,7 @@ class KubernetesSettings(SubmissionSettings):
         default=150, gt=0, description="Seconds without data after which a watch counts as disconnected."
     )
     pull_s: float = Field(
-        default=120,
-        ge=0,
-        description="Seconds of failed image pulls after which the job is cancelled.",
+        default=120, ge=0, description="Seconds of failed image pulls after which the job is cancelled."
     )
     explain_s: float = Field(
         default=20, ge=0, description="Seconds of waiting after which a pod's events are read."

@@ -132,9 +132,8 @@ class View:
         things: dict[str, Object] = {}
         more: dict[str, str] = {}
         while True:
-            page = await answer(
-                self._lists[kind], self._namespace, label_selector=OF_RUNS, limit=PAGE, **more
-            )
+            query = {"label_selector": OF_RUNS, "limit": PAGE, **more}
+            page = await answer(self._lists[kind], self._namespace, **query)
             things |= {thing["metadata"]["name"]: thing for thing in page["items"]}
             if not page["metadata"].get("continue"):
                 break
@@ -146,9 +145,8 @@ class View:
         return str(page["metadata"]["resourceVersion"])
 
     def _replace(self, kind: str, things: dict[str, Object]) -> None:
-        before = (
-            self.jobs if kind == "jobs" else {n: p for pods in self.pods.values() for n, p in pods.items()}
-        )
+        pods = {name: pod for pods in self.pods.values() for name, pod in pods.items()}
+        before = self.jobs if kind == "jobs" else pods
         for name in before.keys() - things.keys():
             self._change(kind, "DELETED", before[name])
         for thing in things.values():
@@ -198,5 +196,9 @@ def _slim(thing: Object) -> Object:
     """Return the parts of a job or pod that are read; most of one is what the worker itself has sent."""
     kept = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp")
     metadata = {key: thing["metadata"][key] for key in kept if key in thing["metadata"]}
-    spec = {key: thing.get("spec", {}).get(key) for key in ("nodeName",) if thing.get("spec", {}).get(key)}
-    return {"metadata": metadata, "spec": spec, "status": thing.get("status", {})}
+    node = thing.get("spec", {}).get("nodeName")
+    return {
+        "metadata": metadata,
+        "spec": {"nodeName": node} if node else {},
+        "status": thing.get("status", {}),
+    }

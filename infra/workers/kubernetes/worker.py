@@ -5,7 +5,7 @@ On top of prefect-kubernetes, whose own worker creates a job and does not look a
 
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from prefect.exceptions import InfrastructureNotAvailable, InfrastructureNotFound
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
 
-class NamespaceClients:
-    """One namespace's calls and its view."""
+class NamespaceClients(NamedTuple):
+    """The calls and the view of one namespace."""
 
-    def __init__(self, api: NamespaceApi, view: View) -> None:
-        self.api, self.view = api, view
+    api: NamespaceApi
+    view: View
 
 
 class KubernetesJobsWorker(
@@ -148,8 +148,7 @@ class KubernetesJobsWorker(
             except Exception as error:
                 raise JobRefused(sentence(error, "know a cluster")) from error
             view = View(client, configuration.namespace, self.settings, self.warn)
-            self._namespaces[key] = NamespaceClients(
-                NamespaceApi(client, configuration.namespace, self.settings.patience_s), view
-            )
+            api = NamespaceApi(client, configuration.namespace, self.settings.patience_s)
+            self._namespaces[key] = NamespaceClients(api, view)
             self.start_loop(view.run)
         return self._namespaces[key]

@@ -105,7 +105,7 @@ class SshBox:
         self, verb: str, *arguments: str, content: bytes = b"", within_s: float = ANSWER_S
     ) -> asyncssh.SSHCompletedProcess:
         """Have the script do what needs the runtime."""
-        await self._install()
+        await self._install()  # which finds the runtime of process trees
         return await self._script(verb, *arguments, *self._runtime, content=content, within_s=within_s)
 
     async def bring(self, path: str, content: bytes) -> None:
@@ -131,10 +131,8 @@ class SshBox:
         """Return the path of a Python of the box that has the required module."""
         found = text_of((await self._do("sh", SCRIPT_AT, "python", BRAND.module, self._python or "")).stdout)
         if not found and self._python:
-            raise JobRefused(
-                f"python is {self._python}: it does not exist, has no {BRAND.module} or is older than 3.11.",
-                "Unfit",
-            )
+            reasons = f"it does not exist, has no {BRAND.module} or is older than 3.11"
+            raise JobRefused(f"python is {self._python}: {reasons}.", "Unfit")
         if not found:
             text = f"No Python 3.11 or newer with {BRAND.module} was found: set python to its path."
             raise JobRefused(text, "Unfit")
@@ -191,9 +189,8 @@ class SshBox:
         if done.exit_status == BUSY:
             raise BoxBusy(text_of(done.stdout))
         if done.exit_status:
-            raise JobRefused(
-                f"lock_file {lock} can't be opened on the box ({text_of(done.stderr)}).", "Unfit"
-            )
+            text = f"lock_file {lock} can't be opened on the box ({text_of(done.stderr)})."
+            raise JobRefused(text, "Unfit")
 
     async def start(self, name: str, lock: str, limit_s: int, env: str = "", profile: str = "") -> None:
         """Have the box run a prepared job; nothing is changed where it runs or has run already.

@@ -33,7 +33,11 @@ def unmet_requirements(facts: Facts, configuration: SshJobConfiguration) -> list
         for tool in facts.get("missing", [])
     ]
     if configuration.scheduler:
-        return problems + _controller(facts) + _disk(facts, configuration.least_free_mib)
+        if facts["runtime"] != ["ok"]:
+            said = facts.get("info", [""])[0].strip()[:200]
+            text = f"Slurm's controller does not answer ({said}): ask the cluster's administrator."
+            problems.append(text)
+        return problems + _disk(facts, configuration.least_free_mib)
     if facts["runtime"] != ["ok"] and configuration.has_containers:
         problems.append(_no_runtime(configuration.container_command, facts.get("info", [""])[0]))
         return problems
@@ -75,13 +79,6 @@ def _no_runtime(command: Sequence[str], message: str) -> str:
     return f"{named} does not work: {message.strip()[:200] or 'no output'}."
 
 
-def _controller(facts: Facts) -> list[str]:
-    if facts["runtime"] == ["ok"]:
-        return []
-    said = facts.get("info", [""])[0].strip()[:200]
-    return [f"Slurm's controller does not answer ({said}): ask the cluster's administrator."]
-
-
 def _disk(facts: Facts, least_mib: int) -> list[str]:
     problems = []
     for entry in dict.fromkeys(facts.get("free_kib", [])):
@@ -95,19 +92,13 @@ def _disk(facts: Facts, least_mib: int) -> list[str]:
 
 
 def _gpus(facts: Facts, configuration: SshJobConfiguration) -> list[str]:
-    gpus = facts.get("gpu", [])
+    gpus, asked = facts.get("gpu", []), configuration.gpus
     if not gpus:
         return ["nvidia-smi finds no GPU: install the NVIDIA driver, or set gpus to 0."]
     problems = []
-    required = (
-        configuration.gpus
-        if isinstance(configuration.gpus, int)
-        else len(configuration.gpus)
-        if configuration.gpus != "all"
-        else 1
-    )
+    required = asked if isinstance(asked, int) else 1 if asked == "all" else len(asked)
     if required > len(gpus):
-        problems.append(f"gpus is {configuration.gpus}, but the box has {len(gpus)}.")
+        problems.append(f"gpus is {asked}, but the box has {len(gpus)}.")
     if configuration.has_containers and not _sees_gpus(_info(facts)):
         runtime = configuration.container_command[-1]
         problems.append(

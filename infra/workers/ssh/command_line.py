@@ -32,18 +32,8 @@ def run_command(
         home: the box's user's: what is kept on the box is kept for each user apart.
     """
     hidden = HIDDEN.format(name=name)
-    words = [
-        "run",
-        "--detach",
-        "--name",
-        name,
-        "--label",
-        f"{BRAND.container_label}={name}",
-        "--network",
-        "host",
-        "--pull",
-        "never",
-    ]
+    words = ["run", "--detach", "--name", name, "--label", f"{BRAND.container_label}={name}"]
+    words += ["--network", "host", "--pull", "never"]
     if configuration.shared_memory_mib:
         words += ["--shm-size", f"{configuration.shared_memory_mib}m"]
     if configuration.memory_mib:

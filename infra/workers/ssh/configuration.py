@@ -6,12 +6,11 @@ import uuid
 from typing import Annotated, Literal, Self
 
 from prefect.workers.base import BaseVariables, BaseWorkerResult
-from pydantic import BaseModel, ConfigDict, Field, model_validator
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from ..base.fields import JobFields, Word, env_name_fault
 from ..base.job_configuration import ContainerJobConfiguration
 from ..brand import BRAND
-from .slurm.request import SlurmRequest
 
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")  # also an alias of ~/.ssh/config
 DEFAULT_USER, DEFAULT_PORT = "ubuntu", 22
@@ -24,6 +23,15 @@ CREDENTIALS = (
     *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AZURE_CLIENT_SECRET"),
     *("GOOGLE_APPLICATION_CREDENTIALS", "LAMBDA_API_KEY"),
 )
+
+# Slurm's own names; a constraint may combine features.
+SlurmName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]*$", max_length=128)]
+SlurmNames = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]*(,[A-Za-z0-9_][A-Za-z0-9_.:-]*)*$")
+]
+Features = Annotated[
+    str, StringConstraints(pattern=r"^[A-Za-z0-9_(\[][A-Za-z0-9_.:&|*,()\[\]-]*$", max_length=256)
+]
 
 
 def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -91,6 +99,40 @@ class Host(SshAddress):
 
     def __str__(self) -> str:
         return " via ".join([super().__str__(), *(str(hop) for hop in reversed(self.jump))])
+
+
+class SlurmRequest(BaseModel):
+    """Options of `sbatch` in addition to time, memory and GPUs, which every job has."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    partition: SlurmNames | None = Field(
+        default=None,
+        title="Partition",
+        description="One or more, separated by commas. Empty: the cluster's default.",
+    )
+    account: SlurmName | None = Field(default=None, title="Account", description="Account that is charged.")
+    qos: SlurmName | None = Field(default=None, title="Quality of Service")
+    constraint: Features | None = Field(
+        default=None, title="Constraint", description="Features of the node, such as a100&nvlink."
+    )
+    reservation: SlurmName | None = Field(default=None, title="Reservation")
+    gpu_type: SlurmName | None = Field(
+        default=None, title="GPU Type", description="Name in the output of `sinfo -o %G`, such as a100."
+    )
+    cpus: int | None = Field(
+        default=None, title="CPUs", description="Empty: all CPUs of the node if it is exclusive.", ge=1
+    )
+    exclusive: bool = Field(
+        default=True,
+        title="Exclusive",
+        description="Use the node exclusively, as benchmarks need it. With false, other jobs share it.",
+    )
+    login: SlurmName | None = Field(
+        default=None,
+        title="Login Node",
+        description="Name under which compute nodes reach the login node. Empty: its own host name.",
+    )
 
 
 class SshJobFields(JobFields):

@@ -77,8 +77,10 @@ async def connect(
 async def _connect(
     host: SshAddress, secret_of: SecretOf, in_before: bool, way: asyncssh.SSHClientConnection | None
 ) -> asyncssh.SSHClientConnection:
-    client, user, login = Pinned(), user_of(host), await _login(host, secret_of)
-    trusted = _known(host)
+    client, user, trusted = Pinned(), user_of(host), _known(host)
+    login: dict[str, Any] = {}
+    if host.key:  # the box's own key alone
+        login = {"client_keys": await _keys(host, secret_of), "client_certs": [], "agent_path": None}
     try:
         connection, _ = await asyncssh.create_connection(
             lambda: client,
@@ -104,21 +106,13 @@ async def _connect(
     except asyncssh.KeyExchangeFailed as error:
         if "host key" in str(error).lower():
             raise JobRefused(_unknown(host, client.shown, error), "HostKeyRefused") from None
-        raise BoxUnreachable(
-            f"Box {host} and the worker have no common SSH algorithm ({error_text(error)})."
-        ) from None
+        text = f"Box {host} and the worker have no common SSH algorithm ({error_text(error)})."
+        raise BoxUnreachable(text) from None
     except (ValueError, FileNotFoundError) as error:
         raise JobRefused(f"{CONFIG} can't be used for box {host}: {error}.", "KeyRefused") from None
     except (*LOST, asyncssh.Error) as error:
         raise BoxUnreachable(f"Box {host} does not answer ({error_text(error)}).") from None
     return connection
-
-
-async def _login(host: SshAddress, secret_of: SecretOf) -> dict[str, Any]:
-    """Return the options for logging in: with the box's own key alone, where it has one."""
-    if not host.key:
-        return {}
-    return {"client_keys": await _keys(host, secret_of), "client_certs": [], "agent_path": None}
 
 
 async def _keys(host: SshAddress, secret_of: SecretOf) -> list[asyncssh.SSHKey]:
@@ -129,11 +123,9 @@ async def _keys(host: SshAddress, secret_of: SecretOf) -> list[asyncssh.SSHKey]:
             return [asyncssh.import_private_key(secret)]
         return [asyncssh.read_private_key(Path(key).expanduser())]
     except (OSError, ValueError, asyncssh.KeyImportError) as error:
-        reason = (
-            error_text(error)
-            if isinstance(error, OSError)
-            else "it does not hold a private key without a passphrase"
-        )
+        reason = "it does not hold a private key without a passphrase"
+        if isinstance(error, OSError):
+            reason = error_text(error)
         raise JobRefused(f"key {key!r} of box {host} can't be used: {reason}.", "KeyRefused") from None
 
 

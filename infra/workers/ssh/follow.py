@@ -98,9 +98,8 @@ class SshFollow(JobFollow):
     def _lost(self, error: Exception) -> JobOutcome:
         if self.stop:
             rest = f"it stops the job itself after timeout_s {self.configuration.timeout_s}"
-            return JobOutcome(
-                "Cancelled", f"Cancelled from Prefect while box {self.host} could not be reached; {rest}."
-            )
+            text = f"Cancelled from Prefect while box {self.host} could not be reached; {rest}."
+            return JobOutcome("Cancelled", text)
         lost_s = self.configuration.lost_s
         return JobOutcome("Lost", f"Box {self.host} could not be reached for lost_s {lost_s}: {error}")
 

@@ -35,20 +35,15 @@ async def stream(
     ours, size_bytes = await _here(configuration, image)
     if has_image(facts) and await box.marked(IMAGES, ours) == facts["image"][0]:
         return
-    size = f"{size_bytes / 1e9:.1f} GB"
-    log.info(
-        "Sending image %s, %s, to the box over the SSH connection; a rented box is billed meanwhile.",
-        image,
-        size,
-    )
+    text = "Sending image %s, %.1f GB, to the box over the SSH connection; a rented box is billed meanwhile."
+    log.info(text, image, size_bytes / 1e9)
     began = time.monotonic()
     await _send(box, configuration, image)
     log.info("Image %s was sent in %.0f s.", image, time.monotonic() - began)
     image_id = (await box.check(image)).get("image", [""])[0]
     if not image_id:
-        raise JobRefused(
-            f"image {image} was sent, but the box does not have it under this name.", "ImagePullFailed"
-        )
+        text = f"image {image} was sent, but the box does not have it under this name."
+        raise JobRefused(text, "ImagePullFailed")
     await box.mark(IMAGES, ours, image_id)
 
 
@@ -100,8 +95,7 @@ async def _send(box: SshBox, configuration: SshJobConfiguration, image: str) -> 
     if done.exit_status == BUSY:
         raise BoxBusy(text_of(done.stdout))
     if done.exit_status:
-        raise JobRefused(
-            f"The box could not load image {image} ({text_of(done.stderr)[-300:]}).", "ImagePullFailed"
-        )
+        text = f"The box could not load image {image} ({text_of(done.stderr)[-300:]})."
+        raise JobRefused(text, "ImagePullFailed")
     if saving.returncode:
         raise JobRefused(f"The worker could not read all of image {image}.", "ImagePullFailed")

@@ -41,9 +41,8 @@ async def bring_code(
     try:
         lane, content = lane_bundle()
     except (OSError, ImageError) as error:
-        raise JobRefused(
-            f"The worker has no complete checkout to send to the box ({error}).", "Unfit"
-        ) from None
+        text = f"The worker has no complete checkout to send to the box ({error})."
+        raise JobRefused(text, "Unfit") from None
     began = time.monotonic()
     await box.bring(f"{HOME}/{lane}.pyz", content)
     log.info("Sent the code of the lane, %s, in %.1f s.", lane, time.monotonic() - began)

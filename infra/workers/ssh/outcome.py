@@ -38,9 +38,8 @@ def _ended(look: Look, host: Host, configuration: SshJobConfiguration) -> JobOut
         what = f"Image {image} could not be pulled" if image else "The job's environment could not be created"
         return JobOutcome("ImagePullFailed", f"{what} on box {host}: {look.last or 'see its log'}")
     if look.code is None and look.begun:
-        return JobOutcome(
-            "Removed", f"The job was removed from box {host} outside of Prefect while it was running."
-        )
+        text = f"The job was removed from box {host} outside of Prefect while it was running."
+        return JobOutcome("Removed", text)
     if look.code is None:
         return JobOutcome("Crashed", f"The job could not be started on box {host}; see its log.")
     if look.code == 0:

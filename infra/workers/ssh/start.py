@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ..base.job_configuration import JobRefused
-from ..base.outcome import StateName
 from .box import BoxBusy, SshBox
 from .check import has_image, home_of, unmet_requirements
 from .command_line import env_file, pull_command, run_command, secret_profile
@@ -19,7 +18,6 @@ from .sending import bring_code, code_variables
 from .slurm.box import box_of
 from .tunnel import Tunnel
 
-UNFIT: StateName = "Unfit"
 WAIT_THERE_S = 10  # on a box that is busy, before it is asked anew
 
 
@@ -56,12 +54,8 @@ class Launcher:
         poll_s: float,
         before: Host | None = None,
     ) -> None:
-        self._configuration, self._name, self._tunnel, self._secret_of = (
-            configuration,
-            name,
-            tunnel,
-            secret_of,
-        )
+        self._configuration, self._name = configuration, name
+        self._tunnel, self._secret_of = tunnel, secret_of
         self._note, self._given_up, self._log, self._poll_s = note, given_up, log, poll_s
         self._logged: dict[Host, str] = {}
         self._asked_host = before  # may have the job, whatever it answered
@@ -91,9 +85,8 @@ class Launcher:
                 raise JobRefused("Cancelled from Prefect before a box took the job.", "Cancelled")
             if time.monotonic() > deadline:
                 reasons = " ".join(self._logged.values())
-                raise JobRefused(
-                    f"No box took the job in wait_s {self._configuration.wait_s}. {reasons}", "NoCapacity"
-                )
+                text = f"No box took the job in wait_s {self._configuration.wait_s}. {reasons}"
+                raise JobRefused(text, "NoCapacity")
             await asyncio.sleep(self._poll_s)
 
     def _log_wait(self, host: Host, reason: Exception) -> None:
@@ -126,7 +119,7 @@ class Launcher:
         await box.free(configuration.lock_file, WAIT_THERE_S if len(configuration.hosts) == 1 else 0)
         facts = await box.check(str(configuration.image))
         if problems := unmet_requirements(facts, configuration):
-            raise JobRefused(" ".join(problems), UNFIT)
+            raise JobRefused(" ".join(problems), "Unfit")
         if configuration.pull == "stream":
             await box.prepare(name, {})
             await box.own(name)
@@ -136,9 +129,8 @@ class Launcher:
             port = await self._tunnel.open(box.connection, host, None)
         if configuration.has_containers:
             files = {"run": run_command(configuration, name, port, home_of(facts))}
-            if configuration.pull == "always" or (
-                configuration.pull == "if-not-present" and not has_image(facts)
-            ):
+            missing = configuration.pull == "if-not-present" and not has_image(facts)
+            if configuration.pull == "always" or missing:
                 files["pull"] = pull_command(configuration)
         else:
             files = await bring_code(box, configuration, name, self._log)

@@ -26,16 +26,8 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ..command_line import ROOT
 from . import bodies
-from .events import (
-    ARTIFACT,
-    OwnThings,
-    give_events,
-    shake_hands,
-    take_events,
-    until_closed,
-)
-from .limits import BODY_BYTES, Allowance, Allowances, spend
-from .refusal import Refusal
+from .events import ARTIFACT, OwnThings, give_events, shake_hands, take_events, until_closed
+from .limits import BODY_BYTES, Allowance, Allowances, Refusal, spend
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
@@ -155,15 +147,12 @@ class JobProxy:
             return rule
         if method == "GET" and is_code_of(self.run.id, path):
             return Rule()
-        if method == "POST" and (lease := LEASE.fullmatch(path)) and await self._has(lease[1]):
-            return Rule(bodies.lease_body)
+        if method == "POST" and (lease := LEASE.fullmatch(path)):
+            state = (await self.client.read_flow_run(self.run.id)).state
+            held = state.state_details.deployment_concurrency_lease_id if state else None
+            if str(held) == lease[1]:  # the run's place among the runs of its deployment
+                return Rule(bodies.lease_body)
         raise Refusal("a box can access only its own flow run")
-
-    async def _has(self, lease_id: str) -> bool:
-        """Return whether the run holds a place among the runs of its deployment under this id."""
-        state = (await self.client.read_flow_run(self.run.id)).state
-        held = state.state_details.deployment_concurrency_lease_id if state else None
-        return str(held) == lease_id
 
     async def _content(self, request: Request) -> bytes:
         content = b""
@@ -232,7 +221,7 @@ class JobProxy:
 
 
 def is_code_of(run_id: UUID, path: str) -> bool:
-    """Return whether a path is that of the code, or of a piece of it, that a flow run was sent to run."""
+    """Return True for the path of the code, or of a piece of it, that a flow run was sent."""
     found = CODE.fullmatch(path)
     return found is not None and found[1] == str(run_id)
 

@@ -7,8 +7,7 @@ from uuid import UUID
 from prefect.client.schemas.objects import StateType
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from .limits import Allowances, spend
-from .refusal import Refusal
+from .limits import Allowances, Refusal, spend
 
 WRONG = 422
 T = TypeVar("T")

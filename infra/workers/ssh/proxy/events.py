@@ -11,14 +11,13 @@ import httpx
 from prefect.client.orchestration import PrefectClient
 from prefect.events.clients import get_events_client, get_events_subscriber
 from prefect.events.filters import EventFilter, EventNameFilter, EventResourceFilter
-from prefect.events.schemas.events import Event, Resource
+from prefect.events.schemas.events import Event
 from prefect.exceptions import ObjectNotFound
 from pydantic import ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ...brand import BRAND
-from .limits import Allowances, spend
-from .refusal import Refusal
+from .limits import Allowances, Refusal, spend
 
 NOTHING = f"{BRAND.name}.nothing"  # the name of no event
 PROTOCOL = "prefect"  # the WebSocket protocol whose first message carries the token
@@ -37,8 +36,10 @@ def subject_of(run_id: UUID, event: Event) -> str | None:
     Raises:
         Refusal: it is about something else.
     """
-    if strangers := [each.id for each in event.related if _strange(run_id, each)]:
-        raise Refusal(f"an event relates to {strangers[0][:100]}: a box can report only its own flow run")
+    for each in event.related:
+        is_run = each.id.startswith(RUN) or each.get("prefect.resource.role") == "flow-run"
+        if is_run and each.id != f"{RUN}{run_id}":
+            raise Refusal(f"an event relates to {each.id[:100]}: a box can report only its own flow run")
     about = event.resource.id
     if event.event.startswith(OF_A_RUN) and about == f"{RUN}{run_id}":
         return None
@@ -51,11 +52,6 @@ def subject_of(run_id: UUID, event: Event) -> str | None:
     if SET_BY_SERVER & (event.payload.get("task_run") or {}).keys():
         raise Refusal("an event of a task names ids in its payload")
     return about
-
-
-def _strange(run_id: UUID, resource: Resource) -> bool:
-    is_run = resource.id.startswith(RUN) or resource.get("prefect.resource.role") == "flow-run"
-    return is_run and resource.id != f"{RUN}{run_id}"
 
 
 class OwnThings:

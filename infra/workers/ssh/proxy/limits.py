@@ -1,15 +1,26 @@
-"""Allowances of what a box may send: what comes too fast waits, so that a flood ends at the worker."""
+"""Limits of what a box can send: requests above them are refused for a while, so the API sees no flood."""
 
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from .refusal import Refusal
-
 BODY_BYTES = 5 * 1024 * 1024  # Prefect's own batches of log lines have at most 4 MB
 CONNECTIONS = 32  # of one box at a time: an engine holds about ten
-BUSY = 429
+FORBIDDEN, BUSY = 403, 429
 SHORTEST_S, LONGEST_S = 1, 60  # that a box is told to wait
+
+
+class Refusal(Exception):
+    """A request that the proxy refuses; the message is one sentence for the box.
+
+    Attributes:
+        status: of the answer.
+        after_s: seconds after which the box can try again; None if that is useless.
+    """
+
+    def __init__(self, sentence: str, status: int = FORBIDDEN, *, after_s: int | None = None) -> None:
+        super().__init__(sentence)
+        self.status, self.after_s = status, after_s
 
 
 @dataclass

@@ -65,15 +65,16 @@ async def serve(
     server = await asyncio.get_running_loop().create_unix_server(answer, path)
     resources.push_async_callback(_end, server, state)
     listener = await connection.create_server(accept, "127.0.0.1", port or 0)
-    closing = asyncio.create_task(_close_with(connection, resources.pop_all()))
+    taken_over = resources.pop_all()
+
+    async def close() -> None:
+        async with taken_over:
+            await connection.wait_closed()
+
+    closing = asyncio.create_task(close())
     _open.add(closing)
     closing.add_done_callback(_open.discard)
     return int(listener.get_port())
-
-
-async def _close_with(connection: asyncssh.SSHClientConnection, resources: AsyncExitStack) -> None:
-    async with resources:
-        await connection.wait_closed()
 
 
 async def _end(server: asyncio.Server, state: ServerState) -> None:

@@ -125,14 +125,15 @@ class SlurmBox(SshBox):
             last=facts.get("last", ""),
         )
         ended = facts["state"] == "running" and (job is None or job.ended)
+        waits = ""
+        if job and job.waits:
+            waits = f"Slurm job {job.number} waits: {job.reason or 'not examined yet'}."
         return SlurmLook(
             "ended" if ended else facts["state"],  # type: ignore[arg-type]
             seen=int(facts.get("seen") or 0),
             port=int(facts["port"]) if facts.get("port") else None,
             last=facts.get("last", ""),
-            waits=f"Slurm job {job.number} waits: {job.reason or 'not examined yet'}."
-            if job and job.waits
-            else "",
+            waits=waits,
             job=job,
             queued_s=seconds_in(facts.get("queued", "")),
             waited_s=int(facts.get("waited") or 0),

@@ -89,12 +89,11 @@ def _given_up(job: SlurmJob | None, written: Written) -> JobOutcome | None:
 
 def _by_slurm(job: SlurmJob, written: Written, configuration: SshJobConfiguration) -> JobOutcome:
     name, sentence = ENDED_BY_SLURM[job.state]
-    text = sentence.format(
-        job=job,
-        limit=_time_limit(job, configuration),
-        wait_s=configuration.wait_s,
-        memory=_limit(configuration),
-    )
+    asked = limit_minutes(configuration.timeout_s)
+    given = asked if job.limit_s is None else job.limit_s // SECONDS_PER_MINUTE
+    limit = f"{given} min" if given == asked else f"{given} min, which was set instead of {asked} min"
+    wait_s, memory = configuration.wait_s, _limit(configuration)
+    text = sentence.format(job=job, limit=limit, wait_s=wait_s, memory=memory)
     reason = f": {job.reason}" if job.state == "DEADLINE" and job.reason not in ("", "DeadLine") else ""
     return JobOutcome(name, f"{text}{reason}.", written.code)
 
@@ -102,33 +101,22 @@ def _by_slurm(job: SlurmJob, written: Written, configuration: SshJobConfiguratio
 def _by_itself(job: SlurmJob | None, written: Written, configuration: SshJobConfiguration) -> JobOutcome:
     code = written.code if written.code is not None else job.code if job else None
     if job is not None and job.state == CANCELLED:
-        return JobOutcome("Cancelled", f"Slurm job {job.number} was cancelled {_by_whom(job)}.", code)
+        user = "an administrator" if job.ended_by == ROOT else f"user {job.ended_by}"
+        who = "scancel" if job.ended_by is None else user
+        text = f"Slurm job {job.number} was cancelled by {who}, outside of Prefect."
+        return JobOutcome("Cancelled", text, code)
     if job is not None and job.state == "FAILED" and written.code is None and (clause := clause_of(job)):
         # It exists although `sbatch` has refused it, and its answer may be lost.
         return JobOutcome("Unschedulable", f"Slurm does not take job {job.number} ({job.reason}): {clause}.")
     if written.oom:
-        return JobOutcome(
-            "OutOfMemory", f"The job ran out of memory ({_limit(configuration)}, exit code {code}).", code
-        )
+        text = f"The job ran out of memory ({_limit(configuration)}, exit code {code})."
+        return JobOutcome("OutOfMemory", text, code)
     if code is None:
         number = f" {job.number}" if job else ""
         return JobOutcome("Lost", f"Slurm no longer knows the job{number}, and the job left no exit code.")
     if code == 0:
         return JobOutcome("Exited", "The job ended with exit code 0.", 0)
     return JobOutcome("Crashed", f"The job ended with exit code {code}.", code)
-
-
-def _by_whom(job: SlurmJob) -> str:
-    if job.ended_by is None:
-        return "by scancel, outside of Prefect"
-    who = "an administrator" if job.ended_by == ROOT else f"user {job.ended_by}"
-    return f"by {who}, outside of Prefect"
-
-
-def _time_limit(job: SlurmJob, configuration: SshJobConfiguration) -> str:
-    asked = limit_minutes(configuration.timeout_s)
-    given = asked if job.limit_s is None else job.limit_s // SECONDS_PER_MINUTE
-    return f"{given} min" if given == asked else f"{given} min, which was set instead of {asked} min"
 
 
 def _limit(configuration: SshJobConfiguration) -> str:

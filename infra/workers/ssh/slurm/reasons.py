@@ -41,13 +41,8 @@ FIELDS = {
 }
 
 
-def never_starts(job: SlurmJob) -> str | None:
-    """Return why a job that waits can never start, as a clause; None where it may."""
-    return clause_of(job) if job.waits else None
-
-
 def clause_of(job: SlurmJob) -> str | None:
-    """Return what would be right for a job that can never start; None where its reason is another."""
+    """Return what a job that can never start needs, as a clause; None if its reason can pass."""
     reason = job.reason.partition(",")[0].strip().replace(" ", "_")
     reason = next((name for begins, name in SENTENCES.items() if reason.startswith(begins)), reason)
     if clause := NEVER.get(reason):
@@ -59,7 +54,7 @@ def clause_of(job: SlurmJob) -> str | None:
 
 
 def to_give_up(job: SlurmJob, waited_s: float, wait_s: int) -> str | None:
-    """Return why the worker cancels a job that Slurm would keep, as `NAME: SENTENCE`; None where not.
+    """Return why the worker cancels a job that Slurm would keep, as `NAME: SENTENCE`; None to keep it.
 
     A job that can never start would wait without end. A pause makes the times of a job wrong.
 
@@ -74,7 +69,7 @@ def to_give_up(job: SlurmJob, waited_s: float, wait_s: int) -> str | None:
         return f"Preempted: Slurm has requeued job {job.number}, which must run only once; it was cancelled."
     if job.paused:
         return f"Preempted: Slurm has paused job {job.number}, which makes its times wrong; it was cancelled."
-    if clause := never_starts(job):
+    if job.waits and (clause := clause_of(job)):
         return f"Unschedulable: Slurm can never start job {job.number} ({job.reason}): {clause}."
     if job.waits and waited_s > wait_s:
         reason = f" ({job.reason})" if job.reason else ""

@@ -3,8 +3,7 @@
 import math
 
 from ...base.job_configuration import JobRefused
-from ..configuration import SshJobConfiguration
-from .request import SlurmRequest
+from ..configuration import SlurmRequest, SshJobConfiguration
 
 END_S = 60  # beyond timeout_s: for the way to the API, and for the processes to end by themselves
 SECONDS_PER_MINUTE = 60  # Slurm counts a job's time in minutes

@@ -10,8 +10,7 @@ from prefect.events.schemas.events import Event
 from infra.workers.ssh.proxy import bodies
 from infra.workers.ssh.proxy.app import is_code_of, path_of, rules_of
 from infra.workers.ssh.proxy.events import subject_of
-from infra.workers.ssh.proxy.limits import Allowance, Allowances, spend
-from infra.workers.ssh.proxy.refusal import Refusal
+from infra.workers.ssh.proxy.limits import Allowance, Allowances, Refusal, spend
 from tasks.delivery.job_orders import KEY
 from tasks.travel.sending import name_of, piece_name
 
