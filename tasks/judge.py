@@ -26,7 +26,7 @@ from tasks.store.store import Store
 from tasks.store.sync import bring
 
 MOST_ROWS = 500
-LONGEST = timedelta(days=2)  # duration of a run: an older unfinished one was cut short
+LONGEST = timedelta(days=2)  # duration of a run: an older unfinished one was interrupted
 FIRST = (
     SeriesState.CONFIRMED,
     SeriesState.SUSPECT,
@@ -42,14 +42,14 @@ async def judge_stored_night(results: str | None, run: str) -> JudgedNight:
     """Judge a night by the completed nights before it, from the store's folder or its bucket.
 
     Raises:
-        GridbenchError: the store can't be read, or has no such night.
+        GridbenchError: the store cannot be read, or has no such night.
     """
     folder = await asyncio.to_thread(bring, results or folder_of(None), ("results.parquet", FILE))
     return await asyncio.to_thread(judge_night, folder, run, await _under_way(folder, run))
 
 
 async def _under_way(folder: Path, run: str) -> list[str]:
-    """Return the runs that are being measured now: what they lack is not missing yet."""
+    """Return the runs in progress, whose absent records are not missing yet."""
     since = datetime.now(UTC) - LONGEST
     fresh = [path.parent for path in folder.glob("*/plan.json") if path.stat().st_mtime > since.timestamp()]
     names = [path.name for path in fresh if path.name != run and not (path / "results.parquet").is_file()]
@@ -61,14 +61,14 @@ async def _under_way(folder: Path, run: str) -> list[str]:
 async def publish_night(judged: JudgedNight, results: str | None) -> Verdicts:
     """Write the night's verdicts and tickets, and show them in the UI.
 
-    If the bucket or the UI can't be reached, the folder still has everything, and the log says so.
+    If the bucket or the UI cannot be reached, the folder still has everything, and a warning is logged.
 
     Raises:
-        GridbenchError: the folder can't be written.
+        GridbenchError: the folder cannot be written.
     """
     from tasks.report.html.tickets import write_tickets  # imports plotting libraries, which is slow
 
-    verdicts, folder = verdicts_of(judged), judged.night.folder
+    verdicts, folder, log = verdicts_of(judged), judged.night.folder, get_run_logger()
     pages = write_tickets(folder, judged, verdicts)
     write_verdicts(folder, verdicts)  # last: a night that has this file is judged
     links = [report_url(page) for page in pages]
@@ -78,20 +78,16 @@ async def publish_night(judged: JudgedNight, results: str | None) -> Verdicts:
         if not pages:
             await send(Store(folder, bucket))
     except GridbenchError as error:
-        get_run_logger().warning(str(error))
+        log.warning(str(error))
     for link, ticket in zip(links, verdicts.tickets, strict=False):
         if ticket.is_bad:
-            payload: Payload = {
-                "sentence": ticket.sentence,
-                "share": ticket.share or 0.0,
-                "ticket": link,
-                "run": verdicts.run,
-            }
+            share = ticket.share or 0.0
+            payload = Payload(sentence=ticket.sentence, share=share, ticket=link, run=verdicts.run)
             slower(ticket.hardware, ticket.cases, payload, verdicts.channel)
     try:
         await _show(verdicts, links)
     except LOST_TOUCH as error:
-        get_run_logger().warning(f"the night could not be published in the UI: {words_of(error)}")
+        log.warning(f"the night could not be published in the UI: {words_of(error)}")
     return verdicts
 
 
@@ -120,7 +116,7 @@ def series_row(verdict: SeriesVerdict) -> dict[str, str]:
 
 
 def night_summary(verdicts: Verdicts, links: Sequence[str]) -> str:
-    """Return the night in markdown, its tickets first; text from outside can't become markup."""
+    """Return the night in markdown, its tickets first; external text cannot become markup."""
     lines = [f"# Night {verdicts.run}", "", plain(verdicts.answer), ""]
     tickets = zip(links, verdicts.tickets, strict=False)
     lines += [f"- [{ticket.kind}: {plain(ticket.sentence)}]({link})" for link, ticket in tickets]
@@ -129,10 +125,10 @@ def night_summary(verdicts: Verdicts, links: Sequence[str]) -> str:
 
 
 def spent_on(results: str | None, run: str) -> float:
-    """Return the USD that a night's lanes have cost, confirmations included, by their `jobs.json`.
+    """Return the cost in USD of a night's lanes and those of its confirmations, by their `jobs.json`.
 
     Raises:
-        GridbenchError: a plan can't be read.
+        GridbenchError: a plan cannot be read.
     """
     folder = folder_of(results)
     return sum(spent_usd(Store(folder / name)) for name in (run, *confirmations(folder).get(run, ())))

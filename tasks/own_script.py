@@ -1,4 +1,4 @@
-"""A suite that measures a user's own script, from a command or a form: checked, estimated and written."""
+"""A suite that measures a user's script, from a command or a form: checked, estimated and written."""
 
 import json
 import statistics
@@ -14,21 +14,20 @@ from tasks.travel.git import names_in
 from workloads.harness.records.case import Case, Cell, parse_size
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
-from workloads.harness.records.record import Record
 from workloads.harness.repeat.scripts import script_cases
 
-FOLDER = "suites"  # in the results folder, so that nothing is written beside the user's code
-LOOKED_AT = 50  # newest runs that may tell the time of a repeat
+FOLDER = "suites"  # in the results folder, so that nothing is written next to the user's code
+LOOKED_AT = 50  # newest runs that are searched for the time of a repeat
 
 
 class OwnScript(Strict):
-    """A user's own script, and how it is to be measured: the keys of a suite and of its table `[[scripts]]`.
+    """A user's script and its options: the keys of a suite and of its table `[[scripts]]`.
 
     Attributes:
         run: the command, as a shell splits it.
         folder: absolute.
         size: the values of each placeholder.
-        repeats, timeout_s: of the suite; its own defaults where None.
+        repeats, timeout_s: of the suite; its defaults if None.
     """
 
     run: str
@@ -50,7 +49,7 @@ OF_SUITE = ("repeats", "timeout_s")
 
 
 def sizes_of(given: Iterable[str]) -> dict[str, list[int]]:
-    """Read sizes such as `batch=16,32`, one parameter each, in words or separated by blanks.
+    """Read sizes such as `batch=16,32`, each of one parameter, in words or separated by blanks.
 
     Raises:
         GridbenchError: one has another form, or is given twice.
@@ -72,10 +71,10 @@ def sizes_of(given: Iterable[str]) -> dict[str, list[int]]:
 def write_suite(own: OwnScript, results: Path) -> Path:
     """Write the suite of a script into the results folder, under its name; return the file's path.
 
-    What earlier runs in that folder measured of the same sizes becomes the estimate.
+    Earlier measurements of the same sizes in that folder become the estimate.
 
     Raises:
-        GridbenchError: the script can't be measured like this, or the file can't be written.
+        GridbenchError: the script cannot be measured like this, or the file cannot be written.
     """
     try:
         cases = [case for case, _ in script_cases(_table(own), Path(own.folder))]
@@ -90,29 +89,16 @@ def write_suite(own: OwnScript, results: Path) -> Path:
         write_text(path, suite_text(own.model_copy(update={"name": name})))
     except (WorkloadsError, OSError) as error:
         raise GridbenchError(f"results: {error}") from None
-    _check_apart(path, results, Path(own.folder))
+    inner, outer = path.resolve(), Path(own.folder).resolve()
+    if inner.is_relative_to(outer) and inner.relative_to(outer).as_posix() in names_in(outer):
+        path.unlink()  # as a part of the code it would change that with each run
+        where = f"results is {results}, inside of the code's folder {own.folder}"
+        raise GridbenchError(f"{where}: name another, or have git ignore it")
     return path
 
 
-def _check_apart(path: Path, results: Path, folder: Path) -> None:
-    """Refuse results that would become a part of the code, which each run would change then.
-
-    Raises:
-        GridbenchError: they would.
-    """
-    inner, outer = path.resolve(), folder.resolve()
-    if inner.is_relative_to(outer) and inner.relative_to(outer).as_posix() in names_in(outer):
-        path.unlink()
-        raise GridbenchError(
-            f"results is {results}, inside of the code's folder {folder}: name another, or have git ignore it"
-        )
-
-
 def measured_s(results: Path, cases: Sequence[Case]) -> float | None:
-    """Return the seconds that a repeat of the slowest of these cases usually took; None if none was measured.
-
-    The newest run that measured any of them tells.
-    """
+    """Return the median seconds of a repeat of the slowest of these cases in the newest run with one; else None."""
     for run in list(runs(results))[:LOOKED_AT]:
         store = Store(results / run)
         try:
@@ -120,16 +106,13 @@ def measured_s(results: Path, cases: Sequence[Case]) -> float | None:
             records = store.records()[0] if planned.intersection(cases) else []
         except GridbenchError:
             continue
-        if seconds := _usual_s(record for record in records if record.case in cases and record.wall):
-            return max(seconds.values())
+        walls_s: dict[Cell, list[float]] = {}
+        for record in records:
+            if record.case in cases and record.wall:
+                walls_s.setdefault(record.cell, []).append(record.wall_s)
+        if walls_s:
+            return max(map(statistics.median, walls_s.values()))
     return None
-
-
-def _usual_s(records: Iterable[Record]) -> Mapping[Cell, float]:
-    walls_s: dict[Cell, list[float]] = {}
-    for record in records:
-        walls_s.setdefault(record.cell, []).append(record.wall_s)
-    return {cell: statistics.median(seconds) for cell, seconds in walls_s.items()}
 
 
 def _table(own: OwnScript) -> dict[str, object]:
@@ -138,7 +121,7 @@ def _table(own: OwnScript) -> dict[str, object]:
 
 
 def suite_text(own: OwnScript) -> str:
-    """Return the text of a suite's file that measures a script."""
+    """Return the text of a suite file that measures a script."""
     head = own.model_dump(include={*OF_SUITE}, exclude_none=True)
     lines = [f"title = {json.dumps(f'The script {own.name}')}", *_pairs(head), "", "[[scripts]]"]
     return "\n".join([*lines, *_pairs(_table(own))]) + "\n"

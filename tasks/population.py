@@ -1,4 +1,4 @@
-"""The records of other machines that those of a run are held against, from the same results store."""
+"""The records of other machines in the same results store, with which a run's machines are compared."""
 
 from collections.abc import Iterator
 
@@ -14,9 +14,9 @@ from workloads.harness.records.record import Record
 
 
 def population_of(store: Store) -> tuple[list[Record] | None, list[str]]:
-    """Return the records that count of all other acceptance runs, and a sentence for each that can't be read.
+    """Return the valid records of all other acceptance runs, and a sentence for each unreadable run.
 
-    None where the run's suite does not ask which machines to keep. From a bucket, what is not here yet comes.
+    None if the run's suite does not ask which machines to keep. Runs in a bucket are downloaded first.
     """
     plan, results = store.plan, store.folder.parent
     if not plan.acceptance:
@@ -39,10 +39,10 @@ def population_of(store: Store) -> tuple[list[Record] | None, list[str]]:
 
 
 def _counting(other: Store, like: Plan) -> Iterator[Record]:
-    """Yield the records of a run that count, if it asked the same of the same cases.
+    """Yield the valid records of a run that asked the same of the same cases.
 
     Raises:
-        GridbenchError: its plan or its records can't be read.
+        GridbenchError: its plan or its records cannot be read.
     """
     plan, cases = other.plan, {planned.case for planned in like.cases}
     if not plan.acceptance or plan.quick != like.quick or plan.run == like.run:

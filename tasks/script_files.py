@@ -1,4 +1,4 @@
-"""The files of users' scripts as a run was planned with them, so that a resume measures the same code."""
+"""The files of users' scripts at the time of a run's plan, so that a resume measures the same code."""
 
 import json
 from collections.abc import Iterator
@@ -13,14 +13,14 @@ from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
 from workloads.harness.records.script import Script
 
-NAMED = 3  # changed files that a refusal names
+NAMED = 3  # changed files that an error names
 
 
 def keep_files(store: Store) -> None:
     """Write the list of each script's files into the folder of a new run.
 
     Raises:
-        GridbenchError: they can't be read, or the list can't be written.
+        GridbenchError: they cannot be read, or the list cannot be written.
     """
     for script in _scripts(store):
         text = json.dumps(_marks(take(Path(script.folder))), indent=0)
@@ -31,12 +31,12 @@ def keep_files(store: Store) -> None:
 
 
 def check_files(store: Store) -> None:
-    """Refuse to go on with a run whose scripts have changed since; files that are new may be their output.
+    """Refuse to resume a run whose scripts have changed since; new files can be their output.
 
-    Machines elsewhere are sent the code as it was planned: only a lane that takes the folder itself counts.
+    Remote machines get the planned code: the check is only for a lane that uses the folder itself.
 
     Raises:
-        GridbenchError: there is such a script, or its folder can't be read.
+        GridbenchError: there is such a script, or its folder cannot be read.
     """
     if all(map(travels_to, store.plan.hardware)):
         return
@@ -59,7 +59,7 @@ def check_files(store: Store) -> None:
 
 
 def _scripts(store: Store) -> Iterator[Script]:
-    """Yield one script of each code that a plan names."""
+    """Yield one script for each code in a plan."""
     planned = {case.script.code: case.script for case in store.plan.cases if case.script and case.script.code}
     yield from planned.values()
 
@@ -69,7 +69,7 @@ def _list_of(store: Store, script: Script) -> Path:
 
 
 def _marks(tree: Tree) -> dict[str, str]:
-    """Return what is to stay the same of each file, by name: its content or target, and its mode."""
+    """Return the compared properties of each file by name: its content or target, and its mode."""
     return {
         file.name: f"{file.digest}{file.link or ''}{' executable' if file.executable else ''}"
         for file in tree.files

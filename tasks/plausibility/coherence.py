@@ -1,4 +1,4 @@
-"""What can't be true of several records together: falling times, copied rows, too much scaling."""
+"""Contradictions between records: falling times, copied rows, too much scaling."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -12,17 +12,17 @@ from tasks.results.values import Estimate
 from workloads.harness.records.case import HELPERS, Case
 from workloads.harness.records.record import Record
 
-SMALL_S = 100e-6  # below it launches and wake-ups, not work, make the time
+SMALL_S = 100e-6  # shorter times consist of launches and wake-ups, not work
 TWICE = 2.0
-FEW = 16  # equal records of which every pair is looked at
-FAR_ABOVE_LINEAR = 1.5  # no caches and no noise make one repeat that much better than its devices
-DISTINCT = 3  # different values that make equal samples a copy; fewer may be a coarse clock's coincidence
+FEW = 16  # equal records of which every pair is compared
+FAR_ABOVE_LINEAR = 1.5  # neither caches nor noise make one repeat that much better than its devices
+DISTINCT = 3  # different values that make equal samples a copy; fewer can be a coarse clock's coincidence
 
 Found = tuple[Record, str]
 
 
 def between(records: Sequence[Record], machines: Mapping[str, Machine]) -> Iterator[Found]:
-    """Each record that the others contradict, with the reason."""
+    """Yield each record that the others contradict, with the reason."""
     yield from _copies(records)
     yield from _shrinking(records)
     yield from _superlinear(records, machines)
@@ -31,8 +31,8 @@ def between(records: Sequence[Record], machines: Mapping[str, Machine]) -> Itera
 def copied(record: Record, other: Record, elsewhere: bool) -> str | None:
     """Refuse a record whose samples equal those of another case on the same machine to every digit.
 
-    Times that take few different values (one sample, a rounded table) agree by chance now and then; then the
-    same two cases must agree `elsewhere`, on a second machine, too: the published table of the AWS blog.
+    Times with few different values (one sample, a rounded table) can agree by chance; then the same two cases must
+    agree `elsewhere`, on a second machine, too, as in the published table of the AWS blog.
     """
     if record.case == other.case or not record.wall or not other.wall:
         return None
@@ -43,11 +43,11 @@ def copied(record: Record, other: Record, elsewhere: bool) -> str | None:
 
 
 def shrinks(record: Record, others: Iterable[Record]) -> str | None:
-    """Refuse a record that does twice the work of another case in half its time, against every third case.
+    """Refuse a record that does twice the work of another case in half its time, if a third case confirms it.
 
-    Equal times prove nothing: a step that is bound by launches takes as long at any small batch. Nor does one
-    slow small case: it may be the odd one, as a cold GPU's first product of 0.9 s beside larger ones of
-    0.01 s. So this one must have four times the rate of every other case, at least two, that takes 100 us.
+    Equal times prove nothing: a launch-bound step takes as long at any small batch. Nor does one slow small case,
+    such as a cold GPU's first product. So the record must have four times the rate of every other case, at least two,
+    that takes 100 us.
     """
     compared, beaten = 0, None
     for other in others:
@@ -70,7 +70,7 @@ def shrinks(record: Record, others: Iterable[Record]) -> str | None:
 
 
 def superlinear(value: Estimate, ratio: float, baseline: str) -> str | None:
-    """Refuse a scaling efficiency whose interval lies above 105 %; without one, far above."""
+    """Refuse a scaling efficiency whose interval lies above 105 %; without an interval, one above 150 %."""
     if value.low is None and value.value <= FAR_ABOVE_LINEAR:
         return None
     if value.low is not None and value.low <= ABOVE_LINEAR:
@@ -82,32 +82,31 @@ def superlinear(value: Estimate, ratio: float, baseline: str) -> str | None:
 
 
 def _copies(records: Sequence[Record]) -> Iterator[Found]:
-    """Groups by machine and samples first, so that a night of thousands of records stays quick."""
+    """Yield copies; records are grouped by machine and samples first, so that thousands of them stay quick."""
     alike: dict[tuple[str, tuple[float, ...]], list[Record]] = defaultdict(list)
     for record in records:
         if record.wall:
             alike[record.hardware, record.wall.samples_s].append(record)
-    pairs = [pair for same in alike.values() for pair in _pairs(same)]
-    places: dict[frozenset[Case], set[str]] = defaultdict(set)
-    for item, other in pairs:
-        places[frozenset((item.case, other.case))].add(item.hardware)
-    for item, other in pairs:
-        elsewhere = len(places[frozenset((item.case, other.case))]) > 1
-        for record, twin in ((item, other), (other, item)):
+    pairs = [
+        pair  # of many records, each with the first is enough to name them all
+        for same in alike.values()
+        for pair in (combinations(same, 2) if len(same) <= FEW else ((same[0], r) for r in same[1:]))
+    ]
+    machines: dict[frozenset[Case], set[str]] = defaultdict(set)
+    for first, second in pairs:
+        machines[frozenset((first.case, second.case))].add(first.hardware)
+    for first, second in pairs:
+        elsewhere = len(machines[frozenset((first.case, second.case))]) > 1
+        for record, twin in ((first, second), (second, first)):
             if reason := copied(record, twin, elsewhere):
                 yield record, reason
 
 
-def _pairs(same: Sequence[Record]) -> Iterator[tuple[Record, Record]]:
-    """Every pair of a few records; of many, each with the first, which is enough to name them all."""
-    return combinations(same, 2) if len(same) <= FEW else ((same[0], other) for other in same[1:])
-
-
 def _shrinking(records: Sequence[Record]) -> Iterator[Found]:
-    """Compares with the fastest repeat of each other case, the one that is hardest to undercut.
+    """Yield records too fast for the fastest repeat of each other case.
 
-    The slowest cases come first: most often one of them has a like rate, and then no other has to be seen.
-    What states no work, as a user's script does, has no rate.
+    The slowest cases come first: usually one of them has a similar rate, and the others are not needed. A record
+    without work, such as a user's script, has no rate.
     """
     families: dict[tuple[object, ...], list[Record]] = defaultdict(list)
     for record in (record for record in records if record.work is not None and record.compute_s):
@@ -123,9 +122,9 @@ def _shrinking(records: Sequence[Record]) -> Iterator[Found]:
 
 
 def _superlinear(records: Sequence[Record], machines: Mapping[str, Machine]) -> Iterator[Found]:
-    """Compares machines that are known to be of one model, case by case.
+    """Compare machines of one model, case by case.
 
-    Times beside a load prove nothing: one that slows the smaller machine makes the larger one look too fast.
+    Times of busy machines prove nothing: load on the smaller machine makes the larger one look too fast.
     """
     cells: dict[tuple[Case, str, str], list[Repeats]] = defaultdict(list)
     for cell in group(records, (), {}):
@@ -139,38 +138,36 @@ def _superlinear(records: Sequence[Record], machines: Mapping[str, Machine]) -> 
 
 
 def _beyond_linear(side: Repeats, base: Repeats, machines: Mapping[str, Machine]) -> str | None:
-    item, other = side.records[0], base.records[0]
-    ratio = device_ratio(item, machines.get(item.hardware), other, machines.get(other.hardware))
+    first, other = side.records[0], base.records[0]
+    ratio = device_ratio(first, machines.get(first.hardware), other, machines.get(other.hardware))
     if ratio is None:
         return None
     base_s, side_s = per_unit(base, side)
     if max(base_s) / min(side_s) <= ABOVE_LINEAR * ratio:
-        return None  # spares the interval
+        return None  # the interval is not needed
     gain = speedup(base_s, side_s)
     return superlinear(efficiency(gain.estimate, ratio), ratio, other.hardware) if gain else None
 
 
 def _gain(record: Record, other: Record) -> tuple[float, float, Record] | None:
-    """Return the ratios of work and of time to another record and the record itself.
+    """Return the ratios of work and of time to another record and that record; None if they cannot be compared.
 
-    None where they can't be compared.
-
-    A whole job of fewer steps is unlike: more work in larger batches may well take less time. Work is the
-    first of FLOPs, bytes and units that both have.
+    A whole job of fewer steps is not comparable: more work in larger batches can take less time. Work is the first of
+    FLOPs, bytes and units that both have.
     """
     seconds, other_s = record.compute_s, other.compute_s
     if record.work is None or other.work is None or not seconds or not other_s or other_s < SMALL_S:
         return None
     if _steps(record) < _steps(other):
         return None
-    item, two = record.work, other.work
-    pairs = ((item.flops, two.flops), (item.bytes, two.bytes), (item.units, two.units))
+    ours, theirs = record.work, other.work
+    pairs = ((ours.flops, theirs.flops), (ours.bytes, theirs.bytes), (ours.units, theirs.units))
     work = next((a / b for a, b in pairs if a and b), None)
     return None if work is None else (work, other_s / seconds, other)
 
 
 def _steps(record: Record) -> int:
-    """Steps of a whole job; 1 where a step is what was timed."""
-    whole = record.wall is not None and record.wall.whole and record.training is not None
+    """Return the steps of a whole job; 1 if single steps were timed."""
     training = record.training
+    whole = record.wall is not None and record.wall.whole
     return max(len(training.losses), len(training.step_s)) if whole and training else 1

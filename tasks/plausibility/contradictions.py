@@ -1,4 +1,4 @@
-"""Figures of a record that no clock, counter or machine gives, or that contradict each other."""
+"""Figures of a record that are impossible, or that contradict each other."""
 
 from collections.abc import Iterator
 
@@ -20,23 +20,18 @@ def out_of_range(seconds: float) -> bool:
 
 
 def contradictions(record: Record) -> list[str]:
-    """Return every statement of a record, times per step apart, that can't be true."""
+    """Return every impossible statement of a record, except times per step."""
+    checks = (clock_ran_backwards, negative, beyond_all_work, not_its_check)
     reasons = (
-        clock_ran_backwards(record),
-        negative(record),
-        beyond_all_work(record),
-        not_its_check(record),
-        not_its_interval(record.wall),
-        not_its_interval(record.device_time),
-        no_share(record),
-        no_device(record),
-        no_job(record),
+        *(check(record) for check in checks),
+        *(not_its_interval(timing) for timing in (record.wall, record.device_time)),
+        *(check(record) for check in (no_share, no_device, no_job)),
     )
     return [reason for reason in reasons if reason]
 
 
 def clock_ran_backwards(record: Record) -> str | None:
-    """Refuse a record in which a stretch of time is negative, or longer than the whole it is part of."""
+    """Refuse a record in which a duration is negative, or longer than the whole that it is part of."""
     for name, seconds in _stretches(record):
         if seconds < 0:
             return f"{name} took {seconds:.3g} s: the clock ran backwards"
@@ -44,10 +39,9 @@ def clock_ran_backwards(record: Record) -> str | None:
             return f"{name} took {seconds:.3g} s, more than 31 years"
     if 0 < record.wall_s < SHORTEST_S:
         return f"its process took {record.wall_s:.3g} s, less than any clock can resolve"
-    if record.unattributed_s < -(SLACK * record.wall_s + SLACK_S):
-        return (
-            f"its phases took {-record.unattributed_s:.3g} s more than its process: the clock ran backwards"
-        )
+    excess_s = -record.unattributed_s
+    if excess_s > SLACK * record.wall_s + SLACK_S:
+        return f"its phases took {excess_s:.3g} s more than its process: the clock ran backwards"
     return None
 
 
@@ -60,7 +54,7 @@ def negative(record: Record) -> str | None:
 
 
 def beyond_all_work(record: Record) -> str | None:
-    """Refuse a step that claims more work than all machines do, or too little to be told from none."""
+    """Refuse a step that claims more work than all machines can do, or practically none."""
     work = record.work
     if work is None:
         return None
@@ -95,12 +89,12 @@ def no_share(record: Record) -> str | None:
 
 
 def no_device(record: Record) -> str | None:
-    """Refuse a kind of device that is unknown here."""
+    """Refuse an unknown kind of device."""
     return None if record.device in DEVICES else f"its device is {record.device[:40]!r}, neither cpu nor cuda"
 
 
 def no_job(record: Record) -> str | None:
-    """Refuse a script whose shares of a step are no parts of it, or whose job lies outside its bounds."""
+    """Refuse a script with a share of a step outside 0 to 1, or with a job outside its bounds."""
     script = record.script
     if script is None:
         return None

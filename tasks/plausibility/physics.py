@@ -1,7 +1,7 @@
-"""What can't be true, found before anything is divided. A false alarm is worse than a miss.
+"""The plausibility check of records, before any estimate. A false alarm is worse than a miss.
 
-Rules on one record are here, rules between records in `coherence`. An impossible record is kept and shown,
-with the reason, and enters no estimate.
+Rules on one record are here, rules between records in `coherence`. An impossible record is kept and shown with the
+reason, and is in no estimate.
 """
 
 import math
@@ -23,35 +23,33 @@ from workloads.harness.roofline.roof import COPY, PRODUCT, READ, RoofRate, roof_
 from workloads.harness.roofline.roofline import si
 
 MARGIN = 1.05  # a boost clock above the data sheet's, and its rounding
-# Compulsory traffic that a last-level cache may have kept from the step before: the largest common ones.
+# Compulsory traffic that a last-level cache can keep from the previous step, for the largest common caches:
 # GPU L2: 126 MB (B200). CPU: 384 MB L3 (EPYC 9004), 504 MB (Xeon 6900P).
 CACHE_BYTES = {"cuda": 128 * 2**20, "cpu": 512 * 2**20}
 
 
 def gate(records: Sequence[Record], machines: Sequence[Machine]) -> dict[RecordKey, tuple[str, ...]]:
-    """The reasons against each record that can't be true; a record without any has no entry.
+    """Return the reasons against each implausible record.
 
-    Only records that count are judged, the others enter no estimate anyway; and only those that are plausible
-    alone are compared with each other.
+    Only valid records are judged, since the others are in no estimate, and only those that are plausible by
+    themselves are compared with each other.
     """
     available = {machine.name: machine for machine in machines}
-    matches: dict[RecordKey, list[str]] = defaultdict(list)
+    found: dict[RecordKey, list[str]] = defaultdict(list)
     counting = [record for record in records if counts(record)]
     for record in counting:
-        matches[key(record)] += alone(record, available.get(record.hardware))
-    plausible = [record for record in counting if not matches[key(record)]]
-    for record, reason in above_roofs(plausible, CACHE_BYTES):
-        matches[key(record)].append(reason)
-    for record, reason in coherence.between(plausible, available):
-        matches[key(record)].append(reason)
+        found[key(record)] += alone(record, available.get(record.hardware))
+    plausible = [record for record in counting if not found[key(record)]]
+    for record, reason in (*above_roofs(plausible, CACHE_BYTES), *coherence.between(plausible, available)):
+        found[key(record)].append(reason)
     for course in courses(counting, machines):
         if course.standing is Standing.WRONG:
-            matches[key(course.record)].append(WrongTraining(course.detail))
-    return {name: tuple(dict.fromkeys(reasons)) for name, reasons in matches.items() if reasons}
+            found[key(course.record)].append(WrongTraining(course.detail))
+    return {name: tuple(dict.fromkeys(reasons)) for name, reasons in found.items() if reasons}
 
 
 def alone(record: Record, machine: Machine | None) -> list[str]:
-    """The reasons against one record by itself."""
+    """Return the reasons against one record by itself."""
     bad_time = not_a_time(record)
     if bad_time:
         return [bad_time]  # nothing can be divided by it
@@ -68,7 +66,7 @@ def alone(record: Record, machine: Machine | None) -> list[str]:
 
 
 def not_a_time(record: Record) -> str | None:
-    """Refuse a time that is missing, zero, negative, not finite, or beyond what a clock can tell."""
+    """Refuse a time that is missing, zero, negative, not finite, or beyond the range of a clock."""
     if record.compute_s is None:
         return "it counts but holds no time"
     times = (("compute", record.compute_s), ("end-to-end", record.end_to_end_s), ("mean", record.mean_s))
@@ -92,7 +90,7 @@ def not_its_median(timing: Timing | None) -> str | None:
 
 
 def not_its_sum(record: Record) -> str | None:
-    """Refuse phases that don't add up to the wall time within 2 %."""
+    """Refuse phases that do not add up to the wall time within 2 %."""
     if not record.phases_s or record.wall_s <= 0:
         return None
     total = math.fsum(record.phases_s.values()) + record.unattributed_s
@@ -102,9 +100,9 @@ def not_its_sum(record: Record) -> str | None:
 
 
 def not_its_ranks(record: Record) -> str | None:
-    """Refuse a group that is not the one its case asks for, or whose step is shorter than its slowest rank's.
+    """Refuse a group of another size than its case's, or with a step shorter than its slowest rank's.
 
-    A step of several processes ends with the last of them, so its median is no rank's median that is less.
+    A step of several processes ends with the last of them, so its median cannot be below a rank's.
     """
     if record.group is None:
         return None
@@ -120,10 +118,9 @@ def not_its_ranks(record: Record) -> str | None:
 def above_peak(record: Record, machine: Machine | None) -> str | None:
     """Refuse a record that computes faster than the machine's peak for the precision.
 
-    FLOPs are the workload's formula, less what an algorithm for convolutions can save.
+    FLOPs are by the workload's formula, without those that an algorithm for convolutions can save.
     """
-    item = dict(machine.peak_flops).get(record.case.precision) if machine else None
-    peak = item and item * _processes(record)
+    peak = dict(machine.peak_flops).get(record.case.precision, 0.0) * _processes(record) if machine else 0.0
     if not peak or not record.work or not record.work.flops or not record.compute_s:
         return None
     rate = least_flops(record.work.flops, record.work.conv_flops, record.case.precision) / record.compute_s
@@ -136,12 +133,11 @@ def above_peak(record: Record, machine: Machine | None) -> str | None:
 
 
 def above_bandwidth(record: Record, machine: Machine | None) -> str | None:
-    """Refuse a record that moves more bytes than the memory can, beyond what a cache may have kept.
+    """Refuse a record that moves more bytes than the memory can, beyond the size of a cache.
 
-    Sound because `Work.bytes` is the compulsory traffic: at least bytes - cache come from memory in a step.
+    `Work.bytes` is the compulsory traffic, so at least bytes - cache come from memory in a step.
     """
-    item = machine.peak_bytes_per_s if machine else None
-    peak = item and item * _processes(record)
+    peak = (machine.peak_bytes_per_s or 0.0) * _processes(record) if machine else 0.0
     if not peak or not record.work or not record.work.bytes or not record.compute_s:
         return None
     caches = CACHE_BYTES.get(record.device, 0) * _processes(record)
@@ -155,14 +151,13 @@ def above_bandwidth(record: Record, machine: Machine | None) -> str | None:
 
 
 def elsewhere(record: Record, machine: Machine | None) -> str | None:
-    """Refuse a record from another machine than planned, or from one bought in another way."""
+    """Refuse a record from another machine than planned, or from one with another purchase."""
     if machine is None:
         return None
-    planned = {"instance_type": machine.instance_type, "purchase": machine.purchase}
-    for field, selected in planned.items():
-        statements = record.environment.get(field)
-        if selected and statements and statements != selected:
-            return f"it was measured on {statements} capacity, but {selected} was planned and priced"
+    for field in ("instance_type", "purchase"):
+        planned, measured = getattr(machine, field), record.environment.get(field)
+        if planned and measured and measured != planned:
+            return f"it was measured on {measured} capacity, but {planned} was planned and priced"
     names = names_in(record.environment)
     if other := other_model(machine.gpu, names, dict(machine.gpus_called)):
         return f"it was measured on {names[0]} ({other}), but {machine.gpu} was planned and priced"
@@ -170,7 +165,7 @@ def elsewhere(record: Record, machine: Machine | None) -> str | None:
 
 
 def _processes(record: Record) -> int:
-    """Devices at work: a machine's peaks are those of one, and a group has one for each process."""
+    """Return the number of devices at work, since a machine's peaks are for one device."""
     return len(record.group.ranks) if record.group and record.device != "cpu" else 1
 
 
@@ -181,8 +176,8 @@ def above_roofs(records: Sequence[Record], caches: dict[str, int]) -> Iterator[t
     """Yield each record that is too far above the roof of its machine, with the reason.
 
     Args:
-        records: of all machines, each of which is plausible by itself.
-        caches: by device, bytes that a cache may keep from one step to the next.
+        records: of all machines, each plausible by itself.
+        caches: by device, bytes that a cache can keep from one step to the next.
     """
     machines: dict[object, list[Record]] = {}
     for record in records:
@@ -201,20 +196,16 @@ def _above(record: Record, sound: Sequence[RoofRate], ceilings: Ceilings, cache_
     work, seconds, precision = record.work, record.compute_s, record.case.precision
     if work is None or not seconds:
         return None
-    devices = len(record.group.ranks) if record.group and record.device != "cpu" else 1
+    devices = _processes(record)
     products = any(rate.kind == PRODUCT and rate.precision == precision for rate in sound)
     if products and work.flops and (top := dict(ceilings.compute).get(precision)):
-        rate = least_flops(work.flops, work.conv_flops, precision) / seconds
-        if rate > BEYOND * devices * top.value:
-            return _reason(
-                rate, devices * top.value, "FLOP/s", f"the fastest product of this machine in {precision}"
-            )
+        rate, roof = least_flops(work.flops, work.conv_flops, precision) / seconds, devices * top.value
+        if rate > BEYOND * roof:
+            return _reason(rate, roof, "FLOP/s", f"the fastest product of this machine in {precision}")
     if any(rate.kind in (COPY, READ) for rate in sound) and work.bytes and ceilings.memory:
-        rate, top = (work.bytes - devices * cache_bytes) / seconds, ceilings.memory
-        if rate > BEYOND * devices * top.value:
-            return _reason(
-                rate, devices * top.value, "B/s", "the fastest read or copy of this machine's memory"
-            )
+        rate, roof = (work.bytes - devices * cache_bytes) / seconds, devices * ceilings.memory.value
+        if rate > BEYOND * roof:
+            return _reason(rate, roof, "B/s", "the fastest read or copy of this machine's memory")
     return None
 
 

@@ -1,4 +1,4 @@
-"""What a reader must know of a run's records before their numbers: whose they are, and by what clock."""
+"""Remarks about a run's records: unplanned or double ones, two groups of repeats, wrong clocks."""
 
 import math
 import statistics
@@ -14,41 +14,38 @@ from workloads.harness.records.case import Cell
 from workloads.harness.records.grade import grade_of, is_busy
 from workloads.harness.records.record import Grade, Record
 
-BEFORE_S = 120  # clocks of two machines may differ so far
-OVERLAP_S = 5  # `started_at` is to the second, and what comes before it is read by another clock
+BEFORE_S = 120  # tolerated difference of the clocks of two machines
+OVERLAP_S = 5  # `started_at` is rounded to seconds, and the time before it is from another clock
 MOST_NAME = 300
-# Groups of repeats: so far apart, and so many times the wider one's width. Of five normal repeats one in a
-# hundred looks so by chance, however wide they are, and three in five do whose modes are 10 % apart.
+BEFORE_START = ("process_start", "import")  # phases of a process before its `started_at`
+# Least distance of two groups of repeats, in logs and in widths of the wider one. One in a hundred sets of five
+# normal repeats looks like two groups by chance, and so do three in five sets whose modes are 10 % apart.
 APART, APART_OVER_WIDTH, FEWEST_REPEATS = 0.03, 5.0, 5
 
 
 def remarks(
     records: Sequence[Record], run: str, cells: Collection[Cell], planned_at: str, repeats: int
 ) -> tuple[str, ...]:
-    """Sentences about records that are not what the plan asked for, or whose clock can't be right.
+    """Return sentences about records that differ from the plan, or whose clock is wrong.
 
     Args:
-        run: the run's name; `cells` and `repeats` are what it was to measure, `planned_at` is when it was
-            planned, ISO 8601.
+        run: the run's name; `cells` and `repeats` are those of its plan, `planned_at` is its time in ISO 8601.
     """
-    matches = (
+    sentences = (
         twice(records),
         strangers(records, run, set(cells), repeats),
         bimodal(records),
         *clocks(records, planned_at),
     )
-    return tuple(sentence for sentence in matches if sentence)
+    return tuple(filter(None, sentences))
 
 
 def twice(records: Sequence[Record]) -> str:
     """Name the records that exist more than once; only the last of each counts."""
     counts = Counter(map(key, records))
     doubled = [record.id for record in {key(r): r for r in records}.values() if counts[key(record)] > 1]
-    return (
-        f"{listed(shortened(doubled))} came more than once: the last record of each counts."
-        if doubled
-        else ""
-    )
+    names = listed(shortened(doubled))
+    return f"{names} came more than once: the last record of each counts." if doubled else ""
 
 
 def partial(summaries: Sequence[Summary]) -> list[str]:
@@ -61,13 +58,14 @@ def partial(summaries: Sequence[Summary]) -> list[str]:
 
 
 def strangers(records: Sequence[Record], run: str, cells: Collection[Cell], repeats: int) -> str:
-    """Name the records that the plan did not ask for; they are shown all the same."""
-    problems = [r.id for r in records if r.run != run or r.cell not in cells or not 0 <= r.repeat <= repeats]
-    return f"{listed(shortened(problems))} {_are(problems)} not in the plan of this run." if problems else ""
+    """Name the records that are not in the plan; they are shown anyway."""
+    names = [r.id for r in records if r.run != run or r.cell not in cells or not 0 <= r.repeat <= repeats]
+    are = "is" if len(names) == 1 else "are"
+    return f"{listed(shortened(names))} {are} not in the plan of this run." if names else ""
 
 
 def bimodal(records: Sequence[Record]) -> str:
-    """Name the cells whose repeats fall into two groups: their mean is a time that no repeat took."""
+    """Name the cells whose repeats fall into two groups, so that no repeat took their mean time."""
     cells: dict[Cell, list[float]] = defaultdict(list)
     for record in records:
         if record.compute_s and grade_of(record) is not Grade.REFUSED and not is_busy(record):
@@ -80,7 +78,7 @@ def bimodal(records: Sequence[Record]) -> str:
 
 
 def _groups(times: Sequence[float]) -> str:
-    """Describe the two groups of sorted times, each of two at least; empty where there are not two."""
+    """Describe the two groups of sorted times, each of at least two; empty if there are not two."""
     for split in range(2, len(times) - 1) if len(times) >= FEWEST_REPEATS else ():
         low, high = times[:split], times[split:]
         widest = max(low[-1] / low[0], high[-1] / high[0])
@@ -91,12 +89,13 @@ def _groups(times: Sequence[float]) -> str:
 
 
 def clocks(records: Sequence[Record], planned_at: str) -> Iterator[str]:
-    """Machines by whose clocks repeats began before the run was planned, or before the last had ended."""
+    """Yield a sentence per machine on repeats that began before the plan, or before the previous repeat ended."""
     planned, lanes = _instant(planned_at), defaultdict(list)
     for record in records:
         began = _instant(record.started_at)
         if began is not None and 0 < record.wall_s <= LONGEST_S:
-            lanes[record.hardware].append((began - _lead_s(record), record.wall_s, began))
+            lead_s = [max(record.phases_s.get(name, 0.0), 0.0) for name in BEFORE_START]
+            lanes[record.hardware].append((began - sum(lead_s), record.wall_s, began))
     for hardware, lane in lanes.items():
         early = sum(planned is not None and began < planned - BEFORE_S for _, _, began in lane)
         if early:
@@ -112,13 +111,8 @@ def clocks(records: Sequence[Record], planned_at: str) -> Iterator[str]:
             )
 
 
-def _lead_s(record: Record) -> float:
-    """Seconds of a process before it notes when it started."""
-    return sum(max(record.phases_s.get(name, 0.0), 0.0) for name in ("process_start", "import"))
-
-
 def _instant(text: str) -> float | None:
-    """Seconds since 1970; None where the text is no time. One without a zone is UTC."""
+    """Return seconds since 1970, in UTC without a zone; None if the text is not a time."""
     try:
         when = datetime.fromisoformat(text)
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
@@ -126,10 +120,6 @@ def _instant(text: str) -> float | None:
         return None
 
 
-def _are(names: Sequence[str]) -> str:
-    return "is" if len(names) == 1 else "are"
-
-
 def shortened(names: Iterable[str]) -> list[str]:
-    """Return names of at most `MOST_NAME` characters: those of other runs' records can have any length."""
+    """Return names cut to `MOST_NAME` characters, since names in other runs' records can have any length."""
     return [f"{name[:MOST_NAME]}…" if len(name) > MOST_NAME else name for name in names]

@@ -1,10 +1,10 @@
-"""The trainings of one script side by side: the same on every machine, as far as its losses can show it.
+"""Whether one script's training is the same on every machine, as far as its losses show it.
 
-No reference exists for somebody's own script, so its runs are held against each other. On one kind of device
-the same seed, data and order give the same losses, apart from rounding, which grows from step to step: close
-to the start they are compared closely. Two kinds of device draw other random numbers (dropout, noise) from
-one seed and round in another way, and a script without a seed never repeats itself: then only gross
-differences count, because a false accusation is worse than a miss.
+A user's script has no reference, so its runs are compared with each other. On one kind of device the same seed, data
+and order give the same losses, except for rounding errors, which grow from step to step: early losses are compared
+closely. Two kinds of device draw other random numbers (dropout, noise) from one seed and round differently, and a
+script without a seed never repeats itself: then only gross differences count, because a false alarm is worse than a
+miss.
 """
 
 import math
@@ -22,11 +22,11 @@ from workloads.harness.records.record import Record, Verdict
 
 EARLY = 12  # losses that are compared closely
 ROUNDING = 3e-4  # of the first loss, as a share of the largest one
-GROWTH = 1.5  # of it from step to step
-SEEDED = 1e-5  # by which first losses of one seed differ; those of two batches do by far more
+GROWTH = 1.5  # of the rounding error from step to step
+SEEDED = 1e-5  # largest difference of first losses of one seed; those of two batches differ by far more
 FEWEST = 8  # losses that show a fall
-FAR = 3.0  # times the tolerance: between it and that, nothing is shown
-SIGMAS, QUARTER, LEAST = 5.0, 0.25, 0.05  # by which two falls are grossly apart: see `grossly_apart`
+FAR = 3.0  # times the tolerance: between the tolerance and that, nothing is shown
+SIGMAS, QUARTER, LEAST = 5.0, 0.25, 0.05  # see `grossly_apart`
 NO_SEED = "its repeats differ from the first steps on, so the script has no fixed seed"
 ALONE = "one repeat alone does not show that the script has a fixed seed"
 
@@ -34,7 +34,7 @@ Losses = Sequence[float]
 
 
 class Standing(StrEnum):
-    """The course of a training, as the losses of a record show it."""
+    """The verdict on a training by its losses."""
 
     REFERENCE = "reference"
     SAME = "same"
@@ -44,7 +44,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One record's training beside the others of its case; `detail` says in words why it stands so."""
+    """One record's training compared with the others of its case; `detail` is the reason of its standing."""
 
     record: Record
     standing: Standing
@@ -52,7 +52,7 @@ class Course:
 
 
 def courses(records: Sequence[Record], machines: Sequence[Machine]) -> list[Course]:
-    """Judge the training of every script's record that counts, and list those that were wrong at once."""
+    """Judge the training of every valid script record, and of those refused for their own losses."""
     order = {machine.name: place for place, machine in enumerate(machines)}
     alike: dict[tuple[object, ...], list[Record]] = defaultdict(list)
     judged = []
@@ -62,26 +62,27 @@ def courses(records: Sequence[Record], machines: Sequence[Machine]) -> list[Cour
         if reason := _at_once(record):
             judged.append(Course(record, Standing.WRONG, reason))
         elif counts(record):
-            alike[_task(record)].append(record)
+            script = record.script  # comparable trainings share case, code and the definition of a step
+            step = (script.code, script.counted, script.samples, script.optimizers)
+            alike[record.case, *step].append(record)
     for same in alike.values():
         judged += _together(sorted(same, key=lambda r: (order.get(r.hardware, len(order)), r.repeat)))
     return judged
 
 
 def deviation(losses: Losses, others: Losses) -> float:
-    """Return the largest difference of early losses over what rounding explains: 1 and less agrees."""
+    """Return the largest difference of early losses over the tolerance of rounding; they agree up to 1."""
     early = list(zip(losses[:EARLY], others[:EARLY], strict=False))
     scale = max((max(abs(a), abs(b)) for a, b in early), default=0.0) or 1.0
-    return max(
-        (abs(a - b) / scale / (ROUNDING * GROWTH**step) for step, (a, b) in enumerate(early)), default=0.0
-    )
+    tolerances = [scale * ROUNDING * GROWTH**step for step in range(len(early))]
+    return max((abs(a - b) / most for (a, b), most in zip(early, tolerances, strict=True)), default=0.0)
 
 
 def fall(losses: Losses) -> tuple[float, float]:
-    """Return by how much losses fall from their first quarter to their last, and its standard error.
+    """Return the fall of losses from their first quarter to their last, and its standard error.
 
-    Both are shares of the first quarter's mean. The error is that of the batches, which differ from step to
-    step: half the variance of the differences of neighbours.
+    Both are shares of the first quarter's mean. The error is from the differences of neighbouring batches: half
+    their variance.
     """
     quarter = len(losses) // 4
     first, last = statistics.fmean(losses[:quarter]), statistics.fmean(losses[-quarter:])
@@ -91,10 +92,10 @@ def fall(losses: Losses) -> tuple[float, float]:
 
 
 def grossly_apart(losses: Losses, others: Losses) -> bool:
-    """Return True if one training falls and the other does not.
+    """Return whether one training falls and the other does not.
 
-    One falls by 5 % of the loss at least, the other by less than a quarter of that, and they are five
-    standard errors apart.
+    One falls by at least 5 % of the loss, the other by less than a quarter of that, and they are five standard errors
+    apart.
     """
     common = min(len(losses), len(others))
     if common < FEWEST:
@@ -105,7 +106,7 @@ def grossly_apart(losses: Losses, others: Losses) -> bool:
 
 
 def _at_once(record: Record) -> str:
-    """Return why a training is wrong by itself; empty where it isn't."""
+    """Return why a training is wrong by itself; empty if it is not."""
     losses = record.script.losses if record.script else ()
     step = next((step for step, loss in enumerate(losses, 1) if not math.isfinite(loss)), None)
     if step is not None:
@@ -115,47 +116,30 @@ def _at_once(record: Record) -> str:
     return ""
 
 
-def _task(record: Record) -> tuple[object, ...]:
-    """Return what trainings share that are held against each other: case, code, and what a step is."""
-    script = record.script
-    step = (script.code, script.counted, script.samples, script.optimizers) if script else ()
-    return record.case, *step
-
-
-def _kind(record: Record) -> tuple[object, ...]:
-    """Return what draws the same random numbers and rounds alike: a model of device under one torch."""
-    return record.device, device_model(record), record.environment.get("torch")
-
-
 def _together(records: Sequence[Record]) -> list[Course]:
-    """Judge the records of one task, those of the baseline first."""
+    """Judge comparable records, those of the baseline first."""
+    # one model of device under one torch draws the same random numbers and rounds alike
     kinds: dict[tuple[object, ...], list[Record]] = defaultdict(list)
     for record in records:
-        kinds[_kind(record)].append(record)
-    repeatable = {kind: _repeats_itself(members) for kind, members in kinds.items()}
+        kinds[record.device, device_model(record), record.environment.get("torch")].append(record)
     base = _gross_reference(records)
-    leaders = {kind: _leader(members, base) for kind, members in kinds.items() if repeatable[kind]}
+    leaders = {kind: _leader(members, base) for kind, members in kinds.items() if _repeats_itself(members)}
     judged = []
     for kind, members in kinds.items():
         for record in members:
             if kind in leaders:
-                judged.append(_close(record, leaders[kind], base))
+                why = f"its kind of device is not that of {base.hardware}, so random numbers or precision can differ"
+                is_far = deviation(_losses(record), _losses(leaders[kind])) > FAR
+                wrong = _difference(record, leaders[kind]) if is_far else ""
+                judged.append(Course(record, Standing.WRONG, wrong) if wrong else _loose(record, base, why))
             else:
                 several = sum(other.hardware == record.hardware for other in members) > 1
                 judged.append(_loose(record, base, NO_SEED if several else ALONE))
     return judged
 
 
-def _close(record: Record, leader: Record, base: Record) -> Course:
-    """Judge a record whose kind of device repeats itself: by its kind's leader, then by the baseline."""
-    if deviation(_losses(record), _losses(leader)) > FAR:
-        return Course(record, Standing.WRONG, _difference(record, leader))
-    why = f"its kind of device is not that of {base.hardware}, so random numbers or precision can differ"
-    return _loose(record, base, why)
-
-
 def _loose(record: Record, base: Record, why: str) -> Course:
-    """Judge a record by gross differences alone; `why` says what keeps it from being compared closely."""
+    """Judge a record only by gross differences; `why` is the reason that it cannot be compared closely."""
     if record is base:
         return Course(record, Standing.REFERENCE, why if why == NO_SEED else "")
     if _agree(record, base):
@@ -169,10 +153,7 @@ def _loose(record: Record, base: Record, why: str) -> Course:
 
 
 def _repeats_itself(records: Sequence[Record]) -> bool:
-    """Return True if most machines' repeats have one seed; with one repeat each, if any two machines do.
-
-    Of a machine's repeats one may be the odd one.
-    """
+    """Return whether most machines' repeats share a seed; with one repeat each, whether any two machines do."""
     machines: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         machines[record.hardware].append(record)
@@ -182,7 +163,7 @@ def _repeats_itself(records: Sequence[Record]) -> bool:
 
 
 def _of_one_seed(record: Record, others: Sequence[Record]) -> int:
-    """Count the records, itself among them, that begin with its loss and agree: no chance does both."""
+    """Count the records, itself included, that begin with its loss and agree, which is not by chance."""
     first = _losses(record)[0]
     begin = [other for other in others if abs(_losses(other)[0] - first) <= SEEDED * abs(first)]
     return sum(_agree(record, other) for other in begin)
@@ -198,7 +179,7 @@ def _agree(record: Record, other: Record) -> bool:
 
 
 def _gross_reference(records: Sequence[Record]) -> Record:
-    """Return the record that fewest are grossly apart from; of several that most agree with, the first."""
+    """Return the record with the fewest gross differences, then with the most agreements, then the first."""
 
     def votes(record: Record) -> tuple[int, int]:
         apart = sum(grossly_apart(_losses(record), _losses(other)) for other in records)
@@ -208,7 +189,7 @@ def _gross_reference(records: Sequence[Record]) -> Record:
 
 
 def _difference(record: Record, leader: Record) -> str:
-    """Say at which step two trainings part."""
+    """Return the first step at which two trainings differ."""
     ours, theirs = _losses(record), _losses(leader)
     early = range(1, min(len(ours), len(theirs), EARLY) + 1)
     first = next(step for step in early if deviation(ours[:step], theirs[:step]) > 1) - 1

@@ -50,7 +50,7 @@ class Acceptance(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Acceptance":
-        """Hold each machine against its siblings in this run and in others, else against published rates."""
+        """Compare each machine with its siblings in this run and in others, else with published rates."""
         if results.population is None:
             return cls(())
         cells = {
@@ -75,7 +75,7 @@ class Acceptance(Finding):
         return max((EXIT_CODES[machine.advice] for machine in self.machines), default=0)
 
     def table(self) -> Table | None:
-        """Return a row a measure of each machine."""
+        """Return a row per measure of each machine."""
         rows = tuple(
             (
                 machine.hardware,
@@ -125,11 +125,13 @@ def _line(machine: MachineAdvice) -> str:
 
 
 def sentence(machine: MachineAdvice) -> str:
-    """Say what to do with a machine, why, and how sure that is."""
+    """Return the advice on a machine, with its reason and confidence."""
     if machine.advice is Advice.RETURN:
         return f"Return {machine.hardware}: {_why_return(machine)}."
     if machine.advice is Advice.KEEP:
-        return f"Keep {machine.hardware}: {_why_keep(machine)}{_unheld(machine)}."
+        names = [held.name for held in machine.held if not held.against]
+        others = f"; not compared: {', '.join(names)}" if names else ""
+        return f"Keep {machine.hardware}: {_why_keep(machine)}{others}."
     return f"Undecided whether to keep {machine.hardware}: {'; '.join(_why_undecided(machine))}."
 
 
@@ -205,11 +207,6 @@ def _nobody(machine: MachineAdvice) -> str:
     )
 
 
-def _unheld(machine: MachineAdvice) -> str:
-    names = [held.name for held in machine.held if not held.against]
-    return f"; not compared: {', '.join(names)}" if names else ""
-
-
 def _notes(machine: MachineAdvice) -> Iterator[str]:
     if machine.kind:
         siblings = format_count(machine.siblings, "sibling")
@@ -228,5 +225,5 @@ def _standing(machine: MachineAdvice, held: Held) -> Mark | None:
 
 
 def _odds(chance: float) -> str:
-    """Return a chance in words, such as `1 in 100`; nobody knows a distribution beyond one in a million."""
+    """Return a chance in words, such as `1 in 100`; no distribution is known beyond one in a million."""
     return f"1 in {round(1 / chance):,}" if chance > FARTHEST else f"fewer than 1 in {round(1 / FARTHEST):,}"

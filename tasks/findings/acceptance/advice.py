@@ -1,4 +1,4 @@
-"""The advice on one machine: keep it, return it, or undecided, with the measures that it rests on."""
+"""The advice on one machine: keep it, return it, or undecided, with its measures."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -29,15 +29,15 @@ class Advice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One measure of a machine, held against others or against published rates.
+    """One measure of a machine, compared with others or with published rates.
 
     Attributes:
-        against: whom it is held against; empty where there is nobody.
-        ratio: its time over the typical sibling's, or over the longest that published rates leave.
+        against: the siblings or published rates; empty if there are none.
+        ratio: its time over the typical sibling's, or over the longest that published rates allow.
         limit: the ratio above which it is slow.
-        chance: of a good machine being as slow by this measure; None where no sibling tells.
-        is_busy: whether others used the machine meanwhile, so that it may be their load that is slow.
-        is_restless: whether the CPU's own speed came and went meanwhile, as beside another VM's load.
+        chance: that a good machine is as slow by this measure; None without siblings.
+        is_busy: whether other programs used the machine meanwhile, so that their load can be the cause.
+        is_restless: whether the CPU's speed varied meanwhile, as it does next to another VM's load.
     """
 
     name: str
@@ -55,12 +55,12 @@ class MachineAdvice:
     """The advice on one machine.
 
     Attributes:
-        kind: its card and stack in words; empty where they are not known.
-        siblings: how many it was held against.
+        kind: its card and stack in words; empty if they are unknown.
+        siblings: number of siblings that it was compared with.
         left_out: siblings that are slow themselves.
         held: its measures.
-        without_number: cases that count for nothing, with the reasons.
-        wrong: cases with wrong results, of which siblings or other repeats have right ones.
+        without_number: cases without a valid result, with the reasons.
+        wrong: cases with wrong results, for which siblings or other repeats have right ones.
     """
 
     hardware: str
@@ -73,7 +73,7 @@ class MachineAdvice:
 
     @property
     def advice(self) -> Advice:
-        """Return the advice: a machine is kept where every case has a number and no measure is left open."""
+        """Return the advice: a machine is kept if every case has a number and no measure is undecided."""
         if self.wrong or self.slow:
             return Advice.RETURN
         is_clear = self.compared and not self.open and not self.without_number
@@ -81,20 +81,23 @@ class MachineAdvice:
 
     @property
     def slow(self) -> list[Held]:
-        """Return the measures in which it is slow by itself, the surest first."""
+        """Return the measures in which it is slow without load, the most certain first."""
         own = (held for held in self.held if held.is_slow and not (held.is_busy or held.is_restless))
         return sorted(own, key=lambda h: (h.chance or 0.0, -_value(h)))
 
     @property
     def compared(self) -> list[Held]:
-        """Return the measures that could be held against something."""
+        """Return the measures that could be compared."""
         return [each for each in self.held if each.against]
 
     @property
     def open(self) -> list[Held]:
-        """Return the measures that are neither slow nor shown to be fast enough, the furthest out first."""
-        slow = self.slow
-        unclear = [each for each in self.compared if not (each in slow or _is_fine(each))]
+        """Return the measures that are neither slow nor shown to be fast enough, the highest ratio first."""
+        slow, unclear = self.slow, []
+        for held in self.compared:
+            most = 1.0 if held.against == PUBLISHED else TOLERATED
+            is_fine = held.ratio is not None and (held.ratio.high or math.inf) <= most
+            unclear += [] if held in slow or is_fine else [held]
         return sorted(unclear, key=_value, reverse=True)
 
 
@@ -104,10 +107,10 @@ def advise(
     """Return the advice on a machine.
 
     Args:
-        machine: its facts, among them what is published of its card.
+        machine: its facts, including published rates of its card.
         cells: its cells of the suite.
         own: the same, as a member of a population.
-        others: all other machines that are known, of whatever kind.
+        others: all other known machines, of any kind.
     """
     kin = {f"{member.hardware} in {member.run}": member for member in siblings_of(own, others)}
     sound = sound_members({name: member.values for name, member in kin.items()})
@@ -160,13 +163,8 @@ def _by_publication(machine: Machine, cells: Sequence[Repeats], own: Member) -> 
     return held
 
 
-def _is_fine(held: Held) -> bool:
-    most = 1.0 if held.against == PUBLISHED else TOLERATED
-    return held.ratio is not None and (held.ratio.high or math.inf) <= most
-
-
 def _is_wrong_here_alone(cell: Repeats, kin: Mapping[str, Member]) -> bool:
-    """Return whether a repeat is wrong where another one, or a sibling, is right."""
+    """Return whether a repeat is wrong although another one, or a sibling, is right."""
     cases = {measure.case for member in kin.values() for measure in member.values}
     is_right_elsewhere = bool(cell.usable) or cell.cell.case in cases
     return is_right_elsewhere and any(record.verdict is Verdict.WRONG for record in cell.records)
@@ -177,17 +175,17 @@ def _value(held: Held) -> float:
 
 
 COPY_REACH = 0.7
-"""Share of the data sheet's bandwidth that a copy reaches at least. 0.87 and more was seen of stacked memory
-(A100: kokkos/kokkos.github.io, carveout.pdf); cards with GDDR6 spend part of it on check bits."""
+"""Least share of the data sheet's bandwidth that a copy reaches. Stacked memory reaches 0.87 and more
+(A100: kokkos/kokkos.github.io, carveout.pdf); cards with GDDR6 use part of it for check bits."""
 CEILINGS = ("gemm", "matmul", "roof", "memory_bandwidth", "memory_read")
-"""Workloads that do nothing but compute or move bytes, so that a card's rates say how long they take."""
+"""Workloads that only compute or move bytes, so that a card's rates predict their time."""
 
 
 def longest_s(cell: Repeats, machine: Machine) -> float | None:
-    """Return the seconds per step above which a machine is slower than its card is known to be.
+    """Return the longest seconds per step that the published rates of a machine's card allow.
 
-    That is the longer of the FLOPs at the least rate that such products reach and of the bytes at that of
-    copies. None where the case is more than one of them, or the rates of the card are not known.
+    It is the longer of the times for the FLOPs and for the bytes, at the least rates that products and copies reach.
+    None if the case is not a ceiling's, or the rates of the card are unknown.
     """
     case, work = cell.cell.case, next((r.work for r in cell.usable if r.work), None)
     if case.workload not in CEILINGS or work is None or not machine.peak_bytes_per_s:

@@ -1,4 +1,4 @@
-"""Who may be held against whom: machines with the same card and stack, each once, with what they measured."""
+"""Comparable machines: those with the same card and stack, each once, with their measurements."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -13,11 +13,11 @@ from workloads.harness.records.record import Record
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """Card and stack, which siblings have in common.
+    """Card and stack, which siblings share.
 
     Attributes:
-        card: the names of the GPUs that computed, or the CPU's with its number of logical ones.
-        stack: versions of torch, and of CUDA and the driver's branch where a GPU computed.
+        card: the names of the GPUs, or of the CPU with its number of logical CPUs.
+        stack: versions of torch, and on a GPU of CUDA and the driver's branch.
     """
 
     card: str
@@ -32,9 +32,9 @@ class Member:
     """A machine in one run.
 
     Attributes:
-        box: what tells it from other machines: its GPUs' ids, or its cloud's id for it, or its host's name.
-        kind: None where its records don't say.
-        measured_at: when its first repeat started, in ISO 8601; the later of two texts is the later time.
+        box: its identity: its GPUs' ids, or its cloud's instance id, or its host's name.
+        kind: None if its records do not have it.
+        measured_at: start of its first repeat in ISO 8601, so that texts sort by time.
     """
 
     run: str
@@ -49,18 +49,12 @@ def member_of(cells: Sequence[Repeats]) -> Member:
     """Return a machine by its cells, of which there is at least one."""
     records = [record for cell in cells for record in cell.records]
     like = next((record for record in records if record.environment), records[0])
-    return Member(
-        like.run,
-        like.hardware,
-        _box(like),
-        _kind(like),
-        _values(cells),
-        min(record.started_at for record in records),
-    )
+    first = min(record.started_at for record in records)
+    return Member(like.run, like.hardware, _box(like), _kind(like), _values(cells), first)
 
 
 def members_of(records: Iterable[Record]) -> list[Member]:
-    """Return the machines of other runs: of each box that by which it was measured last."""
+    """Return the machines of other runs, each by its last measurement."""
     by_machine: dict[tuple[str, str], list[Record]] = {}
     for record in records:
         by_machine.setdefault((record.run, record.hardware), []).append(record)
@@ -72,16 +66,16 @@ def members_of(records: Iterable[Record]) -> list[Member]:
 
 
 def siblings_of(member: Member, others: Iterable[Member]) -> list[Member]:
-    """Return the other machines of its kind; none where it is not known what it is."""
+    """Return the other machines of its kind; none if its kind is unknown."""
     return [
         other for other in others if member.kind and other.kind == member.kind and other.box != member.box
     ]
 
 
 def _values(cells: Sequence[Repeats]) -> Values:
-    """Return the logs of the times of each cell's usable repeats, and of what their soaks made of them.
+    """Return the logs of the times of each cell's usable repeats, and of the drifts over their soaks.
 
-    Times are those of a unit of work, of which a step may have more on one machine than on another.
+    Times are per unit of work, since a step can have more work on one machine than on another.
     """
     values: dict[Measure, Logs] = {}
     for cell in cells:

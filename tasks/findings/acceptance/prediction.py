@@ -1,4 +1,4 @@
-"""One new member of a population, on the logs of times: how slow a good one can be, and how sure that is."""
+"""Prediction of a further member of a population, on the logs of times: how slow a good machine can be."""
 
 import math
 import statistics
@@ -11,16 +11,16 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.intervals import t_quantile, t_tail, variance
 
 FALSE_RETURNS = 0.01
-"""Of machines that differ from their siblings by no more than these among themselves."""
+"""Share of good machines, which differ from their siblings no more than these from each other."""
 CONFIDENCE = 0.95
 LEAST_SLOWNESS = math.log(1.05)
-"""Less than that is nothing to return a machine for, however alike its siblings are: as for a straggler."""
+"""A smaller difference is no reason to return a machine, however alike its siblings are: as for a straggler."""
 FEWEST = 3
-"""Siblings that it takes: two have a spread of one degree of freedom, which reaches nowhere."""
+"""Siblings needed: the spread of two has one degree of freedom, which is not enough."""
 
 
 class Measure(NamedTuple):
-    """One thing that machines are held against each other in: a time per step, or what a soak makes of it.
+    """One property by which machines are compared: a time per step, or its drift over a soak.
 
     Attributes:
         threads: of a process on a CPU; None on an accelerator.
@@ -33,7 +33,7 @@ class Measure(NamedTuple):
 
     @property
     def name(self) -> str:
-        """Return its case, and that it is a drift where it is one."""
+        """Return its case, and whether it is a drift."""
         return f"{self.case.id}, drift over its soak" if self.is_drift else self.case.id
 
 
@@ -47,10 +47,10 @@ class Slowness:
 
     Attributes:
         ratio: its time over that of the typical sibling, their geometric mean.
-        limit: the ratio above which it is slow, at the level that its step in Holm's procedure has.
-        chance: of a good machine being as slow, by this measure alone.
-        siblings: how many have it.
-        is_slow: whether it is, with all measures of the machine taken into account.
+        limit: the ratio above which it is slow, at the level of its step in Holm's procedure.
+        chance: that a good machine is as slow by this measure alone.
+        siblings: number of siblings with this measure.
+        is_slow: whether it is slow, corrected for all measures of the machine.
     """
 
     ratio: Estimate
@@ -61,12 +61,12 @@ class Slowness:
 
 
 def slowness_by_measure(own: Values, siblings: Sequence[Values]) -> dict[Measure, Slowness]:
-    """Hold each measure of a machine against those siblings that have it, where these are enough.
+    """Compare each measure of a machine with the siblings that have it, if they are enough.
 
-    A good machine is called slow, by any of its measures, in `FALSE_RETURNS` of all cases at most, whatever
-    these have in common. One that is within `LEAST_SLOWNESS`, or whose own repeats leave it open, is not.
-    Source: Hahn & Meeker 1991, Statistical Intervals, section 4.7, for one further value of a normal
-    population; Holm 1979, Scand. J. Statist. 6, for several measures.
+    At most `FALSE_RETURNS` of good machines are called slow by any measure, even if measures correlate. A machine
+    within `LEAST_SLOWNESS`, or not shown to be slow by its own repeats, is not slow.
+    Source: Hahn & Meeker 1991, Statistical Intervals, section 4.7, for one further value of a normal population;
+    Holm 1979, Scand. J. Statist. 6, for several measures.
     """
     having = {measure: [other[measure] for other in siblings if measure in other] for measure in own}
     having = {measure: others for measure, others in having.items() if len(others) >= FEWEST}
@@ -80,7 +80,7 @@ def slowness_by_measure(own: Values, siblings: Sequence[Values]) -> dict[Measure
     for step, measure in enumerate(order):
         level = (
             FALSE_RETURNS / (len(order) - step) if is_slow else level
-        )  # one that passes stops all after it
+        )  # the first that is not slow stops it
         most = limit(having[measure], level)
         is_slow = is_slow and measure in clear and ratios[measure].value > most
         made[measure] = Slowness(ratios[measure], most, chances[measure], len(having[measure]), is_slow)
@@ -88,7 +88,7 @@ def slowness_by_measure(own: Values, siblings: Sequence[Values]) -> dict[Measure
 
 
 def chance_of(own: Logs, siblings: Sequence[Logs]) -> float:
-    """Return the chance of a further member of this population being as slow as this one, or slower."""
+    """Return the chance that a further member of this population is at least as slow as this one."""
     excess, reach = _excess(own, siblings), _reach(siblings)
     if not reach > 0:
         return float(excess <= 0)
@@ -97,19 +97,16 @@ def chance_of(own: Logs, siblings: Sequence[Logs]) -> float:
 
 
 def limit(siblings: Sequence[Logs], level: float) -> float:
-    """Return the ratio to the typical sibling that a share `level` of further members exceeds.
-
-    It is never below that of `LEAST_SLOWNESS`.
-    """
+    """Return the ratio to the typical sibling, at least `LEAST_SLOWNESS`, that a share `level` of members exceeds."""
     return math.exp(max(t_quantile(1 - level, len(siblings) - 1) * _reach(siblings), LEAST_SLOWNESS))
 
 
 def time_ratio(own: Logs, siblings: Sequence[Logs]) -> Estimate:
     """Return a machine's time over that of the typical sibling, with its 95 % interval.
 
-    The siblings' scatter makes the typical one uncertain, the repeats' that of the machine itself. Theirs is
-    taken over all machines, because two repeats of one show next to nothing, or from its own where that is
-    more. There are no bounds where no machine has a second repeat. Degrees of freedom by Satterthwaite.
+    The siblings' scatter makes the typical sibling uncertain, the repeats' scatter the machine. The latter is taken
+    over all machines, because two repeats show little, or from the machine's own repeats if that is more. There are
+    no bounds if no machine has a second repeat. Degrees of freedom by Satterthwaite.
     """
     excess, freedom = _excess(own, siblings), sum(len(logs) - 1 for logs in (own, *siblings))
     if not freedom:
@@ -129,10 +126,10 @@ def time_ratio(own: Logs, siblings: Sequence[Logs]) -> Estimate:
 
 
 def sound_members(members: Mapping[str, Values]) -> list[str]:
-    """Return the members of a population without those that are slow themselves, held against the others.
+    """Return the members of a population without those that are slow compared with the others.
 
-    A machine that was returned leaves its records behind; counted as a good one, it would hide the next. The
-    slowest goes first, at a level that all share, while `FEWEST` are left.
+    The records of a returned machine stay; counted as a good one, it would hide the next. The slowest is removed
+    first, at a level for all members together, while `FEWEST` are left.
     """
     names = list(members)
     while len(names) > FEWEST:
@@ -145,7 +142,7 @@ def sound_members(members: Mapping[str, Values]) -> list[str]:
 
 
 def _beyond(own: Values, others: Sequence[Values]) -> float:
-    """Return by how much the log of a member's worst measure is above its limit; 0 or less where none is."""
+    """Return the excess of the log of a member's worst measure over its limit; at most 0 if none exceeds it."""
     level = FALSE_RETURNS / (len(others) + 1) / max(len(own), 1)
     worst = -math.inf
     for measure, logs in own.items():
