@@ -15,8 +15,7 @@ from workloads.harness.checks.workspace import HOST_DEVICE
 from workloads.harness.records.case import Case
 from workloads.harness.records.script import Script
 from workloads.harness.script.command import filled
-from workloads.harness.script.import_isolation import MARKS, make_room
-from workloads.harness.script.main_module import first_folder, run_as_main
+from workloads.harness.script.main_module import MARKS, first_folder, make_room, run_as_main
 from workloads.harness.script.measurement import EnoughError
 
 STEPS = 2  # the first makes the optimizer's state, which is there in the whole of the second

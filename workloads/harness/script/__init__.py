@@ -10,10 +10,10 @@ The script is in control, so the calls run from torch into this package:
             sample_steps.send(block)      a generator of `sampling`: it takes the times of a block of steps
                                   and yields the length of the next: warm-up, samples, end of an epoch, profile
             EnoughError           is raised out of the script's `optimizer.step()` when the generator returns
-      measure.finish              makes the record: outcome (verdict), step_shares, job_prediction
+      measure.finish              makes the record: outcome (verdict, shares of a step), job_prediction
 
 A script that ends by itself, exits or raises reaches `finish` in the same way. With `--whole` no error is
 raised, and `run_whole` leaves input, output and exit code to the script. The ranks of one training stop after
-the same step (`processes.Seat`). `import_isolation` hides our modules from the script, and `measure.Watchdog`
+the same step (`measurement.Seat`). `main_module` hides our modules from the script, and `measure.Watchdog`
 ends a script that hangs.
 """

@@ -1,4 +1,9 @@
-"""Running a file or a module as `__main__`, as `python` itself would have."""
+"""Running a file or a module as `__main__`, as `python` itself would have, with our modules out of its sight.
+
+Nothing is imported before the script asks for it: torch reads variables that the script may set first.
+"""
+
+from __future__ import annotations
 
 import builtins
 import os
@@ -6,12 +11,20 @@ import runpy
 import signal
 import sys
 import traceback
-from collections.abc import Sequence
-from importlib.machinery import SourceFileLoader
+from collections.abc import Callable, Sequence
+from importlib.abc import Loader, MetaPathFinder
+from importlib.machinery import ModuleSpec, SourceFileLoader
+from importlib.util import find_spec, spec_from_loader
 from types import ModuleType, TracebackType
-from typing import NoReturn
+from typing import Any, NoReturn
+
+from workloads import mark
 
 _ABOVE = (os.path.dirname(__file__) + os.sep, runpy.__file__, "<frozen runpy>")  # frames above a script's own
+OURS = __name__.partition(".")[0]
+KEPT = {"encodings", "__main__", "site"}  # loaded before any script
+MARKS = "_gridbench_marks"  # under this name any copy of `workloads.mark` finds the measurement
+Then = Callable[[ModuleType], None]
 
 
 def run_as_main(words: Sequence[str]) -> None:
@@ -72,3 +85,86 @@ def print_error(error: BaseException) -> None:
         sys.excepthook(type(error), error, error.__traceback__)
     except Exception:
         traceback.print_exception(error)
+
+
+def make_room(folder: str) -> None:
+    """Take our modules out of the script's sight, and any that its own folder has a file or a folder for.
+
+    What we hold stays ours, and `workloads.mark` can still be imported, if nothing else has that name. What
+    Python itself has loaded before it would run a script stays, as it would.
+    """
+    theirs = {name.removesuffix(".py") for name in os.listdir(folder)} - KEPT
+    for name, module in list(sys.modules.items()):
+        top = name.partition(".")[0]
+        origin = getattr(getattr(module, "__spec__", None), "origin", None)
+        if top == OURS or (top in theirs and origin not in ("built-in", "frozen")):
+            del sys.modules[name]
+    sys.meta_path.append(_MarkFinder())
+
+
+class _MarkFinder(MetaPathFinder, Loader):
+    """The last to be asked: gives `workloads.mark` to scripts that have no module of that name."""
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find our package's name and the mark in it, nothing else."""
+        if fullname not in (OURS, mark.__name__):
+            return None
+        return spec_from_loader(fullname, self, is_package=fullname == OURS)
+
+    def create_module(self, spec: ModuleSpec) -> ModuleType | None:
+        """Return the mark itself, or an empty package for it."""
+        return mark if spec.name == mark.__name__ else None
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Do nothing: it is loaded."""
+
+
+def when_imported(name: str, then: Then) -> None:
+    """Call `then` with a module as soon as it is imported, once; at once if it is already."""
+    if name in sys.modules:
+        then(sys.modules[name])
+    else:
+        sys.meta_path.insert(0, _Waiting(name, then))
+
+
+class _Waiting(MetaPathFinder):
+    """A finder that lets the others find, and wraps the loader of one module."""
+
+    def __init__(self, name: str, then: Then) -> None:
+        self._name, self._then = name, then
+
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Find the module that is waited for, by those that are asked after us."""
+        if fullname != self._name:
+            return None
+        sys.meta_path.remove(self)
+        spec = find_spec(fullname)
+        if spec is not None and spec.loader is not None:
+            spec.loader = _Told(spec.loader, self._then)
+        return spec
+
+
+class _Told(Loader):
+    """A loader that gives its place back to the real one, and tells when that is done."""
+
+    def __init__(self, real: Any, then: Then) -> None:
+        self._real, self._then = real, then
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._real, name)
+
+    def create_module(self, spec: ModuleSpec) -> Any:
+        """Create it as the real loader does."""
+        return self._real.create_module(spec)
+
+    def exec_module(self, module: ModuleType) -> None:
+        """Execute it and tell."""
+        module.__loader__ = self._real
+        if module.__spec__ is not None:
+            module.__spec__.loader = self._real
+        self._real.exec_module(module)
+        self._then(module)

@@ -25,14 +25,25 @@ from workloads.harness.records.verdict import Finding, judge
 from workloads.harness.repeat.exclusive import INHERITED
 from workloads.harness.repeat.runs import PARENT
 from workloads.harness.script.command import check_script, filled
-from workloads.harness.script.import_isolation import MARKS, make_room, when_imported
 from workloads.harness.script.job_prediction import OTHER_TIMES, SHARED_TIMES, ScriptPace, job_time, pace_of
-from workloads.harness.script.main_module import end_as, first_folder, print_error, run_as_main
-from workloads.harness.script.measurement import EnoughError, Measurement
-from workloads.harness.script.outcome import Ending, findings_of, losses_of, misplaced, timings
-from workloads.harness.script.processes import Seat, adopt_orphans, end_children
+from workloads.harness.script.main_module import (
+    MARKS,
+    end_as,
+    first_folder,
+    make_room,
+    print_error,
+    run_as_main,
+    when_imported,
+)
+from workloads.harness.script.measurement import (
+    EnoughError,
+    Measurement,
+    Seat,
+    adopt_orphans,
+    end_children,
+)
+from workloads.harness.script.outcome import Ending, findings_of, losses_of, misplaced, shares_of, timings
 from workloads.harness.script.sampling import BRIEF_CAP_S, CAP_S, PROFILED, QUICK_CAP_S, SamplingPlan
-from workloads.harness.script.step_shares import shares_of
 from workloads.harness.script.timers import gpus_in_use, uses_gpu
 
 RECORD = "GRIDBENCH_RECORD_FD"  # where the record goes, if standard output is the script's

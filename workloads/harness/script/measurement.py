@@ -2,32 +2,119 @@
 
 from __future__ import annotations
 
+import ctypes
 import os
 import threading
 import time
 from array import array
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
+from pathlib import Path
 from typing import Any
 
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.group import ranks
+from workloads.harness.group.ranks import ProgressBoard
 from workloads.harness.script.hooks import Hooks, has_optimizer
 from workloads.harness.script.observations import Observations
-from workloads.harness.script.optimizers import OptimizerTurns
 from workloads.harness.script.outcome import Ending
-from workloads.harness.script.processes import Seat, end_children
 from workloads.harness.script.sampling import SamplingPlan, SamplingSteps, StepTimes, sample_steps
 from workloads.harness.script.timers import BlockTimer, gpu_in_use, uses_gpu
 
 MOST_STEPS = 2**62
 GRACE_S = 5.0  # for what a script does when it is stopped; then its process ends
+AHEAD = 4  # steps of the rank that is furthest, after which all stop: the news needs less than one
+PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
+LONGEST = 16  # steps of optimizers in an iteration
+LOOKED_AT = 2 * LONGEST  # later ones change nothing: an optimizer that comes then is one of another phase
 Finish = Callable[[Ending], int]  # writes the record and returns the exit code
 
 
 class EnoughError(BaseException):
     """The script is measured: raised out of a step, and no mistake of the script's."""
+
+
+class Seat:
+    """This process's place among the ranks of a script, which stop after the same step.
+
+    They agree by a file that all have mapped, beside the script's own process group: a rank that left in the
+    middle of a step would leave the others waiting for it.
+    """
+
+    def __init__(self, rank: int, world: int, folder: Path) -> None:
+        self.rank, self.world = rank, world
+        self._board = ProgressBoard(folder, world)
+        self._board.sit(rank)
+
+    def is_last(self, step: int) -> bool:
+        """Note a step that has ended; return whether it is the last one."""
+        ranks.stepped(step)
+        last = self._board.last
+        return 0 < last <= step
+
+    def stop_all(self) -> None:
+        """Have all ranks stop, a few steps after the one that the furthest has ended."""
+        self._board.stop_after(max(row.steps for row in self._board.rows()) + AHEAD)
+
+
+class OptimizerTurns:
+    """The order in which optimizers step. One alone makes an iteration with each step; several with a period.
+
+    Attributes:
+        length: steps of optimizers in an iteration, as far as is known.
+        names: of the optimizers' classes, in the order in which they came.
+    """
+
+    def __init__(self) -> None:
+        self.length = 1
+        self.names: dict[str, None] = {}
+        self._known: dict[int, int] = {}  # id of an optimizer to its number
+        self._order: list[int] = []
+        self._place = 0
+
+    @property
+    def is_looking(self) -> bool:
+        """True while another length may still be found."""
+        return len(self._order) < LOOKED_AT
+
+    def stepped(self, optimizer: object) -> tuple[bool, bool]:
+        """Note a step; return whether it ends an iteration, and whether their length has changed."""
+        number = self._known.get(id(optimizer))
+        if number is not None and len(self._order) == LOOKED_AT:  # nothing else for each of millions of steps
+            self._place = (self._place + 1) % self.length
+            return self._place == 0, False
+        changed = False
+        if number is None:
+            number = self._known[id(optimizer)] = len(self._known)
+            self.names[type(optimizer).__name__] = None
+        if len(self._known) > 1 and len(self._order) < LOOKED_AT:
+            changed = self._look(number)
+        elif len(self._order) < LOOKED_AT:
+            self._order.append(number)
+        self._place = (self._place + 1) % self.length
+        return self._place == 0, changed
+
+    def _look(self, number: int) -> bool:
+        """Find the period anew; return whether it is another one."""
+        self._order.append(number)
+        length = period(self._order)
+        if length == self.length:
+            return False
+        self.length = length
+        self._place = (len(self._order) - 1) % length
+        return True
+
+
+def period(order: list[int]) -> int:
+    """Return the shortest length after which an order repeats itself; 1 if it doesn't.
+
+    The first round need not be whole: an order that has not come round yet has the length of all of it.
+    """
+    for length in range(1, min(LONGEST, len(order)) + 1):
+        if all(one == other for one, other in zip(order, order[length:], strict=False)):
+            return length
+    return 1
 
 
 class Measurement:
@@ -234,3 +321,19 @@ class Measurement:
         """End the process and all that the script has started."""
         end_children()
         os._exit(self._code)
+
+
+def adopt_orphans() -> None:
+    """Have processes that their parents leave behind become this one's children, and can be found."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def end_children() -> None:
+    """Kill all processes that the script has started and left running."""
+    with suppress(Exception):
+        import psutil
+
+        for child in psutil.Process().children(recursive=True):
+            with suppress(psutil.Error):
+                child.kill()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from workloads.harness.script.optimizers import OptimizerTurns, period
+from workloads.harness.script.measurement import OptimizerTurns, period
 
 
 class First:

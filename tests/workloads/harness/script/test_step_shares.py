@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from workloads.harness.script.step_shares import shares_of
+from workloads.harness.script.outcome import shares_of
 
 
 def event(name, start, end, device="CPU"):
