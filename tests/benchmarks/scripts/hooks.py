@@ -69,7 +69,7 @@ def hooked_s(plan: SamplingPlan) -> float:
     kept = torch.autograd.backward, torch.amp.GradScaler.scale, torch.compile, _BaseDataLoaderIter.__next__
     phases = Phases()
     measurement = Measurement(plan, phases, Readings("cpu", 1, phases.origin_s), whole=True)
-    measurement.when_done(lambda ending: 0)
+    measurement.finish = lambda ending: 0
     measurement.hooks.install(torch)
     try:
         return plain_s()

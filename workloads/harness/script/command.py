@@ -1,4 +1,4 @@
-"""A script's command: placeholders filled in, and mistakes said before anything starts."""
+"""A script's command: fill in its placeholders, and check it before anything starts."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -9,11 +9,10 @@ from workloads.harness.records.script import DATA, OWN, PLACE, Script
 
 
 def own_case(script: Script, size: Mapping[str, int], name: str | None = None) -> Case:
-    """Make the case that a script at one size is.
+    """Make the case of a script at one size.
 
     Raises:
-        WorkloadsError: a size or the data has no placeholder in the command, a placeholder has no size or no
-            data, or neither a file nor a module is named.
+        WorkloadsError: as in `filled`, or the command names neither a file nor a module.
     """
     case = Case.of(name or stem(script.command), {key: whole(key, size[key], 0) for key in size}, OWN)
     filled(script, case)
@@ -21,16 +20,16 @@ def own_case(script: Script, size: Mapping[str, int], name: str | None = None) -
 
 
 def stem(command: Sequence[str]) -> str:
-    """Return the name of what a command runs: `train` of `src/train.py`, and of `-m package.train`.
+    """Return a command's name: `train` for `src/train.py` and for `-m package.train`.
 
     Raises:
-        WorkloadsError: it names nothing.
+        WorkloadsError: it names neither a file nor a module.
     """
     target = command[1:2] if command[:1] == ("-m",) else command[:1]
     if not target or target[0].startswith("-"):
-        given = " ".join(command) or "nothing"
+        text = repr(" ".join(command) or "nothing")
         raise WorkloadsError(
-            f"the command is {given!r}; name a file, such as train.py --lr 1e-3, or -m and a module"
+            f"the command is {text}; name a file, such as train.py --lr 1e-3, or -m and a module"
         )
     named = target[0].rpartition(".")[2] if command[0] == "-m" else Path(target[0]).stem
     return named.removesuffix("__main__") or "script"
@@ -50,17 +49,15 @@ def filled(script: Script, case: Case) -> tuple[str, ...]:
         raise WorkloadsError("the command has {data}, but data is not given; give --data FOLDER")
     if DATA in values.keys() - places:
         raise WorkloadsError("data is given, but the command lacks its placeholder {data}")
-    if missing := sorted(places - values.keys()):
-        name = missing[0]
+    for name in sorted(places - values.keys()):
         raise WorkloadsError(
             f"the command has {{{name}}}, but size {name} is not given; give it, such as --size {name}=16"
         )
-    if unused := [name for name, _ in case.size if name not in places]:
-        name = unused[0]
-        raise WorkloadsError(
-            f"size {name} is given, but the command lacks its placeholder {{{name}}}, "
-            f"such as --{name} {{{name}}}"
-        )
+    for name, _ in case.size:
+        if name not in places:
+            raise WorkloadsError(
+                f"size {name} is given, but the command lacks its placeholder {{{name}}}, such as --{name} {{{name}}}"
+            )
     return tuple(PLACE.sub(lambda match: values[match[1]], word) for word in script.command)
 
 
@@ -68,7 +65,7 @@ def check_script(script: Script, world: int | None = None) -> None:
     """Check that a script can be started here, in a group of `world` ranks if torchrun started one.
 
     Raises:
-        WorkloadsError: the folder or the file is not there, or the lengths contradict each other.
+        WorkloadsError: the folder or the file does not exist, or a number is wrong.
     """
     folder = Path(script.folder)
     if not folder.is_dir():

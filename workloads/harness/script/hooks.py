@@ -1,7 +1,7 @@
-"""Hooks of torch that see a script's steps: nothing else of the script is touched.
+"""Hooks of torch that see a script's steps and change nothing else of the script.
 
-Whatever Dynamo could meet carries `torch._dynamo.disable` once the script compiles something, and no hook on
-modules stays then: it would break each graph.
+Once the script compiles something, every wrapper that Dynamo could trace has `torch._dynamo.disable`, and the
+hooks on modules are removed: they would break each graph.
 """
 
 from __future__ import annotations
@@ -23,16 +23,17 @@ from workloads.harness.script.observations import (
     is_token_ids,
 )
 
-MOST_CALLS = 1000  # of modules, after which nothing is looked for that went into one
+MOST_CALLS = 1000  # of modules in which the model's input is looked for
 Stepped = Callable[[Any, Any, Any], None]  # a hook of torch, after the step of an optimizer
 
 
 class Hooks:
-    """Hooks that note into `seen` and call `stepped` at the end of each optimizer's step.
+    """Hooks that take notes in `observed` and call `stepped` after each optimizer's step.
+
+    `on_forward` is called after each outermost call of the model, until something is trained.
 
     Attributes:
-        active: False switches all of them off, as in forked children.
-        on_forward: called at the end of each outermost call of the model, until something is trained.
+        active: False switches all hooks off, as in forked children.
     """
 
     def __init__(self, observed: Observations, stepped: Stepped, on_forward: Callable[[], None]) -> None:
@@ -45,30 +46,31 @@ class Hooks:
         os.register_at_fork(after_in_child=self.switch_off)
 
     def switch_off(self) -> None:
-        """Note nothing more."""
+        """Take no more notes."""
         self.active = False
 
     def install(self, torch: Any) -> None:
-        """Set all hooks, as soon as torch is imported."""
+        """Set all hooks, when torch has been imported."""
         self._torch, self._observed.imported = torch, True
-        self._set_step_hook(lambda function: function)
-        self._wrap_autograd(lambda function: function)
-        self._wrap_loader(lambda function: function)
+        self._set_hooks(lambda function: function)
         self._watch_models()
         self._wrap_compile()
 
     def watch_next_call(self) -> None:
-        """Look once more at what goes into the model: the first call may have been a trial."""
+        """Look at the model's input once more: the first call may have been a trial."""
         if not self._observed.compiled:
             self._drop_model_hooks()
             self._watch_models()
 
-    def _set_step_hook(self, safe: Callable[[Any], Any]) -> None:
+    def _set_hooks(self, safe: Callable[[Any], Any]) -> None:
+        """Set the hooks that stay for the whole run, each wrapped by `safe`."""
         from torch.optim.optimizer import register_optimizer_step_post_hook
 
         if self._step_hook is not None:
             self._step_hook.remove()
         self._step_hook = register_optimizer_step_post_hook(safe(self._stepped))
+        self._wrap_autograd(safe)
+        self._wrap_loader(safe)
 
     def _wrap_autograd(self, safe: Callable[[Any], Any]) -> None:
         autograd, scaler = self._torch.autograd, self._torch.amp.GradScaler
@@ -81,10 +83,6 @@ class Hooks:
             self._observed.backward(plain if scaled is not None and scaled() is loss else loss)
             self._scaled = (None, None)
 
-        def scaled(given: Any, made: Any) -> None:
-            if self.active and hasattr(given, "detach"):
-                self._scaled = (weakref.ref(made), given.detach())
-
         observed = self._observed
         real, scale = _plain(autograd.backward), _plain(scaler.scale)
 
@@ -92,12 +90,19 @@ class Hooks:
         def backward(*args: Any, **kwargs: Any) -> Any:
             if len(observed.losses) < LOSSES:
                 note(args[0] if args else kwargs.get("tensors", ()))
-            else:  # nothing but this for each of millions of steps
+            else:  # this path is short: it runs in each of millions of steps
                 observed.backwards += 1
             return real(*args, **kwargs)
 
+        @functools.wraps(scale)
+        def scaled_loss(*args: Any, **kwargs: Any) -> Any:
+            made = scale(*args, **kwargs)
+            if self.active and hasattr(args[1], "detach"):
+                self._scaled = (weakref.ref(made), args[1].detach())
+            return made
+
         autograd.backward = _wrapping(safe(backward), real)
-        scaler.scale = _wrapping(safe(_after(scale, lambda args, made: scaled(args[1], made))), scale)
+        scaler.scale = _wrapping(safe(scaled_loss), scale)
 
     def _wrap_loader(self, safe: Callable[[Any], Any]) -> None:
         from torch.utils.data import dataloader
@@ -125,10 +130,9 @@ class Hooks:
         kind.__next__ = _wrapping(safe(timed), real)
 
     def _watch_models(self) -> None:
-        """Wait for the first call of any module: the outermost one, which is then watched itself.
+        """Wait for the first call of any module, the outermost one, and then watch that module.
 
-        What a loader calls makes its samples, and what is called without gradients only evaluates once
-        something is trained.
+        Calls in a loader make samples and are ignored, and so are calls without gradients in a training script.
         """
         from torch.nn.modules.module import register_module_forward_pre_hook
 
@@ -162,7 +166,7 @@ class Hooks:
 
     def _wrap_compile(self) -> None:
         """Make all hooks safe for Dynamo before the script compiles anything."""
-        torch, real = self._torch, self._torch.compile
+        real = self._torch.compile
 
         @functools.wraps(real)
         def compile_after_us(*args: Any, **kwargs: Any) -> Any:
@@ -171,16 +175,13 @@ class Hooks:
                 self._make_safe()
             return real(*args, **kwargs)
 
-        torch.compile = compile_after_us
+        self._torch.compile = compile_after_us
 
     def _make_safe(self) -> None:
         import torch._dynamo
 
-        disable = torch._dynamo.disable
         self._drop_model_hooks()
-        self._set_step_hook(disable)
-        self._wrap_autograd(disable)
-        self._wrap_loader(disable)
+        self._set_hooks(torch._dynamo.disable)
         self._watch_compiled(torch._dynamo.eval_frame.OptimizedModule)
 
     def _watch_compiled(self, kind: Any) -> None:
@@ -202,28 +203,18 @@ class Hooks:
 
 
 def has_optimizer() -> bool:
-    """True if the script holds an optimizer: it means to train."""
+    """True if the script holds an optimizer, so it is going to train."""
     from torch.optim import Optimizer
 
     return any(isinstance(thing, Optimizer) for thing in gc.get_objects())
 
 
 def _plain(function: Any) -> Any:
-    """Return a function without the wrapper that we have put around it."""
+    """Return a function without our wrapper."""
     return getattr(function, "_gridbench_real", function)
 
 
 def _wrapping(wrapper: Any, real: Any) -> Any:
-    """Return a wrapper that says what it wraps."""
+    """Return a wrapper that `_plain` can remove."""
     wrapper._gridbench_real = real
     return wrapper
-
-
-def _after(real: Any, note: Callable[[Any, Any], None]) -> Any:
-    @functools.wraps(real)
-    def wrapped(*args: Any, **kwargs: Any) -> Any:
-        made = real(*args, **kwargs)
-        note(args, made)
-        return made
-
-    return wrapped

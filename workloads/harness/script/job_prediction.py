@@ -20,7 +20,7 @@ FEWEST = 4  # batches for an interval
 RARE_STEP_RATIO = 5.0  # a step this many times the median holds work that most steps do not
 RARE_TIME_SHARE = 0.01  # rare steps count only if they hold this share of the total time
 GAP_TOLERANCE = 0.1  # relative difference between two gaps of regular rare steps
-REGULAR_GAP_SHARE = 0.6  # of the gaps are alike if rare steps come regularly
+REGULAR_GAP_SHARE = 0.6  # of the gaps that are alike if rare steps are regular
 EPOCH_END_UNCERTAINTY = 0.3  # assumed relative 95 % error if only one epoch end was observed
 COMPILED_EPOCH_END_UNCERTAINTY = 1.0  # the same if the script compiles: all of that end can be compilation
 STRETCHES = 8  # parts of a measurement; differences between them show changes of the machine's speed
@@ -36,11 +36,7 @@ SHARED_TIMES = 0.15
 
 @dataclass(frozen=True, slots=True)
 class MeanSeconds:
-    """A mean and its standard error, of `count` values that are as good as independent.
-
-    Attributes:
-        observed: steps, or ends of epochs, that it is the mean of.
-    """
+    """A mean of `observed` steps or ends of epochs, and its standard error from `count` independent values."""
 
     mean: float
     error: float
@@ -48,10 +44,10 @@ class MeanSeconds:
     observed: int
 
     def half_s(self, number: float) -> float:
-        """Return half of the 95 % prediction interval of the sum of so many that are still to come.
+        """Return half of the 95 % prediction interval of the sum of the next `number` values.
 
-        The mean that was seen and that of what comes both vary, by as much as their numbers let them (Hahn &
-        Meeker, Statistical Intervals, section 4.8).
+        Both means vary, that of the observed and that of the next values, each with its number (Hahn & Meeker,
+        Statistical Intervals, section 4.8).
         """
         spread = math.sqrt(number * (number + self.observed))
         return spread * self.error * t_quantile(0.975, max(self.count - 1, 1))
@@ -62,11 +58,11 @@ class ScriptPace:
     """The pace of a script after its warm-up.
 
     Attributes:
-        step: seconds of a step within an epoch, with what is done every so many steps.
-        end: seconds that the end of an epoch takes beside its next step; None where none was observed.
-        epoch_steps: steps of an epoch; None where the loader doesn't tell.
+        step: seconds of a step within an epoch, with its part of regular rare work.
+        end: additional seconds of the end of an epoch; None if none was observed.
+        epoch_steps: steps of an epoch; None if the loader has no length.
         other_times: share by which the machine may be faster or slower at another time.
-        rounds_to: steps up to the end of the last whole round of what is done every so many steps.
+        rounds_to: steps up to the last regular rare step, or all steps.
     """
 
     step: MeanSeconds
@@ -87,11 +83,11 @@ class ScriptPace:
         )
 
     def total_s(self, steps: float, ends: float) -> float:
-        """Return the seconds of so many steps with so many ends of epochs."""
+        """Return the seconds of `steps` steps with `ends` ends of epochs."""
         return steps * self.step.mean + (ends * self.end.mean if self.end else 0.0)
 
     def half_s(self, steps: float, ends: float) -> float:
-        """Return half of their 95 % interval, on a machine that is as fast as it was."""
+        """Return half of the 95 % interval of `total_s`, if the machine's speed does not change."""
         return math.hypot(self.step.half_s(steps), self.end.half_s(ends) if self.end else 0.0)
 
 
@@ -103,38 +99,34 @@ def pace_of(
     other_times: float = OTHER_TIMES,
     compiled: bool = False,
 ) -> ScriptPace | None:
-    """Return the pace of the steps after the first `warm_steps`; None if they are too few to tell.
+    """Return the pace of the steps after the first `warm_steps`; None if they are too few.
 
-    `compiled` says that the script compiles something, perhaps anew where something is done for the first
-    time; `other_times` is a least share, and more where the speed was seen to go up and down.
+    A `compiled` script may compile again when it does something for the first time. `other_times` is a lower
+    bound: the share is larger if the observed speed varied more.
     """
     first = max(warm_steps, 1)
     steps_s = {place: end - begin for place, (begin, end) in enumerate(pairwise(ends_s), 1) if place >= first}
-    over = {_later(place, steps_s) for place in epochs_at if place in steps_s}
+    over = set()  # steps that hold the end of an epoch
+    for place in epochs_at:
+        if place in steps_s:
+            is_next = steps_s.get(place + 1, 0.0) > RARE_STEP_RATIO * steps_s[place]  # the loader reads ahead
+            over.add(place + is_next)
     within = [place for place in steps_s if place not in over]
-    if len(within) < FEWEST:  # an epoch is a step: its end is in each
+    if len(within) < FEWEST:  # an epoch is one step: each step holds an end
         over, within = set(), list(steps_s)
     if len(within) < FEWEST:
         return None
     within_s = [steps_s[place] for place in within]
     step, last = _means(within_s)
     excess = [steps_s[place] - step.mean for place in sorted(over)]
-    end = (
-        _end(excess, COMPILED_EPOCH_END_UNCERTAINTY if compiled else EPOCH_END_UNCERTAINTY)
-        if excess
-        else None
-    )
+    uncertainty = COMPILED_EPOCH_END_UNCERTAINTY if compiled else EPOCH_END_UNCERTAINTY
+    end = _end(excess, uncertainty) if excess else None
     rounds_to = within[last] + 1 if last is not None else len(ends_s)
     return ScriptPace(step, end, epoch_steps, max(other_times, speed_variation(within_s)), rounds_to)
 
 
-def _later(place: int, steps_s: dict[int, float]) -> int:
-    """Return the step that holds the end of an epoch: the one after, where a loader reads a batch ahead."""
-    return place + 1 if steps_s.get(place + 1, 0.0) > RARE_STEP_RATIO * steps_s[place] else place
-
-
 def _end(excess: Sequence[float], alone: float) -> MeanSeconds:
-    """Return what the ends of epochs take; the first may hold what is done once, such as compiling."""
+    """Return the seconds of an epoch's end; the first end may hold work that is done once, such as compiling."""
     if len(excess) == 1:
         return MeanSeconds(excess[0], alone * abs(excess[0]) / 2, MOST_BATCHES, 1)
     later = excess[1:]
@@ -145,13 +137,13 @@ def _end(excess: Sequence[float], alone: float) -> MeanSeconds:
 
 
 def _means(steps_s: Sequence[float]) -> tuple[MeanSeconds, int | None]:
-    """Return the mean of steps by means of batches; what is rare is counted in whole rounds of it.
+    """Return the mean of steps, and the last rare step if rare steps are regular.
 
-    Beside it the place of the last rare step, where these come regularly; the first round begins after the
-    first one, which may hold what is done once.
+    Regular rare steps are averaged over whole rounds. The first round begins after the first rare step, which may
+    hold work that is done once.
     """
     rare, observed = rare_steps(steps_s), len(steps_s)
-    if len(rare) > 1 and not _is_regular(rare, len(steps_s)):  # such as pauses: each comes by itself
+    if len(rare) > 1 and not _is_regular(rare, len(steps_s)):  # such as pauses, independent of each other
         middle = statistics.median(steps_s)
         error = math.hypot(*(steps_s[place] - middle for place in rare)) / len(steps_s)
         return MeanSeconds(statistics.fmean(steps_s), error, len(rare), observed), None
@@ -165,31 +157,27 @@ def _means(steps_s: Sequence[float]) -> tuple[MeanSeconds, int | None]:
         beside = [math.fsum(part) - mean * len(part) for part in rounds]
         error = math.sqrt(variance(beside) * len(rounds)) / count
         return MeanSeconds(mean, error, len(rounds), count), rare[-1]
-    if rare:  # nobody knows how often it comes: once in all, or once in what was observed
+    if rare:  # its frequency is unknown: between once in the job and once in the observed steps
         without = [seconds for place, seconds in enumerate(steps_s) if place not in rare]
         usual, all_of_it = statistics.fmean(without), statistics.fmean(steps_s)
         return MeanSeconds((usual + all_of_it) / 2, (all_of_it - usual) / 4, MOST_BATCHES, observed), None
-    means = _stretches(steps_s, max(min(MOST_BATCHES, len(steps_s) // 2), 2))
-    alone = max(len(means) / inefficiency(means), 2.0)  # machines have speed_variation that outlast a batch
+    count = max(min(MOST_BATCHES, len(steps_s) // 2), 2)
+    bounds = [round(number * len(steps_s) / count) for number in range(count + 1)]
+    means = [statistics.fmean(steps_s[begin:end]) for begin, end in pairwise(bounds)]
+    alone = max(len(means) / inefficiency(means), 2.0)  # a machine's speed can vary for longer than a batch
     error = math.sqrt(variance(means) / alone)
     return MeanSeconds(statistics.fmean(steps_s), error, int(alone), observed), None
 
 
-def _stretches(steps_s: Sequence[float], count: int) -> list[float]:
-    """Return the means of so many stretches of equal length."""
-    bounds = [round(number * len(steps_s) / count) for number in range(count + 1)]
-    return [statistics.fmean(steps_s[begin:end]) for begin, end in pairwise(bounds)]
-
-
 def rare_steps(steps_s: Sequence[float]) -> list[int]:
-    """Return the places of steps that hold what is done now and then, such as an evaluation."""
+    """Return the places of steps that hold rare work, such as an evaluation."""
     limit = RARE_STEP_RATIO * statistics.median(steps_s)
     rare = [place for place, seconds in enumerate(steps_s) if seconds > limit]
     return rare if _excess(steps_s, rare) > RARE_TIME_SHARE * math.fsum(steps_s) else []
 
 
 def _is_regular(rare: Sequence[int], count: int) -> bool:
-    """True if what is rare comes after the same number of steps nearly each time, of `count` in all."""
+    """True if the gaps between the rare ones of `count` steps are nearly all alike."""
     gaps = [later - place for place, later in pairwise(rare)]
     every = statistics.median(gaps)
     slack = max(GAP_TOLERANCE * every, 1)
@@ -204,11 +192,11 @@ def _excess(steps_s: Sequence[float], places: Sequence[int]) -> float:
 
 
 def speed_variation(steps_s: Sequence[float]) -> float:
-    """Return the share by which the machine may be faster or slower at another time, at 95 %; 0 if unseen.
+    """Return the share by which the machine may be faster or slower at another time, at 95 %; 0 if not observed.
 
-    Stretches of a measurement differ by more than their steps explain where the machine's speed goes up and
-    down: another time is one more such stretch. The variance between them is that of one-way analysis with
-    random effects (Searle, Casella & McCulloch, Variance Components, section 3.6).
+    If the machine's speed varies, the parts of a measurement differ by more than their steps explain, and another
+    time is one more such part. The variance between them is that of one-way analysis with random effects (Searle,
+    Casella & McCulloch, Variance Components, section 3.6).
     """
     rare = set(rare_steps(steps_s))
     usual_s = [seconds for place, seconds in enumerate(steps_s) if place not in rare]
@@ -232,10 +220,10 @@ def job_time(
     warm_steps: int,
     steps: int,
 ) -> JobTime:
-    """Predict the time of a job of so many steps.
+    """Predict the time of a job of `steps` steps.
 
-    What was seen is in it as it was, with all that is done once: the first evaluation may compile for longer
-    than all later ones take. The interval is that of the same job at another time.
+    It contains the observed time unchanged, with all work that is done once: the first evaluation can compile for
+    longer than all later ones take. The interval is that of the same job at another time.
     """
     begun = min(pace.rounds_to, len(ends_s), steps)
     warm = min(max(warm_steps, 1), begun)

@@ -1,6 +1,6 @@
-"""Running a file or a module as `__main__`, as `python` itself would have, with our modules out of its sight.
+"""Run a file or a module as `__main__`, as `python` itself does, and hide our modules from it.
 
-Nothing is imported before the script asks for it: torch reads variables that the script may set first.
+Nothing is imported before the script imports it: torch reads variables that the script can set first.
 """
 
 from __future__ import annotations
@@ -23,12 +23,12 @@ from workloads import mark
 _ABOVE = (os.path.dirname(__file__) + os.sep, runpy.__file__, "<frozen runpy>")  # frames above a script's own
 OURS = __name__.partition(".")[0]
 KEPT = {"encodings", "__main__", "site"}  # loaded before any script
-MARKS = "_gridbench_marks"  # under this name any copy of `workloads.mark` finds the measurement
+MARKS = "_gridbench_marks"  # the module by which any copy of `workloads.mark` finds the measurement
 Then = Callable[[ModuleType], None]
 
 
 def run_as_main(words: Sequence[str]) -> None:
-    """Run `train.py …` or `-m module …` in the working directory; whatever it raises comes out.
+    """Run `train.py …` or `-m module …` in the working directory; its errors are raised to the caller.
 
     `__main__` stays the script's afterwards: its threads and exit handlers may need it.
     """
@@ -36,14 +36,14 @@ def run_as_main(words: Sequence[str]) -> None:
     main.__dict__.update(__builtins__=builtins, __annotations__={})
     sys.modules["__main__"] = main
     sys.orig_argv = [sys.executable, *words]
+    if not sys.flags.safe_path:  # otherwise Python puts no folder there
+        sys.path[0] = first_folder(words)
     if words[0] == "-m":
         sys.argv = ["-m", *words[2:]]
-        _lead_path(first_folder(words))
         runpy._run_module_as_main(words[1])  # type: ignore[attr-defined]
         return
     sys.argv = list(words)
     path = os.path.abspath(words[0])
-    _lead_path(first_folder(words))
     main.__dict__.update(__file__=path, __cached__=None, __loader__=SourceFileLoader("__main__", path))
     with open(path, "rb") as file:
         code = compile(file.read(), path, "exec", dont_inherit=True)
@@ -51,19 +51,12 @@ def run_as_main(words: Sequence[str]) -> None:
 
 
 def first_folder(words: Sequence[str]) -> str:
-    """Return the folder in which Python looks first for what such a command imports."""
+    """Return the folder in which Python looks first for a command's imports."""
     return os.getcwd() if words[0] == "-m" else os.path.dirname(os.path.realpath(words[0]))
 
 
-def _lead_path(folder: str) -> None:
-    """Put a folder where `python -m workloads` has put its own: modules are looked for there first."""
-    if sys.flags.safe_path:  # nothing was put there, and nothing would be
-        return
-    sys.path[0] = folder
-
-
 def end_as(code: int | None, error: BaseException | None) -> NoReturn:
-    """End this process as Python does after such a script: exit handlers have their turn."""
+    """End this process as Python does after such a script: with its exit handlers."""
     if isinstance(error, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
@@ -71,7 +64,7 @@ def end_as(code: int | None, error: BaseException | None) -> NoReturn:
 
 
 def own_trace(error: BaseException) -> TracebackType | None:
-    """Return an error's traceback from the script's first line on, without ours above it."""
+    """Return an error's traceback from the script's first line on."""
     trace = error.__traceback__
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_ABOVE):
         trace = trace.tb_next
@@ -79,7 +72,7 @@ def own_trace(error: BaseException) -> TracebackType | None:
 
 
 def print_error(error: BaseException) -> None:
-    """Print a script's error as Python would have, by the script's own hook if it has set one."""
+    """Print a script's error as Python does, by the script's own hook if it has set one."""
     error.__traceback__ = own_trace(error)
     try:
         sys.excepthook(type(error), error, error.__traceback__)
@@ -88,10 +81,10 @@ def print_error(error: BaseException) -> None:
 
 
 def make_room(folder: str) -> None:
-    """Take our modules out of the script's sight, and any that its own folder has a file or a folder for.
+    """Hide our modules from the script, and those whose names its own folder has.
 
-    What we hold stays ours, and `workloads.mark` can still be imported, if nothing else has that name. What
-    Python itself has loaded before it would run a script stays, as it would.
+    Our own references stay valid, and `workloads.mark` can still be imported if the script has no module of that
+    name. Modules that Python itself loads before a script stay.
     """
     theirs = {name.removesuffix(".py") for name in os.listdir(folder)} - KEPT
     for name, module in list(sys.modules.items()):
@@ -103,26 +96,26 @@ def make_room(folder: str) -> None:
 
 
 class _MarkFinder(MetaPathFinder, Loader):
-    """The last to be asked: gives `workloads.mark` to scripts that have no module of that name."""
+    """The last finder: it gives `workloads.mark` to scripts that have no module of that name."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find our package's name and the mark in it, nothing else."""
+        """Find our package and the mark in it."""
         if fullname not in (OURS, mark.__name__):
             return None
         return spec_from_loader(fullname, self, is_package=fullname == OURS)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return the mark itself, or an empty package for it."""
+        """Return the mark, or an empty package for it."""
         return mark if spec.name == mark.__name__ else None
 
     def exec_module(self, module: ModuleType) -> None:
-        """Do nothing: it is loaded."""
+        """Do nothing: the module is loaded already."""
 
 
 def when_imported(name: str, then: Then) -> None:
-    """Call `then` with a module as soon as it is imported, once; at once if it is already."""
+    """Call `then` once with a module: when it is imported, or now if it is already."""
     if name in sys.modules:
         then(sys.modules[name])
     else:
@@ -130,7 +123,7 @@ def when_imported(name: str, then: Then) -> None:
 
 
 class _Waiting(MetaPathFinder):
-    """A finder that lets the others find, and wraps the loader of one module."""
+    """A finder that wraps the loader of one module."""
 
     def __init__(self, name: str, then: Then) -> None:
         self._name, self._then = name, then
@@ -138,18 +131,18 @@ class _Waiting(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find the module that is waited for, by those that are asked after us."""
+        """Find the expected module by the finders after this one."""
         if fullname != self._name:
             return None
         sys.meta_path.remove(self)
         spec = find_spec(fullname)
         if spec is not None and spec.loader is not None:
-            spec.loader = _Told(spec.loader, self._then)
+            spec.loader = _Loader(spec.loader, self._then)
         return spec
 
 
-class _Told(Loader):
-    """A loader that gives its place back to the real one, and tells when that is done."""
+class _Loader(Loader):
+    """A loader that gives its place back to the real one and calls `then` after it."""
 
     def __init__(self, real: Any, then: Then) -> None:
         self._real, self._then = real, then
@@ -158,11 +151,11 @@ class _Told(Loader):
         return getattr(self._real, name)
 
     def create_module(self, spec: ModuleSpec) -> Any:
-        """Create it as the real loader does."""
+        """Create the module as the real loader does."""
         return self._real.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Execute it and tell."""
+        """Execute the module and call `then`."""
         module.__loader__ = self._real
         if module.__spec__ is not None:
             module.__spec__.loader = self._real

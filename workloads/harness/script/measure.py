@@ -15,7 +15,7 @@ from typing import Any
 from workloads.harness.engine.failures import finding
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
-from workloads.harness.engine.sampling.rules import Rules, rules_of
+from workloads.harness.engine.sampling.rules import rules_of
 from workloads.harness.group.ranks import FOLDER, Membership, membership_in
 from workloads.harness.probes.memory import available_bytes, resident_bytes
 from workloads.harness.records.record import Memory, Record, Verdict, Work
@@ -46,9 +46,9 @@ from workloads.harness.script.outcome import Ending, findings_of, losses_of, mis
 from workloads.harness.script.sampling import BRIEF_CAP_S, CAP_S, PROFILED, QUICK_CAP_S, SamplingPlan
 from workloads.harness.script.timers import gpus_in_use, uses_gpu
 
-RECORD = "GRIDBENCH_RECORD_FD"  # where the record goes, if standard output is the script's
-RANKS = "GRIDBENCH_RANKS"  # the folder of ranks that somebody else's torchrun has started
-OWN_VARIABLES = (INHERITED, PARENT, FOLDER, RECORD, RANKS)  # of ours, which the script doesn't see
+RECORD = "GRIDBENCH_RECORD_FD"  # the record's file descriptor, if standard output is the script's
+RANKS = "GRIDBENCH_RANKS"  # the folder of ranks that the user's torchrun has started
+OWN_VARIABLES = (INHERITED, PARENT, FOLDER, RECORD, RANKS)  # hidden from the script
 Out = Callable[[Record], None]
 
 
@@ -57,7 +57,7 @@ def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
 
     Raises:
         WorkloadsError: the command has a mistake.
-        SystemExit: the script ran whole, and its process ends as it would; or this is one that it forked.
+        SystemExit: the script ran whole, or this is a process that it forked.
     """
     script, member = repeat.script, membership_in()
     assert script is not None
@@ -68,8 +68,10 @@ def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
     with phases("probe"):
         readings = Readings(repeat.device, repeat.threads or 1, phases.origin_s)
     rules = rules_of(repeat, readings.energy_window_s)
-    seat = _seat(member)
-    measurement = Measurement(_plan(repeat, rules), phases, readings, script.whole, seat)
+    cap_s = BRIEF_CAP_S if repeat.brief else QUICK_CAP_S if repeat.quick else CAP_S
+    profiled = 0 if script.whole else PROFILED
+    plan = SamplingPlan(rules, cap_s, bool(script.steps or script.epochs), profiled)
+    measurement = Measurement(plan, phases, readings, script.whole, _seat(member))
     with ExitStack() as stack:
         if not script.whole:
             stack.enter_context(readings.monitored())
@@ -77,8 +79,8 @@ def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
         def finish(ending: Ending) -> int:
             stack.close()
             try:
-                record = _record(repeat, words, started_at, phases, readings, measurement, rules, ending)
-            except Exception as error:  # of a device that has failed, say: a record must still be written
+                record = _record(repeat, words, started_at, measurement, ending)
+            except Exception as error:  # such as a device's failure: a record must still be written
                 record = repeat.failed(*finding(error, repeat.case), phases.wall_s())
             if member and member.folder:
                 member.path("record").write_text(record.to_json())
@@ -86,10 +88,10 @@ def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
             out(record)
             return 0 if record.ok else 1
 
-        measurement.when_done(finish)
+        measurement.finish = finish
         if not script.whole:
             Watchdog(repeat.timeout_s, BRIEFLY_S if repeat.brief else BACKWARDS_S).watch(measurement)
-        ending = _run(script, words, measurement, phases, repeat.threads)
+        ending = _run(script, words, measurement, repeat.threads)
         _wait_for_threads()
         code = measurement.end(ending)
     if script.whole:
@@ -99,7 +101,7 @@ def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
 
 
 def _seat(member: Membership | None) -> Seat | None:
-    """Take this rank's place among the others; None where there are none."""
+    """Take this rank's place among the others; None for a script without other ranks."""
     folder = os.environ.get(RANKS)
     if member is None or not (member.folder or folder):
         return None
@@ -107,7 +109,7 @@ def _seat(member: Membership | None) -> Seat | None:
 
 
 def _wait_for_threads() -> None:
-    """Wait for the script's threads, as Python does before it ends: those of pools are told to end first."""
+    """Wait for the script's threads as Python does before it ends; threads of pools are stopped first."""
     calls = getattr(threading, "_threading_atexits", [])
     while calls:
         calls.pop()()
@@ -116,16 +118,7 @@ def _wait_for_threads() -> None:
             thread.join()
 
 
-def _plan(repeat: Repeat, rules: Rules) -> SamplingPlan:
-    script = repeat.script
-    assert script is not None
-    cap_s = BRIEF_CAP_S if repeat.brief else QUICK_CAP_S if repeat.quick else CAP_S
-    return SamplingPlan(rules, cap_s, bool(script.steps or script.epochs), 0 if script.whole else PROFILED)
-
-
-def _run(
-    script: Script, words: tuple[str, ...], measurement: Measurement, phases: Phases, threads: int | None
-) -> Ending:
+def _run(script: Script, words: tuple[str, ...], measurement: Measurement, threads: int | None) -> Ending:
     """Run the script to its end, or until it is stopped."""
     pid = os.getpid()
     for name in OWN_VARIABLES:
@@ -138,7 +131,7 @@ def _run(
     marks.step = measurement.step
     sys.modules[MARKS] = marks
     when_imported("torch", measurement.hooks.install)
-    measurement.cold.enter_context(phases("first_step"))
+    measurement.cold.enter_context(measurement.phases("first_step"))
     try:
         run_as_main(words)
     except EnoughError:
@@ -161,18 +154,11 @@ def _run(
 
 
 def _record(
-    repeat: Repeat,
-    words: tuple[str, ...],
-    started_at: str,
-    phases: Phases,
-    readings: Readings,
-    measurement: Measurement,
-    rules: Rules,
-    ending: Ending,
+    repeat: Repeat, words: tuple[str, ...], started_at: str, measurement: Measurement, ending: Ending
 ) -> Record:
-    times, observed, script = measurement.times, measurement.observed, repeat.script
-    assert script is not None
-    wall, device_time = timings(times, observed, rules)
+    times, observed, readings = measurement.times, measurement.observed, measurement.readings
+    assert repeat.script is not None
+    wall, device_time = timings(times, observed, measurement.plan.rules)
     losses, wrong = losses_of(observed)
     findings: list[Finding] = findings_of(ending, observed, times, repeat.case, measurement.follows)
     findings += [*wrong, *misplaced(repeat.device, observed)]
@@ -182,15 +168,16 @@ def _record(
         findings += judge(wall, readings.probes, 0.0, None)
     parts = readings.parts()
     other_times = _other_times(findings, parts["environment"].get("hypervisor"), uses_gpu())
-    run = _script_run(script, words, measurement, ending, losses, parts["memory"], other_times)
-    wall_s, unattributed_s = phases.close()
+    run = _script_run(repeat.script, words, measurement, ending, losses, parts["memory"], other_times)
+    wall_s, unattributed_s = measurement.phases.close()
+    torch: Any = sys.modules.get("torch")
     return repeat.record(
         verdict=findings[0][0] if findings else Verdict.OK,
         reasons=tuple(text for _, text in findings),
         started_at=started_at,
-        threads=_threads(),
+        threads=int(torch.get_num_threads()) if torch else None,
         wall_s=wall_s,
-        phases_s=phases.seconds,
+        phases_s=measurement.phases.seconds,
         unattributed_s=unattributed_s,
         wall=wall,
         device_time=device_time,
@@ -210,38 +197,30 @@ def _script_run(
     memory: Memory,
     other_times: float,
 ) -> ScriptRun:
-    observed, turns = measurement.observed, measurement.turns
-    steps = len(observed.ends_s)
-    calls = measurement.calls
+    observed, times, calls = measurement.observed, measurement.times, measurement.calls
+    steps, epoch_steps = len(observed.ends_s), observed.steps_of_epoch(calls)
     batches = observed.batches_of_step(calls) * measurement.world
-    times = measurement.times
     plain_s = observed.ends_s[: None if script.whole else times.plain_steps]
-    pace = pace_of(
-        plain_s,
-        observed.epochs_at,
-        observed.steps_of_epoch(calls),
-        times.warm_steps or 1,
-        other_times,
-        observed.compiled,
-    )
-    mean = pace.mean() if pace else (None, None, None)
+    warm_steps = times.warm_steps or 1
+    pace = pace_of(plain_s, observed.epochs_at, epoch_steps, warm_steps, other_times, observed.compiled)
+    mean_s, mean_low_s, mean_high_s = pace.mean() if pace else (None, None, None)
     return ScriptRun(
         command=words,
         code=script.code,
         dirty=script.dirty,
         counted=measurement.counted or "optimizer",
         steps=steps,
-        optimizers=tuple(turns.names),
+        optimizers=tuple(measurement.turns.names),
         accumulation=calls if observed.backwards and steps else None,
         samples=round(observed.samples * batches) if observed.samples else None,
         tokens=round(observed.tokens * batches) if observed.tokens else None,
         losses=losses,
         shares=shares_of(times.profile, times.loader_share) if times.profile else {},
-        mean_s=mean[0],
-        mean_low_s=mean[1],
-        mean_high_s=mean[2],
+        mean_s=mean_s,
+        mean_low_s=mean_low_s,
+        mean_high_s=mean_high_s,
         first_step_s=measurement.first_step_s,
-        epoch_steps=observed.steps_of_epoch(calls),
+        epoch_steps=epoch_steps,
         job=_job(script, measurement, pace, ending),
         memory_left_bytes=_left_bytes(memory),
         ended=ending.ended,
@@ -252,8 +231,7 @@ def _script_run(
 def _other_times(findings: Sequence[Finding], is_virtual: bool | None, on_gpu: bool) -> float:
     """Return the share by which the machine may be faster or slower at another time.
 
-    What computes on the CPU of a virtual machine shares it with neighbours that nobody can see; where it is
-    not known whether a machine is one, it may be.
+    A virtual machine shares its CPU with unseen neighbours; an unknown machine (None) may be virtual.
     """
     is_busy = any(verdict in (Verdict.NOISY, Verdict.UNSTEADY) for verdict, _ in findings)
     may_be_shared = is_virtual is not False and not on_gpu
@@ -261,13 +239,13 @@ def _other_times(findings: Sequence[Finding], is_virtual: bool | None, on_gpu: b
 
 
 def _job(script: Script, measurement: Measurement, pace: ScriptPace | None, ending: Ending) -> JobTime | None:
-    """Return the time of the whole job: as it was, or as it is predicted where its length is known."""
+    """Return the time of the whole job: measured if the script ran it, or predicted if its length is known."""
     observed, steps = measurement.observed, script.steps
     if script.epochs and pace and pace.epoch_steps:
         steps = script.epochs * pace.epoch_steps
     is_asked_for = (script.steps or script.epochs) is None or steps == len(observed.ends_s)
     if is_asked_for and ending.ended == "finished" and not ending.code and observed.ends_s:
-        seconds = measurement.wall_s()
+        seconds = measurement.phases.wall_s()
         epochs = len(observed.epochs_at) or None
         return JobTime(len(observed.ends_s), seconds, seconds, seconds, epochs, measured=True)
     if steps is None or pace is None or measurement.first_step_s is None:
@@ -277,21 +255,16 @@ def _job(script: Script, measurement: Measurement, pace: ScriptPace | None, endi
 
 
 def _work(run: ScriptRun) -> Work:
-    """Return the work of a step: tokens, or samples, or the step itself where neither was observed."""
+    """Return the work of a step: its tokens, else its samples, else the step itself."""
     if run.tokens:
         return Work(run.tokens, "tokens", None, None)
     return Work(run.samples, "samples", None, None) if run.samples else Work(1, "steps", None, None)
 
 
-def _threads() -> int | None:
-    torch: Any = sys.modules.get("torch")
-    return int(torch.get_num_threads()) if torch else None
-
-
 def _left_bytes(memory: Memory) -> int | None:
-    """Return the bytes that were left at the peak: of the GPU if it was used, or of the host."""
+    """Return the free bytes at the peak: of the GPU if it was used, else of the host."""
     torch: Any = sys.modules.get("torch")
-    if memory.process_reserved_bytes is not None and torch:  # the driver and others have their part
+    if memory.process_reserved_bytes is not None and torch:  # the driver and other processes take the rest
         now_bytes = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved()
         return max(int(now_bytes) - memory.process_reserved_bytes, 0)
     free, resident = available_bytes(), resident_bytes()
@@ -301,13 +274,13 @@ def _left_bytes(memory: Memory) -> int | None:
 
 
 LOOK_S = 0.5
-MARGIN_SHARE, LEAST_MARGIN_S = 0.05, 2.0  # of the timeout: the sentence is said before it is up
-BACKWARDS, BACKWARDS_S, BRIEFLY_S = 50, 20.0, 1.0  # without a step of an optimizer: there will be none
+MARGIN_SHARE, LEAST_MARGIN_S = 0.05, 2.0  # before the timeout, so that the record can still be written
+BACKWARDS, BACKWARDS_S, BRIEFLY_S = 50, 20.0, 1.0  # calls and seconds without an optimizer's step: none comes
 
 
 @dataclass(frozen=True, slots=True)
 class Watchdog:
-    """Limits of a script's time: seconds in all, and those with backward calls and no step."""
+    """Limits of a script's time: seconds in all, and seconds of backward calls without a step."""
 
     timeout_s: float
     backwards_s: float = BACKWARDS_S
@@ -322,9 +295,11 @@ class Watchdog:
         pause = threading.Event()
         while not pause.wait(LOOK_S):
             observed = measurement.observed
-            if measurement.wall_s() > ends_s:
-                late = "" if measurement.times.sampled else self._late(measurement)
-                measurement.end_now(Ending("stopped", after=late))
+            if measurement.phases.wall_s() > ends_s:
+                late = (
+                    f"not measured within {self.timeout_s:g} s: the script was {observed.position}{_line()}"
+                )
+                measurement.end_now(Ending("stopped", after="" if measurement.times.sampled else late))
             first_s = observed.first_backward_s
             if (
                 first_s is not None
@@ -334,18 +309,12 @@ class Watchdog:
             ):
                 measurement.end_now(Ending("stopped"))
 
-    def _late(self, measurement: Measurement) -> str:
-        steps = len(measurement.observed.ends_s)
-        where = f"in step {steps + 1}" if steps else "before its first step"
-        return f"not measured within {self.timeout_s:g} s: the script was {where}{_line()}"
-
 
 def _line() -> str:
-    """Say where the main thread is; nothing if that can't be known."""
+    """Return the main thread's line in the script as words; empty if it is unknown."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
-    lines = []
     while frame is not None:
         if frame.f_globals.get("__name__") == "__main__":
-            lines.append(f", at line {frame.f_lineno} of {frame.f_code.co_filename}")
+            return f", at line {frame.f_lineno} of {frame.f_code.co_filename}"
         frame = frame.f_back
-    return lines[0] if lines else ""
+    return ""

@@ -1,11 +1,10 @@
-"""A script's measurement while it runs: fed by hooks, it decides when it has enough."""
+"""A script's measurement while it runs: hooks feed it, and it decides when to stop the script."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 import threading
-import time
 from array import array
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
@@ -23,23 +22,23 @@ from workloads.harness.script.sampling import SamplingPlan, SamplingSteps, StepT
 from workloads.harness.script.timers import BlockTimer, gpu_in_use, uses_gpu
 
 MOST_STEPS = 2**62
-GRACE_S = 5.0  # for what a script does when it is stopped; then its process ends
-AHEAD = 4  # steps of the rank that is furthest, after which all stop: the news needs less than one
+GRACE_S = 5.0  # for a stopped script's own clean-up; then its process ends
+AHEAD = 4  # all ranks stop this many steps after the furthest: the message takes less than one step
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 LONGEST = 16  # steps of optimizers in an iteration
-LOOKED_AT = 2 * LONGEST  # later ones change nothing: an optimizer that comes then is one of another phase
+LOOKED_AT = 2 * LONGEST  # first steps that decide the period: a later optimizer belongs to another phase
 Finish = Callable[[Ending], int]  # writes the record and returns the exit code
 
 
 class EnoughError(BaseException):
-    """The script is measured: raised out of a step, and no mistake of the script's."""
+    """Stops a measured script: raised out of one of its steps."""
 
 
 class Seat:
     """This process's place among the ranks of a script, which stop after the same step.
 
-    They agree by a file that all have mapped, beside the script's own process group: a rank that left in the
-    middle of a step would leave the others waiting for it.
+    They agree through a file that all map, not through the script's process group: if a rank stopped in the
+    middle of a step, the others would wait for it.
     """
 
     def __init__(self, rank: int, world: int, folder: Path) -> None:
@@ -48,68 +47,59 @@ class Seat:
         self._board.sit(rank)
 
     def is_last(self, step: int) -> bool:
-        """Note a step that has ended; return whether it is the last one."""
+        """Note the end of a step; return whether it is the last step."""
         ranks.stepped(step)
-        last = self._board.last
-        return 0 < last <= step
+        return 0 < self._board.last <= step
 
     def stop_all(self) -> None:
-        """Have all ranks stop, a few steps after the one that the furthest has ended."""
+        """Stop all ranks, a few steps after the last step of the furthest rank."""
         self._board.stop_after(max(row.steps for row in self._board.rows()) + AHEAD)
 
 
 class OptimizerTurns:
-    """The order in which optimizers step. One alone makes an iteration with each step; several with a period.
+    """The order in which optimizers step; its period is an iteration. A single optimizer has the period 1.
 
     Attributes:
-        length: steps of optimizers in an iteration, as far as is known.
-        names: of the optimizers' classes, in the order in which they came.
+        length: steps of optimizers in an iteration, as observed so far.
+        names: class names of the optimizers, in the order of their first steps.
     """
 
     def __init__(self) -> None:
         self.length = 1
         self.names: dict[str, None] = {}
-        self._known: dict[int, int] = {}  # id of an optimizer to its number
+        self._known: dict[int, int] = {}  # number of an optimizer by its id
         self._order: list[int] = []
         self._place = 0
 
     @property
     def is_looking(self) -> bool:
-        """True while another length may still be found."""
+        """True while the length can still change."""
         return len(self._order) < LOOKED_AT
 
     def stepped(self, optimizer: object) -> tuple[bool, bool]:
-        """Note a step; return whether it ends an iteration, and whether their length has changed."""
+        """Note a step; return whether it ends an iteration, and whether the length has changed."""
         number = self._known.get(id(optimizer))
-        if number is not None and len(self._order) == LOOKED_AT:  # nothing else for each of millions of steps
+        if (
+            number is not None and not self.is_looking
+        ):  # this path is short: it runs in each of millions of steps
             self._place = (self._place + 1) % self.length
             return self._place == 0, False
         changed = False
         if number is None:
             number = self._known[id(optimizer)] = len(self._known)
             self.names[type(optimizer).__name__] = None
-        if len(self._known) > 1 and len(self._order) < LOOKED_AT:
-            changed = self._look(number)
-        elif len(self._order) < LOOKED_AT:
+        if self.is_looking:
             self._order.append(number)
+            if len(self._known) > 1 and (length := period(self._order)) != self.length:
+                self.length, self._place, changed = length, (len(self._order) - 1) % length, True
         self._place = (self._place + 1) % self.length
         return self._place == 0, changed
-
-    def _look(self, number: int) -> bool:
-        """Find the period anew; return whether it is another one."""
-        self._order.append(number)
-        length = period(self._order)
-        if length == self.length:
-            return False
-        self.length = length
-        self._place = (len(self._order) - 1) % length
-        return True
 
 
 def period(order: list[int]) -> int:
     """Return the shortest length after which an order repeats itself; 1 if it doesn't.
 
-    The first round need not be whole: an order that has not come round yet has the length of all of it.
+    The period of an order that has not repeated yet is its whole length.
     """
     for length in range(1, min(LONGEST, len(order)) + 1):
         if all(one == other for one, other in zip(order, order[length:], strict=False)):
@@ -121,10 +111,10 @@ class Measurement:
     """The measurement of one script.
 
     Attributes:
-        observed, taken, turns: what was seen of it so far.
         counted: `optimizer`, `forward` or `mark`; empty before the first step.
-        cold: the phase of what comes before the first step's end.
+        cold: the phase before the end of the first step.
         first_step_s: seconds from the start of the process to the end of the first step.
+        finish: called once, when the script is measured or has ended.
     """
 
     def __init__(
@@ -134,39 +124,31 @@ class Measurement:
         self.counted = ""
         self.first_step_s: float | None = None
         self.hooks = Hooks(self.observed, self.optimizer_stepped, self.model_called)
-        self._plan, self._phases, self._readings, self._whole = plan, phases, readings, whole
+        self.plan, self.phases, self.readings, self._whole = plan, phases, readings, whole
         self.cold = ExitStack()
         self._timer, self._seat = BlockTimer(self.observed), seat
         self._sampling: SamplingSteps[None] | None = None
         self._left = 0
         self._asked = 1
-        self._finish: Finish | None = None
+        self.finish: Finish | None = None
         self._ending = threading.Lock()
         self._done = False
         self._code = 0
-        self._early_s = array("d")  # when each of the first steps of optimizers ended
+        self._early_s = array("d")  # the ends of the first steps of optimizers
         self._first = (0, 0)  # backward calls and steps at the end of the first step
-
-    def when_done(self, finish: Finish) -> None:
-        """Say what is to be done once, when the script is measured or has ended."""
-        self._finish = finish
 
     @property
     def calls(self) -> float:
-        """Return how many batches a step of an optimizer sums up."""
+        """Batches that a step of an optimizer accumulates."""
         backwards, steps = self.observed.backwards, len(self.observed.ends_s)
-        if not steps or "LBFGS" in self.turns.names:  # which calls on one batch, to search along a line
+        if not steps or "LBFGS" in self.turns.names:  # its line search calls several times on one batch
             return 1.0
-        if steps > self._first[1]:  # what came before the first step may have been no part of it
+        if steps > self._first[1]:  # calls before the first step may belong to no step
             backwards, steps = backwards - self._first[0], steps - self._first[1]
         return max(backwards / (steps * self.turns.length), 1.0)
 
-    def wall_s(self) -> float:
-        """Return the seconds since the process started."""
-        return self._phases.wall_s()
-
     def optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Take the step of an optimizer, as a hook of torch."""
+        """Count the step of an optimizer; a hook of torch."""
         if self.counted == "mark" or not self.hooks.active:
             return
         if self.counted != "optimizer":
@@ -182,31 +164,30 @@ class Measurement:
                 self.hooks.watch_next_call()
 
     def model_called(self) -> None:
-        """Take a call of the model, which is a step of a script that trains nothing."""
+        """Count a call of the model: a step of a script that trains nothing."""
         if self.counted in ("", "forward") and not self.observed.backwards:
             if not self.counted:
                 self._count("forward")
             self._stepped()
 
     def step(self) -> None:
-        """Take a step that the script marks itself."""
-        if not self.hooks.active:
-            return
-        if self.counted != "mark":
-            self._count("mark")
-        self._stepped()
+        """Count a step that the script marks itself."""
+        if self.hooks.active:
+            if self.counted != "mark":
+                self._count("mark")
+            self._stepped()
 
     def _count(self, kind: str) -> None:
-        """Count steps in this way from now on."""
+        """Count steps of this kind from now on."""
         self.counted, self.first_step_s = kind, None
         self.observed.forget_steps()
         self._begin_anew()
 
     def _count_turns_anew(self) -> None:
-        """Make steps of the turns of optimizers so far, whose length is another one than it seemed."""
+        """Group the optimizers' steps so far by the new length of an iteration."""
         ends_s, length = self.observed.ends_s, self.turns.length
         before_s = ends_s[0] if ends_s else None
-        ends_s[:] = self._early_s[length - 1 : -1 : length]  # without this one, which is noted as any step
+        ends_s[:] = self._early_s[length - 1 : -1 : length]  # without the current step, which is noted later
         if self.first_step_s is not None and before_s is not None:
             first_s = ends_s[0] if ends_s else self._early_s[-1]
             self.first_step_s += first_s - before_s
@@ -220,7 +201,7 @@ class Measurement:
 
     def _stepped(self) -> None:
         if self._done and not self._whole:
-            self._end_firmly()  # the script has caught what was to stop it
+            self._end_firmly()  # the script has caught EnoughError
         self.observed.stepped()
         if self._seat is not None and self._seat.is_last(len(self.observed.ends_s)):
             self._enough()
@@ -229,7 +210,7 @@ class Measurement:
             self._block_ended()
 
     def _block_ended(self) -> None:
-        """Hand a block to the course and begin the next one; the time in between is none of the script's."""
+        """Hand a block to the sampling and begin the next one; the script's clock stands in between."""
         if self._sampling is None:
             self._begin()
             return
@@ -244,27 +225,25 @@ class Measurement:
         self._timer.begin()
 
     def _begin(self) -> None:
-        """Begin to measure: the first step, which is cold, has ended."""
+        """Begin to measure after the first step, which is cold."""
         if self.first_step_s is None:
-            self.first_step_s = self._phases.wall_s()
+            self.first_step_s = self.phases.wall_s()
         self._first = (self.observed.backwards, len(self.observed.ends_s))
         self.cold.close()
-        window: AbstractContextManager[Any] = (
-            nullcontext() if self._whole else self._readings.window(self._phases)
-        )  # which resets peaks
-        self._sampling = sample_steps(
-            self._plan, self.times, self.observed, self._timer, self._phases, window
-        )
+        window: AbstractContextManager[Any] = nullcontext()
+        if not self._whole:
+            window = self.readings.window(self.phases)  # it resets peaks
+        self._sampling = sample_steps(self.plan, self.times, self.observed, self._timer, self.phases, window)
         self.observed.pause()
         if uses_gpu():
-            self._readings.opened(gpu_in_use())
+            self.readings.opened(gpu_in_use())
         self._asked = self._left = next(self._sampling)
         self.observed.go_on()
         self._timer.begin()
 
     @property
     def world(self) -> int:
-        """Return how many ranks train together."""
+        """Number of ranks that train together."""
         return self._seat.world if self._seat is not None else 1
 
     @property
@@ -273,8 +252,8 @@ class Measurement:
         return self._seat is not None and self._seat.rank > 0
 
     def _measured(self) -> None:
-        """Stop, or go on for the few steps after which all ranks stop together."""
-        if self.counted == "forward" and has_optimizer():  # it has only evaluated so far
+        """Stop, alone or with all ranks after a few more steps."""
+        if self.counted == "forward" and has_optimizer():  # the script has only evaluated so far
             self._begin_anew()
         elif self._whole:
             self._done = True
@@ -289,20 +268,22 @@ class Measurement:
         self.end(Ending("stopped"))
         if threading.current_thread() is not threading.main_thread():
             self._end_firmly()
-        threading.Thread(target=self._end_later, daemon=True).start()
+        deadline = threading.Timer(GRACE_S, self._end_firmly)
+        deadline.daemon = True
+        deadline.start()
         raise EnoughError
 
     def end(self, ending: Ending) -> int:
         """Make the record, once; return the exit code."""
         with self._ending:
-            self._done, finish, self._finish = True, self._finish, None
+            self._done, finish, self.finish = True, self.finish, None
             if finish is None:
                 return self._code
-            if self.counted == "forward" and self.observed.backwards:  # it trains: those were no steps
+            if self.counted == "forward" and self.observed.backwards:  # it trains: the calls were not steps
                 self.observed.forget_steps()
             self.cold.close()
             if self._sampling is not None:
-                with suppress(ValueError):  # it is at work: it has come to its end, or in another thread
+                with suppress(ValueError):  # the generator is running: at its end, or in another thread
                     self._sampling.close()
             ranks.ended()
             self._code = finish(ending)
@@ -313,18 +294,14 @@ class Measurement:
         self.end(ending)
         self._end_firmly()
 
-    def _end_later(self) -> None:
-        time.sleep(GRACE_S)
-        self._end_firmly()
-
     def _end_firmly(self) -> None:
-        """End the process and all that the script has started."""
+        """End this process and all processes that the script has started."""
         end_children()
         os._exit(self._code)
 
 
 def adopt_orphans() -> None:
-    """Have processes that their parents leave behind become this one's children, and can be found."""
+    """Make processes whose parents end this process's children, so that `end_children` finds them."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 

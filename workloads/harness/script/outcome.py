@@ -1,4 +1,4 @@
-"""What a script's run comes to: its times, its verdict, and what is said of it."""
+"""The outcome of a script's run: its times, findings, losses, and the shares of a step."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ from workloads.harness.script.observations import Observations
 from workloads.harness.script.sampling import StepTimes
 from workloads.harness.script.timers import uses_gpu
 
-CHILDREN_S = 0.5  # of CPU time: more than a version that is asked for
-FEWEST = 2  # steps after the first, to say anything of a time
+CHILDREN_S = 0.5  # CPU seconds of child processes: a child that only prints its version takes less
+FEWEST = 2  # steps after the first that a time needs
 Span = tuple[float, float]
 _EXCHANGE = ("nccl", "gloo:", "c10d::", "allreduce", "all_reduce")
 _COPY = ("memcpy", "memset")
@@ -33,7 +33,7 @@ _LOADER = "enumerate(DataLoader)"
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of a script: `error` is what it raised, `code` its exit code, `after` a sentence of ours."""
+    """The end of a script: `error` was raised by it, `after` is a finding about its end."""
 
     ended: str = "finished"
     code: int | None = None
@@ -42,9 +42,9 @@ class Ending:
 
 
 def timings(times: StepTimes, observed: Observations, rules: Rules) -> tuple[Timing | None, Timing | None]:
-    """Return the times of a step on the host, and by the device's own clock if it has one."""
+    """Return the times of a step by the host's clock, and by the device's clock if it has one."""
     if times.sampled is None:
-        return _of_what_there_is(times, observed, rules), None
+        return _early_timing(times, observed, rules), None
     sampled, warm = times.sampled, times.warm
     assert warm is not None
     blocks = times.blocks[-len(sampled.samples_s) * times.count :]
@@ -64,7 +64,7 @@ def _timing(blocks_s: Sequence[float], times: StepTimes) -> Timing:
     return replace(timing, drift=sampled.drift, needed_s=sampled.needed_s)
 
 
-def _of_what_there_is(times: StepTimes, observed: Observations, rules: Rules) -> Timing | None:
+def _early_timing(times: StepTimes, observed: Observations, rules: Rules) -> Timing | None:
     """Return the times of the steps of a script that ended too early; None if they are too few."""
     steps_s = [end - begin for begin, end in pairwise(observed.ends_s)]
     if len(steps_s) < FEWEST:
@@ -79,13 +79,12 @@ def _of_what_there_is(times: StepTimes, observed: Observations, rules: Rules) ->
 def findings_of(
     ending: Ending, observed: Observations, times: StepTimes, case: Case, follows: bool
 ) -> list[Finding]:
-    """Return what is to be said of how a script ended, the gravest first; nothing if it was measured."""
+    """Return the findings about a script's end, the gravest first; none if it was measured."""
     steps = len(observed.ends_s)
-    where = f"in step {steps + 1}" if steps else "before its first step"
     if ending.error is not None:
-        return [_of_error(ending.error, case, where)]
+        return [_of_error(ending.error, case, observed.position)]
     if ending.code:
-        return [(Verdict.CRASHED, f"the script ended with code {ending.code} {where}")]
+        return [(Verdict.CRASHED, f"the script ended with code {ending.code} {observed.position}")]
     if ending.after:
         return [(Verdict.TIMEOUT, ending.after)]
     if follows:
@@ -93,13 +92,12 @@ def findings_of(
     if steps <= FEWEST:
         return [(Verdict.UNSUPPORTED, _nothing(observed, steps))]
     if times.sampled is None:
-        return [
-            (Verdict.IMPRECISE, f"the script ended after {steps} steps, before its measurement was complete")
-        ]
+        text = f"the script ended after {steps} steps, before its measurement was complete"
+        return [(Verdict.IMPRECISE, text)]
     return []
 
 
-def _of_error(error: BaseException, case: Case, where: str) -> Finding:
+def _of_error(error: BaseException, case: Case, position: str) -> Finding:
     if isinstance(error, ModuleNotFoundError) and error.name:
         return (
             Verdict.CRASHED,
@@ -107,24 +105,23 @@ def _of_error(error: BaseException, case: Case, where: str) -> Finding:
             "install it, or name the file that lists its packages",
         )
     if not isinstance(error, Exception):
-        return Verdict.CRASHED, f"{type(error).__name__} ended the script {where}"
+        return Verdict.CRASHED, f"{type(error).__name__} ended the script {position}"
     verdict, text = finding(error, case)
     if verdict is Verdict.CRASHED:
-        text = f"{text.replace('the workload raised', 'the script raised')} {where}"
+        text = f"{text.replace('the workload raised', 'the script raised')} {position}"
     return verdict, printable(text)
 
 
 def _nothing(observed: Observations, steps: int) -> str:
-    """Say why a script can't be timed: it ended, and no or hardly any step was observed."""
+    """Say why a script that has ended can't be timed: too few steps were observed."""
     marked = "call `workloads.mark.step()` at the end of each step"
     if not observed.imported:
         return "the script ended without importing torch, so none of its steps can be recognised"
     if steps:
         return f"the script ended after {steps} step{'s' * (steps > 1)}, too few to measure: let it take more"
     if observed.backwards:
-        return (
-            f"{observed.backwards} backward calls but no step of a torch.optim.Optimizer were seen: {marked}"
-        )
+        calls = f"{observed.backwards} backward calls but no step of a torch.optim.Optimizer"
+        return f"{calls} were seen: {marked}"
     children_s = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     if children_s > CHILDREN_S:
         return (
@@ -135,16 +132,16 @@ def _nothing(observed: Observations, steps: int) -> str:
 
 
 def misplaced(device: str, observed: Observations) -> list[Finding]:
-    """Say that a script has computed elsewhere than it was measured on."""
+    """Return a finding if a script has computed on another device than the one that was measured."""
     if not observed.ends_s or uses_gpu() == (device == "cuda"):
         return []
-    where = "on a GPU" if device == "cpu" else "on the CPU"
-    text = f"the script computed {where}, but --device is {device}: set the same device in both"
+    used = "on a GPU" if device == "cpu" else "on the CPU"
+    text = f"the script computed {used}, but --device is {device}: set the same device in both"
     return [(Verdict.UNSUPPORTED, text)]
 
 
 def losses_of(observed: Observations) -> tuple[tuple[float, ...], list[Finding]]:
-    """Return the losses of the first steps, up to the first that is no number, and a finding of that."""
+    """Return the losses of the first steps up to the first that is not finite, and a finding about that one."""
     losses = [float(loss) for loss in observed.losses]
     for place, loss in enumerate(losses):
         if not math.isfinite(loss):
@@ -153,11 +150,11 @@ def losses_of(observed: Observations) -> tuple[tuple[float, ...], list[Finding]]
 
 
 def shares_of(profiler: Any, loader_share: float | None) -> dict[str, float]:
-    """Return the parts of a step, which add up to 1.
+    """Return the parts of a profiled step, which add up to 1.
 
-    Each moment counts once. On a GPU it belongs to what computes, else to what communicates, else to what
-    copies; where the GPU idles, to the loader as far as that was waited for, and else to launching. On a CPU
-    it belongs to the loader, else to operators, else to communication, else to other things: Python.
+    Each moment counts once. On a GPU it is computation, else communication, else copying; an idle GPU waits for
+    the loader (as long as the script did), else for launches. On a CPU it is loading, else an operator, else
+    communication, else other work, such as Python.
     """
     events = list(profiler.events() or ())
     if not events:
@@ -170,7 +167,7 @@ def shares_of(profiler: Any, loader_share: float | None) -> dict[str, float]:
     ]
     loader = loader_share or 0.0
     if kernels:
-        parts = _split(_named(kernels), ("compute", "communication", "copy"), whole)
+        parts = _split(_of_gpu(kernels), ("compute", "communication", "copy"), whole)
         idle = 1.0 - sum(parts.values())
         parts["loader"] = min(loader, idle)
         parts["launch"] = idle - parts["loader"]
@@ -184,7 +181,7 @@ def shares_of(profiler: Any, loader_share: float | None) -> dict[str, float]:
     return {name: max(share, 0.0) for name, share in parts.items() if share > 0}
 
 
-def _named(kernels: Iterable[Any]) -> dict[str, list[Span]]:
+def _of_gpu(kernels: Iterable[Any]) -> dict[str, list[Span]]:
     found: dict[str, list[Span]] = {}
     for kernel in kernels:
         name = kernel.name.lower()
@@ -201,10 +198,7 @@ def _of_host(events: Iterable[Any]) -> dict[str, list[Span]]:
             part = "loader"
         elif any(word in name.lower() for word in _EXCHANGE):
             part = "communication"
-        elif (
-            name.startswith(("aten::", "torchvision::", "quantized::", "mkldnn::", "inductor"))
-            or "::" in name
-        ):
+        elif "::" in name or name.startswith("inductor"):
             part = "compute"
         else:
             continue

@@ -1,7 +1,6 @@
-"""The course of a measurement: what is asked of a script's steps, one block after the other.
+"""The course of a script's measurement, as a generator: it yields the steps of a block and is sent its times.
 
-A generator yields how many steps the next block has and is sent the block; the rules for the end of warm-up
-and samples are those of every step that the engine times.
+The rules for the end of warm-up and of the samples are those of every step that the engine times.
 """
 
 from __future__ import annotations
@@ -28,23 +27,23 @@ from workloads.harness.script.timers import BlockTimer, TimedBlock
 T = TypeVar("T")
 SamplingSteps = Generator[int, TimedBlock, T]
 SHORTEST_S = 1e-9
-SINGLES = 3  # steps that are timed one by one, to see how short one is
+SINGLES = 3  # steps that are timed one by one, to estimate a step's length
 CAP_S, QUICK_CAP_S, BRIEF_CAP_S = 60.0, 20.0, 1.0  # of steps in all, to see the end of an epoch
 PROFILED = 4  # steps
-LOOK_S = 0.05  # of steps between two looks at whether to wait longer: a look costs as much as several hooks
-EPOCHS = 3  # whose ends are seen where a job is predicted
+LOOK_S = 0.05  # of steps between two decisions to wait longer: a decision costs as much as several hooks
+EPOCHS = 3  # ends of epochs that the prediction of a job waits for
 
 
 @dataclass(slots=True)
 class StepTimes:
-    """Times of the course so far; a script that ends early leaves the later parts out.
+    """Times so far; if the script ends early, the later ones stay unset.
 
     Attributes:
-        warm_steps: steps before the samples: with them warm-up was over.
-        plain_steps: steps before the profiler, which makes them longer.
+        warm_steps: steps before the samples.
+        plain_steps: steps before the profiler, which makes steps longer.
         block, count: steps of a block, and blocks of a sample.
-        blocks: those behind the samples.
-        profile: of torch, over the last steps, and how many they were.
+        blocks: the blocks of the samples.
+        profile: torch's profiler of the last steps.
     """
 
     warm: WarmUp | None = None
@@ -61,11 +60,11 @@ class StepTimes:
 
 @dataclass(frozen=True, slots=True)
 class SamplingPlan:
-    """Orders for a course: how long, and to what end.
+    """Settings of a measurement.
 
     Attributes:
-        cap_s: seconds of steps after which it no longer waits for the end of an epoch.
-        predicts: the time of a job is to be predicted: see several epochs, or all of that time.
+        cap_s: seconds of steps in which it waits for the end of an epoch.
+        predicts: the time of a job is predicted, so several epochs are observed, or `cap_s` seconds.
         profiled: steps under the profiler at the end.
     """
 
@@ -109,7 +108,7 @@ def sample_steps(
 
 
 def _sized(rules: Rules, times: StepTimes, observed: Observations, timer: BlockTimer) -> SamplingSteps[Rules]:
-    """Make blocks and samples as long as the rules ask for, by steps that are timed."""
+    """Time steps and make blocks and samples as long as the rules require."""
     began_s = observed.now_s()
     step_s = max((yield 1).step_s, SHORTEST_S)
     rules = rules.for_step(step_s)
@@ -125,7 +124,7 @@ def _sized(rules: Rules, times: StepTimes, observed: Observations, timer: BlockT
 
 
 def _fed(rule: Rule[T], times: StepTimes) -> SamplingSteps[T]:
-    """Feed a rule with samples, each the median of the blocks of one."""
+    """Feed a rule with samples, each the median of its blocks."""
     try:
         next(rule)
         while True:
@@ -142,9 +141,9 @@ def _fed(rule: Rule[T], times: StepTimes) -> SamplingSteps[T]:
 def _awaits_more(
     plan: SamplingPlan, times: StepTimes, observed: Observations, spent_s: float, step_s: float
 ) -> bool:
-    """True if the end of an epoch, and the step after it, are still to be seen and within reach.
+    """True if the end of an epoch and the step after it are still to be observed, and can be in time.
 
-    A job is predicted from several epochs, and from at least half of the available time, because a machine's
+    A job is predicted from several epochs and from at least half of the available time, because a machine's
     speed varies.
     """
     left_s = plan.cap_s - spent_s
@@ -154,9 +153,8 @@ def _awaits_more(
     steps = observed.steps_of_epoch(1.0)
     if plan.predicts and (steps is None or left_s > plan.cap_s / 2):
         return True
-    if steps is None or sum(warm <= at < done for at in observed.epochs_at) >= (
-        EPOCHS if plan.predicts else 1
-    ):
+    ends = sum(warm <= at < done for at in observed.epochs_at)
+    if steps is None or ends >= (EPOCHS if plan.predicts else 1):
         return False
     return (steps - (done - (observed.epochs_at[-1] if observed.epochs_at else 0))) * step_s < left_s
 

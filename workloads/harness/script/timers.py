@@ -9,7 +9,7 @@ from typing import Any
 
 from workloads.harness.script.observations import Observations
 
-HOST_S, DEVICE_S = 25e-6, 50e-6  # what the end of a block takes of a script's time, for the block's length
+HOST_S, DEVICE_S = 25e-6, 50e-6  # of a script's time, for the end of a block
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,15 +21,15 @@ class TimedBlock:
 
     @property
     def step_s(self) -> float:
-        """Seconds per step by the clock that counts."""
+        """Seconds per step by the device's clock, or by the host's on a CPU."""
         return self.wall_s if self.device_s is None else self.device_s
 
 
 class BlockTimer:
     """A timer of blocks of steps.
 
-    On a GPU a block is read when the next one ends: by then it is over, or nearly, so that the host keeps
-    its lead and the device never runs dry because of us.
+    On a GPU a block is read when the next one ends and its own end is past, or nearly: so the host stays ahead
+    of the device, and the device never idles because of the timer.
     """
 
     def __init__(self, observed: Observations) -> None:
@@ -59,7 +59,7 @@ class BlockTimer:
 
     @property
     def cost_s(self) -> float:
-        """Seconds that timing a block takes, about."""
+        """Seconds that the timing of a block takes, about."""
         return HOST_S if self._first is None else DEVICE_S
 
 
@@ -70,12 +70,12 @@ def uses_gpu() -> bool:
 
 
 def gpu_in_use() -> int:
-    """Return the number of the GPU that the script's calls go to, as CUDA counts; 0 if it uses none."""
+    """Return the CUDA index of the script's current GPU; 0 if it uses none."""
     return int(sys.modules["torch"].cuda.current_device()) if uses_gpu() else 0
 
 
 def gpus_in_use() -> int:
-    """Return how many GPUs this process has kept tensors on."""
+    """Return the number of GPUs on which this process has held tensors."""
     if not uses_gpu():
         return 0
     cuda: Any = sys.modules["torch"].cuda
@@ -83,7 +83,7 @@ def gpus_in_use() -> int:
 
 
 def _event() -> Any:
-    """Record an event on the script's stream; None where it uses no GPU, or is capturing a graph."""
+    """Record an event on the script's stream; None if it uses no GPU or captures a graph."""
     if not uses_gpu():
         return None
     import torch

@@ -28,7 +28,10 @@ def test_a_script_that_ends_by_itself_is_the_job_only_where_that_was_asked_for(a
     ends_s = list(accumulate([0.01] * 400))
     observed = SimpleNamespace(ends_s=ends_s, epochs_at=[99, 199, 299, 399])
     measured = SimpleNamespace(
-        observed=observed, wall_s=lambda: 9.0, first_step_s=3.0, times=SimpleNamespace(warm_steps=20)
+        observed=observed,
+        phases=SimpleNamespace(wall_s=lambda: 9.0),
+        first_step_s=3.0,
+        times=SimpleNamespace(warm_steps=20),
     )
     job = _job(
         Script(("train.py",), **asked), measured, pace_of(ends_s, observed.epochs_at, 100, 20), Ending()

@@ -57,7 +57,7 @@ def test_an_iteration_of_several_optimizers_is_one_step_from_the_first_on(measur
     observed = measurement.observed
     assert len(observed.ends_s) == steps and sorted(observed.ends_s) == list(observed.ends_s)
     since_first_s = observed.now_s() - observed.ends_s[0]
-    assert measurement.first_step_s == pytest.approx(measurement.wall_s() - since_first_s, abs=1e-3)
+    assert measurement.first_step_s == pytest.approx(measurement.phases.wall_s() - since_first_s, abs=1e-3)
 
 
 def test_the_gpu_that_a_script_uses_is_known_after_its_first_step(measurement, monkeypatch):
