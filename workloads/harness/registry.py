@@ -1,4 +1,4 @@
-"""The registry of workloads: one file each, found by looking, named after its function."""
+"""The registry of workloads: one file each, found in folders, named after its function."""
 
 import importlib
 import importlib.util
@@ -7,9 +7,9 @@ import os
 import pkgutil
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from workloads.harness.prepared import Job, Prepared
 from workloads.harness.records.case import DEVICES, EAGER, MODES, PRECISIONS, Case, whole
@@ -22,10 +22,11 @@ Scaling = Literal["strong", "weak"]
 Task = Literal["training", "inference"]
 Wrapper = Literal["DDP", "FSDP"]
 Bound = Callable[..., float]
+Build = Callable[..., Prepared | Job]
 _found: dict[str, "Workload"] = {}
-_looked_in: set[str | None] = set()  # folders of GRIDBENCH_WORKLOADS, None for none
-FOLDER = "GRIDBENCH_WORKLOADS"  # the environment variable that names a folder of one's own
-OWN_MODULES = "gridbench_workloads_"  # how modules from the folder GRIDBENCH_WORKLOADS are called
+_looked_in: set[str | None] = set()  # values of GRIDBENCH_WORKLOADS whose folders are imported
+FOLDER = "GRIDBENCH_WORKLOADS"  # the environment variable with the user's folder of workloads
+OWN_MODULES = "gridbench_workloads_"  # prefix of the names of modules from that folder
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,35 +34,33 @@ class Workload:
     """A torch computation that can be measured.
 
     Attributes:
-        sizes: for each parameter the values that people usually measure; others work too, from 1 on, or from
-            0 on where 0 is among them.
-        tiny: a size that runs in a blink, for tests.
+        sizes: usual values of each parameter; others work too, from 1 on, or from 0 on if 0 is among them.
+        tiny: a size that runs in milliseconds, for tests.
         build: makes a `Prepared` or a `Job` from an `Env` and the sizes.
-        kind: a step on data in place, a step that takes its data from a data loader, or a whole job.
-        of: the workload whose computation this one does with a loader, as a whole job, or in several
-            processes; it has no other parameters than this one. None for a computation of its own.
-        scaling: for several processes: `weak` if the work grows with their number, `strong` if they share it.
-        wrapper: what makes a model one of several processes: each with all of it, or with a share.
-        model: name of the network that it runs, where several workloads run the same.
-        task: what the network is there for.
-        by_size: how a report tabulates its sizes: matrices by `n`, or images by `pixels` and `batch`.
-        layouts: memory layouts worth trying; the fastest on the device at hand is measured.
-        devices: what it can run on.
-        elements: from the sizes, a lower bound of the numbers of the case's precision alive at once.
-        flops: from the sizes, a lower bound of the floating-point operations of a step or of a whole job.
-        multiples: from the sizes, the parameters that must be multiples of a number, and that number.
-        published: parameters that name a published model, of which there are the listed ones and no other.
-        optional: parameters that need not be given, with the value that leaving them out stands for: a case
-            is called the same either way. None if leaving one out is a way of its own, like no value of it.
-        precisions: that it can be measured in, where the device has them.
-        modes: that its step can be taken in.
+        kind: a step on data in place, a step with data from a data loader, or a whole job.
+        of: the workload with the same computation, without the loader, job or processes of this one; this one has
+            all of its parameters. None for a computation of its own.
+        scaling: of several processes: `weak` if the work grows with their number, `strong` if they share it.
+        wrapper: distributes a model over several processes: each has all of it (DDP) or a share (FSDP).
+        model: name of a network that several workloads run.
+        task: use of the network.
+        by_size: table of its sizes in a report: matrices by `n`, or images by `pixels` and `batch`.
+        layouts: memory layouts to try; the fastest one on the device is measured.
+        elements: lower bound, from the sizes, of the numbers of the case's precision alive at once. This and `flops`
+            need no torch, so that sizes that a machine can't hold or finish in time are skipped before a trial.
+        flops: lower bound, from the sizes, of the floating-point operations of a step or of a whole job.
+        multiples: from the sizes, a divisor for each parameter that must be a multiple, for a search of sizes.
+        published: parameters that name a published model; only the listed values exist.
+        optional: parameters that can be left out, with their default: a case has the same name either way. None if
+            leaving one out differs from every value.
+        precisions, modes: supported ones, if the device has them too.
     """
 
     name: str
     summary: str
     sizes: dict[str, tuple[int, ...]]
     tiny: dict[str, int]
-    build: Callable[..., Prepared | Job]
+    build: Build
     kind: Kind = "step"
     of: str | None = None
     scaling: Scaling | None = None
@@ -80,11 +79,11 @@ class Workload:
     modes: tuple[str, ...] = MODES[:1]
 
     def case(self, size: Mapping[str, object], precision: str = "fp32", mode: str = EAGER) -> Case:
-        """Check size, precision and mode, and make a case of them, its parameters in the workload's order.
+        """Check size, precision and mode, and make a case with the parameters in the workload's order.
 
         Raises:
-            WorkloadsError: a parameter is unknown, missing, too small or no published model, or the workload
-                has no such precision or mode.
+            WorkloadsError: a parameter is unknown, missing, too small or not a published model, or the workload
+                does not support the precision or mode.
         """
         if precision not in self.precisions:
             names = ", ".join(self.precisions)
@@ -105,12 +104,12 @@ class Workload:
                 raise WorkloadsError(
                     f"size {name}={sound[name]} is not a published model; choose from {models}"
                 )
-        told = {name: value for name, value in sound.items() if value != self.optional.get(name)}
-        return Case.of(self.name, told, precision, mode)
+        stated = {name: value for name, value in sound.items() if value != self.optional.get(name)}
+        return Case.of(self.name, stated, precision, mode)
 
     @property
     def in_group(self) -> bool:
-        """True if several processes measure it together: as many as its size parameter `processes` says."""
+        """True if several processes measure it together; their number is its size parameter `processes`."""
         return "processes" in self.sizes
 
     def grid(
@@ -121,56 +120,23 @@ class Workload:
             yield self.case(dict(zip(choices, values, strict=True)), precision, mode)
 
 
-def workload(
-    *,
-    tiny: dict[str, int],
-    kind: Kind = "step",
-    of: str | None = None,
-    scaling: Scaling | None = None,
-    wrapper: Wrapper = "DDP",
-    by_size: Literal["matrix", "images"] | None = None,
-    layouts: tuple[str, ...] = LAYOUTS[:1],
-    devices: tuple[str, ...] = DEVICES,
-    elements: Bound | None = None,
-    flops: Bound | None = None,
-    multiples: Callable[..., dict[str, int]] | None = None,
-    published: tuple[str, ...] = (),
-    optional: Mapping[str, int | None] | None = None,
-    precisions: tuple[str, ...] = PRECISIONS,
-    modes: tuple[str, ...] = MODES[:1],
-    **sizes: tuple[int, ...],
-) -> Callable[[Callable[..., Prepared | Job]], Callable[..., Prepared | Job]]:
-    """Register the decorated function as the workload of its name; see `Workload` for the arguments.
+# Arguments of the decorator that are no size parameters. `model` and `task` are set by `add` only, so that a
+# user's workload can have size parameters of these names.
+OPTIONS = {entry.name for entry in fields(Workload)} - {"name", "summary", "sizes", "build", "model", "task"}
 
-    `elements` and `flops` are known without torch, so that sizes that a machine can't hold, or can't finish
-    in time, are skipped before they are tried. `multiples` serves a search for a size between two others.
+
+def workload(*, tiny: dict[str, int], **given: Any) -> Callable[[Build], Build]:
+    """Register the decorated function as the workload of its name.
+
+    An argument named in `OPTIONS` sets that field of `Workload`; any other is a size parameter.
     """
+    sizes = {name: values for name, values in given.items() if name not in OPTIONS}
+    options = {name: value for name, value in given.items() if name in OPTIONS}
 
-    def register(build: Callable[..., Prepared | Job]) -> Callable[..., Prepared | Job]:
+    def register(build: Build) -> Build:
         module = sys.modules[build.__module__]
-        add(
-            Workload(
-                build.__name__,
-                (module.__doc__ or build.__name__).strip().splitlines()[0],
-                sizes,
-                tiny,
-                build,
-                kind=kind,
-                of=of,
-                scaling=scaling,
-                wrapper=wrapper,
-                by_size=by_size,
-                layouts=layouts,
-                devices=devices,
-                elements=elements,
-                flops=flops,
-                multiples=multiples,
-                published=published,
-                optional=optional or {},
-                precisions=precisions,
-                modes=modes,
-            )
-        )
+        summary = (module.__doc__ or build.__name__).strip().splitlines()[0]
+        add(Workload(build.__name__, summary, sizes, tiny, build, **options))
         return build
 
     return register
@@ -182,7 +148,7 @@ def add(new: Workload) -> None:
 
 
 def declared(name: str) -> Workload | None:
-    """Return the workload of this name, or None: an old record may be of one that is gone."""
+    """Return the workload of this name, or None: an old record's workload may have been deleted."""
     return _found.get(name) or all_workloads().get(name)
 
 
@@ -211,17 +177,17 @@ def _import_folder(folder: Path) -> None:
         sys.modules[name] = module = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
-        except Exception as error:  # it is the user's code, which may raise anything
+        except Exception as error:  # the user's code can raise anything
             del sys.modules[name]
             reason = f"{type(error).__name__}: {error}"
             raise WorkloadsError(f"workload file {path} can't be imported: {reason}") from error
 
 
 def find(name: str) -> Workload:
-    """Return the workload of this name; files are looked for once a folder: every record asks for one.
+    """Return the workload of this name; a folder's files are imported once, because every record calls this.
 
     Raises:
-        WorkloadsError: there is none; the message names the nearest ones.
+        WorkloadsError: it does not exist; the message names similar ones.
     """
     if name in _found and os.environ.get(FOLDER) in _looked_in:
         return _found[name]
