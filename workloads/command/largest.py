@@ -14,7 +14,7 @@ from workloads.harness.repeat.limits import out_of_reach
 from workloads.harness.repeat.local_limits import limits_here
 from workloads.harness.repeat.runs import Say, run_repeat
 
-CLOSE = 100  # what fits is known to 1 part in so many: the rest is other programs' coming and going
+CLOSE = 100  # the result is exact to 1 part in 100: other programs' memory varies by as much
 Trial = Callable[[int], Record]
 
 
@@ -23,10 +23,10 @@ class Largest:
     """The result of a search.
 
     Attributes:
-        fits: the largest value that fits, None where not even the smallest does.
-        record: of its trial; of the trial that ended the search where `reason` says so.
-        too_large: the smallest value that is known not to fit; None where all up to the limit do.
-        reason: why the search stopped early; empty where it didn't.
+        fits: the largest value that fits; None if no tried value does.
+        record: of its trial, or of the trial that stopped the search early.
+        too_large: the smallest tried value that does not fit; None if all up to the limit fit.
+        reason: of an early stop; empty if there was none.
     """
 
     fits: int | None
@@ -46,29 +46,23 @@ def search(start: int, limit: int | None, trial: Trial) -> Largest:
         elif tried.ok:
             fits, record = value, tried
         else:
-            return Largest(fits or None, tried, over if tried_over else None, _why(value, tried))
-        value = _next(fits, over, tried_over)
+            reason = f"the trial of {value} ended with verdict {_ending(tried)}"
+            return Largest(fits or None, tried, over if tried_over else None, reason)
+        value = (fits + over) // 2 if tried_over and over else max(2 * fits, 1)
+        if over:
+            value = min(value, over - 1)
     return Largest(fits or None, record, over if tried_over else None)
 
 
-def _next(fits: int, over: int | None, tried_over: bool) -> int:
-    """Double until a size is too large, then take the middle."""
-    if not tried_over:
-        double = max(2 * fits, 1)
-        return double if over is None else min(double, over - 1)
-    assert over is not None
-    return (fits + over) // 2
-
-
-def _why(value: int, record: Record) -> str:
-    return f"the trial of {value} ended with verdict {record.verdict.value}: {'; '.join(record.reasons)}"
+def _ending(record: Record) -> str:
+    return f"{record.verdict.value}: {'; '.join(record.reasons)}"
 
 
 def first_case(name: str, size: Mapping[str, int], grow: str, precision: str, mode: str = EAGER) -> Case:
-    """Return where a search begins: the size as given, or the tiny value of `grow` if none is given.
+    """Return the first case of a search: the given size, with the tiny value of `grow` if it is not given.
 
     Raises:
-        WorkloadsError: the workload has no such size parameter, or the rest of the size has a mistake.
+        WorkloadsError: the workload has no such size parameter, or the rest of the size is wrong.
     """
     workload = find(name)
     if grow not in workload.sizes:
@@ -89,7 +83,8 @@ def find_largest(first: Repeat, grow: str, limit: int | None, say: Say) -> Large
             record = repeat.failed(Verdict.OUT_OF_MEMORY, reason)
         else:
             record = run_repeat(repeat, lock, lambda text: None)
-        say(f"{case.id}: {_outcome(record)}")
+        fitting = f"fits, {_peak(record)}, {seconds(record.wall_s)}"
+        say(f"{case.id}: {fitting if record.ok else _ending(record)}")
         return record
 
     with whole_box(say) as lock:
@@ -97,14 +92,8 @@ def find_largest(first: Repeat, grow: str, limit: int | None, say: Say) -> Large
 
 
 def _least(workload: Workload, grow: str) -> int:
-    """Return the tiny value of a size parameter, or what leaving it out stands for."""
+    """Return the tiny value of a size parameter, or its default."""
     return workload.tiny.get(grow) or workload.optional.get(grow) or 0
-
-
-def _outcome(record: Record) -> str:
-    if record.ok:
-        return f"fits, {_peak(record)}, {seconds(record.wall_s)}"
-    return f"{record.verdict.value}: {'; '.join(record.reasons)}"
 
 
 def _peak(record: Record) -> str:
@@ -115,7 +104,7 @@ def _peak(record: Record) -> str:
 
 
 def answer(result: Largest, grow: str, limit: int | None) -> str:
-    """Say in a sentence how a search ended."""
+    """Return the result of a search as a sentence."""
     if result.reason:
         so_far = f"{grow}={result.fits} fits" if result.fits else "no tried size fits"
         return f"stopped: {result.reason}; {so_far}"

@@ -1,4 +1,4 @@
-"""Commands that measure, and those that say what there is to measure."""
+"""Commands that measure, and commands that list workloads, suites and models."""
 
 import argparse
 import json
@@ -22,7 +22,7 @@ from workloads.harness.records.files import make_folder, record_path, write_reco
 from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.text import HEAD, line, table
-from workloads.harness.registry import Workload, all_workloads, find
+from workloads.harness.registry import all_workloads, find
 from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.runs import PARENT, be_a_good_child, die_with_parent
 from workloads.harness.repeat.series import measure_suite
@@ -40,36 +40,32 @@ def list_all(options: argparse.Namespace) -> int:
     """List workloads and suites."""
     workloads = all_workloads().values()
     if options.json:
-        print(json.dumps({w.name: _description(w) for w in workloads}))
+        rows = {
+            w.name: {"summary": w.summary, "sizes": w.sizes, "tiny": w.tiny, "optional": dict(w.optional)}
+            for w in workloads
+        }
+        print(json.dumps(rows))
         return 0
     for workload in workloads:
         print(f"{workload.name}: {workload.summary}")
         for name, values in workload.sizes.items():
-            print(f"    {name}: {', '.join(map(str, values))}{_default_text(workload, name)}")
+            default = "optional"
+            if (value := workload.optional.get(name)) is not None:
+                default = f"{value} by default"
+            text = f"; {default}" if name in workload.optional else ""
+            print(f"    {name}: {', '.join(map(str, values))}{text}")
     for suite in map(load_suite, suite_names()):
         print(f"suite {suite.name}: {suite.title}; {len(suite.cases)} cases, about {suite.minutes:.0f} min")
     return 0
 
 
-def _description(workload: Workload) -> dict[str, object]:
-    sizes = {"sizes": workload.sizes, "tiny": workload.tiny, "optional": dict(workload.optional)}
-    return {"summary": workload.summary, **sizes}
-
-
-def _default_text(workload: Workload, name: str) -> str:
-    if name not in workload.optional:
-        return ""
-    value = workload.optional[name]
-    return "; optional" if value is None else f"; {value} by default"
-
-
 def run(options: argparse.Namespace) -> int:
-    """Measure the case that a person has typed."""
+    """Measure the case of the command line."""
     return _measure_here(partial(_typed, options))
 
 
 def repeat(options: argparse.Namespace) -> int:
-    """Measure the repeat that another process of this version orders."""
+    """Measure a repeat that another process of this version passes as JSON."""
     return _measure_here(partial(_ordered, options.json))
 
 
@@ -77,7 +73,7 @@ def suite(options: argparse.Namespace) -> int:
     """Measure a suite."""
     suite = load_suite(options.name).tiny() if options.tiny else load_suite(options.name)
     if load_test.is_meant(options, suite):
-        return load_test.run(options, suite, _repeat(options, suite.cases[0]))
+        return load_test.run(options, suite, repeat_of(options, suite.cases[0]))
     records: list[Record] = []
 
     def keep(record: Record) -> None:
@@ -89,7 +85,7 @@ def suite(options: argparse.Namespace) -> int:
 
     if options.out:
         make_folder(options.out)
-    measure_suite(suite, _repeat(options, suite.cases[0]), options.repeats or suite.repeats, say, keep)
+    measure_suite(suite, repeat_of(options, suite.cases[0]), options.repeats or suite.repeats, say, keep)
     say(table([HEAD, *map(line, records)]))
     return 0 if all(record.ok for record in records) else 1
 
@@ -102,15 +98,15 @@ def model(options: argparse.Namespace) -> int:
 
 def largest(options: argparse.Namespace) -> int:
     """Find the largest size that fits."""
-    size, terms = parse_size(options.size), (options.precision, options.mode)
-    case = first_case(options.workload, size, options.grow, *terms)
-    result = find_largest(_repeat(options, case), options.grow, options.limit, say)
+    size = parse_size(options.size)
+    case = first_case(options.workload, size, options.grow, options.precision, options.mode)
+    result = find_largest(repeat_of(options, case), options.grow, options.limit, say)
     print(answer(result, options.grow, options.limit))
     return 0 if result.fits and not result.reason else 1
 
 
 def needs(options: argparse.Namespace) -> int:
-    """Predict the memory of cases: a JSON list of questions on standard input, a line of output for each."""
+    """Predict the memory of cases: read a JSON list of questions, and print a line for each."""
     from workloads.harness.checks.needs import answer as predict
 
     out = _records_out()
@@ -119,15 +115,15 @@ def needs(options: argparse.Namespace) -> int:
     return 0
 
 
-def _repeat(options: argparse.Namespace, case: Case) -> Repeat:
-    """Make a repeat of the options that are named like its fields."""
+def repeat_of(options: argparse.Namespace, case: Case) -> Repeat:
+    """Make a repeat from the options that have the names of its fields."""
     names = [field.name for field in fields(Repeat) if hasattr(options, field.name)]
     return Repeat(case=case, **{name: getattr(options, name) for name in names})
 
 
 def _typed(options: argparse.Namespace) -> Repeat:
     case = find(options.workload).case(parse_size(options.size), options.precision, options.mode)
-    return _repeat(options, case)
+    return repeat_of(options, case)
 
 
 def _ordered(text: str) -> Repeat:
@@ -163,7 +159,7 @@ def _measure_here(order: Callable[[], Repeat]) -> int:
 
 
 def _records_out() -> IO[str]:
-    """Return where records go: standard output, where nothing else may end up, or a file of their own."""
+    """Return the stream for records, to which nothing else can print: standard output, or a file of its own."""
     if (own := os.environ.pop(RECORD, None)) is not None:
         os.set_inheritable(int(own), False)
         return os.fdopen(int(own), "w")
@@ -175,7 +171,6 @@ def _records_out() -> IO[str]:
 def _script_here(repeat: Repeat, phases: Phases, records_out: IO[str]) -> int:
     """Measure a user's script in this process, or by ranks that this process starts."""
     assert repeat.script is not None
-    alone = membership_in() is None and repeat.script.processes > 1
 
     def keep(record: Record) -> None:
         print(record.to_json(), file=records_out, flush=True)
@@ -184,7 +179,7 @@ def _script_here(repeat: Repeat, phases: Phases, records_out: IO[str]) -> int:
         be_a_good_child(repeat.device)
     elif PARENT in os.environ:
         die_with_parent()
-    if alone:
+    if membership_in() is None and repeat.script.processes > 1:
         with whole_box(say) as lock:
             record = lead(repeat, lock, phases.wall_s())
         keep(record)

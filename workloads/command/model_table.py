@@ -41,26 +41,20 @@ def model_table(case: Case, threads: int) -> str:
             f"{case.workload} has no model; `python -m workloads list` names those that train"
         )
     model = list(shapes)[-1]  # it ends after all of its parts
-    rows = [
-        [
-            f"{'  ' * name.count('.')}{name}" or "(whole)",
-            type(part).__name__,
-            shapes.get(part, "–"),
-            _own(part),
-        ]
-        for name, part in model.named_modules()
-    ]
+    rows = []
+    for name, part in model.named_modules():
+        indented = f"{'  ' * name.count('.')}{name}" or "(whole)"
+        count = sum(parameter.numel() for parameter in part.parameters(recurse=False))
+        own = f"{count:,}" if count else ""
+        rows.append([indented, type(part).__name__, shapes.get(part, "–"), own])
     flops = f"{thing.flops:.6g} FLOPs in {'the whole job' if isinstance(thing, Job) else 'a step'}"
     return f"{table([HEAD, *rows])}\n{case.id}: {parameter_count(model):,} trainable parameters, {flops}"
 
 
 @contextmanager
 def _called() -> Iterator[dict[Any, str]]:
-    """The parts of the first model that is called, as they end, and the shapes of what they made."""
-    from torch.nn.modules.module import (
-        register_module_forward_hook,
-        register_module_forward_pre_hook,
-    )
+    """Yield the output shapes of the parts of the first model that is called, in the order of their ends."""
+    from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
     shapes: dict[Any, str] = {}
     running: list[Any] = []
@@ -83,9 +77,3 @@ def _called() -> Iterator[dict[Any, str]]:
     finally:
         for handle in handles:
             handle.remove()
-
-
-def _own(part: Any) -> str:
-    """Count a layer's own parameters, without those of the layers in it."""
-    count = sum(parameter.numel() for parameter in part.parameters(recurse=False))
-    return f"{count:,}" if count else ""

@@ -1,8 +1,10 @@
 """The arguments of `python -m workloads`."""
 
 import argparse
+import math
 import re
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 from workloads.command import measure, roof, script
@@ -14,13 +16,13 @@ from workloads.harness.records.files import read_records
 from workloads.harness.records.record import Record
 from workloads.harness.records.text import HEAD, comparison, detail, line, table
 from workloads.harness.roofline.bounds import roofline_json, roofline_text
-from workloads.loadtest.command import add_options
+from workloads.loadtest.command import FINEST_S, SAMPLE_RATE_S
 
 Command = Callable[[argparse.Namespace], int]
 
 
 def parser(description: str) -> argparse.ArgumentParser:
-    """Return the parser of all subcommands; its results name their function as `command`."""
+    """Return the parser of all subcommands; it stores the subcommand's function as `command`."""
     top = argparse.ArgumentParser(prog="python -m workloads", description=description)
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
@@ -71,7 +73,12 @@ def parser(description: str) -> argparse.ArgumentParser:
 def _add_run(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--size", required=True, help="such as n=1000 or pixels=1024,batch=2")
     sub.add_argument("--repeat", type=_count, default=1, help="number of this repeat")
-    sub.add_argument("--order", type=_order, default=0, help="position of this repeat in the shuffled order")
+    sub.add_argument(
+        "--order",
+        type=partial(_count, least=0),
+        default=0,
+        help="position of this repeat in the shuffled order",
+    )
     sub.add_argument(
         "--soak-s",
         type=float,
@@ -115,15 +122,26 @@ def _add_suite(sub: argparse.ArgumentParser) -> None:
     )
     sub.add_argument("--out", type=Path, help="folder for the records; standard output by default")
     _add_measuring(sub)
-    add_options(sub)
+    own = sub.add_argument_group("options of the suite loadtest")
+    size = partial(_count, limit=10**9)
+    own.add_argument("--num-epochs", type=size, help="epochs of each training test (3)")
+    own.add_argument("--num-batches", type=size, help="batches of each epoch and inference test (200)")
+    own.add_argument("--num-workers", type=partial(size, least=0), help="data loader processes (0)")
+    own.add_argument("--output", "-o", type=Path, help="file for the results (loadtest_results_TIME.json)")
+    own.add_argument("--log-file", type=Path, help="file for a detailed log")
+    own.add_argument(
+        "--metrics-sample-rate",
+        type=_interval,
+        help=f"seconds between the samples that the results show ({SAMPLE_RATE_S:g}); "
+        f"peaks and averages use every sample, taken every {FINEST_S:g} s",
+    )
+    sub.set_defaults(device=None)  # the load test uses a GPU if there is one
 
 
 def _add_model(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("workload", help="name of a workload that has a model")
     sub.add_argument("--size", required=True, help="such as batch=64")
-    sub.add_argument(
-        "--threads", type=_count, help="CPU threads; by default the physical cores that this process can use"
-    )
+    _add_threads(sub)
 
 
 def _add_largest(sub: argparse.ArgumentParser) -> None:
@@ -145,10 +163,7 @@ def _add_roof(sub: argparse.ArgumentParser) -> None:
         help="time limit; what does not fit is measured the next time",
     )
     sub.add_argument("--again", action="store_true", help="discard the stored results and measure again")
-    sub.add_argument("--device", default="cpu", choices=DEVICES, help="device that computes")
-    sub.add_argument(
-        "--threads", type=_count, help="CPU threads; by default the physical cores that this process can use"
-    )
+    _add_device(sub)
     sub.add_argument("--json", action="store_true", help="print JSON")
 
 
@@ -168,10 +183,7 @@ def _add_case(sub: argparse.ArgumentParser) -> None:
 
 
 def _add_measuring(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--device", default="cpu", choices=DEVICES, help="device that computes")
-    sub.add_argument(
-        "--threads", type=_count, help="CPU threads; by default the physical cores that this process can use"
-    )
+    _add_device(sub)
     sub.add_argument("--seed", type=int, default=0, help="for inputs and order")
     sub.add_argument(
         "--quick", action="store_true", help="spend less time waiting for a machine to become steady"
@@ -186,22 +198,39 @@ def _add_measuring(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--hardware", type=_name, default="here", help="name of the machine, kept in the record")
 
 
+def _add_device(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument("--device", default="cpu", choices=DEVICES, help="device that computes")
+    _add_threads(sub)
+
+
+def _add_threads(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "--threads", type=_count, help="CPU threads; by default the physical cores that this process can use"
+    )
+
+
 def _minutes(text: str) -> float:
     if not re.fullmatch(r"\d{1,4}(\.\d+)?", text) or not float(text):
         raise argparse.ArgumentTypeError(f"{text!r} must be a number of minutes above 0, such as 5")
     return float(text)
 
 
-def _count(text: str) -> int:
-    if not text.isdigit() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number above 0")
+def _count(text: str, least: int = 1, limit: float = math.inf) -> int:
+    if not (text.isascii() and text.isdigit() and least <= int(text) < limit):
+        raise argparse.ArgumentTypeError(
+            f"{text!r} must be a whole number {'above 0' if least else 'of 0 or more'}"
+        )
     return int(text)
 
 
-def _order(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, 0 or more")
-    return int(text)
+def _interval(text: str) -> float:
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not FINEST_S <= seconds < math.inf:
+        raise argparse.ArgumentTypeError(f"{text!r} must be seconds, {FINEST_S:g} or more")
+    return seconds
 
 
 def _folder(text: str) -> str:

@@ -1,9 +1,9 @@
-"""`roof`: the best that this box does, measured within minutes, kept by box and stack, and shown."""
+"""`roof`: measure this machine's best rates within minutes, store them by machine and software, and show them."""
 
 import argparse
 import json
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from workloads.command.measure import say
@@ -39,7 +39,7 @@ from workloads.harness.roofline.roofline import percent, si
 SIDE = {"cpu": 4096, "cuda": 16_384}
 REPEAT_S = 12.0  # a quick repeat, its process included
 GPU_CACHE_BYTES = 2**27  # above the largest L2, of 126 MB
-TIMES_CACHE = (TIMES, 4 * TIMES)  # of the last-level cache, sizes of which the faster is measured
+TIMES_CACHE = (TIMES, 4 * TIMES)  # sizes in last-level caches; the faster one is measured
 KIBS = (1024, 16_384, 65_536)
 HEAD = ["limit", "terms", "roof", "± 95 %", "size", "verdict", "measured at"]
 TITLES = {PRODUCT: "matrix product", COPY: "copying memory", READ: "reading memory", LAUNCH: "launch"}
@@ -47,10 +47,10 @@ TITLES = {PRODUCT: "matrix product", COPY: "copying memory", READ: "reading memo
 
 @dataclass(frozen=True, slots=True)
 class Limit:
-    """One limit to measure: sizes of a workload, of which brief samples choose one to be measured quickly.
+    """A limit to measure with a workload at the best of several sizes.
 
     Attributes:
-        rates: kind, precision, mode and processes of what it measures, as in `RoofRate.name`.
+        rates: kind, precision, mode and processes of each measured rate, as in `RoofRate.name`.
     """
 
     rates: tuple[tuple[str, str, str, int], ...]
@@ -59,13 +59,13 @@ class Limit:
 
     @property
     def estimate_s(self) -> float:
-        """Seconds that it usually takes."""
+        """Seconds of its measurement, about."""
         searching_s = SEARCH_S if self.workload == "roof" else 0.0
         return searching_s + REPEAT_S * (1 + (len(self.sizes) > 1) * len(self.sizes) / 2)
 
 
 def roof(options: argparse.Namespace) -> int:
-    """Measure the roof of this box, as far as it is not kept, and show it."""
+    """Measure those rates of this machine that are not stored yet, and show all."""
     threads = options.threads or cores()
     path = roof_path(facts_here(options.device), options.device, threads)
     if options.again:
@@ -74,8 +74,13 @@ def roof(options: argparse.Namespace) -> int:
         "roof", "here", find("roof").case({"side": 1}), device=options.device, threads=threads, quick=True
     )
     kept = best(rates_from(kept_roof(path)[RATES]))
-    todo = [item for item in limits(options.device) if set(item.rates) - {rate.name for rate in kept}]
-    reasons = list(_reasons(options.device))
+    wanted = list(limits(options.device))
+    todo = [item for item in wanted if set(item.rates) - {rate.name for rate in kept}]
+    reasons = []
+    if options.device == "cpu":
+        reasons.append(f"{', '.join(ONLY_ON_GPUS)} and graphs are of NVIDIA GPUs: not measured on a CPU")
+    if _processes(options.device) < 2:
+        reasons.append(f"{ALL_REDUCE}: a single process has no other to communicate with")
     if todo:
         ends_s = time.monotonic() + 60 * options.minutes
         with whole_box(say) as lock:
@@ -83,21 +88,21 @@ def roof(options: argparse.Namespace) -> int:
                 if time.monotonic() + item.estimate_s > ends_s:
                     reasons.append(f"{_names(item)}: no time was left; run it again, or with more --minutes")
                     continue
-                records = _measured(item, repeat, lock)
-                rates = [rate for rate in measured_rates(records) if rate.name in item.rates]
+                record = _measured(item, repeat, lock)
+                rates = [rate for rate in measured_rates([record]) if rate.name in item.rates]
                 if not rates:
-                    reasons.append(f"{_names(item)}: {_why(records)}")
+                    reasons.append(f"{_names(item)}: {record.verdict.value}: {'; '.join(record.reasons)}")
                 kept = best((*kept, *rates))
                 keep_roof(path, kept_roof(path) | rates_kept(kept))
     if options.json:
         print(json.dumps({"path": str(path), **rates_kept(kept), "reasons": reasons}))
     else:
         print("\n".join([table([HEAD, *map(_row, kept)]), *reasons, f"stored in {path}"]))
-    return 0 if set(_wanted(options.device)) <= {rate.name for rate in kept} else 1
+    return 0 if {name for item in wanted for name in item.rates} <= {rate.name for rate in kept} else 1
 
 
 def limits(device: str) -> Iterator[Limit]:
-    """Yield what there is to measure on a device, first what most cells are held against."""
+    """Yield the limits to measure on a device; those that most cells are compared with come first."""
     precisions = (*PRECISIONS, FP8) if device == "cuda" else [p for p in PRECISIONS if p not in ONLY_ON_GPUS]
     for precision in precisions:
         yield _product(device, precision, EAGER)
@@ -122,13 +127,8 @@ def _product(device: str, precision: str, mode: str) -> Limit:
     return Limit(((PRODUCT, precision, mode, 1),), "roof", ({"side": SIDE[device]},))
 
 
-def _wanted(device: str) -> Iterator[tuple[str, str, str, int]]:
-    for item in limits(device):
-        yield from item.rates
-
-
 def _processes(device: str) -> int:
-    """Return how many processes exchange here: one for each GPU, or two on a CPU that has room for them."""
+    """Return the number of processes for an exchange: one for each GPU, or up to two on a CPU."""
     if device == "cpu":
         return min(len(affinity()), 2)
     import torch
@@ -136,16 +136,8 @@ def _processes(device: str) -> int:
     return torch.cuda.device_count()
 
 
-def _reasons(device: str) -> Iterator[str]:
-    """Yield why some limits are not measured on this device at all."""
-    if device == "cpu":
-        yield f"{', '.join(ONLY_ON_GPUS)} and graphs are of NVIDIA GPUs: not measured on a CPU"
-    if _processes(device) < 2:
-        yield f"{ALL_REDUCE}: a single process has no other to communicate with"
-
-
-def _measured(item: Limit, repeat: Repeat, lock: int) -> list[Record]:
-    """Measure a limit at the best of its sizes, afresh: the best of several brief samples is too good."""
+def _measured(item: Limit, repeat: Repeat, lock: int) -> Record:
+    """Measure a limit at the best of its sizes, once more: the best of several brief samples is biased."""
     (_, precision, mode, processes), *_ = item.rates
     if processes > 1:
         repeat = replace(repeat, threads=1)
@@ -156,16 +148,12 @@ def _measured(item: Limit, repeat: Repeat, lock: int) -> list[Record]:
         say(f"{ordered.case.id}{' briefly' if brief else ''}")
         return run_repeat(ordered, lock, lambda text: None)
 
-    brief = [run(size, True) for size in item.sizes] if len(item.sizes) > 1 else []
-    rated = [
-        (rate, size) for record, size in zip(brief, item.sizes, strict=False) if (rate := _speed(record))
-    ]
-    size = max(rated, key=lambda pair: pair[0])[1] if rated else item.sizes[0]
-    return [run(size, False)]
-
-
-def _speed(record: Record) -> float | None:
-    return record.work.units / record.compute_s if record.work and record.compute_s else None
+    best_rate, best_size = 0.0, item.sizes[0]
+    for size in item.sizes if len(item.sizes) > 1 else ():
+        record = run(size, True)
+        if record.work and record.compute_s and (rate := record.work.units / record.compute_s) > best_rate:
+            best_rate, best_size = rate, size
+    return run(best_size, False)
 
 
 def _names(item: Limit) -> str:
@@ -176,17 +164,10 @@ def _terms(precision: str, mode: str) -> str:
     return precision if mode == EAGER else f"{precision} {mode}"
 
 
-def _why(records: Sequence[Record]) -> str:
-    return "; ".join(f"{record.verdict.value}: {'; '.join(record.reasons)}" for record in records)
-
-
 def _row(rate: RoofRate) -> list[str]:
     terms = _terms(rate.precision, rate.mode) if rate.kind == PRODUCT else ""
     terms = terms or (f"{rate.processes} processes" if rate.processes > 1 else "")
     width = None if rate.low is None or rate.high is None else (rate.high - rate.low) / 2 / rate.value
     value = seconds(rate.value) if UNITS[rate.kind] == "s" else f"{si(rate.value)}{UNITS[rate.kind]}"
-    width_text = "–" if width is None else percent(width)
-    return [
-        *(TITLES.get(rate.kind, rate.kind), terms, value, width_text, rate.size),
-        *(rate.verdict, rate.measured_at),
-    ]
+    width_text, title = "–" if width is None else percent(width), TITLES.get(rate.kind, rate.kind)
+    return [title, terms, value, width_text, rate.size, rate.verdict, rate.measured_at]

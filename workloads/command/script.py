@@ -7,13 +7,13 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from contextlib import ExitStack
-from dataclasses import fields, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import IO
 
+from workloads.command.measure import repeat_of, say
 from workloads.harness.group.launch import PREFIX
 from workloads.harness.group.ranks import Membership, membership_in
 from workloads.harness.records.case import parse_size
@@ -29,13 +29,8 @@ from workloads.harness.script.command import check_script, own_case
 from workloads.harness.script.measure import RANKS, RECORD
 
 
-def say(text: str) -> None:
-    """Print to standard error: progress, and what the script says."""
-    print(text, file=sys.stderr, flush=True)
-
-
 def script(options: argparse.Namespace) -> int:
-    """Measure the command that follows `--`: alone, whole, or as a rank that torchrun has started."""
+    """Measure the command after `--`: alone, whole, or as one of torchrun's ranks."""
     member = membership_in()
     repeat = _repeat(options, member)
     is_first = member is None or member.rank == 0
@@ -49,7 +44,10 @@ def script(options: argparse.Namespace) -> int:
             return run_whole(repeat, lock, options.out if is_first else None)
         environ = dict(os.environ)
         if member:
-            folder = _shared_folder()
+            # All ranks of one torchrun have the same parent, and so the same folder.
+            port = os.environ.get("MASTER_PORT", "")
+            folder = Path(tempfile.gettempdir()) / f"{PREFIX}{os.getppid()}-{port}"
+            folder.mkdir(mode=0o700, exist_ok=True)
             environ[RANKS] = str(folder)
             if is_first:
                 stack.callback(shutil.rmtree, folder, ignore_errors=True)
@@ -60,13 +58,6 @@ def script(options: argparse.Namespace) -> int:
         for name, text in script_facts(record.script) if record.script else ():
             say(f"{name}: {text}")
     return 0 if record.ok else 1
-
-
-def _shared_folder() -> Path:
-    """Return the folder of the ranks that one torchrun has started: they have it as their parent."""
-    folder = Path(tempfile.gettempdir()) / f"{PREFIX}{os.getppid()}-{os.environ.get('MASTER_PORT', '')}"
-    folder.mkdir(mode=0o700, exist_ok=True)
-    return folder
 
 
 def _repeat(options: argparse.Namespace, member: Membership | None) -> Repeat:
@@ -92,19 +83,13 @@ def _repeat(options: argparse.Namespace, member: Membership | None) -> Repeat:
             "--whole leaves standard output to the script; name a folder for the record by --out"
         )
     case = own_case(asked, parse_size(options.size), options.name)
-    taken = ("case", "script", "data", "profile", "trial", "cold_cache")
-    names = [
-        field.name for field in fields(Repeat) if field.name not in taken and hasattr(options, field.name)
-    ]
-    return Repeat(case=case, script=asked, **{name: getattr(options, name) for name in names})
+    return replace(repeat_of(options, case), script=asked, data=None)  # the command names the data
 
 
 def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
-    """Run a repeat's script to its end and write its record into a folder, if one is given.
+    """Run a repeat's script to its end, write its record into a folder, if one is given, and return the exit code.
 
-    Returns the script's exit code.
-
-    A script that a signal has ended takes this process along in the same way.
+    If a signal has ended the script, it ends this process too.
 
     Raises:
         WorkloadsError: the folder can't be made, or holds this record already.
@@ -113,7 +98,12 @@ def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
         make_folder(out)
     with tempfile.TemporaryFile("w+") as file:
         code = _run(repeat, lock, file)
-        record = _read(file) or _died(repeat, code)
+        file.seek(0)
+        try:
+            record = Record.from_json(file.read())
+        except RecordError:
+            how = f"was killed by {signal_name(-code)}" if code < 0 else f"ended its process with code {code}"
+            record = repeat.failed(Verdict.CRASHED, f"the script {how}, so its measurement is lost")
     if out is not None and not write_record(out, record):
         raise WorkloadsError(f"{out / record_path(record)} exists already and was not changed")
     if code < 0:
@@ -123,30 +113,15 @@ def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
 
 
 def _run(repeat: Repeat, lock: int, file: IO[str]) -> int:
-    """Run it in a process of its own, which gets what this one is sent; return its exit code."""
+    """Run the script in a process of its own, pass this process's signals on, and return the exit code."""
     record_fd = file.fileno()
     environ = {**os.environ, INHERITED: str(lock), PARENT: str(os.getpid()), RECORD: str(record_fd)}
     command = [*COMMAND, "repeat", repeat.to_json()]
     process = subprocess.Popen(command, pass_fds=(lock, record_fd), env=environ)
-    signal.signal(
-        signal.SIGINT, signal.SIG_IGN
-    )  # the terminal sends it to both: it is the script's to answer
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal sends it to both processes
     signal.signal(signal.SIGTERM, lambda number, frame: process.send_signal(number))
     try:
         return process.wait()
     finally:
         signal.signal(signal.SIGINT, signal.default_int_handler)
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
-
-
-def _read(file: IO[str]) -> Record | None:
-    file.seek(0)
-    try:
-        return Record.from_json(file.read())
-    except RecordError:
-        return None
-
-
-def _died(repeat: Repeat, code: int) -> Record:
-    how = f"was killed by {signal_name(-code)}" if code < 0 else f"ended its process with code {code}"
-    return repeat.failed(Verdict.CRASHED, f"the script {how}, so its measurement is lost")

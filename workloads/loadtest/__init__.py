@@ -1,1 +1,1 @@
-"""The load test: a suite with options, an output file and a log of its own."""
+"""The load test: a suite with its own options, results file and log."""

@@ -1,9 +1,8 @@
-"""The load test: a suite with options, an output file and a log of its own."""
+"""The load test: a suite with its own options, results file and log."""
 
 import argparse
 import json
 import logging
-import math
 import subprocess
 import sys
 import tempfile
@@ -13,6 +12,7 @@ from contextlib import contextmanager
 from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 from workloads.harness.probes.machine import fingerprint
 from workloads.harness.records.case import DEVICES, Case
@@ -24,12 +24,11 @@ from workloads.harness.registry import find
 from workloads.harness.repeat.exclusive import WAITING
 from workloads.harness.repeat.series import measure_repeats, shuffled
 from workloads.harness.repeat.suite import Suite
-from workloads.loadtest.report import document, summary, words
-from workloads.loadtest.run import LoadTest, Run, System, failed
+from workloads.loadtest.report import LoadTest, Run, document, summary, words
 
 NAME = "loadtest"
 OWN = ("num_epochs", "num_batches", "num_workers", "output", "log_file", "metrics_sample_rate")
-QUICK = {  # workload: its size, but for the number of loader processes
+QUICK = {  # size of each workload, without the number of loader processes
     "simple_cnn_train_job": {"batch": 16, "epochs": 1, "batches": 10},
     "simple_cnn_infer_job": {"batch": 32, "batches": 50},
 }
@@ -43,28 +42,11 @@ print(json.dumps([torch.__version__, torch.version.cuda, names]))
 """
 
 
-def add_options(sub: argparse.ArgumentParser) -> None:
-    """Add the load test's options to those of the command `suite`."""
-    own = sub.add_argument_group("options of the suite loadtest")
-    own.add_argument("--num-epochs", type=_from_1, help="epochs of each training test (3)")
-    own.add_argument("--num-batches", type=_from_1, help="batches of each epoch and inference test (200)")
-    own.add_argument("--num-workers", type=_from_0, help="data loader processes (0)")
-    own.add_argument("--output", "-o", type=Path, help="file for the results (loadtest_results_TIME.json)")
-    own.add_argument("--log-file", type=Path, help="file for a detailed log")
-    own.add_argument(
-        "--metrics-sample-rate",
-        type=_interval,
-        help=f"seconds between the samples that the results show ({SAMPLE_RATE_S:g}); "
-        f"peaks and averages use every sample, taken every {FINEST_S:g} s",
-    )
-    sub.set_defaults(device=None)
-
-
 def is_meant(options: argparse.Namespace, suite: Suite) -> bool:
-    """True if a suite is the load test; any other has none of its options, and the CPU as device.
+    """True if a suite is the load test; the default device of any other is the CPU.
 
     Raises:
-        WorkloadsError: another suite is given one of them.
+        WorkloadsError: another suite has an option of the load test.
     """
     if suite.name == NAME:
         return True
@@ -88,31 +70,22 @@ def run(options: argparse.Namespace, suite: Suite, base: Repeat) -> int:
         make_folder(options.out)
     with logged(options.log_file) as log:
         system = system_info()
-        device = options.device or ("cuda" if system.gpu_names else "cpu")
+        device = options.device or ("cuda" if system["gpu_names"] else "cpu")
         log.info("%d tests on %s, results in %s", len(tests), device, output)
-        job = next(test.job.params for test in tests)
-        results = Run(
-            tests,
-            system,
-            epochs=max(test.job.params.get("epochs", 1) for test in tests),
-            batches=max(test.job.params.get("batches", 1) for test in tests),
-            workers=job.get("workers", 0),
-            sample_rate_s=options.metrics_sample_rate or SAMPLE_RATE_S,
-            repeats=options.repeats or suite.repeats,
-            started_s=time.time(),
-        )
-        todo = repeats(replace(base, device=device), suite, tests, results.repeats)
+        interval_s, count = options.metrics_sample_rate or SAMPLE_RATE_S, options.repeats or suite.repeats
+        results = Run(tests, system, interval_s, count, started_s=time.time())
+        todo = repeats(replace(base, device=device), suite, tests, count)
         _measure_all([*todo], results, output, options.out, log)
         print(summary(results))
         log.info("results are in %s", output)
-    return 1 if failed(results) else 0
+    return int(results.failed)
 
 
 def planned(options: argparse.Namespace, suite: Suite) -> list[LoadTest]:
-    """Return the tests that the options ask for, in the order of the results.
+    """Return the tests that the options select, in the order of the results.
 
     Raises:
-        WorkloadsError: --quick, which has sizes of its own, comes with others; or there is no test.
+        WorkloadsError: --quick is combined with other sizes, or there is no test.
     """
     chosen = {"epochs": options.num_epochs, "batches": options.num_batches, "workers": options.num_workers}
     if options.quick:
@@ -123,7 +96,11 @@ def planned(options: argparse.Namespace, suite: Suite) -> list[LoadTest]:
         cases = [find(name).case(size | {"workers": 0}) for name, size in QUICK.items()]
     else:
         cases = _jobs(suite)
-    tests = [LoadTest.of(_resized(case, chosen)) for case in cases]
+    tests = []
+    for case in cases:
+        sizes = {name: value for name, value in chosen.items() if value is not None and name in case.params}
+        resized = Case.of(case.workload, case.params | sizes, case.precision, case.mode)
+        tests.append(LoadTest.of(resized))
     if not tests:
         raise WorkloadsError(f"suite {suite.name} has no whole job of a training or an inference")
     return tests
@@ -133,13 +110,8 @@ def _jobs(suite: Suite) -> list[Case]:
     return [case for case in suite.cases if find(case.workload).kind == "job"]
 
 
-def _resized(case: Case, chosen: dict[str, int | None]) -> Case:
-    sizes = {name: value for name, value in chosen.items() if value is not None and name in case.params}
-    return Case.of(case.workload, case.params | sizes, case.precision, case.mode)
-
-
 def repeats(base: Repeat, suite: Suite, tests: Sequence[LoadTest], count: int) -> Iterator[Repeat]:
-    """Return each test and its computation alone, in shuffled order, with timeouts for their sizes."""
+    """Yield each test and its computation alone, in shuffled order, with timeouts in proportion to their sizes."""
     base = replace(base, threads=base.threads or suite.threads, quick=base.quick or suite.quick)
     usual = {test.name: test for test in map(LoadTest.of, _jobs(suite))}
     more = {test.job: test.iterations / usual.get(test.name, test).iterations for test in tests}
@@ -153,7 +125,7 @@ def _measure_all(
 ) -> None:
     """Measure the repeats as a suite does, and write the results after each, so that none is lost."""
 
-    def say(text: str) -> None:  # waiting for the box is news, what a measuring process says is detail
+    def say(text: str) -> None:  # only the wait for the box is shown on standard error
         log.log(logging.INFO if text == WAITING else logging.DEBUG, "%s", text)
 
     def keep(record: Record) -> None:
@@ -169,7 +141,7 @@ def _measure_all(
     try:
         measure_repeats(todo, say, keep)
     except KeyboardInterrupt:
-        if results.records:  # the last of which may have come in just now
+        if results.records:  # the last one may not be written yet
             _write(results, output)
             log.info("interrupted; the results so far are in %s", output)
         raise
@@ -191,7 +163,7 @@ def _debug(record: Record, log: logging.Logger) -> None:
 
 @contextmanager
 def logged(path: Path | None) -> Iterator[logging.Logger]:
-    """Log events to standard error, and every detail with its time to a file.
+    """Log events to standard error, and all details with their times to a file.
 
     Raises:
         WorkloadsError: the file can't be written.
@@ -217,7 +189,7 @@ def logged(path: Path | None) -> Iterator[logging.Logger]:
 
 
 def check_writable(path: Path) -> None:
-    """Find out before anything is measured whether a file can be put in its place.
+    """Check that a file can be written.
 
     Raises:
         WorkloadsError: it can't.
@@ -232,8 +204,8 @@ def check_writable(path: Path) -> None:
         raise WorkloadsError(f"--output {path} can't be written ({error.strerror})") from None
 
 
-def system_info() -> System:
-    """Describe this machine; torch is asked in a process of its own, which leaves no GPU context.
+def system_info() -> dict[str, Any]:
+    """Describe this machine; a process of its own imports torch, so that no GPU context stays.
 
     Raises:
         WorkloadsError: torch can't be imported.
@@ -246,31 +218,13 @@ def system_info() -> System:
         )
     torch_version, cuda_version, names = json.loads(answer.stdout)
     facts = fingerprint()
-    return System(
-        hostname=facts["hostname"],
-        cpu_count=facts["logical_cpus"],
-        memory_total_bytes=facts["memory_total_bytes"],
-        gpu_names=tuple(names),
-        cuda_version=cuda_version,
-        torch_version=torch_version,
-    )
-
-
-def _from_1(text: str) -> int:
-    if not text.isascii() or not text.isdigit() or not 1 <= int(text) < 10**9:
-        raise argparse.ArgumentTypeError(f"{text!r} must be a whole number, 1 or more")
-    return int(text)
-
-
-def _from_0(text: str) -> int:
-    return 0 if text == "0" else _from_1(text)
-
-
-def _interval(text: str) -> float:
-    try:
-        seconds = float(text)
-    except ValueError:
-        seconds = math.nan
-    if not FINEST_S <= seconds < math.inf:
-        raise argparse.ArgumentTypeError(f"{text!r} must be seconds, {FINEST_S:g} or more")
-    return seconds
+    memory = facts["memory_total_bytes"]
+    return {
+        "hostname": facts["hostname"],
+        "cpu_count": facts["logical_cpus"],
+        "memory_total_gb": memory / 2**30 if memory else None,
+        "gpu_count": len(names),
+        "gpu_names": names,
+        "cuda_version": cuda_version,
+        "pytorch_version": torch_version,
+    }

@@ -1,21 +1,73 @@
-"""The load test's results: its JSON, from records, and its summary for a terminal."""
+"""The load test's results: its tests and their records, as JSON and as a summary for a terminal."""
 
 import math
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
+from workloads.harness.records.case import Case
+from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
 from workloads.harness.records.text import table
-from workloads.loadtest.run import KINDS, LoadTest, Run, successful
-from workloads.loadtest.texts import DEFINITIONS, description, size_class
+from workloads.harness.registry import Task, find
 
+KINDS: tuple[Task, ...] = ("training", "inference")
+SIZES = ("small", "medium", "large")
+BATCHES = {"simple_cnn": (16, 32, 64), "resnet": (8, 16, 32)}  # small, medium, large
+SHOWS = {  # the purpose of each batch size, by kind of test and model
+    ("training", "simple_cnn"): (
+        "Small batch CNN training - Tests GPU efficiency with limited parallelism and memory usage",
+        "Medium batch CNN training - Balanced test of GPU compute and memory bandwidth",
+        "Large batch CNN training - Tests GPU memory capacity and high-throughput compute",
+    ),
+    ("training", "resnet"): (
+        "Small batch ResNet training - Tests GPU with complex operations and moderate memory usage",
+        "Medium batch ResNet training - Balanced complex compute with memory efficiency",
+        "Large batch ResNet training - Stress test for GPU memory and complex operations",
+    ),
+    ("inference", "simple_cnn"): (
+        "Small batch CNN inference - Tests low-latency inference scenarios",
+        "Medium batch CNN inference - Balanced inference throughput testing",
+        "Large batch CNN inference - High-throughput inference performance test",
+    ),
+    ("inference", "resnet"): (
+        "Small batch ResNet inference - Complex model low-latency inference test",
+        "Medium batch ResNet inference - Balanced complex inference workload",
+        "Large batch ResNet inference - High-throughput complex model inference",
+    ),
+}
+DEFINITIONS = {
+    "duration_seconds": "of the whole job, through the data loader, until the device is idle; warm-up apart",
+    "throughput_samples_per_second": "samples_processed / duration_seconds",
+    "avg_iteration_time_ms": "duration_seconds / iterations",
+    "iterations": "batches that were gone through: in training those of all epochs",
+    "peak_gpu_memory_mb": "MiB that torch's allocator held for this process on the device, at most",
+    "peak_gpu_utilization_percent": "of the samples; the share of time in which any kernel ran",
+    "cpu_usage_stats": "percent of all CPUs of the machine, loader processes included",
+    "process_cpu_stats": "percent of one CPU, of the measuring process without its loader processes",
+    "memory_usage_stats": "MiB of the machine's memory in use",
+    "process_memory_stats": "MiB resident in the measuring process",
+    "gpu_utilization_stats": "percent of time in which any kernel ran on the device that was measured",
+    "gpu_memory_stats": "MiB in use on the whole device that was measured, by all processes",
+    "gpu_temperature_stats": "degrees Celsius of the device that was measured",
+    "sample_count": "samples that the statistics are of: all that were taken while the job ran, 4 a second",
+    "monitoring_sample_rate": "seconds between the samples shown under `samples`, which are some of those",
+    "total_samples_collected": "samples that statistics are of, over all tests",
+    "success": "the job came to its end and its result was right; `verdict` says what its time is worth",
+    "num_batches": "of an epoch, or of an inference test; in test_summary the most that any test has",
+    "compute_only": "the same step on one batch that is in place: mean time, no data loader",
+    "share_of_compute_only": "geometric mean, over tests whose numbers count, of a test's throughput over "
+    "that of its computation alone",
+    "models": "all samples of a model over all its seconds; different models are never averaged",
+    "batch_class": "small: low latency; medium: balanced; large: memory capacity and throughput",
+}
 MIB = 2**20
-SLACK_S = 0.1  # the sample that is asked for at the end of a window comes this soon after it
-STATS = {  # key of the results: column of the monitor, what one unit of the key is
+SLACK_S = 0.1  # the sample that is asked for at the end of a window comes at most this much later
+STATS = {  # key of the results: column of the monitor, and the key's unit in the column's
     "cpu_usage_stats": ("host_cpu_percent", 1.0),
     "process_cpu_stats": ("cpu_percent", 1.0),
     "memory_usage_stats": ("host_memory_used_bytes", MIB),
@@ -26,23 +78,90 @@ STATS = {  # key of the results: column of the monitor, what one unit of the key
 }
 
 
+@dataclass(frozen=True, slots=True)
+class LoadTest:
+    """One test: a whole job through the data loader, and the step of its computation alone."""
+
+    kind: str
+    model: str
+    job: Case
+    alone: Case
+
+    @classmethod
+    def of(cls, job: Case) -> "LoadTest":
+        """Return the test of a job.
+
+        Raises:
+            WorkloadsError: its workload is not a whole training or inference.
+        """
+        workload = find(job.workload)
+        task, model, alone = workload.task, workload.model, workload.of
+        if not (task and model and alone and {"batch", "batches"} <= job.params.keys()):
+            raise WorkloadsError(
+                f"{job.workload} is not a load test; a load test is a whole training or inference of a network "
+                "with the sizes batch and batches"
+            )
+        base = find(alone)
+        size = {name: value for name, value in job.size if name in base.sizes}
+        return cls(task, model, job, base.case(size, job.precision))
+
+    @property
+    def batch(self) -> int:
+        """Samples in a batch."""
+        return self.job.params["batch"]
+
+    @property
+    def name(self) -> str:
+        """Name such as `train_simple_cnn_bs32` or `inference_resnet_bs8`."""
+        return f"{'train' if self.kind == 'training' else self.kind}_{self.model}_bs{self.batch}"
+
+    @property
+    def iterations(self) -> int:
+        """Batches of the whole job."""
+        return self.job.params.get("epochs", 1) * self.job.params["batches"]
+
+
+@dataclass(slots=True)
+class Run:
+    """A load test and its records so far; `system` is the machine as the results show it."""
+
+    tests: Sequence[LoadTest]
+    system: dict[str, Any]
+    sample_rate_s: float
+    repeats: int
+    started_s: float
+    records: list[Record] = field(default_factory=list)
+
+    def measured(self) -> Iterator[tuple[LoadTest, Record, Record | None]]:
+        """Yield each test that has ended, its job's record, and the record of its computation alone."""
+        records = {(record.case, record.repeat): record for record in self.records}
+        for repeat in range(1, self.repeats + 1):
+            for test in self.tests:
+                if job := records.get((test.job, repeat)):
+                    yield test, job, records.get((test.alone, repeat))
+
+    @property
+    def failed(self) -> bool:
+        """True if a test or its computation alone has failed or is missing."""
+        ended = [*self.measured()]
+        return len(ended) < len(self.tests) * self.repeats or not all(
+            successful(job) and successful(alone) for _, job, alone in ended
+        )
+
+
+def successful(record: Record | None) -> bool:
+    """True if a record has a time: other users of the box make it doubtful, not unsuccessful."""
+    return record is not None and not record.verdict.is_failure and record.wall is not None
+
+
 def document(run: Run) -> dict[str, Any]:
     """Return the load test's JSON; `definitions` says what each key means."""
     results = [result(test, job, alone, run.sample_rate_s) for test, job, alone in run.measured()]
-    system, now = run.system, datetime.now(UTC).isoformat(timespec="seconds")
     passed, total = sum(r["success"] for r in results), len(run.tests) * run.repeats
-    memory = system.memory_total_bytes
+    sizes = [test.job.params for test in run.tests]
+    started = datetime.fromtimestamp(run.started_s, UTC).isoformat(timespec="seconds")
     return {
-        "system_info": {
-            "hostname": system.hostname,
-            "cpu_count": system.cpu_count,
-            "memory_total_gb": memory / 2**30 if memory else None,
-            "gpu_count": len(system.gpu_names),
-            "gpu_names": list(system.gpu_names),
-            "cuda_version": system.cuda_version,
-            "pytorch_version": system.torch_version,
-            "timestamp": datetime.fromtimestamp(run.started_s, UTC).isoformat(timespec="seconds"),
-        },
+        "system_info": {**run.system, "timestamp": started},
         "test_summary": {
             "requested_duration_minutes": None,
             "requested_duration_reason": "tests are asked for in epochs and batches, not in minutes",
@@ -51,10 +170,10 @@ def document(run: Run) -> dict[str, Any]:
             "successful_tests": passed,
             "failed_tests": len(results) - passed,
             "tests_not_run": total - len(results),
-            "timestamp": now,
-            "num_epochs": run.epochs,
-            "num_batches": run.batches,
-            "num_workers": run.workers,
+            "timestamp": datetime.now(UTC).isoformat(timespec="seconds"),
+            "num_epochs": max(size.get("epochs", 1) for size in sizes),
+            "num_batches": max(size["batches"] for size in sizes),
+            "num_workers": sizes[0].get("workers", 0),
             "monitoring_sample_rate": run.sample_rate_s,
             "total_samples_collected": sum(r["samples_collected"] for r in results),
         },
@@ -65,12 +184,22 @@ def document(run: Run) -> dict[str, Any]:
 
 
 def result(test: LoadTest, job: Record, alone: Record | None, sample_rate_s: float) -> dict[str, Any]:
-    """Return one test's part of the results. Unmeasured numbers are null, and `missing` says why."""
+    """Return one test's part of the results: unmeasured numbers are null, and `missing` has the reason."""
     well = successful(job)
     seconds = job.wall.median_s if well and job.wall else None
     images, columns = test.batch * test.iterations, in_window(job)
     stats = {key: _stats(columns.get(name, ()), unit) for key, (name, unit) in STATS.items()}
     gpu, memory = stats["gpu_utilization_stats"], job.memory.device_allocated_bytes if job.memory else None
+    batches = BATCHES.get(test.model, ())
+    size_class, description = None, f"{test.model} {test.kind} with batches of {test.batch}"
+    if test.batch in batches:
+        place = batches.index(test.batch)
+        size_class, description = SIZES[place], SHOWS[test.kind, test.model][place]
+    shown: list[int] = []  # rows of the monitor, at least `sample_rate_s` apart
+    times = columns.get("t_s", ())
+    for row, at in enumerate(times):
+        if not shown or at >= times[shown[-1]] + sample_rate_s:
+            shown.append(row)
     measured: dict[str, Any] = {
         "duration_seconds": seconds,
         "iterations": test.iterations if well else None,
@@ -83,8 +212,8 @@ def result(test: LoadTest, job: Record, alone: Record | None, sample_rate_s: flo
     return {
         "test_name": test.name,
         "test_type": test.kind,
-        "description": description(test.kind, test.model, test.batch),
-        "batch_class": size_class(test.model, test.batch),
+        "description": description,
+        "batch_class": size_class,
         "model_name": test.model,
         "batch_size": test.batch,
         "num_epochs": test.job.params.get("epochs", 1),
@@ -92,21 +221,18 @@ def result(test: LoadTest, job: Record, alone: Record | None, sample_rate_s: flo
         "num_workers": test.job.params.get("workers", 0),
         "repeat": job.repeat,
         **measured,
-        "success": well,
-        "error_message": None if well else f"{job.verdict.value}: {'; '.join(job.reasons)}",
-        "verdict": job.verdict.value,
-        "reasons": list(job.reasons),
+        **_ending(job),
         "device": job.device,
         "samples_processed": images if well else None,
-        "samples_collected": len(columns.get("t_s", ())),
-        "samples": _thinned(columns, sample_rate_s),
+        "samples_collected": len(times),
+        "samples": {name: [column[row] for row in shown] for name, column in columns.items()},
         "compute_only": _alone(alone),
         "missing": {key: _why(job, key) for key, value in measured.items() if value is None},
     }
 
 
 def in_window(record: Record) -> dict[str, tuple[float, ...]]:
-    """The monitor's samples while the job itself ran, without imports and warm-up."""
+    """Return the monitor's samples of the job itself, without imports and warm-up."""
     start, end = record.probes.get("window_start_s"), record.probes.get("window_end_s")
     if start is None or end is None:
         return {}
@@ -127,14 +253,14 @@ def _stats(values: Sequence[float], unit: float) -> dict[str, float] | None:
     }
 
 
-def _thinned(columns: dict[str, tuple[float, ...]], interval_s: float) -> dict[str, list[float]]:
-    """The first sample, and each that comes `interval_s` or more after the last one kept."""
-    rows: list[int] = []
-    times = columns.get("t_s", ())
-    for row, at in enumerate(times):
-        if not rows or at >= times[rows[-1]] + interval_s:
-            rows.append(row)
-    return {name: [column[row] for row in rows] for name, column in columns.items()}
+def _ending(record: Record) -> dict[str, Any]:
+    well, verdict = successful(record), record.verdict.value
+    return {
+        "success": well,
+        "error_message": None if well else f"{verdict}: {'; '.join(record.reasons)}",
+        "verdict": verdict,
+        "reasons": list(record.reasons),
+    }
 
 
 def _why(record: Record, key: str) -> str:
@@ -156,15 +282,12 @@ def _alone(record: Record | None) -> dict[str, Any] | None:
         "throughput_samples_per_second": per_s,
         "avg_iteration_time_ms": step_s * 1e3 if well and step_s else None,
         "layout": record.layout,
-        "success": well,
-        "error_message": None if well else f"{record.verdict.value}: {'; '.join(record.reasons)}",
-        "verdict": record.verdict.value,
-        "reasons": list(record.reasons),
+        **_ending(record),
     }
 
 
 def averages(run: Run, kind: str) -> dict[str, Any]:
-    """Work over time for each model, and how much of the computation alone the tests reach, over all."""
+    """Return each model's throughput, and the tests' mean share of the throughput of the computation alone."""
     models: dict[str, dict[str, float]] = {}
     shares = []
     for test, job, alone in run.measured():
@@ -183,7 +306,7 @@ def averages(run: Run, kind: str) -> dict[str, Any]:
 
 
 def words(run: Run, record: Record) -> str:
-    """Return one line on a record that has just come in."""
+    """Return a line about a new record."""
     progress = f"[{len(run.records)}/{2 * len(run.tests) * run.repeats}]"
     test = next(test for test in run.tests if record.case in (test.job, test.alone))
     what = test.name if record.case == test.job else f"{test.name}, computation alone"
@@ -196,7 +319,7 @@ def words(run: Run, record: Record) -> str:
 
 
 def summary(run: Run) -> str:
-    """The tests as a table, and their averages."""
+    """Return the table of the tests, and their averages."""
     head = ["test", "seconds", "images/s", "images/s, computation alone", "verdict", "why"]
     rows = []
     for test, job, alone in run.measured():

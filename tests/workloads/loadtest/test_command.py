@@ -66,7 +66,7 @@ class TestMistakes:
 @pytest.fixture
 def on_paper(monkeypatch):
     """The load test with records made up for speed: everything but the measuring itself is real."""
-    monkeypatch.setattr(command, "system_info", lambda: replace(SYSTEM, gpu_names=()))
+    monkeypatch.setattr(command, "system_info", lambda: SYSTEM | {"gpu_names": []})
 
     def measure(repeat, ended, say):
         say("a detail of the measuring process")

@@ -15,8 +15,7 @@ from tests.workloads.loadtest.load_runs import (
 )
 from workloads.harness.records.record import Memory, Record, Verdict
 from workloads.harness.repeat.suite import load_suite
-from workloads.loadtest.report import averages, document, in_window, summary
-from workloads.loadtest.run import LoadTest, failed
+from workloads.loadtest.report import LoadTest, averages, document, in_window, summary
 
 STATS_KEYS = {"min", "max", "avg", "sample_count"}
 
@@ -123,7 +122,7 @@ class TestDocument:
         )
         assert found.keys() >= RESULT_KEYS
         assert document(run)["test_summary"]["failed_tests"] == 1
-        assert failed(run)
+        assert run.failed
         assert "crashed" in summary(run)
 
     def test_a_wrong_answer_has_no_time_and_a_noisy_box_is_no_failure(self):
@@ -133,11 +132,12 @@ class TestDocument:
 
     def test_what_is_not_there_yet_is_counted(self):
         tests = the_load_tests()
-        found = document(run_of(tests, [record_of(tests[0].job, 4.0, 9600)]))["test_summary"]
+        run = run_of(tests, [record_of(tests[0].job, 4.0, 9600)])
+        found = document(run)["test_summary"]
         assert (found["total_tests"], found["successful_tests"], found["failed_tests"]) == (12, 1, 0)
         assert found["tests_not_run"] == 11
         assert found["actual_duration_seconds"] == pytest.approx(9, abs=2)
-        assert failed(run_of(tests, [record_of(tests[0].job, 4.0, 9600)]))
+        assert run.failed
 
 
 class TestAverages:

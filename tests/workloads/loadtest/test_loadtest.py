@@ -1,19 +1,16 @@
 """The load test's options, its JSON key by key, and what becomes of tests that fail."""
 
 from tests.workloads.loadtest.load_runs import TWELVE, failed_record, run_of
+from workloads.command.parser import parser
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.suite import load_suite
 from workloads.loadtest import command
 from workloads.loadtest.report import document
 
 
 def options(*arguments):
-    """What the command `suite` makes of its arguments, and the suite, without measuring anything."""
-    import argparse
-
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--quick", action="store_true")
-    command.add_options(parser)
-    return parser.parse_args([*map(str, arguments)])
+    """Return the parsed arguments of the command `suite`."""
+    return parser("").parse_args(["suite", "loadtest", *arguments])
 
 
 class TestPlan:
@@ -56,8 +53,6 @@ class TestPlan:
         ]
 
     def test_longer_tests_get_more_time(self):
-        from workloads.harness.records.repeat import Repeat
-
         suite = load_suite("loadtest")
         tests = command.planned(options("--num-batches=2000"), suite)
         base = Repeat("r", "here", tests[0].job)
