@@ -1,4 +1,4 @@
-"""What people see: files in the results store, artifacts in the Prefect UI."""
+"""The report's files in the results store, and its artifacts in the Prefect UI."""
 
 import asyncio
 import os
@@ -33,11 +33,11 @@ from tasks.store.store import REPORTS_FOLDER, REPORTS_URL, Store
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Record
 
-LOOK_S = 0.1  # at whether the first lane is asked for
+LOOK_S = 0.1  # interval of looks for the first lane
 
 
 async def announce(plan: Plan) -> None:
-    """Show the plan and its estimate before anything is measured."""
+    """Show the plan and its estimate as an artifact."""
     minutes = f"about {plan.estimate_s / 60:.0f} min and {plan.estimate_usd:.3g} USD"
     text = f"{plan.title}. {len(plan.cells)} cells, repeats each: {plan.repeats}; {minutes}."
     text += f" {FURTHER}" if plan.break_even else ""
@@ -46,16 +46,15 @@ async def announce(plan: Plan) -> None:
 
 
 class Progress:
-    """The share of repeats that have a record, as an artifact that moves."""
+    """A progress artifact with the share of repeats that have a record."""
 
     def __init__(self, lanes: Dispatcher) -> None:
         self._lanes = lanes
         self._shown = -1, -1
 
     async def __aenter__(self) -> "Progress":
-        self._artifact = await acreate_progress_artifact(
-            0.0, key="bench-progress", description="repeats measured"
-        )
+        text = "repeats measured"
+        self._artifact = await acreate_progress_artifact(0.0, key="bench-progress", description=text)
         self._lanes.on_progress = self.show
         return self
 
@@ -64,7 +63,7 @@ class Progress:
         await self.show()
 
     async def show(self) -> None:
-        """Bring the artifact up to date, if anything has changed; a run does not fail for want of its bar."""
+        """Update the artifact if anything has changed; an unreachable API does not fail the run."""
         total = self._lanes.total
         done = min(len(self._lanes.arrived), total)
         if (done, total) != self._shown:
@@ -75,7 +74,7 @@ class Progress:
 
 
 async def load_report(lanes: Dispatcher) -> None:
-    """Import what draws the report: it takes a second, in which lanes start and nobody waits."""
+    """Import the report's modules while lanes start, because it takes a second."""
     while not lanes.idle and not any(lane.measuring for lane in lanes.lanes.values()):
         await asyncio.sleep(LOOK_S)
     await asyncio.to_thread(import_module, "tasks.report.write")
@@ -83,12 +82,12 @@ async def load_report(lanes: Dispatcher) -> None:
 
 @task(cache_policy=NO_CACHE, persist_result=False)
 async def publish(records: Sequence[Record], comparison: Comparison, store: Store) -> str:
-    """Write the report's files and show the answer in the UI; returns the report's path."""
+    """Write the report's files, show the answer in the UI, and return the report's path."""
     report = write_files(records, comparison, store)
     url, refused = report_url(report), None
     try:
         url = await hand_in(store, report) or url
-    except GridbenchError as error:  # the answer is shown all the same
+    except GridbenchError as error:  # raised after the answer is shown
         refused = error
     await acreate_markdown_artifact(summary(comparison, store.plan, report, url), key="bench-summary")
     for key, (description, rows) in stage_tables(comparison).items():
@@ -102,7 +101,7 @@ async def publish(records: Sequence[Record], comparison: Comparison, store: Stor
 
 
 def write_files(records: Sequence[Record], comparison: Comparison, store: Store) -> Path:
-    """Write everything that is made from the records into the run's folder; returns the report's path.
+    """Write everything that is made from the records into the run's folder, and return the report's path.
 
     Raises:
         GridbenchError: the folder can't be written, or the disk is full.
@@ -116,10 +115,10 @@ def run_info(plan: Plan) -> RunInfo:
 
 
 def write_comparison(first: Store, second: Store, folder: Path) -> tuple[Path, list[str]]:
-    """Write the report of two runs against each other; returns its path, and sentences for the terminal.
+    """Write the report of two runs, and return its path and sentences for the terminal.
 
     Raises:
-        GridbenchError: they are one run, one has no record, or the folder can't be written.
+        GridbenchError: both are one run, one has no record, or the folder can't be written.
     """
     one, other = first.plan, second.plan
     if one.run == other.run:
@@ -136,8 +135,7 @@ def write_comparison(first: Store, second: Store, folder: Path) -> tuple[Path, l
 def _written(
     what: str, folder: Path, records: Sequence[Record], comparison: Comparison, run: RunInfo
 ) -> Path:
-    """A report in its folder, or a sentence that names which folder can't be written."""
-    from tasks.report.write import write_report  # plotting libraries are slow to import: not before now
+    from tasks.report.write import write_report  # imports plotting libraries, which is slow
 
     try:
         return write_report(folder, records, comparison, run)
@@ -160,7 +158,7 @@ def report_url(report: Path) -> str:
 
 
 def summary(comparison: Comparison, plan: Plan, report: Path, url: str) -> str:
-    """The answer first, in markdown; what comes from outside can't become markup."""
+    """Return the answer, tables, details and caveats as markdown with escaped sentences."""
     from tasks.report.grid import grid_of
     from tasks.report.text.boxes import text_tables
 
@@ -182,5 +180,5 @@ def summary(comparison: Comparison, plan: Plan, report: Path, url: str) -> str:
 
 
 def plain(sentence: str) -> str:
-    """A sentence whose signs markdown would take for its own, such as those of `<b>` or `a_b_c`."""
+    """Return a sentence with escaped markdown, such as that of `<b>` or `a_b_c`."""
     return re.sub(r"([\\`*_<>\[\]|#])", r"\\\1", " ".join(sentence.split()))

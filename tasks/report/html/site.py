@@ -50,7 +50,7 @@ def _write(folder: Path, listed: Sequence[SiteRun], problems: Sequence[str]) -> 
         if run.has_report:
             copy = path_inside(folder / "runs", f"{run.plan.run}.html")
             copy.parent.mkdir(parents=True, exist_ok=True)
-            copyfile(run.folder / "report.html", copy)
+            copyfile(run.past.folder / "report.html", copy)
     shared = {"policy": STILL, "style": style(), "machines": machines, "shapes": shapes(len(machines))}
     for workload, name in pages.items():
         cases = _cases(folder, [trend for trend in all_trends if trend.workload == workload], machines)
@@ -134,7 +134,7 @@ def _run_row(run: SiteRun) -> dict[str, Any]:
         "label": run.label,
         "at": f"{run.past.at:%Y-%m-%d %H:%M}",
         "machines": ", ".join(machine.name for machine in run.plan.hardware),
-        "cells": run.missing or f"{run.ok_cells} of {run.cells} ok",
+        "cells": run.missing or f"{len(run.counting)} of {len(run.verdicts)} ok",
         "repeats": run.plan.repeats,
     }
 

@@ -43,21 +43,6 @@ class SiteRun:
         return self.past.plan
 
     @property
-    def folder(self) -> Path:
-        """Return the run's folder."""
-        return self.past.folder
-
-    @property
-    def cells(self) -> int:
-        """Return the number of measured cells."""
-        return len(self.verdicts)
-
-    @property
-    def ok_cells(self) -> int:
-        """Return the number of cells with a result that counts."""
-        return len(self.counting)
-
-    @property
     def label(self) -> str:
         """Return the kind of run; empty if it is not part of a history."""
         if self.past.confirms:
@@ -67,7 +52,7 @@ class SiteRun:
     @property
     def has_report(self) -> bool:
         """Return whether its report was written."""
-        return (self.folder / "report.html").is_file()
+        return (self.past.folder / "report.html").is_file()
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,39 +19,25 @@ TODAY = date(2026, 11, 21)
 
 
 def instance(name):
-    return Fact(
-        provider="aws",
-        instance=name,
-        region="us-east-1",
-        purchase="on-demand",
-        usd_per_hour=1.0,
-        source="a test",
-        date=date(2026, 7, 20),
-    )
+    facts = {"provider": "aws", "region": "us-east-1", "purchase": "on-demand", "source": "a test"}
+    return Fact(instance=name, usd_per_hour=1.0, date=date(2026, 7, 20), **facts)
 
 
 def client(service):
     keys = {"aws_access_key_id": "test", "aws_secret_access_key": "test"}
-    return boto3.client(
-        service, region_name="us-east-1", config=Config(retries={"total_max_attempts": 1}), **keys
-    )
+    once = Config(retries={"total_max_attempts": 1})
+    return boto3.client(service, region_name="us-east-1", config=once, **keys)
 
 
 def product(usd="2.4480000000", unit="Hrs"):
-    text = (ANSWERS / "price_list.json").read_text()
-    return json.dumps(
-        json.loads(text.replace("2.4480000000", usd).replace('"unit": "Hrs"', f'"unit": "{unit}"'))
-    )
+    text = (ANSWERS / "price_list.json").read_text().replace("2.4480000000", usd)
+    return json.dumps(json.loads(text.replace('"unit": "Hrs"', f'"unit": "{unit}"')))
 
 
 def filters(name):
     wanted = aws.FILTERS | {"instanceType": name, "regionCode": "us-east-1"}
-    return {
-        "ServiceCode": "AmazonEC2",
-        "Filters": [
-            {"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()
-        ],
-    }
+    terms = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in wanted.items()]
+    return {"ServiceCode": "AmazonEC2", "Filters": terms}
 
 
 def history():
@@ -73,12 +59,9 @@ class TestAws:
         clients = {"pricing": pricing.client, "ec2": ec2.client}
         return aws.ask(facts or (instance("g5.8xlarge"),), TODAY, lambda service, region: clients[service])
 
-    def on_demand(self, pricing, *products, name="g5.8xlarge"):
-        pages = [[*products]] if products else [[]]
-        for page in pages:
-            pricing.add_response(
-                "get_products", {"FormatVersion": "aws_v1", "PriceList": page}, filters(name)
-            )
+    def on_demand(self, pricing, *products):
+        answer = {"FormatVersion": "aws_v1", "PriceList": [*products]}
+        pricing.add_response("get_products", answer, filters("g5.8xlarge"))
 
     def spot(self, ec2, answer, *names):
         wanted = {
@@ -94,11 +77,8 @@ class TestAws:
         found = self.ask(pricing, ec2)
         assert [(f.words, f.usd_per_hour, f.date) for f in found.facts] == [
             ("aws g5.8xlarge, on-demand, us-east-1", 2.448, TODAY),
-            (
-                "aws g5.8xlarge, spot, us-east-1",
-                0.9876,
-                TODAY,
-            ),  # the newest of each zone, then the cheapest zone
+            # the cheapest zone by the newest price of each zone
+            ("aws g5.8xlarge, spot, us-east-1", 0.9876, TODAY),
         ]
         assert found.facts[1].source == "EC2 spot history, cheapest zone, us-east-1c"
         assert found.missing == () and not found.broken
@@ -169,9 +149,8 @@ class TestAws:
         ec2.add_client_error("describe_spot_price_history", "ExpiredTokenException", "too")
         with pytest.raises(GridbenchError) as caught:
             self.ask(pricing, ec2)
-        assert str(caught.value).startswith("the AWS Price List: ") and str(caught.value).endswith(
-            "token has expired"
-        )
+        assert str(caught.value).startswith("the AWS Price List: ")
+        assert str(caught.value).endswith("token has expired")
 
     def test_no_network_is_asked_once_a_service(self):
         asked = []
@@ -188,8 +167,5 @@ class TestAws:
 
     def test_a_client_gives_up_in_bounded_time(self):
         config = aws.boto_client("pricing", "us-east-1").meta.config
-        assert (config.connect_timeout, config.read_timeout, config.retries["total_max_attempts"]) == (
-            5,
-            15,
-            3,
-        )
+        assert (config.connect_timeout, config.read_timeout) == (5, 15)
+        assert config.retries["total_max_attempts"] == 3

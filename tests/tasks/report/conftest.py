@@ -5,6 +5,7 @@ import pytest
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
 from tasks.store.store import Store
+from tests.tasks.examples.reports import comparison, records
 from tests.tasks.examples.scaling import run
 from tests.tasks.report.nonsense import HARDWARE
 
@@ -20,5 +21,15 @@ def empty_store(tmp_path, planned):
 
 
 @pytest.fixture(scope="module")
-def made():
+def scaling_run():
     return run()
+
+
+@pytest.fixture(scope="session")
+def made():
+    return records()
+
+
+@pytest.fixture(scope="session")
+def compared(made):
+    return comparison(made)

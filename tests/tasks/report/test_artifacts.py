@@ -35,11 +35,8 @@ def test_offers_are_on_the_pareto_front_or_name_the_better_offer():
     assert table[0]["Work"] == "one pass through the suite"
     assert {row["Machine"] for row in table} == {BASELINE, "aws-g5.8xlarge"}, "gke-l4 has no price"
     assert any(row["Standing"] == "on the Pareto front" for row in table)
-    assert {row["Verdict"] for row in table if row["Cost efficiency"] != "–"} <= {
-        "cheaper",
-        "dearer",
-        "undecided",
-    }
+    verdicts = {row["Verdict"] for row in table if row["Cost efficiency"] != "–"}
+    assert verdicts <= {"cheaper", "dearer", "undecided"}
 
 
 def test_refused_numbers_have_their_reasons():
@@ -62,11 +59,8 @@ def test_a_spot_offer_is_marked_as_spot():
     made = comparison(records())
     machines = tuple(replace(machine, spot_usd_per_hour=0.5) for machine in made.machines)
     (offers,) = (finding for finding in made.findings if isinstance(finding, Offers))
-    spot = replace(
-        offers,
-        offers=(replace(offers.offers[0], purchase="spot"),),
-        prices={(machine.name, "spot"): machine.spot_usd_per_hour for machine in machines},
-    )
+    prices = {(machine.name, "spot"): machine.spot_usd_per_hour for machine in machines}
+    spot = replace(offers, offers=(replace(offers.offers[0], purchase="spot"),), prices=prices)
     table = rows(stage_tables(replace(made, machines=machines, findings=(spot,))), "bench-cost")
     assert (table[0]["Price"], table[0]["Purchase"]) == ("0.50 USD/h", "spot")
 

@@ -33,29 +33,14 @@ from tests.tasks.examples.reports import (
     comparison,
     good_record,
     nothing_ok,
-    records,
 )
+from tests.tasks.report.report_text import without_scripts, words
 from workloads.harness.records.record import Verdict
-
-
-@pytest.fixture(scope="module")
-def made():
-    return records()
 
 
 @pytest.fixture(scope="module")
 def page(made):
     return report_html(made, grid_of(made, comparison(made)), RUN)
-
-
-def without_scripts(page):
-    """What a reader sees, with the tags."""
-    return re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.S)
-
-
-def words(page):
-    """What a reader sees, as one line of text."""
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", without_scripts(page)))
 
 
 def test_the_answer_comes_first(page, made):
@@ -83,10 +68,8 @@ def test_every_cell_that_is_not_ok_is_there_with_its_reason(page):
 
 
 def test_numbers_that_do_not_count_are_grey_and_have_their_reason():
-    throttled = [
-        replace(good_record(BASELINE, CASES[0], i), verdict=Verdict.THROTTLED, reasons=("clock fell",))
-        for i in (0, 1)
-    ]
+    hot = {"verdict": Verdict.THROTTLED, "reasons": ("clock fell",)}
+    throttled = [replace(good_record(BASELINE, CASES[0], i), **hot) for i in (0, 1)]
     page = report_html(throttled, grid_of(throttled, comparison(throttled)), RUN)
     assert page.count('class="void"') == 2
     assert re.search(r'class="number void"[^>]*>[\d.]+ ms, [\d.]+ ms<', page)
@@ -145,9 +128,8 @@ def test_a_long_id_breaks_between_its_parts_and_is_escaped():
 
 def test_hostile_names_are_escaped_too():
     name = '"><img src=x onerror=alert(1)>'
-    made = [
-        replace(good_record(BASELINE, CASES[0], i), hardware=name, environment={name: name}) for i in (0, 1)
-    ]
+    names = {"hardware": name, "environment": {name: name}}
+    made = [replace(good_record(BASELINE, CASES[0], i), **names) for i in (0, 1)]
     machines = (replace(MACHINES[0], name=name, price_note=name),)
     page = report_html(made, grid_of(made, compare(made, machines, name)), replace(RUN, run=name, suite=name))
     assert "<img" not in without_scripts(page) and "&lt;img" in page

@@ -20,46 +20,24 @@ from workloads.harness.records.files import record_path
 
 ATOMS = st.one_of(
     st.sampled_from(
-        [
-            None,
-            True,
-            0,
-            -1,
-            3.5,
-            1e308,
-            -1e308,
-            5e-324,
-            2**63,
-            2**80,
-            "",
-            "x",
-            HUGE[:60],
-            "../..",
-            [],
-            [1],
-            {},
-            {"a": 1},
-        ]
+        [None, True, 0, -1, 3.5, 1e308, -1e308, 5e-324, 2**63, 2**80, "", "x", HUGE[:60], "../..", [], [1], {}, {"a": 1}]
     ),
     st.floats(allow_nan=False, allow_infinity=False),
     st.text(max_size=5),
-)
+)  # fmt: skip
 
 
 def places(value, path=()):
     """Every place in a JSON value, below its top."""
-    items = (
-        value.items() if isinstance(value, dict) else enumerate(value[:3]) if isinstance(value, list) else ()
-    )
-    for key, item in items:
+    items = enumerate(value[:3]) if isinstance(value, list) else ()
+    for key, item in value.items() if isinstance(value, dict) else items:
         yield (*path, key)
         yield from places(item, (*path, key))
 
 
-FULL = record(0.01, hardware=HARDWARE[0])
-
-
-PLACES = list(places(json.loads(FULL.to_json())))
+PLACES = list(places(json.loads(record(0.01, hardware=HARDWARE[0]).to_json())))
+ONE_MISTAKE = given(path=st.sampled_from(PLACES), value=ATOMS | st.just(...))
+SAME_FOLDER = [HealthCheck.function_scoped_fixture]
 
 
 def mutated(text, path, value):
@@ -73,12 +51,6 @@ def mutated(text, path, value):
     else:
         inner[path[-1]] = value
     return json.dumps(raw)
-
-
-ONE_MISTAKE = given(path=st.sampled_from(PLACES), value=ATOMS | st.just(...))
-
-
-SAME_FOLDER = [HealthCheck.function_scoped_fixture]
 
 
 def judge_with_a_mistake(store, planned, path, value):

@@ -19,7 +19,7 @@ from tasks.report.grid import grid_of
 from tasks.report.html.page import report_html
 from tasks.report.html.tables import OTHER, finding_sections
 from tasks.results.values import Estimate
-from tests.tasks.examples.reports import BASELINE, CASES, RUN, bad_record, comparison, good_record, records
+from tests.tasks.examples.reports import BASELINE, CASES, RUN, bad_record, comparison, good_record
 from workloads.harness.records.record import Verdict
 
 FAST, SLOW = Estimate(1.0, 0.9, 1.1), Estimate(3.0, 2.9, 3.1)
@@ -35,11 +35,6 @@ OFFERS = (
 def break_even(below, above, by="time", workload="gcn", parameter="nodes", fixed=()):
     sentence = f"gcn fp32: gke-l4 is faster than {BASELINE} from nodes between {below} and {above}"
     return BreakEven("gke-l4", BASELINE, workload, "fp32", parameter, fixed, by, below, above, sentence)
-
-
-@pytest.fixture(scope="module")
-def made():
-    return records()
 
 
 def grid_with(made, *findings):
@@ -108,12 +103,8 @@ def test_bills_without_a_price_are_by_time_and_have_no_share(made):
 
 
 def test_a_break_even_lies_between_the_work_of_its_two_sizes(made):
-    found = (
-        break_even(2708, 20000),
-        break_even(2708, 20000, by="cost"),
-        break_even(None, 2708),
-        break_even(1, 20000),
-    )
+    by_cost = break_even(2708, 20000, by="cost")
+    found = (break_even(2708, 20000), by_cost, break_even(None, 2708), break_even(1, 20000))
     grid = grid_with(made, BreakEvens(found))
     group = next(group for group in grid.groups if group.workload == "gcn")
     ends = break_even_ends(grid, group)
@@ -125,12 +116,8 @@ def test_a_break_even_lies_between_the_work_of_its_two_sizes(made):
 
 
 def test_cost_bars_are_cheaper_or_dearer_or_have_no_price(made):
-    rows = [
-        row
-        for panel in speedup_panels(grid_with(made), by=COST)
-        for row in rows_of(panel)
-        if "outcome" in row
-    ]
+    panels = speedup_panels(grid_with(made), by=COST)
+    rows = [row for panel in panels for row in rows_of(panel) if "outcome" in row]
     assert {"cheaper", "dearer"} <= {row["outcome"] for row in rows if row["value"]}
     words = {row["outcome"] for row in rows if row["hardware"] == "gke-l4"}
     assert words == {"no price", "out of memory", "wrong"}
@@ -169,15 +156,9 @@ def test_observations_are_listed_up_to_a_limit_and_the_others_are_counted(made):
 
 def test_programs_find_offers_break_evens_bills_and_observations_in_the_json(made):
     bill = Bill("gke-l4", (("import", 2.0), ("samples", 3.0)), 5.0, None, None)
-    case = replace(OFFERS[0], case=CASES[0])
-    found = replace(
-        comparison(made),
-        findings=(
-            Offers((*OFFERS, case)),
-            BreakEvens((break_even(2708, 20000, fixed=(("k", 2),)),)),
-            Bills((bill,)),
-        ),
-    )
+    offers = Offers((*OFFERS, replace(OFFERS[0], case=CASES[0])))
+    break_evens = BreakEvens((break_even(2708, 20000, fixed=(("k", 2),)),))
+    found = replace(comparison(made), findings=(offers, break_evens, Bills((bill,))))
     read = json.loads(json.dumps(benchmark_json(made, grid_of(made, found), RUN), allow_nan=False))
     assert [offer["case"] for offer in read["offers"]] == [None] * 4 + [CASES[0].id]
     assert read["offers"][1]["usd"] == {"value": CHEAP.value, "low": CHEAP.low, "high": CHEAP.high}

@@ -9,16 +9,11 @@ from tasks.report.grid import grid_of
 from tasks.report.text.comparison import full_text
 from tasks.report.text.operations import hardware_table, job_table, size_tables, start_up
 from tests.tasks.examples import seed_table
-from tests.tasks.examples.reports import BASELINE, MACHINES, arranged, comparison, good_record, records
+from tests.tasks.examples.reports import BASELINE, MACHINES, arranged, comparison, good_record
 from tests.tasks.examples.scaling import run
 from workloads.harness.records.case import Case
 
 GPU = "aws-g5.8xlarge"
-
-
-@pytest.fixture(scope="module")
-def made():
-    return records()
 
 
 @pytest.fixture(scope="module")

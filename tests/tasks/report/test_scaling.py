@@ -24,6 +24,7 @@ from tests.tasks.examples.reports import RUN, arranged
 from tests.tasks.examples.reports import comparison as plain_comparison
 from tests.tasks.examples.reports import records as plain_records
 from tests.tasks.examples.scaling import MACHINES, OTHER
+from tests.tasks.report.report_text import words
 from workloads.harness.records.case import Case
 from workloads.harness.records.parts import Training
 from workloads.harness.records.record import Verdict
@@ -38,14 +39,8 @@ SEED_SPEEDUP = {"time_speedup", "throughput_speedup", "efficiency_per_gpu"}
 
 
 @pytest.fixture(scope="module")
-def page(made):
-    return report_html(*arranged(*made), RUN)
-
-
-def words(page):
-    """What a reader sees, as one line of text."""
-    text = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.S)
-    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", text))
+def page(scaling_run):
+    return report_html(*arranged(*scaling_run), RUN)
 
 
 def of_epochs(made):
@@ -83,22 +78,22 @@ def test_a_run_without_groups_and_models_has_none_of_it():
     assert "single_gpu" not in benchmark_json(made, grid_of(made, plain_comparison(made)), RUN)
 
 
-def test_the_ideal_line_reaches_the_most_processes_and_strong_and_weak_never_share_a_panel(made):
-    records, compared = made
+def test_the_ideal_line_reaches_the_most_processes_and_strong_and_weak_never_share_a_panel(scaling_run):
+    records, compared = scaling_run
     panels = scaling_panels(grid_of(records, compared))
     assert [panel.title.rpartition(", ")[2] for panel in panels] == ["weak", "strong", "strong"]
     ideal = panels[0].spec()["layer"][0]["encoding"]
     assert (ideal["x2"]["datum"], ideal["y2"]["datum"]) == (8, 8)
 
 
-def test_several_processes_are_not_drawn_over_work(made):
-    records, compared = made
+def test_several_processes_are_not_drawn_over_work(scaling_run):
+    records, compared = scaling_run
     titles = [panel.title for panel in time_panels(grid_of(records, compared))]
     assert "ddpm · fp32" in titles and not any(t.startswith(("ddpm_weak", "ddpm_job")) for t in titles)
 
 
-def test_losses_are_thinned_and_keep_first_and_last(made):
-    records, compared = made
+def test_losses_are_thinned_and_keep_first_and_last(scaling_run):
+    records, compared = scaling_run
     kept = thinned([1 / (1 + i) for i in range(10_000)])
     assert len(kept) <= POINTS + 1 and kept[0] == (0, 1.0) and kept[-1][0] == 9999
     assert thinned([]) == [] and thinned([1.0, 0.5]) == [(0, 1.0), (1, 0.5)]
@@ -116,8 +111,8 @@ def test_memory_has_a_line_for_each_rank_and_none_for_one_that_is_blind():
     assert {row["rank"] for row in values} == {"rank 0"}
 
 
-def test_memory_of_ranks_in_words(made):
-    _, compared = made
+def test_memory_of_ranks_in_words(scaling_run):
+    _, compared = scaling_run
     weak = compared.families[0]
     assert memory_text(weak.levels[2]) == "5 GiB, 6 GiB"
     assert memory_text(weak.levels[-1]) == "5 GiB to 12 GiB each"
@@ -211,8 +206,8 @@ def test_on_a_cpu_the_keys_stand_for_processes():
     assert "gpu_7" in multi["memory_history"][0]
 
 
-def test_the_json_of_the_run_is_strict_and_has_families_and_groups(made):
-    found = json.loads(json.dumps(benchmark_json(*arranged(*made), RUN), allow_nan=False))
+def test_the_json_of_the_run_is_strict_and_has_families_and_groups(scaling_run):
+    found = json.loads(json.dumps(benchmark_json(*arranged(*scaling_run), RUN), allow_nan=False))
     assert found["benchmark_timestamp"] == RUN.started_at and found["schema"] == 1
     assert [family["scaling"] for family in found["families"]] == ["weak", "strong", "strong"]
     assert any(row["group"] for row in found["rows"]) and any(row["training"] for row in found["rows"])
@@ -227,8 +222,8 @@ def test_device_time_says_where_it_comes_from():
     assert device_time(failed(Verdict.CRASHED, "x")) is None
 
 
-def test_models_have_a_point_for_every_repeat(made):
-    records, compared = made
+def test_models_have_a_point_for_every_repeat(scaling_run):
+    records, compared = scaling_run
     panel = next(p for p in model_panels(records, grid_of(records, compared)) if p.title == "mnist · fp32")
     spec = panel.spec()
     points = spec["datasets"][spec["layer"][1]["data"]["name"]]
@@ -243,8 +238,8 @@ def test_quality_text_has_loss_metric_and_target():
     assert quality_text(replace(made, training=reached)) == "loss 2.3 to 0.4; accuracy 0.98, target 0.97"
 
 
-def test_a_workload_without_flops_has_no_flop_rate(made):
-    records, compared = made
+def test_a_workload_without_flops_has_no_flop_rate(scaling_run):
+    records, compared = scaling_run
     bandwidth = [s for s in compared.summaries if s.cell.case.workload == "memory_bandwidth"]
     assert all(summary.flops_per_s is None for summary in bandwidth)
     only = [r for r in records if r.case.workload == "memory_bandwidth"]
@@ -252,8 +247,8 @@ def test_a_workload_without_flops_has_no_flop_rate(made):
     assert "FLOP/s" not in text and "52.43 GB/s" in text
 
 
-def test_jobs_have_no_interval_within_a_record_and_no_check(made):
-    records, compared = made
+def test_jobs_have_no_interval_within_a_record_and_no_check(scaling_run):
+    records, compared = scaling_run
     job = next(r for r in records if r.case.workload == "mnist_job")
     assert job.wall.ci_low_s is None and job.end_to_end_s is None
     summary = next(s for s in compared.summaries if s.cell.case == job.case)
@@ -268,7 +263,7 @@ def test_a_table_as_svg_escapes_and_is_as_wide_as_its_words():
     assert int(width.search(wide)[1]) > int(width.search(svg)[1]) > 0
 
 
-def test_files_are_about_jobs_where_there_are_any(made):
-    assert [family.whole for family in families_of_interest(made[1])] == [True]
+def test_files_are_about_jobs_where_there_are_any(scaling_run):
+    assert [family.whole for family in families_of_interest(scaling_run[1])] == [True]
     steady = compare([alone(0.1), grouped(0.12, 2)], [machine(BOX)], BOX)
     assert len(families_of_interest(steady)) == 1

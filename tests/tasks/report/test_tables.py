@@ -21,21 +21,10 @@ from tests.tasks.examples.reports import (
     bad_record,
     comparison,
     nothing_ok,
-    records,
 )
 from workloads.harness.probes.machine import machine_id
 from workloads.harness.records.parts import Control
 from workloads.harness.records.record import Verdict
-
-
-@pytest.fixture(scope="module")
-def made():
-    return records()
-
-
-@pytest.fixture(scope="module")
-def compared(made):
-    return comparison(made)
 
 
 def test_results_have_a_row_for_each_record_with_phases_that_add_up(made):
@@ -129,20 +118,13 @@ def test_json_keeps_small_numbers_whole(made, compared):
     cells = benchmark_json(made, grid_of(made, compared), RUN)["cells"]
     times = [summary.compute_s.value for summary in compared.summaries if summary.compute_s]
     assert [cell["compute_s"] for cell in cells if cell["compute_s"] is not None] == times
-    assert all(
-        value is None or not (isinstance(value, float) and math.isnan(value))
-        for c in cells
-        for value in c.values()
-    )
+    assert not any(isinstance(v, float) and math.isnan(v) for cell in cells for v in cell.values())
 
 
 def test_text_is_ascii_with_straight_boxes(compared):
     text = text_tables(grid_of((), compared))
     assert text.isascii()
-    assert (
-        f"| {BASELINE} time"
-        in text.splitlines()[text.splitlines().index(next(x for x in text.splitlines() if "Operation" in x))]
-    )
+    assert f"| {BASELINE} time" in next(line for line in text.splitlines() if "Operation" in line)
     for block in text.split("\n\n"):
         widths = {len(line) for line in block.splitlines() if line.startswith(("+", "|"))}
         assert len(widths) <= 1
@@ -157,16 +139,11 @@ def test_totals_state_that_cell_errors_are_assumed_independent(made, compared):
 
 
 def test_every_speedup_in_the_text_has_an_interval_or_is_undecided(compared):
-    rows = [
-        line
-        for line in text_tables(grid_of((), compared)).splitlines()
-        if line.startswith("|") and "x " in line
-    ]
-    for row in rows:
+    lines = text_tables(grid_of((), compared)).splitlines()
+    for row in (line for line in lines if line.startswith("|") and "x " in line):
         for cell in row.strip("|").split("|")[3:]:
-            assert (
-                cell.strip() in {"-", "Speedup", "Cost efficiency"} or "(" in cell or "undecided" in cell
-            ), row
+            bare = cell.strip() in {"-", "Speedup", "Cost efficiency"}
+            assert bare or "(" in cell or "undecided" in cell, row
 
 
 def test_box_is_as_wide_as_its_widest_cell():

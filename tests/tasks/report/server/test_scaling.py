@@ -12,14 +12,14 @@ from tests.tasks.examples.scaling import run
 from workloads.harness.records.record import Verdict
 
 
-def test_pictures_of_jobs_of_steps_and_of_nothing_ok_are_png(made):
+def test_pictures_of_jobs_of_steps_and_of_nothing_ok_are_png(scaling_run):
     crashed = [failed(Verdict.CRASHED, "rank 1 died", grouped(0.1, n).case, BOX) for n in (1, 2)]
     cases = (
-        made[1],
+        scaling_run[1],
         compare(repeated(grouped, (0.1,), 2), [machine(BOX)], BOX),
         compare(crashed, [machine(BOX)], BOX),
     )
-    for compared, records in zip(cases, (made[0], repeated(grouped, (0.1,), 2), crashed), strict=True):
+    for compared, records in zip(cases, (scaling_run[0], repeated(grouped, (0.1,), 2), crashed), strict=True):
         assert gpu_comparison_png(records, compared, "t").startswith(b"\x89PNG")
         assert summary_table_png(compared, "t").startswith(b"\x89PNG")
         assert report_html(records, grid_of(records, compared), RUN)

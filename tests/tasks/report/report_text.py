@@ -1,0 +1,13 @@
+"""The visible text of a page."""
+
+import re
+
+
+def without_scripts(page):
+    """Return the visible part of a page, with its tags."""
+    return re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.S)
+
+
+def words(page):
+    """Return the visible text of a page on one line."""
+    return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", without_scripts(page)))
