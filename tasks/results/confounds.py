@@ -1,7 +1,6 @@
-"""What else differs between two sides, beside the machine. Layout is chosen, so it is no confound."""
+"""Other differences between two sides than the machine. Layout is chosen, so it is not a confounder."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 from workloads.harness.probes.machine import machine_id
 from workloads.harness.records.record import Record
@@ -12,77 +11,64 @@ SHORT = 12  # digits of an id that are shown
 def confounds(side: Sequence[Record], baseline: Sequence[Record]) -> tuple[str, ...]:
     """Differences in words, such as `torch: 2.13.0 against 2.12.1`.
 
-    A fact that a side lacks is no difference. CUDA and the host count where both sides compute on an
-    accelerator: on a CPU the one has no part in it, and the other is the machine that is compared.
+    A fact that a side lacks is not a difference. CUDA and the host count if both sides compute on an accelerator: on a
+    CPU, CUDA is not used, and the host is the machine that is compared.
     """
     on_cpu = any(record.device == "cpu" for record in (*side, *baseline))
-    matches = []
-    for name, read in (_ALWAYS if on_cpu else {**_ALWAYS, **_ACCELERATED}).items():
+    names = _ALWAYS if on_cpu else _ALWAYS | _ACCELERATED
+    found = []
+    for read in (lambda record: _facts(record, names), _conditions):
         ours, theirs = _values(side, read), _values(baseline, read)
-        if ours and theirs and ours != theirs:
-            matches.append(f"{name}: {' and '.join(ours)} against {' and '.join(theirs)}")
-    for name, states in _OF_RECORDS.items():
-        ours, theirs = states(side), states(baseline)
-        if ours and theirs and ours != theirs:
-            matches.append(f"{name}: {' and '.join(ours)} against {' and '.join(theirs)}")
-    return tuple(matches)
+        for name, values in ours.items():
+            if name in theirs and values != theirs[name]:
+                found.append(f"{name}: {' and '.join(values)} against {' and '.join(theirs[name])}")
+    return tuple(found)
 
 
-def _caches(records: Sequence[Record]) -> list[str]:
-    """Return how caches were left before each step.
-
-    Data that fit into one machine's cache and not into the other's are no confound.
-    """
-    return sorted({"emptied" if r.cache.state == "cold" else "as it was" for r in records if r.cache})
-
-
-def _soaks(records: Sequence[Record]) -> list[str]:
-    """Return whether repeats were soaked before their samples, in words."""
-    return sorted({"yes" if r.wall.burst_s else "none" for r in records if r.wall})
+def _values(records: Sequence[Record], read: Callable[[Record], dict[str, str]]) -> dict[str, list[str]]:
+    """Return the sorted different texts by name that are not empty."""
+    values: dict[str, set[str]] = {}
+    for record in records:
+        for name, text in read(record).items():
+            values.setdefault(name, set()).update({text} - {""})
+    return {name: sorted(texts) for name, texts in values.items() if texts}
 
 
-def _codes(records: Sequence[Record]) -> list[str]:
-    """Return the first digits of the ids of the code that users' scripts came from."""
-    return sorted({r.script.code.rpartition(":")[2][:SHORT] for r in records if r.script and r.script.code})
+def _facts(record: Record, names: Mapping[str, str]) -> dict[str, str]:
+    """Return the facts of a record's environment by their names in a report; empty if unknown."""
+    known = {name: record.environment.get(key) for name, key in names.items()}
+    facts = {name: "" if value is None else str(value) for name, value in known.items()}
+    facts["torch"] = facts["torch"].partition("+")[0]  # without its build, which repeats device and CUDA
+    if "memory" in known:  # whole GiB, because kernels of one machine shape reserve different amounts
+        size = known["memory"]
+        facts["memory"] = f"{size / 2**30:.0f} GiB" if isinstance(size, int | float) else ""
+    return facts
 
 
-def _values(records: Sequence[Record], read: Callable[[dict[str, Any]], str | None]) -> list[str]:
-    return sorted({value for record in records if (value := read(record.environment))})
+def _conditions(record: Record) -> dict[str, str]:
+    """Return how a record was measured; data that fit into only one machine's cache are not a confounder."""
+    cache, wall, script = record.cache, record.wall, record.script
+    state = ("emptied" if cache.state == "cold" else "as it was") if cache else ""
+    return {
+        "other code": script.code.rpartition(":")[2][:SHORT] if script and script.code else "",
+        "cache before each step": state,
+        "soak before the samples": ("yes" if wall.burst_s else "none") if wall else "",
+    }
 
 
-def _plain(name: str) -> Callable[[dict[str, Any]], str | None]:
-    def read(environment: dict[str, Any]) -> str | None:
-        value = environment.get(name)
-        return None if value in (None, "") else str(value)
-
-    return read
-
-
-def _torch(environment: dict[str, Any]) -> str | None:
-    """The version without its build: `+cpu` and `+cu128` say again what the device and cuda say."""
-    return str(environment.get("torch") or "").partition("+")[0] or None
-
-
-def _memory(environment: dict[str, Any]) -> str | None:
-    """In whole GiB: kernels of one machine shape differ in what they keep for themselves."""
-    size = environment.get("memory_total_bytes")
-    return f"{size / 2**30:.0f} GiB" if isinstance(size, int | float) else None
-
-
-_ALWAYS = {"torch": _torch, "Python": _plain("python")}
-_OF_RECORDS = {"other code": _codes, "cache before each step": _caches, "soak before the samples": _soaks}
+_ALWAYS = {"torch": "torch", "Python": "python"}
 _ACCELERATED = {
-    "CUDA": _plain("cuda"),
-    "cuDNN": _plain("cudnn"),
-    "driver": _plain("nvidia_driver"),
-    "CPU": _plain("cpu_model"),
-    "logical CPUs": _plain("logical_cpus"),
-    "memory": _memory,
+    "CUDA": "cuda",
+    "cuDNN": "cudnn",
+    "driver": "nvidia_driver",
+    "CPU": "cpu_model",
+    "logical CPUs": "logical_cpus",
+    "memory": "memory_total_bytes",
 }
 
 
 def machine_difference(ours: Sequence[Record], theirs: Sequence[Record]) -> str:
-    """Return the known differences of hardware and driver in words; empty where there are none."""
+    """Return the known differences of hardware and driver in words; empty if there are none."""
     if not (_ids(ours) and _ids(theirs)) or _ids(ours) == _ids(theirs):
         return ""
     now, before = _environment_unlike(ours, _ids(theirs)), _environment_unlike(theirs, _ids(ours))
@@ -95,7 +81,7 @@ def machine_difference(ours: Sequence[Record], theirs: Sequence[Record]) -> str:
 
 
 def _environment_unlike(records: Sequence[Record], ids: set[str]) -> Mapping[str, object]:
-    """Return the fingerprint of a machine that the other run did not use, where there is one."""
+    """Return the fingerprint of a machine that the other run did not use, if there is one."""
     return next((r.environment for r in records if machine_of(r) not in ids), records[0].environment)
 
 
@@ -104,10 +90,10 @@ def _short(name: str, *environments: Mapping[str, object]) -> bool:
 
 
 def _id_of(name: str, environment: Mapping[str, object]) -> str:
-    """Return the id of a machine with this one field: equal where no difference counts."""
+    """Return the id of a machine with this one field, which is equal if no difference counts."""
     try:
         return machine_id({name: environment.get(name)})
-    except (AttributeError, TypeError, ValueError, OverflowError):  # fingerprints come from other boxes
+    except (AttributeError, TypeError, ValueError, OverflowError):  # a fingerprint can have any content
         return ""
 
 
@@ -116,7 +102,7 @@ def _ids(records: Sequence[Record]) -> set[str]:
 
 
 def machine_of(record: Record) -> str:
-    """Return the id of a record's machine; empty if the fingerprint, which a box sent, is malformed."""
+    """Return the id of a record's machine; empty if the fingerprint is malformed."""
     try:
         return machine_id(record.environment) if record.environment else ""
     except (AttributeError, TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""What time costs. Prices are exact here, so a cost has the relative interval of its time."""
+"""Cost of time. Prices are taken as exact, so a cost has the relative interval of its time."""
 
 import math
 
@@ -12,7 +12,7 @@ _WORDS = {RatioVerdict.FASTER: "cheaper", RatioVerdict.SLOWER: "dearer", RatioVe
 def usd_per_million_units(
     seconds: Estimate | None, units: float | None, usd_per_hour: float | None
 ) -> Estimate | None:
-    """USD for a million units of work at `seconds` a step of `units`: 1e6 price t / (3600 units)."""
+    """Return USD per million units of work at `seconds` per step of `units`: 1e6 price t / (3600 units)."""
     if seconds is None or not units or usd_per_hour is None:
         return None
     return scaled(seconds, 1e6 * usd(1.0, usd_per_hour) / units)
@@ -21,10 +21,10 @@ def usd_per_million_units(
 def cost_efficiency(
     speedup: Ratio | None, baseline_usd_per_hour: float | None, usd_per_hour: float | None, repeats: int
 ) -> Ratio | None:
-    """(baseline price x baseline time) / (price x time): above 1 is cheaper than the baseline.
+    """Return (baseline price x baseline time) / (price x time); above 1 is cheaper than the baseline.
 
-    Equals speedup / price ratio, so its relative interval is the speedup's. None where a price is missing or
-    zero. `repeats` is the fewer of the two sides', for the advice in an undecided one.
+    It equals speedup / price ratio, so its relative interval is the speedup's. None if a price is missing or zero.
+    `repeats` is the smaller number of the two sides, for the advice in an undecided ratio.
     Source: "Efficiency" of the AWS Batch image benchmark, (CPU price x CPU time) / (GPU price x GPU time).
     """
     if speedup is None or not baseline_usd_per_hour or not usd_per_hour:
@@ -34,5 +34,5 @@ def cost_efficiency(
 
 
 def cost_words(ratio: Ratio) -> str:
-    """The verdict of a cost ratio in words of money: `cheaper`, `dearer` or `undecided`."""
+    """Return the verdict of a cost ratio: `cheaper`, `dearer` or `undecided`."""
     return _WORDS[ratio.outcome]

@@ -1,4 +1,4 @@
-"""Numbers as people read them: no digit that the interval does not support."""
+"""Numbers as people read them, without digits that the interval does not support."""
 
 import math
 from collections.abc import Iterable
@@ -6,26 +6,25 @@ from collections.abc import Iterable
 from tasks.results.values import Estimate, Ratio
 
 MOST = 4  # significant digits, however narrow the interval
-TINY = 1e-300  # a fifth of less may be no number
+TINY = 1e-300  # a fifth of a smaller value can underflow
 BARE = 2  # significant digits of a number without an interval
 _SECONDS = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"))
-_LONG = ((7200.0, 3600.0, "h"), (120.0, 60.0, "min"))  # from so many seconds on, in units of so many
+_LONG = ((7200.0, 3600.0, "h"), (120.0, 60.0, "min"))  # least seconds, seconds of the unit, the unit
 
 
 def format_ratio(ratio: Ratio | Estimate | None) -> str:
-    """`27.2× (26.1–28.4)`; `~1.8×` where a single repeat gives no interval; `–` for None."""
-    if ratio is None:
-        return "–"
-    return format_estimate(ratio.estimate if isinstance(ratio, Ratio) else ratio, "×")
+    """Return `27.2× (26.1–28.4)`; `~1.8×` without an interval; `–` for None."""
+    estimate = ratio.estimate if isinstance(ratio, Ratio) else ratio
+    return "–" if estimate is None else format_estimate(estimate, "×")
 
 
 def format_percent(estimate: Estimate | None) -> str:
-    """A share as `80.6 % (79.1–82.0)`."""
+    """Return a share as `80.6 % (79.1–82.0)`."""
     return "–" if estimate is None else format_estimate(_times(estimate, 100), " %")
 
 
 def format_seconds(seconds: Estimate | float | None) -> str:
-    """A time (s) in s, ms or µs: `12.3 ms (12.1–12.5)`."""
+    """Return a time (s) in s, ms or µs: `12.3 ms (12.1–12.5)`."""
     if seconds is None:
         return "–"
     value = seconds.value if isinstance(seconds, Estimate) else seconds
@@ -36,7 +35,7 @@ def format_seconds(seconds: Estimate | float | None) -> str:
 
 
 def format_plus_minus(seconds: Estimate) -> str:
-    """`1.23 ms ± 2.1 %`: the larger half of the interval; beyond 100 % a factor; without one, the bare time."""
+    """Return `1.23 ms ± 2.1 %` by the larger half of the interval; above 100 % a factor; without one, only the time."""
     if seconds.low is None or seconds.high is None or not seconds.value:
         return format_seconds(seconds)
     share = max(seconds.high - seconds.value, seconds.value - seconds.low) / seconds.value
@@ -46,7 +45,7 @@ def format_plus_minus(seconds: Estimate) -> str:
 
 
 def format_duration(seconds: Estimate | float | None) -> str:
-    """A time (s) as people wait for it, in h, min or less: `52.1 h (50.3–53.9)`."""
+    """Return a duration (s) in h, min or less: `52.1 h (50.3–53.9)`."""
     value = seconds.value if isinstance(seconds, Estimate) else seconds or 0.0
     size, unit = next(((size, unit) for least, size, unit in _LONG if value >= least), (1.0, ""))
     if seconds is None or not unit:
@@ -57,18 +56,17 @@ def format_duration(seconds: Estimate | float | None) -> str:
 
 
 def format_usd(usd: Estimate | float | None) -> str:
-    """An amount as `$0.0122 (0.0120–0.0124)`, to three digits where it has no interval."""
+    """Return an amount as `$0.0122 (0.0120–0.0124)`; a number has three digits."""
     if usd is None:
         return "–"
-    if isinstance(usd, Estimate):
-        return (
-            format_estimate(usd, "").replace("~", "~$") if usd.low is None else f"${format_estimate(usd, '')}"
-        )
-    return f"${significant(usd, 3)}"
+    if not isinstance(usd, Estimate):
+        return f"${significant(usd, 3)}"
+    text = format_estimate(usd, "")
+    return text.replace("~", "~$") if usd.low is None else f"${text}"
 
 
 def format_estimate(estimate: Estimate, unit: str) -> str:
-    """Value, unit and bounds, all to the place that the interval supports.
+    """Return value, unit and bounds, all to the place that the interval supports.
 
     The last place is worth at most a fifth of the half-width, so rounding moves a bound by a tenth of it.
     """
@@ -78,7 +76,7 @@ def format_estimate(estimate: Estimate, unit: str) -> str:
 
 
 def format_bounds(estimate: Estimate) -> str:
-    """`26.1–28.4`, in the same digits as its value; empty where there are none."""
+    """Return bounds as `26.1–28.4`, in the same digits as the value; empty if there are none."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f"{_shown(estimate.low, estimate)}–{_shown(estimate.high, estimate)}"
@@ -98,7 +96,7 @@ def listed(names: Iterable[str], most: int | None = 3) -> str:
 
 
 def format_count(number: int, noun: str) -> str:
-    """A number of things, such as `1 case` and `3 cases`."""
+    """Return a number of things, such as `1 case` and `3 cases`."""
     return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
@@ -109,15 +107,15 @@ def cases_text(counted: int, measured: int) -> str:
 
 
 def significant(value: float, digits: int) -> str:
-    """A number to so many significant digits, without an exponent: 0.0122, 1230."""
+    """Return a number to `digits` significant digits, without an exponent: 0.0122, 1230."""
     return _fixed(value, _place(value) + digits - 1)
 
 
 def ratio_of_rounded(over: float, under: float, step: float, under_step: float | None = None) -> Estimate:
-    """The ratio of two printed numbers, with the bounds that their rounding to `step` leaves.
+    """Return the ratio of two printed numbers, with the bounds from their rounding to `step`.
 
-    A published 0.50 s / 0.01 s is no 50.00 but anything from 33 to 101. `under_step` is the rounding of the
-    second number where that is another.
+    A published 0.50 s / 0.01 s can be anything from 33 to 101. `under_step` is the rounding of the second number if
+    it differs.
     """
     half, under_half = step / 2, (step if under_step is None else under_step) / 2
     high = (over + half) / (under - under_half) if under > under_half else math.inf
@@ -130,15 +128,11 @@ def _place(value: float) -> int:
 
 
 def _shown(value: float, estimate: Estimate) -> str:
-    """Round a value or bound of an estimate; what is surely above 0 keeps a digit of its own."""
-    index = _last_place(estimate)
-    return _fixed(value, max(index, _place(value)) if (estimate.low or 0.0) > 0 else index)
-
-
-def _last_place(estimate: Estimate) -> int:
+    """Round a value or bound of an estimate; if the interval is above 0, at least one digit stays."""
     index = _place(estimate.value) + MOST - 1
     half = ((estimate.high or 0.0) - (estimate.low or 0.0)) / 2
-    return min(index, -math.floor(math.log10(half / 5))) if TINY < half < math.inf else index
+    index = min(index, -math.floor(math.log10(half / 5))) if TINY < half < math.inf else index
+    return _fixed(value, max(index, _place(value)) if (estimate.low or 0.0) > 0 else index)
 
 
 def _fixed(value: float, places: int) -> str:

@@ -1,4 +1,4 @@
-"""What a comparison is made of: machines, summaries of cells, pairings with the baseline, totals."""
+"""The parts of a comparison: machines, summaries of cells, pairings with the baseline, totals."""
 
 from dataclasses import dataclass
 
@@ -13,19 +13,19 @@ class Machine:
     """The facts of a piece of hardware that a comparison needs.
 
     Attributes:
-        usd_per_hour: price of the whole machine; None where nobody has stated one.
-        price_note: where the price comes from, such as "stated assumption" or "on-demand, 2026-07-20".
+        usd_per_hour: price of the whole machine; None if it is unknown.
+        price_note: source of the price, such as "stated assumption" or "on-demand, 2026-07-20".
         devices: accelerators in it; 0 for a CPU machine, whose devices are its threads.
-        peak_flops: peak rate in FLOP/s by precision, where known; the plausibility gate uses it.
-        peak_bytes_per_s: peak memory bandwidth, where known.
-        reach: share of its peak rates that large matrix products on such a card reach at least, where known.
-        price_flags: what is doubtful about the price, a sentence each; empty where nothing is.
-        spot_usd_per_hour: price of the same machine as spot capacity, where known.
-        instance_type, purchase: what it must say that it is, and how bought; None where nothing was planned.
-        shape: of which hardware it is one box of several; None where it is none.
-        idle_s: how long it is paid for after its last job, until somebody takes it away.
-        gpu: the model that its hardware file names; None where it names none.
-        gpus_called: what drivers call each model that is known; empty where no model is named.
+        peak_flops: peak rate in FLOP/s by precision, if known, for the plausibility check.
+        peak_bytes_per_s: peak memory bandwidth, if known.
+        reach: least share of its peak rates that large matrix products on such a card reach, if known.
+        price_flags: doubts about the price, a sentence each.
+        spot_usd_per_hour: price of the same machine as spot capacity, if known.
+        instance_type, purchase: those that its records must state; None if they were not planned.
+        shape: the hardware of which it is one of several machines; None if it is the only one.
+        idle_s: paid seconds after its last job, until it is removed.
+        gpu: the model that its hardware file names, or None.
+        gpus_called: words in drivers' names for each known model; empty if no model is named.
     """
 
     name: str
@@ -50,22 +50,21 @@ class Summary:
     """The repeats of one cell taken together.
 
     Attributes:
-        verdict: the gravest of the repeats that count; else the verdict of the first repeat.
-        reasons: every reason that a repeat or the plausibility gate gave, in order, without repetition.
-        why: the reasons of the repeats that have this verdict, the gravest of each first.
-        busy: whether others used the machine during a repeat that counts; where none does, during any.
-        repeats, ok_repeats: how many were measured, how many count: sound or wide.
-        compute_s, end_to_end_s: seconds per step over those that count (geometric mean), None without any.
-        median_s: seconds of a typical step; less than `compute_s` where some steps are slow.
+        verdict: the gravest of the valid repeats; else that of the first repeat.
+        reasons: every reason of a repeat or of the plausibility check, in order, without repetition.
+        why: the reasons of the repeats with this verdict, the gravest of each first.
+        busy: whether other programs used the machine during a valid repeat; without one, during any.
+        repeats, ok_repeats: number of measured and of valid repeats: sound or wide.
+        compute_s, end_to_end_s: seconds per step over the valid repeats (geometric mean), or None.
+        median_s: seconds of a typical step, less than `compute_s` if some steps are slow.
         units_per_s: throughput, total work over total time.
-        cold_s: seconds from process start to the end of the first call, median over those that count.
-        threads: CPU threads that were used.
-        device: `cpu` or `cuda`.
-        units: work of one step in the workload's own terms, such as 32 images over all devices.
-        whole: whether a step is a whole job, timed once a repeat.
-        bound: what bounds it, by the ceilings that the same run measured; None without any usable repeat.
-        busy_share: the part of a step in which the device computes; None where no repeat knows it.
-        sustained_share: speed after a soak over that of the first second; None where nothing was soaked.
+        cold_s: seconds from process start to the end of the first call, median over the valid repeats.
+        device: `cpu` or `cuda`; `threads` are the CPU threads used.
+        units: work of one step in the workload's unit, such as 32 images over all devices.
+        whole: whether a step is a whole job, timed once per repeat.
+        bound: the bottleneck, by the ceilings that the same run measured; None without a valid repeat.
+        busy_share: the part of a step in which the device computes, if known.
+        sustained_share: speed after a soak over that of the first second; None without a soak.
     """
 
     cell: Cell
@@ -93,40 +92,38 @@ class Summary:
 
     @property
     def launch_bound(self) -> bool:
-        """Return True if the device waits for its host for a tenth of a step: see `Record.launch_bound`."""
+        """Return whether the device waits for its host for a tenth of a step: see `Record.launch_bound`."""
         return self.busy_share is not None and LAUNCH_BOUND * self.busy_share.value < 1
 
     @property
     def grade(self) -> Grade:
-        """The grade of the cell: `refused` where no repeat counts."""
+        """Return the grade of the cell: `refused` without a valid repeat."""
         return self.verdict.grade if self.ok_repeats else Grade.REFUSED
 
     @property
     def complete(self) -> bool:
-        """Return True if there is a repeat and every one counts."""
+        """Return whether there is a repeat and every one is valid."""
         return 0 < self.repeats <= self.ok_repeats
 
 
 @dataclass(frozen=True, slots=True)
 class Pairing:
-    """One cell against the baseline's cell of the same case.
+    """One cell compared with the baseline's cell of the same case.
 
     Attributes:
-        compute, end_to_end: speedups (baseline time / time), None where a side has no ok record. Where a step
-            is more work on one side (weak scaling: a batch per device), times are taken per unit of work.
-        efficiency: compute speedup / (devices / baseline devices); None where the devices are of two kinds or
-            models, or where there are no more of them than in the baseline.
-        efficiency_band: its band's name, by the lower bound.
-        scaling: `strong` (the same step on more devices) or `weak` (the same step per device); empty where
-            there is no efficiency.
+        compute, end_to_end: speedups (baseline time / time), None if a side has no valid record. If a step is more
+            work on one side (weak scaling: a batch per device), times are per unit of work.
+        efficiency: compute speedup / (devices / baseline devices); None if the devices are of two kinds or models, or
+            not more than in the baseline. `efficiency_band` is by its lower bound.
+        scaling: `strong` (the same step on more devices) or `weak` (the same step per device), with an efficiency.
         serial_fraction: of that speedup: Karp and Flatt's for strong scaling, Gustafson's for weak.
-        payback_calls: calls after which a faster machine has made up for its longer cold start; 0 where that
-            is no longer; None where it is not shown to be faster.
+        payback_calls: calls after which a faster machine has repaid its longer cold start; 0 if it is not longer;
+            None if the machine is not shown to be faster.
         cost: cost efficiency, (baseline price x time) / (price x time), above 1 is cheaper than the baseline.
-        confounds: differences of stack or host beside the one that is compared, in words.
-        refused: why there is no ratio, in words; empty where there is one.
-        grade: of the ratios: `wide` where a side is.
-        provisional: whether a side was busy, or its CPU's own speed came and went.
+        confounds: other differences of stack or host, in words.
+        refused: why there is no ratio; empty if there is one.
+        grade: of the ratios: `wide` if a side is.
+        provisional: whether a side was busy, or its CPU's speed varied.
     """
 
     case: Case
@@ -148,17 +145,15 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A machine over all cases that count on every compared machine: time and money of one pass.
+    """A machine over all cases that are valid on every compared machine: time and cost of one pass.
 
     Attributes:
-        cases: how many cases are summed, the same ones for every machine.
+        cases: number of summed cases, the same for every machine, of `measured` cases.
         seconds: sum of the compute times per step.
-        usd: what those seconds cost; None without a price.
-        geomean_speedup: geometric mean of the speedups against the baseline, for orientation; None for the
-            baseline itself.
-        speedup: the baseline's seconds / these seconds; None for the baseline itself.
-        measured: how many cases were measured in all.
-        provisional: why a quiet machine may give another total, in words; empty where none may.
+        usd: cost of those seconds; None without a price.
+        geomean_speedup: geometric mean of the speedups over the baseline; None for the baseline.
+        speedup: the baseline's seconds / these seconds; None for the baseline.
+        provisional: why an idle machine can give another total; empty if it cannot.
     """
 
     hardware: str
@@ -176,19 +171,19 @@ class ScalingLevel:
     """One number of processes in a family of cases that differ only in it.
 
     Attributes:
-        processes: how many processes computed together, each on a device of its own.
-        grouped: whether they were a group; one that was not had nothing to exchange: the base without DDP.
-        reasons: why it counts only in part, or not at all.
-        step_s: seconds per step (or whole job) of the slowest process, over the ok repeats; None without any.
-        units: work of a step over all processes, in terms of `unit`; `units_per_s` is that over the time.
-        over_base: speedup of throughput over the family's base; None for the base itself.
-        over_group_of_one: speedup of throughput over one process in a group of its own, with DDP.
-        efficiency, band: speedup over the base / how many times its devices, and its name.
-        impossible: why the efficiency can't be true, in words; it is shown and not used.
-        refused: why there is no efficiency, in words.
+        processes: number of processes that computed together, each on its own device.
+        grouped: whether they were a group; False for the base without DDP.
+        reasons: why it is valid only in part, or not at all.
+        step_s: seconds per step (or whole job) of the slowest process, over the valid repeats, or None.
+        units: work of a step over all processes, in `unit`; `units_per_s` is that over the time.
+        over_base: speedup of throughput over the family's base; None for the base.
+        over_group_of_one: speedup of throughput over a group of one process, with DDP.
+        efficiency, band: speedup over the base / ratio of devices, and its name.
+        impossible: why the efficiency is implausible; it is shown and not used.
+        refused: why there is no efficiency.
         serial_fraction: Karp and Flatt's for strong, Gustafson's for weak scaling.
-        communication_share, spread: as in `Group`, median over the ok repeats.
-        memory_bytes: peak memory by rank, the most of any repeat; None where it is not known.
+        communication_share, spread: as in `Group`, median over the valid repeats.
+        memory_bytes: peak memory by rank, the maximum over the repeats; None if it is unknown.
     """
 
     cell: Cell
@@ -216,15 +211,15 @@ class ScalingLevel:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """Cases of one machine that differ only in how many processes compute together.
+    """Cases of one machine that differ only in the number of processes.
 
     Attributes:
         size: the parameters that they share.
         scaling: `strong` (the same step on more processes) or `weak` (the same step per process).
         whole: whether a step is a whole job.
-        base: what speedups are over: one process without DDP, else one with it; None where neither is ok.
+        base: the base of speedups: one process without DDP, else one with it; None if neither is valid.
         levels: the process without DDP first, then by number of processes.
-        notes: what a reader must know of the comparison, such as that the work differs.
+        notes: limits of the comparison, such as different work.
     """
 
     hardware: str
