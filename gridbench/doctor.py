@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import typer
@@ -68,18 +69,13 @@ def _packages() -> Iterator[Finding]:
 
 
 def _files() -> Iterator[Finding]:
-    readers = [(f"hardware {n}", load_hardware, n) for n in hardware_names()]
-    readers += [(f"suite {n}", load_suite_checked, n) for n in suites()]  # type: ignore[misc]
+    readers = [partial(load_hardware, name) for name in hardware_names()]
     mistakes = []
-    for _, read, name in readers:
+    for read in (*readers, *(partial(load_suite_checked, name) for name in suites()), load_gpus):
         try:
-            read(name)
+            read()
         except GridbenchError as error:
             mistakes.append(str(error))
-    try:
-        load_gpus()
-    except GridbenchError as error:
-        mistakes.append(str(error))
     yield from ((False, mistake) for mistake in mistakes)
     if not mistakes:
         yield True, f"{len(hardware_names())} hardware files and {len(suites())} suites are valid"

@@ -102,11 +102,11 @@ def sweep_overdue() -> None:
     Raises:
         GridbenchError: there is no key, or it is refused.
     """
-    from infra.lambda_cloud import overdue
+    from infra.lambda_cloud import janitor
     from infra.lambda_cloud.errors import LambdaError
 
     try:
-        asyncio.run(overdue.sweep_overdue(warn))
+        asyncio.run(janitor.sweep_overdue(warn))
     except LambdaError as error:
         raise GridbenchError(str(error)) from None
 

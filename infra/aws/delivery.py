@@ -1,4 +1,4 @@
-"""The way of a template to CloudFormation: with the request, or through a bucket that lives for a minute."""
+"""Delivery of a template to CloudFormation: with the request, or through a bucket that lives for a minute."""
 
 import secrets
 from collections.abc import Iterator
@@ -22,21 +22,15 @@ def delivered(account: Account, project: str, body: str) -> Iterator[dict[str, s
     if len(body.encode()) <= BODY_BYTES:
         yield {"TemplateBody": body}
         return
-    bucket = f"{PREFIX}-{project}-{account.number}-{secrets.token_hex(4)}"
+    s3, bucket = account.client("s3"), f"{PREFIX}-{project}-{account.number}-{secrets.token_hex(4)}"
+    elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": account.region}}
     try:
-        yield {"TemplateURL": _upload(account, bucket, body)}
+        s3.create_bucket(Bucket=bucket, **({} if account.region == "us-east-1" else elsewhere))
+        s3.put_object(Bucket=bucket, Key=KEY, Body=body.encode(), ContentType="application/json")
+        s3.get_waiter("object_exists").wait(Bucket=bucket, Key=KEY)
+        yield {"TemplateURL": address(account.region, bucket, account.partition)}
     finally:
         remove(account, bucket)
-
-
-def _upload(account: Account, bucket: str, body: str) -> str:
-    """Make the bucket, put the template there, and return its address."""
-    s3 = account.client("s3")
-    elsewhere = {"CreateBucketConfiguration": {"LocationConstraint": account.region}}
-    s3.create_bucket(Bucket=bucket, **({} if account.region == "us-east-1" else elsewhere))
-    s3.put_object(Bucket=bucket, Key=KEY, Body=body.encode(), ContentType="application/json")
-    s3.get_waiter("object_exists").wait(Bucket=bucket, Key=KEY)
-    return address(account.region, bucket, account.partition)
 
 
 def address(region: str, bucket: str, partition: str = "aws") -> str:

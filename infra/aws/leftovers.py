@@ -10,7 +10,7 @@ from infra.aws.account import TAG, Account, gone, rows
 from infra.aws.delivery import find_buckets
 from infra.aws.errors import sentence
 from infra.aws.secrets import find_secrets
-from infra.aws.state import ALIVE, environments_of, queues_of
+from infra.aws.state import environments_of, queues_of, read_instances
 from infra.workers.batch.errors import DENIED, code_of
 
 Look = Callable[[Account, str], Iterator[str]]
@@ -40,52 +40,18 @@ def tagged(operation: str, key: str, identity: str, *filters: dict[str, Any]) ->
     return look
 
 
-def instances(account: Account, project: str) -> Iterator[str]:
-    """Find machines that are not terminated: they cost money."""
-    filters = [
-        {"Name": f"tag:{TAG}", "Values": [project]},
-        {"Name": "instance-state-name", "Values": list(ALIVE)},
-    ]
-    for reservation in rows(account.client("ec2"), "describe_instances", "Reservations", Filters=filters):
-        for row in reservation["Instances"]:
-            yield row["InstanceId"]
-
-
-def queues(account: Account, project: str) -> Iterator[str]:
-    """Find job queues."""
-    yield from (row["jobQueueName"] for row in queues_of(account.client("batch"), project))
-
-
-def environments(account: Account, project: str) -> Iterator[str]:
-    """Find compute environments."""
-    batch_rows = environments_of(account.client("batch"), project)
-    yield from (row["computeEnvironmentName"] for row in batch_rows)
-
-
 def job_definitions(account: Account, project: str) -> Iterator[str]:
     """Find active job definitions; deregistered ones cost nothing and disappear after half a year."""
     batch = account.client("batch")
     for row in rows(batch, "describe_job_definitions", "jobDefinitions", status="ACTIVE"):
-        if _is_of(row, account, project):
+        logs = row.get("containerProperties", {}).get("logConfiguration", {}).get("options", {})
+        if row.get("tags", {}).get(TAG) == project or logs.get("awslogs-group") == f"/gridbench/{project}":
             yield f"{row['jobDefinitionName']}:{row['revision']}"
-
-
-def _is_of(row: dict[str, Any], account: Account, project: str) -> bool:
-    """Return True if a job definition has the project's tag or logs into the project's group."""
-    options: dict[str, Any] = (
-        row.get("containerProperties", {}).get("logConfiguration", {}).get("options", {})
-    )
-    return bool(row.get("tags", {}).get(TAG) == project) or options.get("awslogs-group") == log_group(project)
-
-
-def log_group(project: str) -> str:
-    """Return the name of the project's log group."""
-    return f"/gridbench/{project}"
 
 
 def log_groups(account: Account, project: str) -> Iterator[str]:
     """Find the project's log group."""
-    name = log_group(project)
+    name = f"/gridbench/{project}"
     groups = rows(account.client("logs"), "describe_log_groups", "logGroups", logGroupNamePrefix=name)
     yield from (row["logGroupName"] for row in groups if row["logGroupName"] == name)
 
@@ -113,18 +79,16 @@ def roles(account: Account, project: str) -> Iterator[str]:
 
 def profiles(account: Account, project: str) -> Iterator[str]:
     """Find instance profiles by the name that CloudFormation gives them."""
-    profile_rows = rows(account.client("iam"), "list_instance_profiles", "InstanceProfiles")
-    names = (row["InstanceProfileName"] for row in profile_rows)
-    yield from (name for name in names if name.startswith(f"{project}-InstanceProfile-"))
+    for row in rows(account.client("iam"), "list_instance_profiles", "InstanceProfiles"):
+        if row["InstanceProfileName"].startswith(f"{project}-InstanceProfile-"):
+            yield row["InstanceProfileName"]
 
 
 def policies(account: Account, project: str) -> Iterator[str]:
     """Find managed policies by the name that CloudFormation gives them."""
-    names = (
-        row["PolicyName"] for row in rows(account.client("iam"), "list_policies", "Policies", Scope="Local")
-    )
-    beginnings = (f"{project}-WorkerPolicy-", f"{project}-ResultsPolicy-")
-    yield from (name for name in names if name.startswith(beginnings))
+    for row in rows(account.client("iam"), "list_policies", "Policies", Scope="Local"):
+        if row["PolicyName"].startswith((f"{project}-WorkerPolicy-", f"{project}-ResultsPolicy-")):
+            yield row["PolicyName"]
 
 
 def budgets(account: Account, project: str) -> Iterator[str]:
@@ -154,10 +118,15 @@ def _is_ours(s3: Any, name: str, region: str, project: str) -> bool:
 
 
 LOOKS: dict[str, Look] = {
-    "instances": instances,
+    # Not terminated: they cost money.
+    "instances": lambda account, project: (it.id for it in read_instances(account.client("ec2"), project)),
     "volumes": tagged("describe_volumes", "Volumes", "VolumeId"),
-    "job queues": queues,
-    "compute environments": environments,
+    "job queues": lambda account, project: (
+        row["jobQueueName"] for row in queues_of(account.client("batch"), project)
+    ),
+    "compute environments": lambda account, project: (
+        row["computeEnvironmentName"] for row in environments_of(account.client("batch"), project)
+    ),
     "job definitions": job_definitions,
     "launch templates": tagged("describe_launch_templates", "LaunchTemplates", "LaunchTemplateId"),
     "security groups": tagged("describe_security_groups", "SecurityGroups", "GroupId"),

@@ -72,7 +72,15 @@ def look_up(ec2: Any, names: Sequence[str]) -> list[MachineType]:
             )
         if "x86_64" not in described[name]["ProcessorInfo"]["SupportedArchitectures"]:
             raise AwsError(f"instance type {name} is Arm and the images are for x86_64: choose another type")
-    return [_machine(described[name]) for name in names]
+    return [
+        MachineType(
+            name,
+            described[name]["VCpuInfo"]["DefaultVCpus"],
+            described[name]["MemoryInfo"]["SizeInMiB"],
+            sum(gpu["Count"] for gpu in described[name].get("GpuInfo", {}).get("Gpus", [])),
+        )
+        for name in names
+    ]
 
 
 def _describe(ec2: Any, names: Sequence[str]) -> list[dict[str, Any]]:
@@ -88,13 +96,6 @@ def _one_by_one(ec2: Any, names: Sequence[str]) -> dict[str, dict[str, Any]]:
         except (ClientError, IndexError):
             continue
     return described
-
-
-def _machine(row: dict[str, Any]) -> MachineType:
-    gpus = sum(gpu["Count"] for gpu in row.get("GpuInfo", {}).get("Gpus", []))
-    return MachineType(
-        row["InstanceType"], row["VCpuInfo"]["DefaultVCpus"], row["MemoryInfo"]["SizeInMiB"], gpus
-    )
 
 
 def check_cap(machines: Sequence[MachineType], cap_vcpus: int, option: str) -> None:

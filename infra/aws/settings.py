@@ -68,10 +68,10 @@ def check_project(project: str) -> None:
 
 
 def check(wishes: StackOptions, region: str) -> None:
-    """Refuse what can be seen to be wrong without asking AWS.
+    """Check the options without asking AWS.
 
     Raises:
-        AwsError: a value is no possible one.
+        AwsError: a value is impossible.
     """
     check_project(wishes.project)
     _check_instances(wishes.instances)
@@ -116,11 +116,9 @@ def _check_secret(option: str, arn: str | None, region: str) -> None:
     if not arn:
         return
     match = SECRET.fullmatch(arn)
-    if not match:
+    if not match:  # it can be the key itself, so it is not repeated
         shape = "arn:aws:secretsmanager:REGION:ACCOUNT:secret:NAME"
-        raise AwsError(
-            f"{option} must be the ARN of a secret, such as {shape}; never the key itself"
-        )  # which it may be
+        raise AwsError(f"{option} must be the ARN of a secret, such as {shape}; never the key itself")
     if match[1] != region:
         raise AwsError(f"{option} is in {match[1]}, the stack in {region}: containers can't read it there")
 
@@ -147,8 +145,6 @@ def parameters(
         "MonthlyBudgetUsd": wishes.budget_usd,
         "LogRetentionDays": wishes.log_days,
     }
-    gpu = [machine for machine in machines if machine.gpus]
-    cpu = [machine for machine in machines if not machine.gpus]
     values = FIRST | {
         "Project": wishes.project,
         "ZoneA": zones[0],
@@ -157,8 +153,8 @@ def parameters(
     }
     kept = {name: previous[name] for name in (*wished, "ExistingResultsBucket") if name in previous}
     values |= kept | {name: str(value) for name, value in wished.items() if value is not None}
-    check_cap(gpu, int(values["MaxGpuVcpus"]), "--max-gpu-vcpus")
-    check_cap(cpu, int(values["MaxCpuVcpus"]), "--max-cpu-vcpus")
+    check_cap([it for it in machines if it.gpus], int(values["MaxGpuVcpus"]), "--max-gpu-vcpus")
+    check_cap([it for it in machines if not it.gpus], int(values["MaxCpuVcpus"]), "--max-cpu-vcpus")
     return values
 
 

@@ -116,14 +116,12 @@ def prepare(
     """Have CloudFormation work out what would be changed.
 
     Args:
-        cfn: the client of CloudFormation.
         template: the arguments that name it, see `delivery.delivered`.
-        parameters: of the template.
         project: the name of the stack, and its tag.
         creates: there is no stack yet.
 
     Raises:
-        AwsError: it refuses the template or its values.
+        AwsError: CloudFormation refuses the template or its values.
     """
     made = cfn.create_change_set(
         StackName=project,
@@ -136,7 +134,11 @@ def prepare(
     )
     empty = ChangeSet(made["Id"], made["StackId"], creates, ())
     try:
-        description = _worked_out(cfn, empty.id)
+        while (description := cfn.describe_change_set(ChangeSetName=empty.id))["Status"] in (
+            "CREATE_PENDING",
+            "CREATE_IN_PROGRESS",
+        ):
+            time.sleep(POLL_S)
         change_set = replace(empty, changes=tuple(_changes(cfn, empty.id)))
     except BaseException:
         discard(cfn, empty)
@@ -150,15 +152,6 @@ def prepare(
             f"CloudFormation refuses the change set: {' '.join(reason.split()) or 'no reason given'}"
         )
     return change_set
-
-
-def _worked_out(cfn: Any, change_set_id: str) -> dict[str, Any]:
-    """Wait until CloudFormation knows the changes; return what it says of them."""
-    while True:
-        description: dict[str, Any] = cfn.describe_change_set(ChangeSetName=change_set_id)
-        if description["Status"] not in ("CREATE_PENDING", "CREATE_IN_PROGRESS"):
-            return description
-        time.sleep(POLL_S)
 
 
 def _changes(cfn: Any, change_set_id: str) -> Iterator[ResourceChange]:

@@ -20,10 +20,10 @@ class Queue:
     """A queue and the compute environment behind it.
 
     Attributes:
-        state: `ENABLED` or `DISABLED`, and the status where that is not VALID.
-        machines: the same of its compute environment, with the reason where it is INVALID.
-        jobs: how many are in each state.
-        desired_vcpus: what Batch wants to run now; `max_vcpus` is the cap.
+        state: `ENABLED` or `DISABLED`, and the status if that is not VALID.
+        machines: the state of its compute environment, with the reason if it is INVALID.
+        jobs: their number by state.
+        desired_vcpus: Batch's target now; `max_vcpus` is the cap.
     """
 
     name: str
@@ -48,18 +48,18 @@ class RunningInstance:
 
 def queues_of(batch: Any, project: str) -> list[dict[str, Any]]:
     """Return the job queues that bear the project's tag."""
-    queues = rows(batch, "describe_job_queues", "jobQueues")
-    return [row for row in queues if row.get("tags", {}).get(TAG) == project and _is_there(row)]
+    return _with_tag(rows(batch, "describe_job_queues", "jobQueues"), project)
 
 
 def environments_of(batch: Any, project: str) -> list[dict[str, Any]]:
     """Return the compute environments that bear the project's tag."""
-    environments = rows(batch, "describe_compute_environments", "computeEnvironments")
-    return [row for row in environments if row.get("tags", {}).get(TAG) == project and _is_there(row)]
+    return _with_tag(rows(batch, "describe_compute_environments", "computeEnvironments"), project)
 
 
-def _is_there(row: Mapping[str, Any]) -> bool:
-    return row.get("status") != "DELETED"
+def _with_tag(found: list[dict[str, Any]], project: str) -> list[dict[str, Any]]:
+    return [
+        row for row in found if row.get("tags", {}).get(TAG) == project and row.get("status") != "DELETED"
+    ]
 
 
 def jobs_in(batch: Any, queue: str, states: tuple[str, ...] = LIVE) -> list[dict[str, Any]]:

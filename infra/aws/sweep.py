@@ -20,21 +20,10 @@ Say = Callable[[str], None]
 Remove = Callable[[Account, str], Any]
 
 
-def remove_queue(batch: Any, project: str, name: str) -> None:
-    """Disable and delete a job queue, and wait until it is gone."""
-    _remove_slowly(batch, "job_queue", "jobQueue", name, lambda: queues_of(batch, project))
-
-
-def remove_environment(batch: Any, project: str, name: str) -> None:
-    """Disable and delete a compute environment, and wait until it is gone."""
-    _remove_slowly(
-        batch, "compute_environment", "computeEnvironment", name, lambda: environments_of(batch, project)
-    )
-
-
 def _remove_slowly(
     batch: Any, kind: str, argument: str, name: str, present: Callable[[], list[dict[str, Any]]]
 ) -> None:
+    """Disable and delete a queue or compute environment, and wait until it is gone."""
     deadline = time.monotonic() + WAIT_S
     while row := next((row for row in present() if row[f"{argument}Name"] == name), None):
         settled = row.get("status", "VALID") in ("VALID", "INVALID")
@@ -58,14 +47,10 @@ def detach_policy(account: Account, arn: str) -> list[str]:
     return had
 
 
-def policy_arn(account: Account, name: str) -> str:
-    """Return the ARN of a policy of this account."""
-    return f"arn:{account.partition}:iam::{account.number}:policy/{name}"
-
-
 def _policy(account: Account, name: str) -> None:
-    detach_policy(account, policy_arn(account, name))
-    account.client("iam").delete_policy(PolicyArn=policy_arn(account, name))
+    arn = f"arn:{account.partition}:iam::{account.number}:policy/{name}"
+    detach_policy(account, arn)
+    account.client("iam").delete_policy(PolicyArn=arn)
 
 
 def _role(account: Account, name: str) -> None:
@@ -143,14 +128,16 @@ REMOVALS: dict[str, Remove] = {
 
 
 def sweep(account: Account, project: str, say: Say) -> None:
-    """Delete what is there of the project; what can't be deleted is told, and the rest goes on."""
+    """Delete what the project has; report what can't be deleted, and go on with the rest."""
     batch = account.client("batch")
-    for name in [row["jobQueueName"] for row in queues_of(batch, project)]:
-        say(f"deleting job queue {name}")
-        remove_queue(batch, project, name)
-    for name in [row["computeEnvironmentName"] for row in environments_of(batch, project)]:
-        say(f"deleting compute environment {name}")
-        remove_environment(batch, project, name)
+    for kind, argument, search in (
+        ("job_queue", "jobQueue", queues_of),
+        ("compute_environment", "computeEnvironment", environments_of),
+    ):
+        for row in search(batch, project):
+            name = row[f"{argument}Name"]
+            say(f"deleting {kind.replace('_', ' ')} {name}")
+            _remove_slowly(batch, kind, argument, name, partial(search, batch, project))
     for kind, remove in REMOVALS.items():
         try:
             names = list(LOOKS[kind](account, project))

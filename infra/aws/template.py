@@ -38,18 +38,14 @@ def template(project: str, machines: Sequence[MachineType]) -> dict[str, Any]:
     """Return the template with an environment and a queue for each instance type and way of buying."""
     whole: dict[str, Any] = yaml.safe_load(BASE.read_text())
     for machine in machines:
+        bare = "".join(filter(str.isalnum, machine.name))
         for purchase in PURCHASES:
-            environment, queue = _logical_ids(purchase, machine)
+            environment, queue = f"{purchase}Machines{bare}", f"{purchase}Queue{bare}"
             whole["Resources"][environment] = _environment(project, machine, purchase)
             whole["Resources"][queue] = _queue(project, machine, purchase, environment)
     names = ",".join(machine.name for machine in machines)
     whole["Outputs"]["InstanceTypes"] = {"Value": names}
     return whole
-
-
-def _logical_ids(purchase: str, machine: MachineType) -> tuple[str, str]:
-    bare = "".join(filter(str.isalnum, machine.name))
-    return f"{purchase}Machines{bare}", f"{purchase}Queue{bare}"
 
 
 def _environment(project: str, machine: MachineType, purchase: str) -> dict[str, Any]:

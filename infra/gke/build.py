@@ -1,6 +1,4 @@
-"""Carrying out a plan: the cluster, then its pools one by one, so that a shortage costs one pool only."""
-
-from google.cloud.container_v1 import Operation
+"""Execution of a plan: the cluster, then its pools one by one, so that a shortage costs one pool only."""
 
 from infra.gke.api import GkeLocation
 from infra.gke.clusters import GkeCluster, cluster_message, find_ours
@@ -15,10 +13,10 @@ CLEAR = "`gridbench down gke` deletes the parts that were created"
 
 
 def build(location: GkeLocation, plan: ClusterPlan, say: Say) -> tuple[GkeCluster, list[GkeError]]:
-    """Make the cluster and its pools; the cluster as it is then, and an error for each pool that it lacks.
+    """Make the cluster and its pools; return the cluster, and an error for each pool that it lacks.
 
     Raises:
-        GkeError: the cluster could not be made, or what failed would fail for every pool.
+        GkeError: the cluster could not be made, or the failure would hit every pool.
     """
     cluster = plan.cluster or _make_cluster(location, plan.wishes, say)
     kept_by_gke = bool(cluster.channel)
@@ -40,17 +38,13 @@ def build(location: GkeLocation, plan: ClusterPlan, say: Say) -> tuple[GkeCluste
 
 
 def _make_cluster(location: GkeLocation, wishes: ClusterOptions, say: Say) -> GkeCluster:
-    """Make the cluster; return it as GKE has made it, which may not be in the channel that was asked for."""
+    """Make the cluster; return it as GKE has made it, perhaps in another release channel."""
     name = wishes.cluster
     doing = f"making cluster {name}"
     say(f"{doing}: takes 5 to 10 minutes")
-    message = cluster_message(wishes, location.project)
-
-    def call() -> Operation:
-        return location.client.create_cluster(parent=location.parent, cluster=message)
-
+    message, create = cluster_message(wishes, location.project), location.client.create_cluster
     try:
-        carry_out(location, name, doing, call, say)
+        carry_out(location, name, doing, lambda: create(parent=location.parent, cluster=message), say)
     except GkeError as error:
         if find_ours(location, name) is None:
             raise
@@ -76,19 +70,13 @@ def _read(location: GkeLocation, name: str) -> GkeCluster:
 def _make_pool(location: GkeLocation, cluster: str, pool: GkePool, kept_by_gke: bool, say: Say) -> None:
     doing = f"making node pool {pool.name}"
     say(doing)
-    message = pool_message(pool, kept_by_gke)
-
-    def call() -> Operation:
-        return location.client.create_node_pool(parent=location.path(cluster), node_pool=message)
-
-    carry_out(location, cluster, doing, call, say)
+    message, path = pool_message(pool, kept_by_gke), location.path(cluster)
+    create = location.client.create_node_pool
+    carry_out(location, cluster, doing, lambda: create(parent=path, node_pool=message), say)
 
 
 def _delete_pool(location: GkeLocation, cluster: str, pool: GkePool, say: Say) -> None:
     doing = f"deleting node pool {pool.name}"
     say(doing)
-
-    def call() -> Operation:
-        return location.client.delete_node_pool(name=f"{location.path(cluster)}/nodePools/{pool.name}")
-
-    carry_out(location, cluster, doing, call, say)
+    path, delete = f"{location.path(cluster)}/nodePools/{pool.name}", location.client.delete_node_pool
+    carry_out(location, cluster, doing, lambda: delete(name=path), say)

@@ -22,18 +22,16 @@ NO_NODE_UPGRADES = (Exclusion.Scope.NO_MINOR_OR_NODE_UPGRADES, Exclusion.Scope.N
 
 @dataclass(frozen=True, slots=True)
 class GkeCluster:
-    """A cluster as GKE has it.
+    """A cluster as GKE describes it.
 
     Attributes:
-        ours: it bears Gridbench's label.
+        ours: it has Gridbench's label.
         status: GKE's, such as `RUNNING`.
-        reason: why it is not.
-        nodes: how many there are now in all pools, as GKE counts them.
-        channel: the release channel that it is in; empty for none.
+        reason: why it is not RUNNING.
+        nodes: the number now in all pools, as GKE counts them.
+        channel: its release channel; empty for none.
         pinned: GKE upgrades no node by itself: the cluster is in no channel, or an exclusion forbids it now.
         private: its nodes get no public addresses.
-        network: Compute Engine's name of it.
-        subnetwork: the same.
         endpoint: address of the Kubernetes API, without scheme.
         ca: the certificate of that API's authority, base64.
     """
@@ -101,7 +99,6 @@ def _no_node_upgrades() -> gke.MaintenanceWindow:
 
 
 def _forbids_node_upgrades(exclusion: gke.TimeWindow) -> bool:
-    """Return whether an exclusion keeps GKE from upgrading nodes now."""
     options, now = exclusion.maintenance_exclusion_options, datetime.now(UTC)
     lasts = options.end_time_behavior == Exclusion.EndTimeBehavior.UNTIL_END_OF_SUPPORT
     begun = not exclusion.start_time or exclusion.start_time <= now

@@ -29,8 +29,11 @@ def apply(kubeconfig: Path, secret: Mapping[str, str], file: Path = ROLE) -> Non
         GkeError: the cluster does not answer, or refuses.
     """
     documents = [document for document in yaml.safe_load_all(file.read_text()) if document]
+    data = {name: base64.b64encode(value.encode()).decode() for name, value in secret.items()}
+    metadata = {"name": SECRET, "namespace": NAMESPACE}
+    manifest = {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
     try:
-        asyncio.run(_apply(kubeconfig, [*documents, _secret(secret)]))
+        asyncio.run(_apply(kubeconfig, [*documents, manifest]))
     except ApiException as error:
         words = " ".join(str(error.body or error.reason).split())[:300]
         raise GkeError(
@@ -38,12 +41,6 @@ def apply(kubeconfig: Path, secret: Mapping[str, str], file: Path = ROLE) -> Non
         ) from None
     except (ConfigException, ClientError, OSError) as error:
         raise GkeError(f"the cluster can't be reached with {kubeconfig}: {error}") from None
-
-
-def _secret(values: Mapping[str, str]) -> Object:
-    data = {name: base64.b64encode(value.encode()).decode() for name, value in values.items()}
-    metadata = {"name": SECRET, "namespace": NAMESPACE}
-    return {"apiVersion": "v1", "kind": "Secret", "metadata": metadata, "type": "Opaque", "data": data}
 
 
 async def _apply(kubeconfig: Path, documents: list[Object]) -> None:

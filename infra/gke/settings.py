@@ -1,7 +1,6 @@
 """Options of `up`: checked before Google is asked, then turned into node pools."""
 
 import re
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 from infra.gke.accelerators import shape_of
@@ -19,10 +18,7 @@ SUBNETWORK = re.compile(rf"({IN_PROJECT}/regions/(?P<region>[a-z0-9-]+)/subnetwo
 ACCOUNT = re.compile(r"[a-z0-9][a-z0-9-]*@([a-z0-9.-]+\.iam|developer)\.gserviceaccount\.com")
 DRIVERS = ("LATEST", "DEFAULT")
 MOST_NODES = 1000  # GKE's limit for a node pool
-RUN_HOURS = (
-    0.5,
-    168.0,
-)  # shorter than a node's start and a suite is no use; flex-start ends after seven days
+RUN_HOURS = (0.5, 168.0)  # less is too short for a node's start and a suite; flex-start ends after seven days
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +56,7 @@ class ClusterOptions:
 
 
 def check_cluster(name: str) -> None:
-    """Refuse a cluster's name that GKE would not take.
-
-    Raises:
-        GkeError: it has other characters, or is too long.
-    """
+    """Raise `GkeError` for a cluster's name that GKE does not accept."""
     if not CLUSTER.fullmatch(name):
         raise GkeError(
             f"--cluster {name!r} must be 1 to 40 small letters, digits and dashes, begin with a letter "
@@ -73,11 +65,7 @@ def check_cluster(name: str) -> None:
 
 
 def check_zone(zone: str) -> None:
-    """Refuse what is no zone.
-
-    Raises:
-        GkeError: it is a region, or neither.
-    """
+    """Raise `GkeError` for the name of a region, or of no place at all."""
     if REGION.fullmatch(zone):
         raise GkeError(f"--zone {zone!r} is a region: name one of its zones, such as {zone}-a")
     if not ZONE.fullmatch(zone):
@@ -85,10 +73,10 @@ def check_zone(zone: str) -> None:
 
 
 def check(wishes: ClusterOptions) -> None:
-    """Refuse what can be seen to be wrong without asking Google.
+    """Check the options without asking Google.
 
     Raises:
-        GkeError: a value is no possible one.
+        GkeError: a value is impossible.
     """
     check_cluster(wishes.cluster)
     check_zone(wishes.zone)
@@ -136,7 +124,7 @@ def _check_network(wishes: ClusterOptions) -> None:
 
 
 def _check_shared(wishes: ClusterOptions) -> None:
-    """Refuse a network of another project where GKE would have to change it: it may not."""
+    """Refuse a network of another project if GKE would have to change it: GKE is not allowed to."""
     ranges = {"--pod-range": wishes.pod_range, "--service-range": wishes.service_range}
     for option, name in ranges.items():
         if name and not SECONDARY.fullmatch(name):
@@ -155,7 +143,9 @@ def wished_pools(wishes: ClusterOptions) -> tuple[GkePool, ...]:
         GkeError: an accelerator is unknown, unavailable, or named twice.
     """
     named = [_parsed(text) for text in wishes.accelerators]
-    _check_twice(named)
+    for name, gpus in named:
+        if named.count((name, gpus)) > 1:
+            raise GkeError(f"--accelerator {name}:{gpus} is named twice")
     return tuple(_pool(wishes, name, gpus) for name, gpus in named)
 
 
@@ -181,9 +171,3 @@ def _parsed(text: str) -> tuple[str, int]:
             f"--accelerator {text!r}: the number of GPUs in one machine follows the colon, such as {name}:2"
         )
     return name, int(count) if colon else 1
-
-
-def _check_twice(named: Sequence[tuple[str, int]]) -> None:
-    for name, gpus in named:
-        if named.count((name, gpus)) > 1:
-            raise GkeError(f"--accelerator {name}:{gpus} is named twice")

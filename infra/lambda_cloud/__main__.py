@@ -12,15 +12,15 @@ from infra.lambda_cloud.errors import LambdaError
 from infra.lambda_cloud.janitor import Swept, sweep
 
 
-async def _sweep() -> Swept:
-    async with LambdaApi(api_key(), api_url()) as api:
-        return await sweep(api, datetime.now(UTC), print)
-
-
 def main() -> int:
     """Give back what is overdue; the exit code is 0 if nothing overdue is left."""
+
+    async def sweep_once() -> Swept:
+        async with LambdaApi(api_key(), api_url()) as api:
+            return await sweep(api, datetime.now(UTC), print)
+
     try:
-        swept = asyncio.run(_sweep())
+        swept = asyncio.run(sweep_once())
     except LambdaError as error:
         print(f"error: {error}", file=sys.stderr)
         return 2

@@ -48,7 +48,7 @@ def api_key() -> str:
     """Read the API key from the environment.
 
     Raises:
-        LambdaError: there is none, or it is none that can be sent.
+        LambdaError: it is missing, or can't be sent.
     """
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not key:
@@ -59,10 +59,10 @@ def api_key() -> str:
 
 
 def api_url() -> str:
-    """Return the API's address, which the environment may change.
+    """Return the API's address, which the environment can change.
 
     Raises:
-        LambdaError: it is no address, or the key would travel to it unencrypted.
+        LambdaError: it is not an address, or the key would travel to it unencrypted.
     """
     url = os.environ.get(URL_VARIABLE, "").strip().rstrip("/") or URL
     parts = urlsplit(url)
@@ -71,10 +71,6 @@ def api_url() -> str:
     if parts.scheme == "http" and not _private(parts.hostname):
         raise LambdaError(f"{URL_VARIABLE} is {url!r}: the key would be sent in the clear, so use https")
     return url
-
-
-async def nobody_else(what: str) -> None:
-    """Wait for no other machine that has the key."""
 
 
 def _private(host: str) -> bool:
@@ -104,7 +100,7 @@ class LambdaApi:
     """
 
     def __init__(
-        self, key: str, url: str = URL, pace: ApiPace | None = None, shared: Shared = nobody_else
+        self, key: str, url: str = URL, pace: ApiPace | None = None, shared: Shared | None = None
     ) -> None:
         self.pace, self._shared = pace or ApiPace(), shared
         self._secrets = (key,)
@@ -206,7 +202,8 @@ class LambdaApi:
 
         async def attempt() -> str:
             await self._launches.wait()
-            await self._shared("launch")
+            if self._shared:
+                await self._shared("launch")
             return await unbroken(self._launch_once(request, taken, unanswered))
 
         return await self._again(patience_s)(attempt)
@@ -274,7 +271,7 @@ class LambdaApi:
     async def _ask(self, doing: str, method: str, path: str, body: Any = None) -> Any:
         """Send one request and return the data of its answer, or raise an error."""
         await self._calls.wait()
-        if path != TERMINATE:  # which ends a bill
+        if self._shared and path != TERMINATE:  # which ends a bill
             await self._shared("call")
         try:
             answer = await self._client.request(method, path, json=body)

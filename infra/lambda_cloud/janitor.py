@@ -3,14 +3,16 @@
 import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
-from infra.lambda_cloud.api import LambdaApi
-from infra.lambda_cloud.errors import LambdaError
+from infra.lambda_cloud.api import LambdaApi, api_key, api_url
+from infra.lambda_cloud.errors import KeyRefused, LambdaError
 from infra.lambda_cloud.give_back import Say, give_back, tell
 from infra.lambda_cloud.lease import Lease, deadline_of, lease_of
 from infra.lambda_cloud.models import LambdaInstance
+from infra.lambda_cloud.settings import ApiPace
 
+HASTE = ApiPace(patience_s=20.0, return_s=120.0)  # for a sweep before another command
 KEY_GRACE = timedelta(hours=1)  # a key outlives its deadline by this much, whatever clocks say
 
 
@@ -19,8 +21,8 @@ class RunningRental:
     """An instance of ours that has not ended.
 
     Attributes:
-        cost_usd: what it has cost so far in US dollars; None where nobody knows since when it runs.
-        overdue: whether it should be back by now.
+        cost_usd: its cost so far in US dollars; None if its start is unknown.
+        overdue: its deadline is over.
     """
 
     instance: LambdaInstance
@@ -44,15 +46,12 @@ async def rentals(api: LambdaApi, now: datetime) -> list[RunningRental]:
     Raises:
         LambdaError: the API can't be asked.
     """
-    return _ours(await api.instances(), now)
-
-
-def _ours(instances: Sequence[LambdaInstance], now: datetime) -> list[RunningRental]:
-    running = [(i, lease) for i in instances if not i.ended and (lease := lease_of(i))]
-    running_rentals = [
-        RunningRental(i, lease, lease.cost_usd(now), lease.overdue(now)) for i, lease in running
+    running = [
+        RunningRental(instance, lease, lease.cost_usd(now), lease.overdue(now))
+        for instance in await api.instances()
+        if not instance.ended and (lease := lease_of(instance))
     ]
-    return sorted(running_rentals, key=lambda rental: rental.lease.until)
+    return sorted(running, key=lambda rental: rental.lease.until)
 
 
 async def sweep(api: LambdaApi, now: datetime, say: Say) -> Swept:
@@ -109,3 +108,24 @@ async def _remove_keys(api: LambdaApi, now: datetime, removed: list[str], say: S
             removed.append(key.name)
             tell(say, f"the SSH key {key.name} was left over and has been removed")
     return failures
+
+
+async def sweep_overdue(say: Say, pace: ApiPace | None = None) -> None:
+    """Give back what is past its deadline, whoever rented it: three calls if nothing is overdue.
+
+    A failure is reported and stops nothing else. A renter that died can't give its box back itself.
+
+    Raises:
+        LambdaError: there is no key, or it is refused.
+    """
+    key, url = api_key(), api_url()
+    try:
+        async with LambdaApi(key, url, pace or HASTE) as api:
+            swept = await sweep(api, datetime.now(UTC), say)
+    except KeyRefused:
+        raise
+    except LambdaError as error:
+        say(f"could not check for overdue machines at Lambda Cloud: {error}")
+        return
+    for problem in swept.problems:
+        say(f"error: {problem}")

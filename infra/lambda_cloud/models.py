@@ -28,7 +28,6 @@ REGIONS = (
 )
 
 Limited = Annotated[str, StringConstraints(min_length=1, max_length=64)]
-Hostname = Annotated[str, StringConstraints(pattern=r"^[a-z0-9][0-9a-z-]{0,62}$")]
 TagKey = Annotated[str, StringConstraints(max_length=55, pattern=r"^[a-z][a-z0-9-:]+$")]
 TagValue = Annotated[str, StringConstraints(max_length=128)]
 
@@ -39,23 +38,11 @@ class LambdaModel(BaseModel):
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
-class Specs(LambdaModel):
-    """The size of an instance type."""
-
-    vcpus: int = 0
-    memory_gib: int = 0
-    storage_gib: int = 0
-    gpus: int = 0
-
-
 class LambdaInstanceType(LambdaModel):
     """A machine shape and its price, which is the same in every region."""
 
     name: str
-    description: str = ""
-    gpu_description: str = ""
     price_cents_per_hour: float = Field(ge=0, allow_inf_nan=False)
-    specs: Specs = Specs()
 
     @property
     def usd_per_hour(self) -> float:
@@ -67,7 +54,6 @@ class LambdaRegion(LambdaModel):
     """A location of instances."""
 
     name: str
-    description: str = ""
 
 
 class LambdaOffer(LambdaModel):
@@ -104,7 +90,6 @@ class LambdaInstance(LambdaModel):
     ssh_key_names: tuple[str, ...] = ()
     region: LambdaRegion
     instance_type: LambdaInstanceType
-    hostname: str | None = None
     tags: Annotated[dict[str, str], BeforeValidator(_by_key)] = {}
 
     @property
@@ -136,7 +121,6 @@ class LaunchRequest(BaseModel):
     instance_type_name: str
     ssh_key_names: tuple[Limited]
     name: Limited
-    hostname: Hostname | None = None
     tags: dict[TagKey, TagValue] = {}
     user_data: str | None = Field(default=None, repr=False)  # holds the host's private key
 

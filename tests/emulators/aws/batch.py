@@ -32,6 +32,8 @@ def submitjob(original: Callable) -> Callable:
     @wraps(original)
     def mended(self: Any) -> str:
         request = json.loads(self.body)
+        if request.get("arrayProperties") or request.get("dependsOn"):
+            raise client_error(reasons.NO_ARRAYS)
         check_timeout(request.get("timeout"))
         for entry in (request.get("containerOverrides") or {}).get("environment") or []:
             if entry["name"].startswith("AWS_BATCH"):
@@ -87,15 +89,14 @@ def seen(job: Job) -> bool:
 
 
 def listjobs(original: Callable) -> Callable:
-    """moto lists all states, children among parents, and no pages. [doc] botocore's ListJobs."""
+    """moto lists all states and no pages. [doc] botocore's ListJobs."""
 
     @wraps(original)
     def mended(self: Any) -> str:
-        filters, parent = self._get_param("filters"), self._get_param("arrayJobId")
+        filters = self._get_param("filters")
         state = None if filters else self._get_param("jobStatus") or "RUNNING"
         queue = self._get_param("jobQueue")
-        jobs = self.batch_backend.list_jobs(queue, parent, None, filters)
-        told = [describe.summary(job) for job in jobs if parent or job.array_index is None]
+        told = [describe.summary(job) for job in self.batch_backend.list_jobs(queue, None, None, filters)]
         told = [entry for entry in told if state is None or entry["status"] == state]
         told.sort(key=lambda entry: entry["createdAt"], reverse=True)
         most = PAGE_FILTERED if filters else PAGE

@@ -13,8 +13,8 @@ by docs.aws.amazon.com/AWSCloudFormation/latest, [doc]:
 - networks: tags of gateways, route tables and endpoints, and deleting them; see network.py
 - route tables and managed policies are never deleted; a log group's retention is never updated
 
-Still like moto: types that it doesn't know (AWS::Budgets::Budget is one) are CREATE_COMPLETE without being made;
-`unknown_types` tells which. Nothing rolls back. IAM is not enforced. A change set is made at once, and a stack, too.
+Still like moto: types that it doesn't know (AWS::Budgets::Budget is one) are CREATE_COMPLETE without being made.
+Nothing rolls back. IAM is not enforced. A change set is made at once, and a stack, too.
 """
 
 from collections.abc import Callable
@@ -31,12 +31,6 @@ from moto.logs.models import LogGroup
 
 from . import language, network, reasons
 from .control import control
-
-
-def unknown_types(template: dict[str, Any]) -> set[str]:
-    """The template's resource types that are silently not made here."""
-    used = {entry["Type"] for entry in template["Resources"].values()}
-    return used - parsing.get_model_map().keys() - set(parsing.NULL_MODELS)
 
 
 def backend_of(account: str, region: str) -> Any:

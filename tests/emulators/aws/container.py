@@ -105,16 +105,12 @@ def environment_of(job, attempt, stack: contextlib.ExitStack) -> dict[str, str]:
 
 def batch_variables(job, attempt) -> dict[str, str]:
     """What Batch adds to a job's environment."""
-    variables = {
+    return {
         "AWS_BATCH_JOB_ID": job.job_id,
         "AWS_BATCH_JOB_ATTEMPT": str(attempt.number),
         "AWS_BATCH_JQ_NAME": job.job_queue.name,
         "AWS_BATCH_CE_NAME": attempt.place.environment.name,
     }
-    if job.array_index is not None:
-        variables["AWS_BATCH_JOB_ARRAY_INDEX"] = str(job.array_index)
-        variables["AWS_BATCH_JOB_ARRAY_SIZE"] = str(job.array_size)
-    return variables
 
 
 def secrets_of(properties: dict[str, Any]) -> dict[str, str]:

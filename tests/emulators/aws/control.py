@@ -15,10 +15,9 @@ class Fault:
 
     reclaim: the host is taken away `after_s` after the start, or when a line with `after_line` is logged.
     pull: the image cannot be pulled. stuck: RUNNABLE with `reason` until `Control.lift`.
-    delay: RUNNABLE for `after_s` more, as while an instance boots, with `reason` if there is one.
     """
 
-    kind: Literal["reclaim", "pull", "stuck", "delay"]
+    kind: Literal["reclaim", "pull", "stuck"]
     job: str = "*"
     attempts: tuple[int, ...] | None = (1,)
     after_s: float = 0.0

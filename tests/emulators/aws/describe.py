@@ -4,10 +4,8 @@ from typing import Any
 
 from moto.batch.models import datetime2int_milliseconds
 
-from . import reasons
 from .attempt import Attempt
 
-STATES = ("SUBMITTED", "PENDING", "RUNNABLE", "STARTING", "RUNNING", "SUCCEEDED", "FAILED")
 SHOWN_OF_DEFINITION = (
     "linuxParameters",
     "logConfiguration",
@@ -30,10 +28,6 @@ def summary(job) -> dict[str, Any]:
         "jobDefinition": job.job_definition.arn,
     }
     last = job.tries[-1] if job.tries else None
-    if job._child_jobs is not None:
-        told |= array_parent(job)
-    elif job.array_index is not None:
-        told["arrayProperties"] = {"index": job.array_index}
     if job.status_reason:
         told["statusReason"] = job.status_reason
     if last and last.started_ms and job.status not in ("RUNNABLE", "STARTING"):
@@ -49,20 +43,6 @@ def ended_container(attempt: Attempt) -> dict[str, Any]:
     """Exit code and reason where there is one: a host that was lost tells no exit code."""
     told = {"exitCode": attempt.exit_code, "reason": attempt.reason}
     return {name: value for name, value in told.items() if value is not None}
-
-
-def array_parent(job) -> dict[str, Any]:
-    """[doc] ListJobs, jobStatus: PENDING from the first RUNNABLE child until the last has ended."""
-    counts = {state: sum(child.status == state for child in job._child_jobs) for state in STATES}
-    told: dict[str, Any] = {"arrayProperties": {"size": len(job._child_jobs), "statusSummary": counts}}
-    if counts["SUCCEEDED"] + counts["FAILED"] == len(job._child_jobs):
-        told["status"] = "FAILED" if counts["FAILED"] else "SUCCEEDED"
-        if counts["FAILED"]:
-            told["statusReason"] = job.job_stopped_reason or reasons.ARRAY_CHILD_FAILED
-    elif counts["SUBMITTED"] < len(job._child_jobs):
-        told["status"] = "PENDING"
-    job.status = told.get("status", job.status)
-    return told
 
 
 def detail(job) -> dict[str, Any]:

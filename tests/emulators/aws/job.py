@@ -31,15 +31,13 @@ placing = threading.Lock()
 
 
 class Job(models.Job):
-    """One job, or one child of an array; the thread of it is the job's life."""
+    """One job; its thread is the job's life."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         self._state = "SUBMITTED"
         super().__init__(*arguments, **options)
         request = asked.get() or {}
         self.retry_strategy = request.get("retryStrategy") or self.job_definition.retry_strategy or {}
-        self.array_index: int | None = self.array_properties.get("index")
-        self.array_size = (request.get("arrayProperties") or {}).get("size")
         # moto appends to the request's own list at every DescribeJobs; nothing here changes these
         self.container_overrides = copy.deepcopy(self.container_overrides)
         self.properties: dict[str, Any] = self.job_definition.container_properties or {}
@@ -82,8 +80,6 @@ class Job(models.Job):
 
     def terminate(self, reason: str) -> None:
         super().terminate(reason)
-        for child in self._child_jobs or []:
-            child.terminate(reason)
         control.notify()
 
     def abandon(self) -> None:
@@ -109,8 +105,6 @@ class Job(models.Job):
     def live(self) -> None:
         if not self.properties:
             return self.end("FAILED", reasons.NO_MULTINODE)
-        if ended := self.after_dependencies():
-            return self.end("FAILED", ended)
         while True:
             attempt = self.queue_for_place()
             if attempt is None:
@@ -125,21 +119,6 @@ class Job(models.Job):
             if self.stop or attempt.timed_out or not is_retried(self.retry_strategy, attempt):
                 return self.end("FAILED", self.job_stopped_reason or attempt.status_reason)
 
-    def after_dependencies(self) -> str | None:
-        """Waits for the jobs that this one depends on; why it ends here, if it does."""
-        waiting = [entry["jobId"] for entry in self.depends_on or [] if entry.get("jobId")]
-        if waiting:
-            self.become("PENDING")
-        while waiting:
-            states = {name: self.all_jobs[name].status for name in waiting if name in self.all_jobs}
-            if self.stop:
-                return self.job_stopped_reason
-            if "FAILED" in states.values():
-                return reasons.DEPENDENCY_FAILED
-            waiting = [name for name, state in states.items() if state != "SUCCEEDED"]
-            control.wait(LONGEST_WAIT_S if waiting else 0)
-        return None
-
     def queue_for_place(self) -> Attempt | None:
         """RUNNABLE until there is room; None when the job is cancelled before."""
         number = len(self.tries) + 1
@@ -149,7 +128,7 @@ class Job(models.Job):
         while not self.stop:
             waited_s = time.monotonic() - since
             first = self.at_head()
-            blocked, reason = self.blocked(number, waited_s, never)
+            blocked, reason = self.blocked(number, never)
             # [doc] job_stuck_in_runnable: only the job at the head of the queue is told why it waits
             self.status_reason = reason if first else None
             if reason and first and self.over_time_limit(reason, waited_s):
@@ -160,7 +139,7 @@ class Job(models.Job):
             control.wait(min(LONGEST_WAIT_S, 0.05 + waited_s / 4))
         return None
 
-    def blocked(self, number: int, waited_s: float, never: str | None) -> tuple[bool, str | None]:
+    def blocked(self, number: int, never: str | None) -> tuple[bool, str | None]:
         """Whether something holds the job back, and what AWS says of it."""
         if never:
             return True, never
@@ -168,10 +147,6 @@ class Job(models.Job):
             fault.hits = 1
             names = [name for _, name in choices(self.job_queue, needs_of(self))]
             return True, fault.reason or reasons.INSUFFICIENT_CAPACITY.format(instance_type=names[0])
-        fault = control.fault("delay", self.job_name, number)
-        if fault and waited_s < fault.after_s:
-            fault.hits = 1
-            return True, fault.reason
         return False, None
 
     def at_head(self) -> bool:

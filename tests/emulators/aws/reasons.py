@@ -31,10 +31,6 @@ TIMED_OUT = "Job attempt duration exceeded timeout"
 # [doc] docs.aws.amazon.com/AmazonECS/latest/APIReference/API_RunTask.html: 8192 characters, with those of the JSON;
 # [thread] Netflix/metaflow #1482 and #977, ASFHyP3/hyp3 #3041: SubmitJob takes it, and the job is FAILED with this
 OVERRIDES_TOO_LONG = "Container Overrides length must be at most 8192"
-# [belief] the words; the project submits no job that depends on another
-DEPENDENCY_FAILED = "Dependent Job failed"
-# [belief] the words; the project submits no arrays
-ARRAY_CHILD_FAILED = "Array Child Job failed"
 
 # [thread] nextflow-io/nextflow #5897, the whole sentence; [doc] the part before the dash
 RESOURCE_REQUIREMENT = (
@@ -69,4 +65,5 @@ ENVIRONMENT_IN_USE = "Cannot delete, found existing JobQueue relationship"
 
 # What the emulator says of itself.
 NO_MULTINODE = "The emulator runs no multi-node jobs"
+NO_ARRAYS = "The emulator runs no arrays and no jobs that depend on others"
 BROKEN = "The emulator failed: {error}"

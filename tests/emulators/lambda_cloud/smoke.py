@@ -19,8 +19,8 @@ from pathlib import Path
 from infra.lambda_cloud.api import LambdaApi, api_key, api_url
 from infra.lambda_cloud.choose import Wish, check
 from infra.lambda_cloud.errors import BadRequest, LambdaError
+from infra.lambda_cloud.janitor import sweep_overdue
 from infra.lambda_cloud.lease import new_lease
-from infra.lambda_cloud.overdue import sweep_overdue
 from infra.lambda_cloud.rent import rented
 from infra.lambda_cloud.settings import HoldSettings
 from tests.emulators.lambda_cloud.reasons import BEHAVIOUR

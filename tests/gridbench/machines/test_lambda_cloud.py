@@ -8,7 +8,7 @@ import pytest
 
 from gridbench import main
 from gridbench.run import session
-from infra.lambda_cloud import overdue
+from infra.lambda_cloud import janitor
 from infra.lambda_cloud.lease import new_lease
 from tasks.errors import GridbenchError
 from tests.emulators.lambda_cloud.quick import PACE, PUBLIC_KEY, client, request, soon
@@ -23,7 +23,7 @@ def cloud(monkeypatch):
         cloud.control.capacity = dict.fromkeys(cloud.control.capacity, 9)
         monkeypatch.setenv("LAMBDA_API_KEY", cloud.control.key)
         monkeypatch.setenv("LAMBDA_API_URL", cloud.url)
-        monkeypatch.setattr(overdue, "HASTE", PACE)
+        monkeypatch.setattr(janitor, "HASTE", PACE)
         yield cloud
 
 
@@ -74,7 +74,7 @@ def test_what_is_overdue_is_given_back_before_what_runs_is_listed(cloud, run):
 
 
 def test_one_that_can_not_be_given_back_is_listed_as_overdue(cloud, run, monkeypatch):
-    monkeypatch.setattr(overdue, "HASTE", dataclasses.replace(PACE, return_s=0.05))
+    monkeypatch.setattr(janitor, "HASTE", dataclasses.replace(PACE, return_s=0.05))
     late = launch(cloud, soon(-HOUR_S / 2))
     cloud.control.deaf = 10**9
     code, text = run("lambda", "rented")

@@ -6,7 +6,7 @@ import yaml
 from gridbench.run import command
 from gridbench.run import session as sessions
 from gridbench.run.reach import check_reach
-from infra.lambda_cloud import overdue
+from infra.lambda_cloud import janitor
 from infra.local.access import auth_file, auth_string
 from infra.local.settings import service_environment
 from infra.local.workers import PoolWorker
@@ -102,7 +102,7 @@ def test_what_cannot_be_measured_from_here_is_refused(
     if refusal is None:
         with lambda_cloud(Control(key="secret")) as cloud:  # which is swept before anything is rented
             monkeypatch.setenv("LAMBDA_API_URL", cloud.url)
-            monkeypatch.setattr(overdue, "HASTE", PACE)
+            monkeypatch.setattr(janitor, "HASTE", PACE)
             check_reach(moved(plan, pool, rent).hardware)
             assert bool(cloud.control.calls) == (KEY in environment)
         return

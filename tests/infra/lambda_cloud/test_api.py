@@ -2,7 +2,6 @@ import asyncio
 import json
 import re
 
-import httpx
 import pytest
 
 from infra.lambda_cloud import api as apis
@@ -16,16 +15,13 @@ from infra.lambda_cloud.errors import (
     refusal,
 )
 from infra.lambda_cloud.settings import Turnstile
-from tests.emulators.lambda_cloud.control import Control
 from tests.emulators.lambda_cloud.quick import A10, PUBLIC_KEY, client, request
-from tests.emulators.lambda_cloud.server import lambda_cloud
 
 
 async def test_offers_have_price_and_regions(cloud, keyed_api):
     cloud.control.refusing.add(("gpu_1x_gh200", "us-west-1"))
     offers = await keyed_api.offers()
     assert offers[A10].instance_type.usd_per_hour == 1.29
-    assert offers[A10].instance_type.specs.gpus == 1
     assert {name: offer.regions for name, offer in offers.items() if offer.regions} == {
         A10: ("us-east-1",),
         "gpu_1x_gh200": ("us-west-1",),
@@ -34,7 +30,7 @@ async def test_offers_have_price_and_regions(cloud, keyed_api):
 
 async def test_an_instance_is_launched_looked_at_and_ended(cloud, keyed_api):
     made = await keyed_api.launch(
-        request(tags={"gridbench:run": "r"}, hostname="box-1", user_data="#cloud-config\nruncmd: []\n")
+        request(tags={"gridbench:run": "r"}, user_data="#cloud-config\nruncmd: []\n")
     )
     found = await keyed_api.instance(made)
     assert (found.id, found.name, found.tags, found.region.name) == (
@@ -53,12 +49,6 @@ async def test_keys_come_and_go(cloud, keyed_api):
     await keyed_api.remove_ssh_key((await keyed_api.ssh_keys())[0].id)
     await keyed_api.remove_ssh_key("unknown")
     assert cloud.account.key_names() == []
-
-
-async def test_the_key_is_taken_as_basic_authorization_too(cloud):
-    async with httpx.AsyncClient() as plain:
-        assert (await plain.get(f"{cloud.url}/instances", auth=(cloud.control.key, ""))).status_code == 200
-        assert (await plain.get(f"{cloud.url}/instances")).status_code == 401
 
 
 async def test_a_wrong_key_is_said_with_where_to_get_another(cloud):
@@ -221,8 +211,3 @@ async def test_a_status_that_is_new_is_read(cloud, keyed_api):
     made = await keyed_api.launch(request())
     cloud.account.instances[made].status = "levitating"
     assert (await keyed_api.instance(made)).status == "levitating"
-
-
-def test_a_stand_in_of_its_own_is_empty():
-    with lambda_cloud(Control(key="k")) as cloud:
-        assert (cloud.account.running(), cloud.control.calls, cloud.control.key) == ([], [], "k")

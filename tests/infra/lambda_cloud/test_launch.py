@@ -123,8 +123,6 @@ async def test_a_cancelled_launch_tells_its_id(cloud, keyed_api):
     [
         {"name": ""},
         {"name": "x" * 65},
-        {"hostname": "Box"},
-        {"hostname": "x" * 64},
         {"ssh_key_names": ()},
         {"ssh_key_names": ("a", "b")},
         {"tags": {"Gridbench": "x"}},

@@ -14,8 +14,8 @@ import yaml
 from packaging.requirements import Requirement
 
 from infra.lambda_cloud.errors import KeyRefused
+from infra.lambda_cloud.janitor import sweep_overdue
 from infra.lambda_cloud.lease import new_lease
-from infra.lambda_cloud.overdue import sweep_overdue
 from tests.emulators.lambda_cloud.quick import PACE, PUBLIC_KEY, request
 
 ROOT = Path(__file__).parents[3]

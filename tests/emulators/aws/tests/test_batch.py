@@ -73,44 +73,12 @@ def test_attempts_without_rules_are_all_used(bench):
     assert len(set(streams)) == 2
 
 
-def test_a_reclaimed_host_has_no_exit_code_and_is_retried(bench):
-    fault = bench.aws.control.add("reclaim", after_line="cell 3 of 6")
-    script = "for i in 1 2 3 4 5 6; do echo cell $i of 6; [ $AWS_BATCH_JOB_ATTEMPT = 2 ] || sleep 2; done"
-    job = bench.run("sh", "-c", script, retryStrategy=RECLAIMED_ONLY)
-    lost, done = job["attempts"]
-    assert job["status"] == "SUCCEEDED"
-    assert fault.hits == 1
-    assert lost["statusReason"].startswith("Host EC2 (instance i-")
-    assert "exitCode" not in lost["container"]
-    assert done["container"]["exitCode"] == 0
-    assert "cell 3 of 6" in bench.lines(job, lost)
-    assert "cell 6 of 6" not in bench.lines(job, lost)
-    assert "cell 6 of 6" in bench.lines(job, done)
-
-
-def test_a_host_reclaimed_for_the_last_time_fails_without_an_exit_code(bench):
-    bench.aws.control.add("reclaim", attempts=None, after_s=0.2)
-    job = bench.run("sleep", "60")
-    assert job["status"] == "FAILED"
-    assert job["statusReason"].startswith("Host EC2")
-    assert "exitCode" not in job["container"]
-
-
 def test_out_of_memory_is_told_apart_from_a_kill(bench):
     hungry = bench.run("python3", "-c", "x = bytearray(300 << 20)", memory=64)
     killed = bench.run("sh", "-c", "exit 137")
     assert hungry["container"]["exitCode"] == killed["container"]["exitCode"] == 137
     assert hungry["container"]["reason"] == reasons.OUT_OF_MEMORY
     assert "reason" not in killed["container"]
-
-
-def test_an_image_that_cannot_be_pulled(bench):
-    job = bench.run("true", image="localhost/there-is-no-such-image:1")
-    assert job["statusReason"] == reasons.TASK_FAILED_TO_START
-    assert job["container"]["reason"].startswith("CannotPullContainerError: ")
-    assert "exitCode" not in job["container"]
-    bench.aws.control.add("pull", name := "pulled")
-    assert bench.run("true", name=name)["container"]["reason"].startswith("CannotPullContainerError: ")
 
 
 def test_overrides_that_ecs_does_not_take_fail_after_their_submission(bench):
@@ -140,15 +108,6 @@ def test_a_secret_is_in_the_container_alone(bench):
     )
 
 
-def test_a_program_that_does_not_exist(bench):
-    job = bench.run("no-such-program")
-    assert job["status"] == "FAILED"
-    assert (
-        job["container"].get("reason", "").startswith("CannotStartContainerError")
-        or job["container"]["exitCode"]
-    )
-
-
 def test_terminate_sends_sigterm_and_the_log_was_live(bench):
     job_id = bench.submit("python3", "-c", SHOUT + "print('up', flush=True)\nwhile True: time.sleep(1)")
     job = bench.until(job_id, running)
@@ -161,16 +120,6 @@ def test_terminate_sends_sigterm_and_the_log_was_live(bench):
     assert job["statusReason"] == "no longer wanted"
     assert job["container"]["exitCode"] == 143
     assert bench.lines(job) == ["up", "cleaning up"]
-
-
-def test_terminate_kills_who_ignores_sigterm(bench):
-    bench.aws.control.stop_grace_s = 1
-    job_id = bench.submit(
-        "python3", "-c", "import signal,time\nsignal.signal(15, signal.SIG_IGN)\ntime.sleep(300)"
-    )
-    bench.until(job_id, running)
-    bench.batch.terminate_job(jobId=job_id, reason="stop")
-    assert bench.until(job_id)["container"]["exitCode"] == 137
 
 
 def test_cancel_stops_what_has_not_started_and_nothing_else(bench):
@@ -198,36 +147,6 @@ def test_timeout_ends_the_attempt_and_is_not_retried(bench):
     assert job["statusReason"] == reasons.TIMED_OUT
     assert job["timeout"] == {"attemptDurationSeconds": 1}
     assert len(job["attempts"]) == 1
-
-
-ASK = """
-import os, urllib.request as u
-root = os.environ["AWS_EC2_METADATA_SERVICE_ENDPOINT"]
-put = u.Request(root + "/latest/api/token", method="PUT", headers={"X-aws-ec2-metadata-token-ttl-seconds": "60"})
-token = u.urlopen(put).read().decode()
-for name in ("instance-type", "instance-life-cycle", "placement/region"):
-    ask = u.Request(root + "/latest/meta-data/" + name, headers={"X-aws-ec2-metadata-token": token})
-    print(u.urlopen(ask).read().decode())
-"""
-
-
-def test_a_container_knows_where_it_is(bench, batch_queue):
-    job = bench.run("python3", "-c", ASK, queue=batch_queue("g4dn.xlarge", spot=True))
-    assert bench.lines(job) == ["g4dn.xlarge", "spot", "us-east-1"]
-    bench.aws.control.metadata["instance-type"] = "g4dn.2xlarge"
-    assert bench.lines(bench.run("python3", "-c", ASK))[0] == "g4dn.2xlarge"
-
-
-def test_a_container_writes_to_s3(bench):
-    bench.aws.client("s3").create_bucket(Bucket="results")
-    put = (
-        "import os, urllib.request as u\n"
-        "u.urlopen(u.Request(os.environ['AWS_ENDPOINT_URL'] + '/results/a.json', b'{}', method='PUT',"
-        " headers={'Content-Type': 'application/json'}))"
-    )
-    job = bench.run("python3", "-c", put)
-    assert job["status"] == "SUCCEEDED"
-    assert bench.aws.client("s3").get_object(Bucket="results", Key="a.json")["Body"].read() == b"{}"
 
 
 def test_reset_leaves_no_container_and_no_job(bench):
