@@ -1,4 +1,4 @@
-"""Flows for boxes at Lambda Cloud: `rental` holds one and gives it back, `janitor` returns what was left."""
+"""Flows for boxes at Lambda Cloud: `rental` holds one and gives it back, `janitor` returns overdue ones."""
 
 import sys
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ RETURNED = f"{PREFIX}returned"
 
 
 async def give_back_all(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Give back what a cancelled or crashed `rental` may have left; harmless where it left nothing."""
+    """Give back what a cancelled or crashed `rental` has left; do nothing if it left nothing."""
     say = flow_run_logger(flow_run, flow).warning
     async with get_client() as client:
         labels = (await call_until_answered(client.read_flow_run, flow_run.id)).labels
@@ -55,11 +55,8 @@ async def give_back_all(flow: Flow[Any, Any], flow_run: FlowRun, state: State[An
 def rental(asked: RentalOrder) -> State[None]:
     """Rent a machine and hold it until it is released, lost or due, or its run has ended.
 
-    Not async: Prefect ends a run by an exception in the main thread, which would tear an event loop apart in
-    the middle of the return. So the loop has its own thread, which is cancelled and waited for.
-
-    Args:
-        asked: what to rent, until when, for which run.
+    It is not async: Prefect ends a run by an exception in the main thread, which would break an event loop
+    while the box is given back. So the loop has its own thread, which is cancelled and waited for.
     """
     me, say = UUID(str(this_run.get_id())), get_run_logger().info
     with start_blocking_portal() as portal:

@@ -5,7 +5,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -69,9 +69,10 @@ def _packages() -> Iterator[Finding]:
 
 
 def _files() -> Iterator[Finding]:
-    readers = [partial(load_hardware, name) for name in hardware_names()]
+    readers: list[Callable[[], object]] = [partial(load_hardware, name) for name in hardware_names()]
+    readers += [partial(load_suite_checked, name) for name in suites()]
     mistakes = []
-    for read in (*readers, *(partial(load_suite_checked, name) for name in suites()), load_gpus):
+    for read in (*readers, load_gpus):
         try:
             read()
         except GridbenchError as error:

@@ -144,7 +144,6 @@ def _carry_out(account: "Account", plan: "StackPlan", change_set: "ChangeSet", y
 
 
 def _show_event(event: "Event") -> None:
-    """Print a resource that is done or has failed, but none that has only begun."""
     if not event["ResourceStatus"].endswith("_IN_PROGRESS"):
         reason = f": {event['ResourceStatusReason']}" if event.get("ResourceStatusReason") else ""
         say(f"  {event['ResourceStatus']} {event['LogicalResourceId']}{reason}")
@@ -257,8 +256,14 @@ def down_aws(
         s3 = account.client("s3")
         results = {bucket: objects_in(s3, bucket) for bucket in buckets(account, project)}
         _show_doomed(account, project, results, delete_results)
-        if not yes and delete_results and any(results.values()):
-            _confirm_in_full(next(bucket for bucket, count in results.items() if count))
+        bucket = next((bucket for bucket, count in results.items() if count), "")
+        if bucket and delete_results and not yes:
+            try:
+                typed = typer.prompt(f"Type {bucket} to delete the results as well")
+            except typer.Abort:
+                typed = ""
+            if typed.strip() != bucket:
+                raise GridbenchError(f"{bucket} was not typed, nothing was deleted")
         else:
             confirm(f"Delete all of {project}?", yes)
         with AWS.interruptible("down"):
@@ -279,13 +284,3 @@ def _show_doomed(account: "Account", project: str, results: dict[str, int], dele
     for bucket, count in results.items():
         fate = "DELETED" if delete_results or not count else "kept"
         say(f"  bucket {bucket} with {count} objects of results: {fate}")
-
-
-def _confirm_in_full(bucket: str) -> None:
-    """Ask for the bucket's name: deleted results are gone for good."""
-    try:
-        typed = typer.prompt(f"Type {bucket} to delete the results as well")
-    except typer.Abort:
-        typed = ""
-    if typed.strip() != bucket:
-        raise GridbenchError(f"{bucket} was not typed, nothing was deleted")

@@ -46,12 +46,12 @@ def show_changes(changes: Sequence["ResourceChange"], name: str) -> None:
 
 def show_costs(machines: Sequence["MachineType"], parameters: Mapping[str, str], region: str) -> None:
     """Print the most that each queue may cost, and the cost of the idle stack."""
-    facts, total, unknown = prices(), 0.0, []
+    facts, total, unknown, caps = prices(), 0.0, [], []
     numbers = ("vCPUs", "GPUs", "machines at most", "USD/h each", "USD/h at most")
     table = table_of(f"Queues in {region}, each twice: on demand and spot", "type", *numbers, right=numbers)
     for machine in machines:
-        cap = int(parameters["MaxGpuVcpus" if machine.gpus else "MaxCpuVcpus"])
-        count, usd = cap // machine.vcpus, usd_per_hour(facts, machine.name, region, "on-demand")
+        caps.append(int(parameters["MaxGpuVcpus" if machine.gpus else "MaxCpuVcpus"]))
+        count, usd = caps[-1] // machine.vcpus, usd_per_hour(facts, machine.name, region, "on-demand")
         most = None if usd is None else count * (usd + DISK_USD_PER_HOUR + ADDRESS_USD_PER_HOUR)
         total += most or 0
         unknown += [machine.name] if usd is None else []
@@ -59,9 +59,11 @@ def show_costs(machines: Sequence["MachineType"], parameters: Mapping[str, str],
         table.add_row(machine.name, *map(str, cells))
     console.print(table)
     _show_idle_costs(parameters)
+    each = " or ".join(map(str, sorted({*caps})))
     say(
         f"Busy, with every queue full: at most {total:.2f} USD an hour on demand, and at most as much again "
-        f"on spot; {_caps(machines, parameters)}. Batch can run one machine more than a cap."
+        f"on spot; {2 * len(caps)} queues with a cap of {each} vCPUs each can run {2 * sum(caps)} vCPUs "
+        "together. Batch can run one machine more than a cap."
     )
     if unknown:
         say(f"No price in deployments/prices.yaml for {', '.join(unknown)} in {region}: not in these totals.")
@@ -83,13 +85,6 @@ def _show_idle_costs(parameters: Mapping[str, str]) -> None:
     )
     if not parameters.get("BudgetEmail"):
         say("No one gets a message when the month becomes expensive; set an address with --email.")
-
-
-def _caps(machines: Sequence["MachineType"], parameters: Mapping[str, str]) -> str:
-    """Return the vCPUs of all queues together: each has a cap of its own."""
-    caps = [int(parameters["MaxGpuVcpus" if machine.gpus else "MaxCpuVcpus"]) for machine in machines]
-    each = " or ".join(sorted({str(cap) for cap in caps}, key=int))
-    return f"{2 * len(caps)} queues with a cap of {each} vCPUs each can run {2 * sum(caps)} vCPUs together"
 
 
 def show_queues(queues: Sequence["Queue"]) -> None:

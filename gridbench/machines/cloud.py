@@ -36,7 +36,7 @@ class Cloud:
 
     @contextmanager
     def interruptible(self, verb: str) -> Iterator[None]:
-        """Say after Ctrl-C that the cloud finishes what was begun, and how to go on."""
+        """Print after Ctrl-C that the cloud finishes the operation, and how to continue."""
         try:
             yield
         except KeyboardInterrupt:
@@ -49,14 +49,13 @@ class Cloud:
     def show_left(
         self, outcome: str, name: str, where: str, lines: Sequence[str], unchecked: Sequence[str]
     ) -> int:
-        """Print what still exists of `name`; returns the exit code, 1 if anything does.
+        """Print what still exists of a project or cluster; return the exit code, 1 if anything does.
 
         Args:
-            outcome: what the caller has found or done, such as "down".
-            name: the project or cluster.
+            outcome: of the caller's search or deletion, such as "down".
             where: the region or zone that was searched.
-            lines: what exists, one kind a line.
-            unchecked: what could not be searched, and why.
+            lines: the remaining objects, one kind a line.
+            unchecked: a sentence for each kind that could not be searched.
         """
         for sentence in unchecked:
             say(f"not checked: {sentence}")
@@ -86,5 +85,5 @@ def prices() -> tuple[Fact, ...]:
 
 
 def usd_cell(amount: float | None) -> str:
-    """Return an amount as a cell of a table; a question mark where it is unknown."""
+    """Return an amount as a table cell; a question mark if it is unknown."""
     return "?" if amount is None else f"{amount:.3f}"

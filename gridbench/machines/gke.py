@@ -95,8 +95,8 @@ def up_gke(
 ) -> None:
     """Make GKE ready for runs: the cluster, rights in it, an image, and what runs need on the Prefect API.
 
-    It shows what is missing and its cost, and asks. Existing pools stay as they are. The command may be
-    repeated, also after Ctrl-C.
+    It shows what is missing and its cost, and asks. Existing pools stay as they are. You can run the command
+    again, also after Ctrl-C.
     """
     from infra.gke import kubeconfig as configs
     from infra.gke.api import connect
@@ -112,7 +112,12 @@ def up_gke(
     location = connect(project, zone)
 
     def up_cluster() -> None:
-        _up_cluster(location, options, max_usd_per_hour, kubeconfig, yes)
+        created, failures = _up(location, options, max_usd_per_hour, yes)
+        configs.write(kubeconfig, location.project, created)
+        _show_access(location.project, created, kubeconfig)
+        if failures:
+            reasons = "; ".join(map(str, failures))
+            raise GridbenchError(f"{len(failures)} of the pools could not be created: {reasons}; {AGAIN}")
 
     if cluster_only:
         up_cluster()
@@ -122,28 +127,10 @@ def up_gke(
     make_ready(GKE, location, options, image or (), repository, kubeconfig, up_cluster)
 
 
-def _up_cluster(
-    location: "GkeLocation",
-    options: "ClusterOptions",
-    most_usd_per_hour: float,
-    kubeconfig: Path,
-    yes: bool,
-) -> None:
-    """Create or complete the cluster, and write its kubeconfig."""
-    from infra.gke import kubeconfig as configs
-
-    created, failures = _up(location, options, most_usd_per_hour, yes)
-    configs.write(kubeconfig, location.project, created)
-    _show_access(location.project, created, kubeconfig)
-    if failures:
-        reasons = "; ".join(map(str, failures))
-        raise GridbenchError(f"{len(failures)} of the pools could not be created: {reasons}; {AGAIN}")
-
-
 def _up(
     location: "GkeLocation", options: "ClusterOptions", most_usd_per_hour: float, yes: bool
 ) -> "tuple[GkeCluster, list[GkeError]]":
-    """Create what is missing after asking; returns the cluster, and an error for each pool that failed."""
+    """Create what is missing after asking; return the cluster, and an error for each pool that failed."""
     from gridbench.machines import gke_text
     from infra.gke.build import build
     from infra.gke.plan import make_plan
@@ -184,7 +171,7 @@ def _show_needs(location: "GkeLocation", plan: "ClusterPlan") -> None:
 
 
 def _show_access(project: str, cluster: "GkeCluster", kubeconfig: Path) -> None:
-    """Print how to reach the cluster, how to have it end without anybody, and how jobs choose a pool."""
+    """Print how to reach the cluster, how Google can delete it each evening, and how jobs choose a pool."""
     from infra.gke.clusters import READY
     from infra.gke.commands import evening
     from infra.gke.kubeconfig import HINT, PLUGIN
@@ -266,7 +253,7 @@ def down_gke(
 
 
 def _down(location: "GkeLocation", name: str, kubeconfig: Path, yes: bool) -> int:
-    """Show, ask, delete, check; returns the exit code, 1 if something is left."""
+    """Show, ask, delete, check; return the exit code, 1 if something is left."""
     from infra.gke.kubeconfig import context_name, forget
     from infra.gke.teardown import left, take_down, unseen
 

@@ -36,11 +36,8 @@ def usd_per_hour(facts: Sequence[Fact], pool: "GkePool", region: str, private: b
     A spot node without a spot price gets the on-demand price, an upper bound.
     """
     machine = _machine_usd(facts, pool, region)
-    return None if machine is None else machine + DISK_USD_PER_HOUR + _way_out_usd(private)
-
-
-def _way_out_usd(private: bool) -> float:
-    return NAT_USD_PER_HOUR if private else ADDRESS_USD_PER_HOUR
+    way_out = NAT_USD_PER_HOUR if private else ADDRESS_USD_PER_HOUR
+    return None if machine is None else machine + DISK_USD_PER_HOUR + way_out
 
 
 def _machine_usd(facts: Sequence[Fact], pool: "GkePool", region: str) -> float | None:
@@ -130,16 +127,13 @@ def _parts(fixed: Sequence["GkePool"], facts: Sequence[Fact], region: str, priva
 
 
 def _without(pools: Sequence["GkePool"], costs: dict["GkePool", float | None], region: str) -> str:
-    unknown = sorted({_machine(pool) for pool in pools if costs[pool] is None})
-    if not unknown:
-        return ""
-    names = " and ".join(unknown)
-    return f", without {names}, unknown to deployments/prices.yaml in {region}"
-
-
-def _machine(pool: "GkePool") -> str:
-    kind = f"{pool.machine} with {pool.gpus} {pool.accelerator}" if pool.accelerator else pool.machine
-    return f"{kind} (spot)" if pool.spot else kind
+    unknown = set()
+    for pool in pools:
+        if costs[pool] is None:
+            gpus = f" with {pool.gpus} {pool.accelerator}" if pool.accelerator else ""
+            unknown.add(f"{pool.machine}{gpus}{' (spot)' if pool.spot else ''}")
+    names = " and ".join(sorted(unknown))
+    return f", without {names}, unknown to deployments/prices.yaml in {region}" if unknown else ""
 
 
 def show_cluster(cluster: "GkeCluster") -> None:
@@ -155,15 +149,9 @@ def show_cluster(cluster: "GkeCluster") -> None:
     for pool in cluster.pools:
         if pool.reason:
             say(f"pool {pool.name}: {pool.reason}")
-    _show_nodes(cluster)
-    _show_costs(cluster.pools, facts, region, cluster.private)
-
-
-def _show_nodes(cluster: "GkeCluster") -> None:
-    """Print the number of nodes; GKE's API counts them for the whole cluster only."""
-    fixed = sum(pool.min_nodes for pool in cluster.pools)
-    more = max(cluster.nodes - fixed, 0)
+    fixed = sum(pool.min_nodes for pool in cluster.pools)  # GKE's API counts nodes for the whole cluster only
     say(
-        f"Nodes now: {cluster.nodes} ({fixed} always on, {more} for pods); "
+        f"Nodes now: {cluster.nodes} ({fixed} always on, {max(cluster.nodes - fixed, 0)} for pods); "
         "`kubectl get nodes -L cloud.google.com/gke-nodepool` shows which"
     )
+    _show_costs(cluster.pools, facts, region, cluster.private)

@@ -1,4 +1,4 @@
-"""The commands `gridbench lambda …`: what Lambda Cloud bills us for now, and how to end it."""
+"""The commands `gridbench lambda …`: list the machines rented at Lambda Cloud, and give them back."""
 
 import asyncio
 import json
@@ -39,7 +39,8 @@ def rented(as_json: Annotated[bool, typer.Option("--json", help="Print JSON")] =
         for rental in boxes:
             row = _row(rental)
             cost = "unknown" if row["cost_usd"] is None else f"{row['cost_usd']:.2f}"
-            late = f", {_apart(now - rental.lease.until)} overdue" if row["overdue"] else ""
+            over = timedelta(minutes=(now - rental.lease.until) // timedelta(minutes=1))
+            late = f", {str(over).removesuffix(':00')} overdue" if row["overdue"] else ""
             table.add_row(
                 *(row[name] for name in ("hardware", "run", "type", "region", "status")),
                 row["since"] or "unknown",
@@ -97,10 +98,10 @@ def janitor() -> None:
 
 
 def sweep_overdue() -> None:
-    """Give back what is past its deadline, whoever rented it, before a command uses Lambda; say so on stderr.
+    """Give back overdue boxes of every renter before a command uses Lambda; report that on stderr.
 
     Raises:
-        GridbenchError: there is no key, or it is refused.
+        GridbenchError: the key is missing or refused.
     """
     from infra.lambda_cloud import janitor
     from infra.lambda_cloud.errors import LambdaError
@@ -112,10 +113,10 @@ def sweep_overdue() -> None:
 
 
 def _ask(request: Callable[[Any], Awaitable[T]]) -> T:
-    """Make one request of Lambda's API.
+    """Send one request to Lambda's API.
 
     Raises:
-        GridbenchError: there is no key, or the API did not answer.
+        GridbenchError: the key is missing, or the API did not answer.
     """
     from infra.lambda_cloud.api import LambdaApi, api_key, api_url
     from infra.lambda_cloud.errors import LambdaError
@@ -151,7 +152,3 @@ def _row(rental: Any) -> dict[str, Any]:
 
 def _time(moment: datetime) -> str:
     return moment.astimezone(UTC).isoformat(timespec="minutes")
-
-
-def _apart(span: timedelta) -> str:
-    return str(timedelta(minutes=int(span.total_seconds() // 60))).removesuffix(":00")

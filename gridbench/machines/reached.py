@@ -1,4 +1,4 @@
-"""A box behind SSH, reached from this machine and asked what it is."""
+"""Facts about a box behind SSH, read from this machine."""
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from tasks.errors import GridbenchError
 
 @contextmanager
 def said_plainly() -> Iterator[None]:
-    """Turn what the worker says of a mistake, or of a box that it can't reach, into a sentence of ours."""
+    """Turn the worker's errors about settings and unreachable boxes into `GridbenchError`."""
     from pydantic import ValidationError
 
     from infra.workers.base.job_configuration import JobRefused, one_sentence
@@ -24,20 +24,20 @@ def said_plainly() -> Iterator[None]:
 
 
 def configuration_of(variables: Mapping[str, Any]) -> Any:
-    """Return the configuration of a job that measures on a box, from its job variables."""
+    """Return the configuration of a job on a box, from its job variables."""
     from infra.workers.ssh.configuration import SshJobConfiguration
 
     return SshJobConfiguration.model_validate({**variables, "env": {}, "labels": {}})
 
 
 async def facts_of(configuration: Any, no_blocks: str) -> tuple[dict[str, list[str]], list[str]]:
-    """Return the facts that a job's first box reports about itself, and a sentence for each that is unfit.
+    """Return the facts that a job's first box reports, and a sentence for each unmet requirement.
 
-    `no_blocks` is said where its key is a block of a Prefect server, `{name}`, which is not asked here.
+    Args:
+        no_blocks: the error for a key that is a block, `{name}`, of a Prefect server, which is not read here.
 
     Raises:
-        GridbenchError: the key is a block.
-        JobRefused, BoxUnreachable: as the worker's connection.
+        JobRefused, BoxUnreachable: from the worker's connection.
     """
     from infra.workers.ssh.box import SshBox
     from infra.workers.ssh.check import unmet_requirements

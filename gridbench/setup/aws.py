@@ -1,4 +1,4 @@
-"""AWS made ready for runs: the secret, the stack, images, and what runs need on the Prefect API."""
+"""Preparation of AWS for runs: secrets, the stack, images, and the objects on the Prefect API."""
 
 import os
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -39,15 +39,12 @@ def make_ready(
     up_stack: UpStack,
     yes: bool,
 ) -> None:
-    """Make everything that a run on AWS needs; what is there stays, so that it may be repeated.
+    """Create what a run on AWS needs and what does not exist yet; it can be repeated.
 
     Args:
-        cloud: AWS, for what is told.
-        options: of the stack.
         region: by default that of the stack made from here, or of the AWS profile.
-        images: published ones, as --image has them.
+        images: published ones, as --image names them.
         up_stack: creates or changes the stack after asking.
-        yes: do not ask.
     """
     published = image.published_images(images)
     region = region_of(region or noted_region(options.project))
@@ -60,14 +57,20 @@ def make_ready(
     names = image.flavours_for([machine.gpus for machine in make_plan(account, options).machines])
     options = replace(options, prefect_port=options.prefect_port or port_of(api.url))
     secrets = _wanted(stack, api, options)
-    _show(cloud, api, note, options, [*secrets], steps.image_step(names, published, note, "its repository"))
+    image_step = steps.image_step(names, published, note, "its repository")
+    stack_step = f"stack {options.project}: 0 USD an hour while nothing runs; you are asked before it is made"
+    secret_steps = [f"secret {options.project}-{kind}: {USD_PER_MONTH:.2f} USD a month" for kind in secrets]
+    steps.show_steps(cloud, api, note, [*secret_steps, stack_step, image_step])
     note.environment = {name: os.environ[name] for name in OF_WORKER if name in os.environ}
     note.environment[REGION] = region
     with _noted(note, account), _with_secrets(account, secrets, options) as complete:
         account, plan, stack = up_stack(complete, region, yes)
     with steps.told_on_stop(cloud, lambda: f"stack {plan.project} is there, at 0 USD an hour"):
         image.ensure_pushed(names, stack.outputs["RepositoryUri"], published, note, say)
-        steps.finish(api, note, _template(stack, plan, note.images))
+        usual_image = note.images["cuda13" if usual_machine(plan.machines).gpus else "cpu"]
+        variables = pool_variables(stack, plan.machines, usual_image)
+        template = filled_template(AwsBatchWorker.get_default_base_job_template(), variables)
+        steps.finish(api, note, template)
     say(f"\nready{_next_command(options.project, [machine.name for machine in plan.machines])}")
 
 
@@ -87,11 +90,7 @@ def _next_command(project: str, instances: Sequence[str]) -> str:
 
 
 def check_quotas(note: CloudNote, hardware: Sequence[Hardware]) -> None:
-    """Refuse machines that this account may not run: their lanes would wait for nothing.
-
-    Raises:
-        GridbenchError: the quota of one is below one machine.
-    """
+    """Raise `GridbenchError` for a machine that the account's quota forbids: its lane would wait forever."""
     profile = os.environ.get("AWS_PROFILE") or note.environment.get("AWS_PROFILE")
     with in_words():
         session = boto3.Session(profile_name=profile, region_name=note.environment.get(REGION))
@@ -106,20 +105,20 @@ def check_quotas(note: CloudNote, hardware: Sequence[Hardware]) -> None:
 
 
 def port_of(url: str) -> int:
-    """Return the port that an API's address has, or its scheme's."""
+    """Return the port of an address, by default that of its scheme."""
     parts = urlsplit(url)
     return parts.port or (80 if parts.scheme == "http" else 443)
 
 
 def noted_region(project: str) -> str | None:
-    """Return the region that a stack was made in from here; None if none was."""
+    """Return the region of the stack that was made from here, or None."""
     note = read_note("aws")
     return note.environment.get(REGION) if note and note.project == project else None
 
 
 @contextmanager
 def _noted(note: CloudNote, account: Account) -> Iterator[None]:
-    """Keep the note from now on, for `status` and `down`; a new one goes again if no stack comes of it."""
+    """Write the note for `status` and `down`; remove a new note again if no stack is made."""
     is_new = read_note(note.cloud) is None
     note.write()
     try:
@@ -131,25 +130,12 @@ def _noted(note: CloudNote, account: Account) -> Iterator[None]:
 
 
 def place_of(account: Account) -> str:
-    """Return where a stack is, in words."""
+    """Return a stack's region and account as text."""
     return f"region {account.region} of account {account.number}"
 
 
-def _show(
-    cloud: Cloud,
-    api: PrefectApi,
-    note: CloudNote,
-    options: StackOptions,
-    kinds: Sequence[str],
-    image_step: str,
-) -> None:
-    stack = f"stack {options.project}: 0 USD an hour while nothing runs; you are asked before it is made"
-    secrets = [f"secret {options.project}-{kind}: {USD_PER_MONTH:.2f} USD a month" for kind in kinds]
-    steps.show_steps(cloud, api, note, [*secrets, stack, image_step])
-
-
 def _wanted(stack: Stack | None, api: PrefectApi, options: StackOptions) -> dict[str, str]:
-    """Return the values that need a secret of ours, by its kind; one whose ARN was given needs none."""
+    """Return by kind the values that need a secret from `up`; a value whose ARN was given needs none."""
     given = stack.parameters if stack else {}
     keeps = (
         (API_KEY, api.key, options.secret_arn, given.get("PrefectApiKeySecretArn", "")),
@@ -166,7 +152,7 @@ def _wanted(stack: Stack | None, api: PrefectApi, options: StackOptions) -> dict
 def _with_secrets(
     account: Account, secrets: Mapping[str, str], options: StackOptions
 ) -> Iterator[StackOptions]:
-    """Yield the options with the ARNs of secrets; those made now go again if no stack takes them."""
+    """Yield the options with the ARNs of secrets; delete new secrets again if no stack uses them."""
     arns: dict[str, str] = {}
     made: list[str] = []
     try:
@@ -182,28 +168,12 @@ def _with_secrets(
     except BaseException:
         stack = read_stack(account.client("cloudformation"), options.project) if made else None
         for arn in made:
-            if not _takes(stack, arn):
+            used = stack and (stack.status.endswith("_IN_PROGRESS") or arn in stack.parameters.values())
+            if not (used and _is_there(stack)):
                 drop_secret(account, arn)
         raise
 
 
-def _takes(stack: Stack | None, arn: str) -> bool:
-    """Return whether a stack has a secret, or is just getting it."""
-    if stack is None or not _is_there(stack):
-        return False
-    return stack.status.endswith("_IN_PROGRESS") or arn in stack.parameters.values()
-
-
 def _is_there(stack: Stack | None) -> bool:
-    """Return whether there is a stack, or will be.
-
-    One that was only looked at is there for a moment longer: its deletion begins with the call.
-    """
+    """Return True if a stack exists or is being made; one in review or deletion does not count."""
     return stack is not None and not stack.status.startswith(("REVIEW_", "DELETE_"))
-
-
-def _template(stack: Stack, plan: StackPlan, images: Mapping[str, str]) -> dict[str, object]:
-    """Return the base job template of the pool, with the image that suits the machine of its defaults."""
-    image = images["cuda13" if usual_machine(plan.machines).gpus else "cpu"]
-    variables = pool_variables(stack, plan.machines, image)
-    return filled_template(AwsBatchWorker.get_default_base_job_template(), variables)

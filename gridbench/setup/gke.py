@@ -1,13 +1,11 @@
-"""GKE made ready for runs: the cluster, rights in it, an image, and what runs need on the Prefect API."""
+"""Preparation of GKE for runs: the cluster, rights in it, an image, and the objects on the Prefect API."""
 
 import shutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
 
 from gridbench.machines.cloud import Cloud
 from gridbench.setup import image, steps
-from gridbench.setup.note import CloudNote
 from gridbench.setup.prefect_api import PrefectApi
 from gridbench.terminal import say
 from infra.gke import rights
@@ -32,14 +30,11 @@ def make_ready(
     kubeconfig: Path,
     up_cluster: Callable[[], None],
 ) -> None:
-    """Make everything that a run on GKE needs; what is there stays, so that it may be repeated.
+    """Create what a run on GKE needs and what does not exist yet; it can be repeated.
 
     Args:
-        cloud: GKE, for what is told.
-        location: project and zone.
-        options: of the cluster.
-        images: published ones, as --image has them.
-        repository: images are pushed there.
+        images: published ones, as --image names them.
+        repository: target of images; by default in the project's Artifact Registry.
         kubeconfig: of the cluster, written by `up_cluster`.
         up_cluster: creates or completes the cluster after asking.
     """
@@ -50,7 +45,16 @@ def make_ready(
     steps.settle(cloud, note, place_of(location))
     target = (repository or default_repository(location)).removesuffix("/")
     image.forget_elsewhere(note, target)
-    _show(cloud, location, api, note, steps.image_step(FLAVOURS, published, note, target), repository is None)
+    cluster = "the cluster: its cost is shown below; you are asked before it is made"
+    rights_step = f"namespace {rights.NAMESPACE}, rights, a secret with the Prefect API's credentials: 0 USD"
+    image_step = steps.image_step(FLAVOURS, published, note, target)
+    steps.show_steps(cloud, api, note, [cluster, rights_step, image_step])
+    if repository is None and note.images.keys() != {*FLAVOURS}:
+        region = location.zone.rpartition("-")[0]
+        say(
+            "Note: the repository must be there: `gcloud artifacts repositories create gridbench "
+            f"--repository-format docker --location {region} --project {location.project}`, once."
+        )
     up_cluster()
     with steps.told_on_stop(cloud, lambda: f"cluster {options.cluster} is there and billed"):
         note.environment = {"KUBECONFIG": str(kubeconfig.absolute())}
@@ -66,18 +70,18 @@ def _next_command(options: ClusterOptions) -> str:
     """Return what to do next: a run on hardware files of these pools, or how to write the first one."""
     pools = {(pool.accelerator, pool.gpus, pool.spot) for pool in wished_pools(options)}
     files = [load_hardware(name) for name in hardware_names(DEPLOYMENTS) if name.startswith("gke-")]
-    names = [file.name for file in files if _pool_of(file.job_variables) in pools]
+    names = [
+        file.name
+        for file in files
+        if tuple(file.job_variables.get(key, False) for key in ("accelerator", "gpus", "spot")) in pools
+    ]
     if names:
         return f": gridbench run quick {' '.join(f'--on {name}' for name in names[:2])}"
     return ", but no file of deployments/hardware is for one of these pools: copy gke-l4.yaml for it"
 
 
-def _pool_of(variables: Mapping[str, Any]) -> tuple[object, ...]:
-    return variables.get("accelerator"), variables.get("gpus"), variables.get("spot", False)
-
-
 def place_of(location: GkeLocation) -> str:
-    """Return where a cluster is looked for, in words."""
+    """Return the project and zone of a location as text."""
     project = f"project {location.project}"
     return project if location.zone == EVERYWHERE else f"zone {location.zone} of {project}"
 
@@ -88,25 +92,11 @@ def default_repository(location: GkeLocation) -> str:
 
 
 def secret_of(api: PrefectApi) -> dict[str, str]:
-    """Return what the jobs' secret holds."""
+    """Return the values of the jobs' secret by name."""
     return {name: value for name, value in (("key", api.key), ("auth", api.auth_string)) if value}
 
 
 def template_of(api: PrefectApi) -> dict[str, object]:
-    """Return the base job template of the pool, which names the secret and holds none."""
+    """Return the base job template of the pool; it refers to the secret by name."""
     settings = {SECRETS[name]: f"{rights.SECRET}/{name}" for name in secret_of(api)}
     return base_job_template(read_pool(DEPLOYMENTS / "pools" / f"{POOL}.yaml"), settings)
-
-
-def _show(
-    cloud: Cloud, location: GkeLocation, api: PrefectApi, note: CloudNote, image_step: str, new: bool
-) -> None:
-    cluster = "the cluster: its cost is shown below; you are asked before it is made"
-    rights_step = f"namespace {rights.NAMESPACE}, rights, a secret with the Prefect API's credentials: 0 USD"
-    steps.show_steps(cloud, api, note, [cluster, rights_step, image_step])
-    if new and note.images.keys() != {*FLAVOURS}:
-        region = location.zone.rpartition("-")[0]
-        say(
-            "Note: the repository must be there: `gcloud artifacts repositories create gridbench "
-            f"--repository-format docker --location {region} --project {location.project}`, once."
-        )

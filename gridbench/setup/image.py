@@ -24,7 +24,7 @@ def published_images(options: Sequence[str]) -> dict[str, str]:
     """Return the images that --image names, by flavour.
 
     Raises:
-        GridbenchError: one is not FLAVOUR=REFERENCE, or names a flavour that there is none of.
+        GridbenchError: one is not FLAVOUR=REFERENCE, or its flavour is unknown.
     """
     images: dict[str, str] = {}
     for text in options:
@@ -38,37 +38,35 @@ def published_images(options: Sequence[str]) -> dict[str, str]:
 
 
 def flavours_for(gpus: Sequence[int]) -> tuple[str, ...]:
-    """Return the flavours that machines on AWS with so many GPUs each need."""
+    """Return the flavours for machines on AWS with these numbers of GPUs."""
     pairs = (("cpu", any(not count for count in gpus)), ("cuda13", any(gpus)))
     return tuple(name for name, needed in pairs if needed)
 
 
 def to_build(names: Sequence[str], published: Mapping[str, str], note: CloudNote) -> list[str]:
-    """Return the flavours whose images have to be built; an engine for it must work.
+    """Return the flavours whose images have to be built.
 
     Raises:
-        GridbenchError: neither docker nor podman works here.
+        GridbenchError: there are some, and neither docker nor podman works here.
     """
-    absent = [name for name in names if name not in published and not _is_pushed(name, note)]
+    commit = revision()
+    stable = not commit.endswith("-dirty") and commit != "unknown"  # files that differ make another image
+    absent = [
+        name for name in names if name not in published and not (stable and note.commits.get(name) == commit)
+    ]
     if absent:
         engine.choose()
     return absent
 
 
-def _is_pushed(name: str, note: CloudNote) -> bool:
-    """Return True if this commit's image was pushed already; files that differ from it make another."""
-    commit = revision()
-    return note.commits.get(name) == commit and not commit.endswith("-dirty") and commit != "unknown"
-
-
 def _path_of(name: str) -> Path | None:
-    """Return the path that a build is told of by the environment, as `gridbench image build` is."""
+    """Return the path in a build variable, which `gridbench image build` reads too."""
     text = os.environ.get(f"GRIDBENCH_IMAGE_{name}")
     return Path(text) if text else None
 
 
 def forget_elsewhere(note: CloudNote, repository: str) -> None:
-    """Forget what was pushed to another repository, or to one that is gone: it has to be pushed here."""
+    """Forget images in another repository, or in one that is gone, so that they are pushed again."""
     for name in [*note.commits]:
         if not repository or not note.images.get(name, "").startswith(f"{repository}@"):
             del note.commits[name]
@@ -77,10 +75,10 @@ def forget_elsewhere(note: CloudNote, repository: str) -> None:
 def ensure_pushed(
     names: Sequence[str], repository: str, published: Mapping[str, str], note: CloudNote, say: Say
 ) -> None:
-    """Have an image for each flavour, and note its reference.
+    """Build and push the missing images, and note the reference of each.
 
     Raises:
-        GridbenchError: it can't be built or pushed.
+        GridbenchError: an image can't be built or pushed.
     """
     absent = to_build(names, published, note)
     if absent and revision().endswith("-dirty"):

@@ -1,4 +1,4 @@
-"""The flow runs of a pool that still need its worker when a run here is over: it alone ends their jobs."""
+"""The flow runs of a pool that still need its worker when a run here has ended: only it ends their jobs."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -15,12 +15,12 @@ REASON = "its bench run is over"
 
 
 class Unended(NamedTuple):
-    """Flow runs that a worker has to see end.
+    """Flow runs that need a worker until they end.
 
     Attributes:
-        cancelling: they are being cancelled.
+        cancelling: their cancellation has begun.
         finishing: lanes whose `bench` has completed: they end by themselves in seconds.
-        orphans: lanes whose `bench` ended otherwise, or is gone; nobody waits for them.
+        orphans: lanes whose `bench` ended otherwise, or is gone.
     """
 
     cancelling: list["FlowRun"]
@@ -29,7 +29,7 @@ class Unended(NamedTuple):
 
 
 def unended(api: PrefectApi, pool: str) -> Unended:
-    """Return the flow runs of a pool that nothing but its worker will end."""
+    """Return the flow runs of a pool that only its worker ends."""
     with api.client() as client:
         under_way = _under_way(client, pool)
         cancelling = [run for run in under_way if run.state and run.state.is_cancelling()]
@@ -65,7 +65,7 @@ def _under_way(client: "SyncPrefectClient", pool: str) -> list["FlowRun"]:
 
 
 def _completed(client: "SyncPrefectClient", run: str) -> bool | None:
-    """Return whether the `bench` of a run has completed; None while one still goes on."""
+    """Return True if the `bench` of a run has completed, None while it runs."""
     from prefect.client.schemas import filters
 
     name = filters.FlowRunFilter(name=filters.FlowRunFilterName(any_=[run]))

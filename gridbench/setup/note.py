@@ -1,4 +1,4 @@
-"""The note of a cloud that was made ready: what was made for it on a Prefect API, for `run` and `down`."""
+"""The note of a cloud that was made ready: the objects made for it on a Prefect API, for `run` and `down`."""
 
 import os
 import tempfile
@@ -13,19 +13,18 @@ from tasks.errors import GridbenchError
 
 
 class CloudNote(BaseModel):
-    """A note of all that `gridbench up` has made for a cloud and its worker here needs; it holds no secret.
+    """The objects that `gridbench up` has made for a cloud, and its worker's settings; it holds no secret.
 
     Attributes:
         cloud: as the commands name it, such as aws.
         project: the stack or cluster.
-        place: where that is, in words; the same commands elsewhere find nothing of it.
+        place: its place as text; the same commands elsewhere find nothing of it.
         kind: type of the work pool.
-        environment: variables of the worker beside those of the API.
+        environment: variables of the worker in addition to those of the API.
         images: the reference of each flavour's image.
-        commits: the commit that an image was built of here, by flavour.
-        work_pools: names of those that were made; one that was there before stays when the cloud goes.
-        deployments: the same, as FLOW/NAME.
-        variables: the same.
+        commits: the commit of each image that was built here, by flavour.
+        work_pools: names of the pools that `up` made; `down` keeps earlier ones. So for the next two.
+        deployments: FLOW/NAME of each.
     """
 
     model_config = ConfigDict(extra="forbid")
@@ -49,7 +48,7 @@ class CloudNote(BaseModel):
         return folder_of(self.cloud)
 
     def write(self) -> Self:
-        """Write the note in one step; called after everything that was made."""
+        """Write the note in one step; called after each object that was made."""
         path = path_of(self.cloud)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -61,7 +60,7 @@ class CloudNote(BaseModel):
         return self
 
     def remove(self) -> None:
-        """Forget it: nothing that it names is left."""
+        """Delete the file: no object that it names is left."""
         path_of(self.cloud).unlink(missing_ok=True)
 
 
@@ -76,7 +75,7 @@ def path_of(cloud: str) -> Path:
 
 
 def read_note(cloud: str) -> CloudNote | None:
-    """Return the note of a cloud; None if none was made ready from here.
+    """Return the note of a cloud; None if it was not made ready from here.
 
     Raises:
         GridbenchError: the file is damaged.

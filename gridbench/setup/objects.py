@@ -1,4 +1,4 @@
-"""Work pools, variables and deployments of a cloud on a Prefect API: made, brought up to date, taken away."""
+"""Work pools, variables and deployments of a cloud on a Prefect API: create, update and delete them."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -20,7 +20,7 @@ OF_BENCH = ("quick", "full", "script", "local")  # entries of prefect.yaml that 
 
 
 def ensure_pools(api: PrefectApi, note: CloudNote, template: Mapping[str, Any], say: Say) -> None:
-    """Have the work pool of a cloud as `template` says, and the one that `bench` itself runs in."""
+    """Create or update a cloud's work pool from `template`, and create the pool of `bench` itself."""
     with api.client() as client:
         _ensure_pool(client, note, note.pool, note.kind, dict(template), say)
         _ensure_pool(client, note, LOCAL_POOL, "process", process_template(), say)
@@ -52,7 +52,7 @@ def _ensure_pool(
 
 
 def ensure_images(api: PrefectApi, note: CloudNote, say: Say) -> None:
-    """Have a variable for each flavour's image: hardware files name it."""
+    """Set the variable of each flavour's image, to which hardware files refer."""
     from prefect.client.schemas.actions import VariableCreate, VariableUpdate
 
     with api.client() as client:
@@ -83,7 +83,7 @@ def full_name(entry: Mapping[str, Any]) -> str:
 
 
 def ensure_deployments(api: PrefectApi, note: CloudNote, say: Say) -> None:
-    """Have the deployments of a cloud, and of no other.
+    """Deploy the entries of prefect.yaml that one cloud needs.
 
     Raises:
         GridbenchError: Prefect refuses them; its last words are quoted.
@@ -107,7 +107,7 @@ def _deployment_id(client: "SyncPrefectClient", name: str) -> Any:
 
 
 def take_away(api: PrefectApi, note: CloudNote, say: Say) -> None:
-    """Delete what the note says was made; may be repeated.
+    """Delete the objects in the note; it can be repeated.
 
     Raises:
         GridbenchError: the API does not answer, or refuses.
@@ -122,7 +122,7 @@ def take_away(api: PrefectApi, note: CloudNote, say: Say) -> None:
 
 
 def _leave_to_others(note: CloudNote) -> None:
-    """Let another cloud on the same API own what it shares with this one: all but pool and lane."""
+    """Move shared objects, all but pool and lane, to the note of another cloud on the same API."""
     others = [other for other in read_notes() if other.cloud != note.cloud and other.api_url == note.api_url]
     if not others:
         return
@@ -140,14 +140,8 @@ def _leave_to_others(note: CloudNote) -> None:
     note.write()
 
 
-def _deployments_of(client: "SyncPrefectClient", pool: str) -> list[str]:
-    from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
-
-    found = client.read_deployments(work_pool_filter=WorkPoolFilter(name=WorkPoolFilterName(any_=[pool])))
-    return sorted(deployment.name for deployment in found)
-
-
 def _delete_all(client: "SyncPrefectClient", note: CloudNote, say: Say) -> None:
+    from prefect.client.schemas.filters import WorkPoolFilter, WorkPoolFilterName
     from prefect.exceptions import ObjectNotFound
 
     for name in [*note.deployments]:
@@ -155,9 +149,10 @@ def _delete_all(client: "SyncPrefectClient", note: CloudNote, say: Say) -> None:
             client.delete_deployment(identity)
         note.deployments.remove(name)
         say(f"deleted deployment {name}")
-    if LOCAL_POOL in note.work_pools and (others := _deployments_of(client, LOCAL_POOL)):
+    local = WorkPoolFilter(name=WorkPoolFilterName(any_=[LOCAL_POOL]))
+    if LOCAL_POOL in note.work_pools and (others := client.read_deployments(work_pool_filter=local)):
         note.work_pools.remove(LOCAL_POOL)
-        say(f"left work pool {LOCAL_POOL}: {', '.join(others)} of others run on it")
+        say(f"left work pool {LOCAL_POOL}: {', '.join(sorted(it.name for it in others))} of others run on it")
     for names, kind, delete in (
         (note.work_pools, "work pool", client.delete_work_pool),
         (note.variables, "variable", client.delete_variable_by_name),

@@ -22,12 +22,12 @@ WAYS = (
 
 @dataclass(frozen=True, slots=True)
 class PrefectApi:
-    """A Prefect API with what it asks for; the secrets are never printed.
+    """A Prefect API with its credentials, which are never printed.
 
     Attributes:
         url: ends in `/api`, or in the workspace's id at Prefect Cloud.
         key: of Prefect Cloud.
-        auth_string: of a server of one's own.
+        auth_string: of another server.
         ui_url: address of its pages.
     """
 
@@ -38,7 +38,7 @@ class PrefectApi:
 
     @property
     def environment(self) -> dict[str, str]:
-        """Return the variables that lead another process to it."""
+        """Return the environment variables that select this API in another process."""
         names = {
             "PREFECT_API_URL": self.url,
             "PREFECT_API_KEY": self.key,
@@ -48,7 +48,7 @@ class PrefectApi:
 
     @contextmanager
     def client(self) -> "Iterator[SyncPrefectClient]":
-        """Open a client; whatever goes wrong with a call is one sentence.
+        """Open a client that turns each failed call into one sentence.
 
         Raises:
             GridbenchError: the API does not answer, or refuses.
@@ -61,25 +61,21 @@ class PrefectApi:
             with SyncPrefectClient(self.url, api_key=self.key, auth_string=self.auth_string) as client:
                 yield client
         except PrefectHTTPStatusError as error:
-            raise GridbenchError(f"the Prefect API at {self.url} {_refusal(error.response)}") from None
+            status, text = error.response.status_code, " ".join(error.response.text.split())[:300]
+            login = ": `prefect cloud login`, or set PREFECT_API_AUTH_STRING"
+            refused = f"refuses these credentials ({status}){login}"
+            words = refused if status in (401, 403) else f"answers {status}: {text}"
+            raise GridbenchError(f"the Prefect API at {self.url} {words}") from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
             why = str(error) or type(error).__name__
             raise GridbenchError(f"the Prefect API at {self.url} does not answer: {why}") from None
-
-
-def _refusal(response: "object") -> str:
-    """Return what an answer means that is an error."""
-    status, text = getattr(response, "status_code", 0), " ".join(str(getattr(response, "text", "")).split())
-    if status in (401, 403):
-        return f"refuses these credentials ({status}): `prefect cloud login`, or set PREFECT_API_AUTH_STRING"
-    return f"answers {status}: {text[:300]}"
 
 
 def settings_api() -> PrefectApi | None:
     """Return the API that Prefect's settings name: variables, files here, or the profile of a login.
 
     Raises:
-        GridbenchError: one of the settings makes no sense; what was set is not repeated, it may be a secret.
+        GridbenchError: a setting is invalid; its value is not repeated, because it can be a secret.
     """
     from prefect.settings import Settings
     from pydantic import ValidationError
@@ -102,10 +98,10 @@ def settings_api() -> PrefectApi | None:
 
 
 def reachable_api(service: str) -> PrefectApi:
-    """Return the API that machines of a service can reach; nothing is asked of it yet.
+    """Return the API that machines of a service can reach, without asking it anything.
 
     Raises:
-        GridbenchError: there is none, only this machine reaches it, or everybody may use it.
+        GridbenchError: there is none, only this machine reaches it, or it needs no credentials.
     """
     api = settings_api()
     if api is None:
@@ -122,7 +118,7 @@ def reachable_api(service: str) -> PrefectApi:
 
 
 def notes_on(api: PrefectApi) -> tuple[str, ...]:
-    """Return what a person should know of an API before money is spent on it."""
+    """Return warnings about an API for the user, before money is spent."""
     url, notes = urlsplit(api.url), []
     if url.scheme == "http":
         notes.append(f"{api.url} is not https: its auth string crosses networks in clear text")
@@ -137,7 +133,7 @@ def notes_on(api: PrefectApi) -> tuple[str, ...]:
 
 
 def check_answers(api: PrefectApi) -> None:
-    """Ask the API something that needs its credentials, before anything is made or paid for.
+    """Send the API a request that needs credentials, before anything is made or paid for.
 
     Raises:
         GridbenchError: it does not answer, or refuses.

@@ -1,4 +1,4 @@
-"""The part of `up` that every cloud shares: images, and what runs need on the Prefect API."""
+"""The part of `up` and `down` that every cloud shares: the note, images, objects on the Prefect API."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -14,7 +14,7 @@ from tasks.errors import GridbenchError
 
 
 def begin(cloud: Cloud, project: str, pool: str, kind: str) -> tuple[PrefectApi, CloudNote]:
-    """Return the API that a cloud will use, and the note of it; nothing is made yet.
+    """Return the API that a cloud will use, and the cloud's note; create nothing.
 
     Raises:
         GridbenchError: no API can be reached, or the cloud was made ready for another one.
@@ -36,10 +36,10 @@ def begin(cloud: Cloud, project: str, pool: str, kind: str) -> tuple[PrefectApi,
 
 
 def settle(cloud: Cloud, note: CloudNote, place: str) -> None:
-    """Note where a cloud is made ready: `down` must look there, or it would find nothing and say so.
+    """Note the place of a cloud: `down` would find nothing elsewhere.
 
     Raises:
-        GridbenchError: it was made ready elsewhere.
+        GridbenchError: the cloud was made ready elsewhere.
     """
     if note.place not in ("", place):
         raise GridbenchError(
@@ -50,7 +50,7 @@ def settle(cloud: Cloud, note: CloudNote, place: str) -> None:
 
 
 def show_steps(cloud: Cloud, api: PrefectApi, note: CloudNote, steps: Sequence[str]) -> None:
-    """Print what will be made, one after the other, and what each costs."""
+    """Print the steps of `up` in order, with the cost of each."""
     say(f"{cloud.command('up')} creates these, unless they exist already:")
     deployments = ", ".join(objects.full_name(entry) for entry in objects.entries_of(note.pool))
     here = f"at {api.url}: work pools {note.pool} and local, variables, deployments {deployments}: 0 USD"
@@ -62,10 +62,10 @@ def show_steps(cloud: Cloud, api: PrefectApi, note: CloudNote, steps: Sequence[s
 
 
 def image_step(names: Sequence[str], published: Mapping[str, str], note: CloudNote, repository: str) -> str:
-    """Return what is said of the images before they are made.
+    """Return the step that makes the images, as text.
 
     Raises:
-        GridbenchError: one has to be built, and nothing here can; or one is named that nothing needs.
+        GridbenchError: one has to be built and no engine works here, or a named image is not needed.
     """
     if useless := published.keys() - {*names}:
         raise GridbenchError(
@@ -84,7 +84,7 @@ def image_step(names: Sequence[str], published: Mapping[str, str], note: CloudNo
 
 @contextmanager
 def told_on_stop(cloud: Cloud, left: Callable[[], str]) -> Iterator[None]:
-    """Say after Ctrl-C or an error what is there by now, and how to go on or back."""
+    """Print after Ctrl-C or an error what exists now, and how to continue or to delete it."""
     try:
         yield
     except (KeyboardInterrupt, GridbenchError, InfraError):
@@ -93,19 +93,18 @@ def told_on_stop(cloud: Cloud, left: Callable[[], str]) -> Iterator[None]:
 
 
 def finish(api: PrefectApi, note: CloudNote, template: Mapping[str, Any]) -> None:
-    """Have on the API what runs need of a cloud whose machines and images are there."""
+    """Create the objects on the API that runs need; machines and images exist by then."""
     objects.ensure_images(api, note, say)
     objects.ensure_pools(api, note, template, say)
     objects.ensure_deployments(api, note, say)
 
 
 def end(cloud: Cloud, project: str, place: str) -> int:
-    """Take away what the note of a cloud names; returns the exit code, 1 if something stays.
+    """Delete the objects in a cloud's note; return the exit code, 1 if something stays.
 
     Args:
-        cloud: that was taken down.
-        project: its stack or cluster.
-        place: where it was looked for.
+        project: the stack or cluster that was taken down.
+        place: the place that was searched for it.
     """
     note = read_note(cloud.name)
     if note is None or note.project != project:

@@ -1,4 +1,4 @@
-"""Workers here for the pools of a cloud, as long as a run lasts; a second run beside it shares them."""
+"""Workers on this machine for the pools of a cloud during a run; a second run at the same time shares them."""
 
 import fcntl
 import hashlib
@@ -28,9 +28,9 @@ QUIET = {"PREFECT_LOGGING_COLORS": "false", "PYTHONUNBUFFERED": "1", "PREFECT_CL
 
 
 class CloudWorker:
-    """A worker for one pool: ours, or that of another run from here which goes on with it.
+    """A worker for one pool: this run's, or that of another run on this machine.
 
-    Of two runs the first has the worker and leaves last; one that dies leaves it to the other.
+    Of two runs the first owns the worker and ends last; if it dies, the other one starts a worker.
     """
 
     def __init__(
@@ -62,17 +62,21 @@ class CloudWorker:
         try:
             if self._ours:
                 with suppress(KeyboardInterrupt):
-                    self._wait_for_others()
+                    fcntl.flock(self._users, fcntl.LOCK_UN)
+                    if not _locked(self._users, fcntl.LOCK_EX):
+                        used = f"another run from here uses the worker of pool {self.pool}"
+                        self._say(f"{used}; Ctrl-C does not wait for it")
+                        fcntl.flock(self._users, fcntl.LOCK_EX)
                     self._wait_for_lanes()
                 self._service.stop()
         finally:
             self._locks.close()
 
     def check(self) -> str | None:
-        """Look after it, every few seconds; returns a sentence where something had to be mended.
+        """Restart the worker if it has stopped; return a sentence if it had.
 
         Raises:
-            GridbenchError: it dies again and again.
+            GridbenchError: it stops again and again.
         """
         if not self._ours:
             mended = f"The run that had the worker of pool {self.pool} is gone: it was started here."
@@ -98,15 +102,8 @@ class CloudWorker:
         self._say(f"a worker for pool {self.pool} runs here until this run ends; its log is {self.log}")
         return True
 
-    def _wait_for_others(self) -> None:
-        fcntl.flock(self._users, fcntl.LOCK_UN)
-        if _locked(self._users, fcntl.LOCK_EX):
-            return
-        self._say(f"another run from here uses the worker of pool {self.pool}; Ctrl-C does not wait for it")
-        fcntl.flock(self._users, fcntl.LOCK_EX)
-
     def _wait_for_lanes(self) -> None:
-        """Wait for what nobody but this worker ends: jobs in a cloud are paid for as long as they run."""
+        """Wait for the jobs that only this worker ends: they cost money as long as they run."""
         begun, silent = time.monotonic(), True
         with suppress(GridbenchError):
             while any(left := unended(self._api, self.pool)):
@@ -122,7 +119,7 @@ class CloudWorker:
 
 
 def _locked(file: IO[str], how: int) -> bool:
-    """Take a lock that ends with this process; returns False where another has it."""
+    """Take a lock that ends with this process; return False if another process has it."""
     try:
         fcntl.flock(file, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -132,7 +129,7 @@ def _locked(file: IO[str], how: int) -> bool:
 
 @contextmanager
 def workers_of(notes: Sequence[CloudNote], api: PrefectApi, say: Say) -> Iterator[Callable[[], str | None]]:
-    """Keep a worker for the pool of each cloud, and one for `bench`; yields what looks after them."""
+    """Run a worker for the pool of each cloud, and one for `bench`; yield the function that checks them."""
     name = f"bench-{hashlib.sha256(api.url.encode()).hexdigest()[:8]}"  # another API has another one
     wanted = [(note.pool, note.kind, note.folder, note.environment) for note in notes]
     wanted.append((LOCAL_POOL, "process", folder_of(name), {}))  # the last begun is ended first
