@@ -25,8 +25,8 @@ from tasks.dispatch.job_notes import note_jobs
 from tasks.dispatch.rental_labels import TAG
 from tasks.dispatch.rented_boxes import release, rental_runs
 from tasks.errors import GridbenchError
-from tasks.store.block import is_block
-from tasks.store.bucket import Bucket, folder_of, send
+from tasks.store.address import ResultsAddress
+from tasks.store.bucket import Bucket, send
 from tasks.store.store import Store
 
 
@@ -40,9 +40,9 @@ async def collect_and_stop(flow: Flow[Any, Any], flow_run: FlowRun, state: State
         await release(client, [rental for rental in followed if TAG in rental.tags], after=under_way)
         if not followed:
             return
-        results = (flow_run.parameters.get("request") or flow_run.parameters).get("results")
-        bucket = await asyncio.to_thread(Bucket.load, results) if results and is_block(results) else None
-        store = Store.open(folder_of(results), run, bucket)
+        given = flow_run.parameters.get("request") or flow_run.parameters
+        results = ResultsAddress.parse(given.get("results"))
+        store = Store.open(results.folder, run, await asyncio.to_thread(Bucket.of, results))
         for sentence in await collect(client, store, await lane_jobs(client, store.plan.run)):
             flow_run_logger(flow_run, flow).warning(sentence)
         await note_jobs(client, store)

@@ -15,6 +15,7 @@ from tasks.planning.channel import Night
 from tasks.planning.request import RunRequest
 from tasks.regressions.night import JudgedNight
 from tasks.schema import validated
+from tasks.store.address import ResultsAddress
 
 
 @flow(name="nightly", on_cancellation=[end_children], on_crashed=[end_children])
@@ -37,7 +38,7 @@ async def nightly(
         budget_usd: Limit for the whole night, including everything that is measured again.
         results: Folder of the results store, or a block such as s3-bucket/gridbench; results/ where empty.
     """
-    results = results or None
+    address = ResultsAddress.parse(results)
     if why := await superseded():
         return Completed(name="Skipped", message=why)
     try:
@@ -46,15 +47,15 @@ async def nightly(
             hardware=tuple(hardware),
             repeats=repeats or None,
             budget_usd=budget_usd,
-            results=results,
+            results=results or None,
             night=validated(Night, {"channel": channel}, "night"),
         )
         run = await _measured(request)
-        judged = await _judge_after_unfiled(results, run)
+        judged = await _judge_after_unfiled(address, run)
         if judged.to_confirm:
             await _confirm_suspects(judged, request)
-            judged = await judge_stored_night(results, run)
-        verdicts = await publish_night(opaque(judged), results)
+            judged = await judge_stored_night(address, run)
+        verdicts = await publish_night(opaque(judged), address)
     except GridbenchError as error:
         return Failed(message=str(error))
     if verdicts.is_empty:
@@ -64,7 +65,7 @@ async def nightly(
     return Completed(message=verdicts.answer)
 
 
-async def _judge_after_unfiled(results: str | None, run: str) -> JudgedNight:
+async def _judge_after_unfiled(results: ResultsAddress, run: str) -> JudgedNight:
     """Judge a night; earlier nights that were cut short between measuring and filing are filed before it.
 
     Raises:
@@ -89,7 +90,7 @@ async def _confirm_suspects(judged: JudgedNight, request: RunRequest) -> None:
         changes = {
             "hardware": (machine,),
             "repeats": judged.repeats,
-            "budget_usd": max(budget_usd - spent_on(request.results, run), 0.0),
+            "budget_usd": max(budget_usd - spent_on(request.address, run), 0.0),
             "night": night.model_copy(update={"confirms": run, "cases": tuple(cases)}),
         }
         try:

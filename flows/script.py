@@ -14,7 +14,6 @@ from tasks.own_script import OwnScript, sizes_of, write_suite
 from tasks.planning.machines import machines_of
 from tasks.planning.request import RunRequest
 from tasks.schema import validated
-from tasks.store.bucket import folder_of
 
 
 @flow(name="bench", on_cancellation=[collect_and_stop], on_crashed=[collect_and_stop])
@@ -65,7 +64,7 @@ async def bench(
         }
         request = RunRequest(hardware=tuple(hardware), budget_usd=budget_usd, results=results or None)
         machines_of(request)  # a mistake in a name leaves no suite behind
-        suite = write_suite(validated(OwnScript, given, "script"), folder_of(results or None))
+        suite = write_suite(validated(OwnScript, given, "script"), request.address.folder)
         return await measured(request.model_copy(update={"suite": str(suite)}))
     except GridbenchError as error:  # a user's mistake is a sentence, not a traceback
         return Failed(message=str(error))

@@ -18,8 +18,7 @@ from infra.images.flavours import locked
 from infra.local.stack import running_api
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import hardware_names, load_gpus, load_hardware, load_suite_checked, suites
-from tasks.store.bucket import folder_of
-from tasks.store.store import DEFAULT
+from tasks.store.address import DEFAULT
 
 NEEDS_FREE_BYTES = 2**30
 Finding = tuple[bool, str]  # good or not, and a sentence
@@ -27,7 +26,7 @@ Finding = tuple[bool, str]  # good or not, and a sentence
 
 def doctor(results: Results = DEFAULT) -> None:
     """Check this machine and suggest fixes."""
-    findings = list(examine(folder_of(results)))
+    findings = list(examine(results.folder))
     for good, text in findings:
         console.print(
             f"[green]ok[/]   {escape(text)}" if good else f"[red]fix[/]  {escape(text)}", soft_wrap=True

@@ -5,8 +5,9 @@ from typing import Annotated
 import typer
 
 from gridbench.terminal import Results, RunName, console
-from tasks.store.bucket import find, folder_of
-from tasks.store.store import DEFAULT, runs
+from tasks.store.address import DEFAULT
+from tasks.store.bucket import find
+from tasks.store.store import runs
 
 
 def report(
@@ -32,7 +33,7 @@ def show(
     from workloads.harness.records.text import HEAD, line, table
 
     if name is None:
-        console.print("\n".join(runs(folder_of(results))) or f"no runs in {results}", soft_wrap=True)
+        console.print("\n".join(runs(results.folder)) or f"no runs in {results}", soft_wrap=True)
         return
     records, problems = find(results, name).records()
     print(table([HEAD, *map(line, records)]))

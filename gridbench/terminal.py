@@ -1,7 +1,6 @@
 """Terminal output and options that all commands share."""
 
 from collections.abc import Sequence
-from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,13 +9,17 @@ from rich.console import Console
 from rich.table import Table
 
 from tasks.errors import GridbenchError
+from tasks.store.address import ResultsAddress
 
 console = Console(emoji=False)  # a block or a case may be named `:x:`
 LOG_WIDTH = 140  # columns of a table if the output is not a terminal
 Results = Annotated[
-    Path,
+    ResultsAddress,
     typer.Option(
-        help="Folder of the results store, or a block s3-bucket/NAME", show_default="results/ in the checkout"
+        help="Folder of the results store, or a block s3-bucket/NAME",
+        metavar="<path>",
+        parser=lambda value: ResultsAddress.parse(str(value)),  # click passes the default through it, too
+        show_default="results/ in the checkout",
     ),
 ]
 RunName = Annotated[str, typer.Argument(help="Name of a run or its beginning")]

@@ -36,17 +36,18 @@ async def with_more_money(request: RunRequest, over: OverBudget) -> RunRequest |
     async with get_client() as client:
         if not await _started_in_the_ui(client, UUID(flow_run.get_id())):
             raise over
-    proposed = Field(default=float(math.ceil(over.estimate_usd)), ge=0, title="Budget in USD")
+    proposed = Field(default=float(math.ceil(over.plan.estimate_usd)), ge=0, title="Budget in USD")
     form = MoreMoney.with_initial_data(description=_question(over), budget_usd=proposed)
     with anyio.move_on_after(ANSWER_WITHIN_S):
         answer = await apause_flow_run(form, ANSWER_WITHIN_S + SPARE_S, LOOK_S, key=str(uuid4()))
-        return request.model_copy(update={"budget_usd": answer.budget_usd}) if answer.go_on else None
-    raise OverBudget(f"{over}; the run was not resumed within an hour", over.estimate_usd)
+        allowed = {"budget_usd": answer.budget_usd, "plan": over.plan}
+        return request.model_copy(update=allowed) if answer.go_on else None
+    raise OverBudget(f"{over}; the run was not resumed within an hour", over.plan)
 
 
 def _question(over: OverBudget) -> str:
     return (
-        f"**{over.estimate_usd:.2f} USD, go on?** That is the estimate, and above the budget of this run. "
+        f"**{over.plan.estimate_usd:.2f} USD, go on?** That is the estimate, and above the budget of this run. "
         "Nothing is started or paid for yet. Switch *Go on* on and set a budget, at which the run stops; "
         "otherwise it ends here."
     )

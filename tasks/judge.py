@@ -20,8 +20,8 @@ from tasks.regressions.night import JudgedNight, judge_night
 from tasks.regressions.nightly_gate import SeriesState
 from tasks.regressions.series_reader import confirmations
 from tasks.regressions.tickets import verdicts_of
-from tasks.store.block import is_block
-from tasks.store.bucket import Bucket, folder_of, hand_in, send
+from tasks.store.address import ResultsAddress
+from tasks.store.bucket import Bucket, hand_in, send
 from tasks.store.store import Store
 from tasks.store.sync import bring
 
@@ -38,13 +38,13 @@ FIRST = (
 
 
 @task(name="judge", cache_policy=NO_CACHE, persist_result=False)
-async def judge_stored_night(results: str | None, run: str) -> JudgedNight:
+async def judge_stored_night(results: ResultsAddress, run: str) -> JudgedNight:
     """Judge a night by the completed nights before it, from the store's folder or its bucket.
 
     Raises:
         GridbenchError: the store cannot be read, or has no such night.
     """
-    folder = await asyncio.to_thread(bring, results or folder_of(None), ("results.parquet", FILE))
+    folder = await asyncio.to_thread(bring, results, ("results.parquet", FILE))
     return await asyncio.to_thread(judge_night, folder, run, await _under_way(folder, run))
 
 
@@ -58,7 +58,7 @@ async def _under_way(folder: Path, run: str) -> list[str]:
 
 
 @task(cache_policy=NO_CACHE, persist_result=False)
-async def publish_night(judged: JudgedNight, results: str | None) -> Verdicts:
+async def publish_night(judged: JudgedNight, results: ResultsAddress) -> Verdicts:
     """Write the night's verdicts and tickets, and show them in the UI.
 
     If the bucket or the UI cannot be reached, the folder still has everything, and a warning is logged.
@@ -73,7 +73,7 @@ async def publish_night(judged: JudgedNight, results: str | None) -> Verdicts:
     write_verdicts(folder, verdicts)  # last: a night that has this file is judged
     links = [report_url(page) for page in pages]
     try:
-        bucket = await asyncio.to_thread(Bucket.load, str(results)) if is_block(results) else None
+        bucket = await asyncio.to_thread(Bucket.of, results)
         links = [await hand_in(Store(folder, bucket), page) or report_url(page) for page in pages] or links
         if not pages:
             await send(Store(folder, bucket))
@@ -124,11 +124,11 @@ def night_summary(verdicts: Verdicts, links: Sequence[str]) -> str:
     return "\n".join(lines) + "\n"
 
 
-def spent_on(results: str | None, run: str) -> float:
+def spent_on(results: ResultsAddress, run: str) -> float:
     """Return the cost in USD of a night's lanes and those of its confirmations, by their `jobs.json`.
 
     Raises:
         GridbenchError: a plan cannot be read.
     """
-    folder = folder_of(results)
-    return sum(spent_usd(Store(folder / name)) for name in (run, *confirmations(folder).get(run, ())))
+    names = (run, *confirmations(results.folder).get(run, ()))
+    return sum(spent_usd(Store(results.folder / name)) for name in names)

@@ -7,7 +7,6 @@ from collections.abc import Iterable
 from pathlib import Path
 from uuid import UUID
 
-from prefect import get_run_logger
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.runtime import flow_run
 
@@ -17,32 +16,26 @@ from tasks.planning.hardware import Hardware
 from tasks.planning.planner import check_budget, make_plan
 from tasks.planning.request import RunRequest
 from tasks.script_files import check_files, keep_files
-from tasks.store.block import is_block
-from tasks.store.bucket import Bucket, folder_of, send
+from tasks.store.bucket import Bucket, send
 from tasks.store.store import Store
 from tasks.travel.run_code import keep_code
 
 
 async def open_store(request: RunRequest) -> Store:
-    """Plan a run and make its folder, or open the folder of the run to resume; name the flow run after it.
+    """Make the folder of a run with its plan, or open that of the run to resume; name the flow run after it.
 
     Raises:
         GridbenchError: something in the request doesn't exist, is too expensive, can't be written or is under
             way.
     """
-    results, folder = request.results, folder_of(request.results)
-    bucket = await asyncio.to_thread(Bucket.load, results) if results and is_block(results) else None
+    folder, bucket = request.address.folder, await asyncio.to_thread(Bucket.of, request.address)
     if request.resume:
         store = await _resumed(request.resume, folder, bucket)
         check_budget(store.plan, request.budget_usd)
         await asyncio.to_thread(check_files, store)
     else:
-        plan = make_plan(request)
-        if not request.matches(plan):
-            get_run_logger().warning(
-                "this run differs from the plan that the command showed: the files in deployments/, or the "
-                "limits of the machine, are different on the machine of this flow"
-            )
+        plan = request.plan or make_plan(request)
+        check_budget(plan, request.budget_usd)
         await check_variables(plan.hardware)
         store = Store.create(folder, plan, bucket)
         await asyncio.to_thread(keep_code, store)

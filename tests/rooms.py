@@ -55,6 +55,7 @@ ROOMS = (
     Room("tasks.travel.git", "which files of a folder are code, by git", _T),
     Room("tasks.travel.secrets", "detection of secrets, which never leave the machine", _T),
     Room("tasks.travel.tree", "the code in a folder, identified by its hash", _T),
+    Room("tasks.store.address", "the address of a results store: a folder or a storage block", _T),
     Room("tasks.planning", "plans: cells, machines, estimated time and cost", _T),
     Room("tasks.store", "the results store: one folder a run, in a directory or a bucket", _T),
     Room("tasks.delivery", "orders to lane jobs and records back, through the Prefect API", _T),

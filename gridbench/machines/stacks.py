@@ -9,8 +9,7 @@ import typer
 from gridbench.machines import aws, gke
 from gridbench.machines.lambda_cloud import sweep_overdue
 from gridbench.terminal import Results, console
-from tasks.store.bucket import folder_of
-from tasks.store.store import DEFAULT
+from tasks.store.address import DEFAULT
 
 up_app = typer.Typer(invoke_without_command=True)
 status_app = typer.Typer(no_args_is_help=True, help="Show the resources in a cloud and their cost.")
@@ -38,7 +37,7 @@ def up(
 
     if os.environ.get("LAMBDA_API_KEY"):
         sweep_overdue()
-    with session(console.print, folder_of(results), port, schedules=True, pools=pools_of_a_stack()) as api:
+    with session(console.print, results.folder, port, schedules=True, pools=pools_of_a_stack()) as api:
         for line in (api.ui_text, api.settings_text, "Ctrl-C stops it."):
             console.print(line, soft_wrap=True, highlight=False, markup=False)
         while True:

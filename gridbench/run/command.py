@@ -8,7 +8,7 @@ import typer
 from rich.table import Table
 
 from gridbench.run.box import BOX, with_boxes
-from gridbench.run.reach import check_code_reach, check_reach, for_flow, suite_for_flow
+from gridbench.run.reach import check_code_reach, check_reach, suite_for_flow
 from gridbench.terminal import Results, RunName, console, say
 from tasks.dispatch.rental_order import order_for
 from tasks.errors import GridbenchError
@@ -18,8 +18,9 @@ from tasks.planning.hardware import hardware_names, suites
 from tasks.planning.plan import FURTHER, Plan, skip_lines
 from tasks.planning.planner import check_budget, make_plan
 from tasks.planning.request import RunRequest
-from tasks.store.bucket import find, folder_of
-from tasks.store.store import DEFAULT
+from tasks.results.format import format_count
+from tasks.store.address import DEFAULT, ResultsAddress
+from tasks.store.bucket import find
 
 Budget = Annotated[
     float,
@@ -78,7 +79,7 @@ def run(
         baseline=baseline,
         repeats=repeats,
         budget_usd=budget_usd,
-        results=for_flow(results),
+        results=results.parameter,
         break_even=break_even,
         cluster=_cluster(cluster, on),
         boxes=boxes,
@@ -86,17 +87,17 @@ def run(
     plan_and_measure(request, results, dry_run)
 
 
-def plan_and_measure(request: RunRequest, results: Path, dry_run: bool) -> None:
+def plan_and_measure(request: RunRequest, results: ResultsAddress, dry_run: bool) -> None:
     """Print the plan of a request; unless it is a `dry_run`, measure it, print the answer and exit."""
     request = with_boxes(request)
-    plan = make_plan(request.model_copy(update={"budget_usd": None}))
+    plan = make_plan(request)
     show_plan(plan)
     check_budget(plan, request.budget_usd)  # after the plan, which shows where the money goes
     say_worst_cases(plan, request.budget_usd)
-    check_code_reach(plan, request.results)
+    check_code_reach(plan, results)
     if not dry_run:
         check_reach(plan.hardware)
-        _run(request.pinned(plan), results, plan)
+        _run(request.model_copy(update={"plan": plan}), results, plan)
 
 
 def _cluster(path: Path | None, on: list[str] | None) -> Cluster | None:
@@ -111,7 +112,7 @@ def resume(name: RunName, budget_usd: Budget = 5.0, results: Results = DEFAULT) 
     check_budget(plan, budget_usd)
     say_worst_cases(plan, budget_usd)
     check_reach(plan.hardware)
-    request = RunRequest(resume=plan.run, budget_usd=budget_usd, results=for_flow(results))
+    request = RunRequest(resume=plan.run, budget_usd=budget_usd, results=results.parameter)
     _run(request, results, plan)
 
 
@@ -134,8 +135,7 @@ def show_plan(plan: Plan) -> None:
         size = (cells, str(plan.repeats), f"{price.usd_per_hour:g}", price.purchase)
         table.add_row(machine.name, machine.title, *size)
     console.print(table)
-    cells = "1 cell" if len(plan.cells) == 1 else f"{len(plan.cells)} cells"
-    repeats = "1 repeat" if plan.repeats == 1 else f"{plan.repeats} repeats"
+    cells, repeats = format_count(len(plan.cells), "cell"), format_count(plan.repeats, "repeat")
     console.print(
         f"{cells}, {repeats} each: about {max(plan.estimate_s / 60, 1):.0f} min "
         f"and {plan.estimate_usd:.2g} USD at these prices; baseline {plan.baseline}"
@@ -155,16 +155,15 @@ def say_worst_cases(plan: Plan, budget_usd: float | None) -> None:
             say(f"{machine.name} will be rented, for {order.worst_case}")
 
 
-def _run(request: RunRequest, results: Path, plan: Plan) -> None:
+def _run(request: RunRequest, results: ResultsAddress, plan: Plan) -> None:
     """Measure a request with `bench`, print the answer, and exit with the code of `tell`."""
     from gridbench.run.follow import follow
     from gridbench.run.outcome import tell
     from gridbench.run.remote import open_session
 
     deployment = "bench/full" if request.suite == "full" else "bench/quick"
-    folder = folder_of(results)
-    with open_session(plan.hardware, folder, say) as api:
+    with open_session(plan.hardware, results.folder, say) as api:
         console.print(api.ui_text, soft_wrap=True, highlight=False, markup=False)
         flow_run = asyncio.run(follow(request, deployment, console, api.check, plan.estimate_s))
-        exit_code = tell(flow_run, folder, api.ui_url, console)
+        exit_code = tell(flow_run, results.folder, api.ui_url, console)
     raise typer.Exit(exit_code)

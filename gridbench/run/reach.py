@@ -7,7 +7,7 @@ from pathlib import Path
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
 from tasks.planning.plan import Plan
-from tasks.store.block import is_block
+from tasks.store.address import ResultsAddress
 from tasks.travel.requirements import check_packages
 from tasks.travel.run_code import refusal
 from tasks.travel.tree import take
@@ -33,7 +33,7 @@ def check_reach(hardware: Sequence[Hardware]) -> None:
         sweep_overdue()
 
 
-def check_code_reach(plan: Plan, results: str | None) -> None:
+def check_code_reach(plan: Plan, results: ResultsAddress) -> None:
     """Check before anything starts that every machine can get the scripts' code and packages.
 
     Raises:
@@ -74,8 +74,3 @@ def _check_api(away: Sequence[Hardware]) -> None:
 def suite_for_flow(suite: str) -> str:
     """Return a suite as the flow needs it: a name unchanged, a path made absolute."""
     return str(Path(suite).absolute()) if suite.endswith(".toml") else suite
-
-
-def for_flow(results: Path) -> str:
-    """Return the results store with an absolute path, because the flow has another working directory."""
-    return str(results) if is_block(results) else str(results.absolute())

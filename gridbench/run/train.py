@@ -8,15 +8,13 @@ import typer
 
 from gridbench.run.box import BOX, with_boxes
 from gridbench.run.command import Budget, plan_and_measure
-from gridbench.run.reach import for_flow
 from gridbench.terminal import Results, say
 from tasks.own_script import OwnScript, sizes_of, write_suite
 from tasks.planning.hardware import hardware_names
 from tasks.planning.machines import baseline_of, machines_of
 from tasks.planning.request import RunRequest
 from tasks.schema import validated
-from tasks.store.bucket import folder_of
-from tasks.store.store import DEFAULT
+from tasks.store.address import DEFAULT
 from workloads.harness.repeat.scripts import S3
 
 Words = Annotated[
@@ -101,11 +99,11 @@ def train(
             hardware=tuple(on or this_machine()),
             baseline=baseline,
             budget_usd=budget_usd,
-            results=for_flow(results),
+            results=results.parameter,
         )
     )
     baseline_of(baseline, machines_of(request))  # a mistake in a name leaves no suite behind
-    path = write_suite(validated(OwnScript, given, "train"), folder_of(results))
+    path = write_suite(validated(OwnScript, given, "train"), results.folder)
     say(f"suite: {path}")
     plan_and_measure(request.model_copy(update={"suite": str(path)}), results, dry_run)
 

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from gridbench.run.box import BOX, with_boxes
-from gridbench.run.reach import check_code_reach, check_reach, for_flow, suite_for_flow
+from gridbench.run.reach import check_code_reach, check_reach, suite_for_flow
 from gridbench.terminal import Results, console, log_or_screen, say
 from gridbench.watch.bisect_request import BisectRequest, checked_plan, process_count, search_id
 from gridbench.watch.bisect_text import ending, line_of, plan_text, table
@@ -30,8 +30,9 @@ from tasks.regressions.bisect import (
     next_step,
 )
 from tasks.regressions.bisect_runs import complete, round_of, runs_of
-from tasks.store.bucket import find, folder_of
-from tasks.store.store import DEFAULT, Store
+from tasks.store.address import DEFAULT
+from tasks.store.bucket import find
+from tasks.store.store import Store
 
 FOLLOWED = "bench/quick"  # the deployment of `bench` that measures every suite
 
@@ -106,7 +107,7 @@ def bisect(
     with kept_until_the_end(runnable, folder):
         check_out(runnable[0], folder)
         plan = checked_plan(request)
-        check_code_reach(plan, for_flow(results))
+        check_code_reach(plan, results)
         say(plan_text(request.names, plan))
         if dry_run:
             return
@@ -160,7 +161,7 @@ def _run_search(
     say(f"search {request.id}")
     begun = bool(earlier)
     try:
-        with open_session(plan.hardware, folder_of(request.results), say) as api:
+        with open_session(plan.hardware, request.results.folder, say) as api:
             console.print(f"UI: {api.ui_url}", soft_wrap=True)
             begun = True
 

@@ -4,9 +4,7 @@ import re
 import secrets
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from pathlib import Path
 
-from gridbench.run.reach import for_flow
 from tasks.errors import GridbenchError
 from tasks.planning.channel import Night, Version
 from tasks.planning.hardware import Hardware, load_suite_checked
@@ -15,6 +13,7 @@ from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
 from tasks.regressions.baseline import LEAST_RERUNS, RERUNS
 from tasks.regressions.bisect import most_rounds
+from tasks.store.address import ResultsAddress
 from workloads.harness.records.errors import hint
 
 
@@ -36,7 +35,7 @@ class BisectRequest:
     versions: tuple[Version, ...]
     repeats: int
     budget_usd: float
-    results: Path
+    results: ResultsAddress
     id: str
     found: tuple[Hardware, ...] = ()
 
@@ -60,7 +59,7 @@ class BisectRequest:
             repeats=self.repeats,
             budget_usd=left_usd,
             resume=resumed,
-            results=for_flow(self.results),
+            results=self.results.parameter,
             night=self.night(version),
         )
 

@@ -13,10 +13,10 @@ from tasks.regressions.baseline import LEAST_CHANGE
 from tasks.regressions.run_gate import CellStatus, RunComparison, compare_cells
 from tasks.report.text.run_gate import answer, change_text, numbers_text, share_text
 from tasks.results.format import format_seconds
-from tasks.store.block import is_block
+from tasks.store.address import DEFAULT, ResultsAddress
 from tasks.store.bucket import Bucket, find
 from tasks.store.run_files import PLAN, run_files_of
-from tasks.store.store import DEFAULT, Store, runs
+from tasks.store.store import Store, runs
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
 
@@ -99,16 +99,16 @@ def _share(text: str) -> float:
     return share
 
 
-def _newest(results: Path) -> str:
+def _newest(results: ResultsAddress) -> str:
     """Return the name of the newest run of a folder or of a bucket that has at least one.
 
     Raises:
         GridbenchError: the bucket can't be read.
     """
-    if not is_block(results):
-        return next(iter(runs(results)))
+    if not results.block:
+        return next(iter(runs(results.folder)))
     try:
-        stored = run_files_of(Bucket.load(str(results)).storage)
+        stored = run_files_of(Bucket.load(results.block).storage)
         newest_first = sorted(stored.runs(), reverse=True)
         return next(run for run in newest_first if stored.read(f"{run}/{PLAN}") is not None)
     except GridbenchError:

@@ -15,8 +15,8 @@ from gridbench.terminal import Results, console, say, table_of
 from tasks.errors import GridbenchError
 from tasks.regressions.series import Observation, Series
 from tasks.results.format import format_count, format_seconds
-from tasks.store.bucket import find, folder_of
-from tasks.store.store import DEFAULT
+from tasks.store.address import DEFAULT, ResultsAddress
+from tasks.store.bucket import find
 from workloads.harness.records.errors import WorkloadsError, hint
 from workloads.harness.records.files import write_text
 
@@ -38,7 +38,7 @@ def compare(
     from tasks.publish import write_comparison
 
     first, second = find(results, run_a), find(results, run_b)
-    folder = output or folder_of(results) / "comparisons" / f"{first.plan.run}..{second.plan.run}"
+    folder = output or results.folder / "comparisons" / f"{first.plan.run}..{second.plan.run}"
     report, sentences = write_comparison(first, second, folder)
     for sentence in sentences:
         say(f"• {sentence}")
@@ -127,7 +127,7 @@ def _workload(case: str) -> str:
     return case.partition("/")[0]
 
 
-def _nothing(results: Path, channel: str, problems: Sequence[str]) -> str:
+def _nothing(results: ResultsAddress, channel: str, problems: Sequence[str]) -> str:
     """Return a sentence on the lack of a history."""
     why = f" ({len(problems)} can't be read, the first: {problems[0]})" if problems else ""
     return f"{results} has no nights of channel {channel!r}{why}; --all also shows other runs"

@@ -1,6 +1,5 @@
 """The plan of a run, as `plan.json` holds it: its cells, their order, its machines and its estimates."""
 
-import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +12,7 @@ from tasks.planning.channel import Night
 from tasks.planning.hardware import Hardware
 from tasks.planning.limits import threads_on
 from tasks.pricing.checks import source_text
+from tasks.results.format import format_count
 from tasks.results.model import Machine
 from tasks.schema import Strict, first_mistake
 from workloads.harness.records.case import EAGER, Case, Cell
@@ -163,11 +163,6 @@ def _as_planned(repeat: Repeat, planned: PlannedCase, machine: Hardware, after: 
     )
 
 
-def digest(plan: Plan) -> str:
-    """Return a short hash of everything in a plan."""
-    return hashlib.sha256(plan.model_dump_json().encode()).hexdigest()[:16]
-
-
 def read_plan(text: str, where: str) -> Plan:
     """Read the text of a `plan.json`.
 
@@ -180,12 +175,12 @@ def read_plan(text: str, where: str) -> Plan:
         raise GridbenchError(f"{where} can't be read: {first_mistake(error)}") from None
     if plan.schema_version != SCHEMA:
         raise GridbenchError(f"{where} has schema {plan.schema_version}, this version reads {SCHEMA}")
-    if mistake := _contradiction(plan):
+    if mistake := contradiction(plan):
         raise GridbenchError(f"{where} can't be right: {mistake}")
     return plan
 
 
-def _contradiction(plan: Plan) -> str:
+def contradiction(plan: Plan) -> str:
     """Describe the first impossible value of a plan; return an empty text if there is none."""
     names = [machine.name for machine in plan.hardware]
     if not re.fullmatch(RUN_NAME, plan.run):
@@ -228,11 +223,10 @@ def skip_lines(plan: Plan) -> list[str]:
     groups: dict[tuple[str, str], list[PlannedSkip]] = {}
     for skip in plan.skips:
         groups.setdefault((skip.hardware, re.sub(r"[\d.,]+", "#", skip.reason)), []).append(skip)
-    return [_skip_line(hardware, skips) for (hardware, _), skips in groups.items()]
-
-
-def _skip_line(hardware: str, skips: Sequence[PlannedSkip]) -> str:
-    cases = [skip.case.case.id for skip in skips]
-    more = f" and {len(cases) - MOST_LISTED} more" if len(cases) > MOST_LISTED else ""
-    count = "1 cell" if len(skips) == 1 else f"{len(skips)} cells"
-    return f"{count} skipped on {hardware}: {skips[0].reason} ({', '.join(cases[:MOST_LISTED])}{more})"
+    lines = []
+    for (hardware, _), skips in groups.items():
+        cases = [skip.case.case.id for skip in skips]
+        more = f" and {len(cases) - MOST_LISTED} more" if len(cases) > MOST_LISTED else ""
+        named = f"{', '.join(cases[:MOST_LISTED])}{more}"
+        lines.append(f"{format_count(len(skips), 'cell')} skipped on {hardware}: {skips[0].reason} ({named})")
+    return lines

@@ -23,21 +23,18 @@ from workloads.harness.repeat.suite_case import SuiteCase
 
 
 class OverBudget(GridbenchError):
-    """The estimate of a plan, `estimate_usd`, is above its budget."""
+    """The estimate of a plan is above its budget."""
 
-    def __init__(self, sentence: str, estimate_usd: float) -> None:
+    def __init__(self, sentence: str, plan: Plan) -> None:
         super().__init__(sentence)
-        self.estimate_usd = estimate_usd
+        self.plan = plan
 
 
 def make_plan(request: RunRequest) -> Plan:
     """Decide what a run measures, where, in which order and at what estimated cost.
 
-    Requests that name a run, a seed and a time give the same plan every time.
-
     Raises:
         GridbenchError: something in the request doesn't exist or can't be had.
-        OverBudget: the estimate is above the budget.
     """
     version_measured = request.night.version if request.night else None
     suite = with_code(watched(load_suite_checked(request.suite), request.night), version_measured)
@@ -52,10 +49,10 @@ def make_plan(request: RunRequest) -> Plan:
     lanes_s = {m.name: _lane_s(m, suite, repeats, skips[m.name], request) for m in machines}
     now = datetime.now(UTC)
     plan = Plan(
-        run=request.run or f"{now:%Y%m%d-%H%M%S}-{suite.name}-{secrets.token_hex(2)}",
+        run=f"{now:%Y%m%d-%H%M%S}-{suite.name}-{secrets.token_hex(2)}",
         suite=suite.name,
         title=suite.title,
-        created_at=request.created_at or now.isoformat(timespec="seconds"),
+        created_at=now.isoformat(timespec="seconds"),
         gridbench=version("gridbench"),
         seed=secrets.randbelow(2**31) if request.seed is None else request.seed,
         repeats=repeats,
@@ -73,7 +70,6 @@ def make_plan(request: RunRequest) -> Plan:
         estimate_s=estimate_s(lanes_s, machines),
         estimate_usd=sum(lane_usd(m, lanes_s[m.name]) for m in machines),
     )
-    check_budget(plan, request.budget_usd)
     return plan
 
 
@@ -118,7 +114,7 @@ def check_budget(plan: Plan, budget_usd: float | None) -> None:
         raise OverBudget(
             f"the estimate of {plan.estimate_usd:.2f} USD exceeds budget_usd={budget_usd:g} by "
             f"{plan.estimate_usd - budget_usd:.2f} USD: raise the budget, or choose fewer cells, repeats or machines",
-            plan.estimate_usd,
+            plan,
         )
 
 

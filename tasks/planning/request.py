@@ -1,12 +1,13 @@
 """The request for a run: the one value from which its plan is made, whoever sent it."""
 
-from pydantic import Field
+from pydantic import field_validator
 
 from tasks.planning.channel import Night
 from tasks.planning.cluster import Cluster
 from tasks.planning.hardware import Hardware
-from tasks.planning.plan import Plan, digest
+from tasks.planning.plan import Plan, contradiction
 from tasks.schema import Strict
+from tasks.store.address import ResultsAddress
 
 
 class RunRequest(Strict):
@@ -26,8 +27,8 @@ class RunRequest(Strict):
         cluster: boxes of one kind that replace the hardware.
         boxes: copies of each rented machine.
         night: what makes the run a night; None for any other run.
-        run, seed, created_at: taken over by the plan, so that it can be made again; chosen by it where None.
-        plan_digest: of the plan that was shown to the user, if one was.
+        seed: of the order and the inputs; random if None.
+        plan: the plan that was made of this request and shown; None if it is still to be made.
     """
 
     suite: str = "quick"
@@ -42,16 +43,17 @@ class RunRequest(Strict):
     cluster: Cluster | None = None
     boxes: int = 1
     night: Night | None = None
-    run: str | None = Field(default=None, pattern=r"^[^/.][^/]*$")
     seed: int | None = None
-    created_at: str | None = None
-    plan_digest: str | None = None
+    plan: Plan | None = None
 
-    def pinned(self, plan: Plan) -> "RunRequest":
-        """Return the request with which another process makes the same plan again."""
-        identity = {"run": plan.run, "seed": plan.seed, "created_at": plan.created_at}
-        return self.model_copy(update={**identity, "plan_digest": digest(plan)})
+    @field_validator("plan")
+    @classmethod
+    def _is_possible(cls, plan: Plan | None) -> Plan | None:
+        if plan and (mistake := contradiction(plan)):
+            raise ValueError(mistake)
+        return plan
 
-    def matches(self, plan: Plan) -> bool:
-        """Return True unless the user was shown another plan."""
-        return self.plan_digest in (None, digest(plan))
+    @property
+    def address(self) -> ResultsAddress:
+        """The results store."""
+        return ResultsAddress.parse(self.results)

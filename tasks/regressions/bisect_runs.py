@@ -2,20 +2,20 @@
 
 from collections import Counter
 from collections.abc import Mapping
-from pathlib import Path
 
 from tasks.findings.compare import judged_cells
 from tasks.regressions.baseline import LEAST_RERUNS
 from tasks.regressions.bisect import NextMeasurement, Round
 from tasks.regressions.change import Sample, sample
 from tasks.results.repeats import RecordKey, Repeats, latest, standing
+from tasks.store.address import ResultsAddress
 from tasks.store.bucket import find
 from tasks.store.store import Store
 from tasks.store.sync import bring
 from workloads.harness.records.record import OF_THE_MACHINE, Verdict
 
 
-def runs_of(results: Path, search: str) -> list[Store]:
+def runs_of(results: ResultsAddress, search: str) -> list[Store]:
     """Return the stored runs of a search, oldest first, from a folder or a bucket.
 
     Raises:

@@ -1,8 +1,8 @@
 """The blocks that a results store can be in: which there are, and how one is found on a Prefect server."""
 
-import re
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
+
+from tasks.store.address import S3
 
 if TYPE_CHECKING:  # slow to import, and most results are in a folder
     from prefect.filesystems import LocalFileSystem
@@ -11,13 +11,6 @@ if TYPE_CHECKING:  # slow to import, and most results are in a folder
     Storage: TypeAlias = S3Bucket | LocalFileSystem
 
 EXPIRED = ("(ExpiredToken", "(RequestExpired")  # as S3 and other services call it
-S3, FOLDER = "s3-bucket", "local-file-system"  # as Prefect calls their types
-
-
-def is_block(results: str | Path | None) -> bool:
-    """Return whether a text names a storage block, as in `s3-bucket/gridbench`, and not a folder."""
-    kind, _, name = str(results or "").partition("/")
-    return kind in (S3, FOLDER) and bool(re.fullmatch(r"[a-z0-9-]+", name))
 
 
 def load_block(name: str) -> "Storage":

@@ -13,9 +13,10 @@ from pydantic_settings import BaseSettings, SettingsConfigDict
 from tenacity import AsyncRetrying, stop_after_attempt, wait_exponential
 
 from tasks.errors import GridbenchError, one_line
-from tasks.store.block import is_block, is_s3, load_block, write
+from tasks.store.address import ResultsAddress
+from tasks.store.block import is_s3, load_block, write
 from tasks.store.run_files import AT_ONCE, PLAN, copy, run_files_of
-from tasks.store.store import DEFAULT, RECORDS, Store
+from tasks.store.store import RECORDS, Store
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import path_inside
 
@@ -42,11 +43,6 @@ class LinkSettings(BaseSettings):
     )
 
 
-def folder_of(results: str | Path | None) -> Path:
-    """The folder on this machine in which the runs of a results store are, or their working copies."""
-    return DEFAULT if not results or is_block(results) else Path(results)
-
-
 @dataclass(slots=True)
 class Bucket:
     """A storage block, and which files it has got from here."""
@@ -56,6 +52,15 @@ class Bucket:
     _sent: dict[Path, tuple[int, int]] = field(default_factory=dict)
     _new: set[Path] = field(default_factory=set)
     _looked: bool = False
+
+    @classmethod
+    def of(cls, results: ResultsAddress) -> Self | None:
+        """Return the bucket of a results store, or None if it is a folder only.
+
+        Raises:
+            GridbenchError: the Prefect server has no such block, or does not answer.
+        """
+        return cls.load(results.block) if results.block else None
 
     @classmethod
     def load(cls, name: str) -> Self:
@@ -232,21 +237,20 @@ class Mirror:
         return True
 
 
-def find(results: str | Path, run: str) -> Store:
-    """The folder of an earlier run, from its bucket where it is not here.
+def find(results: ResultsAddress, run: str) -> Store:
+    """Return an earlier run, copied from its bucket if it is not here.
 
     Raises:
         GridbenchError: there is no such run, or its bucket can't be read.
     """
-    folder = folder_of(results)
     try:
-        here = path_inside(folder, run)
+        here = path_inside(results.folder, run)
     except WorkloadsError as error:
         raise GridbenchError(f"run {run!r} is not the name of a run: {error}") from None
     whole = (here / "plan.json").is_file() and (here / "records").is_dir()  # history brings no records
-    if is_block(results) and not whole:
-        Bucket.load(str(results)).fetch(run, folder)
-    return Store.open(folder, run)
+    if results.block and not whole:
+        Bucket.load(results.block).fetch(run, results.folder)
+    return Store.open(results.folder, run)
 
 
 async def send(store: Store) -> None:

@@ -1,6 +1,5 @@
 """The results store: a folder of runs, each written once and never changed."""
 
-import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,7 +17,6 @@ from workloads.harness.records.files import (
 )
 from workloads.harness.records.record import Record
 
-DEFAULT = Path(os.environ.get("GRIDBENCH_RESULTS") or Path(__file__).parents[2] / "results")
 RECORDS = "records"
 REFUSED = "refused"  # the folder of a run with what lanes sent and nobody had asked them for
 LISTED = 3  # files that a sentence names before it counts the rest

@@ -5,8 +5,8 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from tasks.errors import GridbenchError, one_line
-from tasks.store.block import is_block
-from tasks.store.bucket import Bucket, folder_of
+from tasks.store.address import ResultsAddress
+from tasks.store.bucket import Bucket
 from tasks.store.run_files import AT_ONCE, PLAN, RunFiles, copy, is_inside, run_files_of
 from tasks.store.store import RECORDS
 from workloads.harness.records.errors import WorkloadsError
@@ -14,7 +14,7 @@ from workloads.harness.records.errors import WorkloadsError
 TABLE = "results.parquet"
 
 
-def bring(results: str | Path, files: Iterable[str] = (TABLE,)) -> Path:
+def bring(results: ResultsAddress, files: Iterable[str] = (TABLE,)) -> Path:
     """The folder on this machine with the runs of a results store; from a bucket, what is not here yet comes.
 
     Of each run come its plan, the `files` that it has and, where it was cut short before it had a table, its
@@ -23,10 +23,9 @@ def bring(results: str | Path, files: Iterable[str] = (TABLE,)) -> Path:
     Raises:
         GridbenchError: the bucket can't be read, or the folder can't be written.
     """
-    folder = folder_of(results)
-    if is_block(results):
-        fetch_history(Bucket.load(str(results)), folder, files)
-    return folder
+    if bucket := Bucket.of(results):
+        fetch_history(bucket, results.folder, files)
+    return results.folder
 
 
 def fetch_history(bucket: Bucket, folder: Path, files: Iterable[str] = (TABLE,)) -> None:

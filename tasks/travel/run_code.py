@@ -9,7 +9,7 @@ from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
 from tasks.planning.limits import LOCAL_POOL
 from tasks.planning.plan import Plan
-from tasks.store.block import S3
+from tasks.store.address import S3, ResultsAddress
 from tasks.store.store import Store
 from tasks.travel.packing import pack
 from tasks.travel.requirements import check_packages
@@ -47,20 +47,20 @@ def travels_to(machine: Hardware) -> bool:
     return machine.pool != LOCAL_POOL
 
 
-def refusal(tree: Tree, machine: Hardware, results: str | Path | None = None) -> str | None:
+def refusal(tree: Tree, machine: Hardware, results: ResultsAddress | None = None) -> str | None:
     """Return why a machine can't get this code, a sentence; None where it can.
 
     Args:
         tree: of the code.
         machine: that is to measure it.
-        results: the results store as a request names it; a bucket carries larger trees.
+        results: the results store; a bucket carries larger trees.
     """
     if not travels_to(machine):
         return None
     if tree.hindrance:
         return tree.hindrance
     most_packed = tree.total_bytes + MOST_ENTRY_BYTES * len(tree.files)
-    if most_packed <= MOST_API_BYTES or str(results or "").startswith(f"{S3}/"):
+    if most_packed <= MOST_API_BYTES or (results and results.is_s3):
         return None
     packed_bytes = len(pack(tree))
     return None if packed_bytes <= MOST_API_BYTES else _too_large(tree.folder, packed_bytes, machine.name)

@@ -17,7 +17,8 @@ from workloads.harness.records.record import Verdict, Work
 
 
 def plan(run, suite="acceptance"):
-    return make_plan(RunRequest(suite=suite, hardware=["local-cpu"], run=run, seed=7))
+    made = make_plan(RunRequest(suite=suite, hardware=["local-cpu"], seed=7))
+    return made.model_copy(update={"run": run})
 
 
 def stored(results, run, slower=1.0, suite="acceptance", verdict=Verdict.OK, bucket=None):

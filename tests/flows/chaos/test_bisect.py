@@ -11,6 +11,7 @@ import pytest
 from gridbench.run.session import ROOT, deploy
 from tasks.regressions.bisect_runs import runs_of
 from tasks.regressions.series_reader import read_nights
+from tasks.store.address import ResultsAddress
 from tests.flows.nightly.watched_case import MACHINE, SPEEDS, SUITE, WATCHED
 
 pytestmark = [
@@ -55,7 +56,7 @@ async def test_the_version_that_changed_a_case_is_found_confirmed_and_in_no_seri
     assert done.returncode == 0, done.stdout + done.stderr
     assert "v4" in done.stdout.splitlines()[-1], done.stdout
     search = next(line.split()[1] for line in done.stdout.splitlines() if line.startswith("search "))
-    measured = [store.plan.night.version.name for store in runs_of(results, search)]
+    measured = [store.plan.night.version.name for store in runs_of(ResultsAddress(results), search)]
     assert measured[:2] == ["v1", "v5"] and sorted(measured[-2:]) == ["v3", "v4"]
     assert len(measured) == 6, measured  # of 5 versions; both sides of the step twice
     assert read_nights(results)[0] == []

@@ -14,6 +14,7 @@ from tasks.errors import GridbenchError
 from tasks.planning.planner import make_plan
 from tasks.planning.rent_terms import RentTerms
 from tasks.planning.request import RunRequest
+from tasks.store.address import ResultsAddress
 from tests.emulators.lambda_cloud.control import Control
 from tests.emulators.lambda_cloud.quick import PACE
 from tests.emulators.lambda_cloud.server import lambda_cloud
@@ -123,7 +124,7 @@ def test_a_run_that_is_resumed_is_checked_and_served_like_a_new_one(monkeypatch,
 
     monkeypatch.setattr(sessions, "session", session)
     with pytest.raises(GridbenchError, match=r"with \('local', 'ssh'\)"):
-        command.resume("a-run", results=tmp_path)
+        command.resume("a-run", results=ResultsAddress(tmp_path))
     assert asked == ["checked"]
 
 

@@ -16,6 +16,7 @@ from tasks.errors import GridbenchError
 from tasks.planning.hardware import load_suite_checked
 from tasks.regressions.bisect import FirstBadVersion, NoCulprit
 from tasks.regressions.series_reader import read_nights
+from tasks.store.address import ResultsAddress
 from tasks.store.store import Store
 from tests.tasks.examples.records import ENVIRONMENT, record
 from workloads.harness.records.record import Verdict
@@ -163,14 +164,14 @@ class Bench:
     def __call__(self, request):
         self.left_usd.append(request.budget_usd)
         if request.resume:
-            store = Store.open(self.search_request.results, request.resume)
+            store = Store.open(self.search_request.results.folder, request.resume)
         else:
             name = request.night.version.name
             self.started.append(name)
             plan = self.search_request.plan(self.search_request.names.index(name))
             stamp = f"2026-11-01T00:00:{len(self.started):02d}+00:00"
             plan = plan.model_copy(update={"created_at": stamp, "run": f"{len(self.started):02d}-{plan.run}"})
-            store = Store.create(self.search_request.results, plan)
+            store = Store.create(self.search_request.results.folder, plan)
         self.fill(store)
         if self.cut and len(self.started) == self.cut:
             raise KeyboardInterrupt
@@ -191,7 +192,9 @@ class Bench:
 @pytest.fixture
 def search_request(tmp_path):
     versions = runnable_versions(SIX.split(","), None, COMMAND[1])
-    return BisectRequest(CASE, "local-cpu-1", "nightly", versions, 5, 5.0, tmp_path / "results", "bisect-1")
+    return BisectRequest(
+        CASE, "local-cpu-1", "nightly", versions, 5, 5.0, ResultsAddress(tmp_path / "results"), "bisect-1"
+    )
 
 
 TIMES = {name: 1.1 if name >= "v4" else 1.0 for name in SIX.split(",")}
@@ -202,7 +205,7 @@ def test_the_search_ends_with_the_version_and_its_runs_are_no_nights(search_requ
     search, step = searched(search_request, iter([]), bench)
     assert isinstance(step, FirstBadVersion) and search.versions[step.first_bad] == "v4" and not step.doubt
     assert bench.started == ["v1", "v6", "v3", "v4", "v3", "v4"]
-    assert read_nights(search_request.results) == ([], [])
+    assert read_nights(search_request.results.folder) == ([], [])
     plans = [store.plan for store in bisect.runs_of(search_request.results, "bisect-1")]
     assert [plan.night.version.name for plan in plans] == bench.started
     assert plans[0].hardware[0].command == ("/envs/v1/bin/python", "-P", "-m", "workloads")

@@ -14,6 +14,7 @@ from gridbench.watch.checkouts import check_out, kept_until_the_end, script_fold
 from gridbench.watch.versions import versions_between
 from tasks.errors import GridbenchError
 from tasks.regressions.bisect import FirstBadVersion
+from tasks.store.address import ResultsAddress
 from tasks.store.store import Store
 from tests.tasks.examples.records import record
 
@@ -49,7 +50,9 @@ def test_the_commit_that_made_a_script_slower_is_found_by_measuring_its_code(rep
     names, commits = versions_between("t1", "main", None, code)
     assert commits and len(names) == 6
     versions = script_versions(names, code)
-    request = BisectRequest(CASE, "local-cpu", suite, versions, 5, 5.0, tmp_path / "results", "bisect-1")
+    request = BisectRequest(
+        CASE, "local-cpu", suite, versions, 5, 5.0, ResultsAddress(tmp_path / "results"), "bisect-1"
+    )
     codes = {}
 
     def measure(run_request):

@@ -153,6 +153,6 @@ def test_a_bucket_is_asked_for_records_that_only_history_has_brought(run, tmp_pa
 
     monkeypatch.setattr(gate, "Bucket", Bucket)
     monkeypatch.setattr("tasks.store.bucket.Bucket", Bucket)
-    monkeypatch.setattr("tasks.store.bucket.folder_of", lambda results: here)
+    monkeypatch.setattr("tasks.store.address.DEFAULT_FOLDER", here)
     code, text = run("--against", run_name(0), folder="s3-bucket/kept")
     assert code == 0 and f"{run_name(1)} against {run_name(0)}" in text

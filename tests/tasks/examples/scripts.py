@@ -31,10 +31,12 @@ def suite_of(
     return path
 
 
-def plan_of(folder: Path, sizes: str = "[16, 32]", more: str = "", **request: Any) -> Plan:
+def plan_of(
+    folder: Path, sizes: str = "[16, 32]", more: str = "", run: str = "a-run", **request: Any
+) -> Plan:
     """Plan such a suite."""
     asked = {"suite": str(suite_of(folder, sizes, more)), "hardware": ["local-cpu"], "seed": 7} | request
-    return make_plan(RunRequest(**asked))
+    return make_plan(RunRequest(**asked)).model_copy(update={"run": run})
 
 
 def ran(seconds: float, repeat: Repeat, **changes: Any) -> Record:

@@ -70,8 +70,8 @@ def test_what_a_ticket_says_of_the_code_is_said_of_the_scripts_own(before, after
 def test_nights_of_a_script_are_a_series_in_which_a_slow_one_is_a_suspect(tmp_path):
     for number in range(12):
         created_at = (FIRST + timedelta(days=number)).isoformat()
-        request = {"run": run_name(number), "night": Night(), "created_at": created_at}
-        plan = plan_of(tmp_path, "[16]", **request)
+        plan = plan_of(tmp_path, "[16]", run=run_name(number), night=Night())
+        plan = plan.model_copy(update={"created_at": created_at})
         keep(tmp_path / "results", plan, records_of(plan, 1.2 if number == 11 else 1 + 0.002 * (number % 3)))
     judged = judge_night(tmp_path / "results", run_name(11))
     assert {name: [*cases] for name, cases in judged.to_confirm.items()} == {"local-cpu": [own(16).id]}

@@ -14,10 +14,11 @@ from prefect.settings import PREFECT_API_URL, temporary_settings
 from prefect_aws import AwsCredentials, S3Bucket
 
 from tasks.errors import GridbenchError
+from tasks.store import address
 from tasks.store import bucket as module
-from tasks.store.block import is_block
-from tasks.store.bucket import Bucket, LinkSettings, Mirror, find, folder_of, hand_in, send
-from tasks.store.store import DEFAULT, Store
+from tasks.store.address import DEFAULT_FOLDER, ResultsAddress
+from tasks.store.bucket import Bucket, LinkSettings, Mirror, find, hand_in, send
+from tasks.store.store import Store
 from tests.emulators.aws.control import control
 from tests.emulators.aws.server import aws_server
 from tests.emulators.fixtures import REGION, environment
@@ -54,7 +55,7 @@ class Away:
     ("text", "block"),
     [
         ("s3-bucket/gridbench", True),
-        (Path("s3-bucket/gridbench"), True),
+        ("s3-bucket/gridbench/", True),
         ("local-file-system/results-2", True),
         ("results", False),
         ("/s3-bucket/gridbench", False),
@@ -65,8 +66,11 @@ class Away:
     ],
 )
 def test_a_block_is_told_from_a_folder(text, block):
-    assert is_block(text) is block
-    assert folder_of(text) == (DEFAULT if block or not text else Path(text))
+    results = ResultsAddress.parse(text)
+    assert results.block == (text.rstrip("/") if block else None)
+    assert results.folder == (DEFAULT_FOLDER if block or not text else Path(text))
+    assert ResultsAddress.parse(str(results)) == results
+    assert results.parameter == (results.block or str(results.folder.absolute()))
 
 
 def test_everything_of_a_run_goes_there_once_and_comes_back(store, there, tmp_path, plan):
@@ -116,7 +120,7 @@ def test_the_name_of_a_run_leads_nowhere_else(there, tmp_path, run):
         bucket.fetch(run, tmp_path / "home" / "results")
     assert not (tmp_path / "home").exists()
     with pytest.raises(GridbenchError, match="is not the name of a run"):
-        find("s3-bucket/kept", run)
+        find(ResultsAddress.parse("s3-bucket/kept"), run)
 
 
 def test_a_resumed_run_sends_no_record_again(aws, tmp_path, plan):
@@ -178,10 +182,10 @@ def test_an_unknown_run_is_one_sentence(there, tmp_path):
 
 
 def test_a_run_that_is_here_is_not_fetched(tmp_path, monkeypatch, plan):
-    monkeypatch.setattr(module, "DEFAULT", tmp_path)
+    monkeypatch.setattr(address, "DEFAULT_FOLDER", tmp_path)
     monkeypatch.setattr(Bucket, "load", lambda name: pytest.fail("it was asked for"))
     Store.create(tmp_path, plan)
-    assert find("s3-bucket/gridbench", plan.run).plan == plan
+    assert find(ResultsAddress.parse("s3-bucket/gridbench"), plan.run).plan == plan
 
 
 async def test_a_bucket_that_is_away_is_said_once_and_gets_everything_later(store, monkeypatch):

@@ -8,7 +8,8 @@ from prefect_aws import AwsCredentials, S3Bucket
 
 from tasks.errors import GridbenchError
 from tasks.regressions.series_reader import read_nights, series_of
-from tasks.store import bucket as bucket_module
+from tasks.store import address
+from tasks.store.address import ResultsAddress
 from tasks.store.bucket import Bucket
 from tasks.store.sync import bring, fetch_history
 from tests.tasks.examples.nights import NOW, a_night, run_name
@@ -106,10 +107,10 @@ def test_a_key_that_leads_elsewhere_is_left_alone(aws, tmp_path):
 
 
 def test_a_folder_needs_no_bucket_and_a_block_has_a_working_copy(tmp_path, monkeypatch):
-    assert bring(tmp_path) == tmp_path and files(tmp_path) == set()
+    assert bring(ResultsAddress(tmp_path)) == tmp_path and files(tmp_path) == set()
     bucket = local_bucket(tmp_path / "there")
     bucket.send(a_night(tmp_path / "made", 0).folder)
-    monkeypatch.setattr(bucket_module, "DEFAULT", tmp_path / "here")
+    monkeypatch.setattr(address, "DEFAULT_FOLDER", tmp_path / "here")
     monkeypatch.setattr(Bucket, "load", lambda name: bucket)
-    assert bring("local-file-system/results") == tmp_path / "here"
+    assert bring(ResultsAddress.parse("local-file-system/results")) == tmp_path / "here"
     assert files(tmp_path / "here") == {f"{run_name(0)}/{name}" for name in ("plan.json", "results.parquet")}

@@ -17,6 +17,7 @@ from tasks.dispatch.lane import Lane
 from tasks.dispatch.submit import submit_lane
 from tasks.errors import GridbenchError
 from tasks.planning.plan import Plan
+from tasks.store.address import ResultsAddress
 from tasks.store.store import Store
 from tasks.travel import code_download, run_code, sending
 from tasks.travel.packing import pack, unpack
@@ -64,11 +65,12 @@ def test_what_would_not_arrive_is_refused_at_planning(code, away, monkeypatch):
     assert (
         "MiB packed, and without a bucket far gets 0 MiB at most; list files that are not code in" in sentence
     )
-    assert "local-file-system" not in str(refusal(take(code), far, "local-file-system/x"))
-    assert refusal(take(code), far, "local-file-system/x") == refusal(take(code), far, "results") == sentence
-    assert refusal(take(code), far, "s3-bucket/x") is None and refusal(take(code), here) is None
+    folder, block, bucket = map(ResultsAddress.parse, ("results", "local-file-system/x", "s3-bucket/x"))
+    assert "local-file-system" not in str(refusal(take(code), far, block))
+    assert refusal(take(code), far, block) == refusal(take(code), far, folder) == sentence
+    assert refusal(take(code), far, bucket) is None and refusal(take(code), here) is None
     (code / ".env").write_text("TOKEN=x")
-    assert "holds .env, which looks like a secret" in refusal(take(code), far, "s3-bucket/x")
+    assert "holds .env, which looks like a secret" in refusal(take(code), far, bucket)
     assert refusal(take(code), here) is None, "it stays where it is"
 
 

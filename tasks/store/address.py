@@ -1,0 +1,47 @@
+"""The address of a results store: a folder, or a storage block of the Prefect server."""
+
+import os
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Self
+
+S3, FOLDER = "s3-bucket", "local-file-system"  # block types, as Prefect calls them
+BLOCK = re.compile(rf"({S3}|{FOLDER})/[a-z0-9-]+")
+DEFAULT_FOLDER = Path(os.environ.get("GRIDBENCH_RESULTS") or Path(__file__).parents[2] / "results")
+
+
+@dataclass(frozen=True, slots=True)
+class ResultsAddress:
+    """Where a results store keeps its runs.
+
+    Attributes:
+        folder: on this machine, with the runs or with working copies of them.
+        block: storage block that has the runs, such as s3-bucket/gridbench; None if they are in the folder only.
+    """
+
+    folder: Path
+    block: str | None = None
+
+    @classmethod
+    def parse(cls, text: str | None) -> Self:
+        """Parse an option or a flow parameter; an empty one is the default folder."""
+        if text and BLOCK.fullmatch(text.rstrip("/")):
+            return cls(DEFAULT_FOLDER, text.rstrip("/"))
+        return cls(Path(text) if text else DEFAULT_FOLDER)
+
+    def __str__(self) -> str:
+        return self.block or str(self.folder)
+
+    @property
+    def parameter(self) -> str:
+        """The address for a flow, which has another working directory."""
+        return self.block or str(self.folder.absolute())
+
+    @property
+    def is_s3(self) -> bool:
+        """True if the runs are in a bucket of S3."""
+        return (self.block or "").startswith(f"{S3}/")
+
+
+DEFAULT = ResultsAddress(DEFAULT_FOLDER)
