@@ -9,11 +9,7 @@ from prefect_aws import AwsCredentials
 from ..base.job_configuration import JobRefused
 from ..base.retry import call_until_answered
 from ..base.worker import FollowingWorker
-from .configuration import (
-    AwsBatchJobConfiguration,
-    AwsBatchVariables,
-    AwsBatchWorkerResult,
-)
+from .configuration import AwsBatchJobConfiguration, AwsBatchVariables, AwsBatchWorkerResult
 from .follow import BatchFollow
 from .logs import LogReader, Tail, last_line
 from .poller import Poller

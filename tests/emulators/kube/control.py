@@ -93,10 +93,6 @@ class Control:
         self.faults.append(Fault(method, path, code, **options))
         return self.faults[-1]
 
-    def throttle(self, times: int | None = 1, retry_after_s: int = 1, path: str = "*") -> Fault:
-        """429 with Retry-After, as API priority and fairness answers."""
-        return self.fault("*", path, 429, times=times, headers={"Retry-After": str(retry_after_s)})
-
     @contextlib.contextmanager
     def away(self, how: Away = "refused") -> Iterator[None]:
         """Meanwhile the API refuses connections, or answers all with 503; open streams break."""
@@ -165,10 +161,6 @@ class Control:
     def cordon(self, node: str) -> None:
         """No new pods on it."""
         self.call(lambda: self.cluster.nodes.cordon(node))
-
-    def uncordon(self, node: str) -> None:
-        """It takes pods again."""
-        self.call(lambda: self.cluster.nodes.cordon(node, False))
 
     def drain(self, node: str) -> None:
         """Cordons it and evicts its pods by the API."""

@@ -49,23 +49,18 @@ class Nodes:
         pods = self.store.all("pods")
         return [pod for pod in pods if pod["spec"].get("nodeName") == name and not finished(pod)]
 
-    def cordon(self, name: str, unschedulable: bool = True) -> None:
-        """No new pods on it, or again."""
+    def cordon(self, name: str) -> None:
+        """No new pods on it."""
         taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
         def change(node: Obj) -> None:
-            spec = node["spec"]
-            taints = [t for t in spec.get("taints") or [] if t["key"] != taint["key"]]
-            spec["taints"] = [*taints, taint] if unschedulable else taints
-            spec["unschedulable"] = True
-            if not unschedulable:
-                del spec["unschedulable"]
+            taints = [t for t in node["spec"].get("taints") or [] if t["key"] != taint["key"]]
+            node["spec"] |= {"taints": [*taints, taint], "unschedulable": True}
 
         self.store.update("nodes", ("", name), change)
-        word = "NodeNotSchedulable" if unschedulable else "NodeSchedulable"
-        self.cluster.event(
-            self.store.get("nodes", ("", name)), word, f"Node {name} status is now: {word}", "kubelet"
-        )
+        word = "NodeNotSchedulable"
+        node = self.store.get("nodes", ("", name))
+        self.cluster.event(node, word, f"Node {name} status is now: {word}", "kubelet")
 
     def drain(self, name: str) -> None:
         """What `kubectl drain` does."""

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.emulators import containers
-from tests.emulators.kube.job_examples import SPACE, connected, end_of, terminated
+from tests.emulators.kube.job_examples import connected, end_of, terminated
 from tests.emulators.kube.nodes.podman import Containers
 from tests.emulators.kube.server import kube
 
@@ -19,12 +19,6 @@ CHILD = f"import subprocess; print(subprocess.run(['python3', '-c', {HUNGRY!r}])
 def cluster(base_image):
     with kube(Containers()) as made:
         made.control.images["bench/*"] = base_image
-        yield made
-
-
-@pytest.fixture
-async def kubernetes(cluster):
-    async with connected(cluster) as made:
         yield made
 
 
@@ -65,24 +59,6 @@ async def test_out_of_memory_is_told_also_where_the_first_process_lives_on(kuber
     assert pod.status.phase == "Succeeded"
     assert (terminated(pod).exit_code, terminated(pod).reason) == (0, "OOMKilled")
     assert await kubernetes.log(pod) == "-9\n"
-
-
-async def test_cancelling_lets_the_container_end(kubernetes):
-    name = await kubernetes.submit("trap 'exit 0' TERM; echo on; while :; do sleep 0.1; done")
-    pod = await kubernetes.speaking(name)
-    await kubernetes.batch.delete_namespaced_job(name, SPACE, propagation_policy="Foreground")
-    await kubernetes.gone(name)
-    listed = containers.podman("ps", "--all", "--format", "{{.Names}}").stdout
-    assert pod.metadata.uid not in listed
-
-
-async def test_images_and_programs_that_are_not_there(kubernetes):
-    pod, _ = await run(kubernetes, "", container={"command": ["no-such-program"]})
-    assert (terminated(pod).exit_code, terminated(pod).reason) == (128, "StartError")
-    assert "no-such-program" in terminated(pod).message
-    name = await kubernetes.submit("true", image="localhost/there-is-no-such-image:1")
-    pod = await kubernetes.pod(name)
-    assert await kubernetes.told(pod.metadata.name, "Failed", "there-is-no-such-image:1: not found")
 
 
 async def test_containers_end_with_the_cluster(base_image):

@@ -7,30 +7,7 @@ import pytest
 from kubernetes_asyncio import client
 from kubernetes_asyncio.client.exceptions import ApiException
 
-from tests.emulators.kube.job_examples import (
-    SPACE,
-    condition,
-    connected,
-    end_of,
-    job,
-    said,
-    terminated,
-    until,
-)
-from tests.emulators.kube.nodes.runner import Processes
-from tests.emulators.kube.server import kube
-
-
-@pytest.fixture
-def cluster():
-    with kube(Processes(known=("bench/*",))) as made:
-        yield made
-
-
-@pytest.fixture
-async def kubernetes(cluster):
-    async with connected(cluster) as made:
-        yield made
+from tests.emulators.kube.job_examples import SPACE, condition, end_of, job, terminated, until
 
 
 async def test_a_job_succeeds_and_tells_everything(kubernetes):
@@ -68,17 +45,6 @@ async def test_the_status_changes_as_on_a_real_server(kubernetes):
     assert shown[-1] == (None, 0, 1, True)
     assert [c["type"] for c in states[-1]["conditions"]] == ["SuccessCriteriaMet", "Complete"]
     assert events[-1]["object"]["metadata"]["resourceVersion"] == done.metadata.resource_version
-
-
-async def test_an_exit_code_fails_the_job(kubernetes):
-    name = await kubernetes.submit("exit 7")
-    done = await kubernetes.ended(name)
-    assert end_of(done) == ("Failed", "BackoffLimitExceeded")
-    assert [c.type for c in done.status.conditions] == ["FailureTarget", "Failed"]
-    assert done.status.failed == 1
-    (pod,) = await kubernetes.pods(name)
-    assert pod.status.phase == "Failed"
-    assert (terminated(pod).exit_code, terminated(pod).reason) == (7, "Error")
 
 
 async def test_pods_are_tried_again_up_to_the_limit(kubernetes):
@@ -155,22 +121,6 @@ async def test_without_a_policy_the_pods_are_orphaned_with_a_warning(cluster, ku
     (pod,) = await kubernetes.pods(name)
     assert not pod.metadata.owner_references
     assert cluster.control.warnings[-1].startswith("child pods are preserved by default")
-
-
-async def test_a_fixed_name_makes_one_job_of_two(kubernetes):
-    assert await kubernetes.submit("true", name="lane-1") == "lane-1"
-    with pytest.raises(ApiException) as refused:
-        await kubernetes.submit("true", name="lane-1")
-    assert refused.value.status == 409
-    assert said(refused.value) == 'jobs.batch "lane-1" already exists'
-
-
-async def test_a_suspended_job_has_no_pods_until_it_is_resumed(kubernetes):
-    name = await kubernetes.submit("true", suspend=True)
-    await kubernetes.told(name, "Suspended")
-    assert await kubernetes.pods(name) == []
-    await kubernetes.batch.patch_namespaced_job(name, SPACE, {"spec": {"suspend": False}})
-    assert end_of(await kubernetes.ended(name))[0] == "Complete"
 
 
 async def test_a_precondition_keeps_another_job_of_that_name(kubernetes):

@@ -4,20 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.emulators.kube.job_examples import SPACE, connected, job, refusal, said, until
-from tests.emulators.kube.server import kube
-
-
-@pytest.fixture
-def cluster():
-    with kube() as made:
-        yield made
-
-
-@pytest.fixture
-async def kubernetes(cluster):
-    async with connected(cluster) as made:
-        yield made
+from tests.emulators.kube.job_examples import SPACE, job, refusal, said, until
 
 
 def spoiled(change):

@@ -12,14 +12,7 @@ from packaging.requirements import Requirement
 
 from infra.workers.brand import BRAND
 from infra.workers.branding import Branding
-from infra.workers.distributions.layout import (
-    DISTRIBUTIONS,
-    SUFFIXES,
-    WORKERS,
-    lay,
-    own_tests,
-    sources,
-)
+from infra.workers.distributions.layout import DISTRIBUTIONS, SUFFIXES, WORKERS, lay, own_tests, sources
 from tests.infra.workers.distributions.clean import brand_of
 
 TESTS = Path(__file__).parents[1]

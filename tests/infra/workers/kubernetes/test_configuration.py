@@ -7,12 +7,7 @@ from pathlib import Path
 import pytest
 from prefect.client.schemas.objects import FlowRun
 from prefect.server.schemas.actions import validate_base_job_template
-from prefect.settings import (
-    PREFECT_API_KEY,
-    PREFECT_API_SSL_CERT_FILE,
-    PREFECT_HOME,
-    temporary_settings,
-)
+from prefect.settings import PREFECT_API_KEY, PREFECT_API_SSL_CERT_FILE, PREFECT_HOME, temporary_settings
 from prefect.utilities.schema_tools import validate
 
 from infra.workers.base.job_configuration import JobRefused

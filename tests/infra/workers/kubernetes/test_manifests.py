@@ -169,43 +169,6 @@ async def test_a_login_to_a_registry_is_the_pods():
     assert "imagePullSecrets" not in (await job_of("kubernetes", image="i"))["spec"]["template"]["spec"]
 
 
-class TestChecks:
-    @pytest.mark.parametrize(
-        ("change", "fault"),
-        [
-            (lambda pod: pod.pop("restartPolicy"), "restartPolicy"),
-            (lambda pod: pod["volumes"].pop(), "mounts and volumes differ"),
-            (lambda pod: pod["containers"][0]["resources"]["limits"].update(memory="1Gx"), "quantity 1Gx"),
-            (
-                lambda pod: pod["containers"][0]["resources"]["requests"].update(memory="1Mi"),
-                "not Guaranteed",
-            ),
-            (lambda pod: pod["containers"][0]["resources"]["requests"].pop("cpu"), "not Guaranteed"),
-            (lambda pod: pod["volumes"][0]["emptyDir"].update(sizeLimit="99Gi"), "shared memory"),
-            (lambda pod: pod["containers"][0]["volumeMounts"][0].update(mountPath="/tmp"), "mounted twice"),
-        ],
-    )
-    async def test_a_fault_would_be_seen(self, change, fault):
-        job = await job_of("gke", **machine_values("gke-t4"))
-        change(job["spec"]["template"]["spec"])
-        assert [*faults(job)] == [fault]
-
-    @pytest.mark.parametrize(
-        "change",
-        [
-            lambda job: job["spec"].update(backoffLimit="0"),
-            lambda job: job["spec"]["template"]["spec"].update(parallelism=1),
-            lambda job: job["spec"]["template"]["spec"].update(nodeSelectors={"a": "b"}),
-            lambda job: job["metadata"]["labels"].update(x=1),
-        ],
-    )
-    async def test_the_schema_sees_what_no_cluster_knows(self, change):
-        job = await job_of("gke", **machine_values("gke-t4"))
-        change(job)
-        with pytest.raises(kubernetes_validate.ValidationError):
-            kubernetes_validate.validate(job, VERSION, strict=True)
-
-
 class TestRights:
     def test_every_document_is_sound(self):
         for each in documents():

@@ -84,7 +84,7 @@ async def test_what_could_not_be_deleted_is_not_called_deleted_and_is_told_once(
         while not warned:  # the worker's own lines are sent together, every few seconds
             said = [line.message for line in await pool.logs(run_id)]
             warned = [message for message in said if "is not deleted yet" in message]
-    assert len(warned) == 1 and "has no right to delete jobs" in warned[0]
+    assert len(warned) == 1 and "not allowed to delete jobs" in warned[0]
     cluster.control.requests.clear()
 
 

@@ -368,7 +368,7 @@ DEATHS = {
         on_slurm(
             "TimedOut",
             "crashed",
-            "Slurm ended job … at its time limit of 1 min, which was set set in place of 5 min.",
+            "Slurm ended job … at its time limit of 1 min, which was set instead of 5 min.",
         ),
         RUNS,
         slurm_state="TIMEOUT",
