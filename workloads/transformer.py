@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from workloads.harness.prepared import Env, Prepared
 from workloads.harness.registry import workload
@@ -17,15 +17,16 @@ if TYPE_CHECKING:
 
 LEARNING_RATE = 3e-4
 NOISE = 0.1  # share of the tokens that do not follow from the one before
+SIZES: dict[str, Any] = {
+    **{"width": (256, 512, 1024), "length": (128, 512, 2048), "batch": (1, 8, 32)},
+    "tiny": {"width": 32, "length": 16, "batch": 2},
+    "multiples": lambda **size: {"width": DECODER_HEAD_WIDTH},
+}
 
 
 @workload(
-    width=(256, 512, 1024),
-    length=(128, 512, 2048),
-    batch=(1, 8, 32),
-    tiny={"width": 32, "length": 16, "batch": 2},
+    **SIZES,
     flops=lambda width, length, batch: 3 * forward_flops(width, length, batch, batch * length),
-    multiples=lambda **size: {"width": DECODER_HEAD_WIDTH},
 )
 def transformer_train(env: Env, width: int, length: int, batch: int) -> Prepared:
     """A step of AdamW on `batch` sequences of `length` tokens; each position predicts the token after it."""
@@ -51,12 +52,8 @@ def transformer_train(env: Env, width: int, length: int, batch: int) -> Prepared
 
 
 @workload(
-    width=(256, 512, 1024),
-    length=(128, 512, 2048),
-    batch=(1, 8, 32),
-    tiny={"width": 32, "length": 16, "batch": 2},
+    **SIZES,
     flops=lambda width, length, batch: forward_flops(width, length, batch, batch),
-    multiples=lambda **size: {"width": DECODER_HEAD_WIDTH},
 )
 def transformer_infer(env: Env, width: int, length: int, batch: int) -> Prepared:
     """The scores of the token that follows each of `batch` sequences of `length` tokens, without a cache."""

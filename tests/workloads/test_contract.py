@@ -5,7 +5,9 @@ from contextlib import nullcontext
 
 import numpy as np
 import pytest
+import torch
 from scipy import ndimage
+from torch.utils.flop_counter import FlopCounterMode
 
 from tests.workloads.building import build, is_ours, takes_seconds
 from workloads.harness.engine.clock import HostClock
@@ -106,8 +108,6 @@ def test_passes_at_another_size_and_seed(name, seed):
 @pytest.mark.parametrize("tiny", [True, False])
 @pytest.mark.parametrize("name", STEPS)
 def test_its_formula_is_what_torch_counts(name, tiny):
-    from torch.utils.flop_counter import FlopCounterMode
-
     size = find(name).tiny if tiny else other_size(find(name))
     prepared = build(name, **size)
     with FlopCounterMode(display=False) as counter:
@@ -118,8 +118,6 @@ def test_its_formula_is_what_torch_counts(name, tiny):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_its_inputs_follow_the_seed(name):
-    import torch
-
     one, same, other = (build(name, seed=seed).inputs for seed in (5, 5, 6))
     assert all(torch.equal(a, b) for a, b in zip(one, same, strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
@@ -127,8 +125,6 @@ def test_its_inputs_follow_the_seed(name):
 
 @pytest.mark.parametrize("name", STEPS)
 def test_its_data_is_the_same_in_every_layout_and_its_bytes_are_too(name):
-    import torch
-
     kinds = [build(name, layout=layout) for layout in find(name).layouts]
     for kind in kinds[1:]:
         assert all(torch.equal(a, b) for a, b in zip(kinds[0].inputs, kind.inputs, strict=True))
@@ -179,8 +175,6 @@ def test_it_says_what_a_step_does(name):
 
 @pytest.mark.parametrize("name", [name for name in OURS if find(name).kind != "job" and made_alone(name)])
 def test_it_is_over_in_a_blink_at_its_tiny_size(name):
-    import torch
-
     if (
         takes_seconds(name) or name == "resnet50_train"
     ):  # whose norms take noise for gradients below 8 pictures
@@ -250,8 +244,6 @@ class TestAgainstOthers:
 
 def assert_shown(prepared, wanted):
     """The reference is exact to float64 where it is shown, up to constants that are drawn in float32."""
-    import torch
-
     shown = prepared.view(torch.from_numpy(wanted)).numpy()
     np.testing.assert_allclose(prepared.reference().numpy(), shown, rtol=1e-5, atol=1e-5)
     assert shown.size > 0
@@ -259,8 +251,6 @@ def assert_shown(prepared, wanted):
 
 def drawn_kernel(size):
     """The kernel that the pipeline draws after its images, from the same seed."""
-    import torch
-
     generator = torch.Generator().manual_seed(0)
     torch.rand(size["batch"], 3, size["pixels"], size["pixels"], generator=generator)
     return torch.randn(3, 3, 3, 3, generator=generator).double().numpy()

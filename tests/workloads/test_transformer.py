@@ -6,27 +6,16 @@ import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
 
+from tests.workloads.building import build
+from tests.workloads.nets import env
 from workloads import transformer
 from workloads.harness.engine.correctness import check, check_loss, first_step
 from workloads.harness.engine.count import counted
-from workloads.harness.prepared import Env
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import find
 from workloads.nets import decoder, shapes
 
 LAYERS, VOCABULARY = shapes.DECODER_LAYERS, shapes.DECODER_VOCABULARY
-
-
-def env(precision="fp32", seed=0):
-    kinds = {"fp32": torch.float32, "bf16": torch.bfloat16}
-    generator = torch.Generator().manual_seed(seed)
-    return Env(
-        torch.device("cpu"), kinds[precision], "contiguous", generator, lambda tensor: tensor, precision
-    )
-
-
-def build(name, precision="fp32", **size):
-    return find(name).build(env(precision), **size)
 
 
 def attended(model, x):

@@ -4,18 +4,27 @@ import copy
 import math
 
 import pytest
+import torch
+from torch import nn
 
 from tests.workloads.diffusion import NARROW, by, narrow
 from tests.workloads.harness.training.environments import environment
 from workloads.harness.engine.correctness import WrongError, check, first_step, recheck
+from workloads.harness.engine.device import UnsupportedError
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.registry import find
 from workloads.harness.training.layers import layer_flops, parameter_count
+from workloads.harness.training.loading import Loader
+from workloads.harness.training.training import training_step
+from workloads.nets import diffusion
+from workloads.nets.ddpm_step import image_flops, parameters
+from workloads.nets.diffusion import Trainer, losses, schedule
+from workloads.nets.unet import ImageAttention, UNet, _sinusoids
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def batch_of(env, n=2):
-    import torch
-
     shape = (n, 3, 32, 32)
     images, noise = (torch.randn(shape, generator=env.generator) for _ in range(2))
     return images, noise, torch.randint(1000, (n,), generator=env.generator)
@@ -25,11 +34,6 @@ class TestNet:
     @pytest.mark.parametrize(("channels", "counted"), [(128, 35_746_307), (76, 12_616_915), (32, 2_245_763)])
     def test_it_is_as_large_as_published_and_as_asked_for(self, channels, counted):
         """The paper says 35.7 million; four more digits come from counting its layers."""
-        import torch
-
-        from workloads.nets.ddpm_step import image_flops, parameters
-        from workloads.nets.unet import UNet
-
         with torch.device("meta"):
             net = UNet(channels)
         assert parameter_count(net) == parameters(channels) == by_hand(channels, (1, 2, 2, 2)) == counted
@@ -41,11 +45,6 @@ class TestNet:
         assert 0.005 < attention / (forward + attention) < 0.1
 
     def test_its_norms_have_the_papers_groups(self):
-        import torch
-        from torch import nn
-
-        from workloads.nets.unet import UNet
-
         def groups(channels):
             with torch.device("meta"):
                 return {m.num_groups for m in UNet(channels).modules() if isinstance(m, nn.GroupNorm)}
@@ -54,10 +53,6 @@ class TestNet:
         assert max(groups(76)) < 32
 
     def test_attention_is_torchs_own(self):
-        import torch
-
-        from workloads.nets.unet import ImageAttention
-
         torch.manual_seed(0)
         layer, x = ImageAttention(64, 16).double(), torch.randn(2, 64, 4, 4).double()
         q, k, v = (part.transpose(1, 2) for part in layer.ask(layer.norm(x)).flatten(2).chunk(3, 1))
@@ -65,8 +60,6 @@ class TestNet:
         torch.testing.assert_close(layer(x), x + layer.answer(found.unflatten(2, (4, 4))))
 
     def test_times_are_told_by_sines_and_cosines(self):
-        from workloads.nets.unet import _sinusoids
-
         table = _sinusoids(1000, 8)
         assert table.shape == (1000, 8)
         frequencies = [1, 10_000 ** (-1 / 3), 10_000 ** (-2 / 3), 1 / 10_000]
@@ -74,8 +67,6 @@ class TestNet:
         assert table[777].tolist() == pytest.approx(wanted, abs=1e-6)
 
     def test_every_layer_counts_for_its_result(self):
-        import torch
-
         env = environment()
         net = narrow(env)
         images, _, times = batch_of(env)
@@ -122,8 +113,6 @@ def by_hand(base, multipliers, blocks=2):
 
 class TestTraining:
     def test_the_schedule_is_the_papers(self):
-        from workloads.nets.diffusion import schedule
-
         kept, added = schedule().double()
         assert float(kept[0] ** 2) == pytest.approx(1 - 1e-4, rel=1e-6)
         assert float(kept[1] ** 2) == pytest.approx((1 - 1e-4) * (1 - 1e-4 - (0.02 - 1e-4) / 999), rel=1e-6)
@@ -131,10 +120,6 @@ class TestTraining:
         assert ((kept**2 + added**2 - 1).abs() < 1e-6).all()
 
     def test_a_loss_is_the_error_of_the_noise(self):
-        import torch
-
-        from workloads.nets.diffusion import losses, schedule
-
         images, noise, times = batch_of(environment())
         amounts, seen = schedule(), []
 
@@ -148,10 +133,6 @@ class TestTraining:
         torch.testing.assert_close(seen[0][0], torch.stack(mixed))
 
     def test_the_average_follows_slowly_and_both_go_back(self):
-        import torch
-
-        from workloads.nets.diffusion import Trainer
-
         env = environment()
         net = narrow(env)
         inputs, first = batch_of(env), copy.deepcopy(net.state_dict())
@@ -167,11 +148,6 @@ class TestTraining:
 
     def test_gradients_are_those_of_float64(self):
         """Of a narrower net, because that of a full one takes seconds; dropout's masks are the same."""
-        import torch
-
-        from workloads.harness.training.training import training_step
-        from workloads.nets.diffusion import losses, schedule
-
         env = environment()
         prepared = training_step(
             env,
@@ -196,10 +172,6 @@ class TestSteps:
 
     @pytest.mark.parametrize("broken", ["attention", "time", "skips", "dropout"])
     def test_a_net_that_leaves_something_out_is_wrong(self, monkeypatch, broken):
-        import torch
-
-        from workloads.nets.diffusion import Trainer
-
         prepared = by(environment(), batch=2)
         honest = Trainer.step
 
@@ -225,16 +197,11 @@ class TestSteps:
             check(prepared, first_step(prepared), "fp32")
 
     def test_channels_without_groups_are_refused(self):
-        from workloads.harness.records.errors import WorkloadsError
-        from workloads.harness.registry import find
-
         said = r"^channels=30 must be a multiple of 4, "
         with pytest.raises(WorkloadsError, match=said):
             find("ddpm").build(environment(), batch=1, channels=30)
 
     def test_fp16_on_a_cpu_is_refused(self):
-        from workloads.harness.engine.device import UnsupportedError
-
         with pytest.raises(UnsupportedError, match=r"fp16 on a CPU takes a minute .*; measure bf16 or fp32"):
             by(environment("fp16"), batch=1)
 
@@ -250,9 +217,6 @@ class TestLoaded:
 
     @pytest.mark.parametrize("broken", ["flips", "pictures"])
     def test_a_step_on_other_pictures_is_wrong(self, monkeypatch, broken):
-        from workloads.harness.training.loading import Loader
-        from workloads.nets import diffusion
-
         prepared = by(environment(), "ddpm_loader", batch=2, workers=0)
         taken, flipped = Loader.take, diffusion.flipped
         with monkeypatch.context() as patch:
@@ -265,8 +229,6 @@ class TestLoaded:
             check(prepared, result, "fp32")
 
     def test_each_step_has_other_pictures_and_a_reset_the_same_noise(self):
-        import torch
-
         prepared = by(environment(), "ddpm_loader", batch=2, workers=0)
         steps = prepared.step.__self__
         first_step(prepared)

@@ -1,11 +1,14 @@
 """The diffusion model's batch, shared by several processes."""
 
 import pytest
+import torch
+import torch.distributed as dist
 
 from tests.workloads.diffusion import by
 from tests.workloads.harness.training.environments import environment
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import find
+from workloads.nets.ddpm_step import image_flops
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 
@@ -13,8 +16,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 @pytest.fixture
 def alone():
     """A process group of one, as a rank has it."""
-    import torch.distributed as dist
-
     dist.init_process_group("gloo", store=dist.HashStore(), rank=0, world_size=1)
     yield
     dist.destroy_process_group()
@@ -32,8 +33,6 @@ class TestShares:
         assert strong.flops == 4 * weak.flops / weak.units
 
     def test_the_shares_of_a_batch_are_the_batch_that_one_process_has(self, alone):
-        import torch
-
         def shares(world):
             for rank in range(world):
                 env = environment()
@@ -55,8 +54,6 @@ class TestShares:
 
     @pytest.mark.parametrize(("processes", "images"), [(1, 49_984), (2, 49_984), (8, 49_920)])
     def test_an_epoch_counts_what_it_takes(self, processes, images):
-        from workloads.nets.ddpm_step import image_flops
-
         flops = find("ddpm_job").flops(images=50_000, batch=32, processes=processes)
         assert flops / image_flops() == pytest.approx(images, rel=1e-12)
         narrow = find("ddpm_job").flops(images=50_000, batch=32, processes=processes, workers=2, channels=76)
@@ -79,8 +76,6 @@ class TestShares:
 
     @pytest.mark.parametrize("workers", [0, 2])
     def test_an_epoch_from_a_loader_has_the_same_pictures(self, alone, workers):
-        import torch
-
         plain = by(environment(), "ddpm_job", images=6, batch=2, processes=1).run.__self__
         job = by(environment(), "ddpm_job", images=6, batch=2, processes=1, workers=workers)
         epoch, batches = job.run.__self__, []

@@ -1,20 +1,25 @@
 """The load test's networks and their six measurements: counts, the loader's order, and cheats."""
 
 import os
+import signal
 import time
 from dataclasses import replace
 from types import SimpleNamespace
 
 import psutil
 import pytest
+import torch
 
+from tests.workloads import building
 from tests.workloads.harness.repeat.dying import gone
+from tests.workloads.harness.training.environments import environment
 from workloads.harness.engine.correctness import WrongError, check, check_loss, first_step, recheck
 from workloads.harness.engine.device import UnsupportedError
-from workloads.harness.prepared import Env, Job
+from workloads.harness.prepared import Job
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.registry import find
 from workloads.harness.training import loading
+from workloads.harness.training.layers import parameter_count
 from workloads.harness.training.loading import Loader
 from workloads.nets import classifier
 
@@ -26,25 +31,12 @@ MODELS = {"simple_cnn": 1_147_466, "resnet": 11_181_642}
 STEPS = [f"{m}_{k}" for m in MODELS for k in ("train", "infer", "train_loader", "infer_loader")]
 
 
-def environment(precision="fp32", layout="contiguous", seed=0):
-    import torch
-
-    dtype = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}[precision]
-    generator = torch.Generator().manual_seed(seed)
-    torch.manual_seed(seed)
-    torch.set_num_threads(1)  # threads that wait for each other are slow where others compute
-    return Env(torch.device("cpu"), dtype, layout, generator, lambda t: t, precision)
-
-
-def build(name, precision="fp32", layout="contiguous", seed=0, **size):
-    workload = find(name)
-    return workload.build(environment(precision, layout, seed), **(workload.tiny | size))
+def build(name, **size):
+    return building.build(name, **(find(name).tiny | size))
 
 
 @pytest.mark.parametrize(("model", "count"), MODELS.items())
 def test_the_networks_have_the_published_parameters(model, count):
-    from workloads.harness.training.layers import parameter_count
-
     module = __import__(f"workloads.{model}", fromlist=["net"])
     assert parameter_count(module.net()) == count
     assert build(f"{model}_infer").parameters == build(f"{model}_train_job").parameters == count
@@ -112,16 +104,12 @@ def test_a_batch_of_one_can_not_be_normalised():
 
 
 class TestLoader:
-    def of(self, rows=12, batch=3, workers=0, seed=0):
-        import torch
-
-        x = torch.arange(rows, dtype=torch.float32)
-        return Loader(environment(seed=seed), (x, x * 10), batch, workers)
+    def of(self, workers=0):
+        x = torch.arange(12, dtype=torch.float32)
+        return Loader(environment(), (x, x * 10), 3, workers)
 
     @pytest.mark.parametrize("workers", [0, 2])
     def test_the_order_of_every_epoch_is_known_and_has_every_row_once(self, workers):
-        import torch
-
         loader = self.of(workers=workers)
         epochs = []
         for epoch in range(3):
@@ -166,8 +154,6 @@ class TestLoader:
         assert alive == []
 
     def test_its_processes_end_with_a_killed_parent(self):
-        import signal
-
         read, write = os.pipe()
         child = os.fork()
         if not child:  # it dies without a word to its own children
@@ -243,8 +229,6 @@ class TestCheats:
 
     def test_a_job_that_returns_a_kept_result(self, monkeypatch):
         job = build("simple_cnn_infer_job")
-        import torch
-
         honest, kept = torch.nn.Sequential.forward, []
 
         def forward(self, x):
@@ -256,14 +240,10 @@ class TestCheats:
 
     @pytest.mark.parametrize("name", [name for name in STEPS if "train" in name])
     def test_a_training_without_an_optimizer_step(self, monkeypatch, name):
-        import torch
-
         monkeypatch.setattr(torch.optim.Adam, "step", lambda self, closure=None: None)
         with pytest.raises(WrongError, match="changed no weight"):
             self.judged(build(name))
 
     def test_a_job_without_an_optimizer_step(self, monkeypatch):
-        import torch
-
         monkeypatch.setattr(torch.optim.Adam, "step", lambda self, closure=None: None)
         assert not build("simple_cnn_train_job").run().met

@@ -1,4 +1,4 @@
-"""Which steps of a script a measurement counts, by the optimizers that step."""
+"""The steps that a measurement counts, by the script's optimizers."""
 
 import pytest
 import torch
@@ -7,7 +7,7 @@ from tests.workloads.harness.virtual import VirtualTime
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import Rules
-from workloads.harness.script.measurement import Measurement
+from workloads.harness.script.measurement import Measurement, OptimizerTurns, period
 from workloads.harness.script.sampling import SamplingPlan
 from workloads.harness.script.timers import gpus_in_use
 
@@ -80,6 +80,39 @@ def test_the_gpus_of_a_process_are_those_that_have_held_tensors(monkeypatch, pea
     monkeypatch.setattr(torch.cuda, "device_count", lambda: len(peaks))
     monkeypatch.setattr(torch.cuda, "max_memory_allocated", peaks.__getitem__)
     assert gpus_in_use() == count
+
+
+def ends(order):
+    """Places of the steps that end an iteration; letters name optimizers."""
+    optimizers = {letter: First() if letter == "a" else Second() for letter in set(order)}
+    turns = OptimizerTurns()
+    return [place for place, letter in enumerate(order) if turns.stepped(optimizers[letter])[0]], turns
+
+
+@pytest.mark.parametrize(
+    ("order", "iterations"),
+    [
+        ("a" * 20, list(range(20))),
+        ("ab" * 10, [0, *range(1, 20, 2)]),  # nothing shows after the first step that another one comes
+        ("aaab" * 5, [0, 1, 2, *range(3, 20, 4)]),
+        ("a" * 40 + "b" * 10, list(range(50))),  # another phase of the training
+    ],
+)
+def test_an_iteration_is_a_period_of_the_order(order, iterations):
+    found, turns = ends(order)
+    assert found == iterations
+    assert list(turns.names) == (["First", "Second"] if "b" in order else ["First"])
+
+
+def test_a_new_length_is_told_so_that_measuring_begins_anew():
+    a, b, turns = First(), Second(), OptimizerTurns()
+    assert turns.stepped(a) == (True, False)
+    assert turns.stepped(b) == (True, True)
+    assert [turns.stepped(x) for x in (a, b)] == [(False, False), (True, False)]
+
+
+def test_an_order_without_a_period_counts_every_step():
+    assert period([0, 1, 1, 0, 1, 0, 0, 0, 1, 1, 1, 0, 1, 0, 0, 1, 1, 0, 1, 1, 0]) == 1
 
 
 class Loss:
