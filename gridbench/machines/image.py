@@ -13,7 +13,7 @@ import typer
 from gridbench.terminal import say
 from infra.images import engine
 from infra.images.context import HERE, Inputs, fill, packages_hash, revision
-from infra.images.flavours import Flavour, flavour, flavours, load
+from infra.images.flavours import flavour, flavours, load
 from tasks.errors import GridbenchError
 from tasks.travel.packing import pack
 from tasks.travel.requirements import packages_file
@@ -68,7 +68,9 @@ def build(
     base = base or str(load()["base"])
     with tempfile.TemporaryDirectory(prefix="gridbench-image-") as folder:
         fill(Path(folder), variant, inputs)
-        engine.build(chosen, Path(folder), image, arguments(variant, Path(folder), base, commit))
+        arguments = {"BASE_IMAGE": base, "PACKAGES": packages_hash(Path(folder))}
+        arguments |= {"REVISION": commit, "FLAVOUR": variant.name}
+        engine.build(chosen, Path(folder), image, arguments)
     if reference:
         add_reference(chosen, image, reference)
     if code:
@@ -92,10 +94,10 @@ def add_reference(chosen: str, image: str, reference: str) -> None:
 
 
 def add_code(chosen: str, image: str, folder: Path, ca_bundle: Path | None = None) -> None:
-    """Put a folder of code and its packages into an image, where lanes look for them by their hash.
+    """Put a folder of code and its packages into an image, where lanes find them by their hash.
 
     Raises:
-        GridbenchError: the code may not leave this machine, or the build failed.
+        GridbenchError: the code must not leave this machine, or the build failed.
     """
     tree, file = take(folder), packages_file(folder)
     with tempfile.TemporaryDirectory(prefix="gridbench-image-") as name:
@@ -108,16 +110,6 @@ def add_code(chosen: str, image: str, folder: Path, ca_bundle: Path | None = Non
         told = {"IMAGE": image, "CODE": tree.id} | ({"REQUIREMENTS": file} if file else {})
         engine.build(chosen, context, image, told)
     say(f"it has the code {tree.id} of {folder}, and {f'the packages of {file}' if file else 'no packages'}")
-
-
-def arguments(variant: Flavour, context: Path, base: str, commit: str) -> dict[str, str]:
-    """Return the arguments of the Dockerfile."""
-    return {
-        "BASE_IMAGE": base,
-        "PACKAGES": packages_hash(context),
-        "REVISION": commit,
-        "FLAVOUR": variant.name,
-    }
 
 
 def default_tag(name: str, commit: str) -> str:
@@ -151,10 +143,10 @@ def push_image(
     allow_dirty: bool = False,
     with_engine: str | None = None,
 ) -> str:
-    """Push an image unless it is there, and return its reference by digest.
+    """Push an image unless the repository has it, and return its reference by digest.
 
     Raises:
-        GridbenchError: it is not the commit's, or nothing that can be pushed.
+        GridbenchError: the image is not of the commit, or it can't be pushed.
     """
     target = repository.removesuffix("/")
     if "/" not in target or ":" in target.rpartition("/")[2] or "@" in target:

@@ -19,19 +19,15 @@ class Inputs:
     """A build's inputs from outside the checkout.
 
     Attributes:
-        wheels: folder of wheels that are taken before any index; the flavour's own index is then not asked.
-        ca_bundle: certificates that the package index is trusted by; used while building, never in the image.
+        wheels: folder of wheels that come before any index; the flavour's own index is then not asked.
+        ca_bundle: certificates for the package index; used while building, never in the image.
     """
 
     wheels: Path | None = None
     ca_bundle: Path | None = None
 
     def check(self) -> None:
-        """Refuse what isn't there.
-
-        Raises:
-            ImageError: a path is wrong.
-        """
+        """Raise `ImageError` for a path without wheels or certificates."""
         if self.wheels and not list(self.wheels.glob("*.whl")):
             raise ImageError(f"--wheels {self.wheels} holds no wheels (*.whl); name a folder that holds some")
         if self.ca_bundle and not self.ca_bundle.is_file():

@@ -99,15 +99,10 @@ def push(engine: str, image: str, target: str) -> str:
 
 def digest_of(references: Sequence[str], target: str) -> str:
     """Return the digest among an image's references that belongs to the repository of `target`."""
-    repository = _familiar(target.rpartition(":")[0])
-    digests = [
-        text.partition("@")[2] for text in references if _familiar(text.partition("@")[0]) == repository
-    ]
-    if not digests:
-        raise ImageError(f"the registry reported no digest for {target}")
-    return digests[0]
-
-
-def _familiar(repository: str) -> str:
-    """Return a repository's name as docker writes it: without the host if that is Docker Hub."""
-    return repository.removeprefix("docker.io/")
+    hub = "docker.io/"  # which docker leaves out of names
+    repository = target.rpartition(":")[0].removeprefix(hub)
+    for text in references:
+        name, _, digest = text.partition("@")
+        if name.removeprefix(hub) == repository:
+            return digest
+    raise ImageError(f"the registry reported no digest for {target}")

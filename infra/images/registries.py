@@ -1,4 +1,4 @@
-"""Registries that this project logs in to by itself: those of the clouds that it rents machines from."""
+"""Logins to the registries of AWS and Google."""
 
 import base64
 import json
@@ -19,9 +19,9 @@ GOOGLE_USER = "oauth2accesstoken"  # the user that takes an access token as its 
 
 
 def has_helper(host: str) -> bool:
-    """Return whether docker was told of a program that knows a registry's password; podman asks it, too.
+    """Return True if docker's settings name a credential helper for a registry; podman uses it, too.
 
-    `gcloud auth configure-docker` does that. Amazon's refuses to be told a password, so that a login fails.
+    `gcloud auth configure-docker` sets one. Amazon's helper accepts no password, so that a login would fail.
     """
     folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
     try:
@@ -32,7 +32,7 @@ def has_helper(host: str) -> bool:
 
 
 def sign_in(repository: str) -> tuple[str, str] | None:
-    """Return a user and password for a repository's registry; None where the login is the user's own.
+    """Return a user and password for a repository's registry; None if the user has to log in.
 
     Raises:
         ImageError: the cloud refuses, or there are no credentials for it.
@@ -46,9 +46,9 @@ def sign_in(repository: str) -> tuple[str, str] | None:
 
 
 def pushed_digest(repository: str, tag: str) -> str | None:
-    """Return the digest of what a tag names already; None if nothing, or if the registry can't be asked.
+    """Return the digest that a tag already has; None if it is free, or if the registry can't be asked.
 
-    The repository of a stack on AWS never changes what a tag names, and refuses even the same image again.
+    The repository of a stack on AWS never moves a tag, and refuses even the same image again.
 
     Raises:
         ImageError: AWS refuses, or there are no credentials for it.

@@ -2,6 +2,7 @@
 
 import time
 from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from dataclasses import dataclass
 
 import anyio
@@ -61,14 +62,14 @@ def lets_in(user: str, private_key: str, host_key: str, port: int = SSH_PORT) ->
 
 @dataclass(slots=True)
 class Boot:
-    """One instance's way from its launch to a login.
+    """The boot of one instance, from its launch to a login.
 
     Attributes:
-        answers: whether the box at an address lets us in.
-        say: is told at once when a box that answers refuses us.
-        limit: when it has to be there, on the monotonic clock.
-        state: what is known of it, in words.
-        refused_at: when it first refused us, on the monotonic clock.
+        answers: returns True if the box at an address accepts our login.
+        say: is called at once when a box that answers refuses our login.
+        limit: the end of the boot, on the monotonic clock.
+        state: the last observation, as text.
+        refused_at: the first refusal, on the monotonic clock.
     """
 
     answers: Answers
@@ -78,10 +79,10 @@ class Boot:
     refused_at: float | None = None
 
     async def lets_us_in(self, instance: LambdaInstance) -> bool:
-        """Return whether it is a box to work on by now.
+        """Return True once the box accepts our login.
 
         Raises:
-            BadBox: it never will be.
+            BadBox: it never will.
         """
         if instance.status in LOST:
             raise BadBox(f"it is {instance.status}")
@@ -98,10 +99,10 @@ class Boot:
         return False
 
     def _refused(self, reason: str) -> None:
-        """Say it the first time; cloud-init has a little while to set the keys.
+        """Report the first refusal: cloud-init needs some time to set the keys.
 
         Raises:
-            BoxRefusesUs: it still refuses us after that.
+            BoxRefusesUs: it still refuses our login after that time.
         """
         now = time.monotonic()
         if self.refused_at is None:
@@ -120,18 +121,20 @@ async def booted(
     boot: Boot,
     meanwhile: Callable[[list[LambdaInstance]], Awaitable[None]],
 ) -> LambdaInstance:
-    """Wait until an instance is active, has an address, and SSH answers there as is wanted.
+    """Wait until an instance is active and accepts our login at its address.
 
     Args:
-        meanwhile: is shown every list of the account's instances.
+        meanwhile: receives every list of the account's instances.
 
     Raises:
-        BadBox: it became something else, or none of that came before the boot's limit.
+        BadBox: it became something else, or the boot's limit passed.
     """
     began = time.monotonic()
     seen = False
     while True:
-        listed = await _listed(api)
+        listed = None
+        with suppress(Unavailable):  # an API out of order is no fault of the box
+            listed = await api.instances()
         if listed is not None:
             instance = next((i for i in listed if i.id == instance_id), None)
             await meanwhile(listed)
@@ -145,11 +148,3 @@ async def booted(
             within_s = boot.limit - began
             raise BadBox(f"no SSH server answered within {within_s:.3g} s of the launch: {boot.state}")
         await anyio.sleep(api.pace.look_s)
-
-
-async def _listed(api: LambdaApi) -> list[LambdaInstance] | None:
-    """List all instances; None while the API is out of order, which is no fault of the box."""
-    try:
-        return await api.instances()
-    except Unavailable:
-        return None

@@ -118,7 +118,12 @@ async def _clear(api: LambdaApi, lease: Lease, rented: Rented, say: Say) -> None
         if rented.doubt:
             failures.append(f"{words}: run `gridbench lambda janitor`, or look at {INSTANCES_PAGE}")
     failures += await _return_all(api, strays, rented)
-    await _remove_key(api, lease, say)
+    try:
+        for key in await api.ssh_keys():
+            if key.name == lease.name:
+                await api.remove_ssh_key(key.id)
+    except LambdaError as error:  # costs nothing: the janitor removes it later
+        tell(say, f"the SSH key {lease.name} could not be removed ({error}); `gridbench lambda janitor` will")
     rented.left = failures
     if failures:
         raise NotReturned("; ".join(failures))
@@ -134,12 +139,3 @@ async def _return_all(api: LambdaApi, instance_ids: set[str], rented: Rented) ->
         except LambdaError as error:
             failures.append(str(error))
     return failures
-
-
-async def _remove_key(api: LambdaApi, lease: Lease, say: Say) -> None:
-    try:
-        for key in await api.ssh_keys():
-            if key.name == lease.name:
-                await api.remove_ssh_key(key.id)
-    except LambdaError as error:  # costs nothing: the janitor removes it later
-        tell(say, f"the SSH key {lease.name} could not be removed ({error}); `gridbench lambda janitor` will")

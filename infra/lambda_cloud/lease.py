@@ -28,8 +28,8 @@ class Lease:
     """A rental for a run.
 
     Attributes:
-        since: when it was launched; None before that, or where nobody knows it any more.
-        until: when it is to be back, whoever has it.
+        since: the launch; None before that, or if it is unknown.
+        until: the deadline of its return.
         usd_per_hour: the price, in US dollars.
         name: of the instance and of its SSH key; unique, with the deadline in it, for a key carries no time.
     """
@@ -92,12 +92,11 @@ def new_lease(run: str, hardware: str, until: datetime, usd_per_hour: float = 0.
 
 
 def lease_of(instance: LambdaInstance) -> Lease | None:
-    """Read the lease from an instance's tags; None for an instance that is not ours.
+    """Read the lease from an instance's tags; None for an instance that Gridbench did not launch.
 
-    One that is listed without any tags, and has a name of ours, has the deadline that is in the name.
-
-    A deadline that can't be read is taken to be a day after the start: the box may be measuring, so it is not
-    taken away at once. Where the start can't be read either, it is long past: nobody else would end it.
+    Without any tags the deadline comes from the name. An unreadable deadline counts as a day after the start,
+    because the box can still be measuring. If the start is unreadable too, the deadline is long past: nobody
+    else would end the box.
     """
     tags = instance.tags
     if RUN not in tags:

@@ -18,11 +18,7 @@ from cryptography.hazmat.primitives.serialization import Encoding, NoEncryption,
 from infra.lambda_cloud.api import LambdaApi
 from infra.lambda_cloud.boot import Answers, BadBox, Boot, BoxRefusesUs, booted, greets, lets_in
 from infra.lambda_cloud.choose import LaunchOption, Wish, check, launch_options
-from infra.lambda_cloud.errors import (
-    NoCapacity,
-    NotReturned,
-    Unavailable,
-)
+from infra.lambda_cloud.errors import NoCapacity, NotReturned, Unavailable
 from infra.lambda_cloud.give_back import Rented, Say, clear, give_back, tell
 from infra.lambda_cloud.lease import Lease, lease_of
 from infra.lambda_cloud.models import LambdaInstance, LaunchRequest
@@ -83,9 +79,8 @@ class BoxSearch:
     answers: Answers
     held: Rented
     note: Note
-    failed: Counter[tuple[str, str]] = field(
-        default_factory=Counter
-    )  # type and region → boxes that booted badly
+    # type and region → boxes that booted badly
+    failed: Counter[tuple[str, str]] = field(default_factory=Counter)
 
 
 async def rent(
