@@ -14,7 +14,7 @@ FALSE_RETURNS = 0.01
 """Share of good machines, which differ from their siblings no more than these from each other."""
 CONFIDENCE = 0.95
 LEAST_SLOWNESS = math.log(1.05)
-"""A smaller difference is no reason to return a machine, however alike its siblings are: as for a straggler."""
+"""A smaller difference does not justify a return, however alike the siblings are: as for a straggler."""
 FEWEST = 3
 """Siblings needed: the spread of two has one degree of freedom, which is not enough."""
 
