@@ -190,10 +190,7 @@ HEAVY = {"torch", "numpy", "scipy", "pandas", "prefect", "boto3", "pydantic", "y
 LATER = (
     "workloads.nets",
     "workloads.harness.training.data_files",
-    *(
-        f"workloads.harness.checks.{name}"
-        for name in ("fake_ranks", "fakes", "needs", "script_needs", "workspace")
-    ),
+    *(f"workloads.harness.checks.{name}" for name in ("fakes", "needs", "script_needs")),
 )  # loaded when a workload is built that needs them, or when memory is predicted
 
 

@@ -1,38 +1,46 @@
 """Computing without values or memory: which tensors are alive at each moment, by torch's fake tensors.
 
-Torch has `torch.distributed._tools.mem_tracker` for this, which is private, misses what happens while modes
-are switched off, and knows nothing of what kernels take beside their results.
+Torch's private `torch.distributed._tools.mem_tracker` misses what happens while modes are switched off, and
+does not know the memory that kernels take in addition to their results.
 """
 
 from __future__ import annotations
 
+import math
 import weakref
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager, nullcontext, suppress
+from copy import deepcopy
+from importlib import import_module
 from typing import Any
 
 import torch
-from torch._subclasses.fake_tensor import DataDependentOutputException, FakeTensor, FakeTensorMode
+from torch._subclasses.fake_tensor import (
+    DataDependentOutputException,
+    FakeTensor,
+    FakeTensorMode,
+    unset_fake_temporarily,
+)
+from torch.distributed import device_mesh, fsdp
 from torch.utils._pytree import tree_leaves
 
-from workloads.harness.checks.fake_ranks import one_of, replaced
 from workloads.harness.checks.heap import Block, Heap
-from workloads.harness.checks.workspace import HOST_DEVICE, libraries_bytes, workspace_bytes
 
+HOST_DEVICE = torch.device("cpu")
 HOST = str(HOST_DEVICE)
-ODDS = 1.05  # of the heap: what kernels take that is not known, and objects of Python's
+ODDS = 1.05  # times the heap: unknown memory of kernels, and Python's objects
 FOUND_INF = "_amp_foreach_non_finite_check_and_unscale_"
+SHARDING = "torch.distributed.fsdp._fully_shard._fully_shard"  # where torch asks for a mesh's device
+# Seen in torch 2.13 on x86-64: resident memory before and after a model's first use.
+META_BYTES = 83 * 2**20  # modules of Python that come with the first tensor on `meta`, as for counting FLOPs
+ONEDNN_BYTES = 32 * 2**20  # code that oneDNN makes for convolutions each way, and the scratch that it keeps
 
 
 class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
-    """Makes tensors that hold nothing, and adds up what they would.
+    """Makes tensors without data, and counts the bytes that they would hold: `live` and `tensors`, the peak.
 
     A value that the program asks for is 0, 1.0 or False, as if everything went well.
-
-    Attributes:
-        live: bytes that are alive, by device.
-        tensors: their maximum.
     """
 
     def __init__(self) -> None:
@@ -46,18 +54,18 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
         self._depth = 0
 
     def peak_bytes(self, device: torch.device) -> int:
-        """Return what a process takes on a device at the peak beside what it has without any tensor.
+        """Return the bytes that a process takes on a device at the peak, without what it has before any tensor.
 
-        On the host this is what its heap had, with what torch and its libraries load once they are needed.
+        On the host this is its heap and what torch and its libraries load once they are needed.
         """
         if device != HOST_DEVICE:
             return self.tensors[str(device)]
         return round(ODDS * self._heap.peak) + sum(self._libraries.values())
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Note what an operation makes; answer what can't be known without values.
+        """Note the tensors that an operation makes; answer what can't be known without values.
 
-        The parts of one whose shapes torch has not met before come here, too: no kernel makes those.
+        The parts of an operation whose shapes are new to torch come here too: no kernel makes those.
         """
         self._depth += 1
         try:
@@ -116,22 +124,19 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
 def faked(processes: int = 1, device: torch.device = HOST_DEVICE) -> Iterator[Fakes]:
     """Compute without values inside, on `device` as one of so many processes; nothing is sent to the others.
 
-    Modules move in their plain way, because torch's way for fake tensors refuses some that were looked at.
+    Modules move by a plain `_apply`, because torch's own refuses some fake tensors.
     """
-    fakes = Fakes()
-    with ExitStack() as stack:
-        for owner, name, value in (
-            (torch.nn.Module, "_apply", _apply),
-            (FakeTensor, "tolist", _numbers),
-        ):
-            stack.enter_context(replaced(owner, name, value))
-        stack.enter_context(one_of(processes, device))
-        stack.enter_context(fakes)
+    with (
+        replaced(torch.nn.Module, "_apply", _apply),
+        replaced(FakeTensor, "tolist", _zeros),
+        one_of(processes, device),
+        Fakes() as fakes,
+    ):
         yield fakes
 
 
 def _apply(module: Any, function: Callable[[Any], Any], recurse: bool = True) -> Any:
-    """`torch.nn.Module._apply`, where what is moved replaces what was there."""
+    """Do as `torch.nn.Module._apply`, but replace each tensor by the moved one."""
     for child in module.children() if recurse else ():
         child._apply(function)
     for name, parameter in module._parameters.items():
@@ -147,12 +152,124 @@ def _apply(module: Any, function: Callable[[Any], Any], recurse: bool = True) ->
     return module
 
 
-def _numbers(tensor: Any) -> Any:
-    """Return a list of zeros of a tensor's shape."""
+def _zeros(tensor: Any) -> Any:
+    """Return zeros as nested lists of a tensor's shape."""
+    zeros: Any = 0.0 if tensor.dtype.is_floating_point else 0
+    for length in reversed(tensor.shape):
+        zeros = [deepcopy(zeros) for _ in range(length)]
+    return zeros
 
-    def zeros(shape: tuple[int, ...]) -> Any:
-        if not shape:
-            return 0.0 if tensor.dtype.is_floating_point else 0
-        return [zeros(shape[1:]) for _ in range(shape[0])] if len(shape) > 1 else [zeros(())] * shape[0]
 
-    return zeros(tuple(tensor.shape))
+@contextmanager
+def one_of(processes: int, device: torch.device) -> Iterator[None]:
+    """Act inside as one of so many ranks, on `device`, with torch's backend `fake`, which sends nothing."""
+    import torch.distributed as dist
+
+    with suppress(ImportError):  # before torch 2.13 this knows the shapes of collective operations
+        import_module("torch.distributed._tools.fake_collectives")
+    made: list[bool] = []
+    real_mesh, real_shard = device_mesh.init_device_mesh, fsdp.fully_shard
+
+    def mesh(kind: str, shape: tuple[int, ...], **options: Any) -> Any:
+        from torch.testing._internal.distributed.fake_pg import FakeStore
+
+        with unset_fake_temporarily():  # the ranks are real values
+            if not dist.is_initialized():
+                dist.init_process_group("fake", rank=0, world_size=processes, store=FakeStore())
+                made.append(True)
+            return real_mesh(kind, shape, **options)
+
+    def shard(module: Any, **options: Any) -> Any:
+        from torch.distributed.tensor import DTensor
+
+        module._apply(lambda t: t if isinstance(t, DTensor) else t.to(device))  # torch: .data =
+        return real_shard(module, **options)
+
+    with ExitStack() as stack:
+        for owner, name, value in (
+            (torch.nn.parallel, "DistributedDataParallel", Replica),
+            (dist, "all_reduce", lambda *args, **kwargs: None),
+            (dist, "get_world_size", lambda *args, **kwargs: processes),
+            (device_mesh, "init_device_mesh", mesh),
+            (fsdp, "fully_shard", shard),
+            (import_module(SHARDING), "_get_device_from_mesh", lambda mesh: device),
+        ):
+            stack.enter_context(replaced(owner, name, value))
+        try:
+            yield
+        finally:
+            if made:
+                dist.destroy_process_group()
+
+
+class Replica(torch.nn.Module):
+    """Replacement of DDP: the model, with a buffer for each gradient, which becomes a view of it."""
+
+    def __init__(self, module: torch.nn.Module, **options: Any) -> None:
+        super().__init__()
+        self.module = module
+        for parameter in module.parameters():
+            if parameter.requires_grad:
+                _gather(parameter, torch.empty_like(parameter.detach()))
+
+    def forward(self, *args: Any, **kwargs: Any) -> Any:
+        """Call the model."""
+        return self.module(*args, **kwargs)
+
+    no_sync = staticmethod(nullcontext)
+
+
+def _gather(parameter: torch.nn.Parameter, buffer: torch.Tensor) -> None:
+    def gathered(parameter: torch.Tensor) -> None:
+        parameter.grad = buffer
+
+    parameter.register_post_accumulate_grad_hook(gathered)  # type: ignore[no-untyped-call]
+
+
+@contextmanager
+def replaced(owner: Any, name: str, value: Any) -> Iterator[None]:
+    """Replace an attribute by `value` inside, if this version of torch has it."""
+    if not hasattr(owner, name):
+        yield
+        return
+    before = getattr(owner, name)
+    setattr(owner, name, value)
+    try:
+        yield
+    finally:
+        setattr(owner, name, before)
+
+
+def workspace_bytes(name: str, args: Any, made: Sequence[torch.Tensor]) -> int:
+    """Return the bytes that an operation takes while it runs on the host; 0 on a GPU, whose margin covers it.
+
+    `made` are the results of the operation `name`, such as `convolution`, with the arguments `args`.
+    """
+    if made[0].device != HOST_DEVICE:
+        return 0
+    if name == "convolution":
+        return _convolution(args[0], args[1], made[0])
+    if name == "convolution_backward":
+        return _convolution(args[1], args[2], args[0])
+    return 0
+
+
+def libraries_bytes(name: str, made: Sequence[torch.Tensor]) -> dict[str, int]:
+    """Return the bytes that stay allocated after an operation, by cause; each cause counts once."""
+    if any(tensor.device.type == "meta" for tensor in made):
+        return {"meta": META_BYTES}
+    if name.startswith("convolution") and made[0].device == HOST_DEVICE and made[0].dtype != torch.float64:
+        return {name: ONEDNN_BYTES}
+    return {}
+
+
+def _convolution(images: torch.Tensor, weight: torch.Tensor, out: torch.Tensor) -> int:
+    """Return the bytes of a convolution: blocked copies for oneDNN; in float64 columns for a matrix product.
+
+    A column holds all pixels under the kernel, for one pixel of the result.
+    """
+    if images.dtype != torch.float64:
+        return sum(t.numel() * t.element_size() for t in (images, weight, out))
+    columns = weight[0].numel() * math.prod(out.shape[2:]) * out.shape[0]
+    is_pointwise = math.prod(weight.shape[2:]) == 1 and images.shape[2:] == out.shape[2:]
+    return 0 if is_pointwise else columns * images.element_size()

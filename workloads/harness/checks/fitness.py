@@ -1,4 +1,4 @@
-"""Checks that a machine is fit to measure on; a sentence for each says what to do if it isn't."""
+"""Check that a machine is fit to measure on; a sentence for each check says what to do if it isn't."""
 
 import importlib.util
 import os
@@ -15,16 +15,23 @@ NEEDS_BYTES = 2**30
 
 
 def findings() -> list[tuple[bool, str]]:
-    """Look at this machine for about two seconds; return pairs of a pass and a sentence."""
+    """Check this machine for about two seconds; return pairs of a pass and a sentence."""
     with whole_box():
-        return [_torch(), _threads(), *_quiet(), _memory(), preflight.shared_memory(), _gpu(), _energy()]
+        free = memory.available_bytes()
+        room = f"{free / 2**30:.1f} GiB of memory is free" if free is not None else "free memory is unknown"
+        missing = energy.counters().missing.get("cpu_energy_j")
+        joules = f"CPU energy is unknown: {missing}" if missing else "CPU energy is measured by RAPL"
+        return [
+            *(_torch(), _threads(), *_quiet(), (free is None or free >= NEEDS_BYTES, room)),
+            *(preflight.shared_memory(), _gpu(), (True, joules)),
+        ]
 
 
 def before_measuring(device: str, gpus: int = 1) -> list[tuple[bool, str]]:
-    """Look for what would spoil every measurement on `device`; nothing is measured for it."""
+    """Check for what would spoil every measurement on `device`, without measuring."""
     torch = _torch()
-    there = preflight.gpus(gpus) if device == "cuda" and torch[0] else []
-    return [torch, *there, preflight.shared_memory()]
+    on_gpus = preflight.gpus(gpus) if device == "cuda" and torch[0] else []
+    return [torch, *on_gpus, preflight.shared_memory()]
 
 
 def _torch() -> tuple[bool, str]:
@@ -53,19 +60,13 @@ def _quiet() -> list[tuple[bool, str]]:
     time.sleep(LOOK_S)
     values, missing = cpu.delta(before, cpu.counters())
     drift = abs(cpu.canary_drift(canary_s, cpu.canary_s()))
-    results = [
-        (
-            drift <= CANARY_DRIFT,
-            f"CPU speed changed by {drift:.1%} within {LOOK_S:g} s (limit {CANARY_DRIFT:.0%})",
-        )
-    ]
+    speed = f"CPU speed changed by {drift:.1%} within {LOOK_S:g} s (limit {CANARY_DRIFT:.0%})"
+    foreign = "other processes use {:.2f} cores (limit {:g}): stop them"
+    stolen = "the hypervisor takes {:.1%} of the CPU time (limit {:.0%}): take a dedicated host"
+    results = [(drift <= CANARY_DRIFT, speed)]
     for name, limit, text in (
-        ("foreign_cores", FOREIGN_CORES, "other processes use {:.2f} cores (limit {:g}): stop them"),
-        (
-            "steal_share",
-            STEAL_SHARE,
-            "the hypervisor takes {:.1%} of the CPU time (limit {:.0%}): take a dedicated host",
-        ),
+        ("foreign_cores", FOREIGN_CORES, foreign),
+        ("steal_share", STEAL_SHARE, stolen),
     ):
         if name in values:
             well = values[name] <= limit
@@ -73,13 +74,6 @@ def _quiet() -> list[tuple[bool, str]]:
         else:
             results.append((True, f"{name} is unknown: {missing[name]}"))
     return results
-
-
-def _memory() -> tuple[bool, str]:
-    free = memory.available_bytes()
-    if free is None:
-        return True, "free memory is unknown"
-    return free >= NEEDS_BYTES, f"{free / 2**30:.1f} GiB of memory is free"
 
 
 def _gpu() -> tuple[bool, str]:
@@ -94,8 +88,3 @@ def _gpu() -> tuple[bool, str]:
     values, _ = gpu.foreign_load(device)
     busy = values.get("gpu_foreign_share", 0.0)
     return busy == 0, f"other processes use {busy:.0%} of {properties.name}"
-
-
-def _energy() -> tuple[bool, str]:
-    missing = energy.counters().missing.get("cpu_energy_j")
-    return True, f"CPU energy is unknown: {missing}" if missing else "CPU energy is measured by RAPL"

@@ -1,4 +1,4 @@
-"""Will it fit: predicted bytes against a machine's memory, in words. Without torch."""
+"""Decide whether a case fits: predicted bytes against a machine's memory, in words. Without torch."""
 
 from __future__ import annotations
 
@@ -10,16 +10,16 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.text import gigabytes
 from workloads.harness.registry import find
 
-# A process that has imported torch, and Prefect's beside it in a job: 0.25 GB each were seen on CPU builds.
+# A process that has imported torch, and Prefect's process in a job: each took 0.25 GB with CPU builds.
 PROCESS_BYTES = 2**29
-# What a CUDA process has before its first tensor: the context, loaded kernels, handles and workspaces of
-# cuBLAS (32 MiB on Hopper) and cuDNN. 0.3 to 0.6 GB are usual; algorithms that cuDNN tries want more.
+# Memory of a CUDA process before its first tensor: the context, loaded kernels, handles and workspaces of
+# cuBLAS (32 MiB on Hopper) and cuDNN. Usual are 0.3 to 0.6 GB; algorithms that cuDNN tries need more.
 CONTEXT_BYTES = 2**30
-# Of what is predicted: pieces that an allocator keeps and can't use, and what kernels take that is not known.
-# Against the median of peaks measured on a CPU nine trainings and a ResNet inferring were within 10 %, others
-# from 11 % above to 43 % below. Of a GPU nothing has been measured so far.
+# Margins on the prediction, for fragments that an allocator can't use and for unknown memory of kernels. On a
+# CPU, predictions for nine trainings and a ResNet inference were within 10 % of the median measured peak,
+# others from 11 % above to 43 % below. On a GPU nothing has been measured so far.
 HOST_SHARE, DEVICE_SHARE = 1.0, 0.2
-USABLE = 0.9  # of a GPU's nominal memory: T4, L4 and A10G give 0.91 to 0.92 of it to programs
+USABLE = 0.9  # share of a GPU's nominal memory: T4, L4 and A10G give 0.91 to 0.92 of it to programs
 GROWS = (
     "batch",
     "pixels",
@@ -28,8 +28,8 @@ GROWS = (
     "length",
     "samples",
     "images",
-)  # what is made smaller where a case is too large
-CLOSE = 16  # the largest that should fit is given to 1 part in 16
+)  # sizes to reduce if a case is too large
+CLOSE = 16  # the largest size that should fit is given to 1 part in 16
 
 
 class Fit(StrEnum):
@@ -46,9 +46,9 @@ class Needs:
     """Predicted memory of one process, on the device that computes.
 
     Attributes:
-        tensors_bytes: all tensors that are alive at the peak: no program can do with less.
-        peak_bytes: the same, or more where kernels take memory beside them; None where it can't be told.
-        reason: why it can't be told; else empty.
+        tensors_bytes: all tensors that are alive at the peak: no program can run with less.
+        peak_bytes: the same plus the memory of kernels; None if it is unknown.
+        reason: why it is unknown; else empty.
     """
 
     device: str
@@ -58,7 +58,7 @@ class Needs:
 
     @property
     def most_bytes(self) -> float | None:
-        """The upper estimate: with margins and with what the process has beside its tensors."""
+        """The upper estimate: with margins and with the memory of the process without tensors."""
         if self.peak_bytes is None:
             return None
         if self.device == "cuda":
@@ -68,13 +68,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A machine's memory for one case.
-
-    Attributes:
-        machine: its name.
-        bytes: nominal, of one GPU or of the host.
-        processes: how many processes of the case share it.
-    """
+    """A machine's nominal memory, of one GPU or of the host, and how many processes of a case share it."""
 
     machine: str
     bytes: float
@@ -82,7 +76,7 @@ class Room:
 
 
 def fit(needs: Needs, room: Room) -> Fit:
-    """Hold a prediction against a machine: it fits by the upper estimate, or not even by its tensors."""
+    """Compare a prediction with a machine: it fits by the upper estimate, or not even by its tensors."""
     if needs.tensors_bytes is None or needs.most_bytes is None:
         return Fit.UNKNOWN
     usable = USABLE if needs.device == "cuda" else 1.0
@@ -92,14 +86,14 @@ def fit(needs: Needs, room: Room) -> Fit:
 
 
 def grown_by(case: Case) -> str | None:
-    """Return the size parameter by which a case gets smaller; None if it has none of those that are known."""
+    """Return the size parameter by which a case gets smaller; None if it has no known one."""
     return next((name for name in GROWS if name in case.params), None)
 
 
 def largest(case: Case, room: Room, predict: Callable[[Case], Needs]) -> int | None:
-    """Return the largest value of a case's growing size that should fit, below its own; None if none should.
+    """Return the largest value below a case's growing size that should fit; None if none should.
 
-    A prediction takes seconds, so it is found by halving, to 1 part in 16.
+    It is found by halving, to 1 part in 16, because a prediction takes seconds.
     """
     name = grown_by(case)
     if name is None:
@@ -119,7 +113,7 @@ def largest(case: Case, room: Room, predict: Callable[[Case], Needs]) -> int | N
 
 
 def sentence(needs: Needs, room: Room, best: str = "") -> str:
-    """Say why a case can't be held by a machine; `best` is what should fit, such as `batch=96`."""
+    """Say why a case does not fit a machine; `best` is a size that should, such as `batch=96`."""
     assert needs.tensors_bytes is not None
     together = f" of {room.processes} processes" if room.processes > 1 else ""
     needed, has = gigabytes(needs.tensors_bytes * room.processes), gigabytes(room.bytes)

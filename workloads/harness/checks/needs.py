@@ -1,9 +1,8 @@
-"""How much memory a case takes, before it is measured: the engine's stages, computed without values."""
+"""Predict the memory of a case before it is measured: the engine's stages, computed without values."""
 
 from __future__ import annotations
 
 import gc
-import math
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import cache
@@ -15,6 +14,7 @@ from workloads.harness.checks.fakes import Fakes, faked
 from workloads.harness.checks.fits import Fit, Needs, Room, fit, grown_by, largest
 from workloads.harness.engine.correctness import first_step
 from workloads.harness.engine.device import dtype_of
+from workloads.harness.engine.transfer import size_bytes
 from workloads.harness.prepared import Env, Job, Prepared
 from workloads.harness.records.case import Case
 from workloads.harness.records.script import OWN, Script
@@ -24,8 +24,8 @@ from workloads.harness.registry import find
 PIECES = 16
 # The buffer on a GPU through which transfers are timed: workloads.harness.engine.transfer.
 BUFFER_BYTES = 2**26
-# Stands for a GPU: to fake tensors a second device, whose kernels and autocast every build of torch has. One
-# without CUDA aborts where a gradient of a fake CUDA tensor is wanted.
+# Represents a GPU: a second device, whose kernels and autocast every build of torch has. A build without CUDA
+# aborts at the gradient of a fake CUDA tensor.
 OTHER = torch.device("cpu", 0)
 ALIKE = {"tf32": "fp32", "fp16": "bf16"}  # of one size; some models refuse fp16 on what looks like a CPU
 
@@ -34,9 +34,9 @@ def answer(order: Mapping[str, Any]) -> dict[str, object]:
     """Answer one question of `python -m workloads needs`.
 
     Args:
-        order: `workload`, `size`, `precision` and `device` of a case; with `room_bytes` and `processes` of a
-            machine also for the largest size that should fit in it; with `script` of a user, after which
-            this process is good for nothing else.
+        order: `workload`, `size`, `precision` and `device` of a case; `room_bytes` and `processes` of a
+            machine if the largest size that should fit is asked for; `script` for a user's script, after
+            which this process cannot be used for anything else.
     """
     device, size, best = order["device"], order["size"], None
     if given := order.get("script"):
@@ -61,17 +61,15 @@ def answer(order: Mapping[str, Any]) -> dict[str, object]:
 
 
 def needs_of(case: Case, device: str) -> Needs:
-    """Predict what a process takes on `device` to measure a case: on a GPU only what is there."""
-    return _needs_of(_alike(case, device), device)
+    """Predict the memory that a process takes on `device` to measure a case: on a GPU only the GPU's memory.
 
-
-def _alike(case: Case, device: str) -> Case:
-    """Return the case that stands for all that take as much: of replicas any number has as many as two."""
+    Cases that take the same memory are computed once: any number of replicas takes as much as two.
+    """
     workload, sizes = find(case.workload), case.params
     if workload.scaling == "weak" and workload.wrapper == "DDP" and "processes" in sizes:
         sizes["processes"] = min(sizes["processes"], 2)
     precision = ALIKE.get(case.precision, case.precision) if device == "cuda" else case.precision
-    return replace(workload.case(sizes, case.precision), precision=precision)
+    return _needs_of(replace(workload.case(sizes, case.precision), precision=precision), device)
 
 
 @cache
@@ -79,7 +77,7 @@ def _needs_of(case: Case, device: str) -> Needs:
     try:
         tensors, peak = _peaks(case, device)
         return Needs(device, tensors, peak)
-    except Exception as error:  # of torch, of a fake that needs values, of the workload itself
+    except Exception as error:  # raised by torch, by a fake tensor that needs values, or by the workload
         first = next(iter(str(error).splitlines()), "")
         return Needs(device, None, None, f"{type(error).__name__}: {first}"[:200])
     finally:
@@ -87,10 +85,10 @@ def _needs_of(case: Case, device: str) -> Needs:
 
 
 def _peaks(case: Case, device: str) -> tuple[int, int]:
-    """Return the bytes of tensors at their peak, and with what kernels take."""
+    """Return the peak bytes of tensors alone, and with the memory of kernels."""
     workload, sizes = find(case.workload), dict(case.params)
     if "workers" in sizes:
-        sizes["workers"] = 0  # they read what is there
+        sizes["workers"] = 0  # loader processes hold no more than the inputs
     processes = sizes.get("processes", 1)
     torch_device = OTHER if device == "cuda" else torch.device("cpu")
     with faked(processes, torch_device) as fakes:
@@ -112,7 +110,7 @@ def _peaks(case: Case, device: str) -> tuple[int, int]:
 
 
 def _step(prepared: Prepared, fakes: Fakes, device: str) -> None:
-    """Take the engine's stages; of a GPU not the references that are computed on its host."""
+    """Take the engine's stages; for a GPU, leave out references that are computed on its host."""
     with_reference = device == "cpu" or prepared.reference_on_device
     prepared.step()
     result = first_step(prepared)
@@ -123,7 +121,7 @@ def _step(prepared: Prepared, fakes: Fakes, device: str) -> None:
     result = prepared.step()
     if not prepared.is_training:
         _check(prepared, result, with_reference)
-    elif device != "cpu":  # what comes again takes what it did; the heap of a CPU has other holes by then
+    elif device != "cpu":  # a repetition takes the same memory; the heap of a CPU has other holes by then
         return
     del result
     for tensor in prepared.inputs:
@@ -133,9 +131,10 @@ def _step(prepared: Prepared, fakes: Fakes, device: str) -> None:
 
 
 def _transfer(prepared: Prepared, result: torch.Tensor) -> None:
+    """Take the buffer of the timed transfers; in a function, so that `result` is held no longer than that."""
     moved = [*(() if prepared.moves_inputs else prepared.inputs), result]
-    longest = min(max(tensor.numel() * tensor.element_size() for tensor in moved), BUFFER_BYTES)
-    torch.zeros(math.ceil(longest), dtype=torch.uint8, device=result.device)
+    longest = min(max(size_bytes([tensor]) for tensor in moved), BUFFER_BYTES)
+    torch.zeros(longest, dtype=torch.uint8, device=result.device)
 
 
 def _check(prepared: Prepared, result: torch.Tensor, with_reference: bool) -> None:

@@ -1,7 +1,7 @@
 """Checks of a container before its first measurement: driver, GPUs, shared memory.
 
-Each finding is whether it is well, and one sentence that says what to do where it isn't. Nothing is computed
-on a GPU; torch is imported only to learn which GPUs its build has kernels for.
+A finding is whether the check passed, and one sentence that says what to do if it did not. Nothing is
+computed on a GPU; torch is imported only to learn which GPUs its build has kernels for.
 """
 
 import importlib
@@ -13,8 +13,8 @@ from typing import Any
 from workloads.harness.training.loading import SHARED_MEMORY
 
 Finding = tuple[bool, str]
-# Docker gives 64 MiB unless told otherwise. A batch of 256 images of 224 x 224 in fp32 has 147 MiB, and each
-# loader process keeps two ready.
+# Docker's default is 64 MiB. A batch of 256 images of 224 x 224 in fp32 has 147 MiB, and each loader process
+# keeps two ready.
 LEAST_SHARED_BYTES = 512 * 2**20
 # The oldest driver for a major version of CUDA: docs.nvidia.com/deploy/cuda-compatibility, minor versions.
 OLDEST_DRIVER = {12: "525.60.13", 13: "580.65.06"}
@@ -25,7 +25,7 @@ NO_GPU = (
 
 
 def shared_memory(folder: Path = SHARED_MEMORY) -> Finding:
-    """Check that loader processes have room to hand over their batches."""
+    """Check that loader processes have enough shared memory for their batches."""
     try:
         about = os.statvfs(folder)
     except OSError as error:
@@ -42,9 +42,9 @@ def shared_memory(folder: Path = SHARED_MEMORY) -> Finding:
 
 
 def gpus(expected: int, nvml: Any = None, torch: Any = None) -> list[Finding]:
-    """Check that torch can use `expected` GPUs here. `nvml` and `torch` are the modules or stand-ins.
+    """Check that torch can use `expected` GPUs here; stop at the first obstacle, which causes all others.
 
-    Stops at the first hindrance, because what follows would only repeat it.
+    `nvml` and `torch` are the modules or stand-ins.
     """
     torch = torch or importlib.import_module("torch")
     cuda = torch.version.cuda
@@ -61,7 +61,10 @@ def gpus(expected: int, nvml: Any = None, torch: Any = None) -> list[Finding]:
         return [(False, NO_GPU)]
     oldest = OLDEST_DRIVER.get(int(cuda.split(".")[0]))
     if oldest and _numbers(driver) < _numbers(oldest):
-        return [(False, _too_old(driver, oldest, cuda))]
+        older = [major for major, least in OLDEST_DRIVER.items() if _numbers(driver) >= _numbers(least)]
+        instead = f", or use an image with CUDA {max(older)}" if older else ""
+        text = f"driver {driver} is too old for CUDA {cuda}: update it to {oldest} or newer{instead}"
+        return [(False, text)]
     if len(handles) < expected:
         return [(False, f"{len(handles)} of {expected} GPUs are visible: request {expected} in the job")]
     missing = _without_kernels(nvml, handles, torch)
@@ -69,7 +72,7 @@ def gpus(expected: int, nvml: Any = None, torch: Any = None) -> list[Finding]:
 
 
 def gpu_names(nvml: Any = None) -> list[str]:
-    """Return what the driver calls the GPUs that are visible here; empty where it can't be asked."""
+    """Return the driver's names of the GPUs that are visible here; empty if the driver doesn't answer."""
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()
@@ -83,12 +86,6 @@ def gpu_names(nvml: Any = None) -> list[str]:
 
 def _handles(nvml: Any) -> list[Any]:
     return [nvml.nvmlDeviceGetHandleByIndex(index) for index in range(nvml.nvmlDeviceGetCount())]
-
-
-def _too_old(driver: str, oldest: str, cuda: str) -> str:
-    older = [major for major, least in OLDEST_DRIVER.items() if _numbers(driver) >= _numbers(least)]
-    instead = f", or use an image with CUDA {max(older)}" if older else ""
-    return f"driver {driver} is too old for CUDA {cuda}: update it to {oldest} or newer{instead}"
 
 
 def _without_kernels(nvml: Any, handles: list[Any], torch: Any) -> list[Finding]:
@@ -111,11 +108,10 @@ def _without_kernels(nvml: Any, handles: list[Any], torch: Any) -> list[Finding]
 
 def _runs(architectures: list[str], major: int, minor: int) -> bool:
     """A GPU runs kernels of its major version up to its minor one, and PTX of any version up to its own."""
-    for kind, digits in re.findall(r"(sm|compute)_(\d+)", " ".join(architectures)):
-        of_major, of_minor = int(digits[:-1]), int(digits[-1])
-        if (of_major == major or kind == "compute") and (of_major, of_minor) <= (major, minor):
-            return True
-    return False
+    return any(
+        (int(of_major) == major or kind == "compute") and (int(of_major), int(of_minor)) <= (major, minor)
+        for kind, of_major, of_minor in re.findall(r"(sm|compute)_(\d+)(\d)", " ".join(architectures))
+    )
 
 
 def _numbers(version: str) -> tuple[int, ...]:

@@ -1,4 +1,4 @@
-"""How much memory a user's own script takes: its first steps, computed without values where that works."""
+"""Predict the memory of a user's own script: its first steps, computed without values if that works."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from contextlib import ExitStack
 from types import ModuleType
 from typing import Any
 
-from workloads.harness.checks.fake_ranks import replaced
-from workloads.harness.checks.fakes import HOST, faked
+from workloads.harness.checks.fakes import HOST, HOST_DEVICE, faked, replaced
 from workloads.harness.checks.fits import Needs
-from workloads.harness.checks.workspace import HOST_DEVICE
 from workloads.harness.records.case import Case
 from workloads.harness.records.script import Script
 from workloads.harness.script.command import filled
@@ -19,19 +17,13 @@ from workloads.harness.script.main_module import MARKS, first_folder, make_room,
 from workloads.harness.script.measurement import EnoughError
 
 STEPS = 2  # the first makes the optimizer's state, which is there in the whole of the second
-OURS = {
-    "num_workers": 0,
-    "prefetch_factor": None,
-    "multiprocessing_context": None,
-    "persistent_workers": False,
-}
+OURS = dict(num_workers=0, prefetch_factor=None, multiprocessing_context=None, persistent_workers=False)
 
 
 def script_needs(script: Script, case: Case, device: str) -> Needs:
-    """Run a script's first steps in this process, which is good for nothing else afterwards.
+    """Run a script's first steps in this process, which cannot be used for anything else afterwards.
 
-    It sees no GPU, so on one all its tensors count as there. It may write files and read data until then, as
-    whenever it is run.
+    The script sees no GPU, so for one all its tensors count as there. It can read and write files, as always.
     """
     words = filled(script, case)
     os.chdir(script.folder)
@@ -54,28 +46,24 @@ def script_needs(script: Script, case: Case, device: str) -> Needs:
         except EnoughError:
             peak = fakes.peak_bytes(HOST_DEVICE) if device == "cpu" else fakes.tensors[HOST]
             return Needs(device, fakes.tensors[HOST], peak)
-        except BaseException as error:  # the script's own, or of a fake that needs values
+        except BaseException as error:  # raised by the script, or by a fake tensor that needs values
             first = next(iter(str(error).splitlines()), "")
             reason = f"{type(error).__name__}: {first}"[:200]
     return Needs(device, None, None, reason)
 
 
 def _watched(stepped: Any) -> ExitStack:
-    """See the steps of optimizers, and load data in this process: another one would compute with values."""
+    """Observe optimizer steps, and load data in this process: another one would compute with values."""
     from torch.optim.optimizer import register_optimizer_step_post_hook
     from torch.utils.data import DataLoader
 
     stack, real = ExitStack(), DataLoader.__init__
 
     def init(loader: Any, *args: Any, **options: Any) -> None:
-        real(loader, *args[:5], **(_named(args[5:]) | options | OURS))
+        names = ("num_workers", "collate_fn", "pin_memory", "drop_last", "timeout", "worker_init_fn")
+        by_position = dict(zip(names, args[5:], strict=False))  # the arguments after `batch_sampler`
+        real(loader, *args[:5], **(by_position | options | OURS))
 
     stack.enter_context(replaced(DataLoader, "__init__", init))
     stack.callback(register_optimizer_step_post_hook(stepped).remove)
     return stack
-
-
-def _named(rest: tuple[Any, ...]) -> dict[str, Any]:
-    """Return what was given to a loader by position behind `batch_sampler`."""
-    names = ("num_workers", "collate_fn", "pin_memory", "drop_last", "timeout", "worker_init_fn")
-    return dict(zip(names, rest, strict=False))

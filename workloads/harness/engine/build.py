@@ -22,17 +22,17 @@ if TYPE_CHECKING:
     import torch
 
 
-TRIALS = 2  # blocks a turn, of which the best counts
-TRIAL_S = 0.05  # a block: a single step of a GPU is as long as the wait for its end
-SPIN_S = 0.3  # of steps before the first trial, in which a GPU's clock rises from rest
+TRIALS = 2  # blocks per turn, of which the best counts
+TRIAL_S = 0.05  # of a block: a single step of a GPU is as long as the wait for its end
+SPIN_S = 0.3  # of steps before the first trial, while a GPU's clock rises from idle
 CLEARLY_FASTER = 0.95  # another layout is taken when it needs less than this share of the time
 
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A workload, ready, with the layout it is in and the seconds per step of every layout tried.
+    """A built workload, its layout, and the seconds per step of every layout tried.
 
-    In another mode than eager it has torch's counts of a step as it is written.
+    `counts` are torch's counts of an eager step, if the mode is another.
     """
 
     thing: Prepared | Job
@@ -43,7 +43,7 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """Everything that building a workload takes, but for its layout."""
+    """The arguments of building a workload, without its layout."""
 
     workload: Workload
     repeat: Repeat
@@ -57,32 +57,31 @@ class Order:
 def build(
     workload: Workload, repeat: Repeat, device: Device, phases: Phases, rank: int = 0, world: int = 1
 ) -> Built:
-    """Build the workload, time its cold first call, and keep the fastest of its layouts.
+    """Build process `rank`'s part of the workload, time its cold first call, and keep the fastest layout.
 
-    One layout is in memory at a time, so that the trial needs no more than the measurement. Of a group of
-    `world` processes, the part of process `rank` is built.
+    One layout is in memory at a time, so that the trials need no more memory than the measurement.
     """
     order = Order(workload, repeat, device, phases, rank, world)
     with phases("compile" if repeat.case.mode == "compiled" else "build"):
         check_mode(device, repeat.case.mode)
     layout, *others = workload.layouts
-    if repeat.layout in workload.layouts:  # as an earlier repeat has found it
+    if repeat.layout in workload.layouts:  # the choice of an earlier repeat
         layout, others = repeat.layout, []
     if repeat.case.mode == "compiled":  # torch's compiler chooses layouts itself
         others = []
     with phases("build"):
         prepared = _build_one(order, layout)
-    rested = not repeat.brief and not repeat.trial and (bool(others) or not device.is_host)
+    is_idle = not repeat.brief and not repeat.trial and (bool(others) or not device.is_host)
     if isinstance(prepared, Job):  # it has no step to try layouts with, and searches in its warm-up
         with phases("search"):
-            if rested:
+            if is_idle:
                 _spin(prepared.warm_up, device)
             search_algorithms()
         return Built(prepared, layout, {})
     with phases("first_call"):
         device.clock.time(prepared.step, 1)
     with phases("search"):
-        _search(prepared, device, rested)
+        _search(prepared, device, is_idle)
     if not others or repeat.trial:
         return Built(prepared, layout, {}, *order.counts[-1:])
     held = [prepared]
@@ -92,9 +91,9 @@ def build(
 
 
 def _compared(order: Order, held: list[Prepared], layouts: Sequence[str]) -> Built:
-    """Try all layouts there and back, A B B A, and return the fastest; `held` has the first, to be let go.
+    """Try all layouts in the order A B B A, and return the fastest; `held` has the first, to be freed.
 
-    A clock that rises or falls steadily is then the same for each of them on average.
+    A clock that rises or falls steadily then has the same mean for each of them.
     """
     repeat, device, now = order.repeat, order.device, layouts[0]
     turns_s: dict[str, list[float]] = {layout: [] for layout in layouts}
@@ -120,9 +119,9 @@ def fastest(trials_s: dict[str, float]) -> str:
     return best if trials_s[best] < CLEARLY_FASTER * trials_s[first] else first
 
 
-def _search(prepared: Prepared, device: Device, rested: bool) -> None:
-    """Let cuDNN choose its algorithms, in one step; before it a device that has `rested` is woken."""
-    if rested:
+def _search(prepared: Prepared, device: Device, is_idle: bool) -> None:
+    """Let cuDNN choose its algorithms, in one step; first let the clock of an idle device rise."""
+    if is_idle:
         _spin(prepared.step, device)
     search_algorithms()
     if not device.is_host:
@@ -130,14 +129,14 @@ def _search(prepared: Prepared, device: Device, rested: bool) -> None:
 
 
 def _spin(step: Step, device: Device) -> None:
-    """Keep the device busy until its clock is up: else whatever is tried first would seem slower."""
+    """Keep the device busy until its clock is up: else the first layout would seem slower."""
     ends_s = device.clock.now() + SPIN_S
     while device.clock.now() < ends_s:
         device.clock.time(step, 1)
 
 
 def _trial_s(prepared: Prepared, device: Device, brief: bool) -> float:
-    """Return seconds per step, of the best of a few blocks that are long enough to be told apart."""
+    """Return the seconds per step of the best of a few blocks that are long enough to compare."""
     block, least_s = 1, 0.0 if brief else TRIAL_S
     device.clock.time(prepared.step, 1)
     while (seconds := device.clock.time(prepared.step, block).wall_s) < least_s:
@@ -186,7 +185,7 @@ def _build_one(order: Order, layout: str) -> Prepared | Job:
 
 
 def _in_mode(order: Order, prepared: Prepared) -> Prepared:
-    """Return the steps in the mode of the case, compiled or captured; that is a phase of its own."""
+    """Return the steps in the mode of the case: as they are, compiled or captured."""
     mode, device, phases = order.repeat.case.mode, order.device, order.phases
     if mode == EAGER:
         return prepared
@@ -198,20 +197,20 @@ def _in_mode(order: Order, prepared: Prepared) -> Prepared:
         with phases("compile"):
             device.clock.time(prepared.step, 1)
         return prepared
-    with phases("search"):  # what it takes now is what is captured
-        _search(prepared, device, rested=True)
+    with phases("search"):  # before the capture, which fixes the algorithms
+        _search(prepared, device, is_idle=True)
     with phases("capture"):
         return captured(prepared, device)
 
 
-WARM_UP = 3  # steps on a stream of their own before a capture, as torch's documentation asks for
+WARM_UP = 3  # steps on a side stream before a capture, as torch's documentation asks for
 
 
 def check_mode(device: Device, mode: str) -> None:
-    """Check that a device has a mode, and let compilers begin anew: a repeat must not find another's work.
+    """Check that a device supports a mode, and disable compilers' caches: repeats must not share work.
 
     Raises:
-        UnsupportedError: a graph is asked of a CPU.
+        UnsupportedError: the mode is graph on a CPU.
     """
     if mode == "graph" and device.is_host:
         raise UnsupportedError(
@@ -226,7 +225,7 @@ def check_mode(device: Device, mode: str) -> None:
 
 @contextmanager
 def as_written() -> Iterator[None]:
-    """Run what was compiled as it is written, so that its operations can be counted."""
+    """Run compiled code eagerly, so that its operations can be counted."""
     import torch
 
     with torch.compiler.set_stance("force_eager"):
@@ -234,10 +233,7 @@ def as_written() -> Iterator[None]:
 
 
 def captured(prepared: Prepared, device: Device) -> Prepared:
-    """Capture a step as a CUDA graph; each step then replays it, into the same result.
-
-    The graph reads the inputs where they are, so that a result follows them when they are changed in place.
-    """
+    """Capture a step as a CUDA graph; each step then replays it, from the same inputs into the same result."""
     import torch
 
     cuda: Any = torch.cuda

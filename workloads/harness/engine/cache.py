@@ -1,4 +1,4 @@
-"""The last-level cache: can a step find its data there, and emptying it before each sample."""
+"""The last-level cache: whether a step can find its data there, and how to empty it before each sample."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.probes.cpu import ROOT, affinity, read_text, whole
 from workloads.harness.records.record import Cache
 
-# From four times the cache on, at most a quarter of a step's data can have stayed there since the step
-# before, and a cache that replaces the oldest line has none of it left.
+# If the data is four times the cache, at most a quarter of it can have stayed there since the step before; in
+# a cache that replaces the oldest line, none.
 TIMES = 4
-# So many times the cache is read to empty it. A GPU's is in parts that don't keep strictly to the order of
-# use; a CPU's nearly does, and can be so large that more would take longer than the samples.
+# Cache sizes to read to empty it. A GPU's cache is in parts that do not strictly replace the oldest line. A
+# CPU's nearly does, and can be so large that more would take longer than the samples.
 FLUSHED_TIMES = {"cuda": 4, "cpu": 2}
 UNITS = {"K": 2**10, "M": 2**20, "G": 2**30}
 Before = Callable[[int, Any], None]
@@ -26,9 +26,15 @@ def cache_of(device: Device, working_set_bytes: float, cold: bool) -> Cache:
     """Describe the last-level cache for a step that touches at least so many bytes.
 
     Raises:
-        UnsupportedError: `cold` is asked for and the size of the cache can't be known.
+        UnsupportedError: `cold` is asked for and the size of the cache is unknown.
     """
-    size, why = last_level_bytes() if device.is_host else _of_gpu(device)
+    if device.is_host:
+        size, why = last_level_bytes()
+    else:
+        import torch
+
+        size = int(torch.cuda.get_device_properties(device.torch_device).L2_cache_size) or None
+        why = "" if size else "CUDA reports no L2 cache size"
     if cold and size is None:
         raise UnsupportedError(
             f"--cold-cache needs the size of the last-level cache, which is unknown ({why}); measure without it"
@@ -37,10 +43,10 @@ def cache_of(device: Device, working_set_bytes: float, cold: bool) -> Cache:
 
 
 def state(working_set_bytes: float, last_level_bytes: int | None, cold: bool = False) -> str:
-    """`cold`, `n/a` where the data is too large for the cache to matter, else `warm`.
+    """Return `cold`, `n/a` if the data is too large for the cache to matter, else `warm`.
 
-    Warm is how steps are timed by default, because work that is repeated finds its data so. Where the cache's
-    size is unknown, data counts as warm: nothing emptied the cache.
+    Repeated work finds its data warm, so steps are timed so by default. If the size of the cache is unknown,
+    data counts as warm, because nothing emptied the cache.
     """
     if cold:
         return "cold"
@@ -50,7 +56,7 @@ def state(working_set_bytes: float, last_level_bytes: int | None, cold: bool = F
 def last_level_bytes(root: Path = ROOT, cpus: Collection[int] | None = None) -> tuple[int | None, str]:
     """Return the bytes of all last-level caches of our CPUs, or None and the reason. Never raises.
 
-    A processor can have several, each for a part of its cores: they add up, as they do for a parallel step.
+    A processor can have several, each for a part of its cores; a parallel step uses their sum.
     """
     sizes: dict[str, int] = {}
     folder = root / "sys/devices/system/cpu"
@@ -67,7 +73,7 @@ def last_level_bytes(root: Path = ROOT, cpus: Collection[int] | None = None) -> 
 def flushed(before: Before, device: Device, size_bytes: int) -> Before:
     """Extend `before` by reading several times the cache's size, so that the next step finds it empty.
 
-    It is read and not written, because the step would pay for writing changed lines back to memory.
+    Nothing is written, because the step would have to write changed lines back to memory.
     """
     import torch
 
@@ -82,19 +88,12 @@ def flushed(before: Before, device: Device, size_bytes: int) -> Before:
 
 
 def single_steps(rules: Rules) -> Rules:
-    """Return the rules with blocks of one step: of a longer block only the first finds an empty cache."""
+    """Return the rules with blocks of one step: in a longer block only the first finds an empty cache."""
     return replace(rules, block_over_timer=0.0, block_min_s=0.0)
 
 
-def _of_gpu(device: Device) -> tuple[int | None, str]:
-    import torch
-
-    size = int(torch.cuda.get_device_properties(device.torch_device).L2_cache_size)
-    return (size, "") if size > 0 else (None, "CUDA reports no L2 cache size")
-
-
 def _level(index: Path) -> tuple[int, str, int] | None:
-    """Read a cache's level, the CPUs that share it, and its bytes; None for instructions or if unreadable."""
+    """Return a cache's level, the CPUs that share it, and its bytes; None for instructions or if unreadable."""
     level, kind, size, shared = (
         read_text(index / name)[0].strip() for name in ("level", "type", "size", "shared_cpu_list")
     )

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 if TYPE_CHECKING:
     import torch
 
-MOST_HZ = 2e9  # cycles a second of the fastest GPUs: on slower ones a kernel that counts them spins longer
+MOST_HZ = 2e9  # of the fastest GPUs: on slower ones a kernel that counts cycles spins longer
 Step = Callable[[], Any]
-STRAGGLE_MIN_S = 20e-6  # less can't be told from the jitter of the host's own waiting
+STRAGGLE_MIN_S = 20e-6  # less can't be distinguished from the jitter of the host's waiting
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,10 +21,10 @@ class Reading:
 
     Attributes:
         wall_s: host seconds from before the first step until the whole device was idle again.
-        device_s: seconds between events on the current stream; None where the host is the device.
+        device_s: seconds between events on the current stream; None if the host is the device.
         straggle_s: part of `wall_s` in which the device still worked although the timed stream had ended; 0
-            where it is shorter than the host can tell.
-        result: what the last step returned.
+            if it is shorter than the host can measure.
+        result: the last step's return value.
     """
 
     wall_s: float
@@ -34,18 +34,18 @@ class Reading:
 
 
 class Clock(Protocol):
-    """A clock for blocks of steps; the engine times everything by it."""
+    """A clock for blocks of steps."""
 
     def time(self, step: Step, count: int) -> Reading:
         """Run `step` `count` times and wait for the device."""
         ...
 
     def now(self) -> float:
-        """Return seconds since some fixed moment; limits in time are counted by it."""
+        """Return seconds since some fixed moment, for limits in time."""
         ...
 
     def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
-        """Return the seconds per step without the gaps of the host; None where they can't be told apart."""
+        """Return the seconds per step without the gaps of the host; None if they are unknown."""
         ...
 
 
@@ -60,7 +60,7 @@ class HostClock:
         """Run `step` `count` times."""
         started = time.perf_counter_ns()
         for _ in range(count - 1):
-            step()  # a result that lived on into the next step would take its memory twice
+            step()  # a result kept into the next step would take its memory twice
         result = step()
         return Reading((time.perf_counter_ns() - started) / 1e9, None, 0.0, result)
 
@@ -70,7 +70,7 @@ class HostClock:
 
 
 class CudaClock(HostClock):
-    """A clock for CUDA devices: events on the current stream; it waits for all streams before it stops."""
+    """A clock for CUDA devices: events on the current stream, and a wait for all streams at the end."""
 
     def __init__(self, device: torch.device) -> None:
         import torch
@@ -95,18 +95,16 @@ class CudaClock(HostClock):
         stream_ended = time.perf_counter_ns()
         torch.cuda.synchronize(self._device)
         ended = time.perf_counter_ns()
-        torch.cuda.synchronize(self._device)  # of an idle device: all that it takes is the host's
+        torch.cuda.synchronize(self._device)  # of an idle device: the host's cost of waiting
         waiting_ns = time.perf_counter_ns() - ended
         straggle_s = (ended - stream_ended - waiting_ns) / 1e9
-        device_s = first.elapsed_time(last) / 1e3
-        return Reading(
-            (ended - started) / 1e9, device_s, straggle_s if straggle_s > STRAGGLE_MIN_S else 0.0, result
-        )
+        straggle_s = straggle_s if straggle_s > STRAGGLE_MIN_S else 0.0
+        return Reading((ended - started) / 1e9, first.elapsed_time(last) / 1e3, straggle_s, result)
 
     def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
-        """Return the seconds per step that the device takes when all steps are queued before it begins.
+        """Return the device's seconds per step when all steps are queued before it begins.
 
-        It is held back by a kernel that spins for `hold_s`; None if that was over before all were queued.
+        A kernel holds it back by spinning for `hold_s`; None if that ended before all steps were queued.
         """
         import torch
 
@@ -124,5 +122,5 @@ class CudaClock(HostClock):
 
 
 def timer_cost_s(clock: Clock, tries: int = 50) -> float:
-    """Return the seconds that timing itself takes: the shortest reading of an empty step."""
+    """Return the seconds that timing takes: the shortest reading of an empty step."""
     return min(clock.time(lambda: None, 1).wall_s for _ in range(tries))

@@ -1,14 +1,14 @@
-"""Torch's own counts of a step: operations handed to the device, and FLOPs of those that it knows."""
+"""Torch's counts of a step: operations launched on the device, and FLOPs of those that it knows."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-ATTENTION = "_scaled_dot_product_"  # what torch's operations for fused attention begin with
+ATTENTION = "_scaled_dot_product_"  # prefix of torch's operations for fused attention
 
 
 @dataclass(slots=True)
@@ -16,12 +16,12 @@ class Counts:
     """Counts of one step.
 
     Attributes:
-        flops: matrix products, convolutions and attention, by torch's own formulas but for attention; they
-            leave out elementwise operations, sparse products, and attention on a CPU.
-        conv_flops: those of `flops` in convolutions.
-        launches: operations that compute something: those that only make a view of a tensor don't count.
-        attention: the fused kernels that attention took, by torch's names of them.
-        missing: why `flops` is not all of them, where a formula failed; else empty.
+        flops: of matrix products, convolutions and attention; elementwise operations, sparse products, and
+            attention on a CPU are left out.
+        conv_flops: the part of `flops` in convolutions.
+        launches: operations that compute something; those that only make a view of a tensor don't count.
+        attention: torch's names of the fused kernels of attention.
+        missing: which formula failed, so that `flops` is incomplete; else empty.
     """
 
     flops: float = 0.0
@@ -31,7 +31,7 @@ class Counts:
     missing: str = ""
 
     def add(self, name: str, formula: Callable[..., float], args: Any, kwargs: Any, out: Any) -> None:
-        """Count an operation by its formula; one that fails is noted, for a count is no reason to crash."""
+        """Count an operation by its formula; note a formula that fails, because a count must not crash."""
         try:
             flops = formula(*args, **kwargs, out_val=out)
         except Exception as error:
@@ -44,15 +44,18 @@ class Counts:
 
 @contextmanager
 def counted() -> Iterator[Counts]:
-    """Count what happens inside.
+    """Count the operations inside.
 
-    It is `torch.utils.flop_counter.FlopCounterMode` with launches, and without the second that the latter
-    takes to import torch's compiler.
+    Unlike `torch.utils.flop_counter.FlopCounterMode`, it counts launches and does not import torch's
+    compiler, which takes a second.
     """
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.flop_counter import flop_registry
 
-    counts, formulas = Counts(), dict[Any, Any](flop_registry) | _of_attention(flop_registry)
+    counts, formulas = Counts(), dict[Any, Any](flop_registry)
+    for operation in flop_registry:  # torch's own formulas refuse grouped queries before torch 2.12
+        if (name := getattr(operation, "__name__", "")).startswith(ATTENTION):
+            formulas[operation] = _attention_backward if name.endswith("_backward") else _attention
 
     class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         @classmethod
@@ -62,7 +65,7 @@ def counted() -> Iterator[Counts]:
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
             kwargs, formula = kwargs or {}, formulas.get(func.overloadpacket)
             if formula is None:
-                with self:  # in inference mode whole layers arrive here: count what they are made of
+                with self:  # in inference mode whole layers arrive here: count their parts
                     made = func.decompose(*args, **kwargs)
                 if made is not NotImplemented:
                     return made
@@ -79,19 +82,6 @@ def counted() -> Iterator[Counts]:
         yield counts
 
 
-def _of_attention(formulas: Mapping[Any, Any]) -> dict[Any, Callable[..., float]]:
-    """Return formulas in place of torch's for fused attention.
-
-    Before torch 2.12 those refuse grouped queries, of which several share the keys and values of one head.
-    """
-    named = {operation: getattr(operation, "__name__", "") for operation in formulas}
-    return {
-        operation: _attention_backward if name.endswith("_backward") else _attention
-        for operation, name in named.items()
-        if name.startswith(ATTENTION)
-    }
-
-
 def _attention(query: Any, key: Any, value: Any, *others: Any, **options: Any) -> float:
     """Count two products for every head of the queries [b, heads, l, d]."""
     return float(_scores(query, key) * (query.shape[-1] + value.shape[-1]))
@@ -100,7 +90,7 @@ def _attention(query: Any, key: Any, value: Any, *others: Any, **options: Any) -
 def _attention_backward(
     gradient: Any, query: Any, key: Any, value: Any, *others: Any, **options: Any
 ) -> float:
-    """Count five products: the scores anew, and the gradients of scores, values, queries and keys."""
+    """Count five products: the scores again, and the gradients of scores, values, queries and keys."""
     return float(_scores(query, key) * (3 * query.shape[-1] + 2 * value.shape[-1]))
 
 

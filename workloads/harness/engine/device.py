@@ -17,8 +17,6 @@ if TYPE_CHECKING:
 OLDEST_TORCH = (2, 9)  # the first with `fp32_precision`, which alone says what convolutions compute in
 # Compute capability from which a precision is in the hardware: CUDA C++ Programming Guide.
 CAPABILITY = {"fp16": (5, 3), "bf16": (8, 0), "tf32": (8, 0), "fp8": (8, 9)}
-
-
 ONLY_ON_GPUS = {"tf32": "Ampere", "fp8": "Ada"}
 
 
@@ -28,7 +26,7 @@ class UnsupportedError(WorkloadsError):
 
 @dataclass(frozen=True, slots=True)
 class Device:
-    """A device that is ready to compute, with its clock."""
+    """An initialised device and its clock."""
 
     name: str
     torch_device: torch.device
@@ -36,7 +34,7 @@ class Device:
 
     @property
     def is_host(self) -> bool:
-        """True if data needs no transfer to it."""
+        """True if the device is the CPU, so that data needs no transfer."""
         return self.name == "cpu"
 
 
@@ -44,8 +42,8 @@ def open_device(name: str, precision: str, threads: int) -> Device:
     """Set threads and precision, initialise the device and wait until it answers.
 
     Raises:
-        UnsupportedError: there is no such device here, or it lacks the precision.
-        WorkloadsError: the name or the number of threads is not one of a device.
+        UnsupportedError: this machine has no such device, or it lacks the precision.
+        WorkloadsError: the name or the number of threads is invalid.
     """
     import torch
 
@@ -69,10 +67,10 @@ def open_device(name: str, precision: str, threads: int) -> Device:
 
 
 def check_torch(version: str) -> None:
-    """Check that this version of torch is one that is measured with.
+    """Check that this version of torch is supported.
 
     Raises:
-        UnsupportedError: it is older than the oldest.
+        UnsupportedError: it is older than `OLDEST_TORCH`.
     """
     major, minor = (int(number) for number in version.split(".")[:2])
     if (major, minor) < OLDEST_TORCH:
@@ -100,7 +98,7 @@ def _open_cuda(precision: str) -> Device:
 
 
 def _why_no_cuda() -> str:
-    """Return torch's own reason: no driver, one that is too old, or no CUDA in this build."""
+    """Return torch's reason: no driver, a driver that is too old, or no CUDA in this build."""
     import torch
 
     try:
@@ -111,10 +109,10 @@ def _why_no_cuda() -> str:
 
 
 def _set_precision(precision: str) -> None:
-    """Set fp32 arithmetic for matmul and convolution alike: torch would take TF32 for convolutions only.
+    """Set fp32 arithmetic for both matmul and convolution: torch would use TF32 only for convolutions.
 
-    The old switches are set first: torch.compile and `cudnn.flags` read them, and torch raises
-    where old and new contradict each other (https://github.com/pytorch/pytorch/issues/166387).
+    The old switches are set first: torch.compile and `cudnn.flags` read them, and torch raises an error if
+    old and new contradict each other (https://github.com/pytorch/pytorch/issues/166387).
     """
     import torch
 
@@ -128,13 +126,13 @@ def _set_precision(precision: str) -> None:
         backend.fp32_precision = "tf32" if tf32 else "ieee"
     for backend in (backends.mkldnn.matmul, backends.mkldnn.conv, backends.mkldnn.rnn):
         backend.fp32_precision = "ieee"
-    torch.backends.cudnn.benchmark = False  # until the card is awake: see `search_algorithms`
+    torch.backends.cudnn.benchmark = False  # until the GPU's clock is up: see `search_algorithms`
 
 
 def search_algorithms(search: bool = True) -> None:
-    """Let cuDNN choose by measuring, from the next call on; or no longer.
+    """Let cuDNN choose its algorithms by measuring, from the next call on; or no longer.
 
-    It times every algorithm once, so that on a card at rest those that come first seem slow.
+    It times every algorithm once, so that on an idle GPU the first ones seem slow.
     """
     import torch
 

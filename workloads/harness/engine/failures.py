@@ -1,4 +1,4 @@
-"""Failures: an exception of a workload or a device becomes a verdict; a user's mistake stays an error."""
+"""Turn exceptions of a workload or a device into verdicts; a user's mistake stays an error."""
 
 import re
 import sys
@@ -17,19 +17,14 @@ from workloads.harness.records.text import gigabytes
 from workloads.harness.records.verdict import Finding
 
 # All compared in lower case.
-# cuDNN says so of a convolution that it can't compute, and of one whose plans have all run out of memory.
+# cuDNN's errors for a convolution that it can't compute, and for one whose plans all ran out of memory.
 NO_PLAN = ("unable to find an engine", "unable to find a valid cudnn algorithm")
-FULL_SHARE = 0.8  # of a GPU's memory: above it a plan's workspace is what had no room
+FULL_SHARE = 0.8  # of a GPU's memory: above it there was no room for a plan's workspace
 UNSUPPORTED = (
     *("not implemented for '", "no kernel image is available", "status_not_supported", "arch_mismatch"),
-    *NO_PLAN,
-    "is only supported on",
-    *(
-        "no working c++ compiler found",
-        "cannot find a working triton",
-        "too old to be supported by the triton",
-    ),
-    *("low precision dtypes not supported", "unsupported dtype", "path needs the cpu support"),
+    *(*NO_PLAN, "is only supported on", "no working c++ compiler found", "cannot find a working triton"),
+    *("too old to be supported by the triton", "low precision dtypes not supported", "unsupported dtype"),
+    "path needs the cpu support",
 )
 DRIVER = (
     *(
@@ -46,7 +41,7 @@ _UNITS = {"bytes": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2
 
 @contextmanager
 def findings_of_failures(case: Case) -> Iterator[list[Finding]]:
-    """Catch what a measurement of `case` raises and leave it as a finding in the list that is yielded."""
+    """Catch the errors of a measurement of `case`, and add them as findings to the list that is yielded."""
     findings: list[Finding] = []
     try:
         yield findings
@@ -65,9 +60,13 @@ def finding(error: Exception, case: Case) -> Finding:
     whole = str(error).strip()
     text = printable(next(iter(whole.splitlines()), type(error).__name__))[:300]
     lowered = whole.lower()
-    no_memory = _is_memory_error(error) or out_of_memory.says_so(whole)
+    kinds = {kind.__name__ for kind in type(error).__mro__}  # by name, because this must not import torch
+    no_memory = kinds & {"MemoryError", "OutOfMemoryError"} or out_of_memory.says_so(whole)
     if no_memory or (any(words in lowered for words in NO_PLAN) and _gpu_was_full()):
-        why = f"at {case.size_text}: {_wanted(whole, text)}{smaller(case)}"
+        wanted = text
+        if match := _WANTED.search(whole):
+            wanted = f"{gigabytes(float(match[1]) * _UNITS[match[2].lower()])} more could not be allocated"
+        why = f"at {case.size_text}: {wanted}{smaller(case)}"
         if IN_REFERENCE in getattr(error, "__notes__", ()):
             said = "the step ran, but its result is unchecked: memory ran out while computing the reference"
             return Verdict.UNCHECKED, f"{said} {why}"
@@ -83,24 +82,11 @@ def finding(error: Exception, case: Case) -> Finding:
     return Verdict.CRASHED, f"the workload raised {type(error).__name__}: {text}"
 
 
-def _is_memory_error(error: Exception) -> bool:
-    """Recognise Python's or torch's memory error by name, because this must not import torch."""
-    return any(kind.__name__ in ("MemoryError", "OutOfMemoryError") for kind in type(error).__mro__)
-
-
 def _gpu_was_full() -> bool:
-    """True if torch has been refused memory on the GPU, or hardly any is left; False without one."""
+    """True if the GPU has refused memory to torch, or hardly any is left; False without a GPU."""
     torch: Any = sys.modules.get("torch")
     with suppress(Exception):
         if torch and torch.cuda.is_initialized():
             free, total = torch.cuda.mem_get_info()
             return bool(torch.cuda.memory_stats().get("num_ooms", 0) or 1 - free / total > FULL_SHARE)
     return False
-
-
-def _wanted(whole: str, text: str) -> str:
-    """Say how much memory was asked for, or else quote the error."""
-    match = _WANTED.search(whole)
-    if match is None:
-        return text
-    return f"{gigabytes(float(match[1]) * _UNITS[match[2].lower()])} more could not be allocated"

@@ -100,7 +100,6 @@ RULES = MappingProxyType(
     }
 )
 COUNTING = frozenset(verdict for verdict, rule in RULES.items() if rule.grade is not Grade.REFUSED)
-FAILURES = frozenset(verdict for verdict, rule in RULES.items() if rule.is_failure)
 OF_THE_MACHINE = frozenset(verdict for verdict, rule in RULES.items() if rule.is_of_machine)
 WORTH_RETRY = frozenset(verdict for verdict, rule in RULES.items() if rule.is_worth_retry)
 

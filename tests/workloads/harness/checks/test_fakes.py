@@ -4,9 +4,8 @@ import pytest
 import torch
 from torch import nn
 
-from workloads.harness.checks.fakes import faked
+from workloads.harness.checks.fakes import META_BYTES, ONEDNN_BYTES, faked, workspace_bytes
 from workloads.harness.checks.needs import OTHER
-from workloads.harness.checks.workspace import META_BYTES, ONEDNN_BYTES, workspace_bytes
 
 MIB = 2**20
 
