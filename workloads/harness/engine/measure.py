@@ -44,8 +44,8 @@ if TYPE_CHECKING:
     import torch
 
 
-# Trained for thousands of steps on one batch a model knows it by heart: gradients of zero need less power on
-# a GPU, and are slow denormal numbers on a CPU. Neither is what people pay for.
+# After thousands of steps on one batch a model has memorised it: gradients near zero need less power on a
+# GPU, and are slow denormal numbers on a CPU. Real trainings have neither.
 RESTART_AFTER = 300  # steps
 
 
@@ -203,12 +203,21 @@ def _run_steps(stage: Stage, prepared: Prepared, counts: Counts | None) -> tuple
     draft, phases, precision = stage.draft, stage.phases, stage.repeat.case.precision
     draft.cache = cache_of(stage.device, prepared.bytes, stage.repeat.cold_cache)
     first_loss = _checked(stage, prepared, counts)
-    restarts = Restarts(prepared.reset)
-    window = stage.readings.window(phases)
-    timed = _timed(stage, prepared, window, restarts)
-    results, timed = [timed.result], replace(timed, result=None)  # the last reference, so that it can go
+    window, rules = stage.readings.window(phases), stage.rules
+    before: Callable[[int, Any], None] = (restarts := Restarts(prepared.reset))
+    if draft.cache.state == "cold" and draft.cache.last_level_bytes:
+        rules, before = single_steps(rules), flushed(before, stage.device, draft.cache.last_level_bytes)
+    timed = time_step(prepared.step, stage.device.clock, rules, phases, window, before)
+    results, timed = (
+        [timed.result],
+        replace(timed, result=None),
+    )  # the only reference, so that it can be freed
     draft.wall, draft.device_time = timed.wall, timed.device_time
-    _note(stage, timed)
+    stage.readings.add(
+        straggle_share=timed.straggle_share,
+        timer_share=timed.timer_cost_s / (timed.wall.median_s * timed.wall.block),
+        window_steps=timed.window_steps,
+    )
     if stage.member:
         draft.group = _group(stage, stage.member, prepared, timed.wall)
     with phases("device_to_host"):
@@ -228,8 +237,8 @@ def _run_steps(stage: Stage, prepared: Prepared, counts: Counts | None) -> tuple
 def _checked(stage: Stage, prepared: Prepared, counts: Counts | None) -> float | None:
     """Check the first step, and time its transfers; return the loss of a training.
 
-    Its result is let go: the timed steps need no more memory than a step takes. In eager mode it is counted;
-    else `counts` are those of a step as it is written.
+    The result is freed, so that the timed steps need no more memory than a step. In eager mode this step is
+    counted; in other modes `counts` are those of an eager step.
     """
     draft, phases = stage.draft, stage.phases
     with phases("check"):
@@ -253,18 +262,8 @@ def _checked(stage: Stage, prepared: Prepared, counts: Counts | None) -> float |
     return float(result.float().mean()) if prepared.is_training else None
 
 
-def _timed(
-    stage: Stage, prepared: Prepared, window: AbstractContextManager[Any], restarts: Restarts
-) -> Timed:
-    rules, cache = stage.rules, stage.draft.cache
-    before: Callable[[int, Any], None] = restarts
-    if cache and cache.state == "cold" and cache.last_level_bytes:
-        rules, before = single_steps(rules), flushed(before, stage.device, cache.last_level_bytes)
-    return time_step(prepared.step, stage.device.clock, rules, stage.phases, window, before)
-
-
 def _single_steps(stage: Stage, prepared: Prepared, timed: Timed) -> None:
-    """Note the latency of single steps, but of a group's, and what the device alone takes for one."""
+    """Note the latency of single steps, except of a group, and the device's own time for one."""
     draft, clock = stage.draft, stage.device.clock
     if not stage.member:
         is_one = timed.wall.block == 1
@@ -276,12 +275,6 @@ def _single_steps(stage: Stage, prepared: Prepared, timed: Timed) -> None:
         profiled_s = partial(profiling.busy_s, prepared.step, stage.device, stage.member)
         found = busy_s(prepared.step, clock, launches, step_s, profiled_s)
         draft.device_busy_s = stage.readings.busy(*found, step_s)
-
-
-def _note(stage: Stage, timed: Timed) -> None:
-    timer_share = timed.timer_cost_s / (timed.wall.median_s * timed.wall.block)
-    steps, straggle = timed.window_steps, timed.straggle_share
-    stage.readings.add(straggle_share=straggle, timer_share=timer_share, window_steps=steps)
 
 
 def _group(stage: Stage, member: GroupMember, prepared: Prepared, wall: Timing) -> Group:
@@ -363,7 +356,12 @@ def measure_job(job: Job, clock: Clock, phases: Phases, window: AbstractContextM
             f"the job's {len(outcome.losses)} losses must be finite, and it must report a loss or the time of a step"
         )
     device = _once(reading.device_s) if reading.device_s is not None else None
-    return Done(_once(reading.wall_s), device, _training(outcome), _judged(outcome))
+    findings: tuple[Finding, ...] = ()
+    if not outcome.met:
+        way = "at least" if outcome.higher_is_better else "at most"
+        text = f"{outcome.metric} reached {outcome.value:.4g}; the target is {way} {outcome.target:.4g}"
+        findings = ((Verdict.WRONG, text),)
+    return Done(_once(reading.wall_s), device, _training(outcome), findings)
 
 
 def _once(seconds: float) -> Timing:
@@ -381,11 +379,3 @@ def _training(outcome: JobResult) -> Training:
         target=outcome.target,
         memory=tuple(MemoryAt(*map(int, row)) for row in outcome.memory),
     )
-
-
-def _judged(outcome: JobResult) -> tuple[Finding, ...]:
-    if outcome.met:
-        return ()
-    way = "at least" if outcome.higher_is_better else "at most"
-    text = f"{outcome.metric} reached {outcome.value:.4g}; the target is {way} {outcome.target:.4g}"
-    return ((Verdict.WRONG, text),)

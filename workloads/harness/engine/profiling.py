@@ -1,4 +1,4 @@
-"""The profile pass: a few more steps under torch's profiler, apart from the timed ones."""
+"""The profile pass: a few more steps under torch's profiler, separate from the timed ones."""
 
 from __future__ import annotations
 
@@ -26,24 +26,20 @@ def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -
         reading = device.clock.time(step, steps)
     key = "self_cpu_time_total" if on_cpu else "self_device_time_total"
     ranked = _ranked(profiler.key_averages(group_by_input_shape=True), key)
-    kernels = None if on_cpu else _kernels(profiler.events() or ())
-    return Profile(
-        steps=steps,
-        wall_s=reading.wall_s,
-        sorted_by=key,
-        operators=tuple(map(_operator, ranked[:rows])),
-        kernels=None if kernels is None else len(kernels),
-        busy_s=None if kernels is None else _covered_s(kernels),
-    )
+    operators = tuple(map(_operator, ranked[:rows]))
+    if on_cpu:
+        return Profile(steps, reading.wall_s, key, operators)
+    kernels = _kernels(profiler.events() or ())
+    return Profile(steps, reading.wall_s, key, operators, len(kernels), _covered_s(kernels))
 
 
 def busy_s(step: Step, device: Device, member: GroupMember | None = None) -> float | None:
-    """Return the seconds per step in which the device ran a kernel, of a group on its slowest member.
+    """Return the seconds per step in which the device ran a kernel, for a group on its slowest member.
 
-    None where the profiler saw none, as where CUPTI may not be used.
+    None if the profiler saw no kernel, for example without permission to use CUPTI.
     """
     found_s = None
-    with suppress(Exception):  # what was timed stands
+    with suppress(Exception):  # the timed steps remain valid
         profile = profiled(step, device)
         found_s = profile.busy_s / profile.steps if profile.busy_s else None
     return member.slowest(found_s) if member else found_s

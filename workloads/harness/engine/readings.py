@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import compress
 from typing import Any
@@ -26,7 +26,7 @@ class Readings:
         self.missing: dict[str, str] = {}
         self.energy_j: float | None = None
         self.own_cpu_s = cpu.own_cpu_s  # of several ranks: the CPU seconds of all of them
-        # by NVML: torch would open CUDA to say it, and that belongs to the phase `context`
+        # by NVML: torch would open CUDA for it, which belongs to the phase `context`
         is_gpu = device == "cuda"
         self.gpu = gpu.open_gpu(visible_uuid()) if is_gpu else gpu.NoGpu("measured on the CPU")
         self._process_peaks: tuple[int, int] = (0, 0)  # of the device before the samples, bytes
@@ -44,7 +44,7 @@ class Readings:
         self.probes.update(values)
 
     def busy(self, found_s: float | None, why: str, step_s: float = 0.0) -> float | None:
-        """Note the share of a step in which the device computes, or why it is not known; return `found_s`."""
+        """Note the share of a step in which the device computes, or why it is unknown; return `found_s`."""
         if found_s is None:
             self.missing["device_busy_s"] = why
         else:
@@ -75,10 +75,11 @@ class Readings:
         self._take(joules)
         self.energy_j = joules[0].get("gpu_energy_j" if self.device == "cuda" else "cpu_energy_j")
         if self.device == "cuda":
-            self._note_spare_cpus()
-            sampled = _within(
-                self.monitor.columns(), self.probes["window_start_s"], self.probes["window_end_s"]
-            )
+            if (idle := self.probes.get("idle_cpus")) is not None:  # next to us, not counting others' load
+                self.probes["spare_cpus"] = min(idle, len(cpu.affinity()) - 1.0)
+            columns, start_s = self.monitor.columns(), self.probes["window_start_s"]
+            inside = [start_s <= at_s <= self.probes["window_end_s"] for at_s in columns.get("t_s", ())]
+            sampled = {name: tuple(compress(values, inside)) for name, values in columns.items()}
             self._take(gpu.throttling(gpu_before, gpu_after, sampled.get("gpu_throttled", ())))
             self._take(gpu.clock_drift(sampled.get("gpu_sm_clock_mhz", ())))
 
@@ -87,11 +88,6 @@ class Readings:
         """Seconds that samples must last for the GPU's counter of energy; 0 where none can be read."""
         return energy.GPU_MIN_WINDOW_S if "gpu_energy_j" in self.gpu.counters().totals else 0.0
 
-    def _note_spare_cpus(self) -> None:
-        """Note how many of our CPUs are idle beside us, as far as others' load can be told apart."""
-        if (idle := self.probes.get("idle_cpus")) is not None:
-            self.probes["spare_cpus"] = min(idle, len(cpu.affinity()) - 1.0)
-
     def opened(self, index: int = 0) -> None:
         """Check, once a device is open, that the GPU under watch is the one that computes: CUDA's `index`."""
         uuid = _uuid(index) if self.device == "cuda" else None
@@ -99,13 +95,15 @@ class Readings:
             why = "NVML and CUDA number the GPUs differently: the load of other processes was read on another GPU"
             if index:
                 why = f"CUDA device {index} computed, but the load of other processes was read on device 0"
-            self._drop(gpu.FOREIGN, why)
+            for name in gpu.FOREIGN:
+                if self.probes.pop(name, None) is not None:
+                    self.missing[name] = why
             self.gpu = gpu.open_gpu(uuid)
             self.monitor.watch(self.gpu)
             self.environment["gpus"] = [self.gpu.describe()]
 
     def shared_by(self, gpus: int) -> None:
-        """Note that so many GPUs did the work: what one of them took in energy is not what it took."""
+        """Note that so many GPUs did the work: the energy of one of them is not the energy of the work."""
         if self.device == "cuda" and gpus > 1:
             self.energy_j = None
             for name in ("gpu_energy_j", "gpu_energy_error_j"):
@@ -159,7 +157,7 @@ class Readings:
 
     @contextmanager
     def _own_peaks(self) -> Iterator[None]:
-        """Keep the device's peaks within apart: trials of layouts and searches are no step's need."""
+        """Keep the device's peaks inside apart, because layout trials and searches need more than a step."""
         if not self._is_cuda_open():
             yield
             return
@@ -174,24 +172,11 @@ class Readings:
         torch: Any = sys.modules.get("torch")
         return self.device == "cuda" and bool(torch and torch.cuda.is_initialized())
 
-    def _drop(self, names: Iterable[str], why: str) -> None:
-        for name in names:
-            if self.probes.pop(name, None) is not None:
-                self.missing[name] = why
-
 
 def _device_peaks() -> tuple[int, int]:
     import torch
 
     return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
-
-
-def _within(
-    columns: dict[str, tuple[float, ...]], start_s: float, end_s: float
-) -> dict[str, tuple[float, ...]]:
-    """Return the columns of the samples that were taken from one moment to another."""
-    inside = [start_s <= at_s <= end_s for at_s in columns.get("t_s", ())]
-    return {name: tuple(compress(values, inside)) for name, values in columns.items()}
 
 
 def _uuid(index: int) -> str | None:

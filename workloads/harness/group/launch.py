@@ -47,11 +47,11 @@ LOST_PEER = ("closed by peer", "reset by peer", "broken pipe", "socket", "distba
 
 
 def membership_of(workload: Workload, repeat: Repeat) -> Membership | None:
-    """Return this process's membership in a group that torchrun started, or None if nobody did.
+    """Return this process's membership in a group that torchrun started; None without torchrun.
 
     Raises:
-        WorkloadsError: torchrun started another number of processes than the size says, or the workload is
-            for one alone.
+        WorkloadsError: torchrun started another number of processes than the size says, or the workload
+            needs exactly one.
     """
     member = ranks.membership_in()
     if member is None:
@@ -68,15 +68,16 @@ def membership_of(workload: Workload, repeat: Repeat) -> Membership | None:
 
 
 def follow(repeat: Repeat, member: Membership, phases: Phases, say: Say, out: IO[str]) -> int:
-    """Measure as one rank of several; return the exit code: 0 if all came to the end together.
+    """Measure as one rank of several; return the exit code: 0 if all ended together.
 
-    The first rank's record is the group's. Where we were started by `lead`, it is handed to that.
+    The first rank's record is the group's; it goes to `lead` if that started the ranks.
     """
     die_with_parent()
     if member.folder:
         ProgressBoard(member.folder, member.world).sit(member.rank)
-    if repeat.device == "cuda":
-        _take_gpu(member.rank)
+    if repeat.device == "cuda":  # make only this rank's GPU visible, as device 0, before torch looks
+        visible = os.environ.get("CUDA_VISIBLE_DEVICES")
+        os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[member.rank] if visible else str(member.rank)
     with ExitStack() as held:
         if member.rank == 0:
             held.enter_context(whole_box(say))
@@ -268,12 +269,6 @@ def _innocence(code: int, record: Record | None) -> int:
         return 0 if code < 0 else 1
     lost = any(words in reason.lower() for reason in record.reasons for words in LOST_PEER)
     return 2 if lost and record.verdict is Verdict.CRASHED else 0
-
-
-def _take_gpu(rank: int) -> None:
-    """Make only this rank's GPU visible, as device 0; call it before torch looks."""
-    visible = os.environ.get("CUDA_VISIBLE_DEVICES")
-    os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[rank] if visible else str(rank)
 
 
 STDERR = 2

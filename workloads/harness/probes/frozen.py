@@ -5,6 +5,7 @@ import importlib.metadata
 import json
 import platform
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 
 CODE = Path(__file__).parents[2]  # the package `workloads` that this process has imported
@@ -32,12 +33,9 @@ def content_id(code: Path, installed: Mapping[str, str]) -> str:
 
 
 def versions() -> dict[str, str]:
-    """The versions of Python and of what a measuring process loads; empty text where one is not installed."""
-    return {"python": platform.python_version(), **{name: _version(name) for name in PACKAGES}}
-
-
-def _version(package: str) -> str:
-    try:
-        return importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        return ""
+    """Return the versions of Python and of `PACKAGES`; empty if a package is not installed."""
+    found = {"python": platform.python_version()} | dict.fromkeys(PACKAGES, "")
+    for name in PACKAGES:
+        with suppress(importlib.metadata.PackageNotFoundError):
+            found[name] = importlib.metadata.version(name)
+    return found

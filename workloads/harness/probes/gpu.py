@@ -17,12 +17,8 @@ from workloads.harness.probes.gpu_place import active_nvlinks, numa_node, other_
 Readings = tuple[dict[str, float], dict[str, str]]
 
 READINGS = (
-    "gpu_utilisation_share",
-    "gpu_memory_used_bytes",
-    "gpu_power_w",
-    "gpu_sm_clock_mhz",
-    "gpu_temperature_c",
-    "gpu_throttled",
+    *("gpu_utilisation_share", "gpu_memory_used_bytes", "gpu_power_w", "gpu_sm_clock_mhz"),
+    *("gpu_temperature_c", "gpu_throttled"),
 )
 TOTALS = ("power_throttled_s", "thermal_throttled_s", "gpu_energy_j")
 FACTS = (
@@ -141,7 +137,9 @@ class NvmlGpu(Gpu):
                 nvml.nvmlDeviceGetViolationStatus(gpu, _THERMAL).violationTime / 1e9
             ),
             "gpu_energy_j": lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1e3,
-            "gpu_foreign_processes": lambda: _others(nvml.nvmlDeviceGetComputeRunningProcesses(gpu)),
+            "gpu_foreign_processes": lambda: sum(
+                process.pid != os.getpid() for process in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
+            ),
             "uuid": lambda: uuid,
             "name": lambda: str(nvml.nvmlDeviceGetName(gpu)),
             "driver": lambda: str(nvml.nvmlSystemGetDriverVersion()),
@@ -263,7 +261,3 @@ def _event_reasons(nvml: Any, gpu: Any) -> int:
     with suppress(Exception):
         return int(nvml.nvmlDeviceGetCurrentClocksEventReasons(gpu))
     return int(nvml.nvmlDeviceGetCurrentClocksThrottleReasons(gpu))
-
-
-def _others(processes: Iterable[Any]) -> int:
-    return sum(1 for process in processes if process.pid != os.getpid())

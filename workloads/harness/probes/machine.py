@@ -29,11 +29,7 @@ VARIABLES = (
     *("TORCH_ALLOW_TF32_CUBLAS_OVERRIDE", "NCCL_P2P_DISABLE", "NCCL_ALGO", "NCCL_PROTO"),
 )
 _SOURCES = {
-    "cpu_model": "proc/cpuinfo",
-    "sockets": "proc/cpuinfo",
-    "physical_cores": "proc/cpuinfo",
-    "hypervisor": "proc/cpuinfo",
-    "cpu_mhz_max": "proc/cpuinfo",
+    **dict.fromkeys(("cpu_model", "sockets", "physical_cores", "hypervisor", "cpu_mhz_max"), "proc/cpuinfo"),
     "memory_total_bytes": "proc/meminfo",
     "system_vendor": "sys/class/dmi/id/sys_vendor",
     "system_product": "sys/class/dmi/id/product_name",
@@ -48,16 +44,8 @@ _MACHINE = (
 )
 _STACK = ("torch", "cuda")
 _COMPARABLE_GPU = (
-    *(
-        "name",
-        "driver",
-        "memory_total_bytes",
-        "power_limit_w",
-        "sm_clock_max_mhz",
-        "pcie_gen_max",
-        "pcie_width",
-    ),
-    *("ecc", "mig"),
+    *("name", "driver", "memory_total_bytes", "power_limit_w", "sm_clock_max_mhz", "pcie_gen_max"),
+    *("pcie_width", "ecc", "mig"),
 )
 # The highest clock of any CPU sold: 6.2 GHz (Intel Core i9-14900KS).
 _MAX_HZ = 6.2e9

@@ -112,16 +112,13 @@ def read_records(path: Path) -> Iterator[Record | RecordError]:
         raise WorkloadsError(f"{path} does not exist; name a file of records or a run's folder")
     folder = path / "records" if (path / "records").is_dir() else path  # a run has other JSON files too
     for file in sorted(filter(Path.is_file, folder.rglob("*.json"))) if path.is_dir() else [path]:
-        for number, line in enumerate(_lines(file), start=1):
+        try:
+            lines = file.read_text(errors="replace").splitlines()
+        except OSError as error:
+            raise WorkloadsError(f"{file} can't be read ({error.strerror})") from None
+        for number, line in enumerate(lines, start=1):
             try:
                 if line.strip():
                     yield Record.from_json(line)
             except RecordError as error:
                 yield RecordError(f"{file}, line {number}: {error}")
-
-
-def _lines(file: Path) -> list[str]:
-    try:
-        return file.read_text(errors="replace").splitlines()
-    except OSError as error:
-        raise WorkloadsError(f"{file} can't be read ({error.strerror})") from None

@@ -129,7 +129,7 @@ def listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
 
 
 def at_most(say: Say, characters: int = MOST_SAID) -> Say:
-    """Return `say` for a program that may print without end: it is heard, and not passed on any more."""
+    """Return `say` for a program that can print without end: it drops what exceeds so many characters."""
     left = characters
 
     def limited(text: str) -> None:
@@ -144,11 +144,15 @@ def at_most(say: Say, characters: int = MOST_SAID) -> Say:
 
 
 def _stop(process: subprocess.Popen[str], has_ended: bool) -> None:
-    """Kill the process with all that it started, and reap it: ranks have sessions of their own.
+    """Kill the process with all its descendants, and reap it: ranks have their own sessions.
 
-    One that `has_ended` has no children any more: the kernel has given them to another parent.
+    A process that `has_ended` has no children left: the kernel gave them to another parent.
     """
-    family = [] if has_ended else _family(process.pid)
+    family: list[Any] = []
+    with suppress(Exception):  # psutil is missing, or the process has ended
+        import psutil
+
+        family = [] if has_ended else psutil.Process(process.pid).children(recursive=True)
     with suppress(ProcessLookupError, PermissionError):
         os.killpg(process.pid, signal.SIGKILL)
     process.wait()
@@ -158,15 +162,6 @@ def _stop(process: subprocess.Popen[str], has_ended: bool) -> None:
     for child in family:
         with suppress(Exception):
             child.wait(LAST_S)
-
-
-def _family(pid: int) -> list[Any]:
-    """Return all descendants of a process; none if psutil can't tell or the process has ended."""
-    with suppress(Exception):
-        import psutil
-
-        return list(psutil.Process(pid).children(recursive=True))
-    return []
 
 
 def _read(repeat: Repeat, out: Sequence[str]) -> Record | None:
@@ -207,9 +202,8 @@ def signal_name(number: int) -> str:
 def be_a_good_child(device: str, processes: int = 1) -> None:
     """Prepare the measuring process: it dies with its parent, and before others when memory runs out.
 
-    A CUDA process reserves far more address space than it uses, so only CPU processes get a limit; one that
-    is there already stays where it is lower. Each of several
-    `processes` that measure together gets its part of the memory.
+    A CUDA process reserves far more address space than it uses, so only CPU processes get a limit; a lower
+    existing limit stays. Each of several `processes` that measure together gets its part of the memory.
     """
     if INHERITED in os.environ:
         die_with_parent()

@@ -14,21 +14,11 @@ from workloads.harness.registry import declared
 from workloads.harness.repeat.tables import check_keys, choices_of
 
 KEYS = {
-    "name": str,
-    "run": str,
-    "folder": str,
-    "size": dict,
-    "packages": str,
-    "data": str,
-    "steps": int,
-    "epochs": int,
-    "processes": int,
-    "whole": bool,
-    "threads": int,
-    "estimate_s": float,
-    "device": str,
+    **dict.fromkeys(("name", "run", "folder", "packages", "data", "device"), str),
+    **dict.fromkeys(("steps", "epochs", "processes", "threads"), int),
+    **{"size": dict, "whole": bool, "estimate_s": float},
 }
-ESTIMATE_S = 90.0  # of a repeat that nobody has measured: the engine seldom needs longer
+ESTIMATE_S = 90.0  # of a repeat before the first measurement: the engine seldom needs longer
 S3 = "s3://"
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 PACKAGES = ("pyproject.toml", "uv.lock")  # beside files of requirements, whose names end in .txt
@@ -47,7 +37,10 @@ def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
     check_keys(entry, KEYS, "a script")
     if "run" not in entry:
         raise WorkloadsError('a script lacks the key run, such as run = "train.py --batch {batch}"')
-    words, folder = command_words(entry["run"]), _folder(entry.get("folder", "."), here)
+    words, stated = command_words(entry["run"]), entry.get("folder", ".")
+    folder = (here / Path(stated).expanduser()).resolve()
+    if not folder.is_dir():
+        raise WorkloadsError(f"folder is {stated!r}, but {folder} is not a folder")
     _check_program(words, folder)
     name, choices = _name(entry, words), choices_of(entry.get("size", {}))
     places = _places(words, choices, has_data="data" in entry)
@@ -81,10 +74,10 @@ def command_words(run: str) -> tuple[str, ...]:
 
 
 def python_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a command without a leading `python`: a file, or `-m` and a module, come first.
+    """Return the words of a command without a leading `python`.
 
     Raises:
-        WorkloadsError: something else does.
+        WorkloadsError: the first word is neither a file nor `-m` with a module.
     """
     left = [*words]
     if left and _PYTHON.fullmatch(Path(left[0]).name):
@@ -98,13 +91,6 @@ def python_words(words: Sequence[str]) -> tuple[str, ...]:
     if left[0].startswith("-") and left[0] != "-m":
         raise WorkloadsError(f"run begins with {left[0]!r}; give a file, or -m and a module")
     return tuple(left)
-
-
-def _folder(given: str, here: Path) -> Path:
-    folder = (here / Path(given).expanduser()).resolve()
-    if not folder.is_dir():
-        raise WorkloadsError(f"folder is {given!r}, but {folder} is not a folder")
-    return folder
 
 
 def _check_program(words: Sequence[str], folder: Path) -> None:
@@ -131,10 +117,10 @@ def _name(entry: Mapping[str, Any], words: Sequence[str]) -> str:
 
 
 def _places(words: Sequence[str], choices: Mapping[str, Any], has_data: bool) -> list[str]:
-    """Return the sizes in the order of their places in the command; each has one, and no other is there.
+    """Return the sizes in the order of their placeholders in the command.
 
     Raises:
-        WorkloadsError: a size or the data has no place, or a placeholder no size or no data.
+        WorkloadsError: a size or the data has no placeholder, or a placeholder has no size or no data.
     """
     run, places = shlex.join(words), dict.fromkeys(PLACE.findall(" ".join(words)))
     if has_data and DATA not in places:
@@ -168,7 +154,7 @@ def _packages(given: str | None, folder: Path) -> str | None:
 
 
 def _data(given: str | None, here: Path) -> str | None:
-    """Return an address as it is, and a folder in full: it may be on another machine alone."""
+    """Return an address as it is, and a folder as an absolute path; it can exist only on another machine."""
     if given is None or given.startswith(S3):
         return given
     if not given or "://" in given:

@@ -20,30 +20,17 @@ from workloads.harness.repeat.tables import check_keys, choices_of, device_of
 DEPLOYMENTS = Path(os.environ.get("GRIDBENCH_DEPLOYMENTS") or Path(__file__).parents[3] / "deployments")
 FOLDER = DEPLOYMENTS / "suites"
 KEYS = {
-    "title": str,
-    "minutes": float,
-    "repeats": int,
-    "quick": bool,
-    "timeout_s": int,
-    "threads": int,
-    "profile": bool,
-    "acceptance": bool,
-    "suites": list,
-    "cases": list,
-    "scripts": list,
+    **{"title": str, "minutes": float},
+    **dict.fromkeys(("repeats", "timeout_s", "threads"), int),
+    **dict.fromkeys(("quick", "profile", "acceptance"), bool),
+    **dict.fromkeys(("suites", "cases", "scripts"), list),
 }
 OWN_KEYS = ("repeats", "quick", "timeout_s", "threads", "profile", "acceptance")
 CASE_KEYS = {
-    "workload": str,
-    "size": dict,
-    "precision": list,
-    "mode": list,
-    "threads": int,
-    "estimate_s": float,
-    "device": str,
-    "soak_s": float,
+    **{"workload": str, "size": dict, "precision": list, "mode": list},
+    **{"threads": int, "estimate_s": float, "device": str, "soak_s": float},
 }
-REPEATS, TIMEOUT_S = 3, 600.0  # where a suite says nothing; seconds are of a repeat
+REPEATS, TIMEOUT_S = 3, 600.0  # the defaults of a suite; seconds are of a repeat
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,12 +40,12 @@ class Suite:
     Attributes:
         entries: its cases, each once, with their estimates and threads.
         repeats: fresh processes per cell, unless a run asks for another number.
-        quick: be less patient with machines that won't settle.
+        quick: wait less long for machines that do not settle.
         brief: take a few samples, however imprecise.
         timeout_s: seconds after which a repeat is stopped.
-        threads: of the cases that say nothing else.
+        threads: of the cases that state none.
         profile: make a profile pass after the first repeat of each cell.
-        acceptance: say of each machine that is measured whether to keep it.
+        acceptance: advise for each measured machine whether to keep it.
     """
 
     name: str
@@ -79,17 +66,14 @@ class Suite:
 
     @property
     def minutes(self) -> float:
-        """Minutes that its own repeats usually take on a 2-core CPU, without cases that it can't measure.
-
-        On a GPU, where all of it is for GPUs.
-        """
+        """Minutes of its repeats on a 2-core CPU, without cases for GPUs; on a GPU if all cases are for GPUs."""
         return sum(entry.repeat_s for entry in counted(self.entries, self.timeout_s)) * self.repeats / 60
 
     def on(self, devices: Collection[str]) -> "Suite":
-        """Return the part of it that is measured on one of these devices at least.
+        """Return the suite with only the cases that one of these devices measures.
 
         Raises:
-            WorkloadsError: nothing of it is.
+            WorkloadsError: no case is left.
         """
         entries = tuple(entry for entry in self.entries if any(map(entry.is_for, devices)))
         if not entries:
@@ -97,10 +81,10 @@ class Suite:
         return replace(self, entries=entries)
 
     def tiny(self) -> "Suite":
-        """Return the same workloads at their tiny sizes, once each: does everything run here?
+        """Return the same workloads at their tiny sizes, once each, to check that everything runs here.
 
-        `processes` keeps its value, because how many measure together is what such a case is about. A script
-        has no tiny size that we know of: it stays as it is.
+        `processes` keeps its value, because it is the subject of such a case. Scripts stay as they are,
+        because their tiny sizes are unknown.
         """
         entries = {entry.case: entry for entry in self.entries if entry.script}
         for entry in (entry for entry in self.entries if not entry.script):
@@ -147,8 +131,11 @@ def _suite(name: str, raw: Mapping[str, Any], folder: Path, here: Path) -> Suite
     """Make a suite of a file's content; its parts are in `folder`, and `here` is the folder of the file."""
     check_keys(raw, KEYS, "the suite")
     stated: dict[Case, tuple[SuiteCase, float | None]] = {}  # with its own estimate
-    for part in (_part(str(part), folder) for part in raw.get("suites", [])):
-        for member in part.entries:
+    for part in map(str, raw.get("suites", [])):
+        content = _read(folder / f"{part}.toml", part, folder)
+        if "suites" in content:
+            raise WorkloadsError(f"suites has {part!r}, which consists of suites itself; list those instead")
+        for member in _suite(part, content, folder, folder).entries:
             stated.setdefault(member.case, (member, member.estimate_s))
     for entry in raw.get("cases", []):
         check_keys(entry, CASE_KEYS, "a case")
@@ -167,18 +154,10 @@ def _suite(name: str, raw: Mapping[str, Any], folder: Path, here: Path) -> Suite
     return Suite(name, raw.get("title", name), _entries([*stated.values()], raw), **own)
 
 
-def _part(name: str, folder: Path) -> Suite:
-    """Read a suite that is a part of another one."""
-    raw = _read(folder / f"{name}.toml", name, folder)
-    if "suites" in raw:
-        raise WorkloadsError(f"suites has {name!r}, which consists of suites itself; list those instead")
-    return _suite(name, raw, folder, folder)
-
-
 def _scripts(raw: Mapping[str, Any], here: Path, taken: Collection[str]) -> list[SuiteCase]:
-    """Return the cases of a suite's scripts; a name stands for one command, as a workload's does.
+    """Return the cases of a suite's scripts, each name for one command.
 
-    A script that runs to its end may take all of its time; any other is stopped once it is measured.
+    A script that runs to its end can take all of its time; any other is stopped once it is measured.
     """
     members: dict[Case, SuiteCase] = {}
     named: dict[str, Script] = {}
@@ -201,9 +180,9 @@ def _scripts(raw: Mapping[str, Any], here: Path, taken: Collection[str]) -> list
 def _entries(
     stated: Sequence[tuple[SuiteCase, float | None]], raw: Mapping[str, Any]
 ) -> tuple[SuiteCase, ...]:
-    """Give each case its own estimate, or an even share of the suite's minutes that the others leave.
+    """Give each case its stated estimate, or an even share of the minutes that those leave.
 
-    The minutes are as `Suite.minutes` has them, with soaks; the cases that they leave out get the same share.
+    `Suite.minutes` and its soaks count; the cases that it leaves out get the same share.
     """
     timeout_s, repeats = raw.get("timeout_s", TIMEOUT_S), raw.get("repeats", REPEATS)
     for entry, _ in stated:

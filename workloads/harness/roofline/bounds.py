@@ -28,10 +28,14 @@ def bounds(records: Sequence[Record]) -> list[BoundCell]:
     """Find the bound of each cell that has an ok record, in the order of their first records."""
     records = [record for record in records if _possible(record)]
     ceilings = ceilings_by_machine(records)
-    middle = {cell: _median_repeat(of_cell) for cell, of_cell in _by_cell(records).items()}
+    repeats: dict[Cell, list[Record]] = {}
+    for record in records:
+        if counts(record) and record.compute_s:
+            repeats.setdefault(record.cell, []).append(record)
+    middle = [_median_repeat(of_cell) for of_cell in repeats.values()]
     rows = []
-    for record in middle.values():
-        cells_bound = bound(record, ceilings[machine_of(record)], _without_loader(record, middle.values()))
+    for record in middle:
+        cells_bound = bound(record, ceilings[machine_of(record)], _without_loader(record, middle))
         if cells_bound:
             rows.append(BoundCell(record, cells_bound))
     return rows
@@ -62,14 +66,9 @@ def roofline_text(records: Sequence[Record]) -> str:
 
 def roofline_json(records: Sequence[Record]) -> str:
     """Return the same as one JSON object: `ceilings` and `cells`."""
+    names = ("hardware", "environment_id", "device", "threads")
     machines = [
-        {
-            "hardware": key[0],
-            "environment_id": key[1],
-            "device": key[2],
-            "threads": key[3],
-            **asdict(ceilings),
-        }
+        dict(zip(names, key, strict=True)) | asdict(ceilings)
         for key, ceilings in ceilings_by_machine(r for r in records if counts(r) and _possible(r)).items()
     ]
     cells = [
@@ -77,14 +76,6 @@ def roofline_json(records: Sequence[Record]) -> str:
         for row in bounds(records)
     ]
     return json.dumps({"ceilings": machines, "cells": cells}, allow_nan=False)
-
-
-def _by_cell(records: Iterable[Record]) -> dict[Cell, list[Record]]:
-    records_of: dict[Cell, list[Record]] = {}
-    for record in records:
-        if counts(record) and record.compute_s:
-            records_of.setdefault(record.cell, []).append(record)
-    return records_of
 
 
 def _median_repeat(records: Sequence[Record]) -> Record:

@@ -28,12 +28,9 @@ MachineKey = tuple[str, str, str, int | None]
 
 @dataclass(frozen=True, slots=True)
 class Ceiling:
-    """The highest measured rate of one kind.
+    """The highest measured rate of one kind: FLOP/s, bytes/s, or seconds for a launch.
 
-    Attributes:
-        value: FLOP/s, bytes/s, or seconds for a launch.
-        source: id of the record that it comes from.
-        note: what is doubtful about it; empty where nothing is.
+    `source` is the id of its record, and `note` the doubt about it, if there is one.
     """
 
     value: float
@@ -46,15 +43,15 @@ class Ceilings:
     """The measured maxima of a machine, with the same device and threads; None if not measured.
 
     Attributes:
-        compute: by precision, FLOP/s of the fastest matrix product that fills the device, of the roof or any
-            other, or of the largest where none does.
-        memory: bytes/s of a copy, read and written, or of reading alone, whichever is faster, of at least
-            four times the last-level cache.
-        cache: bytes/s of the fastest smaller one.
-        gemv: by precision, bytes/s of the fastest product of one row with weights that no cache holds.
+        compute: by precision, FLOP/s of the fastest matrix product that fills the device, or of the largest
+            product if none does.
+        memory: bytes/s of the faster of a copy (read and written) and reading alone, of at least four times
+            the last-level cache.
+        cache: bytes/s of the fastest smaller copy or read.
+        gemv: by precision, bytes/s of the fastest product of one row with weights larger than any cache.
         moves: by kind (`h2d_pinned` and so on), bytes/s between host and device.
-        launch_s: seconds to hand over one operation.
-        last_level_bytes: of the machine's cache, where a record states it.
+        launch_s: seconds to launch one operation.
+        last_level_bytes: size of the machine's cache, if a record states it.
     """
 
     compute: tuple[tuple[str, Ceiling], ...] = ()
@@ -85,12 +82,10 @@ def ceilings_by_machine(records: Iterable[Record]) -> dict[MachineKey, Ceilings]
 
 
 def ceilings_of(records: Sequence[Record]) -> Ceilings:
-    """Return the ceilings in one machine's records: of those that count, the fastest repeats.
-
-    What its box had kept of its roof counts beside them: whatever is faster is the ceiling.
+    """Return the ceilings of one machine: the fastest repeats among its records and the roof that it kept.
 
     Raises:
-        ValueError: the records are of several machines, whose ceilings have nothing to do with each other.
+        ValueError: the records are of several machines.
     """
     if len({machine_of(record) for record in records}) > 1:
         raise ValueError("the records are from several machines; use ceilings_by_machine")
@@ -102,6 +97,7 @@ def ceilings_of(records: Sequence[Record]) -> Ceilings:
     small = [r for r in copied if in_cache(r)]
     kept = kept_rates(records)
     roof = [*kept, *(rate for rate in measured_rates(timed) if rate.kind == PRODUCT)]
+    launches = (_launch(by_name["kernel_launch"]), _ceiling(kept, LAUNCH))
     return Ceilings(
         compute=tuple(_with_roof(_compute(by_name["matmul"]), roof)),
         memory=_faster(
@@ -109,8 +105,12 @@ def ceilings_of(records: Sequence[Record]) -> Ceilings:
         ),
         cache=_fastest(small, _bytes_per_s),
         gemv=tuple(_gemv([r for r in by_name["gemm"] if is_gemv(r) and not in_cache(r)])),
-        moves=tuple(_moves(by_name["transfer_bandwidth"])),
-        launch_s=_shorter(_launch(by_name["kernel_launch"]), _ceiling(kept, LAUNCH)),
+        moves=tuple(  # a record's `transfer` has all four kinds; its own step is the pinned one
+            (kind, ceiling)
+            for kind in MOVES
+            if (ceiling := _fastest(by_name["transfer_bandwidth"], partial(_moved_per_s, kind)))
+        ),
+        launch_s=min(filter(None, launches), key=lambda ceiling: ceiling.value, default=None),
         last_level_bytes=next((size for size in sizes if size), None),
     )
 
@@ -171,25 +171,11 @@ def _ceiling(roof: Sequence[RoofRate], kind: str, precision: str = "fp32") -> Ce
 
 
 def _faster(*ceilings: Ceiling | None) -> Ceiling | None:
-    measured = [ceiling for ceiling in ceilings if ceiling]
-    return max(measured, key=lambda ceiling: ceiling.value, default=None)
-
-
-def _shorter(*ceilings: Ceiling | None) -> Ceiling | None:
-    measured = [ceiling for ceiling in ceilings if ceiling]
-    return min(measured, key=lambda ceiling: ceiling.value, default=None)
-
-
-def _moves(records: Sequence[Record]) -> Iterable[tuple[str, Ceiling]]:
-    """All four kinds: a record's `transfer` has them, and its own step is the pinned one there."""
-    for kind in MOVES:
-        ceiling = _fastest(records, partial(_moved_per_s, kind))
-        if ceiling:
-            yield kind, ceiling
+    return max(filter(None, ceilings), key=lambda ceiling: ceiling.value, default=None)
 
 
 def _launch(records: Sequence[Record]) -> Ceiling | None:
-    """By the host's clock; a short row is slower by what a step costs beside its kernels, and so left out."""
+    """Return seconds per launch by the host's clock; a step's other costs slow down a short row."""
     rate = _fastest(records, _launches_per_s)
     return Ceiling(1 / rate.value, rate.source) if rate else None
 
@@ -238,18 +224,12 @@ def _moved_per_s(kind: str, record: Record) -> float | None:
     return size / seconds if is_duration(seconds) else None
 
 
-def _known(record: Record) -> bool:
-    return bool(record.cache and record.cache.last_level_bytes)
-
-
 def _memory_note(record: Record) -> str:
-    return "" if _known(record) else f"not known to be {TIMES} times the last-level cache"
+    known = record.cache and record.cache.last_level_bytes
+    return "" if known else f"not known to be {TIMES} times the last-level cache"
 
 
 def _compute_note(record: Record) -> str:
     n, least = _n(record), FILLING_N.get(record.device, 0)
-    return (
-        ""
-        if n >= least
-        else f"n={n} is below {least} and might not fill the device, so the true ceiling might be higher"
-    )
+    why = f"n={n} is below {least} and might not fill the device, so the true ceiling might be higher"
+    return why if n < least else ""

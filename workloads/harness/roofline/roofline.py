@@ -9,10 +9,8 @@ from workloads.harness.roofline.ceilings import Ceiling, Ceilings, is_gemv
 
 LIMITS = ("compute", "memory", "gemv", "launch", "host", "transfer", "communication")
 UNEXPLAINED = "unexplained"
-# What takes more than half of the time outweighs everything else together, whatever that is.
-EXPLAINS = 0.5
-# Two medians of one thing, each good to a few percent, can differ so far; beyond it a ceiling is none.
-ABOVE = 1.05
+EXPLAINS = 0.5  # a limit with more than half of the time outweighs all others together
+ABOVE = 1.05  # two medians of one quantity can differ so far; a rate above that refutes its ceiling
 AGAIN = "the ceiling is too low: measure it again on an idle machine"
 
 
@@ -22,11 +20,11 @@ class Bound:
 
     Attributes:
         by: one of `LIMITS`, the one with the largest share, or `unexplained` where none explains half.
-        shares: for each limit that could be looked at, the share of the time that it explains: of the step
-            with its data in place, but for transfer, which is a share of end to end. Those of compute,
-            memory and gemv are percentages of the ceiling too. They overlap; one above 1 is shown as it is.
+        shares: for each measured limit, the share of the step that it explains, with data in place; transfer
+            is a share of end to end. Shares of compute, memory and gemv are also shares of their ceilings.
+            Shares overlap, and can exceed 1.
         why: a sentence.
-        missing: what was not measured, each with the command that does.
+        missing: sentences for limits that were not measured, each with a command that measures it.
     """
 
     by: str
@@ -41,17 +39,17 @@ class Bound:
 
 
 def bound(record: Record, ceilings: Ceilings, without_loader: Record | None = None) -> Bound | None:
-    """Say what bounds a record's step; None where it has no usable time.
+    """Return what bounds a record's step; None if it has no usable time.
 
-    Compute counts the workload's formula and memory its compulsory traffic, so that both shares are at least
-    what the device did usefully. `without_loader` is the same case without its data loader, where there is
-    such a record.
+    Compute counts the workload's formula and memory its compulsory traffic, so both shares are lower bounds
+    of what the device did. `without_loader` is the same case without its data loader, if it was measured.
     """
     if not counts(record) or record.wall is None or record.work is None or not _step_s(record):
         return None
+    work, compute = record.work, dict(ceilings.compute).get(record.case.precision)
     raw_shares = {
-        "compute": _compute(record, ceilings),
-        "memory": _memory(record, ceilings),
+        "compute": _explained(work.flops, compute, record),
+        "memory": _explained(work.bytes, memory_ceiling(record, ceilings), record),
         "gemv": _gemv(record, ceilings),
         "launch": _launch(record, ceilings),
         "host": _host(record, ceilings, without_loader),
@@ -65,36 +63,21 @@ def bound(record: Record, ceilings: Ceilings, without_loader: Record | None = No
 
 
 def memory_ceiling(record: Record, ceilings: Ceilings) -> Ceiling | None:
-    """The memory's, where the step's data can't be in the cache; else the faster of the memory's and its."""
+    """Return the memory's ceiling if the step's data can't be in the cache; else the faster of both."""
     beyond = record.cache is not None and record.cache.state in ("cold", "n/a")
     measured = [c for c in (ceilings.memory, None if beyond else ceilings.cache) if c]
     return max(measured, key=lambda ceiling: ceiling.value, default=None)
 
 
 def _step_s(record: Record) -> float | None:
-    """Seconds of a step; of a group by the host's clock, which waits for the slowest of its processes."""
+    """Return the seconds of a step; for a group by the host's clock, which waits for the slowest rank."""
     return record.wall.median_s if record.group and record.wall else record.compute_s
 
 
-def _devices(record: Record) -> int:
-    """Return how many devices' ceilings a group has together: on a CPU its processes share one's."""
-    return len(record.group.ranks) if record.group and record.device == "cuda" else 1
-
-
-def _compute(record: Record, ceilings: Ceilings) -> float | None:
-    ceiling = dict(ceilings.compute).get(record.case.precision)
-    flops = record.work.flops if record.work else None
-    return _explained(flops, ceiling, record)
-
-
-def _memory(record: Record, ceilings: Ceilings) -> float | None:
-    return _explained(record.work.bytes if record.work else None, memory_ceiling(record, ceilings), record)
-
-
 def _gemv(record: Record, ceilings: Ceilings) -> float | None:
-    """Return the share that products of one row explain, where they read more slowly than the memory gives.
+    """Return the share that products of one row explain, if they read more slowly than the memory allows.
 
-    Torch computes them on one core on some CPUs, however many threads it has.
+    On some CPUs torch computes them on one core, however many threads it has.
     """
     ceiling, memory = dict(ceilings.gemv).get(record.case.precision), memory_ceiling(record, ceilings)
     if ceiling is None or not is_gemv(record) or (memory and ABOVE * ceiling.value > memory.value):
@@ -104,13 +87,14 @@ def _gemv(record: Record, ceilings: Ceilings) -> float | None:
 
 def _explained(work: float | None, ceiling: Ceiling | None, record: Record) -> float | None:
     step_s = _step_s(record)
-    return work / (ceiling.value * _devices(record)) / step_s if work and ceiling and step_s else None
+    devices = len(record.group.ranks) if record.group and record.device == "cuda" else 1
+    return work / (ceiling.value * devices) / step_s if work and ceiling and step_s else None
 
 
 def _launch(record: Record, ceilings: Ceilings) -> float | None:
-    """Handing over the step's operations; where it is known how long the device is idle, at most that long.
+    """Return the share of launching the step's operations; at most the device's idle share, if it is known.
 
-    A device that never waits is not held up by the host, however long that takes to hand over.
+    A device that never waits is not held up by the host, however long its launches take.
     """
     launches = record.work.launches if record.work else None
     if not launches or ceilings.launch_s is None or record.wall is None:
@@ -120,10 +104,10 @@ def _launch(record: Record, ceilings: Ceilings) -> float | None:
 
 
 def idle(record: Record) -> float | None:
-    """Share of a step in which the device does nothing; None where the device is the host.
+    """Return the share of a step in which the device does nothing; None if the device is the host.
 
-    Where neither a profile nor a pass of the device alone was made, all that is known is how much longer the
-    host's clock ran than the device's, which counts every gap between two kernels as work.
+    Without a profile or a pass of the device alone, only the difference of the host's and the device's clocks
+    is known, which counts every gap between two kernels as work.
     """
     if record.device == "cpu" or record.wall is None:
         return None
@@ -133,10 +117,9 @@ def idle(record: Record) -> float | None:
 
 
 def _alone_s(record: Record) -> float | None:
-    """Return the seconds per step in which the device computes, without gaps; None where that is not known.
+    """Return the seconds per step in which the device computes, without gaps; None if they are unknown.
 
-    From a profile the time of its kernels is taken, which profiling does not stretch, and not that of its
-    steps, which it does.
+    A profile's time of kernels counts, because profiling stretches only its steps.
     """
     if record.profile and record.profile.busy_s is not None and record.profile.steps:
         return record.profile.busy_s / record.profile.steps
