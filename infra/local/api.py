@@ -55,7 +55,7 @@ def create_pool(api: httpx.Client, pool: str) -> None:
 
 
 def _when_unlocked(ask: Callable[[], httpx.Response]) -> httpx.Response:
-    """Return the answer of a server; ask again for a minute where its database is locked."""
+    """Return the answer of a server; ask again for a minute while its database is locked."""
     until = time.monotonic() + BUSY_S
     while (answer := ask()).status_code == httpx.codes.SERVICE_UNAVAILABLE and time.monotonic() < until:
         time.sleep(AGAIN_S)

@@ -40,7 +40,7 @@ class StackLock:
         return True
 
     def release(self) -> None:
-        """Let go of the folder, where we have it."""
+        """Let go of the folder if this process has it."""
         self.retract()
         if self._lock is not None:
             os.close(self._lock)

@@ -19,7 +19,7 @@ from infra.local.supervisor import sweep
 NOTHING: Mapping[str, str] = MappingProxyType({})
 PROCESS = "process"  # the type of pool whose runs are children of the worker, and end with it
 COLD, WARM = ("prefect", "worker"), ("infra.local.warm_worker",)
-CAN_FORK = sys.platform == "linux"  # where a forked process ends with the one that forked it
+CAN_FORK = sys.platform == "linux"  # a forked process ends there with the one that forked it
 AWAY_STOP_S = 60.0  # for the runs of the other types: their worker ends what runs on another machine
 
 
@@ -87,7 +87,7 @@ class PoolWorker:
         self.service.start(hold)
 
     def mend(self, hold: Sequence[int]) -> str | None:
-        """Start it again where it has died. Returns a sentence then.
+        """Start it again if it has died. Returns a sentence then.
 
         Raises:
             LocalStackError: it dies again and again.

@@ -43,7 +43,7 @@ class JobFollow(ABC):
         self.wake()
 
     def end_of(self, outcome: JobOutcome) -> JobOutcome:
-        """Return how the job ended: as we ended it, or by itself, where we could not or came too late."""
+        """Return how the job ended: as the worker ended it, or by itself if that failed or came too late."""
         if self.stop is None or self.stopped:
             return self.stop or outcome
         if self.stop.name != "Cancelled":

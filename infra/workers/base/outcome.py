@@ -118,7 +118,7 @@ class JobOutcome:
 
 @dataclass(frozen=True)
 class StartTimes:
-    """Seconds of a job's start by stage; None where the backend does not tell."""
+    """Seconds of a job's start by stage; None if the backend does not tell."""
 
     queue_s: float | None
     pull_s: float | None

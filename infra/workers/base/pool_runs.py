@@ -101,7 +101,7 @@ class PoolRuns:
     ) -> State | None:
         """Put a run whose job has ended into its final state and label it; what the flow set itself stays.
 
-        Returns the state that was set, or None where the run is further already.
+        Returns the state that was set, or None if the run is already further.
         """
         try:
             run = await call_until_answered(self.client.read_flow_run, run_id)
@@ -130,7 +130,7 @@ class PoolRuns:
 
 
 def verdict(run: FlowRun, job_id: str, outcome: JobOutcome, *, own_command: bool) -> State | None:
-    """Return the state that a job's end gives its run, or None where the run is further already."""
+    """Return the state that a job's end gives its run, or None if the run is already further."""
     now = run.state
     if now is None or now.is_scheduled() or now.is_paused():
         return None  # suspended, or waiting for its next try

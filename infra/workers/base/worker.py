@@ -225,7 +225,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
             self._ad_hoc -= 1
 
     async def _give_worker_labels_to_flow_run(self, flow_run_id: UUID) -> None:
-        """Label a run with its worker; the base class would let it crash where the server is busy."""
+        """Label a run with its worker; the base class would let it crash if the server is busy."""
         async with self.runs.labelling:
             await call_until_answered(super()._give_worker_labels_to_flow_run, flow_run_id)
             explained = {EXPLAINED_LABEL: self.explained_within_s}

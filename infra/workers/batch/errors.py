@@ -26,7 +26,7 @@ DENIED = {
 
 
 def code_of(error: Exception) -> str:
-    """Return the error code of AWS's answer, or an empty text where it did not answer."""
+    """Return the error code of AWS's answer, or an empty text if it did not answer."""
     return str((getattr(error, "response", None) or {}).get("Error", {}).get("Code", ""))
 
 

@@ -130,7 +130,7 @@ class BatchFollow(JobFollow):
         self._explained, self._doubted = reason or "looked", diagnosis.kind == "doubtful"
 
     async def _terminate(self, outcome: JobOutcome) -> None:
-        """Ask Batch to end the job; asked again at the next look where the call failed."""
+        """Ask Batch to end the job; the next look asks again if the call failed."""
         reason = f"{outcome.name}: {outcome.message}"[:REASON_LENGTH]
         try:
             await self.region.call("batch", "terminate_job", jobId=self.job_id, reason=reason)
@@ -155,7 +155,7 @@ def waiting_since_ms(job: Job) -> int:
 
 
 def start_times(job: Job, placed_ms: int | None) -> StartTimes | None:
-    """Return a running job's times in RUNNABLE and, where it was seen there, in STARTING."""
+    """Return a running job's times in RUNNABLE and, if it was seen there, in STARTING."""
     created_ms, started_ms = job.get("createdAt"), job.get("startedAt")
     if not created_ms or not started_ms:
         return None

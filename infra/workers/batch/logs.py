@@ -18,7 +18,7 @@ from ..base.log_lines import log_line
 from .errors import code_of, sentence, trouble
 from .reasons import Job
 
-BATCH_GROUP = "/aws/batch/job"  # where jobs log whose definition names no group
+BATCH_GROUP = "/aws/batch/job"  # for jobs whose definition names no group
 LINES_A_CALL = 1000
 PAGE, PAGES = 200, 100  # of a run's log that are looked through for the last line of a stream
 QUIETER = 2  # a stream without news is looked at half as often, each time
@@ -68,7 +68,7 @@ class Tail:
         return self.streams[self.current] if self.current < len(self.streams) else None
 
     def turn(self) -> bool:
-        """Go on to the next attempt's stream where there is one."""
+        """Go on to the next attempt's stream if there is one."""
         if self.current + 1 >= len(self.streams):
             return False
         self.current, self.token, self.counted, self.opened = self.current + 1, None, NOTHING, False
@@ -87,7 +87,7 @@ class LogReader:
         quietest_s: float,
         warn: Callable[[str], None],
     ) -> None:
-        """`call` makes an AWS call, `send` hands lines to Prefect and raises where it could not."""
+        """`call` makes an AWS call, `send` hands lines to Prefect and raises if it could not."""
         self._call, self._send, self._warn = call, send, warn
         self._gap_s, self._soonest_s, self._quietest_s = 1 / calls_per_s, soonest_s, quietest_s
         self._tails: list[Tail] = []

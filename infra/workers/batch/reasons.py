@@ -67,7 +67,7 @@ def overrun_s(job: Job) -> int:
 
 
 def _terminated(job: Job, text: str, code: int | None) -> JobOutcome | None:
-    """Return the outcome of a job that somebody else ended; None where its container ended by itself.
+    """Return the outcome of a job that somebody else ended; None if its container ended by itself.
 
     [doc] Batch API reference, JobDetail, isTerminated and isCancelled; TerminateJob: its caller's reason is
     attached to the job, whose statusReason it then is.
@@ -89,7 +89,7 @@ def _crashed(job: Job, text: str, code: int | None) -> JobOutcome:
 
 
 def exit_code(job: Job) -> int | None:
-    """Return the exit code of the last attempt, or None where its container had none."""
+    """Return the exit code of the last attempt, or None if its container had none."""
     code: int | None = last_container(job).get("exitCode")
     return code
 

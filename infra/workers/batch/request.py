@@ -138,7 +138,7 @@ def tags(configuration: AwsBatchJobConfiguration) -> dict[str, str]:
 
 
 def refuse_too_large(request: Request) -> None:
-    """Raise where a request, or what it hands to the container, is larger than AWS takes."""
+    """Raise if a request or its container overrides are larger than AWS allows."""
     overrides = request["containerOverrides"]
     size, length = len(json.dumps(request).encode()), len(json.dumps(overrides))
     if length > OVERRIDES_LENGTH - BATCHS_OWN:

@@ -128,7 +128,7 @@ async def machines_of(region: RegionCalls, environments: list[dict[str, Any]]) -
 
 
 def too_big(job: Job, queue: QueueState | None) -> str:
-    """Name each number that no machine of the queue offers, or an empty text where none stands out."""
+    """Name each number that no machine of the queue offers, or an empty text if none stands out."""
     if not queue or not queue.instance_types:
         return ""
     limits: list[tuple[str, int, Callable[[InstanceType], int]]] = [

@@ -97,7 +97,7 @@ class Submitter:
         return str(made["jobDefinitionArn"])
 
     async def _secrets_of(self, configuration: AwsBatchJobConfiguration) -> set[str]:
-        """Return the secrets that an existing definition has, where that matters."""
+        """Return the secrets that an existing definition has, if that matters."""
         if not secrets(configuration.env):
             return set()
         definition = str(configuration.job_definition)

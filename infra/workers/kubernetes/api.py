@@ -60,7 +60,7 @@ class NamespaceApi:
         self.namespace, self._patience_s = namespace, patience_s
 
     async def create(self, job: Object) -> Object:
-        """Create a job, or find it where it was created before its worker or the answer got lost.
+        """Create a job, or find it if it was created before its worker or the answer got lost.
 
         Raises:
             ApiException: the API refuses, or another run has a job of this name.

@@ -163,7 +163,7 @@ class KubernetesFollow(JobFollow):
             await self.view.news(self.name, version, left_s)
 
     async def _overdue(self, job: Object) -> JobOutcome | None:
-        """Log what the job waits for; returns the outcome to end it with, or None where it may go on."""
+        """Log what the job waits for; returns the outcome to end it with, or None if it may go on."""
         began, now = started_at(self.pod), dt.datetime.now(dt.UTC)
         if began:
             if (now - began).total_seconds() > self.configuration.timeout_s:
@@ -202,7 +202,7 @@ class KubernetesFollow(JobFollow):
         return JobOutcome("ImagePullFailed", text)
 
     async def _events(self) -> list[Object]:
-        """Return the events of the pod, or of the job where it has none; none where they can't be read."""
+        """Return the events of the pod, or of the job if it has none; none if they can't be read."""
         name = self.pod["metadata"]["name"] if self.pod else self.name
         try:
             return await self.api.events(name)
@@ -211,7 +211,7 @@ class KubernetesFollow(JobFollow):
             return []
 
     async def _delete(self, outcome: JobOutcome) -> None:
-        """Have the cluster end the job; asked again at the next look where the call failed."""
+        """Have the cluster end the job; the next look asks again if the call failed."""
         try:
             if not await self.api.delete(self.name, self.configuration.grace_s):
                 return  # it is gone, which the view is about to show

@@ -87,7 +87,7 @@ class RenewingClient(ApiClient):
         await super().close()
 
     async def call_api(self, *args: Any, **kwargs: Any) -> Any:
-        """Make a call; where its credentials are refused, make it once more with new ones."""
+        """Make a call; if its credentials are refused, make it once more with new ones."""
         await self._keep_fresh()
         logins = self._logins
         try:

@@ -1,6 +1,6 @@
 """The meaning of a job, its pods and its events: why it waits, and how it ended. Nothing is called here.
 
-The texts that are matched are those of Kubernetes 1.36; where GKE has its own, a comment says so.
+The texts that are matched are those of Kubernetes 1.36; if GKE has its own, a comment says so.
 """
 
 import datetime as dt
@@ -71,7 +71,7 @@ def newest(pods: Iterable[Object]) -> Object | None:
 
 
 def started_at(pod: Object | None) -> dt.datetime | None:
-    """Return when the container began to run; None where it never did, for which the kubelet says 1970."""
+    """Return when the container began to run; None if it never did, for which the kubelet says 1970."""
     state = container_of(pod).get("state", {}) if pod else {}
     text = (state.get("running") or state.get("terminated") or {}).get("startedAt")
     began = dt.datetime.fromisoformat(text) if text else None
@@ -171,7 +171,7 @@ def outcome_of(condition: Object, pod: Object | None, memory_mib: int, timeout_s
 
 
 def _disrupted(pod: Object) -> JobOutcome | None:
-    """Return the outcome of a job whose pod the cluster ended; None where its container ended itself."""
+    """Return the outcome of a job whose pod the cluster ended; None if its container ended itself."""
     status, node = pod["status"], pod["spec"].get("nodeName", "?")
     message = status.get("message", "").rstrip(". ")
     conditions = [c for c in status.get("conditions", ()) if c["type"] == "DisruptionTarget"]

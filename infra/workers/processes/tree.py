@@ -7,7 +7,7 @@ behind SSH) or batch script (on a cluster) runs
 
 in the foreground. It runs the command in DIR with the variables of FILE; the programs of `--bin`, or else
 those beside this Python, come first. No process and no temporary file of it stays. Its exit code is the
-command's; 128 + N where signal N ended that. SIGTERM gives the command `GRACE_S` to end by itself, a second
+command's; 128 + N if signal N ended that. SIGTERM gives the command `GRACE_S` to end by itself, a second
 one no time at all. FOLDER is the job's own, its name the job's. There are
 
     root   the process id; locked (flock) as long as the root is there

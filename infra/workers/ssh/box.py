@@ -40,14 +40,14 @@ class Look:
     """The state of a job on its box.
 
     Attributes:
-        code: the container's exit code; None where it had none.
+        code: the container's exit code; None if it had none.
         unpulled: its image or its environment could not be brought.
         late: the box stopped it after its time.
         seen: bytes of the log that Prefect has.
         port: of the tunnel that the container was started with.
         last: line of the log.
-        waits: what it waits for, as a sentence; empty where it doesn't.
-        queued_s: in the queue of its cluster; None where it has none, and before it began.
+        waits: what it waits for, as a sentence; empty if it waits for nothing.
+        queued_s: in the queue of its cluster; None if it has none, and before it began.
         pulled_s: from its box to its start, mostly for its image; None before it began, and on a cluster.
     """
 
@@ -193,7 +193,7 @@ class SshBox:
             raise JobRefused(text, "Unfit")
 
     async def start(self, name: str, lock: str, limit_s: int, env: str = "", profile: str = "") -> None:
-        """Have the box run a prepared job; nothing is changed where it runs or has run already.
+        """Have the box run a prepared job; nothing changes if it runs or has run already.
 
         `env`, the file of the container's variables, and `profile`, that of Prefect's secrets, lie in the
         box's memory as long as the container is there, and nowhere else.
@@ -283,7 +283,7 @@ class SshBox:
 
 
 def seconds_in(text: str) -> int | None:
-    """Return a span of time between two files of a box; None where that is none."""
+    """Return a span of time between two files of a box; None if there is none."""
     return max(0, int(text)) if re.fullmatch(r"-?\d+", text) else None
 
 

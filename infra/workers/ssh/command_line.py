@@ -110,7 +110,7 @@ def env_file(configuration: SshJobConfiguration, name: str, port: int | None) ->
 
 
 def secret_profile(env: Mapping[str, str | None], token: str | None) -> str:
-    """Return the file of Prefect's secret settings; empty where there are none.
+    """Return the file of Prefect's secret settings; empty if there are none.
 
     Args:
         env: of the job.

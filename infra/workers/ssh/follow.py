@@ -88,7 +88,7 @@ class SshFollow(JobFollow):
         return None
 
     def _gives_up(self, error: JobRefused | BoxUnreachable, lost_for_s: float) -> JobOutcome | None:
-        """Return the outcome where trying again is no use, or was tried for long."""
+        """Return the outcome if trying again is useless or has lasted too long."""
         late = lost_for_s > self.configuration.lost_s
         lasts = late or (isinstance(error, JobRefused) and error.state != "Unfit")  # a full disk may pass
         if isinstance(error, JobRefused) and lasts:
@@ -151,7 +151,7 @@ class SshFollow(JobFollow):
             self._waits = look.waits
 
     async def _until_read(self, box: SshBox, lines: Lines) -> JobOutcome | None:
-        """Pass lines on to their end; returns an outcome where the job is stopped before."""
+        """Pass lines on to their end; returns an outcome if the job is stopped before."""
         reading = asyncio.create_task(self._read(box, lines))
         waking = asyncio.create_task(self._awake.wait())
         try:

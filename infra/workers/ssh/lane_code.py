@@ -24,7 +24,7 @@ from .configuration import SshJobConfiguration
 from .sending import run_words
 
 COMMIT = "GRIDBENCH_COMMIT"  # as an image names it: a box has no git
-OF_THE_BOX = ("numpy", "psutil")  # tasks/travel/lane.py brings them where a box lacks them
+OF_THE_BOX = ("numpy", "psutil")  # tasks/travel/lane.py brings them if a box lacks them
 NOT_SENT = ("__pycache__", ".pyc")
 INSTALL = "import sys\n\nfrom tasks.travel.lane import main\n\nsys.exit(main())\n"
 

@@ -133,7 +133,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
     async def follower(
         self, flow_run: "FlowRun", job_id: str, configuration: SshJobConfiguration, resumed: bool
     ) -> SshFollow:
-        """Return what follows a job, by the connection that started it where there is one."""
+        """Return what follows a job, by the connection that started it if there is one."""
         job = host_and_name(job_id, configuration.hosts)
         if job is None:
             raise ValueError(f"{job_id} is on none of the hosts")  # `follow` has refused it before

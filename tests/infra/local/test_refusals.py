@@ -14,15 +14,6 @@ from infra.local.stack import LocalStack, StopSignals, running_api
 Usage = namedtuple("Usage", "total used free")
 
 
-def test_a_folder_that_cannot_be_written(tmp_path: Path):
-    (tmp_path / "file").touch()
-    with (
-        pytest.raises(LocalStackError, match=r"can't be written \(Not a directory\)"),
-        LocalStack(tmp_path / "file" / "state"),
-    ):
-        pass
-
-
 def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: Usage(10**9, 10**9, 5 * 10**6))
     with pytest.raises(LocalStackError, match="5 MB left"), LocalStack(tmp_path):
@@ -50,7 +41,8 @@ def test_no_stack_no_api(tmp_path: Path):
 def test_handlers_are_given_back_after_a_refusal(tmp_path: Path):
     before = [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)]
     (tmp_path / "file").touch()
-    with pytest.raises(LocalStackError), LocalStack(tmp_path / "file"):
+    folder = tmp_path / "file" / "state"
+    with pytest.raises(LocalStackError, match=r"can't be written \(Not a directory\)"), LocalStack(folder):
         pass
     assert [signal.getsignal(number) for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)] == before
 

@@ -23,15 +23,9 @@ def test_nothing_that_the_users_prefect_was_told_reaches_ours(
         assert "secret" not in environment.values()
         assert environment["PREFECT_API_URL"] == API
         assert environment.items() >= theirs.items()
-
-
-def test_files_stay_in_the_state_folder(tmp_path: Path):
-    environment = service_environment(tmp_path, API, "server")
-    assert environment["PREFECT_HOME"] == f"{tmp_path}/prefect"
-    assert environment["PREFECT_SERVER_DATABASE_CONNECTION_URL"].endswith(f":///{tmp_path}/prefect.db")
-
-
-def test_a_client_is_not_marked_as_a_part_of_the_stack(tmp_path: Path):
+        assert environment["PREFECT_HOME"] == f"{tmp_path}/prefect"
+    database = service_environment(tmp_path, API, "server")["PREFECT_SERVER_DATABASE_CONNECTION_URL"]
+    assert database.endswith(f":///{tmp_path}/prefect.db")
     assert not [name for name in client_environment(tmp_path, API) if name.startswith("GRIDBENCH")]
 
 

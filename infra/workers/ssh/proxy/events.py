@@ -31,7 +31,7 @@ SET_BY_SERVER = {"id", "flow_run_id"}  # of a task run: the event's resources na
 
 
 def subject_of(run_id: UUID, event: Event) -> str | None:
-    """Return the task run or the artifact that an event is about; None where it is about the flow run itself.
+    """Return the task run or the artifact that an event is about; None if it is about the flow run itself.
 
     Raises:
         Refusal: it is about something else.
@@ -127,7 +127,7 @@ async def give_events(socket: WebSocket, run_id: UUID) -> None:
 
 
 def _asked_names(message: str) -> set[str]:
-    """Return the names of events that a filter asks for; all that may be heard where it names none."""
+    """Return the names of events that a filter asks for; all that an engine can hear if it names none."""
     try:
         names = json.loads(message)["filter"]["event"]["name"]
     except (ValueError, KeyError, TypeError):
@@ -161,7 +161,7 @@ async def shake_hands(socket: WebSocket, knows: Callable[[str], bool]) -> None:
 
 
 async def until_closed(serve: Awaitable[None], socket: WebSocket) -> None:
-    """Serve a socket until either side ends it; the box's client comes again where the server was away."""
+    """Serve a socket until either side ends it; the box's client comes again if the server was away."""
     code = 1000
     try:
         await serve

@@ -75,7 +75,7 @@ class SlurmBox(SshBox):
         """Return at once: Slurm's queue is the lock of its nodes."""
 
     async def start(self, name: str, lock: str, limit_s: int, env: str = "", profile: str = "") -> None:
-        """Submit a prepared job; nothing is changed where Slurm has it, or had it already.
+        """Submit a prepared job; nothing changes if Slurm has it or had it already.
 
         Raises:
             JobRefused: Slurm does not take it.
@@ -156,7 +156,7 @@ def box_of(connection: asyncssh.SSHClientConnection, configuration: SshJobConfig
 
 
 def job_in(facts: dict[str, str]) -> SlurmJob | None:
-    """Return Slurm's word on a job: its controller's, and accounting's where that knows more.
+    """Return Slurm's word on a job: its controller's, or accounting's if that knows more.
 
     Raises:
         BoxUnreachable: Slurm does not answer.

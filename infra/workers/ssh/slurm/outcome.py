@@ -50,10 +50,10 @@ class Written:
 def slurm_outcome(
     job: SlurmJob | None, written: Written, configuration: SshJobConfiguration
 ) -> JobOutcome | None:
-    """Return how a job ended, or None where it still waits or runs.
+    """Return how a job ended, or None if it still waits or runs.
 
     Args:
-        job: Slurm's word; None where neither its controller nor accounting has the job.
+        job: Slurm's word; None if neither its controller nor accounting has the job.
         written: in its folder.
         configuration: of the job.
     """
@@ -79,7 +79,7 @@ def slurm_outcome(
 
 
 def _given_up(job: SlurmJob | None, written: Written) -> JobOutcome | None:
-    """Return the outcome of a job that the worker cancelled; None where it began before Slurm listened."""
+    """Return the outcome of a job that the worker cancelled; None if it began before Slurm listened."""
     name, _, sentence = written.given_up.partition(": ")
     never_began = job.state == CANCELLED if job else written.code is None
     if not written.given_up or not (never_began or name == "Preempted"):

@@ -24,14 +24,14 @@ class SlurmJob:
     Attributes:
         number: Slurm's own.
         state: its name; flags that newer versions print beside it are left out.
-        reason: why it waits, or why it ended; empty where Slurm gives none.
-        code: exit code of the batch script; None where there is none.
+        reason: why it waits, or why it ended; empty if Slurm gives none.
+        code: exit code of the batch script; None if there is none.
         node: where it runs or ran.
         partition: that it was given.
-        ended_by: the user id of whoever cancelled it; None where nobody did, or nobody knows who.
+        ended_by: the user id of whoever cancelled it; None if that is not known.
         paused: it has been suspended, or is.
         restarts: how often Slurm has queued it again.
-        limit_s: the time that Slurm gives it, which an administrator may change; None where that is not said.
+        limit_s: the time that Slurm gives it, which an administrator may change; None if Slurm does not say it.
     """
 
     number: str
@@ -57,7 +57,7 @@ class SlurmJob:
 
 
 def from_scontrol(text: str) -> SlurmJob | None:
-    """Read `scontrol show job -o`; None where the controller has no such job.
+    """Read `scontrol show job -o`; None if the controller has no such job.
 
     Raises:
         ValueError: it is no answer about a job, as when the controller can't be reached.
@@ -83,7 +83,7 @@ def from_scontrol(text: str) -> SlurmJob | None:
 
 
 def from_sacct(text: str) -> SlurmJob | None:
-    """Read `sacct -X -n -P -o JobIDRaw,State,ExitCode,NodeList,Timelimit`; None where it has no such job."""
+    """Read `sacct -X -n -P -o JobIDRaw,State,ExitCode,NodeList,Timelimit`; None if it has no such job."""
     words = text.strip().split("|")
     if len(words) != 5 or not words[0].isdigit():
         return None
@@ -114,7 +114,7 @@ def _seconds(text: str) -> int | None:
 
 
 def _code(text: str) -> int | None:
-    """Return the exit code in `CODE:SIGNAL`, in the way of shells where a signal ended it."""
+    """Return the exit code in `CODE:SIGNAL`, as shells give it if a signal ended it."""
     if not (found := re.fullmatch(r"(\d+):(\d+)", text)):
         return None
     code, number = int(found[1]), int(found[2])

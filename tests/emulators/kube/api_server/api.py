@@ -6,10 +6,9 @@ from typing import Any, NamedTuple
 
 from aiohttp import web
 
-from tests.emulators.kube.api_server import discovery
 from tests.emulators.kube.api_server.objects import KINDS, Kind, Refused, bad_request
 from tests.emulators.kube.api_server.operations import Operations
-from tests.emulators.kube.api_server.rbac import ANONYMOUS, Asked, User, authorize, authorize_path
+from tests.emulators.kube.api_server.rbac import ANONYMOUS, Asked, User, authorize
 from tests.emulators.kube.api_server.watching import TRUE, Watch
 from tests.emulators.kube.control import Control, Fault, Request
 
@@ -84,17 +83,12 @@ class Api:
         try:
             user = self.cluster.tokens.user(request.headers.get("Authorization"))
             seen.who = user.name
-            if found := discovery.answer(request.path):
-                authorize_path(user, request.path)
-                return web.json_response(found)
             seen.body = await body_of(request)
             return await self.act(request, user, seen)
         except Refused as refused:
             return web.json_response(refused.body, status=refused.code, headers=refused.headers)
 
     async def act(self, request: web.Request, user: User, seen: Request) -> web.StreamResponse:
-        if request.path == discovery.REVIEWS and request.method == "POST":
-            return web.json_response(discovery.review(self.cluster.store, user, seen.body), status=201)
         target = target_of(request.path)
         verb = verb_of(request, target)
         authorize(self.cluster.store, user, Asked(verb, target.kind, *target[3:], *target[1:3]))

@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 Obj = dict[str, Any]
 Key = tuple[str, str]  # namespace ("" for what belongs to none), name
 
-GIT_VERSION = "v1.36.2"
 # k8s.io/apimachinery/pkg/util/rand: neither vowels nor what looks like one
 SUFFIX_LETTERS = "bcdfghjklmnpqrstvwxz2456789"
 LONGEST_GENERATED = 63  # k8s.io/apiserver/pkg/storage/names: the base is cut so that the suffix fits

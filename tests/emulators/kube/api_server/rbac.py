@@ -11,7 +11,6 @@ from tests.emulators.kube.api_server.store import Store
 
 ADMIN_TOKEN = "admin-of-the-stand-in"
 MASTERS = "system:masters"
-OPEN_PATHS = {"/version", "/healthz", "/livez", "/readyz"}  # system:public-info-viewer
 
 
 class User(NamedTuple):
@@ -97,13 +96,6 @@ def authorize(store: Store, user: User, asked: Asked) -> None:
     details = {"kind": kind.plural} | ({"group": kind.group} if kind.group else {})
     details |= {"name": name} if name else {}
     raise Refused(403, "Forbidden", f"{what} is forbidden: {text} {scope}", **details)
-
-
-def authorize_path(user: User, path: str) -> None:
-    """Discovery is for everybody who is known."""
-    if "system:authenticated" not in user.groups and path not in OPEN_PATHS:
-        text = f'forbidden: User "{user.name}" cannot get path "{path}"'
-        raise Refused(403, "Forbidden", text)
 
 
 def may(store: Store, user: User, asked: Asked) -> bool:

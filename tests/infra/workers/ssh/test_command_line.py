@@ -253,12 +253,6 @@ def test_what_could_not_be_brought_is_said_with_the_last_line_of_the_log(changes
     assert (found.name, found.message) == ("ImagePullFailed", f"{what} on box ubuntu@box:22: no route.")
 
 
-def test_killed_within_a_limit_of_memory_is_out_of_memory():
-    assert (
-        outcome_of(Look("ended", code=137), Host(address="box"), asked(memory_mib=100)).name == "OutOfMemory"
-    )
-
-
 async def test_lines_come_whole_once_and_in_pieces_where_they_are_long():
     sent = []
 

@@ -12,11 +12,7 @@ pytestmark = pytest.mark.flaky(
 
 REFUSED = {
     # name: job variables, state, words of its message; ends that any cluster has are in test_kubernetes_scenarios
-    "pull": (
-        {"script": "true", "image": "nothing:1"},
-        "ImagePullFailed",
-        "image nothing:1 could not be pulled",
-    ),
+    "pull": ({"script": "true", "image": "nothing:1"}, "ImagePullFailed", "nothing:1 could not be pulled"),
     "no-node": (
         {"script": "true", "gpus": 1, "schedule_within_s": 8, **ACCELERATOR},
         "Unschedulable",
