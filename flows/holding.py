@@ -1,4 +1,4 @@
-"""A rented box, held for one lane: its state is in the flow run's labels, and it is always given back."""
+"""Rent a box for one lane, publish its state in the labels of the flow run, and always return it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -37,9 +37,9 @@ NO_CAPACITY, REFUSED, DUE, NOT_RETURNED = "NoCapacity", "Refused", "Due", "NotRe
 
 
 async def hold(order: RentalOrder, flow_run_id: UUID, say: Say) -> State[Any]:
-    """Rent a box, hold it until nobody needs it any more, and give it back; returns how that ended.
+    """Rent a box, hold it until it is no longer needed, and return it. The state says how the rental ended.
 
-    Everything that is known of the box is in the labels of the flow run, as `RentalStatus` has it.
+    The labels of the flow run hold everything that is known of the box, in the form of `RentalStatus`.
     """
     pace = HoldSettings()
     try:
@@ -70,10 +70,10 @@ class Holding:
     """One box for one lane, from the search for it to its return.
 
     Attributes:
-        lease: under its name all is found again by whoever comes after a crash.
-        rental: what the labels say, or will in a moment.
-        rented: what was launched, and what could not be given back.
-        news: set when `rental` is not yet in the labels.
+        lease: its name is on the box, the key and the secret, so that they are found after a crash.
+        rental: the next content of the labels.
+        rented: the boxes that were launched, and those that could not be returned.
+        news: set if `rental` is newer than the labels.
     """
 
     order: RentalOrder
@@ -92,12 +92,12 @@ class Holding:
         self.rental = RentalStatus(name=self.lease.name)
 
     def know(self, **changes: Any) -> None:
-        """Add news of the box to the labels."""
+        """Update the status of the box, which `follow` writes into the labels."""
         self.rental = self.rental.model_copy(update=changes)
         self.news.set()
 
     def note(self, launch: Launch) -> None:
-        """Note that a box was launched, or was given back because it did not boot, which ends its cost."""
+        """Note that a box was launched, or that one that did not boot was returned, which ends its cost."""
         self.returned = launch.returned
         if launch.returned is None:
             option, since = launch.option, launch.since
@@ -117,9 +117,9 @@ class Holding:
         self.know(**earlier, since=now, usd_per_hour=0.0)
 
     async def follow(self) -> State[Any]:
-        """Keep the labels up to date; return when the box is not needed any more.
+        """Keep the labels up to date until the box is no longer needed.
 
-        That is when the labels say so, or when nobody has measured the run for a while.
+        That is the case if the labels ask for its release, or if no `bench` has measured the run for `alone_s`.
         """
         alone_since: float | None = None
         bench: UUID | None = None
@@ -134,20 +134,20 @@ class Holding:
                 alone_since = None if bench else alone_since or anyio.current_time()
                 await self._label(me.labels)
             except (httpx.HTTPError, ObjectNotFound):
-                alone_since = None  # Prefect's API is away: that ends no measurement
+                alone_since = None  # an unreachable Prefect API does not end the rental
             if alone_since is not None and anyio.current_time() - alone_since >= self.pace.alone_s:
                 return Completed(message=f"run {self.order.run} is no longer measured: returned")
             with anyio.move_on_after(self.order.poll_s or self.pace.poll_s):
                 await self.news.wait()
 
     async def _label(self, present: Mapping[str, Any]) -> None:
-        """Write what the labels lack: the server may lose one that somebody wrote at the same moment."""
+        """Write the labels that differ: the server can lose one if another client writes at the same time."""
         labels = self.rental.labels
         if any(present.get(key) != value for key, value in labels.items()):
             await self.client.update_flow_run_labels(self.flow_run_id, labels)
 
     async def rent(self) -> State[Any]:
-        """Rent a box and have it until it is lost or due; then it is given back."""
+        """Rent a box, keep it until it is lost or due, and return it."""
         order = self.order
         try:
             wish = Wish(
@@ -180,7 +180,7 @@ class Holding:
         )
 
     async def _lost(self, instance_id: str) -> State[Any]:
-        """Return when the box is of no use any more."""
+        """Wait until the box is lost; return the state that says so."""
         while True:
             await anyio.sleep(self.pace.look_s)
             try:
@@ -188,7 +188,7 @@ class Holding:
             except NotFound:
                 status = "gone"
             except LambdaError:
-                continue  # nothing is known of the box then
+                continue  # the state of the box is unknown
             if status in {"gone", *LOST}:
                 what = f"{self.rental.type} in {self.rental.region} ({instance_id})"
                 return Crashed(name=RECLAIMED, message=f"Lambda Cloud took the box away: {what} is {status}")
@@ -202,7 +202,7 @@ class Holding:
 
 
 async def _held_by_others(client: PrefectClient, run: str, holder: UUID) -> set[str]:
-    """Return the leases' names that running flow runs other than `holder` hold for a run."""
+    """Return the names of the leases of a run that flow runs other than `holder` hold."""
     flow_runs = await call_until_answered(rental_runs, client, run)
     running = [each for each in flow_runs if each.id != holder and each.state and each.state.is_running()]
     return {str(each.labels[NAME]) for each in running if NAME in each.labels}

@@ -1,1 +1,1 @@
-"""What the flows do, a verb a file."""
+"""The steps of the flows: plan, measure, gather, judge and publish."""

@@ -65,7 +65,7 @@ def run(
 
     0: every cell was measured, and (acceptance only) the advice is to keep every machine
 
-    1: some cells were not measured
+    1: some cells were not measured, or no repeat counts
 
     2: an argument is wrong
 

@@ -20,7 +20,9 @@ from tasks.planning.plan import skip_lines
 from tasks.planning.reprice import at_new_prices
 from tasks.publish import write_files
 from tasks.results.comparison import Caveat, Comparison
+from tasks.results.format import format_count
 from tasks.store.store import Store
+from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Verdict
 
 NOT_MEASURED = 1  # exit code of a run that lacks a cell
@@ -65,8 +67,8 @@ def went_to_its_end(flow_run: FlowRun) -> bool:
 def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> int:
     """Print the answer, the report's path and the run's page; return the command's exit code.
 
-    The code is 0 if every cell was measured, else 1. If the run asks which machines to keep, it is 4 if the
-    advice is to return one, and 3 if every cell was measured and one is undecided.
+    The code is 0 if every cell was measured and at least one repeat counts, else 1. If the run asks which
+    machines to keep, it is 4 if the advice is to return one, and 3 if every cell was measured and one is undecided.
     """
 
     def say(text: str) -> None:
@@ -97,10 +99,17 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> int
         say(f"To retry the cells without capacity: gridbench resume {flow_run.name}")
     planned = set(plan.cells)
     measured = sum(record.cell in planned for record in records)
+    tried = [record for record in records if record.case not in plan.skipped_on(record.hardware)]
+    refused = bool(tried) and not any(map(counts, tried))
+    if refused and not failed:
+        verdicts = ", ".join(dict.fromkeys(record.verdict.value for record in tried))
+        count = format_count(len(tried), "repeat")
+        say(f"No result counts ({count}: {verdicts}): measure them again on an idle machine.")
     is_complete = not failed and measured == len(planned) * plan.repeats
     acceptance = comparison.finding(Acceptance)
     advised = acceptance.exit_code if acceptance else 0
-    return advised if is_complete or advised == EXIT_CODES[Advice.RETURN] else NOT_MEASURED
+    code = advised if is_complete or advised == EXIT_CODES[Advice.RETURN] else NOT_MEASURED
+    return code or (NOT_MEASURED if refused else 0)
 
 
 def _tell_failure(flow_run: FlowRun, results: Path, say: Callable[[str], None]) -> None:

@@ -16,7 +16,7 @@ from tasks.delivery.api_trouble import LOST_TOUCH, refused
 from tasks.errors import GridbenchError, one_line
 from tasks.travel.cache import CODE, cache_folder, cache_folders, mark_used, prune
 from tasks.travel.packing import unpack
-from tasks.travel.sending import CONSIGNMENT, LINK_S, name_of, piece_name
+from tasks.travel.sending import CODE_TRANSFER, LINK_S, name_of, piece_name
 from tasks.travel.tree import MIB, MOST_BYTES, hex_of
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_whole
@@ -61,7 +61,7 @@ def download_code(flow_run_id: UUID, tree_id: str) -> bytes:
     """
     with get_client(sync_client=True) as client:
         try:
-            way = CONSIGNMENT.validate_json(_read(client, flow_run_id, name_of(tree_id)))
+            way = CODE_TRANSFER.validate_json(_read(client, flow_run_id, name_of(tree_id)))
         except ValidationError:
             raise GridbenchError(f"the code {tree_id} was sent in a way that is unknown here") from None
         if way.id != tree_id or not 0 < way.bytes <= MOST_BYTES:

@@ -1,4 +1,4 @@
-"""Code on its way to a lane job: as inputs of its flow run, or as a link into the bucket that expires."""
+"""Send code to a lane job: as inputs of its flow run, or as a link into the bucket that expires."""
 
 import asyncio
 import base64
@@ -23,14 +23,14 @@ KEY = "code-"
 DIGITS = 16  # of an id, in the name of an input
 
 
-class Consignment(NamedTuple):
-    """The way that a tree takes to a machine.
+class CodeTransfer(NamedTuple):
+    """How a tree is sent to a machine.
 
     Attributes:
         id: of the tree.
-        bytes: of the packed tree.
-        pieces: inputs that it is cut into; 0 where it comes by a link.
-        link: empty where it comes in pieces.
+        bytes: size of the packed tree.
+        pieces: number of inputs that it is cut into; 0 if it is sent as a link.
+        link: presigned address; empty if it is sent in pieces.
     """
 
     id: str
@@ -39,21 +39,21 @@ class Consignment(NamedTuple):
     link: str = ""
 
 
-CONSIGNMENT = TypeAdapter(Consignment)
+CODE_TRANSFER = TypeAdapter(CodeTransfer)
 
 
 def name_of(tree_id: str) -> str:
-    """Return the key of the input that says how a tree comes."""
+    """Return the key of the input that holds the transfer of a tree."""
     return f"{KEY}{hex_of(tree_id)[:DIGITS]}"
 
 
 def piece_name(tree_id: str, place: int) -> str:
-    """Return the key of the input that has a piece of a tree."""
+    """Return the key of the input that holds a piece of a tree."""
     return f"{name_of(tree_id)}-{place}"
 
 
 async def give_code(client: PrefectClient, flow_run_id: UUID, store: Store, ids: Iterable[str]) -> None:
-    """Send trees to a lane job; the order comes after them, so that they are there when it begins.
+    """Send trees to a lane job, before its order, so that they have arrived when it begins.
 
     Raises:
         GridbenchError: the run's folder lacks one, or its bucket gives no link.
@@ -65,14 +65,14 @@ async def give_code(client: PrefectClient, flow_run_id: UUID, store: Store, ids:
         for place in range(count):
             piece = content[place * PIECE_BYTES : (place + 1) * PIECE_BYTES]
             await _give(client, flow_run_id, piece_name(tree_id, place), base64.b64encode(piece).decode())
-        consignment = Consignment(tree_id, len(content), count, link)
-        await _give(client, flow_run_id, name_of(tree_id), CONSIGNMENT.dump_json(consignment).decode())
+        transfer = CodeTransfer(tree_id, len(content), count, link)
+        await _give(client, flow_run_id, name_of(tree_id), CODE_TRANSFER.dump_json(transfer).decode())
 
 
 async def forget_code(
     client: PrefectClient, store: Store, flow_run_ids: Iterable[UUID], say: Callable[[str], None]
 ) -> None:
-    """Remove the code of a run that lane jobs were sent, once none can need it; say what may be left."""
+    """Remove the code that was sent to the lane jobs of a run; log what can remain."""
     sizes = {f"sha256:{path.stem}": path.stat().st_size for path in (store.folder / FOLDER).glob("*.pack")}
     for flow_run_id in flow_run_ids if sizes else ():
         names = [name for tree_id, size in sizes.items() for name in _input_names(tree_id, size)]
@@ -81,7 +81,7 @@ async def forget_code(
 
 
 async def _delete(client: PrefectClient, flow_run_id: UUID, names: Iterable[str]) -> str:
-    """Delete inputs, those that are there; return why one may be left, empty where none is."""
+    """Delete the inputs that exist. Return the reason if one can remain, else an empty string."""
     why = ""
     for name in names:
         try:

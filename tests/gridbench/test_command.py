@@ -66,8 +66,9 @@ def fill(store, verdict, but=0):
 @pytest.mark.parametrize(
     ("verdict", "but", "well"),
     [
-        (Verdict.NOISY, 0, True),
-        (Verdict.NOISY, 1, False),
+        (Verdict.OK, 0, True),
+        (Verdict.OK, 1, False),
+        (Verdict.NOISY, 0, False),
         (Verdict.CRASHED, 0, False),
         (Verdict.CAPACITY, 0, False),
     ],
@@ -76,7 +77,9 @@ def test_only_a_record_for_every_repeat_is_a_success(store, capsys, verdict, but
     fill(store, verdict, but)
     code = outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console())
     assert code == (0 if well else 1)
-    assert ("gridbench resume" in printed(capsys)) is (verdict is Verdict.CAPACITY)
+    text = printed(capsys)
+    assert ("gridbench resume" in text) is (verdict is Verdict.CAPACITY)
+    assert ("No result counts" in text and "noisy" in text) is (verdict is Verdict.NOISY)
 
 
 def test_what_was_planned_as_skipped_is_no_failure(store, capsys):
@@ -86,7 +89,7 @@ def test_what_was_planned_as_skipped_is_no_failure(store, capsys):
     )
     for record in store.plan.skipped():
         store.add(record)
-    fill(store, Verdict.NOISY)
+    fill(store, Verdict.OK)
     assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) == 0
     text = printed(capsys)
     assert "1 cell skipped on local-cpu: too large for a test" in text and skip.case.case.id in text
@@ -104,7 +107,7 @@ def test_what_was_planned_as_skipped_is_no_failure(store, capsys):
     ],
 )
 def test_a_script_learns_by_the_exit_code_whether_to_keep_a_machine(store, monkeypatch, advice, but, code):
-    fill(store, Verdict.NOISY, but)
+    fill(store, Verdict.OK, but)
     machine = SimpleNamespace(advice=advice)
     found = SimpleNamespace(answer=(), caveats=(), finding=lambda kind: kind((machine,)))
     monkeypatch.setattr(outcome, "comparison_of", lambda store: found)

@@ -22,7 +22,7 @@ from tasks.store.store import Store
 from tasks.travel import code_download, run_code, sending
 from tasks.travel.packing import pack, unpack
 from tasks.travel.run_code import code_for, keep_code, packed, refusal
-from tasks.travel.sending import CONSIGNMENT, give_code, name_of
+from tasks.travel.sending import CODE_TRANSFER, give_code, name_of
 from tasks.travel.tree import take
 from tests.tasks.dispatch.dispatched import Run, serve
 from tests.tasks.dispatch.fake_prefect import installed
@@ -203,7 +203,7 @@ async def test_what_is_too_large_for_the_api_comes_by_a_link_that_ends(kept, cod
     ((key, lasts_s),) = bucket.asked
     assert key == f"{kept.folder.name}/code/{packed(kept, tree.id).name}" and 0 < lasts_s <= 24 * 3600
     (value,) = prefect.inputs.values()
-    way = CONSIGNMENT.validate_json(value)
+    way = CODE_TRANSFER.validate_json(value)
     assert (way.id, way.pieces, way.link) == (tree.id, 0, f"{shelf.url}/{key}")
     content = pack(tree)
     (shelf.folder / kept.folder.name / "code").mkdir(parents=True)
