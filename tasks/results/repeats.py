@@ -1,4 +1,4 @@
-"""The records of one cell taken together, and which of them may enter an estimate."""
+"""The records of one cell together, and those that estimates use."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ FEWEST = 2  # repeats that have an interval
 
 
 class WrongTraining(str):
-    """A reason against a record that is `wrong`: its training isn't that of the others."""
+    """A reason against a record that is `wrong`: its training differs from the others."""
 
     __slots__ = ()
 
@@ -35,12 +35,12 @@ class Repeats:
 
     Attributes:
         records: all of them, as given.
-        usable: those that count: their grade is no refusal, and the plausibility gate let them pass. Those
-            that were measured while others used the machine only where fewer than two others are left.
-        refused: verdict and reasons of each that does not count.
-        verdict: the gravest of the usable ones'; where none is usable, that of the first repeat.
-        reasons: every reason that a repeat or the gate gave, in order, without repetition.
-        why: the reasons of the repeats that have this verdict, the gravest of each first.
+        usable: those that are not refused, by their grade or by the plausibility check. Those of a busy machine are
+            used only if fewer than two others are left.
+        refused: verdict and reasons of each refused one.
+        verdict: the gravest of the usable ones; without one, that of the first repeat.
+        reasons: every reason of a repeat or of the check, in order, without repetition.
+        why: the reasons of the repeats with this verdict, the gravest of each first.
     """
 
     cell: Cell
@@ -53,40 +53,40 @@ class Repeats:
 
     @property
     def grade(self) -> Grade:
-        """The grade of the cell: `refused` without a usable repeat, `wide` if any usable one is."""
+        """Return the grade of the cell: `refused` without a usable repeat, `wide` if any usable one is."""
         return self.verdict.grade if self.usable else Grade.REFUSED
 
     @property
     def busy(self) -> bool:
-        """True if others used the machine during a usable repeat; where none is usable, during any."""
+        """Return whether other programs used the machine during a usable repeat; without one, during any."""
         return any(map(is_busy, self.usable or self.records))
 
     @property
     def restless(self) -> bool:
-        """True if the CPU's own speed came and went during a usable repeat."""
+        """Return whether the CPU's speed varied during a usable repeat."""
         return any(map(is_restless, self.usable))
 
     @property
     def provisional(self) -> bool:
-        """True if the machine was busy or restless: a quiet one may give another number."""
+        """Return whether the machine was busy or its speed varied, so that an idle one can give another number."""
         return self.busy or self.restless
 
     @property
     def compute_s(self) -> list[float]:
-        """Seconds per step with the data in place: of each usable repeat, its total time over its steps.
+        """Return each usable repeat's seconds per step with the data in place: its total time over its steps.
 
-        Not the median of its samples: whoever waits and pays, waits and pays for the slow steps too.
+        It is not the median of samples, because slow steps cost time and money too.
         """
         return [r.mean_s for r in self.usable if r.mean_s is not None]
 
     @property
     def median_s(self) -> list[float]:
-        """Seconds of a typical step, the median of each usable repeat: the sharper one to see a change by."""
+        """Return each usable repeat's median seconds of a step, which shows a change better."""
         return [r.compute_s for r in self.usable if r.compute_s is not None]
 
     @property
     def end_to_end_s(self) -> list[float]:
-        """Seconds per step with its transfers, of each usable repeat that measured them."""
+        """Return the seconds per step with transfers of each usable repeat that measured them."""
         pairs = ((r.wall, r.transfer) for r in self.usable)
         return [
             wall.total_mean_s + moved.h2d_pageable_s + moved.d2h_pageable_s
@@ -96,7 +96,7 @@ class Repeats:
 
     @property
     def units(self) -> float | None:
-        """Work of one step in the workload's terms; None where no usable repeat states it."""
+        """Return the work of one step in the workload's unit; None if no usable repeat states it."""
         return next((r.work.units for r in self.usable if r.work and r.work.units > 0), None)
 
     def logs_like(self, reference: "Repeats") -> list[float]:
@@ -108,25 +108,25 @@ class Repeats:
 def standing(
     record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Return a record's verdict and reasons, those of the plausibility check where that refused it."""
+    """Return a record's verdict and reasons, by the plausibility check if that refused it."""
     against = refusals.get(key(record), ()) if counts(record) else ()
     return (verdict_against(against) if against else record.verdict), (*record.reasons, *against)
 
 
 def standing_grade(record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]) -> Grade:
-    """Return a record's grade; `refused` where the plausibility check refused it."""
+    """Return a record's grade; `refused` if the plausibility check refused it."""
     return Grade.REFUSED if key(record) in refusals else grade_of(record)
 
 
 def latest(records: Sequence[Record]) -> tuple[Record, ...]:
-    """One record per key, the last one given: a record that was read twice would fake a narrow interval."""
+    """Return the last record of each key, because a record that was read twice would fake a narrow interval."""
     return tuple({key(record): record for record in records}.values())
 
 
 def group(
     records: Sequence[Record], machines: Sequence[Machine], implausible: Mapping[RecordKey, tuple[str, ...]]
 ) -> tuple[Repeats, ...]:
-    """Gather records by cell: machines in their order, then unlisted ones; cases in the order they come."""
+    """Group records by cell: machines in their order, then unlisted ones; cases in order of appearance."""
     hardware = dict.fromkeys([m.name for m in machines] + [r.hardware for r in records])
     cases = dict.fromkeys(record.case for record in records)
     by_cell: dict[Cell, list[Record]] = {Cell(name, case): [] for name in hardware for case in cases}
@@ -136,7 +136,7 @@ def group(
 
 
 def entering(counting: Sequence[Record]) -> tuple[Record, ...]:
-    """Return those of a cell's records that enter its number: busy ones only where quiet ones are too few."""
+    """Return the valid records of a cell that its estimate uses: busy ones only if the quiet ones are too few."""
     quiet = tuple(record for record in counting if not is_busy(record))
     return quiet if len(quiet) >= FEWEST else tuple(counting)
 
@@ -158,7 +158,7 @@ def _together(
 def _why(
     records: Sequence[Record], verdict: Verdict, implausible: Mapping[RecordKey, tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """Return the reasons of the repeats with this verdict, of each the gate's alone where that refused it."""
+    """Return the reasons of the repeats with this verdict: only the check's for each that it refused."""
     reasons = (
         reason
         for record in records

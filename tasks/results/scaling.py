@@ -1,4 +1,4 @@
-"""How well more devices of the same model pay: efficiency, its band, and Karp and Flatt's serial fraction."""
+"""Scaling on more devices of the same model: efficiency, its band, and Karp and Flatt's serial fraction."""
 
 from typing import Any
 
@@ -7,20 +7,19 @@ from tasks.results.speedup import scaled
 from tasks.results.values import Estimate
 from workloads.harness.records.record import Record
 
-# A legend that is known for 8 devices, as shares that hold for any number: 8x perfect, 6-7x good (75-87.5 %),
-# 4-6x acceptable (50-75 %), below that poor. It leaves 7-8x unnamed: here that is very good.
+# A known legend for 8 devices, as shares for any number: 8x perfect, 6-7x good (75-87.5 %), 4-6x acceptable
+# (50-75 %), below that poor. It does not name 7-8x, here very good.
 BANDS = ((0.875, "very good"), (0.75, "good"), (0.50, "acceptable"), (0.0, "poor"))
 PERFECT = "perfect"  # very good by its lower bound, and 100 % is within the interval
 TOO_GOOD = "above 100 %"
-ABOVE_LINEAR = 1.05  # an efficiency beyond this is no scaling: the work, the baseline or a clock is wrong
+ABOVE_LINEAR = 1.05  # a higher efficiency means that the work, the baseline or a clock is wrong
 
 
 def devices(record: Record, machine: Machine | None) -> int | None:
     """Return the number of devices that a record used: a CPU's threads, else accelerators; None if unknown.
 
-    The fingerprint lists the accelerators in use. Only without it are they all that the machine has: one
-    of eight runs most workloads on a single one. Processes that measure together use one each, or their
-    threads each.
+    The fingerprint lists the accelerators in use, which can be one of eight. Without it, all of the machine's count.
+    Each process of a group uses one, or its threads.
     """
     processes = len(record.group.ranks) if record.group else 1
     if record.device == "cpu":
@@ -31,7 +30,7 @@ def devices(record: Record, machine: Machine | None) -> int | None:
 
 
 def device_model(record: Record) -> str | None:
-    """The name of the device's model from the fingerprint; None where it has none."""
+    """Return the name of the device's model from the fingerprint, or None."""
     gpus = _gpus(record)
     name = record.environment.get("cpu_model") if record.device == "cpu" else gpus and gpus[0].get("name")
     return str(name) if name else None
@@ -40,7 +39,7 @@ def device_model(record: Record) -> str | None:
 def device_ratio(
     record: Record, machine: Machine | None, baseline: Record, baseline_machine: Machine | None
 ) -> float | None:
-    """Devices / baseline devices; None unless there are more of the same kind and, where known, model."""
+    """Return devices / baseline devices; None unless there are more of the same kind and, if known, model."""
     models = {device_model(record), device_model(baseline)} - {None}
     count, base = devices(record, machine), devices(baseline, baseline_machine)
     if record.device != baseline.device or len(models) > 1 or not count or not base or count <= base:
@@ -49,18 +48,18 @@ def device_ratio(
 
 
 def efficiency(speedup: Estimate, ratio: float) -> Estimate:
-    """Speedup per device, 1 where every added device pays in full: E = S / N.
+    """Return the speedup per device, E = S / N, which is 1 for perfect scaling.
 
-    With the same step on both sides it is strong scaling, E = T1 / (N TN); with a step of N times the work,
-    whose speedup is one of throughput, weak scaling.
+    With the same step on both sides it is strong scaling, E = T1 / (N TN); with a step of N times the work and a
+    speedup of throughput, weak scaling.
     """
     return scaled(speedup, 1 / ratio)
 
 
 def band(estimate: Estimate) -> str:
-    """The name of an efficiency, by its lower bound, or by its value where there are no bounds.
+    """Return the name of an efficiency, by its lower bound, or by its value without bounds.
 
-    An interval that reaches 100 % makes it perfect, unless it is so wide that it holds worse than very good.
+    It is perfect if its interval reaches 100 % and lies within very good.
     """
     least = estimate.value if estimate.low is None else estimate.low
     most = estimate.value if estimate.high is None else estimate.high
@@ -72,9 +71,9 @@ def band(estimate: Estimate) -> str:
 
 
 def serial_fraction(speedup: float, ratio: float) -> float | None:
-    """Part of the work that does not spread: e = (1/S - 1/N) / (1 - 1/N); None for N <= 1.
+    """Return the serial part of the work (0 to 1): e = (1/S - 1/N) / (1 - 1/N); None for N <= 1.
 
-    From 0 (none) to 1 (all). Constant over N it is serial work, rising with N it is communication.
+    Constant over N it is serial work, rising with N it is communication.
     Source: Karp & Flatt 1990, Measuring parallel processor performance, CACM 33(5).
     """
     if ratio <= 1 or speedup <= 0:
@@ -83,18 +82,17 @@ def serial_fraction(speedup: float, ratio: float) -> float | None:
 
 
 def scaled_serial_fraction(speedup: float, ratio: float) -> float | None:
-    """Part of a process's time that does not spread when the work grows with N: s = (N - S) / (N - 1).
+    """Return the serial part of a process's time if the work grows with N: s = (N - S) / (N - 1).
 
-    The counterpart of Karp and Flatt's for weak scaling, where S is a speedup of throughput; None for N <= 1.
+    It is for weak scaling, with a speedup S of throughput; None for N <= 1.
     Source: Gustafson 1988, Reevaluating Amdahl's law, CACM 31(5): S = N - s (N - 1).
     """
     return None if ratio <= 1 else (ratio - speedup) / (ratio - 1)
 
 
 def serial(kind: str, speedup: float, ratio: float) -> float | None:
-    """The serial fraction by the law of its kind: Karp and Flatt's for `strong`, Gustafson's for `weak`."""
-    of_kind = scaled_serial_fraction if kind == "weak" else serial_fraction
-    return of_kind(speedup, ratio)
+    """Return the serial fraction: Karp and Flatt's for `strong`, Gustafson's for `weak`."""
+    return (scaled_serial_fraction if kind == "weak" else serial_fraction)(speedup, ratio)
 
 
 def _gpus(record: Record) -> list[dict[str, Any]]:
@@ -103,5 +101,5 @@ def _gpus(record: Record) -> list[dict[str, Any]]:
 
 
 def scaling(units: float | None, baseline_units: float | None) -> str:
-    """`strong` where a step is the same work on both sides, `weak` where it grows with the devices."""
+    """Return `strong` if a step is the same work on both sides, `weak` if it grows with the devices."""
     return "weak" if units and baseline_units and units > baseline_units else "strong"

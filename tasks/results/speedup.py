@@ -1,4 +1,4 @@
-"""How many times faster than the baseline, with an interval, and a verdict only where that supports one."""
+"""Speedup over the baseline with its interval, and a verdict if the interval supports one."""
 
 import math
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ EQUAL = 0.05  # sides that MOST_REPEATS would not distinguish are called equal w
 
 
 def speedup(baseline_s: Sequence[float], times_s: Sequence[float]) -> Ratio | None:
-    """Baseline time / time, of repeats whose time is total time over total work; None where a side has none.
+    """Return baseline time / time, of repeats whose time is total time over total work; None if a side has none.
 
     Source: Welch's t on the logs (`ratio_interval` of the harness); Hoefler & Belli 2015, rule 5.
     """
@@ -35,9 +35,9 @@ def speedup(baseline_s: Sequence[float], times_s: Sequence[float]) -> Ratio | No
 
 
 def per_unit(baseline: Repeats, side: Repeats, end_to_end: bool = False) -> tuple[list[float], list[float]]:
-    """Both sides' times (s), as they are where a step is the same work, else per unit of work.
+    """Return both sides' times (s), per unit of work if a step is not the same work on both.
 
-    They differ in weak scaling, where a step on 8 devices is 8 batches: its speedup is one of throughput.
+    It is not in weak scaling, in which a step on 8 devices is 8 batches: its speedup is one of throughput.
     """
     times = [(c.end_to_end_s if end_to_end else c.compute_s) for c in (baseline, side)]
     units = (baseline.units or 1.0, side.units or 1.0) if baseline.units and side.units else (1.0, 1.0)
@@ -47,7 +47,7 @@ def per_unit(baseline: Repeats, side: Repeats, end_to_end: bool = False) -> tupl
 
 
 def decide(estimate: Estimate, repeats: int) -> Ratio:
-    """The verdict that an interval supports: it excludes 1, or nothing is decided and `why` says more."""
+    """Return the verdict of an interval: decided if it excludes 1, else undecided, with the reason in `why`."""
     if estimate.low is None or estimate.high is None:
         return Ratio(estimate, RatioVerdict.UNDECIDED, ONE_REPEAT, repeats_needed=FEW_REPEATS)
     if estimate.low > 1:
@@ -58,7 +58,7 @@ def decide(estimate: Estimate, repeats: int) -> Ratio:
 
 
 def refusal(baseline: Repeats | None, side: Repeats) -> str:
-    """Say why two cells can't be divided; empty where they can."""
+    """Return why two cells have no ratio; empty if they have one."""
     if baseline is None:
         return "the baseline has not measured this case"
     if side.grade is Grade.REFUSED:
@@ -71,8 +71,8 @@ def refusal(baseline: Repeats | None, side: Repeats) -> str:
 def significant_ratios(ratios: Sequence[Ratio]) -> list[Ratio]:
     """Return the ratios that stay significant after correction for multiple comparisons.
 
-    The probability that any of them is false is at most 5 %. Without the correction each of them alone is false
-    with that probability, so of 14 cases without a difference one seems to differ in every second run.
+    The probability that any of them is false is at most 5 %. Without the correction each alone is false with that
+    probability, so of 14 cases without a difference one seems to differ in every second run.
     Source: Holm 1979, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6.
     """
     known = sorted((ratio.chance, place) for place, ratio in enumerate(ratios) if ratio.chance is not None)
@@ -81,7 +81,7 @@ def significant_ratios(ratios: Sequence[Ratio]) -> list[Ratio]:
 
 
 def scaled(estimate: Estimate, factor: float) -> Estimate:
-    """The estimate times an exact positive factor, its bounds too."""
+    """Return the estimate and its bounds times an exact positive factor."""
     low, high = estimate.low, estimate.high
     if low is None or high is None:
         return Estimate(estimate.value * factor)
@@ -109,7 +109,7 @@ def _undecided(estimate: Estimate, low: float, high: float, repeats: int) -> Rat
 
 @lru_cache
 def _reach(repeats: int) -> float:
-    """Return the factor of a half-width for so many repeats on each of two sides: t / sqrt(n)."""
+    """Return the factor of a half-width for a number of repeats on each of two sides: t / sqrt(n)."""
     return t_quantile(0.975, max(2 * repeats - 2, 1)) / math.sqrt(repeats)
 
 

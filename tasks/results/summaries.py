@@ -1,4 +1,4 @@
-"""Records to one summary per cell: time, throughput, cold start and cost, each over the usable repeats."""
+"""One summary per cell: time, throughput, cold start and cost, each over the usable repeats."""
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -16,7 +16,7 @@ MODE_PHASES = ("compile", "capture")  # of other modes than eager, which a first
 
 
 def summarise(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[Summary, ...]:
-    """One summary per cell, in the cells' order."""
+    """Return one summary per cell, in the cells' order."""
     prices = {machine.name: machine.usd_per_hour for machine in machines}
     return tuple(summary(cell, prices.get(cell.cell.hardware)) for cell in cells)
 
@@ -53,7 +53,7 @@ def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
 
 
 def over_repeats(times: Sequence[float]) -> Estimate | None:
-    """Geometric mean of the repeats' times (s), or shares, with its t-interval; no bounds from one repeat."""
+    """Return the geometric mean of times (s) or shares over repeats, with its t-interval; no bounds from one repeat."""
     if not times:
         return None
     interval = log_mean_interval(times)
@@ -61,10 +61,7 @@ def over_repeats(times: Sequence[float]) -> Estimate | None:
 
 
 def cold_s(record: Record) -> float | None:
-    """Seconds from process start to the end of the first call; None where a phase of it is not recorded.
-
-    Source: the phases that a fresh process passes through until its first result is there.
-    """
+    """Return the seconds from process start to the end of the first call; None if a phase is not recorded."""
     phases = [record.phases_s.get(name) for name in COLD_PHASES]
     available = [seconds for seconds in phases if seconds is not None]
     mode_s = sum(record.phases_s.get(name, 0.0) for name in MODE_PHASES)
@@ -93,6 +90,6 @@ def _given(values: Iterable[float | None]) -> list[float]:
 
 
 def median_or_none(values: Iterable[float | None]) -> float | None:
-    """Return the median of the values that are there; None if none is."""
+    """Return the median of the values that are not None; None without any."""
     available = _given(values)
     return statistics.median(available) if available else None

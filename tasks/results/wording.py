@@ -16,7 +16,7 @@ PLAIN = str.maketrans({"≈": "~", "×": "x", "–": "-", "·": "|", "µ": "u", 
 
 
 def price_text(usd_per_hour: float | None) -> str:
-    """A price as it was stated, with at least two decimals: never rounded."""
+    """Return a price with at least two decimals, not rounded."""
     if usd_per_hour is None:
         return "no price stated"
     digits = f"{usd_per_hour:.6f}".rstrip("0")
@@ -24,17 +24,17 @@ def price_text(usd_per_hour: float | None) -> str:
 
 
 def verdict_text(verdict: Verdict) -> str:
-    """A verdict as a word, such as `out of memory`."""
+    """Return a verdict as words, such as `out of memory`."""
     return str(verdict).replace("_", " ")
 
 
 def graded_text(verdict: Verdict, grade: Grade) -> str:
-    """A verdict as a word, with its grade where it is wide, such as `imprecise (wide)`."""
+    """Return a verdict as words, with its grade if it is wide, such as `imprecise (wide)`."""
     return f"{verdict_text(verdict)} (wide)" if grade is Grade.WIDE else verdict_text(verdict)
 
 
 def rate_text(value: float | None, unit: str) -> str:
-    """A rate in four digits with an SI prefix, such as `1.234 TFLOP/s`; a dash where there is none."""
+    """Return a rate in four digits with an SI prefix, such as `1.234 TFLOP/s`; a dash for None."""
     if value is None:
         return "–"
     unit = "B/s" if unit == "bytes/s" else unit
@@ -45,7 +45,7 @@ def rate_text(value: float | None, unit: str) -> str:
 
 
 def bytes_text(value: float | None) -> str:
-    """Bytes in binary units, such as `6.4 GiB`; a dash where they are unknown."""
+    """Return bytes in binary units, such as `6.4 GiB`; a dash for None."""
     if value is None:
         return "–"
     for factor, unit in ((2**30, "GiB"), (2**20, "MiB"), (2**10, "KiB")):
@@ -55,12 +55,12 @@ def bytes_text(value: float | None) -> str:
 
 
 def trouble_text(summary: Summary) -> str:
-    """Say why a cell has no number: its verdict, then the first reasons for that."""
+    """Return why a cell has no number: its verdict, then the first reasons."""
     return "; ".join([verdict_text(summary.verdict), *few(summary.why)])
 
 
 def pace_texts(summary: Summary) -> list[str]:
-    """Say of a cell that its steps wait for their host, and what a soak leaves of its speed."""
+    """Return whether a cell's steps wait for their host, and its share of speed after a soak."""
     texts = []
     if summary.launch_bound:
         share = format_percent(summary.busy_share)
@@ -86,27 +86,27 @@ def script_text(case: Case) -> str:
 
 
 def few(reasons: Sequence[str]) -> list[str]:
-    """The first reasons, and how many more there are."""
+    """Return the first reasons, and the number of the others."""
     more = len(reasons) - FEW
     return [*reasons[:FEW], f"and {more} more reasons"] if more > 1 else list(reasons)
 
 
 def devices_text(devices: int) -> str:
-    """Name what a machine computes on, such as `8 accelerators`."""
+    """Return the devices of a machine, such as `8 accelerators`."""
     return f"{devices} accelerator{'s' if devices > 1 else ''}" if devices else "CPU"
 
 
 def totals_text(totals: Sequence[Total]) -> str:
-    """Say beside totals whether they are provisional, and what their intervals take for granted."""
-    told = list(dict.fromkeys(provisional_text(total.provisional) for total in totals))
+    """Return whether totals are provisional, and the assumption of their intervals."""
+    sentences = list(dict.fromkeys(provisional_text(total.provisional) for total in totals))
     if any(total.cases > 1 and total.speedup and total.speedup.low is not None for total in totals):
-        told.append(
+        sentences.append(
             "Intervals of totals assume that the cells' errors are independent: if a machine drifts during the "
             "whole run, they are too narrow."
         )
-    return " ".join(filter(None, told))
+    return " ".join(filter(None, sentences))
 
 
 def provisional_text(why: str) -> str:
-    """Say of a total why it is provisional, in a sentence; empty where it isn't."""
+    """Return why a total is provisional, in a sentence; empty if it is not."""
     return f"The total is provisional: {why}." if why else ""

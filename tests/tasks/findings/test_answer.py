@@ -186,12 +186,9 @@ def test_the_correction_covers_the_verdicts_of_every_machine():
     ],
 )
 def test_assumed_prices_are_a_caveat(notes, whose):
-    found = price_notes([Machine(f"m{i}", 1.0, note) for i, note in enumerate(notes)])
+    unpriced = Machine("m", None, "assumed")
+    found = price_notes([unpriced, *(Machine(f"m{i}", 1.0, note) for i, note in enumerate(notes))])
     assert [whose in caveat.reason for caveat in found] == ([True] if whose else [])
-
-
-def test_unpriced_machines_have_no_price_to_doubt():
-    assert price_notes([Machine("m", None, "assumed")]) == []
 
 
 def test_an_empty_run_has_an_answer():
