@@ -33,7 +33,10 @@ def show(
     from workloads.harness.records.text import HEAD, line, table
 
     if name is None:
-        console.print("\n".join(runs(results.folder)) or f"no runs in {results}", soft_wrap=True)
+        console.print(
+            "\n".join(runs(results.folder)) or f"no runs in {results}, which has no folder with a plan.json",
+            soft_wrap=True,
+        )
         return
     records, problems = find(results, name).records()
     print(table([HEAD, *map(line, records)]))

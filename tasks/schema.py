@@ -1,5 +1,6 @@
 """Strict reading of data from files, with one sentence for the first mistake."""
 
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -46,13 +47,18 @@ def validated(kind: type[Model], raw: dict[str, Any], where: str) -> Model:
 
 def first_mistake(error: ValidationError) -> str:
     """Return the first mistake that pydantic found, with field, value and the expected value."""
-    first = error.errors()[0]
+    mistakes = error.errors()
+    unknown = [mistake for mistake in mistakes if mistake["type"] == "extra_forbidden"]
+    first = (unknown or mistakes)[0]  # a misspelt key is missing under its right name, too
     field = ".".join(map(str, first["loc"])) or "value"
-    if first["type"] == "extra_forbidden":
-        return f"the key {field!r} is unknown"
+    if unknown:
+        lacking = [".".join(map(str, mistake["loc"])) for mistake in mistakes if mistake["type"] == "missing"]
+        near = get_close_matches(field, lacking, n=1)
+        return f"the key {field!r} is unknown" + (f"; did you mean {near[0]!r}?" if near else "")
     if first["type"] == "missing":
         return f"the key {field!r} is missing"
     if first["type"] == "value_error":  # a rule over several keys, whose message names them
         return f"{field}: {first['ctx']['error']}" if first["loc"] else str(first["ctx"]["error"])
-    message = first["msg"][0].lower() + first["msg"][1:]
+    message = first["msg"][0].lower() + first["msg"][1:].partition(", unable to parse")[0]
+    message = message.replace("input should be", "must be")
     return f"{field} is {repr(first['input'])[:80]}: {message}"

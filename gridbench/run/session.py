@@ -56,8 +56,8 @@ class Session:
 
     @property
     def ui_text(self) -> str:
-        """Return the URL of the UI and the command that prints its password, but not the password."""
-        return f"UI: {self.ui_url}" + (f", password: {self._read}" if self._read else "")
+        """Return the URL of the UI and the file with its password, but not the password."""
+        return f"UI: {self.ui_url}" + (f" (password: see {self.password_file})" if self.password_file else "")
 
     @property
     def settings_text(self) -> str:

@@ -1,5 +1,6 @@
 """The answer: at most four lines of at most 25 words, the most useful first; then its details and caveats."""
 
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio, total_seconds
@@ -8,6 +9,7 @@ from tasks.results.format import cases_text, format_count, format_ratio, format_
 from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.speedup import MOST_REPEATS, decide, scaled, significant_ratios
 from tasks.results.values import Ratio, RatioVerdict
+from tasks.results.wording import verdict_text
 from workloads.harness.records.record import Grade, Verdict
 
 MOST_LINES, MOST_WORDS = 4, 25  # the line of caveats is the fifth
@@ -15,10 +17,16 @@ LISTED = 5  # cells that a sentence names before it counts the others
 
 
 def headline(
-    suite: CommonCases, machines: Sequence[Machine], baseline: str, pairings: Sequence[Pairing]
+    suite: CommonCases,
+    machines: Sequence[Machine],
+    baseline: str,
+    pairings: Sequence[Pairing],
+    summaries: Sequence[Summary] = (),
 ) -> tuple[str, ...]:
     """Return lines: the fastest and the cheapest machine, how many cases are decided, what would decide the rest."""
     ratios = [pairing.compute for pairing in pairings if pairing.compute]
+    if not suite.logs:
+        return _nothing(summaries)
     return (
         *fastest(suite, baseline),
         *cheapest(suite, machines, baseline),
@@ -109,10 +117,17 @@ def _best_of(suite: CommonCases, baseline: str, weights: Mapping[str, float], ad
     return f"{best}, {' and '.join(leads)}, {cases}{state}."
 
 
+def _nothing(summaries: Sequence[Summary]) -> tuple[str, ...]:
+    """Say that no cell has a valid time, by which verdicts, and what to do if other load caused it."""
+    verdicts = Counter(summary.verdict for summary in summaries)
+    why = listed([f"{count} {verdict_text(verdict)}" for verdict, count in verdicts.most_common()])
+    line = f"No results: no cell has a valid time ({why or 'no record'})."
+    load = any(verdict in (Verdict.NOISY, Verdict.SHARED) for verdict in verdicts)
+    return (line, *(["Other programs used the machine: close them and run it again."] if load else []))
+
+
 def _alone(suite: CommonCases, baseline: str) -> list[str]:
     """Return the total time of the only machine with results, and how to get a comparison."""
-    if not suite.logs:
-        return ["No results: every cell was refused or has no record."]
     (name,) = suite.logs
     if name != baseline:
         return [f"No speedups: the baseline {baseline} lacks valid results; only {name} has them."]

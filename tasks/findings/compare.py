@@ -54,7 +54,9 @@ def compare(
     suite = CommonCases.of(results.suite_cells)
     paired = [pairing for pairing in pairings if pairing.case in cases]
     leading = [line for finding in findings for line in finding.headline()]
-    general = () if leading and len(suite.cases) < 2 else headline(suite, machines, baseline, paired)
+    general = (
+        () if leading and len(suite.cases) < 2 else headline(suite, machines, baseline, paired, summaries)
+    )
     return Comparison(
         baseline=baseline,
         machines=tuple(machines),

@@ -112,8 +112,8 @@ def check_budget(plan: Plan, budget_usd: float | None) -> None:
         raise GridbenchError(f"budget_usd={budget_usd:g} must be 0 or more")
     if plan.estimate_usd > budget_usd:
         raise OverBudget(
-            f"the estimate of {plan.estimate_usd:.2f} USD exceeds budget_usd={budget_usd:g} by "
-            f"{plan.estimate_usd - budget_usd:.2f} USD: raise the budget, or choose fewer cells, repeats or machines",
+            f"the estimate of {plan.estimate_usd:.3g} USD exceeds budget_usd={budget_usd:g} by "
+            f"{plan.estimate_usd - budget_usd:.3g} USD: raise the budget, or choose fewer cells, repeats or machines",
             plan,
         )
 

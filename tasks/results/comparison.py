@@ -1,5 +1,6 @@
 """A comparison: the answer of a run with its caveats, and the results that support it."""
 
+from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple, TypeVar
@@ -51,7 +52,8 @@ class Comparison:
     @property
     def caveat_line(self) -> str:
         """Return one line with the number of caveats and their kinds; empty if there are none."""
-        kinds = list(dict.fromkeys(caveat.kind for caveat in self.caveats))
+        counted = Counter(caveat.kind for caveat in self.caveats)
+        kinds = [f"{kind} ({count})" if count > 1 else kind for kind, count in counted.items()]
         if not kinds:
             return ""
         others = len(kinds) - MOST_KINDS

@@ -29,8 +29,9 @@ def verdict_text(verdict: Verdict) -> str:
 
 
 def graded_text(verdict: Verdict, grade: Grade) -> str:
-    """Return a verdict as words, with its grade if it is wide, such as `imprecise (wide)`."""
-    return f"{verdict_text(verdict)} (wide)" if grade is Grade.WIDE else verdict_text(verdict)
+    """Return a verdict as words, with its grade if that can differ: `noisy (wide)`, `noisy (refused)`."""
+    can_be_wide = verdict.grade is Grade.WIDE
+    return f"{verdict_text(verdict)} ({grade})" if can_be_wide else verdict_text(verdict)
 
 
 def rate_text(value: float | None, unit: str) -> str:

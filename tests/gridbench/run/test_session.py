@@ -68,7 +68,7 @@ def test_how_a_person_logs_in_is_said_and_the_password_is_not(tmp_path):
     secret = auth_string(tmp_path)
     file = auth_file(tmp_path)
     opened = sessions.Session("http://a/api", "http://a", lambda: None, file)
-    assert opened.ui_text.startswith("UI: http://a,") and opened.ui_text.endswith(f"cat {file}")
+    assert "http://a" in opened.ui_text and str(file) in opened.ui_text
     assert opened.settings_text.endswith(f'PREFECT_API_AUTH_STRING="$(cat {file})"')
     assert secret not in opened.ui_text + opened.settings_text
     assert sessions.Session("http://a/api", "http://a", lambda: None).ui_text == "UI: http://a"

@@ -59,10 +59,10 @@ def test_one_cell_with_one_repeat_is_said_so(run):
     ("words", "sentence"),
     [
         (("gone.py",), "error: run names the file 'gone.py', which "),
-        (("train.py", "{n}"), "error: run is \"train.py '{n}'\"; {n} has no size: give size = { n = […] }"),
+        (("train.py", "{n}"), "error: run is \"train.py '{n}'\"; {n} has no size: give --size n=VALUE"),
         (("--steps", "3", "--epochs", "1", "train.py"), "error: steps=3 and epochs=1 are both given"),
         (("--steps", "0", "train.py"), "error: steps=0 must be above 0"),
-        (("--repeats", "0", "train.py"), "error: train: repeats is 0: input should be greater than 0"),
+        (("--repeats", "0", "train.py"), "error: train: repeats is 0: must be greater than 0"),
         (("--folder", "gone", "train.py"), "gone', but "),
         (("--size", "n", "train.py"), "error: size 'n' is not of the form name=number,number"),
         (("--budget-usd", "0.0001", "train.py"), "exceeds budget_usd=0.0001"),

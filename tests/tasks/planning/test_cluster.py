@@ -93,7 +93,7 @@ class TestFile:
             (boxes_with(name="-b"), "name is '-b'"),
             (boxes_with(name="b\n"), "name is 'b\\n'"),
             (boxes_with(name=""), "name is ''"),
-            (boxes_with(name=2), "boxes.1.name is 2: input should be a valid string"),
+            (boxes_with(name=2), "boxes.1.name is 2: must be a valid string"),
             (boxes_with(address="me@10.0.0.2"), "address is 'me@10.0.0.2': it is a name or an IP address"),
             (boxes_with(address="10.0.0.2:22"), "user and port have their own keys"),
             (boxes_with(port=0), "boxes.1.port is 0"),

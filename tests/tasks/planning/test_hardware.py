@@ -133,12 +133,12 @@ def test_assumed_prices_say_so():
         (HEAD, "the key 'price' is missing"),
         (
             HEAD + PRICE.replace("1,", "-1,"),
-            "price.usd_per_hour is -1: input should be greater than or equal to 0",
+            "price.usd_per_hour is -1: must be greater than or equal to 0",
         ),
         (HEAD + PRICE.replace("1,", ".inf,"), "price.usd_per_hour is inf"),
         (HEAD + PRICE.replace("1,", "cheap,"), "price.usd_per_hour is 'cheap'"),
         (HEAD + PRICE.replace("spot", "stolen"), "price.purchase is 'stolen'"),
-        (HEAD + PRICE + "\nthreads: 0", "threads is 0: input should be greater than 0"),
+        (HEAD + PRICE + "\nthreads: 0", "threads is 0: must be greater than 0"),
         (HEAD.replace("cpu", "tpu") + PRICE, "device is 'tpu'"),
         (HEAD + PRICE + "\ngpu: T4", "gpu 'T4' is unknown; there are"),
         ("- a list", "holds list"),
@@ -167,7 +167,7 @@ def test_a_rent_stands_for_the_instance_that_is_priced(deployments):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (RENTED + "rent: runpod", "rent.provider is 'runpod': input should be 'lambda'"),
+        (RENTED + "rent: runpod", "rent.provider is 'runpod': must be 'lambda'"),
         (RENTED + "rent: 3", "rent is 3"),
         (RENTED + "rent: {provider: lambda, regions: []}", "rent.regions is []"),
         (

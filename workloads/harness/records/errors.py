@@ -12,8 +12,15 @@ class RecordError(WorkloadsError):
     """A record that can't be read: corrupt, incomplete, or of another schema version."""
 
 
+MOST_HINTS = 6
+
+
 def hint(name: str, known: Iterable[str]) -> str:
-    """Suggest the known name nearest to an unknown one, or list all known names."""
+    """Suggest the known name nearest to an unknown one, or those that contain it, or list all known names."""
     names = [*known]
-    near = get_close_matches(name, names, n=1)
-    return f"did you mean {near[0]}?" if near else f"there are {', '.join(names) or 'none'}"
+    near = get_close_matches(name, names, n=1) or [known for known in names if name and name in known]
+    return (
+        f"did you mean {' or '.join(near)}?"
+        if 0 < len(near) <= MOST_HINTS
+        else f"there are {', '.join(names) or 'none'}"
+    )

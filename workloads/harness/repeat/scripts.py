@@ -137,7 +137,8 @@ def _places(words: Sequence[str], choices: Mapping[str, Any], has_data: bool) ->
             raise WorkloadsError(f"run is {run!r}; {{data}} needs the key data: a folder or an {S3} address")
         if placeholder != DATA and placeholder not in choices:
             raise WorkloadsError(
-                f"run is {run!r}; {{{placeholder}}} has no size: give size = {{ {placeholder} = […] }}"
+                f"run is {run!r}; {{{placeholder}}} has no size: give --size {placeholder}=VALUE, "
+                f"or size = {{ {placeholder} = […] }} in a suite"
             )
     return [placeholder for placeholder in places if placeholder != DATA]
 

@@ -122,6 +122,8 @@ def _read(path: Path, name: str, folder: Path) -> dict[str, Any]:
     except FileNotFoundError:
         if name.endswith(".toml"):
             raise WorkloadsError(f"suite {name!r} is unknown: the file does not exist") from None
+        if Path(name).is_file():
+            raise WorkloadsError(f"suite {name!r}: the name of a suite file ends in .toml") from None
         raise WorkloadsError(f"suite {name!r} is unknown; {hint(name, suite_names(folder))}") from None
     except (OSError, ValueError) as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise WorkloadsError(f"suite {path} can't be read: {error}") from None

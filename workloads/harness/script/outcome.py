@@ -114,7 +114,7 @@ def _of_error(error: BaseException, case: Case, position: str) -> Finding:
 
 def _nothing(observed: Observations, steps: int) -> str:
     """Say why a script that has ended can't be timed: too few steps were observed."""
-    marked = "call `workloads.mark.step()` at the end of each step"
+    marked = "import workloads.mark and call `workloads.mark.step()` at the end of each step"
     if not observed.imported:
         return "the script ended without importing torch, so none of its steps can be recognised"
     if steps:

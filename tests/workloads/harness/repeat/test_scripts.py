@@ -79,7 +79,7 @@ def test_sizes_that_are_no_grid_are_two_tables_of_one_command(suite_of):
         ('[[scripts]]\nfolder = "code"\n', "a script lacks the key run, such as"),
         ("scripts = [3]\n", "a script is 3, expected a table with name, run,"),
         (script(more="speed = 3"), "a script has the unknown key 'speed'; known are name, run,"),
-        (script("train.py --batch {batch}"), "{batch} has no size: give size = { batch = […] }"),
+        (script("train.py --batch {batch}"), "{batch} has no size: give --size batch=VALUE"),
         (script(more="size = { batch = 4 }"), "size batch is given, but run lacks its placeholder {batch}"),
         (script("train.py {batch}", "size = { batch = [] }"), "size batch is [], which makes no case"),
         (script("train.py {batch}", "size = { batch = 1.5 }"), "size batch=1.5 must be a whole number"),
