@@ -135,7 +135,10 @@ def show_plan(plan: Plan) -> None:
         size = (cells, str(plan.repeats), f"{price.usd_per_hour:g}", price.purchase)
         table.add_row(machine.name, machine.title, *size)
     console.print(table)
-    cells, repeats = format_count(len(plan.cells) - len(plan.skips), "cell"), format_count(plan.repeats, "repeat")
+    cells, repeats = (
+        format_count(len(plan.cells) - len(plan.skips), "cell"),
+        format_count(plan.repeats, "repeat"),
+    )
     console.print(
         f"{cells}, {repeats} each: about {max(plan.estimate_s / 60, 1):.0f} min "
         f"and {plan.estimate_usd:.2g} USD at these prices; baseline {plan.baseline}"
