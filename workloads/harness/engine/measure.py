@@ -207,7 +207,8 @@ def _run_steps(stage: Stage, prepared: Prepared, counts: Counts | None) -> tuple
     before: Callable[[int, Any], None] = (restarts := Restarts(prepared.reset))
     if draft.cache.state == "cold" and draft.cache.last_level_bytes:
         rules, before = single_steps(rules), flushed(before, stage.device, draft.cache.last_level_bytes)
-    timed = time_step(prepared.step, stage.device.clock, rules, phases, window, before)
+    swings = stage.readings.limit_watch()
+    timed = time_step(prepared.step, stage.device.clock, rules, phases, window, before, swings)
     results, timed = (
         [timed.result],
         replace(timed, result=None),

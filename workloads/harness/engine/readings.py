@@ -2,7 +2,7 @@
 
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from itertools import compress
 from typing import Any
@@ -15,6 +15,7 @@ from workloads.harness.probes.gpu_place import visible_uuid
 from workloads.harness.records.record import Memory
 
 GPU_INTERVAL_S = 0.1
+AT_LIMIT_SHARE = 0.5  # of the time in which power held the clock down
 
 
 class Readings:
@@ -75,13 +76,24 @@ class Readings:
         self._take(joules)
         self.energy_j = joules[0].get("gpu_energy_j" if self.device == "cuda" else "cpu_energy_j")
         if self.device == "cuda":
-            if (idle := self.probes.get("idle_cpus")) is not None:  # next to us, not counting others' load
-                self.probes["spare_cpus"] = min(idle, len(cpu.affinity()) - 1.0)
             columns, start_s = self.monitor.columns(), self.probes["window_start_s"]
             inside = [start_s <= at_s <= self.probes["window_end_s"] for at_s in columns.get("t_s", ())]
             sampled = {name: tuple(compress(values, inside)) for name, values in columns.items()}
             self._take(gpu.throttling(gpu_before, gpu_after, sampled.get("gpu_throttled", ())))
-            self._take(gpu.clock_drift(sampled.get("gpu_sm_clock_mhz", ())))
+            clocks_mhz = sampled.get("gpu_sm_clock_mhz", ())
+            self._take(gpu.clock_drift(clocks_mhz))
+            if clocks_mhz:
+                self.add(sm_clock_low_mhz=min(clocks_mhz), sm_clock_high_mhz=max(clocks_mhz))
+
+    def limit_watch(self) -> Callable[[], bool]:
+        """Return a function that says whether power has held the GPU's clock down for most of the time since now."""
+        before = self.gpu.counters()
+
+        def is_at_limit() -> bool:
+            share = gpu.throttling(before, self.gpu.counters())[0].get("power_throttled_share", 0.0)
+            return share > AT_LIMIT_SHARE
+
+        return is_at_limit
 
     @property
     def energy_window_s(self) -> float:

@@ -11,8 +11,8 @@ from workloads.harness.engine.clock import Clock, Step, timer_cost_s
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.sampling.blocks import Sampler, sized
 from workloads.harness.engine.sampling.rules import Rules
-from workloads.harness.engine.sampling.stop import Sampled, WarmUp, sample, settle, warm_up
-from workloads.harness.engine.sampling.summary import burst_s, summarise, thinned
+from workloads.harness.engine.sampling.stop import Sampled, WarmUp, never, sample, settle, warm_up
+from workloads.harness.engine.sampling.summary import burst_s, summarise, sustained, thinned
 from workloads.harness.records.record import Timing
 
 
@@ -45,17 +45,21 @@ def time_step(
     phases: Phases,
     window: AbstractContextManager[Any] | None = None,
     between: Callable[[int, Any], None] = lambda steps, result: None,
+    swings: Callable[[], bool] = never,
 ) -> Timed:
     """Warm up until steady, then sample until precise; `window` is entered around the samples only.
 
     `between` is called before each block, untimed, with the steps that it will take and the last result.
+    `swings` says whether the device has been at its power limit since the warm-up began.
     """
     with quiet_collector(phases):
         with phases("warm_up"):
             rules = rules.for_step(clock.time(step, 1).wall_s)
             cost_s = timer_cost_s(clock)
             take = sized(step, clock, between, cost_s, rules)
-            warm = warm_up(take, rules, clock.now)
+            warm = warm_up(take, rules, clock.now, swings)
+            if rules.settle_s and swings():
+                rules = rules.at_power_limit()
         take.begin()
         with window or nullcontext():
             with phases("warm_up"):
@@ -72,10 +76,12 @@ def _timed(take: Sampler, rules: Rules, timer_s: float, warm: WarmUp, sampled: S
     def timing(of_blocks: list[float]) -> Timing:
         steady = warm.steady and not sampled.drift
         samples_s = take.samples(of_blocks)
+        steps = take.block * take.count
         return replace(
             summarise(samples_s, take.block, steady, sampled.precise, of_blocks),
             drift=sampled.drift,
             needed_s=sampled.needed_s,
+            sustained=sustained(samples_s, steps, rules.batch_s, warm.samples_s) if rules.batch_s else None,
         )
 
     return Timed(

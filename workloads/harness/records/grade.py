@@ -58,7 +58,7 @@ def _within_bounds(record: Record) -> bool:
     timing = record.device_time or record.wall
     if timing is None:
         return False
-    clock_moved = abs(record.probes.get("sm_clock_drift", 0.0)) > SM_CLOCK_DRIFT
+    clock_moved = not timing.sustained and abs(record.probes.get("sm_clock_drift", 0.0)) > SM_CLOCK_DRIFT
     if (clock_moved or not timing.steady) and drifts(timing):
         return False
     return record.verdict is not Verdict.NOISY or all(value <= most for value, most in _loads(record, timing))

@@ -9,6 +9,7 @@ from operator import mul
 
 _MOST_LOG = 709  # of the largest float
 _FEWEST_TO_CORRELATE = 10  # samples
+_FEWEST_BATCHES = 3
 _MOST_STEPS = 100  # of Newton's method, which needs about five, and some more for extreme quantiles
 
 
@@ -69,6 +70,21 @@ def inefficiency(samples: Sequence[float]) -> float:
             break
         total += pair / power
     return max(2 * total - 1, 1.0)
+
+
+def mean_interval(batches: Sequence[float], confidence: float = 0.95) -> Interval | None:
+    """Return the mean of batch means with its t-interval; None below three batches.
+
+    Samples of a batch can depend on one another in any way, as long as a batch is longer than they remember:
+    the batches' spread then holds the autocorrelation. Source: Law & Kelton, Simulation Modeling and Analysis,
+    section 9.5.3 (batch means).
+    """
+    if len(batches) < _FEWEST_BATCHES:
+        return None
+    mean = math.fsum(batches) / len(batches)
+    error = math.sqrt(variance(batches) / len(batches))
+    half = t_quantile(0.5 + confidence / 2, len(batches) - 1) * error
+    return Interval(mean, mean - half, mean + half)
 
 
 def outliers(samples: Sequence[float]) -> tuple[int, int]:

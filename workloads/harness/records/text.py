@@ -62,13 +62,18 @@ def line(record: Record) -> list[str]:
 
 
 def precision(timing: Timing) -> str:
-    """Return how well the median is known, `±1.2%`; `unknown` beyond a factor, empty without bounds."""
-    low_s, high_s = timing.ci_low_s, timing.ci_high_s
-    if low_s is None or high_s is None or timing.median_s <= 0:
+    """Return how well a step's time is known, `±1.2%`; `unknown` beyond a factor, empty without bounds.
+
+    It is that of the median, or of the sustained mean of a GPU at its power limit.
+    """
+    value_s, low_s, high_s = timing.median_s, timing.ci_low_s, timing.ci_high_s
+    if timing.sustained:
+        value_s, low_s, high_s = timing.sustained.mean_s, timing.sustained.low_s, timing.sustained.high_s
+    if low_s is None or high_s is None or value_s <= 0:
         return ""
-    if high_s > LOOSEST * timing.median_s or low_s < timing.median_s / LOOSEST:
+    if high_s > LOOSEST * value_s or low_s < value_s / LOOSEST:
         return UNKNOWN
-    return f"±{(high_s - low_s) / 2 / timing.median_s:.1%}"
+    return f"±{(high_s - low_s) / 2 / value_s:.1%}"
 
 
 HEAD = ["cell", "time per step", "median ±", "throughput", "verdict", "why"]
@@ -111,6 +116,10 @@ def rare_facts(record: Record) -> list[tuple[str, str]]:
         tails = [latency.p50_s, latency.p95_s, latency.p99_s]
         text = " / ".join(map(seconds, tails))
         rows.append(("latency", f"{text} (p50 / p95 / p99 of {latency.steps} single steps)"))
+    if timing and (limited := timing.sustained):
+        bounds = f"{seconds(limited.low_s)} – {seconds(limited.high_s)}"
+        burst = f"; {seconds(limited.burst_s)} in its first moments" if limited.burst_s else ""
+        rows.append(("at power limit", f"{seconds(limited.mean_s)} ({bounds}) sustained{burst}"))
     if record.sustained_share is not None:
         rows.append(("sustained", f"{record.sustained_share:.1%} of its speed in the first second"))
     return rows

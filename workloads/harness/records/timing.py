@@ -5,6 +5,23 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
+class Sustained:
+    """The rate that a GPU at its power limit keeps up, in seconds per step.
+
+    Its governor raises and lowers the clock all the time, so that a median depends on the moment, and the mean
+    over many of the governor's periods does not. `low_s` and `high_s` bound `mean_s` at 95 %, by the means of
+    `batches` batches of `batch_s` seconds. `burst_s` is of the first moments, before the limit acts.
+    """
+
+    mean_s: float
+    low_s: float
+    high_s: float
+    batches: int
+    batch_s: float
+    burst_s: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Timing:
     """Seconds per step. A sample is the median of some blocks, of each its time divided by its `block` steps.
 
@@ -16,7 +33,7 @@ class Timing:
     it doesn't move with the length of a block. Records may lack it: read `total_mean_s`. `p95_s` and `max_s`
     are of blocks. `drift` is how much slower the second half of the samples is, as a share, if that made them
     unsteady; `needed_s` what sampling would have taken, if it saw that and ended early. `burst_s` is of the
-    first second of a soaking warm-up.
+    first second of a soaking warm-up. `sustained` is None unless the device is a GPU at its power limit.
     """
 
     samples_s: tuple[float, ...]
@@ -37,6 +54,7 @@ class Timing:
     drift: float = 0.0
     needed_s: float | None = None
     burst_s: float | None = None
+    sustained: Sustained | None = None
 
     @property
     def total_mean_s(self) -> float:

@@ -10,7 +10,6 @@ from workloads.harness.records.text import LOOSEST, UNKNOWN, duration, precision
 THROTTLED_SHARE = 0.02
 STRAGGLE_SHARE = 0.05
 GPU_FOREIGN_SHARE = 0.02
-SPARE_CPUS = 2.0  # idle beside us: others' load and the CPU's clock then don't reach what a GPU computes
 DEVICE_BOUND_SHARE = 0.9  # of a step in which the device is busy; below it the host sets the pace
 
 Finding = tuple[Verdict, str]
@@ -51,48 +50,38 @@ def _impossible(
 
 
 def _machine(probes: Mapping[str, float]) -> Iterator[Finding]:
-    tests = (  # a power cap is how a card runs, not a disturbance: it is recorded and not judged
-        (
-            "thermal_throttled_share",
-            THROTTLED_SHARE,
-            Verdict.THROTTLED,
-            "heat slowed the device for {:.1%} of the time",
-        ),
-        ("gpu_foreign_share", GPU_FOREIGN_SHARE, Verdict.SHARED, "other processes used {:.0%} of the GPU"),
-        ("steal_share", STEAL_SHARE, Verdict.NOISY, "the hypervisor took {:.1%} of the CPU time"),
-        (
-            "cgroup_throttled_s",
-            0.0,
-            Verdict.NOISY,
-            "the container's CPU quota paused the process for {:.3g} s",
-        ),
-    )
-    for name, limit, verdict, text in tests:
-        if (value := probes.get(name, 0.0)) > limit:
-            yield verdict, text.format(value)
-    if not _is_apart(probes):
-        yield from _neighbours(probes)
+    if (
+        share := probes.get("thermal_throttled_share", 0.0)
+    ) > THROTTLED_SHARE:  # a power limit is no disturbance
+        yield Verdict.THROTTLED, f"heat slowed the device for {share:.1%} of the time"
+    if (share := probes.get("gpu_foreign_share", 0.0)) > GPU_FOREIGN_SHARE:
+        yield Verdict.SHARED, f"other processes used {share:.0%} of the GPU"
+    yield from _host(probes)
 
 
-def _is_apart(probes: Mapping[str, float]) -> bool:
-    """True if a GPU is known to do the work, and the CPU has room for others.
+def _host(probes: Mapping[str, float]) -> Iterator[Finding]:
+    """Yield what disturbed the host, as far as a step depends on it.
 
-    Of a step whose busy share nobody knows, as a whole job's, the host may set the pace.
+    A GPU that is busy for the whole of a step does not notice its host. If its busy share is unknown, as for a
+    whole job, all of the step can depend on the host.
     """
-    device_bound = probes.get("device_busy_share", 0.0) >= DEVICE_BOUND_SHARE
-    return device_bound and probes.get("spare_cpus", 0.0) >= SPARE_CPUS
-
-
-def _neighbours(probes: Mapping[str, float]) -> Iterator[Finding]:
-    if (cores := probes.get("foreign_cores", 0.0)) > FOREIGN_CORES:
-        yield Verdict.NOISY, f"other processes kept {cores:.2f} cores busy"
-    if abs(drift := probes.get("canary_drift", 0.0)) > CANARY_DRIFT:
+    host_share = 1 - probes.get("device_busy_share", 0.0)
+    if host_share > 1 - DEVICE_BOUND_SHARE:
+        if (share := probes.get("steal_share", 0.0)) > STEAL_SHARE:
+            yield Verdict.NOISY, f"the hypervisor took {share:.1%} of the CPU time"
+        if (held_s := probes.get("cgroup_throttled_s", 0.0)) > 0:
+            yield Verdict.NOISY, f"the container's CPU quota paused the process for {held_s:.3g} s"
+        if (cores := probes.get("foreign_cores", 0.0)) > FOREIGN_CORES:
+            yield Verdict.NOISY, f"other processes kept {cores:.2f} cores busy"
+    drift = probes.get("canary_drift", 0.0)
+    if abs(drift) * host_share > CANARY_DRIFT:
         way = "slower" if drift > 0 else "faster"
         yield Verdict.NOISY, f"the CPU ran {abs(drift):.1%} {way} after the samples than before"
 
 
 def _statistics(wall: Timing, probes: Mapping[str, float]) -> Iterator[Finding]:
-    if abs(drift := probes.get("sm_clock_drift", 0.0)) > SM_CLOCK_DRIFT:
+    is_swinging = wall.sustained is not None  # its governor moves the clock all the time
+    if not is_swinging and abs(drift := probes.get("sm_clock_drift", 0.0)) > SM_CLOCK_DRIFT:
         yield Verdict.UNSTEADY, f"the GPU's clock {_way(drift)} by {abs(drift):.1%} within the samples"
     if wall.drift:
         yield (
@@ -112,9 +101,10 @@ def _way(drift: float) -> str:
 
 def _imprecise(wall: Timing) -> str:
     count = len(wall.samples_s)
-    text = f"{count} samples did not make the median precise before the cap"
+    what = "mean" if wall.sustained else "median"
+    text = f"{count} samples did not make the {what} precise before the cap"
     if wall.needed_s is not None:
-        text = f"{count} samples showed that a precise median would take {duration(wall.needed_s)}"
+        text = f"{count} samples showed that a precise {what} would take {duration(wall.needed_s)}"
     known = precision(wall)
     if known == UNKNOWN:
         return f"{text}; it can be wrong by more than a factor of {LOOSEST:g}"

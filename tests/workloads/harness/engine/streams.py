@@ -10,7 +10,7 @@ import statistics
 from dataclasses import dataclass
 
 from workloads.harness.engine.sampling.rules import Rules, block_size, blocks_of
-from workloads.harness.engine.sampling.stop import sample, warm_up
+from workloads.harness.engine.sampling.stop import sample, settle, warm_up
 
 TIMER_S = 1e-7
 TAIL, TWICE = 0.08, 2.0
@@ -67,6 +67,45 @@ def heavy(chance, now_s, call):
     return max(1 + 0.01 * chance.gauss(0, 1) / math.sqrt(chance.expovariate(1)), 0.1)
 
 
+class PowerCapped:
+    """A GPU at its power limit, as an H100 is: of the samples kept in `tests/workloads/harness/records/data`.
+
+    The governor hunts for the clock: swings with a period of 1.0 s and a standard deviation of 0.8 %, the first one
+    after an idle moment 10 % high. The clock wanders by 2 % within 60 ms.
+    """
+
+    PERIOD_S, DAMPING_S, HUNT, FIRST, FIRST_S = 1.0, 0.9, 0.008, 0.10, 0.6
+    WANDER, WANDER_S = 0.02, 0.06
+    TICK_S = 0.02  # of the governor
+
+    def __init__(self):
+        self._at, self._hunt, self._wander, self._last_s = 0.0, [0.0, 0.0], 0.0, 0.0
+
+    def _swing(self, chance, now_s):
+        keep = math.exp(-self.TICK_S / self.DAMPING_S)
+        turn = 2 * math.pi * self.TICK_S / self.PERIOD_S
+        push = self.HUNT * 2 * math.sin(turn) * math.sqrt(self.TICK_S / self.DAMPING_S)
+        while self._at <= now_s:
+            last, before = self._hunt
+            self._hunt = [
+                2 * keep * math.cos(turn) * last - keep * keep * before + push * chance.gauss(0, 1),
+                last,
+            ]
+            self._at += self.TICK_S
+        return self._hunt[0]
+
+    def __call__(self, chance, now_s, call):
+        keep = math.exp(-(now_s - self._last_s) / self.WANDER_S)
+        self._last_s = now_s
+        self._wander = keep * self._wander + math.sqrt(1 - keep * keep) * chance.gauss(0, 1)
+        first = (
+            self.FIRST
+            * math.exp(-now_s / self.FIRST_S)
+            * math.cos(2 * math.pi * (now_s / self.PERIOD_S - 0.6))
+        )
+        return 1 + first + self._swing(chance, now_s) + self.WANDER * self._wander
+
+
 class Correlated:
     """Noise of 2 % in which each step has nine tenths of the one before."""
 
@@ -93,6 +132,7 @@ class Stream:
         self._noise, self._step_s = noise() if isinstance(noise, type) else noise, step_s
         self._chance = random.Random(seed)
         self.now_s, self.calls = 0.0, 0
+        self.swings = isinstance(self._noise, PowerCapped)
         self.rules = (rules or Rules()).for_step(step_s)
         self.block = block_size(step_s, TIMER_S, self.rules)
         self.blocks = blocks_of(self.block * step_s, self.rules)
@@ -110,7 +150,10 @@ class Stream:
         return statistics.median(of_blocks)
 
     def measure(self):
-        self.warm = warm_up(self.take, self.rules, lambda: self.now_s)
+        self.warm = warm_up(self.take, self.rules, lambda: self.now_s, lambda: self.swings)
+        if self.swings:
+            self.rules = self.rules.at_power_limit()
+            settle(self.take, self.rules, lambda: self.now_s)
         self.warm_s = self.now_s
         self.sampled = sample(self.take, self.rules, lambda: self.now_s, self.warm.samples_s)
         self.median = statistics.median(self.sampled.samples_s) / self._step_s

@@ -126,14 +126,13 @@ def test_the_bound_follows_from_what_the_card_states(card, monkeypatch):
     assert made.peak_flops("fp32") == 132 * 256 * 1710e6
 
 
-def test_spare_cpus_are_those_that_nobody_uses(card, monkeypatch):
+def test_a_card_that_power_holds_down_is_at_its_limit(card, monkeypatch):
     FakeMemory(monkeypatch)
-    monkeypatch.setattr(readings.cpu, "affinity", lambda: frozenset(range(16)))
-    monkeypatch.setattr(readings.cpu, "delta", lambda *_: ({"idle_cpus": 12.5}, {}))
     made = readings.Readings("cuda", 1, 0.0)
-    with made.window(Phases()):
-        pass
-    assert made.probes["spare_cpus"] == 12.5
+    shares = iter([0.4, 0.9])
+    monkeypatch.setattr(readings.gpu, "throttling", lambda *_: ({"power_throttled_share": next(shares)}, {}))
+    is_at_limit = made.limit_watch()
+    assert [is_at_limit(), is_at_limit()] == [False, True]
 
 
 @pytest.mark.parametrize(("device", "per_s"), [("cuda", 10), ("cpu", 4)])

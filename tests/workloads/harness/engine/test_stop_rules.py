@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from tests.workloads.harness.engine import streams as s
 from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.engine.sampling.stop import drift, is_precise, sample, warm_up
+from workloads.harness.engine.sampling.summary import sustained
 from workloads.harness.records.intervals import inefficiency, median_interval
 
 FEW = 40  # streams of a noise
@@ -45,6 +46,22 @@ class TestBars:
     def test_samples_that_hang_together_have_the_interval_that_they_deserve(self):
         found = s.row(s.streams(s.Correlated, 10e-3, FEW), 1.0)
         assert found.wrong <= 0.2 and found.covered >= 0.75  # as if independent: 0.34 and 0.44
+
+    @pytest.mark.parametrize("step_s", [1.6e-3, 60e-3])
+    def test_a_card_at_its_power_limit_has_a_sustained_rate(self, step_s):
+        found = s.streams(s.PowerCapped, step_s, 100, Rules().quick().on_device())
+        rates = [sustained(f.sampled.samples_s, f.block * f.blocks, f.rules.batch_s) for f in found]
+        covered = s.share(rate.low_s <= step_s <= rate.high_s for rate in rates)
+        assert 0.9 <= covered <= 0.99 and s.share(f.ok for f in found) >= 0.85
+        assert statistics.median((rate.high_s - rate.low_s) / 2 / step_s for rate in rates) < 0.01
+
+    def test_a_card_that_drifts_at_its_power_limit_is_unsteady(self):
+        class Heating(s.PowerCapped):
+            def __call__(self, chance, now_s, call):
+                return super().__call__(chance, now_s, call) * (1 + 0.02 * now_s)
+
+        found = s.streams(Heating, 60e-3, 20, Rules().quick().on_device())
+        assert s.share(f.steady for f in found) <= 0.1
 
     def test_a_quiet_box_is_not_kept_busy(self):
         found = s.row(s.streams(s.quiet, 10e-3, FEW), 1.0)

@@ -6,6 +6,11 @@ from workloads.harness.records.repeat import Repeat
 
 DEVICE_MIN_S = 2.0  # of samples on a GPU: halves of a clock that is read ten times a second
 CAP_OVER_MIN = 1.6
+# At its power limit an H100 swings about its sustained clock with a period of 1.0 s. After an idle moment the
+# first swing is 10 % high, and each next one less than half of that (samples of November 2026).
+GOVERNOR_S = 0.5  # of a batch: half a period, so that neighbouring batches are not alike
+GOVERNOR_SETTLE_S = 1.5
+GOVERNOR_SAMPLE_S = 3.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +37,7 @@ class Rules:
             settles with a time constant of 3 s is then within 1 % of its end.
         hopeless: sampling ends early if by its interval so far it would need so many times its cap.
         long_step_s: from this length on a step is measured with fewer samples, and with caps of `long_cap_s`.
+        batch_s: precision is that of the mean over batches of this length; 0 takes the median of all samples.
         block_over_timer: a block is at least this many times as long as the timing itself takes.
         block_min_s: and at least this long; shorter than the turns in which a scheduler shares a CPU, so that
             most blocks hold no interruption.
@@ -55,6 +61,7 @@ class Rules:
     hopeless: float = 1.5
     long_step_s: float = 0.6
     long_cap_s: float = 60.0
+    batch_s: float = 0.0
     block_over_timer: float = 200.0
     block_min_s: float = 2e-4
 
@@ -117,6 +124,18 @@ class Rules:
             settle_s=0.3,
             sample_min_s=sample_min_s,
             sample_cap_s=max(self.sample_cap_s, 2 * DEVICE_MIN_S, CAP_OVER_MIN * sample_min_s),
+        )
+
+    def at_power_limit(self) -> "Rules":
+        """Return the rules for a GPU whose governor moves the clock: batches, and time for the first swings."""
+        sample_min_s = max(self.sample_min_s, GOVERNOR_SAMPLE_S)
+        return replace(
+            self,
+            settle_s=GOVERNOR_SETTLE_S,
+            batch_s=GOVERNOR_S,
+            max_samples=3 * self.max_samples,  # samples were sized for a shorter cap
+            sample_min_s=sample_min_s,
+            sample_cap_s=max(self.sample_cap_s, 3 * sample_min_s),
         )
 
     def brief(self) -> "Rules":

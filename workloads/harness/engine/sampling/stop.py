@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from workloads.harness.engine.sampling.rules import Rules
-from workloads.harness.records.intervals import inefficiency, median_interval
+from workloads.harness.records.intervals import inefficiency, mean_interval, median_interval, t_quantile
 
 Take = Callable[[], float]
 T = TypeVar("T")
@@ -61,9 +61,14 @@ def fed(rule: Rule[T], take: Take) -> T:
         return found
 
 
-def warm_up(take: Take, rules: Rules, now: Callable[[], float]) -> WarmUp:
-    """Take stretches of samples until successive ones agree, or the cap in time is reached."""
-    return fed(warming_up(rules, now), take)
+def never() -> bool:
+    """Return False: the device is at no limit that makes its speed swing."""
+    return False
+
+
+def warm_up(take: Take, rules: Rules, now: Callable[[], float], swings: Callable[[], bool] = never) -> WarmUp:
+    """Take samples by the rule `warming_up`."""
+    return fed(warming_up(rules, now, swings), take)
 
 
 def settle(take: Take, rules: Rules, now: Callable[[], float]) -> tuple[float, ...]:
@@ -76,14 +81,17 @@ def sample(take: Take, rules: Rules, now: Callable[[], float], before: Sequence[
     return fed(sampling(rules, now, before), take)
 
 
-def warming_up(rules: Rules, now: Callable[[], float]) -> Rule[WarmUp]:
-    """Ask for stretches of samples until successive ones agree, or the cap in time is reached."""
+def warming_up(rules: Rules, now: Callable[[], float], swings: Callable[[], bool] = never) -> Rule[WarmUp]:
+    """Ask for stretches of samples until successive ones agree, or the cap in time is reached.
+
+    Stretches of a device that `swings` never agree: its warm-up ends after the least time.
+    """
     started = now()
     deadline = started + rules.warm_cap_s
     samples: list[float] = []
     previous: list[float] = []
     agreed = 0
-    while agreed < rules.agreements or now() < started + rules.warm_min_s:
+    while now() < started + rules.warm_min_s or (agreed < rules.agreements and not swings()):
         stretch: list[float] = []
         ends = now() + rules.stretch_s
         while len(stretch) < rules.stretch_samples or now() < ends:
@@ -120,15 +128,21 @@ def sampling(rules: Rules, now: Callable[[], float], before: Sequence[float] = (
         if not over and (len(window.samples) < rules.min_samples or window.ends[-1] < due):
             continue
         most = max(len(window.samples), 2 * rules.min_samples)
-        drifts.append(drift([*before, *window.early, *window.samples][-most:]))
+        if rules.batch_s:
+            drifts.append(trend(window.batches(rules.batch_s)))
+        else:
+            drifts.append(drift([*before, *window.early, *window.samples][-most:]))
         if not over and _is_ramp(drifts, rules.drift):
             window.drop_quarter()
             due = window.begun + rules.sample_min_s
             continue
-        precise = len(window.samples) >= rules.min_samples and is_precise(window.samples, rules.half_width)
-        needed_s = None if precise or over else _needed_s(window, rules)
+        width = window.half_width(rules.batch_s)
+        enough = len(window.samples) >= rules.min_samples
+        precise = enough and width is not None and width <= rules.half_width
+        gives_up = not (precise or over or rules.batch_s)  # few batches don't show how long precision takes
+        needed_s = _needed_s(width, window.spent_s, rules) if gives_up else None
         if precise or over or needed_s is not None:
-            ramp = drifts[-1] if _is_ramp(drifts, rules.drift) else 0.0
+            ramp = drifts[-1] if rules.batch_s or _is_ramp(drifts, rules.drift) else 0.0
             return Sampled(tuple(window.samples), precise, ramp, tuple(window.early), needed_s)
         due = window.ends[-1] + rules.look_growth * window.spent_s
 
@@ -152,12 +166,30 @@ class Window:
         self.samples.append(sample_s)
         self.ends.append(end)
 
+    def batches(self, batch_s: float) -> list[float]:
+        """Return the means of the samples of each `batch_s` seconds."""
+        return batch_means(self.samples, self.spent_s / len(self.samples), batch_s)
+
+    def half_width(self, batch_s: float) -> float | None:
+        """Return half of the 95 % interval as a share of the median, or of the mean of batches; None of too few."""
+        if not batch_s:
+            return _half_width(self.samples)
+        interval = mean_interval(self.batches(batch_s))
+        return (interval.high - interval.low) / 2 / interval.value if interval else None
+
     def drop_quarter(self) -> None:
         """Leave the first quarter of the samples to the warm-up."""
         count = max(len(self.samples) // 4, 1)
         self.early += self.samples[:count]
         self.begun = self.ends[count - 1]
         del self.samples[:count], self.ends[:count]
+
+
+def batch_means(samples: Sequence[float], sample_s: float, batch_s: float) -> list[float]:
+    """Return the means of whole batches of successive samples, each sample `sample_s` seconds long."""
+    size = max(round(batch_s / sample_s), 1)
+    starts = range(0, len(samples) - size + 1, size)
+    return [math.fsum(samples[start : start + size]) / size for start in starts]
 
 
 def is_precise(samples: Sequence[float], half_width: float) -> bool:
@@ -179,6 +211,21 @@ def drift(samples: Sequence[float]) -> float:
     rest = [value - slope * place for place, value in enumerate(samples)]
     noise = NOISE * math.sqrt(2) * _error(rest, half) * math.sqrt(inefficiency(rest))
     return (second - first) / min(first, second) if abs(second - first) > noise else 0.0
+
+
+def trend(batches: Sequence[float]) -> float:
+    """Return how far the second half is above the first by a line through all, as a share; 0 if noise explains it.
+
+    The slope is held against its own error at 99 % (ordinary least squares), because batches are few.
+    """
+    count = len(batches)
+    if count < 2 * FEWEST_OF_HALF:
+        return 0.0
+    slope, start = statistics.linear_regression(range(count), batches)
+    rest = math.fsum((value - start - slope * place) ** 2 for place, value in enumerate(batches))
+    error = math.sqrt(rest / (count - 2) * 12 / (count**3 - count))
+    is_sure = abs(slope) > t_quantile(0.995, count - 2) * error
+    return slope * count / 2 / statistics.fmean(batches) if is_sure else 0.0
 
 
 def _is_ramp(drifts: Sequence[float], share: float) -> bool:
@@ -205,8 +252,7 @@ def _half_width(samples: Sequence[float]) -> float | None:
     return (interval.high - interval.low) / 2 / interval.value if interval and interval.value > 0 else None
 
 
-def _needed_s(window: Window, rules: Rules) -> float | None:
+def _needed_s(width: float | None, spent_s: float, rules: Rules) -> float | None:
     """Return the seconds that precision takes, if they are too many; an interval shrinks with their root."""
-    width = _half_width(window.samples)
-    needed_s = 0.0 if width is None else window.spent_s * (width / rules.half_width) ** 2
+    needed_s = 0.0 if width is None else spent_s * (width / rules.half_width) ** 2
     return needed_s if needed_s > rules.hopeless * rules.sample_cap_s else None

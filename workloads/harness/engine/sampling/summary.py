@@ -3,10 +3,12 @@
 import statistics
 from collections.abc import Sequence
 
-from workloads.harness.records.intervals import inefficiency, median_interval, outliers
-from workloads.harness.records.record import Timing
+from workloads.harness.engine.sampling.stop import batch_means
+from workloads.harness.records.intervals import inefficiency, mean_interval, median_interval, outliers
+from workloads.harness.records.timing import Sustained, Timing
 
 MOST_WARMUP = 100  # samples of warm-up that a record keeps: the shape of its curve
+LIMIT_S = 0.1  # after which a governor has seen that a load exceeds the power limit
 BURST_S = (0.2, 1.2)  # from when to when a device runs before power and heat hold it back
 
 
@@ -39,6 +41,33 @@ def summarise(
         mean_s=statistics.fmean(ordered),
         steps=len(ordered) * block,
     )
+
+
+def sustained(
+    samples_s: Sequence[float], steps: int, batch_s: float, warm_s: Sequence[float] = ()
+) -> Sustained | None:
+    """Return the rate that a device keeps up at its power limit; None of too few batches of `batch_s` seconds.
+
+    A sample takes `steps` steps. `warm_s` are samples from the beginning of the warm-up.
+    """
+    means = batch_means(samples_s, steps * statistics.fmean(samples_s), batch_s)
+    interval = mean_interval(means)
+    if interval is None:
+        return None
+    return Sustained(
+        interval.value, interval.low, interval.high, len(means), batch_s, _first_s(warm_s, steps)
+    )
+
+
+def _first_s(warm_s: Sequence[float], steps: int) -> float | None:
+    """Return the fastest sample of the first `LIMIT_S` seconds of a warm-up, before a power limit acts."""
+    ended_s, first = 0.0, []
+    for sample_s in warm_s:
+        first.append(sample_s)
+        ended_s += sample_s * steps
+        if ended_s > LIMIT_S:
+            break
+    return min(first, default=None)
 
 
 def quantile(ordered: Sequence[float], percent: int) -> float:
