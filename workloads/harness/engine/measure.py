@@ -274,7 +274,8 @@ def _single_steps(stage: Stage, prepared: Prepared, timed: Timed) -> None:
         if stage.member:  # all must queue equally many steps, for they wait for each other
             launches = round(stage.member.mean(launches))
         profiled_s = partial(profiling.busy_s, prepared.step, stage.device, stage.member)
-        found = busy_s(prepared.step, clock, launches, step_s, profiled_s)
+        is_limited = timed.device_time.sustained is not None
+        found = busy_s(prepared.step, clock, launches, step_s, profiled_s, is_limited)
         draft.device_busy_s = stage.readings.busy(*found, step_s)
 
 

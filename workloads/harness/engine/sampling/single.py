@@ -9,8 +9,11 @@ from workloads.harness.records.parts import Latency
 
 MOST_STEPS, MOST_S = 300, 0.3  # of a pass for the latency of steps that were timed in blocks
 FEWEST_FOR_P99 = 100
-PASSES = 5  # for the time of the device alone, of which the median counts
-MOST_QUEUED = 500  # operations: a stream takes about a thousand before its host has to wait
+PASSES, FEWEST_PASSES, MOST_BUSY_S = 5, 2, 0.5  # for the time of the device alone, of which the median counts
+MOST_QUEUED, LONGEST_QUEUE = (
+    500,
+    1000,
+)  # operations: a stream takes about a thousand before its host has to wait
 MOST_STEPS_QUEUED = 20
 LONGEST_HOLD_S = 0.5
 
@@ -34,22 +37,31 @@ def singles_s(step: Step, clock: Clock) -> list[float]:
 
 
 def busy_s(
-    step: Step, clock: Clock, launches: int, step_s: float, profiled_s: Callable[[], float | None]
+    step: Step,
+    clock: Clock,
+    launches: int,
+    step_s: float,
+    profiled_s: Callable[[], float | None],
+    is_limited: bool = False,
 ) -> tuple[float | None, str]:
     """Return the seconds of the device alone per step, or None and the reason.
 
     `launches` are the operations of a step, and `step_s` what it takes as it is. `profiled_s` gives the same
-    by a profile, which a step needs that the device can't take as a whole; None where it shows nothing.
+    by a profile, which a step needs that the device can't take as a whole; None where it shows nothing. A device
+    that `is_limited` by power is faster after the pause of each pass than in the samples: then its share of a
+    step is measured beside steps that follow the same pause.
     """
     count = max(min(MOST_QUEUED // max(launches, 1), MOST_STEPS_QUEUED), 1)
     for steps in dict.fromkeys((count, 1)):
+        if steps * launches > LONGEST_QUEUE:
+            continue
         hold_s = 2 * steps * step_s
         while True:
             hold_s = min(hold_s, LONGEST_HOLD_S)
-            found = [clock.busy_s(step, steps, hold_s) for _ in range(PASSES)]
-            values = [value for value in found if value is not None]
-            if len(values) == PASSES:
-                return statistics.median(values), ""
+            values = _held_s(step, clock, steps, hold_s, is_limited)
+            if values:
+                share = statistics.median(values)
+                return (min(share, 1.0) * step_s if is_limited else share), ""
             if hold_s == LONGEST_HOLD_S:
                 break
             hold_s *= 4
@@ -58,3 +70,17 @@ def busy_s(
     why = "it waits for the device, or is longer than a stream's queue"
     cannot = f"a step of {launches} operations can't be queued as one ({why})"
     return None, f"{cannot}, and no profile shows its device time"
+
+
+def _held_s(step: Step, clock: Clock, steps: int, hold_s: float, is_share: bool) -> list[float]:
+    """Return what passes of queued steps take per step, or their share of unqueued ones; none if one was not held."""
+    values: list[float] = []
+    ends = clock.now() + MOST_BUSY_S
+    while len(values) < PASSES and (len(values) < FEWEST_PASSES or clock.now() < ends):
+        if is_share:
+            clock.time(step, 1)  # both begin after a short pause
+            plain_s = clock.time(step, steps).device_s
+        if (value := clock.busy_s(step, steps, hold_s)) is None:
+            return []
+        values.append(value * steps / plain_s if is_share and plain_s else value)
+    return values
