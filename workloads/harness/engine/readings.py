@@ -80,6 +80,7 @@ class Readings:
             inside = [start_s <= at_s <= self.probes["window_end_s"] for at_s in columns.get("t_s", ())]
             sampled = {name: tuple(compress(values, inside)) for name, values in columns.items()}
             self._take(gpu.throttling(gpu_before, gpu_after, sampled.get("gpu_throttled", ())))
+            self._take(self.gpu.health())
             clocks_mhz = sampled.get("gpu_sm_clock_mhz", ())
             self._take(gpu.clock_drift(clocks_mhz))
             if clocks_mhz:

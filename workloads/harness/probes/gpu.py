@@ -12,7 +12,8 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from workloads.harness.probes.gpu_place import active_nvlinks, numa_node, other_gpus
+from workloads.harness.probes.gpu_health import HEALTH, health_questions
+from workloads.harness.probes.gpu_place import link_states, numa_node, other_gpus
 
 Readings = tuple[dict[str, float], dict[str, str]]
 
@@ -79,6 +80,10 @@ class Gpu:
         ask before our own context exists.
         """
         return self._numbers(("gpu_foreign_processes",))
+
+    def health(self) -> Readings:
+        """What the card reports of its faults and links, by the names in `HEALTH`."""
+        return self._numbers(HEALTH)
 
     def describe(self) -> dict[str, Any]:
         """Describe the GPU by the names in `FACTS`: JSON-able, None for what `missing` explains."""
@@ -154,11 +159,11 @@ class NvmlGpu(Gpu):
             "mig": lambda: bool(nvml.nvmlDeviceGetMigMode(gpu)[0]),
             "compute_mode": lambda: int(nvml.nvmlDeviceGetComputeMode(gpu)),
             "numa_node": lambda: numa_node(nvml.nvmlDeviceGetPciInfo(gpu).busId),
-            "nvlinks": lambda: active_nvlinks(nvml, gpu),
+            "nvlinks": lambda: sum(link_states(nvml, gpu)),
             "other_gpus": lambda: other_gpus(nvml, gpu),
             "close": lambda: nvml.nvmlShutdown(),
         }
-        super().__init__(questions)
+        super().__init__(questions | health_questions(nvml, gpu))
         self.uuid = uuid
 
 

@@ -42,17 +42,17 @@ def numa_node(bus_id: str | bytes, root: Path = ROOT) -> int | None:
     return int(node) if node.isdigit() else None
 
 
-def active_nvlinks(nvml: Any, gpu: Any) -> int:
-    """Return how many NVLinks of the card are up; raise what NVML raises where the card has none."""
-    count = 0
+def link_states(nvml: Any, gpu: Any) -> list[bool]:
+    """Return of each NVLink of the card whether it is up; raise what NVML raises if the card has none."""
+    states = []
     for link in range(MOST_LINKS):
         try:
-            count += nvml.nvmlDeviceGetNvLinkState(gpu, link) == 1
+            states.append(nvml.nvmlDeviceGetNvLinkState(gpu, link) == 1)
         except Exception:
             if link == 0:
                 raise
             break  # the card has no more of them
-    return count
+    return states
 
 
 def other_gpus(nvml: Any, gpu: Any) -> dict[str, int]:

@@ -30,6 +30,8 @@ class FakeNvml:
         self.uuids = [UUID]
         self.nvlinks = [1, 1, 0]
         self.levels = {}  # of another card's UUID
+        self.ecc = {0: 0, 1: 2}
+        self.rows = (0, 1, 0, 0)
 
     def __getattribute__(self, name):
         if name.startswith("nvml") and name in object.__getattribute__(self, "silent"):
@@ -114,6 +116,25 @@ class FakeNvml:
 
     def nvmlDeviceGetCurrPcieLinkWidth(self, _):
         return 16
+
+    def nvmlDeviceGetMaxPcieLinkWidth(self, _):
+        return 16
+
+    def nvmlDeviceGetTotalEccErrors(self, _, kind, counter):
+        assert kind == 1
+        return self.ecc[counter]
+
+    def nvmlDeviceGetRemappedRows(self, _):
+        return self.rows
+
+    def nvmlDeviceGetRetiredPagesPendingStatus(self, _):
+        raise NotSupported
+
+    def nvmlDeviceGetPowerManagementDefaultLimit(self, _):
+        return 96_000
+
+    def nvmlDeviceGetPersistenceMode(self, _):
+        return 1
 
     def nvmlDeviceGetEccMode(self, _):
         return [1, 1]

@@ -4,7 +4,7 @@ import pytest
 
 from tests.workloads.harness.probes.fake_nvml import UUID, FakeNvml
 from workloads.harness.probes.gpu import open_gpu
-from workloads.harness.probes.gpu_place import active_nvlinks, numa_node, visible_uuid
+from workloads.harness.probes.gpu_place import link_states, numa_node, visible_uuid
 
 OTHER = "GPU-ffffffff-0000-1111-2222-333344445555"
 
@@ -45,7 +45,7 @@ def test_the_links_of_a_card_that_are_up_are_counted():
     nvml = FakeNvml()
     assert open_gpu(UUID, nvml).describe()["nvlinks"] == 2
     nvml.nvlinks = [1] * 40  # a card of the future
-    assert active_nvlinks(nvml, "handle") == 18
+    assert len(link_states(nvml, "handle")) == 18
 
 
 def test_a_card_without_links_says_so():

@@ -1,0 +1,53 @@
+"""What a card reports of its own faults: numbers, each missing for a reason."""
+
+import os
+
+import pytest
+
+from tests.workloads.harness.probes.fake_nvml import UUID, FakeNvml
+from workloads.harness.probes import gpu
+from workloads.harness.probes.gpu_health import HEALTH, health_questions, xid_errors
+
+LOG = b"""6,1,1,-;Linux version 6.8
+4,2,9,-;NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
+4,3,9,-;NVRM: Xid (PCI:0000:3B:00.0): 31, pid=7, name=python, Ch 00000008
+4,4,9,-;NVRM: Xid (PCI:0000:86:00): 48, pid=7, DBE
+"""
+
+
+def test_every_fact_is_a_number_or_has_its_reason():
+    values, missing = gpu.open_gpu(UUID, FakeNvml()).health()
+    assert values.keys() | missing.keys() == set(HEALTH) and not values.keys() & missing.keys()
+    assert (values["gpu_ecc_uncorrected"], values["gpu_ecc_uncorrected_total"]) == (0, 2)
+    assert (values["gpu_rows_remapped"], values["gpu_remap_failed"]) == (1, 0)
+    assert (values["gpu_pcie_gen"], values["gpu_pcie_gen_max"]) == (1, 4)
+    assert (values["gpu_nvlinks_up"], values["gpu_nvlinks"]) == (2, 3)
+    assert (values["gpu_power_limit_share"], values["gpu_persistence"], values["gpu_cards"]) == (0.75, 1, 1)
+    assert "Not Supported" in missing["gpu_pages_retired_pending"]
+
+
+def test_without_a_gpu_all_has_one_reason():
+    assert gpu.NoGpu("none here").health() == ({}, dict.fromkeys(HEALTH, "none here"))
+
+
+@pytest.mark.parametrize("bus", ["00000000:3B:00.0", b"00000000:3b:00.0\0"])
+def test_errors_of_this_card_are_counted_and_those_of_another_are_not(tmp_path, bus):
+    log = tmp_path / "kmsg"
+    log.write_bytes(LOG)
+    assert xid_errors(bus, log) == 2
+    assert xid_errors("00000000:AF:00.0", log) == 0
+
+
+def test_a_log_that_cannot_be_read_is_a_reason(tmp_path):
+    questions = health_questions(FakeNvml(), "handle", tmp_path / "none")
+    values, missing = gpu.Gpu(questions).health()
+    assert "gpu_xid_errors" not in values and "No such file" in missing["gpu_xid_errors"]
+
+
+def test_a_log_without_an_end_is_read_up_to_now(tmp_path):
+    log = tmp_path / "kmsg"
+    os.mkfifo(log)
+    writer = os.open(log, os.O_RDWR | os.O_NONBLOCK)
+    os.write(writer, LOG)
+    assert xid_errors("00000000:3B:00.0", log) == 2
+    os.close(writer)
