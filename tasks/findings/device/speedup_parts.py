@@ -1,0 +1,213 @@
+"""Where a speedup between two GPU machines comes from: the card, or what keeps the card waiting."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from statistics import fmean
+
+from tasks.results.finding import Finding, Results
+from tasks.results.format import format_ratio, significant
+from tasks.results.repeats import Repeats
+from tasks.results.speedup import per_unit, speedup
+from tasks.results.table import Column, Quantity, Table
+from tasks.results.values import Estimate, Ratio
+from workloads.harness.records.intervals import ratio_interval
+from workloads.harness.records.record import Record
+
+NOTABLE = 0.05  # a part that changes the ratio by less is not named
+COLUMNS = (
+    Column("Machine", Quantity.MACHINE),
+    Column("Case"),
+    Column("Speedup", Quantity.RATIO),
+    Column("By the card", Quantity.RATIO),
+    Column("Baseline's card waits", Quantity.SHARE),
+    Column("This card waits", Quantity.SHARE),
+    Column("Mostly by"),
+)
+ADVICE = {
+    "host": "CUDA graphs, torch.compile, a larger batch or a faster CPU would shorten the wait",
+    "loader": "more loader workers, a faster CPU or data that is decoded already would shorten the wait",
+    "exchange": "a faster link between the cards or a larger batch per card would shorten it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StepParts:
+    """The mean parts of a step over repeats, in seconds: they add up to the step.
+
+    Attributes:
+        device: the card computes; `exchange`: it exchanges gradients with others.
+        loader: the card waits for the data loader; `host`: for anything else of its host.
+    """
+
+    device: float
+    host: float
+    loader: float = 0.0
+    exchange: float = 0.0
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of the whole step."""
+        return self.device + self.host + self.loader + self.exchange
+
+    @property
+    def waiting_share(self) -> float:
+        """The share of a step in which the card waits for its host or the loader."""
+        return (self.host + self.loader) / self.step_s
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """A speedup and its part by the card, of one case on one machine against the baseline."""
+
+    hardware: str
+    case: str
+    baseline: str
+    total: Ratio
+    by_card: Estimate
+    before: StepParts
+    after: StepParts
+
+    @property
+    def decided_by(self) -> str:
+        """The part of a step whose change makes up most of the difference; `device` if nothing differs."""
+        parts = ("device", "host", "loader", "exchange")
+        change = self.before.step_s - self.after.step_s
+        return max(parts, key=lambda name: math.copysign(1, change) * self.saved_s(name))
+
+    def saved_s(self, part: str) -> float:
+        """Seconds by which this part of a step is shorter than on the baseline."""
+        return float(getattr(self.before, part) - getattr(self.after, part))
+
+    @property
+    def is_cards(self) -> bool:
+        """True if the speedup is the card's: without its waiting it would be nearly the same."""
+        return abs(math.log(self.total.estimate.value / self.by_card.value)) <= NOTABLE
+
+    def sentence(self) -> str:
+        """Say how large the card's part is, which machine's host makes the rest, and what would change it."""
+        total = self.total.estimate
+        faster = f"{self.hardware} is {format_ratio(total)} as fast as {self.baseline} at {self.case}"
+        if self.is_cards:
+            return f"{faster}, by the card."
+        slower, parts = max(((self.baseline, self.before), (self.hardware, self.after)), key=_waiting)
+        cause = self.decided_by if self.decided_by != "device" else "host"
+        waits = f"{slower}'s card waits for its {cause} for {_percent(parts.waiting_share)} of a step"
+        if cause == "exchange":
+            waits = (
+                f"{slower}'s cards exchange gradients for {_percent(parts.exchange / parts.step_s)} of a step"
+            )
+        return f"{faster}, {format_ratio(self.by_card)} by the card: {waits}; {ADVICE[cause]}."
+
+
+@dataclass(frozen=True, slots=True)
+class SpeedupParts(Finding):
+    """Each speedup between GPU machines, split into the card's part and the waiting.
+
+    Source: device time is the time in which a kernel runs; the rest of a step is waiting (`Record.device_busy_s`).
+    """
+
+    name = "speedup-parts"
+    title = "Where speedups come from"
+    order = 45
+    splits: tuple[Split, ...]
+
+    @classmethod
+    def find(cls, results: Results) -> "SpeedupParts":
+        """Split the speedup of each case whose device time is known on both machines."""
+        base = {c.cell.case: c for c in results.cells if c.cell.hardware == results.baseline}
+        loaderless = {_loaderless_key(c): c for c in results.cells}
+        found = []
+        for cell in results.cells:
+            baseline = base.get(cell.cell.case)
+            if baseline is None or cell is baseline:
+                continue
+            if split := _split(baseline, cell, loaderless):
+                found.append(split)
+        return cls(tuple(found))
+
+    def table(self) -> Table | None:
+        """Return a row per case, the one in which waiting decides most first."""
+        rows = tuple(
+            (
+                split.hardware,
+                split.case,
+                split.total,
+                split.by_card,
+                split.before.waiting_share,
+                split.after.waiting_share,
+                "the card" if split.is_cards or split.decided_by == "device" else split.decided_by,
+            )
+            for split in sorted(self.splits, key=_foreign_part, reverse=True)
+        )
+        lead = (
+            "A speedup by the card compares only the time in which the cards compute. The rest of a step is waiting, "
+            "which another host, batch or data loader changes."
+        )
+        return Table(COLUMNS, rows, lead) if rows else None
+
+    def details(self) -> tuple[str, ...]:
+        """Return a sentence for each machine: its speedup that is least its card's."""
+        worst: dict[str, Split] = {}
+        for split in sorted(self.splits, key=_foreign_part, reverse=True):
+            if not split.is_cards:
+                worst.setdefault(split.hardware, split)
+        return tuple(split.sentence() for split in worst.values())
+
+
+def _split(baseline: Repeats, side: Repeats, loaderless: dict[tuple[str, str], Repeats]) -> Split | None:
+    """Return the split of one speedup; None unless the device time of both sides is known."""
+    busy = [_busy_s(cell) for cell in (baseline, side)]
+    total = speedup(*per_unit(baseline, side))
+    if total is None or not all(busy):
+        return None
+    interval = ratio_interval(*busy)
+    value = _geometric_mean(busy[0]) / _geometric_mean(busy[1])
+    by_card = Estimate.of(interval) if interval else Estimate(value)
+    before, after = (_parts(cell, loaderless) for cell in (baseline, side))
+    cell = side.cell
+    return Split(cell.hardware, cell.case.id, baseline.cell.hardware, total, by_card, before, after)
+
+
+def _busy_s(cell: Repeats) -> list[float]:
+    """Return the seconds per unit of work in which the device computes, of each usable repeat."""
+    return [record.device_busy_s / (cell.units or 1.0) for record in cell.usable if record.device_busy_s]
+
+
+def _parts(cell: Repeats, loaderless: dict[tuple[str, str], Repeats]) -> StepParts:
+    """Return the mean parts of a step; the loader's by the same case without it, if that was measured."""
+    known = [record for record in cell.usable if record.device_busy_s and record.mean_s]
+    step_s, busy_s = fmean(r.mean_s or 0.0 for r in known), fmean(r.device_busy_s or 0.0 for r in known)
+    exchange_s = fmean(_exchange_share(r) for r in known) * step_s
+    waiting_s = max(step_s - busy_s, 0.0)
+    loader_s = 0.0
+    plain = loaderless.get((cell.cell.hardware, cell.cell.case.workload.removesuffix("_loader")))
+    if plain and plain is not cell and plain.compute_s:
+        loader_s = min(max(step_s - fmean(plain.compute_s), 0.0), waiting_s)
+    return StepParts(max(busy_s - exchange_s, 0.0), waiting_s - loader_s, loader_s, min(exchange_s, busy_s))
+
+
+def _exchange_share(record: Record) -> float:
+    share = record.group.communication_share if record.group else None
+    return share or 0.0
+
+
+def _loaderless_key(cell: Repeats) -> tuple[str, str]:
+    return cell.cell.hardware, cell.cell.case.workload
+
+
+def _waiting(side: tuple[str, StepParts]) -> float:
+    return side[1].waiting_share
+
+
+def _foreign_part(split: Split) -> float:
+    """Return how far the whole ratio is from the card's, on a logarithmic scale."""
+    return abs(math.log(split.total.estimate.value / split.by_card.value))
+
+
+def _percent(share: float) -> str:
+    return f"{significant(100 * share, 2)} %"
+
+
+def _geometric_mean(values: Sequence[float]) -> float:
+    return math.exp(fmean(map(math.log, values)))

@@ -1,0 +1,71 @@
+"""Where a speedup comes from: the records of an H100 and an H200, whose hosts differ more than their cards."""
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from tasks.findings.compare import compare
+from tasks.findings.device.speedup_parts import SpeedupParts
+from tests.tasks.examples.records import IMAGES, machine
+from tests.tasks.findings.test_device import compared, on_gpu
+from workloads.harness.records.record import Record
+
+RECORDS = Path(__file__).parents[1] / "examples" / "two_cards.jsonl.gz"  # of 2026-11-26
+
+
+@pytest.fixture(scope="module")
+def two_cards():
+    with gzip.open(RECORDS, "rt") as lines:
+        return [Record.from_json(line) for line in lines]
+
+
+@pytest.fixture(scope="module")
+def splits(two_cards):
+    found = compare(two_cards, [machine("h100"), machine("h200")], "h100").finding(SpeedupParts)
+    return {split.case.partition("/")[0]: split for split in found.splits}
+
+
+@pytest.mark.parametrize(
+    ("workload", "by_card", "is_cards"),
+    [
+        ("memory_bandwidth", 1.42, True),
+        ("matmul", 1.00, True),
+        ("llm_decode", 1.27, True),
+        ("gpt2_train", 1.11, True),
+        ("lora_step", 1.06, False),
+    ],
+)
+def test_the_cards_part_is_told_from_the_hosts(splits, workload, by_card, is_cards):
+    split = splits[workload]
+    assert split.by_card.value == pytest.approx(by_card, rel=0.02) and split.is_cards is is_cards
+    assert split.before.step_s / split.after.step_s == pytest.approx(split.total.estimate.value, rel=0.02)
+
+
+def test_a_speedup_that_the_host_makes_says_so(splits):
+    split = splits["lora_step"]
+    assert split.decided_by == "host" and split.total.estimate.value == pytest.approx(1.54, rel=0.01)
+    sentence = split.sentence()
+    assert all(
+        fact in sentence
+        for fact in ("~1.5×", "~1.1× by the card", "h100's card waits", "37 %", "CUDA graphs")
+    )
+
+
+def test_the_case_in_which_waiting_decides_most_comes_first(two_cards):
+    comparison = compare(two_cards, [machine("h100"), machine("h200")], "h100")
+    rows = comparison.finding(SpeedupParts).table().rows
+    assert rows[0][1].startswith("lora_step") and rows[0][-1] == "host"
+    assert any(split in detail for detail in comparison.details for split in ("1.1× by the card",))
+
+
+def test_three_repeats_give_the_cards_part_an_interval():
+    found = compared(on_gpu(IMAGES, 0.5, hardware="slow"), on_gpu(IMAGES, 0.9, hardware="fast"))
+    (split,) = found.finding(SpeedupParts).splits
+    assert split.by_card.low < 0.5 / 0.9 < split.by_card.high
+    assert split.by_card.value == pytest.approx(0.5 / 0.9, rel=0.01)
+
+
+def test_without_device_times_nothing_is_split():
+    found = compared(on_gpu(IMAGES, hardware="slow"), on_gpu(IMAGES, hardware="fast"))
+    assert found.finding(SpeedupParts).splits == () and found.finding(SpeedupParts).table() is None
