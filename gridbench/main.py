@@ -39,6 +39,7 @@ GROUPS: dict[str, dict[str, LazyCommand]] = {
     "Read results": {
         "show": LazyCommand("read:show", "List the runs, or show the records of one."),
         "report": LazyCommand("read:report", "Write the report of a run again from its records."),
+        "import": LazyCommand("imported:import_", "Make a run of records that were measured elsewhere."),
         "compare": LazyCommand("watch.history:compare", "Write the report of two runs against each other."),
         "site": LazyCommand(
             "watch.history:site", "Write static pages with a trend for each case over all runs."

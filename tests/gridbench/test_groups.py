@@ -15,6 +15,7 @@ COMMAND_LINES = (
         "resume",
         "report",
         "show",
+        "import",
         "compare",
         "site",
         "history",
@@ -50,7 +51,7 @@ def test_help_shows_the_groups_and_their_commands_in_order():
     shown = panels(call("--help").stdout)
     assert {title: names for title, names in shown.items() if title != "Options"} == {
         "Measure": ["run", "train", "fits", "resume"],
-        "Read results": ["show", "report", "compare", "site", "history"],
+        "Read results": ["show", "report", "import", "compare", "site", "history"],
         "Watch for regressions": ["gate", "bisect", "alert", "reference"],
         "Judge published numbers": ["check", "prices"],
         "Machines": ["up", "status", "down", "lambda", "ssh", "image", "pool"],

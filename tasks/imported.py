@@ -1,0 +1,158 @@
+"""A run made of bare records: what `python -m workloads suite --out` wrote on machines that no worker reaches."""
+
+import hashlib
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from tasks.errors import GridbenchError
+from tasks.planning.hardware import Hardware, load_gpus, names_of
+from tasks.planning.plan import Plan, PlannedCase
+from tasks.plausibility.gpu_names import models_called
+from tasks.schema import validated
+from workloads.harness.records.errors import RecordError, WorkloadsError
+from workloads.harness.records.files import read_records
+from workloads.harness.records.record import Record
+
+DEFAULT_NAME = "here"  # hardware of records that were measured without a name
+POOL = "process"  # of the machine that imports: nothing is measured again by it
+UNKNOWN_USD = 1.0
+SUITE = "imported"
+
+
+def read_folders(folders: Sequence[Path]) -> tuple[list[Record], list[str]]:
+    """Return the records of these folders or files, each once, and a sentence for each line that is no record.
+
+    A record without a name of its machine gets that of its folder.
+
+    Raises:
+        GridbenchError: a folder does not exist, or none of them has a record.
+    """
+    found: dict[str, Record] = {}
+    problems = []
+    for folder in folders:
+        try:
+            items = [item for path in _files(folder) for item in read_records(path)]
+        except WorkloadsError as error:
+            raise GridbenchError(str(error)) from None
+        problems += [str(item) for item in items if isinstance(item, RecordError)]
+        for record in items:
+            if isinstance(record, Record):
+                named = replace(record, hardware=_name(record.hardware, folder))
+                found.setdefault(_identity(named), named)
+    if not found:
+        raise GridbenchError(f"{', '.join(map(str, folders))}: no record of a measurement was found")
+    return list(found.values()), problems
+
+
+def run_of(
+    records: Sequence[Record], usd_per_hour: Mapping[str, float], title: str = ""
+) -> tuple[Plan, list[Record]]:
+    """Return the plan of a run of these records, and the records as its repeats, numbered anew.
+
+    The run's name follows from the records: the same ones make the same run.
+
+    Raises:
+        GridbenchError: a price names a machine that has no record.
+    """
+    machines = list(dict.fromkeys(record.hardware for record in records))
+    if unknown := [name for name in usd_per_hour if name not in machines]:
+        raise GridbenchError(
+            f"--usd {unknown[0]}: no record is of this machine; the machines are {', '.join(machines)}"
+        )
+    ordered = sorted(records, key=lambda record: (record.started_at, record.order))
+    digest = hashlib.sha256("".join(sorted(map(_identity, records))).encode()).hexdigest()[:6]
+    day = re.sub(r"\D", "", ordered[0].started_at)[:14] or "0" * 14
+    run = f"{day[:8]}-{day[8:]}-{SUITE}-{digest}"
+    numbers: dict[Any, int] = {}
+    kept = []
+    for record in ordered:
+        numbers[record.cell] = numbers.get(record.cell, 0) + 1
+        kept.append(replace(record, run=run, repeat=numbers[record.cell]))
+    cases = {record.case: record for record in ordered}
+    plan = Plan(
+        run=run,
+        suite=SUITE,
+        title=title or f"Imported records of {' and '.join(machines)}",
+        created_at=_moment(ordered[0].started_at).isoformat(timespec="seconds"),
+        gridbench=version("gridbench"),
+        seed=ordered[0].seed,
+        repeats=max(numbers.values()),
+        quick=False,
+        timeout_s=max(record.wall_s for record in records) or 1.0,
+        baseline=machines[0],
+        hardware=tuple(_hardware(name, _first(ordered, name), usd_per_hour) for name in machines),
+        cases=tuple(PlannedCase.of(case, record.threads) for case, record in cases.items()),
+        estimate_s=sum(record.wall_s for record in records),
+        estimate_usd=sum(record.wall_s * usd_per_hour.get(record.hardware, 0.0) / 3600 for record in records),
+    )
+    return plan, kept
+
+
+def _files(folder: Path) -> list[Path]:
+    """Return the files with records: a folder's `*.json` by `read_records`, and its `*.jsonl` one by one."""
+    if not folder.is_dir():
+        return [folder]
+    lines = sorted(folder.rglob("*.jsonl"))
+    return [*([folder] if any(folder.rglob("*.json")) else []), *lines]
+
+
+def _name(hardware: str, folder: Path) -> str:
+    stem = folder.absolute().name if folder.is_dir() else folder.absolute().parent.name
+    return hardware if hardware != DEFAULT_NAME else re.sub(r"[^A-Za-z0-9.-]", "-", stem) or DEFAULT_NAME
+
+
+def _identity(record: Record) -> str:
+    """Return a text that two copies of one measurement share, whatever its run and its repeat were called."""
+    samples = record.wall.samples_s if record.wall else ()
+    facts = (
+        record.hardware,
+        record.case.id,
+        record.started_at,
+        record.environment_id,
+        record.wall_s,
+        samples,
+    )
+    return hashlib.sha256(repr(facts).encode()).hexdigest()
+
+
+def _first(records: Sequence[Record], name: str) -> Record:
+    return next(record for record in records if record.hardware == name)
+
+
+def _hardware(name: str, record: Record, usd_per_hour: Mapping[str, float]) -> Hardware:
+    """Return a machine as its records describe it, with the price that was given."""
+    gpus = [str(card.get("name")) for card in record.environment.get("gpus") or []]
+    models = models_called(gpus[0], names_of(load_gpus())) if gpus else []
+    memory_bytes = record.environment.get("memory_total_bytes")
+    processor = str(record.environment.get("cpu_model") or "CPU")
+    is_priced = name in usd_per_hour
+    raw = {
+        "name": name,
+        "title": f"{len(gpus)} x {gpus[0]}" if gpus else processor,
+        "pool": POOL,
+        "device": record.device,
+        "gpus": len(gpus) if record.device == "cuda" else 0,
+        "gpu": models[0] if len(models) == 1 and record.device == "cuda" else None,
+        "threads": record.threads,
+        "memory_gb": int(memory_bytes) / 1e9 if str(memory_bytes).isdigit() else None,
+        "price": {
+            "usd_per_hour": usd_per_hour.get(name, UNKNOWN_USD),
+            "purchase": "assumption",
+            "source": "given with --usd" if is_priced else f"unknown; give it as --usd {name}=1.99",
+            "date": _moment(record.started_at).date(),
+        },
+    }
+    return validated(Hardware, raw, f"machine {name}")
+
+
+def _moment(started_at: str) -> datetime:
+    """Return when a measurement began; now, of a record that does not say it."""
+    try:
+        return datetime.fromisoformat(started_at).astimezone(UTC)
+    except ValueError:
+        return datetime.now(UTC)

@@ -1,0 +1,102 @@
+"""`gridbench import`: records that were measured elsewhere become one run, and none of them counts twice."""
+
+import gzip
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from gridbench import main
+from tasks.imported import read_folders, run_of
+from tasks.store.store import Store, runs
+from tests.tasks.examples.records import IMAGES, MATMUL, record
+
+TWO_CARDS = Path(__file__).parents[1] / "tasks" / "examples" / "two_cards.jsonl.gz"
+
+
+@pytest.fixture
+def run(monkeypatch, capsys, tmp_path):
+    """Runs the command; returns its exit code and all that it said."""
+
+    def said(*words):
+        words = ["gridbench", "import", *map(str, words), "--results", str(tmp_path / "results")]
+        monkeypatch.setattr(sys, "argv", words)
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        return ended.value.code or 0, "".join(capsys.readouterr())
+
+    return said
+
+
+@pytest.fixture
+def box(tmp_path):
+    """A folder as a suite leaves it, of a machine without a name."""
+    folder = tmp_path / "box-a"
+    folder.mkdir()
+    for number, case in enumerate((MATMUL, MATMUL, IMAGES)):
+        one = record(1 + number / 100, case, "here", number)
+        (folder / f"{number}.json").write_text(one.to_json())
+    return folder
+
+
+def test_records_of_two_machines_become_a_run_with_prices_and_a_report(run, tmp_path):
+    records = tmp_path / "records.jsonl"
+    records.write_bytes(gzip.decompress(TWO_CARDS.read_bytes()))
+    code, text = run(records, "--usd", "h100=2.49", "--usd", "h200=3.29", "--title", "Two cards")
+    assert code == 0 and "Fastest: h200" in text
+    (name,) = runs(tmp_path / "results")
+    store = Store.open(tmp_path / "results", name)
+    assert len(store.records()[0]) == 13 and store.plan.title == "Two cards"
+    prices = {m.name: m.price.usd_per_hour for m in store.plan.hardware}
+    assert prices == {"h100": 2.49, "h200": 3.29} and all(m.gpus == 1 for m in store.plan.hardware)
+    assert "by the card" in (store.folder / "report.html").read_text()
+
+
+def test_a_folder_names_a_machine_without_a_name_and_repeats_are_numbered(box):
+    records, problems = read_folders([box])
+    plan, kept = run_of(records, {})
+    assert problems == [] and [machine.name for machine in plan.hardware] == ["box-a"]
+    assert sorted((one.case.workload, one.repeat) for one in kept) == [
+        ("image_pipeline", 1),
+        ("matmul", 1),
+        ("matmul", 2),
+    ]
+    assert {one.run for one in kept} == {plan.run} and plan.repeats == 2
+
+
+def test_the_same_records_are_the_same_run_and_count_once(run, box, tmp_path):
+    run(box, box)
+    code, _ = run(box)
+    (name,) = runs(tmp_path / "results")
+    assert code == 0 and len(Store.open(tmp_path / "results", name).records()[0]) == 3
+
+
+def test_what_is_no_record_is_named_and_left_out(run, box):
+    (box / "notes.json").write_text(json.dumps({"a": 1}))
+    code, text = run(box)
+    assert code == 0 and "left out:" in text and "notes.json, line 1" in text
+
+
+@pytest.mark.parametrize(
+    ("words", "facts"),
+    [
+        (["--usd", "box-a"], ["--usd 'box-a'", "h100=2.49"]),
+        (["--usd", "box-a=0"], ["--usd 'box-a=0'"]),
+        (["--usd", "other=1"], ["--usd other", "box-a"]),
+    ],
+)
+def test_a_wrong_price_is_one_sentence(run, box, words, facts):
+    code, text = run(box, *words)
+    assert code == 2 and text.startswith("error: ") and all(fact in text for fact in facts)
+
+
+def test_a_folder_without_records_is_one_sentence(run, tmp_path):
+    (tmp_path / "empty").mkdir()
+    for name in ("empty", "none"):
+        code, text = run(tmp_path / name)
+        assert code == 2 and name in text and len(text.splitlines()) == 1
+
+
+def test_a_price_that_nobody_gave_is_said(run, box):
+    assert "box-a: its price is unknown, 1 USD/h is assumed" in run(box)[1]
