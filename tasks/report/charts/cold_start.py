@@ -43,7 +43,6 @@ def _waterfall(name: str, record: Record, most: float) -> ChartPanel:
             row = {"phase": word, "time": time, "row": f"{word}, {time}"}
             rows.append(row | {"start": start, "end": start + seconds})
             start += seconds
-    colours = [phase.replace("_", " ") for phase in COLD_PHASES]
     axis = alt.Axis(labelExpr="datum.label + ' s'", tickCount=4)
     scale = alt.Scale(domain=[0, most or 1.0], nice=False)
     bars = chart_of(rows).mark_bar(height=12, minBandSize=1)
@@ -51,12 +50,17 @@ def _waterfall(name: str, record: Record, most: float) -> ChartPanel:
         y=alt.Y("row:N", sort=[row["row"] for row in rows], title=None),
         x=alt.X("start:Q", axis=axis, scale=scale, title="seconds"),
         x2=alt.X2("end:Q"),
-        color=alt.Color("phase:N", scale=alt.Scale(domain=colours, range="ordinal"), legend=None),
+        color=_phase_colour(),
         tooltip=tooltip("phase", "time"),
     )
     sentences = f"Cold start of {name} as a waterfall: {format_seconds(start)} in {len(rows)} phases."
     title = f"{name}, {record.case.workload} {size_text(record.case)}: {format_seconds(start)}"
     return ChartPanel(title, sentences, alt.layer(chart).properties(height=24 * len(rows) + 10))
+
+
+def _phase_colour() -> alt.Color:
+    names = [phase.replace("_", " ") for phase in COLD_PHASES]
+    return alt.Color("phase:N", scale=alt.Scale(domain=names, range="ordinal"), legend=None)
 
 
 def _phases(record: Record) -> dict[str, float]:
@@ -82,24 +86,15 @@ def _rows(grid: Grid, group: CaseGroup, medians: dict[tuple[str, Case], Record])
     for case in group.cases:
         for name in grid.names:
             record = medians.get((name, case))
-            start = 0.0
+            bar, start = {"bar": f"{name}, {size_text(case)}", "hardware": name}, 0.0
             for phase, seconds in (_phases(record) if record else {}).items():
-                rows.append(
-                    {
-                        "bar": f"{name}, {size_text(case)}",
-                        "hardware": name,
-                        "phase": phase.replace("_", " "),
-                        "start": start,
-                        "end": start + seconds,
-                        "time": format_seconds(seconds),
-                    }
-                )
+                words = {"phase": phase.replace("_", " "), "time": format_seconds(seconds)}
+                rows.append(bar | words | {"start": start, "end": start + seconds})
                 start += seconds
     return rows
 
 
 def _panel(group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPanel:
-    names = [phase.replace("_", " ") for phase in COLD_PHASES]
     totals = list({row["bar"]: row for row in rows}.values())
     axis = alt.Axis(labelExpr="datum.label + ' s'", tickCount=5)
     bars = chart_of(rows).mark_bar(height=9, yOffset=7, style="gap", strokeWidth=0.75)
@@ -108,7 +103,7 @@ def _panel(group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPanel:
             y=bar_axis(rows),
             x=alt.X("start:Q", axis=axis, title="seconds before the first result"),
             x2=alt.X2("end:Q"),
-            color=alt.Color("phase:N", scale=alt.Scale(domain=names, range="ordinal"), legend=None),
+            color=_phase_colour(),
             tooltip=tooltip("bar", "phase", "time"),
         ),
         bar_names(totals),

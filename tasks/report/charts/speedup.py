@@ -21,7 +21,7 @@ from tasks.report.grid import CaseGroup, Grid
 from tasks.results.cost import cost_words
 from tasks.results.format import format_ratio
 from tasks.results.model import Pairing
-from tasks.results.values import Ratio, RatioVerdict
+from tasks.results.values import RatioVerdict
 from tasks.results.wording import WIDE_MARK, size_text, verdict_text
 from workloads.harness.records.record import Grade
 
@@ -51,17 +51,16 @@ def _rows(grid: Grid, group: CaseGroup, brief: bool, by: str) -> Rows:
     for case in group.cases:
         for name in grid.names:
             pairing = grid.pairings.get((name, case))
-            if pairing is None or name == grid.comparison.baseline:
-                continue
-            row = {"hardware": name, "size": size_text(case), **fields(None)}
-            ratio = pairing.cost if by == COST else pairing.compute
-            rows.append(row | {"place": place} | _bar(grid, pairing, ratio, brief, by))
-            place += 1
+            if pairing and name != grid.comparison.baseline:
+                row = {"hardware": name, "size": size_text(case), "place": place, **fields(None)}
+                rows.append(row | _bar(grid, pairing, brief, by))
+                place += 1
         place += 0.7  # between two sizes
     return rows
 
 
-def _bar(grid: Grid, pairing: Pairing, ratio: Ratio | None, brief: bool, by: str) -> dict[str, Any]:
+def _bar(grid: Grid, pairing: Pairing, brief: bool, by: str) -> dict[str, Any]:
+    ratio = pairing.cost if by == COST else pairing.compute
     if ratio is None:
         summary = grid.summaries.get((pairing.hardware, pairing.case))
         lacking = "no price" if by == COST and pairing.compute else "no ratio"
