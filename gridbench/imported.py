@@ -8,8 +8,8 @@ import typer
 
 from gridbench.terminal import Results, say, warn
 from tasks.errors import GridbenchError
-from tasks.store.bucket import folder_of
-from tasks.store.store import DEFAULT, Store
+from tasks.store.address import DEFAULT
+from tasks.store.store import Store
 
 USD = r"([^=\s]+)=(\d+(?:\.\d+)?)"
 
@@ -28,13 +28,14 @@ def import_(
     """Make a run of records that were measured elsewhere."""
     from gridbench.run.outcome import comparison_of, rebuild
     from tasks.imported import read_folders, run_of
+    from tasks.store.bucket import Bucket
 
     prices = dict(map(_price, usd or ()))
     records, problems = read_folders(folders)
     for sentence in problems:
         warn(f"left out: {sentence}")
     plan, kept = run_of(records, prices, title)
-    store = Store.create(folder_of(results), plan)
+    store = Store.create(results.folder, plan, Bucket.of(results))
     for record in kept:
         store.add(record)
     for machine in plan.hardware:
@@ -43,6 +44,8 @@ def import_(
                 f"{machine.name}: its price is unknown, {machine.price.usd_per_hour:g} USD/h is assumed; --usd sets it"
             )
     report = rebuild(store)
+    if store.bucket:
+        store.bucket.send(store.folder)
     for line in comparison_of(store).answer:
         say(line)
     say(f"\nrun:    {plan.run}\nreport: {report}")

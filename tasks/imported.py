@@ -25,7 +25,7 @@ SUITE = "imported"
 
 
 def read_folders(folders: Sequence[Path]) -> tuple[list[Record], list[str]]:
-    """Return the records of these folders or files, each once, and a sentence for each line that is no record.
+    """Return the records of these folders or files, each once, and a sentence for each line that is not a record.
 
     A record without a name of its machine gets that of its folder.
 
@@ -128,7 +128,7 @@ def _hardware(name: str, record: Record, usd_per_hour: Mapping[str, float]) -> H
     """Return a machine as its records describe it, with the price that was given."""
     gpus = [str(card.get("name")) for card in record.environment.get("gpus") or []]
     models = models_called(gpus[0], names_of(load_gpus())) if gpus else []
-    memory_bytes = record.environment.get("memory_total_bytes")
+    memory_bytes = str(record.environment.get("memory_total_bytes"))
     processor = str(record.environment.get("cpu_model") or "CPU")
     is_priced = name in usd_per_hour
     raw = {
@@ -139,7 +139,7 @@ def _hardware(name: str, record: Record, usd_per_hour: Mapping[str, float]) -> H
         "gpus": len(gpus) if record.device == "cuda" else 0,
         "gpu": models[0] if len(models) == 1 and record.device == "cuda" else None,
         "threads": record.threads,
-        "memory_gb": int(memory_bytes) / 1e9 if str(memory_bytes).isdigit() else None,
+        "memory_gb": int(memory_bytes) / 1e9 if memory_bytes.isdigit() else None,
         "price": {
             "usd_per_hour": usd_per_hour.get(name, UNKNOWN_USD),
             "purchase": "assumption",

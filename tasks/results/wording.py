@@ -11,7 +11,6 @@ from workloads.harness.records.record import Grade, Verdict
 MARKS = {RatioVerdict.FASTER: "▲", RatioVerdict.SLOWER: "▼", RatioVerdict.UNDECIDED: "◆"}
 WIDE_MARK = "≈"
 FEW = 3
-_PREFIXED = ("FLOP/s", "B/s")
 PLAIN = str.maketrans({"≈": "~", "×": "x", "–": "-", "·": "|", "µ": "u", "−": "-", "→": "->", "±": "+/-"})
 
 
@@ -32,17 +31,6 @@ def graded_text(verdict: Verdict, grade: Grade) -> str:
     """Return a verdict as words, with its grade if that can differ: `noisy (wide)`, `noisy (refused)`."""
     can_be_wide = verdict.grade is Grade.WIDE
     return f"{verdict_text(verdict)} ({grade})" if can_be_wide else verdict_text(verdict)
-
-
-def rate_text(value: float | None, unit: str) -> str:
-    """Return a rate in four digits with an SI prefix, such as `1.234 TFLOP/s`; a dash for None."""
-    if value is None:
-        return "–"
-    unit = "B/s" if unit == "bytes/s" else unit
-    for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
-        if abs(value) >= factor:
-            return f"{value / factor:.4g} {prefix}{unit}" if unit in _PREFIXED else f"{value:,.0f} {unit}"
-    return f"{value:.4g} {unit}"
 
 
 def bytes_text(value: float | None) -> str:

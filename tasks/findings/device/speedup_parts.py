@@ -1,7 +1,6 @@
 """Where a speedup between two GPU machines comes from: the card, or what keeps the card waiting."""
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -11,7 +10,6 @@ from tasks.results.repeats import Repeats
 from tasks.results.speedup import per_unit, speedup
 from tasks.results.table import Column, Quantity, Table
 from tasks.results.values import Estimate, Ratio
-from workloads.harness.records.intervals import ratio_interval
 from workloads.harness.records.record import Record
 
 NOTABLE = 0.05  # a part that changes the ratio by less is not named
@@ -157,16 +155,12 @@ class SpeedupParts(Finding):
 
 def _split(baseline: Repeats, side: Repeats, loaderless: dict[tuple[str, str], Repeats]) -> Split | None:
     """Return the split of one speedup; None unless the device time of both sides is known."""
-    busy = [_busy_s(cell) for cell in (baseline, side)]
-    total = speedup(*per_unit(baseline, side))
-    if total is None or not all(busy):
+    total, by_card = speedup(*per_unit(baseline, side)), speedup(_busy_s(baseline), _busy_s(side))
+    if total is None or by_card is None:
         return None
-    interval = ratio_interval(*busy)
-    value = _geometric_mean(busy[0]) / _geometric_mean(busy[1])
-    by_card = Estimate.of(interval) if interval else Estimate(value)
     before, after = (_parts(cell, loaderless) for cell in (baseline, side))
     cell = side.cell
-    return Split(cell.hardware, cell.case.id, baseline.cell.hardware, total, by_card, before, after)
+    return Split(cell.hardware, cell.case.id, baseline.cell.hardware, total, by_card.estimate, before, after)
 
 
 def _busy_s(cell: Repeats) -> list[float]:
@@ -207,7 +201,3 @@ def _foreign_part(split: Split) -> float:
 
 def _percent(share: float) -> str:
     return f"{significant(100 * share, 2)} %"
-
-
-def _geometric_mean(values: Sequence[float]) -> float:
-    return math.exp(fmean(map(math.log, values)))

@@ -9,10 +9,10 @@ from tasks.report.charts.monitor import MEMORY, POWER, UTILISATION, series
 from tasks.report.grid import Grid
 from tasks.results.format import format_seconds
 from tasks.results.repeats import standing, standing_grade
-from tasks.results.wording import bytes_text, few, graded_text, rate_text, size_text
+from tasks.results.wording import bytes_text, few, graded_text, size_text
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Grade, Record
-from workloads.harness.records.text import cache_text, rare_facts
+from workloads.harness.records.text import cache_text, rare_facts, rate_text
 from workloads.harness.roofline.roofline import percent
 
 # Records, raw samples and monitor samples of a page below 5 MB. results.parquet has all of them.

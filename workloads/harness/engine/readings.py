@@ -98,7 +98,7 @@ class Readings:
 
     @property
     def energy_window_s(self) -> float:
-        """Seconds that samples must last for the GPU's counter of energy; 0 where none can be read."""
+        """Seconds that samples must last for the GPU's counter of energy; 0 if none can be read."""
         return energy.GPU_MIN_WINDOW_S if "gpu_energy_j" in self.gpu.counters().totals else 0.0
 
     def opened(self, index: int = 0) -> None:
@@ -124,7 +124,7 @@ class Readings:
             self.missing["gpu_energy_j"] = f"{gpus} GPUs computed, but the energy of only one was read"
 
     def peak_flops(self, precision: str) -> float | None:
-        """Return the FLOP/s that the device can't exceed; None where that isn't known."""
+        """Return the FLOP/s that the device can't exceed; None if that isn't known."""
         if self.device == "cpu":
             return machine.peak_flops_bound(self.environment, self.threads, precision)
         clock_max_mhz = next((card.get("sm_clock_max_mhz") for card in self.environment["gpus"]), None)
@@ -151,7 +151,7 @@ class Readings:
         self.missing |= reading[1]
 
     def memory(self) -> Memory:
-        """Return this process's peaks of memory so far; on the device, beside them those of the samples."""
+        """Return this process's peaks of memory so far; on the device, those of the samples too."""
         peak = memory.peak_rss_bytes()
         if not self._is_cuda_open():
             return Memory(peak_rss_bytes=peak)

@@ -82,7 +82,7 @@ class Gpu:
         return self._numbers(("gpu_foreign_processes",))
 
     def health(self) -> Readings:
-        """What the card reports of its faults and links, by the names in `HEALTH`."""
+        """Return the card's report of its faults and links, by the names in `HEALTH`."""
         return self._numbers(HEALTH)
 
     def describe(self) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""What a card reports of its own faults and links, as numbers; read under load, right after the samples.
+"""A card's report of its faults and links, as numbers; read under load, right after the samples.
 
 NVML gives all but the XID errors, which only the kernel's log has.
 """

@@ -10,7 +10,9 @@ from workloads.harness.records.record import Cache, Record, Timing
 from workloads.harness.records.script import JobTime, ScriptRun
 
 SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+MEAN_APART = 1.05  # a mean that is further above the median stands first
 LOOSEST, UNKNOWN = 2.0, "unknown"  # a bound that is further from the median, by this factor, says nothing
+PREFIXED = ("FLOP/s", "B/s")
 BYTE_UNITS = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -35,6 +37,17 @@ def duration(seconds: float) -> str:
     return f"{seconds / 60:.3g} min" if seconds < 2 * 3600 else f"{seconds / 3600:.3g} h"
 
 
+def rate_text(value: float | None, unit: str) -> str:
+    """Return a rate in four digits with an SI prefix, such as `1.234 TFLOP/s`; a dash for None."""
+    if value is None:
+        return "–"
+    unit = "B/s" if unit == "bytes/s" else unit
+    for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if abs(value) >= factor:
+            return f"{value / factor:.4g} {prefix}{unit}" if unit in PREFIXED else f"{value:,.0f} {unit}"
+    return f"{value:.4g} {unit}"
+
+
 def table(rows: Iterable[Sequence[str]]) -> str:
     """Pad columns to their widest entry; the first row is the head."""
     rows = [list(row) for row in rows]
@@ -50,15 +63,29 @@ def line(record: Record) -> list[str]:
     timing = record.device_time or record.wall
     rate = "–"
     if record.work and timing and timing.total_mean_s > 0:
-        rate = f"{record.work.units / timing.total_mean_s:.4g} {record.work.unit}/s"
+        rate = rate_text(record.work.units / timing.total_mean_s, f"{record.work.unit}/s")
     return [
         record.id,
-        seconds(record.compute_s),
+        step_text(record),
         (precision(timing) or "–") if timing else "–",
         rate,
         record.verdict.value,
         "; ".join(record.reasons),
     ]
+
+
+def step_text(record: Record) -> str:
+    """Return the time of a typical step, or first the mean if slow steps raise it well above the median.
+
+    Whoever runs a loop waits for the mean. That of a script is over whole epochs, if it has them.
+    """
+    timing = record.device_time or record.wall
+    if timing is None:
+        return seconds(None)
+    mean_s = (record.script.mean_s if record.script else None) or timing.total_mean_s
+    if mean_s <= MEAN_APART * timing.median_s:
+        return seconds(timing.median_s)
+    return f"{seconds(mean_s)} mean, {seconds(timing.median_s)} median"
 
 
 def precision(timing: Timing) -> str:

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
-class Sustained:
+class SustainedRate:
     """The rate that a GPU at its power limit keeps up, in seconds per step.
 
     Its governor raises and lowers the clock all the time, so that a median depends on the moment, and the mean
@@ -54,7 +54,7 @@ class Timing:
     drift: float = 0.0
     needed_s: float | None = None
     burst_s: float | None = None
-    sustained: Sustained | None = None
+    sustained: SustainedRate | None = None
 
     @property
     def total_mean_s(self) -> float:

@@ -100,12 +100,11 @@ def _way(drift: float) -> str:
 
 
 def _imprecise(wall: Timing) -> str:
-    count = len(wall.samples_s)
-    what = "mean" if wall.sustained else "median"
-    text = f"{count} samples did not make the {what} precise before the cap"
-    if wall.needed_s is not None:
-        text = f"{count} samples showed that a precise {what} would take {duration(wall.needed_s)}"
-    known = precision(wall)
-    if known == UNKNOWN:
-        return f"{text}; it can be wrong by more than a factor of {LOOSEST:g}"
-    return f"{text}; it is known to {known}" if known else text
+    what, known = "mean" if wall.sustained else "median", precision(wall)
+    text = f"{len(wall.samples_s)} samples are too few to bound the {what}"
+    if known:
+        how = f"known to {known}" if known != UNKNOWN else f"not known within a factor of {LOOSEST:g}"
+        text = f"the {what} is {how} after {len(wall.samples_s)} samples"
+    if wall.needed_s is None:
+        return f"{text}, at the limit in time"
+    return f"{text}; a precise one would take {duration(wall.needed_s)}"

@@ -1,4 +1,4 @@
-"""What a card reports of its own faults: numbers, each missing for a reason."""
+"""A card's report of its faults: each fact is a number or has its reason."""
 
 import os
 

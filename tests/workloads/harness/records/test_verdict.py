@@ -1,10 +1,10 @@
-"""What a GPU's record is held to of its host."""
+"""A disturbed host counts against a record as far as its step depends on the host."""
 
 import pytest
 
 from tests.workloads.harness.records.timings import timing
 from workloads.harness.records.record import Verdict
-from workloads.harness.records.timing import Sustained
+from workloads.harness.records.timing import SustainedRate
 from workloads.harness.records.verdict import judge
 
 BUSY_HOST = {"foreign_cores": 0.5, "canary_drift": 0.2}
@@ -38,7 +38,7 @@ def test_a_change_of_the_cpu_counts_by_the_hosts_share_of_a_step(busy, found):
 
 
 def test_the_clock_of_a_gpu_at_its_power_limit_is_a_fact_and_not_a_fault():
-    wall = timing(precision_reached=True, sustained=Sustained(1.0, 0.99, 1.01, 10, 0.5))
+    wall = timing(precision_reached=True, sustained=SustainedRate(1.0, 0.99, 1.01, 10, 0.5))
     assert judge(wall, {"sm_clock_drift": -0.07, "device_busy_share": 1.0}, 0.0, None) == ()
     ((verdict, text),) = judge(wall, {"thermal_throttled_share": 0.2}, 0.0, None)
     assert verdict is Verdict.THROTTLED and "20.0%" in text

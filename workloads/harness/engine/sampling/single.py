@@ -1,4 +1,4 @@
-"""Passes beside the samples: the latency of single steps, and what the device alone takes for one."""
+"""Passes after the samples: the latency of single steps, and the device's own time for one."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -46,10 +46,10 @@ def busy_s(
 ) -> tuple[float | None, str]:
     """Return the seconds of the device alone per step, or None and the reason.
 
-    `launches` are the operations of a step, and `step_s` what it takes as it is. `profiled_s` gives the same
-    by a profile, which a step needs that the device can't take as a whole; None where it shows nothing. A device
+    `launches` are the operations of a step, and `step_s` its duration with gaps. `profiled_s` gives the same
+    by a profile, which a step needs that the device can't take as a whole; None if it shows nothing. A device
     that `is_limited` by power is faster after the pause of each pass than in the samples: then its share of a
-    step is measured beside steps that follow the same pause.
+    step is measured relative to steps that follow the same pause.
     """
     count = max(min(MOST_QUEUED // max(launches, 1), MOST_STEPS_QUEUED), 1)
     for steps in dict.fromkeys((count, 1)):

@@ -216,7 +216,7 @@ def drift(samples: Sequence[float]) -> float:
 def trend(batches: Sequence[float]) -> float:
     """Return how far the second half is above the first by a line through all, as a share; 0 if noise explains it.
 
-    The slope is held against its own error at 99 % (ordinary least squares), because batches are few.
+    The slope is compared with its own error at 99 % (ordinary least squares), because batches are few.
     """
     count = len(batches)
     if count < 2 * FEWEST_OF_HALF:

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from workloads.harness.engine.sampling.stop import batch_means
 from workloads.harness.records.intervals import inefficiency, mean_interval, median_interval, outliers
-from workloads.harness.records.timing import Sustained, Timing
+from workloads.harness.records.timing import SustainedRate, Timing
 
 MOST_WARMUP = 100  # samples of warm-up that a record keeps: the shape of its curve
 LIMIT_S = 0.1  # after which a governor has seen that a load exceeds the power limit
@@ -45,7 +45,7 @@ def summarise(
 
 def sustained(
     samples_s: Sequence[float], steps: int, batch_s: float, warm_s: Sequence[float] = ()
-) -> Sustained | None:
+) -> SustainedRate | None:
     """Return the rate that a device keeps up at its power limit; None of too few batches of `batch_s` seconds.
 
     A sample takes `steps` steps. `warm_s` are samples from the beginning of the warm-up.
@@ -54,7 +54,7 @@ def sustained(
     interval = mean_interval(means)
     if interval is None:
         return None
-    return Sustained(
+    return SustainedRate(
         interval.value, interval.low, interval.high, len(means), batch_s, _first_s(warm_s, steps)
     )
 
