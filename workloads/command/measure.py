@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import fields, replace
 from functools import partial
-from typing import IO
+from typing import IO, Any
 
 from workloads.command.largest import answer, find_largest, first_case
 from workloads.command.model_table import model_table
@@ -17,6 +17,7 @@ from workloads.harness.engine.phases import Phases, since_process_start_s
 from workloads.harness.group.launch import follow, lead, membership_of
 from workloads.harness.group.ranks import membership_in
 from workloads.harness.probes.cpu import cores
+from workloads.harness.probes.device_here import device_here
 from workloads.harness.records.case import Case, parse_size
 from workloads.harness.records.files import make_folder, record_path, write_record
 from workloads.harness.records.record import Record
@@ -73,7 +74,8 @@ def suite(options: argparse.Namespace) -> int:
     """Measure a suite."""
     suite = load_suite(options.name).tiny() if options.tiny else load_suite(options.name)
     if load_test.is_meant(options, suite):
-        return load_test.run(options, suite, repeat_of(options, suite.cases[0]))
+        base = Repeat(case=suite.cases[0], **_given(options))
+        return load_test.run(options, suite, base)
     records: list[Record] = []
 
     def keep(record: Record) -> None:
@@ -116,9 +118,13 @@ def needs(options: argparse.Namespace) -> int:
 
 
 def repeat_of(options: argparse.Namespace, case: Case) -> Repeat:
-    """Make a repeat from the options that have the names of its fields."""
-    names = [field.name for field in fields(Repeat) if hasattr(options, field.name)]
-    return Repeat(case=case, **{name: getattr(options, name) for name in names})
+    """Make a repeat from the options that have the names of its fields; without --device, on the device here."""
+    return Repeat(case=case, **_given(options) | {"device": options.device or device_here()})
+
+
+def _given(options: argparse.Namespace) -> dict[str, Any]:
+    names = (field.name for field in fields(Repeat) if hasattr(options, field.name))
+    return {name: getattr(options, name) for name in names}
 
 
 def _typed(options: argparse.Namespace) -> Repeat:

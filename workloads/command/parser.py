@@ -135,7 +135,6 @@ def _add_suite(sub: argparse.ArgumentParser) -> None:
         help=f"seconds between the samples that the results show ({SAMPLE_RATE_S:g}); "
         f"peaks and averages use every sample, taken every {FINEST_S:g} s",
     )
-    sub.set_defaults(device=None)  # the load test uses a GPU if there is one
 
 
 def _add_model(sub: argparse.ArgumentParser) -> None:
@@ -199,7 +198,9 @@ def _add_measuring(sub: argparse.ArgumentParser) -> None:
 
 
 def _add_device(sub: argparse.ArgumentParser) -> None:
-    sub.add_argument("--device", default="cpu", choices=DEVICES, help="device that computes")
+    sub.add_argument(
+        "--device", choices=DEVICES, help="device that must compute; by default a GPU if torch sees one"
+    )
     _add_threads(sub)
 
 

@@ -10,6 +10,7 @@ from workloads.command.measure import say
 from workloads.harness.engine.cache import TIMES, last_level_bytes
 from workloads.harness.engine.device import ONLY_ON_GPUS
 from workloads.harness.probes.cpu import affinity, cores
+from workloads.harness.probes.device_here import device_here
 from workloads.harness.probes.memory import available_bytes
 from workloads.harness.probes.roof import RATES, facts_here, keep_roof, kept_roof, roof_path
 from workloads.harness.records.case import EAGER, FP8, MODES, PRECISIONS
@@ -66,7 +67,7 @@ class Limit:
 
 def roof(options: argparse.Namespace) -> int:
     """Measure those rates of this machine that are not stored yet, and show all."""
-    threads = options.threads or cores()
+    threads, options.device = options.threads or cores(), options.device or device_here()
     path = roof_path(facts_here(options.device), options.device, threads)
     if options.again:
         keep_roof(path, {})

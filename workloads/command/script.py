@@ -83,7 +83,9 @@ def _repeat(options: argparse.Namespace, member: Membership | None) -> Repeat:
             "--whole leaves standard output to the script; name a folder for the record by --out"
         )
     case = own_case(asked, parse_size(options.size), options.name)
-    return replace(repeat_of(options, case), script=asked, data=None)  # the command names the data
+    repeat = repeat_of(options, case)
+    any_device = options.device is None
+    return replace(repeat, script=asked, data=None, any_device=any_device)  # the command names the data
 
 
 def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.harness.probes.machine import fingerprint
-from workloads.harness.records.case import DEVICES, Case
+from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import make_folder, write_record, write_text
 from workloads.harness.records.record import Record
@@ -43,7 +43,7 @@ print(json.dumps([torch.__version__, torch.version.cuda, names]))
 
 
 def is_meant(options: argparse.Namespace, suite: Suite) -> bool:
-    """True if a suite is the load test; the default device of any other is the CPU.
+    """True if a suite is the load test.
 
     Raises:
         WorkloadsError: another suite has an option of the load test.
@@ -53,7 +53,6 @@ def is_meant(options: argparse.Namespace, suite: Suite) -> bool:
     if given := [name for name in OWN if getattr(options, name) is not None]:
         flag = f"--{given[0].replace('_', '-')}"
         raise WorkloadsError(f"{flag} is only for the suite {NAME}; {suite.name} has its sizes in its file")
-    options.device = options.device or DEVICES[0]
     return False
 
 

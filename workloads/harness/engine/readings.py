@@ -115,6 +115,11 @@ class Readings:
             self.monitor.watch(self.gpu)
             self.environment["gpus"] = [self.gpu.describe()]
 
+    def computed_on(self, device: str) -> None:
+        """Note on which device a script has computed: the record has the energy of that one."""
+        self.device = device
+        self.energy_j = self.probes.get("gpu_energy_j" if device == "cuda" else "cpu_energy_j")
+
     def shared_by(self, gpus: int) -> None:
         """Note that so many GPUs did the work: the energy of one of them is not the energy of the work."""
         if self.device == "cuda" and gpus > 1:

@@ -32,6 +32,7 @@ class Repeat:
         cold_cache: empty the last-level cache before each sample; else it is as the step before left it.
         layout: memory layout that an earlier repeat of the cell has found to be the fastest; None to find it.
         gpu: the GPU's model by the hardware file, which a lane holds against the machine; None for any.
+        any_device: the script's own choice of a device is right; without it, `device` is a demand.
         script: the user's own command that this measures; None for a workload of ours.
     """
 
@@ -53,6 +54,7 @@ class Repeat:
     soak_s: float | None = None
     layout: str | None = None
     gpu: str | None = None
+    any_device: bool = False
     script: Script | None = None
 
     @property
@@ -88,7 +90,7 @@ class Repeat:
         Every version of the harness reads these, where JSON may hold a field that an older one doesn't know.
         The layout is left out, because each version finds its own, and the GPU, which a lane has looked at.
         """
-        left_out = ("case", "layout", "gpu", "script")
+        left_out = ("case", "layout", "gpu", "any_device", "script")
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         mode = None if self.case.mode == EAGER else self.case.mode  # which older versions don't know
         values = {"size": self.case.size_text, "precision": self.case.precision, "mode": mode, **values}

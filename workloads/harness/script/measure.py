@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -158,6 +158,9 @@ def _record(
 ) -> Record:
     times, observed, readings = measurement.times, measurement.observed, measurement.readings
     assert repeat.script is not None
+    if repeat.any_device and observed.ends_s:
+        repeat = replace(repeat, device="cuda" if uses_gpu() else "cpu")
+        readings.computed_on(repeat.device)
     wall, device_time = timings(times, observed, measurement.plan.rules)
     losses, wrong = losses_of(observed)
     findings: list[Finding] = findings_of(ending, observed, times, repeat.case, measurement.follows)

@@ -2,7 +2,13 @@
 
 import pytest
 
-from tests.workloads.harness.script.scripts import measured
+from tests.workloads.harness.script.scripts import SCRIPTS, measured
+from workloads.harness.records.record import Verdict
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.records.script import Script
+from workloads.harness.repeat.exclusive import whole_box
+from workloads.harness.repeat.runs import run_repeat
+from workloads.harness.script.command import own_case
 from workloads.harness.script.observations import LOSSES
 
 # Command, then: optimizers, batches summed up in a step, samples and tokens of a step, steps of an epoch.
@@ -32,6 +38,20 @@ def test_a_training_is_seen_and_stopped(words, optimizers, accumulation, samples
     assert record.wall.median_s > 0 and 0 <= run.mean_low_s <= run.mean_s <= run.mean_high_s
     assert len(run.losses) == min(LOSSES, run.steps) and run.first_step_s < record.wall_s
     assert sum(run.shares.values()) == pytest.approx(1) and min(run.shares.values()) > 0
+
+
+@pytest.mark.parametrize(("any_device", "device"), [(True, "cpu"), (False, "cuda")])
+def test_the_device_is_the_scripts_unless_one_was_demanded(any_device, device, box_lock):
+    """On a GPU box a script that computes on the CPU has a record of the CPU; --device cuda refuses it."""
+    script = Script(("plain.py", "--batch", "16"), folder=str(SCRIPTS))
+    asked = Repeat(
+        "r", "here", own_case(script, {}), device="cuda", brief=True, any_device=any_device, script=script
+    )
+    with whole_box(print) as lock:
+        record = run_repeat(asked, lock, print)
+    assert record.device == device and record.wall.median_s > 0
+    assert (record.verdict is Verdict.UNSUPPORTED) is not any_device
+    assert ("--device is cuda" in " ".join(record.reasons)) is not any_device
 
 
 def test_a_plain_loop_and_its_sizes(box_lock):

@@ -1,0 +1,49 @@
+"""Without --device, a GPU is used if torch sees one; a driver that hangs or crashes is one sentence."""
+
+import pytest
+
+from workloads.command.parser import parser
+from workloads.harness.probes.device_here import device_here
+from workloads.harness.records.errors import WorkloadsError
+
+
+@pytest.fixture
+def driver(tmp_path):
+    (tmp_path / "nvidiactl").touch()
+    return [tmp_path / "nvidiactl"]
+
+
+@pytest.mark.parametrize(
+    ("answer", "device"),
+    [
+        ("print(2)", "cuda"),
+        ("print(0)", "cpu"),
+        ("raise ImportError('torch')", "cpu"),
+        ("print('odd')", "cpu"),
+    ],
+)
+def test_a_gpu_is_used_if_torch_sees_one(driver, answer, device):
+    assert device_here(driver, answer) == device
+
+
+def test_without_a_driver_torch_is_not_asked(tmp_path):
+    assert device_here([tmp_path / "none"], "raise SystemExit('asked')") == "cpu"
+
+
+@pytest.mark.parametrize(
+    ("answer", "words"),
+    [
+        ("import time; time.sleep(60)", "did not answer within 1 s"),
+        ("import os; os.kill(os.getpid(), 11)", "signal 11"),
+    ],
+)
+def test_a_driver_that_hangs_or_crashes_is_one_sentence(driver, answer, words):
+    with pytest.raises(WorkloadsError, match=words):
+        device_here(driver, answer, timeout_s=1)
+
+
+@pytest.mark.parametrize(
+    "words", [["run", "matmul", "--size=n=8"], ["suite", "quick"], ["roof"], ["script", "--", "a.py"]]
+)
+def test_no_command_assumes_a_device(words):
+    assert parser("").parse_args(words).device is None
