@@ -9,6 +9,7 @@ import pytest
 from tests.docs.shown import DOCS, block_of
 from tests.emulators.slurm.cluster import cluster
 from tests.emulators.slurm.python import with_torch
+from tests.exit_codes import assert_measured
 
 pytestmark = [
     pytest.mark.timeout(1200),
@@ -48,7 +49,8 @@ def test_a_suite_is_measured_on_a_cluster(shell, deployments, slurm):
     text = "\n".join(block_of(PAGE, "title: A100 of the faculty"))
     (deployments / "hardware/our-cluster.yaml").write_text(on(slurm, f"{text}\n"))
     code, told = shell("gridbench run quick --on our-cluster", timeout=900)
-    assert code == 0 and "report: " in told, told
+    assert_measured(code, told)
+    assert "report: " in told, told
     records = Path(shell.environment["GRIDBENCH_RESULTS"]).glob("*/records/**/*.json")
     (record,) = [json.loads(path.read_text()) for path in records]
     assert record["verdict"] in (

@@ -2,6 +2,7 @@
 
 import pytest
 
+from tests.exit_codes import assert_measured
 from tests.flows.own_scripts import SUITE, check_records
 from tests.flows.rented.lanes import run_of
 
@@ -15,5 +16,5 @@ pytestmark = [
 
 def test_every_kind_is_measured_as_it_is(gridbench, cloud):
     code, text = gridbench("run", str(SUITE), "--on", "lambda-cpu", "--budget-usd", "1")
-    assert code == 0, text
+    assert_measured(code, text)
     check_records(run_of(gridbench)[1], is_copy=True)
