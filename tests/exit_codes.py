@@ -1,4 +1,4 @@
-"""What a command's exit code says where tests share a machine."""
+"""The exit code of a run on a machine that tests share."""
 
 NOTHING_COUNTS = "No result counts"
 

@@ -157,7 +157,8 @@ def _record(
     repeat: Repeat, words: tuple[str, ...], started_at: str, measurement: Measurement, ending: Ending
 ) -> Record:
     times, observed, readings = measurement.times, measurement.observed, measurement.readings
-    assert repeat.script is not None
+    script = repeat.script
+    assert script is not None
     if repeat.any_device and observed.ends_s:
         repeat = replace(repeat, device="cuda" if uses_gpu() else "cpu")
         readings.computed_on(repeat.device)
@@ -171,7 +172,7 @@ def _record(
         findings += judge(wall, readings.probes, 0.0, None)
     parts = readings.parts()
     other_times = _other_times(findings, parts["environment"].get("hypervisor"), uses_gpu())
-    run = _script_run(repeat.script, words, measurement, ending, losses, parts["memory"], other_times)
+    run = _script_run(script, words, measurement, ending, losses, parts["memory"], other_times)
     wall_s, unattributed_s = measurement.phases.close()
     torch: Any = sys.modules.get("torch")
     return repeat.record(
