@@ -1,7 +1,8 @@
 """Time the same operations by the harness, by torch's Timer, by triton's do_bench and as a CUDA graph, in turns.
 
-One process, three rounds: clocks and heat drift, so what is compared is measured within seconds. Prints medians in
-seconds by operation and clock, and why a clock could not be had.
+One process, three rounds. Prints medians in seconds by operation and clock, the reason for each missing clock, and the
+ratio of our wall time to Timer's. That ratio is of turns of 10 ms each, because a host can change its speed by a third
+from one second to the next.
 """
 
 import importlib
@@ -12,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 ROUNDS, REPLAYED = 3, 20
+TURNS, TURN_S = 60, 0.01
 Operation = Callable[[], Any]
 
 
@@ -63,6 +65,24 @@ def by_others(operation: Operation, on_gpu: bool, missing: dict[str, str]) -> di
     return seconds | by_triton(operation, missing) if on_gpu else seconds
 
 
+def wall_over_timer(operation: Operation, clock: Any) -> float:
+    """Return the median ratio of the harness's wall time to Timer's, of turns that follow each other at once."""
+    from torch.utils.benchmark import Timer
+
+    timer = Timer("f()", globals={"f": operation}, num_threads=2)
+    count = max(int(TURN_S / max(clock.time(operation, 3).wall_s / 3, 1e-7)), 1)
+    ratios = []
+    for turn in range(TURNS):
+        ours, theirs = (
+            (lambda: clock.time(operation, count).wall_s / count),
+            (lambda: timer.timeit(count).mean),
+        )
+        first, second = (ours, theirs) if turn % 2 else (theirs, ours)
+        one, other = first(), second()
+        ratios.append(one / other if turn % 2 else other / one)
+    return statistics.median(ratios)
+
+
 def by_triton(operation: Operation, missing: dict[str, str]) -> dict[str, float]:
     """Time by `do_bench`, unless it has failed before: its driver is compiled, and there may be no C compiler."""
     if "do_bench" in missing:
@@ -96,6 +116,7 @@ def compared(device: str) -> dict[str, Any]:
     on_gpu, opened = device == "cuda", open_device(device, "fp32", 2)
     medians: dict[str, dict[str, float]] = {}
     missing: dict[str, str] = {}
+    ratios: dict[str, float] = {}
     for name, operation in operations(opened.torch_device, on_gpu):
         rounds: dict[str, list[float]] = {}
         with torch.inference_mode():
@@ -105,8 +126,9 @@ def compared(device: str) -> dict[str, Any]:
                     seconds |= replayed(operation, opened.clock)
                 for clock, value in seconds.items():
                     rounds.setdefault(clock, []).append(value)
+            ratios[name] = wall_over_timer(operation, opened.clock)
         medians[name] = {clock: statistics.median(values) for clock, values in rounds.items()}
-    return {"seconds": medians, "missing": missing}
+    return {"seconds": medians, "missing": missing, "wall_over_timer": ratios}
 
 
 if __name__ == "__main__":
