@@ -1,6 +1,7 @@
 """The command `import`: records that were measured elsewhere become a run."""
 
 import re
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Annotated
 
@@ -8,7 +9,7 @@ import typer
 
 from gridbench.terminal import Results, say, warn
 from tasks.errors import GridbenchError
-from tasks.store.address import DEFAULT
+from tasks.store.address import DEFAULT, ResultsAddress
 from tasks.store.store import Store
 
 USD = r"([^=\s]+)=(\d+(?:\.\d+)?)"
@@ -27,18 +28,10 @@ def import_(
 ) -> None:
     """Make a run of records that were measured elsewhere."""
     from gridbench.run.outcome import comparison_of, rebuild
-    from tasks.imported import read_folders, run_of
-    from tasks.store.bucket import Bucket
 
     prices = dict(map(_price, usd or ()))
-    records, problems = read_folders(folders)
-    for sentence in problems:
-        warn(f"left out: {sentence}")
-    plan, kept = run_of(records, prices, title)
-    store = Store.create(results.folder, plan, Bucket.of(results))
-    for record in kept:
-        store.add(record)
-    for machine in plan.hardware:
+    store = imported(folders, results, prices, title)
+    for machine in store.plan.hardware:
         if machine.name not in prices:
             say(
                 f"{machine.name}: its price is unknown, {machine.price.usd_per_hour:g} USD/h is assumed; --usd sets it"
@@ -48,7 +41,39 @@ def import_(
         store.bucket.send(store.folder)
     for line in comparison_of(store).answer:
         say(line)
-    say(f"\nrun:    {plan.run}\nreport: {report}")
+    say(f"\nrun:    {store.plan.run}\nreport: {report}")
+
+
+def imported(
+    folders: Sequence[Path], results: ResultsAddress, usd_per_hour: Mapping[str, float], title: str = ""
+) -> Store:
+    """Make a run of the records in these folders, and name the lines that are not records.
+
+    Raises:
+        GridbenchError: there is no record, or a price names a machine without one.
+    """
+    from tasks.imported import read_folders, run_of
+    from tasks.store.bucket import Bucket
+
+    records, problems = read_folders(folders)
+    for sentence in problems:
+        warn(f"left out: {sentence}")
+    plan, kept = run_of(records, usd_per_hour, title)
+    store = Store.create(results.folder, plan, Bucket.of(results))
+    for record in kept:
+        store.add(record)
+    return store
+
+
+def machines_in(folder: Path) -> set[str]:
+    """Return the names of the machines whose records are in a folder.
+
+    Raises:
+        GridbenchError: it has no record.
+    """
+    from tasks.imported import read_folders
+
+    return {record.hardware for record in read_folders([folder])[0]}
 
 
 def _price(text: str) -> tuple[str, float]:

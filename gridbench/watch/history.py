@@ -11,6 +11,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
+from gridbench.imported import import_, imported, machines_in
 from gridbench.terminal import Results, console, say, table_of
 from tasks.errors import GridbenchError
 from tasks.regressions.series import Observation, Series
@@ -25,24 +26,36 @@ SHOWN = 20  # nights that fit a terminal's screen
 NEAR = 3  # names that an error suggests
 COMMIT = 8  # letters of a commit that people recognise
 SITE_FILES = ("results.parquet", "comparison.csv", "report.html")
+RUN_OR_RECORDS = "its name or its beginning, or the path of records (./FOLDER)"
 FIELDS = [field.name for field in fields(Observation)]  # of each night, in a CSV file
 
 
 def compare(
-    run_a: Annotated[str, typer.Argument(help="Name of the earlier run, or its beginning")],
-    run_b: Annotated[str, typer.Argument(help="Name of the later run, or its beginning")],
+    run_a: Annotated[str, typer.Argument(help=f"Earlier run: {RUN_OR_RECORDS}")],
+    run_b: Annotated[str, typer.Argument(help=f"Later run: {RUN_OR_RECORDS}")],
     output: Output = None,
     results: Results = DEFAULT,
 ) -> None:
     """Write the report of two runs against each other."""
     from tasks.publish import write_comparison
 
-    first, second = find(results, run_a), find(results, run_b)
+    paths = [Path(name) for name in (run_a, run_b) if _is_path(name)]
+    if len(paths) == 2 and not set.intersection(*(machines_in(path) for path in paths)):
+        return import_(paths, results=results)  # of two machines, which one run compares
+    first, second = (
+        imported([Path(name)], results, {}) if _is_path(name) else find(results, name)
+        for name in (run_a, run_b)
+    )
     folder = output or results.folder / "comparisons" / f"{first.plan.run}..{second.plan.run}"
     report, sentences = write_comparison(first, second, folder)
     for sentence in sentences:
         say(f"• {sentence}")
     say(f"\nreport: {report}")
+
+
+def _is_path(name: str) -> bool:
+    """True if this is the path of records, which `suite --out` wrote, and not the name of a run."""
+    return "/" in name or name.endswith((".json", ".jsonl"))
 
 
 def site(output: Output = None, results: Results = DEFAULT) -> None:

@@ -100,3 +100,28 @@ def test_a_folder_without_records_is_one_sentence(run, tmp_path):
 
 def test_a_price_that_nobody_gave_is_said(run, box):
     assert "box-a: its price is unknown, 1 USD/h is assumed" in run(box)[1]
+
+
+def test_folders_can_be_compared_as_runs_and_as_machines(monkeypatch, capsys, tmp_path):
+    for name, factor in (("old", 1.0), ("new", 1.2)):
+        (tmp_path / name).mkdir()
+        for number in range(3):
+            one = record(
+                factor + number / 1000, MATMUL, "here", number, started_at=f"2026-11-2{number}T00:00:00+00:00"
+            )
+            (tmp_path / name / f"{number}.json").write_text(one.to_json())
+            same = record(factor + number / 1000, MATMUL, "gpu", number)
+            (tmp_path / f"{name}-{number}.json").write_text(same.to_json())
+
+    def said(*words):
+        words = ["gridbench", "compare", *map(str, words), "--results", str(tmp_path / "results")]
+        monkeypatch.setattr(sys, "argv", words)
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        assert not ended.value.code
+        return capsys.readouterr().out
+
+    assert "Fastest: old" in said(tmp_path / "old", tmp_path / "new")  # two machines, named by their folders
+    assert len(list(runs(tmp_path / "results"))) == 1
+    text = said(tmp_path / "old-0.json", tmp_path / "new-0.json")  # one machine, twice
+    assert "report: " in text and len(list(runs(tmp_path / "results"))) == 3
