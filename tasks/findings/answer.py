@@ -1,11 +1,14 @@
 """The answer: at most four lines of at most 25 words, the most useful first; then its details and caveats."""
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from types import MappingProxyType
 
+from tasks.findings.device.speedup_parts import NOTABLE
 from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio, total_seconds
 from tasks.results.comparison import Caveat
-from tasks.results.format import cases_text, format_count, format_ratio, format_seconds, listed
+from tasks.results.format import cases_text, format_count, format_ratio, format_seconds, listed, significant
 from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.speedup import MOST_REPEATS, decide, scaled, significant_ratios
 from tasks.results.values import Ratio, RatioVerdict
@@ -28,7 +31,7 @@ def headline(
     if not suite.logs:
         return _nothing(summaries)
     return (
-        *fastest(suite, baseline),
+        *fastest(suite, baseline, _busy_s(suite, summaries)),
         *cheapest(suite, machines, baseline),
         *decided(pairings),
         *open_ratios(ratios),
@@ -58,8 +61,13 @@ def caveats(
     )
 
 
-def fastest(suite: CommonCases, baseline: str) -> list[str]:
-    """Return the machine with the least time for one pass through the suite, or why there is none."""
+def fastest(
+    suite: CommonCases, baseline: str, busy_s: Mapping[str, float] = MappingProxyType({})
+) -> list[str]:
+    """Return the machine with the least time for one pass through the suite, or why there is none.
+
+    `busy_s` are the seconds of a pass in which each machine's cards compute, for machines where that is known.
+    """
     if len(suite.logs) < 2:
         return _alone(suite, baseline)
     if baseline not in suite.logs:
@@ -67,7 +75,7 @@ def fastest(suite: CommonCases, baseline: str) -> list[str]:
         return [f"No speedups: the baseline {baseline} lacks {reason}."]
     if not suite.cases:
         return ["No totals: no case has valid results on every machine."]
-    return [f"Fastest: {_best_of(suite, baseline, dict.fromkeys(suite.logs, 1.0), 'fast')}"]
+    return [f"Fastest: {_best_of(suite, baseline, dict.fromkeys(suite.logs, 1.0), 'fast', busy_s)}"]
 
 
 def cheapest(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> list[str]:
@@ -103,7 +111,31 @@ def _ranked(suite: CommonCases, weights: Mapping[str, float]) -> tuple[str, dict
     return best, {name: decide(ratio, fewest_repeats(suite)) for name, ratio in ratios.items()}
 
 
-def _best_of(suite: CommonCases, baseline: str, weights: Mapping[str, float], adjective: str) -> str:
+def _busy_s(suite: CommonCases, summaries: Sequence[Summary]) -> dict[str, float]:
+    """Return the seconds of a pass in which the cards of a machine compute, of each machine that knows all of them."""
+    parts: dict[str, list[float]] = {}
+    for one in summaries:
+        if one.cell.case in suite.cases and one.busy_share and one.median_s:
+            parts.setdefault(one.cell.hardware, []).append(one.busy_share.value * one.median_s)
+    return {name: sum(of) for name, of in parts.items() if len(of) == len(suite.cases)}
+
+
+def _by_card(ratio: Ratio, best: str, other: str, busy_s: Mapping[str, float]) -> str:
+    """Say how large the cards' part of a ratio is, if waiting for the hosts changes it notably; else nothing."""
+    if not (busy_s.get(best) and busy_s.get(other)):
+        return ""
+    by_card = busy_s[other] / busy_s[best]
+    is_cards = abs(math.log(ratio.estimate.value / by_card)) <= NOTABLE
+    return "" if is_cards else f" ({significant(by_card, 3)}× by the card)"
+
+
+def _best_of(
+    suite: CommonCases,
+    baseline: str,
+    weights: Mapping[str, float],
+    adjective: str,
+    busy_s: Mapping[str, float] = MappingProxyType({}),
+) -> str:
     """Return the best machine and its lead, or the machines that cannot be distinguished."""
     best, verdicts = _ranked(suite, weights)
     tied = [name for name, verdict in verdicts.items() if verdict.outcome is not RatioVerdict.FASTER]
@@ -113,7 +145,11 @@ def _best_of(suite: CommonCases, baseline: str, weights: Mapping[str, float], ad
         return f"undecided between {listed([best, *tied])}, {cases}{state}."
     second = next(iter(verdicts))
     shown = [second] if best == baseline else dict.fromkeys((second, baseline))
-    leads = [f"{format_ratio(verdicts[name])} as {adjective} as {name}" for name in shown if name in verdicts]
+    leads = [
+        f"{format_ratio(verdicts[name])} as {adjective} as {name}{_by_card(verdicts[name], best, name, busy_s)}"
+        for name in shown
+        if name in verdicts
+    ]
     return f"{best}, {' and '.join(leads)}, {cases}{state}."
 
 

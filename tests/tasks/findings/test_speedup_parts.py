@@ -1,10 +1,12 @@
 """Where a speedup comes from: the records of an H100 and an H200, whose hosts differ more than their cards."""
 
 import gzip
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from tasks.findings.answer import MOST_WORDS
 from tasks.findings.compare import compare
 from tasks.findings.device.speedup_parts import SpeedupParts
 from tests.tasks.examples.records import IMAGES, machine
@@ -64,6 +66,30 @@ def test_three_repeats_give_the_cards_part_an_interval():
     (split,) = found.finding(SpeedupParts).splits
     assert split.by_card.low < 0.5 / 0.9 < split.by_card.high
     assert split.by_card.value == pytest.approx(0.5 / 0.9, rel=0.01)
+
+
+@pytest.mark.parametrize(("slow", "fast", "says"), [(0.5, 0.95, True), (0.95, 0.95, False)])
+def test_the_answer_never_calls_a_hosts_speedup_the_cards(slow, fast, says):
+    """The steps take equally long on paper; the slow machine's card waits for half of each."""
+    slower = [
+        replace(r, wall=twice(r.wall), device_time=twice(r.device_time))
+        for r in on_gpu(IMAGES, hardware="slow")
+    ]
+    slower = [replace(r, device_busy_s=slow * r.device_time.median_s) for r in slower]
+    answer = compared(slower, on_gpu(IMAGES, fast, hardware="fast")).answer[0]
+    assert answer.startswith("Fastest: fast") and ("by the card" in answer) is says
+    assert len(answer.split()) <= MOST_WORDS
+
+
+def twice(step):
+    return replace(
+        step,
+        samples_s=tuple(2 * s for s in step.samples_s),
+        median_s=2 * step.median_s,
+        mean_s=step.mean_s and 2 * step.mean_s,
+        ci_low_s=step.ci_low_s and 2 * step.ci_low_s,
+        ci_high_s=step.ci_high_s and 2 * step.ci_high_s,
+    )
 
 
 def test_without_device_times_nothing_is_split():
