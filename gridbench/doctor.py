@@ -46,14 +46,6 @@ def examine(results: Path) -> Iterator[Finding]:
     yield from _fitness()
 
 
-def torch_sees_cuda() -> bool:
-    """Return True if torch, imported in a subprocess, sees a CUDA device; False at once without a driver."""
-    if not any(Path(path).exists() for path in ("/dev/nvidiactl", "/proc/driver/nvidia", "/dev/dxg")):
-        return False
-    program = "import sys, torch; sys.exit(not torch.cuda.is_available())"
-    return subprocess.run([sys.executable, "-c", program], capture_output=True, check=False).returncode == 0
-
-
 def _packages() -> Iterator[Finding]:
     versions = locked(ROOT)
     for name in ("fastapi", "pandas", "prefect", "sqlalchemy", "torch"):

@@ -118,9 +118,13 @@ def resume(name: RunName, budget_usd: Budget = 5.0, results: Results = DEFAULT) 
 
 def local_hardware() -> list[str]:
     """Return this machine's hardware, baseline first: all cores if it has a GPU, else one thread."""
-    from gridbench.doctor import torch_sees_cuda
+    from workloads.harness.probes.device_here import device_here
 
-    return ["local-cpu", "local-cpu-1", "local-cuda"] if torch_sees_cuda() else ["local-cpu-1", "local-cpu"]
+    return (
+        ["local-cpu", "local-cpu-1", "local-cuda"]
+        if device_here() == "cuda"
+        else ["local-cpu-1", "local-cpu"]
+    )
 
 
 def show_plan(plan: Plan) -> None:

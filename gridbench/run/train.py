@@ -110,6 +110,6 @@ def train(
 
 def this_machine() -> list[str]:
     """Return this machine's GPU, or its CPU if it has no GPU."""
-    from gridbench.doctor import torch_sees_cuda
+    from workloads.harness.probes.device_here import device_here
 
-    return ["local-cuda"] if torch_sees_cuda() else ["local-cpu"]
+    return ["local-cuda"] if device_here() == "cuda" else ["local-cpu"]

@@ -103,5 +103,7 @@ def test_results_in_the_code_are_refused_because_each_run_would_change_it(run, t
 
 def test_a_gpu_of_this_machine_is_what_a_training_takes(monkeypatch):
     for sees, names in ((True, ["local-cuda"]), (False, ["local-cpu"])):
-        monkeypatch.setattr("gridbench.doctor.torch_sees_cuda", lambda sees=sees: sees)
+        monkeypatch.setattr(
+            "workloads.harness.probes.device_here.device_here", lambda sees=sees: "cuda" if sees else "cpu"
+        )
         assert train.this_machine() == names

@@ -60,7 +60,10 @@ def _quiet() -> list[tuple[bool, str]]:
     time.sleep(LOOK_S)
     values, missing = cpu.delta(before, cpu.counters())
     drift = abs(cpu.canary_drift(canary_s, cpu.canary_s()))
-    speed = f"CPU speed changed by {drift:.1%} within {LOOK_S:g} s (limit {CANARY_DRIFT:.0%})"
+    change = f"the CPU's speed changed by {drift:.1%} within {LOOK_S:g} s (limit {CANARY_DRIFT:.0%})"
+    speed = (
+        f"{cpu.python_steps_per_s(canary_s) / 1e6:.3g} million steps of a Python loop per second; {change}"
+    )
     foreign = "other processes use {:.2f} cores (limit {:g}): stop them"
     stolen = "the hypervisor takes {:.1%} of the CPU time (limit {:.0%}): take a dedicated host"
     results = [(drift <= CANARY_DRIFT, speed)]

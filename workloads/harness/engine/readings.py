@@ -73,6 +73,7 @@ class Readings:
             self._take(cpu.delta(cpu_before, cpu.counters(own_s=self.own_cpu_s)))
             gpu_after, joules = self.gpu.counters(), energy.delta(energy_before, energy.counters(self.gpu))
             self.probes["canary_drift"] = cpu.canary_drift(canary_s, cpu.canary_s())
+            self.probes["python_steps_per_s"] = cpu.python_steps_per_s(canary_s)
         self._take(joules)
         self.energy_j = joules[0].get("gpu_energy_j" if self.device == "cuda" else "cpu_energy_j")
         if self.device == "cuda":

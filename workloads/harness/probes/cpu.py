@@ -113,6 +113,11 @@ def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
     return min(pieces)
 
 
+def python_steps_per_s(canary_s: float) -> float:
+    """Return the host's speed at plain Python: steps per second of the loop that `canary_s` has timed."""
+    return _CANARY_STEPS / canary_s if canary_s > 0 else 0.0
+
+
 def canary_drift(before_s: float, after_s: float) -> float:
     """Return how much slower the CPU ran after than before, as a share; negative if it ran faster."""
     return after_s / before_s - 1 if before_s > 0 else 0.0

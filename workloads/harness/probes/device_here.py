@@ -7,7 +7,9 @@ from pathlib import Path
 
 from workloads.harness.records.errors import WorkloadsError
 
-DRIVER_FILES = (Path("/dev/nvidiactl"), Path("/dev/dxg"))  # of Linux, and of Windows Subsystem for Linux
+DRIVER_FILES = tuple(
+    map(Path, ("/dev/nvidiactl", "/proc/driver/nvidia", "/dev/dxg"))
+)  # the last of Windows Subsystem for Linux
 ANSWER_S = 120.0  # torch takes seconds to import, on a cold disk a minute
 QUESTION = "import torch; print(torch.cuda.device_count())"
 

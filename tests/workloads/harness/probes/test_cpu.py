@@ -248,6 +248,10 @@ class TestCanary:
     def test_drift(self, before, after, drift):
         assert cpu.canary_drift(before, after) == pytest.approx(drift)
 
+    def test_the_hosts_speed_is_steps_of_its_loop_per_second(self):
+        assert cpu.python_steps_per_s(1e-3) == 2 * cpu.python_steps_per_s(2e-3) > 0
+        assert cpu.python_steps_per_s(0.0) == 0.0
+
 
 @pytest.mark.skipif(not Path("/proc/stat").exists(), reason="needs Linux")
 def test_our_own_burning_is_not_foreign_load_here():
