@@ -11,6 +11,7 @@ from typer.core import TyperCommand, TyperGroup
 from gridbench.terminal import warn
 from infra.errors import InfraError
 from tasks.errors import GridbenchError
+from workloads.harness.records.errors import WorkloadsError
 
 
 class LazyCommand(NamedTuple):
@@ -153,7 +154,7 @@ def main() -> None:
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
     try:
         app()
-    except (GridbenchError, InfraError) as error:
+    except (GridbenchError, InfraError, WorkloadsError) as error:
         warn(f"error: {error}")
         raise SystemExit(2) from None
     except KeyboardInterrupt:
