@@ -117,6 +117,8 @@ def _line(machine: MachineAdvice) -> str:
         return f"Keep {machine.hardware}: {format_count(len(machine.compared), 'measure')} as expected."
     if machine.advice is Advice.UNDECIDED:
         return f"Undecided whether to keep {machine.hardware}."
+    if machine.fatal:
+        return f"Return {machine.hardware}: {machine.fatal[0].partition(':')[0]}."
     if machine.wrong:
         return f"Return {machine.hardware}: wrong results in {format_count(len(machine.wrong), 'measure')}."
     worst = machine.slow[0]
@@ -136,6 +138,8 @@ def sentence(machine: MachineAdvice) -> str:
 
 
 def _why_return(machine: MachineAdvice) -> str:
+    if machine.fatal:
+        return "; ".join(machine.fatal)
     if machine.wrong:
         return (
             f"wrong results in {', '.join(machine.wrong)}, although other repeats or siblings have right ones"
@@ -211,6 +215,8 @@ def _notes(machine: MachineAdvice) -> Iterator[str]:
     if machine.kind:
         siblings = format_count(machine.siblings, "sibling")
         yield f"{machine.hardware}: {machine.kind}; compared with {siblings}."
+    if machine.faults:
+        yield f"{machine.hardware}: its card reports {'; '.join(machine.faults)}."
     if machine.left_out:
         yield f"{machine.hardware}: siblings left out because they are slow: {', '.join(machine.left_out)}."
 

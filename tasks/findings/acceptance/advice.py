@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
+from tasks.findings.acceptance.card_faults import fatal, reported, shown
 from tasks.findings.acceptance.population import Member, siblings_of
 from tasks.findings.acceptance.prediction import Measure, Slowness, slowness_by_measure, sound_members
 from tasks.results.model import Machine
@@ -61,6 +62,7 @@ class MachineAdvice:
         held: its measures.
         without_number: cases without a valid result, with the reasons.
         wrong: cases with wrong results, for which siblings or other repeats have right ones.
+        fatal: faults that its card reports and its vendor replaces it for; `faults` are others that it reports.
     """
 
     hardware: str
@@ -70,11 +72,13 @@ class MachineAdvice:
     held: tuple[Held, ...] = ()
     without_number: tuple[str, ...] = ()
     wrong: tuple[str, ...] = ()
+    fatal: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
 
     @property
     def advice(self) -> Advice:
         """Return the advice: a machine is kept if every case has a number and no measure is undecided."""
-        if self.wrong or self.slow:
+        if self.fatal or self.wrong or self.slow:
             return Advice.RETURN
         is_clear = self.compared and not self.open and not self.without_number
         return Advice.KEEP if is_clear else Advice.UNDECIDED
@@ -123,6 +127,7 @@ def advise(
         for measure, each in zip(own.values, held, strict=True)
     ]
     wrong = [cell for cell in cells if _is_wrong_here_alone(cell, kin)]
+    facts = reported(cells)
     without = [cell for cell in cells if not cell.usable and not RULES[cell.verdict].is_inapplicable]
     return MachineAdvice(
         own.hardware,
@@ -132,6 +137,8 @@ def advise(
         tuple(held),
         tuple(f"{c.cell.case.id} ({': '.join((verdict_text(c.verdict), *c.why[:1]))})" for c in without),
         tuple(cell.cell.case.id for cell in wrong),
+        fatal(facts),
+        tuple(shown(facts)),
     )
 
 
