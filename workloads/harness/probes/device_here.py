@@ -1,42 +1,61 @@
-"""The device that commands use if none is given: a GPU that torch sees, or the CPU."""
+"""Questions to the NVIDIA driver that must not take this process along, in a process of their own."""
 
 import subprocess
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
 from pathlib import Path
 
+import workloads
 from workloads.harness.records.errors import WorkloadsError
 
-DRIVER_FILES = tuple(
-    map(Path, ("/dev/nvidiactl", "/proc/driver/nvidia", "/dev/dxg"))
-)  # the last of Windows Subsystem for Linux
+DRIVER_FILES = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia"), Path("/dev/dxg"))  # the last of WSL
 ANSWER_S = 120.0  # torch takes seconds to import, on a cold disk a minute
-QUESTION = "import torch; print(torch.cuda.device_count())"
+COUNT = "import torch; print(torch.cuda.device_count())"
+HERE = Path(str(workloads.__file__)).parents[1]
 
 
 def device_here(
-    files: Sequence[Path] = DRIVER_FILES, question: str = QUESTION, timeout_s: float = ANSWER_S
+    files: Sequence[Path] = DRIVER_FILES, question: str = COUNT, limit_s: float = ANSWER_S
 ) -> str:
     """Return `cuda` if there is a driver and torch sees a GPU through it, else `cpu`.
 
-    Torch is asked in a process of its own: a driver that hangs or crashes must not take this one along.
-
     Raises:
-        WorkloadsError: there is a driver, but torch did not answer in time.
+        WorkloadsError: the driver hangs or crashes.
     """
     if not any(file.exists() for file in files):
         return "cpu"
+    count = driver_answer(question, limit_s).strip()
+    return "cuda" if count.isdigit() and int(count) else "cpu"
+
+
+def driver_answer(question: str, limit_s: float = ANSWER_S) -> str:
+    """Return what a Python program prints that asks the driver; empty if it failed by itself.
+
+    A driver that hangs can leave its caller in a state that no signal ends, so that it is not waited for.
+
+    Raises:
+        WorkloadsError: there is no answer within `limit_s` seconds, or a signal ended the program.
+    """
+    asked = subprocess.Popen(
+        [sys.executable, "-c", question],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        cwd=HERE,
+    )
     try:
-        asked = subprocess.run(
-            [sys.executable, "-c", question], capture_output=True, text=True, timeout=timeout_s
-        )
+        answer, _ = asked.communicate(timeout=limit_s)
     except subprocess.TimeoutExpired:
+        with suppress(OSError):
+            asked.kill()
         raise WorkloadsError(
-            f"the NVIDIA driver did not answer within {timeout_s:g} s; repair it, or measure the CPU with --device cpu"
+            f"the NVIDIA driver does not answer within {limit_s:g} s: it hangs. Repair it or return the machine; "
+            "--device cpu measures the CPU"
         ) from None
     if asked.returncode < 0:
         raise WorkloadsError(
-            f"the NVIDIA driver ended torch with signal {-asked.returncode}; repair it, or give --device cpu"
+            f"the NVIDIA driver ended the program that asked it, by signal {-asked.returncode}. Repair it or return "
+            "the machine; --device cpu measures the CPU"
         )
-    count = asked.stdout.strip()
-    return "cuda" if asked.returncode == 0 and count.isdigit() and int(count) else "cpu"
+    return answer if asked.returncode == 0 else ""

@@ -33,13 +33,13 @@ def test_without_a_driver_torch_is_not_asked(tmp_path):
 @pytest.mark.parametrize(
     ("answer", "words"),
     [
-        ("import time; time.sleep(60)", "did not answer within 1 s"),
-        ("import os; os.kill(os.getpid(), 11)", "signal 11"),
+        ("import time; time.sleep(60)", "does not answer within 1 s"),
+        ("import os; os.kill(os.getpid(), 11)", "by signal 11"),
     ],
 )
 def test_a_driver_that_hangs_or_crashes_is_one_sentence(driver, answer, words):
     with pytest.raises(WorkloadsError, match=words):
-        device_here(driver, answer, timeout_s=1)
+        device_here(driver, answer, limit_s=1)
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,6 @@
 """The limits of this machine, of its cgroup and of its GPUs."""
 
+import os
 import resource
 import subprocess
 import sys
@@ -9,7 +10,8 @@ import pytest
 
 from tests.workloads.harness.repeat.limited import ROOT
 from workloads.harness.probes.memory import total_bytes
-from workloads.harness.repeat.local_limits import gpus_here, host_bytes, limits_here
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.repeat.local_limits import asked_gpus, gpus_here, host_bytes, limits_here
 
 
 class TestHere:
@@ -74,6 +76,36 @@ class TestHere:
             nvmlDeviceGetMemoryInfo=lambda place: SimpleNamespace(total=sizes[place]),
         )
         assert gpus_here(nvml, {} if visible is None else {"CUDA_VISIBLE_DEVICES": visible}) == found
+
+    @pytest.mark.parametrize(
+        ("init", "words"),
+        [("time.sleep(3600)", "does not answer within 2 s"), ("os.kill(os.getpid(), 11)", "by signal 11")],
+    )
+    def test_a_driver_that_hangs_or_kills_whoever_asks_is_one_sentence(
+        self, init, words, tmp_path, monkeypatch
+    ):
+        library = f"import os, time\nclass NVMLError(Exception): pass\ndef nvmlInit(): {init}\n"
+        (tmp_path / "pynvml.py").write_text(library)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        asked_gpus.cache_clear()
+        with pytest.raises(WorkloadsError, match=words):
+            asked_gpus(2.0)
+
+    def test_a_driver_that_answers_is_asked_in_a_process_of_its_own(self, tmp_path, monkeypatch):
+        library = (
+            "import os\ndef nvmlInit(): open(os.environ['ASKED'], 'w').write(str(os.getpid()))\n"
+            "def nvmlShutdown(): pass\ndef nvmlDeviceGetCount(): return 1\n"
+            "def nvmlDeviceGetHandleByIndex(n): return n\n"
+            "class Memory: total = 80\ndef nvmlDeviceGetMemoryInfo(h): return Memory\n"
+        )
+        (tmp_path / "pynvml.py").write_text(library)
+        monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+        monkeypatch.setenv("ASKED", str(tmp_path / "asked"))
+        monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
+        asked_gpus.cache_clear()
+        assert limits_here("a-box", "cuda").memory_bytes == 80
+        assert int((tmp_path / "asked").read_text()) != os.getpid()
+        asked_gpus.cache_clear()
 
     def test_a_driver_that_breaks_off_says_nothing(self):
         def fail(*arguments):
