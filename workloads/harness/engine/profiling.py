@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from contextlib import suppress
+import os
+import warnings
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import Any
 
 from workloads.harness.engine.clock import Step
@@ -13,6 +15,10 @@ from workloads.harness.records.parts import Operator, Profile
 
 STEPS = 3
 ROWS = 10
+LOG_LEVEL, SILENT = (
+    "KINETO_LOG_LEVEL",
+    "6",
+)  # of the library behind the profiler, which reads it when it starts
 
 
 def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -> Profile:
@@ -22,7 +28,7 @@ def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -
     on_cpu = device.is_host
     activities = [ProfilerActivity.CPU, *([] if on_cpu else [ProfilerActivity.CUDA])]
     device.clock.time(step, 1)
-    with profile(activities=activities, record_shapes=True, profile_memory=True) as profiler:
+    with quiet(), profile(activities=activities, record_shapes=True, profile_memory=True) as profiler:
         reading = device.clock.time(step, steps)
     key = "self_cpu_time_total" if on_cpu else "self_device_time_total"
     ranked = _ranked(profiler.key_averages(group_by_input_shape=True), key)
@@ -31,6 +37,20 @@ def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -
         return Profile(steps, reading.wall_s, key, operators)
     kernels = _kernels(profiler.events() or ())
     return Profile(steps, reading.wall_s, key, operators, len(kernels), _covered_s(kernels))
+
+
+@contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the profiler's own messages off the terminal, where they would pass for ours or the script's."""
+    before = os.environ.get(LOG_LEVEL)
+    os.environ[LOG_LEVEL] = before or SILENT
+    try:
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", message="Profiler clears events", category=UserWarning)
+            yield
+    finally:
+        if before is None:
+            os.environ.pop(LOG_LEVEL, None)
 
 
 def busy_s(step: Step, device: Device, member: GroupMember | None = None) -> float | None:

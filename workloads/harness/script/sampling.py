@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
 from workloads.harness.engine.phases import Phases
+from workloads.harness.engine.profiling import quiet
 from workloads.harness.engine.sampling.rules import Rules, block_size, blocks_of
 from workloads.harness.engine.sampling.stop import (
     Rule,
@@ -169,12 +170,13 @@ def _profiled(steps: int, times: StepTimes) -> SamplingSteps[None]:
         activities.append(ProfilerActivity.CUDA)
     profiler = profile(activities=activities)
     try:
-        profiler.start()
+        with quiet():
+            profiler.start()
     except RuntimeError:
         return
     try:
         yield steps
     finally:
-        with suppress(RuntimeError):
+        with suppress(RuntimeError), quiet():
             profiler.stop()
     times.profile = profiler

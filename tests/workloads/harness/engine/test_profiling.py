@@ -1,5 +1,8 @@
 """Profiles of a GPU, by torch's own events: kernels are counted once, and annotations are none of them."""
 
+import subprocess
+import sys
+
 import pytest
 from torch.autograd import DeviceType
 from torch.autograd.profiler_util import FunctionEvent
@@ -47,3 +50,14 @@ def test_operators_are_ranked_and_not_their_kernels_beside_them():
         Row("aten::addmm", DeviceType.CPU, 90.0),
     ]
     assert [row.key for row in _ranked(rows, "self_device_time_total")] == ["aten::addmm", "aten::mm"]
+
+
+def test_the_profilers_own_messages_are_not_printed_as_ours():
+    program = (
+        "import os, torch; from workloads.harness.engine.device import open_device\n"
+        "from workloads.harness.engine.profiling import profiled\n"
+        "profiled(lambda: torch.ones(8) + 1, open_device('cpu', 'fp32', 1))\n"
+        "assert 'KINETO_LOG_LEVEL' not in os.environ"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
