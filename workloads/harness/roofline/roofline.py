@@ -9,6 +9,8 @@ from workloads.harness.roofline.ceilings import Ceiling, Ceilings, is_gemv
 
 LIMITS = ("compute", "memory", "gemv", "launch", "host", "transfer", "communication")
 UNEXPLAINED = "unexplained"
+DEVICE = "device"  # busy for half of the time or more, in kernels that reach no ceiling
+WAITS = 0.1  # of a step: a shorter wait is not worth a word
 EXPLAINS = 0.5  # a limit with more than half of the time outweighs all others together
 ABOVE = 1.05  # two medians of one quantity can differ so far; a rate above that refutes its ceiling
 AGAIN = "the ceiling is too low: measure it again on an idle machine"
@@ -19,7 +21,8 @@ class Bound:
     """The bound of a cell, and the evidence for it.
 
     Attributes:
-        by: one of `LIMITS`, the one with the largest share, or `unexplained` where none explains half.
+        by: one of `LIMITS`, the one with the largest share if that is half or more; `device` if the device is busy
+            for half or more; else `unexplained`.
         shares: for each measured limit, the share of the step that it explains, with data in place; transfer
             is a share of end to end. Shares of compute, memory and gemv are also shares of their ceilings.
             Shares overlap, and can exceed 1.
@@ -59,6 +62,9 @@ def bound(record: Record, ceilings: Ceilings, without_loader: Record | None = No
     shares = {name: max(share, 0.0) for name, share in raw_shares.items() if share is not None}
     largest = max(shares, key=lambda name: shares[name], default=UNEXPLAINED)
     by = largest if shares.get(largest, 0.0) >= EXPLAINS else UNEXPLAINED
+    nothing_done = idle(record) if _alone_s(record) is not None else None
+    if by == UNEXPLAINED and nothing_done is not None and 1 - nothing_done >= EXPLAINS:
+        by, shares[DEVICE] = DEVICE, 1 - nothing_done
     return Bound(by, shares, _sentence(record, ceilings, shares, by), tuple(_missing(record, ceilings)))
 
 
@@ -146,6 +152,8 @@ def _transfer(record: Record) -> float | None:
 def _sentence(record: Record, ceilings: Ceilings, shares: Mapping[str, float], by: str) -> str:
     if by == UNEXPLAINED:
         return _nothing(shares)
+    if by == DEVICE:
+        return _busy(shares, profiled=record.profile is not None)
     text = f"{by}-bound: {_reason(record, ceilings, shares, by)}"
     if by == "transfer":
         inner = {name: share for name, share in shares.items() if name != "transfer"}
@@ -153,6 +161,24 @@ def _sentence(record: Record, ceilings: Ceilings, shares: Mapping[str, float], b
         if largest and inner[largest] >= EXPLAINS:
             return f"{text}; in place it is {largest}-bound: {_reason(record, ceilings, shares, largest)}"
     return text
+
+
+def _busy(shares: Mapping[str, float], profiled: bool) -> str:
+    """Say first who waits, then what the busy part reaches."""
+    busy = shares[DEVICE]
+    waits = f"it waits for its host for {percent(1 - busy)} of a step; " if 1 - busy >= WAITS else ""
+    inner = {name: shares[name] for name in ("compute", "memory", "gemv") if name in shares}
+    best = max(inner, key=lambda name: inner[name], default="")
+    reached = (
+        f"its work at the measured {best} rate would take {percent(inner[best])} of a step" if best else ""
+    )
+    rest = (
+        "the profile names the other kernels"
+        if profiled
+        else "--profile names the kernels that take the rest"
+    )
+    parts = "; ".join(filter(None, (reached, rest)))
+    return f"{DEVICE}-bound: the device is busy for {percent(busy)} of a step; {waits}{parts}"
 
 
 def _nothing(shares: Mapping[str, float]) -> str:

@@ -19,7 +19,16 @@ from tests.workloads.harness.roofline.roofline_records import (
 )
 from workloads.harness.records.record import Cache, Transfer, Work
 from workloads.harness.roofline.ceilings import Ceiling, Ceilings, ceilings_of
-from workloads.harness.roofline.roofline import ABOVE, EXPLAINS, LIMITS, UNEXPLAINED, bound, percent, si
+from workloads.harness.roofline.roofline import (
+    ABOVE,
+    DEVICE,
+    EXPLAINS,
+    LIMITS,
+    UNEXPLAINED,
+    bound,
+    percent,
+    si,
+)
 
 
 def work(nbytes, **changes):
@@ -344,3 +353,29 @@ def test_a_step_without_work_or_time_is_not_judged():
     assert bound(replace(record(seconds=1.0), wall=None), CEILINGS) is None
     assert bound(replace(record(seconds=1.0), work=Work(1, "x", None, None)), CEILINGS).shares == {}
     assert timing(1.0).median_s == 1.0
+
+
+class TestBusyDevice:
+    """An H100 that trains GPT-2 is busy, and one at LoRA waits for its host: neither is unexplained."""
+
+    def found(self, busy_share, flops):
+        step = TestGpu().step(1.0, 1.0, launches=0, flops=flops, device_busy_s=busy_share)
+        return bound(step, CEILINGS)
+
+    def test_a_busy_device_below_every_ceiling_is_named_first(self):
+        found = self.found(0.94, flops=0.47)
+        assert found.by == DEVICE and found.share == pytest.approx(0.94)
+        assert all(
+            fact in found.why for fact in ("busy for 94 %", "compute rate would take 47 %", "--profile")
+        )
+        assert "waits" not in found.why
+
+    def test_one_that_waits_says_so_before_its_ceiling(self):
+        found = self.found(0.64, flops=0.34)
+        assert found.by == DEVICE
+        assert found.why.index("waits for its host for 36 %") < found.why.index(
+            "compute rate would take 34 %"
+        )
+
+    def test_half_by_a_ceiling_is_that_ceilings(self):
+        assert self.found(0.94, flops=0.6).by == "compute"
