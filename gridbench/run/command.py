@@ -172,5 +172,5 @@ def _run(request: RunRequest, results: ResultsAddress, plan: Plan) -> None:
     with open_session(plan.hardware, results.folder, say) as api:
         console.print(api.ui_text, soft_wrap=True, highlight=False, markup=False)
         flow_run = asyncio.run(follow(request, deployment, console, api.check, plan.estimate_s))
-        exit_code = tell(flow_run, results.folder, api.ui_url, console)
+        exit_code = tell(flow_run, results.folder, api.ui_url if api.lasts else None, console)
     raise typer.Exit(exit_code)

@@ -64,17 +64,19 @@ def went_to_its_end(flow_run: FlowRun) -> bool:
     return state is not None and (state.is_completed() or state.name == NOTHING)
 
 
-def tell(flow_run: FlowRun, results: Path, ui_url: str, console: Console) -> int:
+def tell(flow_run: FlowRun, results: Path, ui_url: str | None, console: Console) -> int:
     """Print the answer, the report's path and the run's page; return the command's exit code.
 
     The code is 0 if every cell was measured and at least one repeat counts, else 1. If the run asks which
     machines to keep, it is 4 if the advice is to return one, and 3 if every cell was measured and one is undecided.
+    `ui_url` is None if the server ends with the command.
     """
 
     def say(text: str) -> None:
         console.print(text, soft_wrap=True, highlight=False, markup=False)
 
-    page = f"{ui_url}/runs/flow-run/{flow_run.id}"
+    lasting = f"{ui_url}/runs/flow-run/{flow_run.id}"
+    page = lasting if ui_url else f"{flow_run.name}; `gridbench up` shows it in the Prefect UI"
     if not went_to_its_end(flow_run):
         _tell_failure(flow_run, results, say)
         say(page)

@@ -47,12 +47,14 @@ class Session:
         ui_url: URL of its UI.
         check: restarts stopped processes of a local stack; returns a sentence if it did.
         password_file: file with the password of a local stack; None for a remote API.
+        lasts: whether it serves on when the command has ended.
     """
 
     api_url: str
     ui_url: str
     check: Callable[[], str | None]
     password_file: Path | None = None
+    lasts: bool = True
 
     @property
     def ui_text(self) -> str:
@@ -118,7 +120,9 @@ def session(
                 deploy(schedules, stack.environment, *pools)
                 name_images(stack.api)
             with _speaking_to(stack):
-                yield Session(stack.api_url, stack.ui_url, stack.check, auth_file(stack.state))
+                yield Session(
+                    stack.api_url, stack.ui_url, stack.check, auth_file(stack.state), lasts=stack.joined
+                )
     except LocalStackError as error:
         raise GridbenchError(str(error)) from None
 

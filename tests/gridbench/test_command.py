@@ -82,6 +82,16 @@ def test_only_a_record_for_every_repeat_is_a_success(store, capsys, verdict, but
     assert ("No result counts" in text and "noisy" in text) is (verdict is Verdict.NOISY)
 
 
+@pytest.mark.parametrize(
+    ("url", "words"), [("http://ui", "http://ui/runs/flow-run/"), (None, "`gridbench up` shows it")]
+)
+def test_a_page_is_linked_only_while_its_server_lasts(store, capsys, url, words):
+    fill(store, Verdict.OK)
+    outcome.tell(ended(store, Completed()), store.folder.parent, url, Console())
+    text = printed(capsys)
+    assert words in text and ("http" in text) is (url is not None)
+
+
 def test_what_was_planned_as_skipped_is_no_failure(store, capsys):
     skip = PlannedSkip(hardware="local-cpu", case=store.plan.cases[0], reason="too large for a test")
     store = Store.create(
