@@ -29,6 +29,7 @@ from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import Rules, rules_of
 from workloads.harness.engine.sampling.single import busy_s, latency, singles_s
+from workloads.harness.engine.sampling.stop import never
 from workloads.harness.engine.sampling.summary import summarise
 from workloads.harness.engine.timing import Timed, quiet_collector, time_step
 from workloads.harness.engine.transfer import fetch, measure_transfer
@@ -207,7 +208,8 @@ def _run_steps(stage: Stage, prepared: Prepared, counts: Counts | None) -> tuple
     before: Callable[[int, Any], None] = (restarts := Restarts(prepared.reset))
     if draft.cache.state == "cold" and draft.cache.last_level_bytes:
         rules, before = single_steps(rules), flushed(before, stage.device, draft.cache.last_level_bytes)
-    swings = stage.readings.limit_watch()
+    # the ranks of a group take the same steps, so that none can decide for itself that its card is at its limit
+    swings = never if stage.member else stage.readings.limit_watch()
     timed = time_step(prepared.step, stage.device.clock, rules, phases, window, before, swings)
     results, timed = (
         [timed.result],

@@ -36,7 +36,7 @@ def stage(cuda, monkeypatch):
 
 
 @pytest.fixture
-def others(monkeypatch):
+def others(monkeypatch, cuda):
     """What the slowest of the other ranks takes alone, in seconds per step."""
     told = SimpleNamespace(busy_s=0.0, met=0)
 
@@ -45,6 +45,7 @@ def others(monkeypatch):
         return [max(value, told.busy_s) for value in values]
 
     monkeypatch.setattr(distributed, "slowest", slowest)
+    monkeypatch.setattr(GroupClock, "now", lambda clock: cuda.now_s)  # as the first rank's, by a broadcast
     return told
 
 
