@@ -69,7 +69,7 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str | None, console: Console)
 
     The code is 0 if every cell was measured and at least one repeat counts, else 1. If the run asks which
     machines to keep, it is 4 if the advice is to return one, and 3 if every cell was measured and one is undecided.
-    `ui_url` is None if the server ends with the command.
+    Without `ui_url` the server ends with the command.
     """
 
     def say(text: str) -> None:

@@ -66,7 +66,7 @@ def fastest(
 ) -> list[str]:
     """Return the machine with the least time for one pass through the suite, or why there is none.
 
-    `busy_s` are the seconds of a pass in which each machine's cards compute, for machines where that is known.
+    `busy_s` are the seconds of a pass in which each machine's cards compute, of each machine with all of them.
     """
     if len(suite.logs) < 2:
         return _alone(suite, baseline)

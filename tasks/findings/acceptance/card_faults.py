@@ -1,4 +1,4 @@
-"""The card's own report of faults, from its records: what makes a machine one to return, and what is only shown.
+"""The card's own report of faults, from its records: reasons to return the machine, and faults that are shown.
 
 Fatal is only what NVIDIA replaces a card for: "RMA Policy Thresholds for Row-Remapping", NVIDIA GPU Memory Error
 Management, https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/.
@@ -33,7 +33,7 @@ def fatal(facts: Mapping[str, float]) -> tuple[str, ...]:
 
 
 def shown(facts: Mapping[str, float]) -> Iterator[str]:
-    """Yield the other faults, a clause for each; they do not decide, because their cause may be elsewhere."""
+    """Yield the other faults, a clause for each; they do not decide, because their cause can be elsewhere."""
     if facts.get("gpu_remap_pending"):
         yield "a row of memory waits for a reset to be remapped"
     if count := facts.get("gpu_ecc_uncorrected"):

@@ -41,7 +41,7 @@ def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the profiler's own messages off the terminal, where they would pass for ours or the script's."""
+    """Keep the profiler's own messages off the terminal: they are not ours, and not the script's."""
     before = os.environ.get(LOG_LEVEL)
     os.environ[LOG_LEVEL] = before or SILENT
     try:

@@ -1,4 +1,4 @@
-"""Questions to the NVIDIA driver that must not take this process along, in a process of their own."""
+"""Questions to the NVIDIA driver by a child process, because a driver can hang or kill the process that asks."""
 
 import subprocess
 import sys
@@ -30,7 +30,7 @@ def device_here(
 
 
 def driver_answer(question: str, limit_s: float = ANSWER_S) -> str:
-    """Return what a Python program prints that asks the driver; empty if it failed by itself.
+    """Return the output of a Python program that asks the driver; empty if it failed by itself.
 
     A driver that hangs can leave its caller in a state that no signal ends, so that it is not waited for.
 

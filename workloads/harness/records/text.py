@@ -77,7 +77,7 @@ def line(record: Record) -> list[str]:
 def step_text(record: Record) -> str:
     """Return the time of a typical step, or first the mean if slow steps raise it well above the median.
 
-    Whoever runs a loop waits for the mean. That of a script is over whole epochs, if it has them.
+    A loop takes the mean. That of a script is over whole epochs, if it has them.
     """
     timing = record.device_time or record.wall
     if timing is None:

@@ -52,7 +52,7 @@ def host_bytes(root: Path = ROOT) -> int | None:
 
 @cache
 def asked_gpus(limit_s: float = NVML_S) -> tuple[int | None, int | None]:
-    """Return `gpus_here` as a process of its own finds it: a driver can hang, or kill the one that asks.
+    """Return `gpus_here` by a child process: a driver can hang, or kill the process that asks.
 
     Raises:
         WorkloadsError: it did.
