@@ -10,6 +10,7 @@ from tasks.results.repeats import key
 from tests.tasks.examples.records import machine, record, timing
 from workloads.harness.records.parts import Group, Rank
 from workloads.harness.records.record import Check, Memory, Transfer, Work
+from workloads.harness.records.timing import SustainedRate
 
 RANKS = tuple(Rank(place, "cpu", 1.0) for place in (0, 1))
 
@@ -34,6 +35,10 @@ RANKS = tuple(Rank(place, "cpu", 1.0) for place in (0, 1))
         ({"check": Check(0.5, 1e-5, 10)}, "it is ok, but its error of 0.5 is above the bound of 1e-05"),
         ({"check": Check(float("nan"), 1e-5, 10)}, "it is ok, but its error of nan is above the bound"),
         ({"wall": replace(timing(1.0), ci_low_s=2.0, ci_high_s=3.0)}, "it states a median of 1 s with an interval of 2"),
+        (
+            {"wall": replace(timing(1.0), sustained=SustainedRate(1.0, 2.0, 3.0, 9, 0.5))},
+            "it states a sustained mean of 1 s with an interval of 2",
+        ),
         ({"device": "tpu"}, "its device is 'tpu', neither cpu nor cuda"),
     ],
 )  # fmt: skip
