@@ -74,7 +74,7 @@ def not_its_check(record: Record) -> str | None:
 
 def not_its_interval(timing: Timing | None) -> str | None:
     """Refuse a median, or a sustained mean, that lies outside its stated bounds."""
-    if timing and (rate := timing.sustained) and not 0 < rate.low_s <= rate.mean_s <= rate.high_s:
+    if timing and (rate := timing.sustained) and not 0 <= rate.low_s <= rate.mean_s <= rate.high_s:
         bounds = f"{rate.low_s:.6g} to {rate.high_s:.6g} s"
         return f"it states a sustained mean of {rate.mean_s:.6g} s with an interval of {bounds}"
     if timing is None or timing.ci_low_s is None or timing.ci_high_s is None:

@@ -55,7 +55,7 @@ def sustained(
     if interval is None:
         return None
     return SustainedRate(
-        interval.value, interval.low, interval.high, len(means), batch_s, _first_s(warm_s, steps)
+        interval.value, max(interval.low, 0.0), interval.high, len(means), batch_s, _first_s(warm_s, steps)
     )
 
 
