@@ -12,6 +12,7 @@ from tasks.errors import GridbenchError
 from tasks.store.address import DEFAULT, ResultsAddress
 from tasks.store.store import Store
 
+LISTED = 10  # lines that are not records, before the others are counted
 USD = r"([^=\s]+)=(\d+(?:\.\d+)?)"
 
 
@@ -56,8 +57,10 @@ def imported(
     from tasks.store.bucket import Bucket
 
     records, problems = read_folders(folders)
-    for sentence in problems:
+    for sentence in problems[:LISTED]:
         warn(f"left out: {sentence}")
+    if len(problems) > LISTED:
+        warn(f"left out: {len(problems) - LISTED} more lines that are not records")
     plan, kept = run_of(records, usd_per_hour, title)
     store = Store.create(results.folder, plan, Bucket.of(results))
     for record in kept:

@@ -36,14 +36,14 @@ def read_folders(folders: Sequence[Path]) -> tuple[list[Record], list[str]]:
     problems = []
     for folder in folders:
         try:
-            items = [item for path in _files(folder) for item in read_records(path)]
+            items = [(path, item) for path in _files(folder) for item in read_records(path)]
         except WorkloadsError as error:
             raise GridbenchError(str(error)) from None
-        problems += [str(item) for item in items if isinstance(item, RecordError)]
-        for record in items:
-            if isinstance(record, Record):
-                named = replace(record, hardware=_name(record.hardware, folder))
-                found.setdefault(_identity(named), named)
+        problems += [str(item) for _, item in items if isinstance(item, RecordError)]
+        for path, item in items:
+            if isinstance(item, Record):
+                named = replace(item, hardware=_name(item.hardware, path, folder))
+                found.setdefault(_identity(item), named)
     if not found:
         raise GridbenchError(f"{', '.join(map(str, folders))}: no record of a measurement was found")
     return list(found.values()), problems
@@ -85,7 +85,7 @@ def run_of(
         quick=False,
         timeout_s=max(record.wall_s for record in records) or 1.0,
         baseline=machines[0],
-        hardware=tuple(_hardware(name, _first(ordered, name), usd_per_hour) for name in machines),
+        hardware=tuple(_hardware(name, ordered, usd_per_hour) for name in machines),
         cases=tuple(PlannedCase.of(case, record.threads) for case, record in cases.items()),
         estimate_s=sum(record.wall_s for record in records),
         estimate_usd=sum(record.wall_s * usd_per_hour.get(record.hardware, 0.0) / 3600 for record in records),
@@ -94,16 +94,21 @@ def run_of(
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files with records: a folder's `*.json` by `read_records`, and its `*.jsonl` one by one."""
+    """Return the files that can have records: the file itself, or all JSON files below a folder."""
     if not folder.is_dir():
         return [folder]
-    lines = sorted(folder.rglob("*.jsonl"))
-    return [*([folder] if any(folder.rglob("*.json")) else []), *lines]
+    return sorted(
+        path for path in folder.rglob("*.json*") if path.suffix in (".json", ".jsonl") and path.is_file()
+    )
 
 
-def _name(hardware: str, folder: Path) -> str:
-    stem = folder.absolute().name if folder.is_dir() else folder.absolute().parent.name
-    return hardware if hardware != DEFAULT_NAME else re.sub(r"[^A-Za-z0-9.-]", "-", stem) or DEFAULT_NAME
+def _name(hardware: str, file: Path, folder: Path) -> str:
+    """Return the name of a machine; without one, that of the folder that `suite --out` was given."""
+    if hardware != DEFAULT_NAME:
+        return hardware
+    above = next((parent.parent for parent in file.absolute().parents if parent.name == DEFAULT_NAME), None)
+    given = folder.absolute() if folder.is_dir() else folder.absolute().parent
+    return re.sub(r"[^A-Za-z0-9.-]", "-", (above or given).name) or DEFAULT_NAME
 
 
 def _identity(record: Record) -> str:
@@ -120,26 +125,24 @@ def _identity(record: Record) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
-def _first(records: Sequence[Record], name: str) -> Record:
-    return next(record for record in records if record.hardware == name)
-
-
-def _hardware(name: str, record: Record, usd_per_hour: Mapping[str, float]) -> Hardware:
+def _hardware(name: str, records: Sequence[Record], usd_per_hour: Mapping[str, float]) -> Hardware:
     """Return a machine as its records describe it, with the price that was given."""
-    gpus = [str(card.get("name")) for card in record.environment.get("gpus") or []]
+    own = [record for record in records if record.hardware == name]
+    record = max(own, key=lambda one: len(_gpus(one)))
+    gpus = _gpus(record)
     models = models_called(gpus[0], names_of(load_gpus())) if gpus else []
-    memory_bytes = str(record.environment.get("memory_total_bytes"))
-    processor = str(record.environment.get("cpu_model") or "CPU")
+    memory = str(record.environment.get("memory_total_bytes"))
+    memory_bytes = int(memory) if memory.isdecimal() else 0
     is_priced = name in usd_per_hour
     raw = {
         "name": name,
-        "title": f"{len(gpus)} x {gpus[0]}" if gpus else processor,
+        "title": f"{len(gpus)} x {gpus[0]}" if gpus else str(record.environment.get("cpu_model") or "CPU"),
         "pool": POOL,
-        "device": record.device,
-        "gpus": len(gpus) if record.device == "cuda" else 0,
-        "gpu": models[0] if len(models) == 1 and record.device == "cuda" else None,
-        "threads": record.threads,
-        "memory_gb": int(memory_bytes) / 1e9 if memory_bytes.isdigit() else None,
+        "device": "cuda" if gpus else "cpu",
+        "gpus": len(gpus),
+        "gpu": models[0] if len(models) == 1 else None,
+        "threads": record.threads or None,
+        "memory_gb": memory_bytes / 1e9 or None,
         "price": {
             "usd_per_hour": usd_per_hour.get(name, UNKNOWN_USD),
             "purchase": "assumption",
@@ -150,9 +153,17 @@ def _hardware(name: str, record: Record, usd_per_hour: Mapping[str, float]) -> H
     return validated(Hardware, raw, f"machine {name}")
 
 
+def _gpus(record: Record) -> list[str]:
+    """Return the names of the GPUs that computed; none of a record of the CPU, or of an odd environment."""
+    cards = record.environment.get("gpus")
+    if record.device != "cuda" or not isinstance(cards, list):
+        return []
+    return [str(card.get("name")) for card in cards if isinstance(card, dict)]
+
+
 def _moment(started_at: str) -> datetime:
     """Return when a measurement began; now, of a record that does not say it."""
     try:
         return datetime.fromisoformat(started_at).astimezone(UTC)
-    except ValueError:
+    except (ValueError, OverflowError):
         return datetime.now(UTC)

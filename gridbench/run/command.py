@@ -13,6 +13,7 @@ from gridbench.terminal import Results, RunName, console, say
 from tasks.dispatch.rental_order import order_for
 from tasks.errors import GridbenchError
 from tasks.findings.answer import price_notes
+from tasks.imported import SUITE as IMPORTED
 from tasks.planning.cluster import Cluster, load_cluster
 from tasks.planning.hardware import hardware_names, suites
 from tasks.planning.plan import FURTHER, Plan, skip_lines
@@ -109,6 +110,8 @@ def _cluster(path: Path | None, on: list[str] | None) -> Cluster | None:
 def resume(name: RunName, budget_usd: Budget = 5.0, results: Results = DEFAULT) -> None:
     """Finish an interrupted run, keeping its measured repeats."""
     plan = find(results, name).plan
+    if plan.suite == IMPORTED:
+        raise GridbenchError(f"run {plan.run} was imported: its machines cannot be measured from here")
     check_budget(plan, budget_usd)
     say_worst_cases(plan, budget_usd)
     check_reach(plan.hardware)

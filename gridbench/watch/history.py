@@ -41,7 +41,11 @@ def compare(
 
     paths = [Path(name) for name in (run_a, run_b) if _is_path(name)]
     if len(paths) == 2 and not set.intersection(*(machines_in(path) for path in paths)):
-        return import_(paths, results=results)  # of two machines, which one run compares
+        if output:
+            raise GridbenchError(
+                "--output is for two runs; records of two machines become one run in --results"
+            )
+        return import_(paths, results=results)
     first, second = (
         imported([Path(name)], results, {}) if _is_path(name) else find(results, name)
         for name in (run_a, run_b)

@@ -3,16 +3,19 @@
 import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from statistics import fmean
 from types import MappingProxyType
 
-from tasks.findings.device.speedup_parts import NOTABLE
+from tasks.findings.device.speedup_parts import NOTABLE, card_s
 from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio, total_seconds
 from tasks.results.comparison import Caveat
 from tasks.results.format import cases_text, format_count, format_ratio, format_seconds, listed, significant
 from tasks.results.model import Machine, Pairing, Summary
+from tasks.results.repeats import Repeats
 from tasks.results.speedup import MOST_REPEATS, decide, scaled, significant_ratios
 from tasks.results.values import Ratio, RatioVerdict
 from tasks.results.wording import verdict_text
+from workloads.harness.records.case import Case
 from workloads.harness.records.record import Grade, Verdict
 
 MOST_LINES, MOST_WORDS = 4, 25  # the line of caveats is the fifth
@@ -25,13 +28,14 @@ def headline(
     baseline: str,
     pairings: Sequence[Pairing],
     summaries: Sequence[Summary] = (),
+    busy_s: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[str, ...]:
     """Return lines: the fastest and the cheapest machine, how many cases are decided, what would decide the rest."""
     ratios = [pairing.compute for pairing in pairings if pairing.compute]
     if not suite.logs:
         return _nothing(summaries)
     return (
-        *fastest(suite, baseline, _busy_s(suite, summaries)),
+        *fastest(suite, baseline, busy_s),
         *cheapest(suite, machines, baseline),
         *decided(pairings),
         *open_ratios(ratios),
@@ -111,13 +115,19 @@ def _ranked(suite: CommonCases, weights: Mapping[str, float]) -> tuple[str, dict
     return best, {name: decide(ratio, fewest_repeats(suite)) for name, ratio in ratios.items()}
 
 
-def _busy_s(suite: CommonCases, summaries: Sequence[Summary]) -> dict[str, float]:
-    """Return the seconds of a pass in which the cards of a machine compute, of each machine that knows all of them."""
+def cards_s(cells: Sequence[Repeats], suite: CommonCases) -> dict[str, float]:
+    """Return the seconds of a pass in which the cards of a machine compute, of each machine that knows all of them.
+
+    A case whose steps are of different work on two machines, as in weak scaling, leaves no machine.
+    """
     parts: dict[str, list[float]] = {}
-    for one in summaries:
-        if one.cell.case in suite.cases and one.busy_share and one.median_s:
-            parts.setdefault(one.cell.hardware, []).append(one.busy_share.value * one.median_s)
-    return {name: sum(of) for name, of in parts.items() if len(of) == len(suite.cases)}
+    units: dict[Case, set[float | None]] = {}
+    for cell in cells:
+        if cell.cell.case in suite.cases and (seconds_of := card_s(cell)):
+            parts.setdefault(cell.cell.hardware, []).append(fmean(seconds_of))
+            units.setdefault(cell.cell.case, set()).add(cell.units)
+    is_same_work = all(len(found) == 1 for found in units.values())
+    return {name: sum(of) for name, of in parts.items() if is_same_work and len(of) == len(suite.cases)}
 
 
 def _by_card(ratio: Ratio, best: str, other: str, busy_s: Mapping[str, float]) -> str:

@@ -6,7 +6,7 @@ from functools import cache
 from importlib import import_module
 
 import tasks.findings
-from tasks.findings.answer import MOST_LINES, caveats, details, headline
+from tasks.findings.answer import MOST_LINES, cards_s, caveats, details, headline
 from tasks.findings.bottleneck import with_bounds
 from tasks.findings.break_even import with_payback
 from tasks.findings.scaling_families import families, sentences
@@ -55,7 +55,9 @@ def compare(
     paired = [pairing for pairing in pairings if pairing.case in cases]
     leading = [line for finding in findings for line in finding.headline()]
     general = (
-        () if leading and len(suite.cases) < 2 else headline(suite, machines, baseline, paired, summaries)
+        ()
+        if leading and len(suite.cases) < 2
+        else headline(suite, machines, baseline, paired, summaries, cards_s(cells, suite))
     )
     return Comparison(
         baseline=baseline,

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import shutil
 import sys
 from pathlib import Path
 
@@ -125,3 +126,49 @@ def test_folders_can_be_compared_as_runs_and_as_machines(monkeypatch, capsys, tm
     assert len(list(runs(tmp_path / "results"))) == 1
     text = said(tmp_path / "old-0.json", tmp_path / "new-0.json")  # one machine, twice
     assert "report: " in text and len(list(runs(tmp_path / "results"))) == 3
+
+
+def test_a_copy_of_a_folder_counts_once_and_folders_below_name_their_machines(tmp_path):
+    for box in ("h100", "h200"):
+        folder = tmp_path / "results" / box / "here" / "matmul"
+        folder.mkdir(parents=True)
+        one = record(1.0 if box == "h100" else 2.0, MATMUL, "here", 1)
+        (folder / "1.json").write_text(one.to_json())
+    shutil.copytree(tmp_path / "results" / "h100", tmp_path / "copy")
+    records, _ = read_folders([tmp_path / "results", tmp_path / "copy"])
+    assert sorted(one.hardware for one in records) == ["h100", "h200"]
+
+
+@pytest.mark.parametrize(
+    "environment",
+    [{"gpus": "x"}, {"gpus": ["x"]}, {"gpus": 5}, {"memory_total_bytes": "²"}, {"memory_total_bytes": 0}],
+)
+def test_an_odd_environment_leaves_a_machine_with_fewer_facts(environment):
+    odd = record(
+        1.0,
+        MATMUL,
+        "box",
+        1,
+        environment=environment,
+        device="cuda",
+        threads=0,
+        started_at="0001-01-01T00:00:00+01:00",
+    )
+    plan, _ = run_of([odd], {})
+    assert plan.hardware[0].gpus in (0, 1) and plan.hardware[0].threads is None
+
+
+def test_the_record_with_most_gpus_describes_the_machine():
+    cards = {"gpus": [{"name": "NVIDIA H100 80GB HBM3"}] * 8}
+    one = record(1.0, MATMUL, "box", 1, environment={"gpus": cards["gpus"][:1]}, device="cuda")
+    all_of_them = record(1.0, IMAGES, "box", 1, environment=cards, device="cuda")
+    assert run_of([one, all_of_them], {})[0].hardware[0].gpus == 8
+
+
+def test_an_imported_run_is_not_measured_again_from_here(run, box, monkeypatch, capsys, tmp_path):
+    run(box)
+    (name,) = runs(tmp_path / "results")
+    monkeypatch.setattr(sys, "argv", ["gridbench", "resume", name, "--results", str(tmp_path / "results")])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert ended.value.code == 2 and "was imported" in capsys.readouterr().err

@@ -8,21 +8,20 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from tasks.results.repeats import Repeats
 
+LOWEST = ("gpu_nvlinks_up", "gpu_power_limit_share")
 POLICY = "NVIDIA replaces a card for that (its RMA policy for row remapping)"
 
 
 def reported(cells: Sequence[Repeats]) -> dict[str, float]:
-    """Return the worst reading of each fact over all records of a machine: the lowest for links, else the highest."""
-    worst: dict[str, float] = {}
+    """Return one reading of each fact over all records of a machine: the lowest of `LOWEST`, else the highest.
+
+    A PCIe link slows down while it is idle, so that its best reading counts.
+    """
+    found: dict[str, float] = {}
     for record in (record for cell in cells for record in cell.records):
         for name, value in record.probes.items():
-            pick = (
-                min
-                if name in ("gpu_pcie_gen", "gpu_pcie_width", "gpu_nvlinks_up", "gpu_power_limit_share")
-                else max
-            )
-            worst[name] = pick(worst.get(name, value), value)
-    return worst
+            found[name] = (min if name in LOWEST else max)(found.get(name, value), value)
+    return found
 
 
 def fatal(facts: Mapping[str, float]) -> tuple[str, ...]:

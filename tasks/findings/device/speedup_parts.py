@@ -1,6 +1,7 @@
 """Where a speedup between two GPU machines comes from: the card, or what keeps the card waiting."""
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from statistics import fmean
 
@@ -10,8 +11,11 @@ from tasks.results.repeats import Repeats
 from tasks.results.speedup import per_unit, speedup
 from tasks.results.table import Column, Quantity, Table
 from tasks.results.values import Estimate, Ratio
+from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record
+from workloads.harness.roofline.bounds import case_without_loader
 
+Cells = Mapping[tuple[str, Case | None], Repeats]
 NOTABLE = 0.05  # a part that changes the ratio by less is not named
 COLUMNS = (
     Column("Machine", Quantity.MACHINE),
@@ -47,6 +51,10 @@ class StepParts:
     def step_s(self) -> float:
         """Seconds of the whole step."""
         return self.device + self.host + self.loader + self.exchange
+
+    def scaled(self, factor: float) -> "StepParts":
+        """Return the parts times a factor, such as 1 over the work of a step."""
+        return StepParts(*(factor * part for part in (self.device, self.host, self.loader, self.exchange)))
 
     @property
     def waiting_share(self) -> float:
@@ -88,12 +96,13 @@ class Split:
         faster = f"{self.hardware} is {format_ratio(total)} as fast as {self.baseline} at {self.case}"
         if self.is_cards:
             return f"{faster}, by the card."
-        slower, parts = max(((self.baseline, self.before), (self.hardware, self.after)), key=_waiting)
         cause = self.decided_by if self.decided_by != "device" else "host"
+        sides = ((self.baseline, self.before), (self.hardware, self.after))
+        slower, parts = max(sides, key=_exchanging if cause == "exchange" else _waiting)
         waits = f"{slower}'s card waits for its {cause} for {_percent(parts.waiting_share)} of a step"
         if cause == "exchange":
             waits = (
-                f"{slower}'s cards exchange gradients for {_percent(parts.exchange / parts.step_s)} of a step"
+                f"{slower}'s cards exchange gradients for {_percent(_exchanging((slower, parts)))} of a step"
             )
         return f"{faster}, {format_ratio(self.by_card)} by the card: {waits}; {ADVICE[cause]}."
 
@@ -114,13 +123,13 @@ class SpeedupParts(Finding):
     def find(cls, results: Results) -> "SpeedupParts":
         """Split the speedup of each case whose device time is known on both machines."""
         base = {c.cell.case: c for c in results.cells if c.cell.hardware == results.baseline}
-        loaderless = {_loaderless_key(c): c for c in results.cells}
+        by_cell: Cells = {(c.cell.hardware, c.cell.case): c for c in results.cells}
         found = []
         for cell in results.cells:
             baseline = base.get(cell.cell.case)
             if baseline is None or cell is baseline:
                 continue
-            if split := _split(baseline, cell, loaderless):
+            if split := _split(baseline, cell, by_cell):
                 found.append(split)
         return cls(tuple(found))
 
@@ -153,45 +162,60 @@ class SpeedupParts(Finding):
         return tuple(split.sentence() for split in worst.values())
 
 
-def _split(baseline: Repeats, side: Repeats, loaderless: dict[tuple[str, str], Repeats]) -> Split | None:
-    """Return the split of one speedup; None unless the device time of both sides is known."""
-    total, by_card = speedup(*per_unit(baseline, side)), speedup(_busy_s(baseline), _busy_s(side))
-    if total is None or by_card is None:
+def card_s(cell: Repeats) -> list[float]:
+    """Return the seconds per step in which a card computes, without exchanging gradients, of each usable repeat."""
+    return [
+        max(record.device_busy_s - _exchange_share(record) * record.mean_s, 0.0)
+        for record in cell.usable
+        if record.device_busy_s and record.mean_s
+    ]
+
+
+def _split(baseline: Repeats, side: Repeats, by_cell: Cells) -> Split | None:
+    """Return the split of one speedup; None unless the card's time is known and above 0 on both sides.
+
+    Times are per unit of work if both sides state theirs: in weak scaling a step is more work on one side.
+    """
+    before, after = _parts(baseline, by_cell), _parts(side, by_cell)
+    total = speedup(*per_unit(baseline, side))
+    if total is None or before is None or after is None or not before.device * after.device > 0:
         return None
-    before, after = (_parts(cell, loaderless) for cell in (baseline, side))
+    units = (baseline.units or 1.0, side.units or 1.0) if baseline.units and side.units else (1.0, 1.0)
+    cards = [
+        [value / unit for value in card_s(cell)] for cell, unit in zip((baseline, side), units, strict=True)
+    ]
+    by_card = speedup(*cards)
+    if by_card is None:
+        return None
+    before, after = before.scaled(1 / units[0]), after.scaled(1 / units[1])
     cell = side.cell
     return Split(cell.hardware, cell.case.id, baseline.cell.hardware, total, by_card.estimate, before, after)
 
 
-def _busy_s(cell: Repeats) -> list[float]:
-    """Return the seconds per unit of work in which the device computes, of each usable repeat."""
-    return [record.device_busy_s / (cell.units or 1.0) for record in cell.usable if record.device_busy_s]
-
-
-def _parts(cell: Repeats, loaderless: dict[tuple[str, str], Repeats]) -> StepParts:
+def _parts(cell: Repeats, by_cell: Cells) -> StepParts | None:
     """Return the mean parts of a step; the loader's by the same case without it, if that was measured."""
     known = [record for record in cell.usable if record.device_busy_s and record.mean_s]
-    step_s, busy_s = fmean(r.mean_s or 0.0 for r in known), fmean(r.device_busy_s or 0.0 for r in known)
-    exchange_s = fmean(_exchange_share(r) for r in known) * step_s
-    waiting_s = max(step_s - busy_s, 0.0)
-    loader_s = 0.0
-    plain = loaderless.get((cell.cell.hardware, cell.cell.case.workload.removesuffix("_loader")))
-    if plain and plain is not cell and plain.compute_s:
-        loader_s = min(max(step_s - fmean(plain.compute_s), 0.0), waiting_s)
-    return StepParts(max(busy_s - exchange_s, 0.0), waiting_s - loader_s, loader_s, min(exchange_s, busy_s))
+    if not known:
+        return None
+    step_s, device_s = fmean(record.mean_s or 0.0 for record in known), fmean(card_s(cell))
+    exchange_s = fmean(map(_exchange_share, known)) * step_s
+    waiting_s = max(step_s - device_s - exchange_s, 0.0)
+    plain = by_cell.get((cell.cell.hardware, case_without_loader(cell.cell.case)))
+    loader_s = min(max(step_s - fmean(plain.compute_s), 0.0), waiting_s) if plain and plain.compute_s else 0.0
+    return StepParts(device_s, waiting_s - loader_s, loader_s, exchange_s)
 
 
 def _exchange_share(record: Record) -> float:
     share = record.group.communication_share if record.group else None
-    return share or 0.0
-
-
-def _loaderless_key(cell: Repeats) -> tuple[str, str]:
-    return cell.cell.hardware, cell.cell.case.workload
+    return min(max(share or 0.0, 0.0), 1.0)
 
 
 def _waiting(side: tuple[str, StepParts]) -> float:
     return side[1].waiting_share
+
+
+def _exchanging(side: tuple[str, StepParts]) -> float:
+    return side[1].exchange / side[1].step_s
 
 
 def _foreign_part(split: Split) -> float:

@@ -11,6 +11,8 @@ from tasks.findings.compare import compare
 from tasks.findings.device.speedup_parts import SpeedupParts
 from tests.tasks.examples.records import IMAGES, machine
 from tests.tasks.findings.test_device import compared, on_gpu
+from workloads.harness.records.case import Case
+from workloads.harness.records.parts import Group, Rank
 from workloads.harness.records.record import Record
 
 RECORDS = Path(__file__).parents[1] / "examples" / "two_cards.jsonl.gz"  # of 2026-11-26
@@ -95,3 +97,33 @@ def twice(step):
 def test_without_device_times_nothing_is_split():
     found = compared(on_gpu(IMAGES, hardware="slow"), on_gpu(IMAGES, hardware="fast"))
     assert found.finding(SpeedupParts).splits == () and found.finding(SpeedupParts).table() is None
+
+
+def in_group(records, share):
+    """The same records of two ranks that exchange gradients for a share of each step, on cards that are busy all the time."""
+    ranks = (Rank(0, "cuda:0", 1e-3), Rank(1, "cuda:1", 1e-3))
+    return [
+        replace(r, group=Group("nccl", "strong", ranks, share), device_busy_s=r.device_time.median_s)
+        for r in records
+    ]
+
+
+def test_exchanging_gradients_is_not_the_cards_time():
+    slow = [
+        replace(r, wall=twice(r.wall), device_time=twice(r.device_time))
+        for r in on_gpu(IMAGES, 1.0, hardware="pcie")
+    ]
+    found = compared(in_group(slow, 0.5), in_group(on_gpu(IMAGES, 1.0, hardware="nvlink"), 0.0))
+    (split,) = found.finding(SpeedupParts).splits
+    assert split.total.estimate.value == pytest.approx(2.0, rel=0.02)
+    assert split.by_card.value == pytest.approx(1.0, rel=0.02) and not split.is_cards
+    assert (
+        split.decided_by == "exchange"
+        and "pcie's cards exchange gradients for 50 % of a step" in split.sentence()
+    )
+
+
+def test_without_a_case_with_a_loader_no_wait_is_the_loaders():
+    small = [Case.of("matmul", {"n": n}) for n in (256, 512)]
+    records = [r for case in small for name in ("a", "b") for r in on_gpu(case, 0.6, hardware=name)]
+    assert {split.before.loader for split in compared(records).finding(SpeedupParts).splits} == {0.0}

@@ -170,7 +170,10 @@ def _run(stage: Stage) -> tuple[Finding, ...]:
     peak = stage.readings.peak_flops(stage.repeat.case.precision)
     bound = peak * stage.world if peak else None
     flops = least_flops(thing.flops, draft.work.conv_flops, stage.repeat.case.precision)
-    judged = judge(draft.wall, stage.readings.probes, flops, bound) if draft.wall else ()
+    probes = stage.readings.probes
+    if stage.member:  # a group waits for its slowest rank, so that each host counts
+        probes = {name: value for name, value in probes.items() if name != "device_busy_share"}
+    judged = judge(draft.wall, probes, flops, bound) if draft.wall else ()
     return (*findings, *judged)
 
 

@@ -70,6 +70,8 @@ class Readings:
         self.probes["window_end_s"] = time.perf_counter() - phases.origin_s
         self.monitor.poke()
         with phases("probe"):
+            if self.device == "cuda":  # before the canary, while the links are as the work left them
+                self._take(self.gpu.health())
             self._take(cpu.delta(cpu_before, cpu.counters(own_s=self.own_cpu_s)))
             gpu_after, joules = self.gpu.counters(), energy.delta(energy_before, energy.counters(self.gpu))
             self.probes["canary_drift"] = cpu.canary_drift(canary_s, cpu.canary_s())
@@ -81,7 +83,6 @@ class Readings:
             inside = [start_s <= at_s <= self.probes["window_end_s"] for at_s in columns.get("t_s", ())]
             sampled = {name: tuple(compress(values, inside)) for name, values in columns.items()}
             self._take(gpu.throttling(gpu_before, gpu_after, sampled.get("gpu_throttled", ())))
-            self._take(self.gpu.health())
             clocks_mhz = sampled.get("gpu_sm_clock_mhz", ())
             self._take(gpu.clock_drift(clocks_mhz))
             if clocks_mhz:
@@ -117,7 +118,12 @@ class Readings:
             self.environment["gpus"] = [self.gpu.describe()]
 
     def computed_on(self, device: str) -> None:
-        """Note on which device a script has computed: the record has the energy of that one."""
+        """Note on which device a script has computed: the record has the readings of that one."""
+        if device == "cpu" and self.device == "cuda":
+            for name in [*self.probes]:
+                if name.startswith(("gpu_", "sm_")) or "throttled_share" in name:
+                    del self.probes[name]
+                    self.missing[name] = "the script computed on the CPU"
         self.device = device
         self.energy_j = self.probes.get("gpu_energy_j" if device == "cuda" else "cpu_energy_j")
 

@@ -11,7 +11,7 @@ from workloads.harness.records.errors import WorkloadsError
 
 DRIVER_FILES = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia"), Path("/dev/dxg"))  # the last of WSL
 ANSWER_S = 120.0  # torch takes seconds to import, on a cold disk a minute
-COUNT = "import torch; print(torch.cuda.device_count())"
+COUNT = "import torch; print(torch.cuda.device_count(), torch.cuda.is_available())"
 HERE = Path(str(workloads.__file__)).parents[1]
 
 
@@ -21,12 +21,19 @@ def device_here(
     """Return `cuda` if there is a driver and torch sees a GPU through it, else `cpu`.
 
     Raises:
-        WorkloadsError: the driver hangs or crashes.
+        WorkloadsError: the driver hangs or crashes, or has GPUs that torch can't use.
     """
     if not any(file.exists() for file in files):
         return "cpu"
-    count = driver_answer(question, limit_s).strip()
-    return "cuda" if count.isdigit() and int(count) else "cpu"
+    count, _, can = driver_answer(question, limit_s).strip().partition(" ")
+    if not (count.isdigit() and int(count)):
+        return "cpu"
+    if can != "True":
+        raise WorkloadsError(
+            f"there are {count} GPUs, but torch can't use them: the driver is too old for this torch, or not ready. "
+            "Repair it, or name the CPU"
+        )
+    return "cuda"
 
 
 def driver_answer(question: str, limit_s: float = ANSWER_S) -> str:

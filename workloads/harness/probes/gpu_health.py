@@ -73,10 +73,10 @@ def xid_errors(bus_id: str | bytes, log: Path = KERNEL_LOG) -> int:
         OSError: the log can't be read; most containers and users can't.
     """
     text = bus_id.decode() if isinstance(bus_id, bytes) else bus_id
-    _, _, place = text.strip("\0 ").lower().partition(":")  # NVML writes 8 digits of domain, the log 4
+    domain, _, place = text.strip("\0 ").lower().partition(":")  # NVML writes 8 digits of domain, the log 4
     slot = place.partition(".")[0]
-    found = re.compile(rb"NVRM: Xid \(PCI:[0-9a-f]+:" + re.escape(slot.encode()) + rb"[.\d]*\): \d+", re.I)
-    return len(found.findall(_kernel_log(log)))
+    found = re.compile(rb"NVRM: Xid \(PCI:([0-9a-f]+):" + re.escape(slot.encode()) + rb"[.\d]*\): \d+", re.I)
+    return sum(int(of, 16) == int(domain, 16) for of in found.findall(_kernel_log(log)))
 
 
 def _kernel_log(log: Path) -> bytes:
@@ -85,7 +85,13 @@ def _kernel_log(log: Path) -> bytes:
     handle = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
     try:
         with suppress(BlockingIOError):
-            while size < _LONGEST_LOG_BYTES and (line := os.read(handle, 8192)):
+            while size < _LONGEST_LOG_BYTES:
+                try:
+                    line = os.read(handle, 8192)
+                except BrokenPipeError:  # this line was overwritten by a new one: go on with the next
+                    continue
+                if not line:
+                    break
                 lines.append(line)
                 size += len(line)
     finally:

@@ -70,6 +70,8 @@ def drifts(timing: Timing) -> bool:
     Every repeat is then wrong in the same direction, which no interval over repeats can show. Compared are
     the end of warm-up with the samples, and the first half of the samples with the second.
     """
+    if timing.sustained:  # samples swing, and their intervals would tell any two stretches apart
+        return abs(timing.drift) > MOST_DRIFT
     warm, samples = timing.warmup_s[len(timing.warmup_s) // 2 :], timing.samples_s
     half = len(samples) // 2
     return _apart(warm, samples) or _apart(samples[:half], samples[-half:])

@@ -85,14 +85,19 @@ def _median_repeat(records: Sequence[Record]) -> Record:
     return replace(ordered[(len(ordered) - 1) // 2], profile=profile)
 
 
-def _without_loader(record: Record, others: Iterable[Record]) -> Record | None:
-    """Find the same case with its data in place: the computation alone, without loader and workers."""
-    case = record.case
+def case_without_loader(case: Case) -> Case | None:
+    """Return the same case with its data in place; None if it has no data loader."""
     workload = declared(case.workload)
     if workload is None or workload.kind != "loader" or workload.of is None:
         return None
     size = tuple(pair for pair in case.size if pair[0] not in HELPERS)
-    alone = Case(workload.of, size, case.precision, case.mode)
+    return Case(workload.of, size, case.precision, case.mode)
+
+
+def _without_loader(record: Record, others: Iterable[Record]) -> Record | None:
+    """Find the same case with its data in place: the computation alone, without loader and workers."""
+    if (alone := case_without_loader(record.case)) is None:
+        return None
     same = (other for other in others if machine_of(other) == machine_of(record))
     return next((other for other in same if other.case == alone), None)
 

@@ -139,3 +139,18 @@ def test_a_card_that_power_holds_down_is_at_its_limit(card, monkeypatch):
 def test_a_card_is_watched_ten_times_a_second_and_a_cpu_four_times(card, device, per_s):
     """On a CPU ten would cost 0.45 % of a core, and CPU seconds are counted in hundredths."""
     assert readings.Readings(device, 1, 0.0).monitor._interval_s == 1 / per_s
+
+
+def test_a_script_that_computed_on_the_cpu_is_not_judged_by_an_idle_gpu(card, monkeypatch):
+    FakeMemory(monkeypatch)
+    made = readings.Readings("cuda", 1, 0.0)
+    made.probes |= {
+        "gpu_foreign_share": 0.9,
+        "sm_clock_drift": -0.5,
+        "thermal_throttled_share": 1.0,
+        "cpu_energy_j": 7.0,
+    }
+    made.computed_on("cpu")
+    assert (made.device, made.energy_j) == ("cpu", 7.0)
+    assert not {"gpu_foreign_share", "sm_clock_drift", "thermal_throttled_share"} & made.probes.keys()
+    assert "on the CPU" in made.missing["gpu_foreign_share"]

@@ -16,8 +16,8 @@ def driver(tmp_path):
 @pytest.mark.parametrize(
     ("answer", "device"),
     [
-        ("print(2)", "cuda"),
-        ("print(0)", "cpu"),
+        ("print(2, True)", "cuda"),
+        ("print(0, False)", "cpu"),
         ("raise ImportError('torch')", "cpu"),
         ("print('odd')", "cpu"),
     ],
@@ -47,3 +47,8 @@ def test_a_driver_that_hangs_or_crashes_is_one_sentence(driver, answer, words):
 )
 def test_no_command_assumes_a_device(words):
     assert parser("").parse_args(words).device is None
+
+
+def test_gpus_that_torch_cannot_use_never_become_a_number_of_the_cpu(driver):
+    with pytest.raises(WorkloadsError, match="there are 8 GPUs, but torch can't use them"):
+        device_here(driver, "print(8, False)")

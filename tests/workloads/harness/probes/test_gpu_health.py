@@ -12,6 +12,7 @@ LOG = b"""6,1,1,-;Linux version 6.8
 4,2,9,-;NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.
 4,3,9,-;NVRM: Xid (PCI:0000:3B:00.0): 31, pid=7, name=python, Ch 00000008
 4,4,9,-;NVRM: Xid (PCI:0000:86:00): 48, pid=7, DBE
+4,5,9,-;NVRM: Xid (PCI:0001:3b:00): 48, pid=7, a card in another PCI domain
 """
 
 

@@ -78,7 +78,7 @@ def _held_s(step: Step, clock: Clock, steps: int, hold_s: float, is_share: bool)
     ends = clock.now() + MOST_BUSY_S
     while len(values) < PASSES and (len(values) < FEWEST_PASSES or clock.now() < ends):
         if is_share:
-            clock.time(step, 1)  # both begin after a short pause
+            clock.busy_s(lambda: None, 1, hold_s)  # the same pause as a held pass has
             plain_s = clock.time(step, steps).device_s
         if (value := clock.busy_s(step, steps, hold_s)) is None:
             return []

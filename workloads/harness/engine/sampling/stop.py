@@ -18,6 +18,7 @@ T = TypeVar("T")
 Rule = Generator[None, float, T]  # is sent the seconds of a sample each time that it asks
 FEWEST_OF_HALF = 3  # samples, to see a drift
 FEWEST = 2  # samples in warm-up, and in sampling, however long they take
+DRIFT_OF_BATCHES = 0.01  # between halves: as much as a sustained rate is sure to
 NOISE = 2.0  # standard errors that a difference of two medians may have without being one
 NORMAL = 1.4826  # the standard deviation of a normal distribution over its median absolute deviation
 OF_MEDIAN = 1.2533  # the standard error of its median over that of its mean: the root of half pi
@@ -142,7 +143,10 @@ def sampling(rules: Rules, now: Callable[[], float], before: Sequence[float] = (
         gives_up = not (precise or over or rules.batch_s)  # few batches don't show how long precision takes
         needed_s = _needed_s(width, window.spent_s, rules) if gives_up else None
         if precise or over or needed_s is not None:
-            ramp = drifts[-1] if rules.batch_s or _is_ramp(drifts, rules.drift) else 0.0
+            is_notable = (
+                abs(drifts[-1]) > DRIFT_OF_BATCHES if rules.batch_s else _is_ramp(drifts, rules.drift)
+            )
+            ramp = drifts[-1] if is_notable else 0.0
             return Sampled(tuple(window.samples), precise, ramp, tuple(window.early), needed_s)
         due = window.ends[-1] + rules.look_growth * window.spent_s
 
