@@ -1,12 +1,11 @@
 """The answer: at most four lines of at most 25 words, the most useful first; then its details and caveats."""
 
-import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import fmean
 from types import MappingProxyType
 
-from tasks.findings.device.speedup_parts import NOTABLE, card_s
+from tasks.findings.device.speedup_parts import NOTABLE, card_gap, card_s
 from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio, total_seconds
 from tasks.results.comparison import Caveat
 from tasks.results.format import cases_text, format_count, format_ratio, format_seconds, listed, significant
@@ -135,8 +134,7 @@ def _by_card(ratio: Ratio, best: str, other: str, busy_s: Mapping[str, float]) -
     if not (busy_s.get(best) and busy_s.get(other)):
         return ""
     by_card = busy_s[other] / busy_s[best]
-    is_cards = abs(math.log(ratio.estimate.value / by_card)) <= NOTABLE
-    return "" if is_cards else f" ({significant(by_card, 3)}× by the card)"
+    return "" if card_gap(ratio, by_card) <= NOTABLE else f" ({significant(by_card, 3)}× by the card)"
 
 
 def _best_of(

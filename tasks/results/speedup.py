@@ -40,10 +40,15 @@ def per_unit(baseline: Repeats, side: Repeats, end_to_end: bool = False) -> tupl
     It is not in weak scaling, in which a step on 8 devices is 8 batches: its speedup is one of throughput.
     """
     times = [(c.end_to_end_s if end_to_end else c.compute_s) for c in (baseline, side)]
-    units = (baseline.units or 1.0, side.units or 1.0) if baseline.units and side.units else (1.0, 1.0)
-    if units[0] == units[1]:
-        return times[0], times[1]
+    units = step_units(baseline, side)
     return [t / units[0] for t in times[0]], [t / units[1] for t in times[1]]
+
+
+def step_units(baseline: Repeats, side: Repeats) -> tuple[float, float]:
+    """Return the work of a step on both sides; 1 and 1 if it is the same, or one side does not state it."""
+    if not (baseline.units and side.units) or baseline.units == side.units:
+        return 1.0, 1.0
+    return baseline.units, side.units
 
 
 def decide(estimate: Estimate, repeats: int) -> Ratio:

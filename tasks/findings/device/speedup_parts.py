@@ -8,7 +8,7 @@ from statistics import fmean
 from tasks.results.finding import Finding, Results
 from tasks.results.format import format_ratio, significant
 from tasks.results.repeats import Repeats
-from tasks.results.speedup import per_unit, speedup
+from tasks.results.speedup import per_unit, speedup, step_units
 from tasks.results.table import Column, Quantity, Table
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.case import Case
@@ -86,9 +86,14 @@ class Split:
         return float(getattr(self.before, part) - getattr(self.after, part))
 
     @property
+    def gap(self) -> float:
+        """How far the whole ratio is from the card's."""
+        return card_gap(self.total, self.by_card.value)
+
+    @property
     def is_cards(self) -> bool:
         """True if the speedup is the card's: without its waiting it would be nearly the same."""
-        return abs(math.log(self.total.estimate.value / self.by_card.value)) <= NOTABLE
+        return self.gap <= NOTABLE
 
     def sentence(self) -> str:
         """Say how large the card's part is, which machine's host makes the rest, and what would change it."""
@@ -122,11 +127,10 @@ class SpeedupParts(Finding):
     @classmethod
     def find(cls, results: Results) -> "SpeedupParts":
         """Split the speedup of each case whose device time is known on both machines."""
-        base = {c.cell.case: c for c in results.cells if c.cell.hardware == results.baseline}
         by_cell: Cells = {(c.cell.hardware, c.cell.case): c for c in results.cells}
         found = []
         for cell in results.cells:
-            baseline = base.get(cell.cell.case)
+            baseline = by_cell.get((results.baseline, cell.cell.case))
             if baseline is None or cell is baseline:
                 continue
             if split := _split(baseline, cell, by_cell):
@@ -145,7 +149,7 @@ class SpeedupParts(Finding):
                 split.after.waiting_share,
                 "the card" if split.is_cards or split.decided_by == "device" else split.decided_by,
             )
-            for split in sorted(self.splits, key=_foreign_part, reverse=True)
+            for split in sorted(self.splits, key=lambda split: -split.gap)
         )
         lead = (
             "A speedup by the card compares only the time in which the cards compute. The rest of a step is waiting, "
@@ -156,10 +160,15 @@ class SpeedupParts(Finding):
     def details(self) -> tuple[str, ...]:
         """Return a sentence for each machine: its speedup that is least its card's."""
         worst: dict[str, Split] = {}
-        for split in sorted(self.splits, key=_foreign_part, reverse=True):
+        for split in sorted(self.splits, key=lambda split: -split.gap):
             if not split.is_cards:
                 worst.setdefault(split.hardware, split)
         return tuple(split.sentence() for split in worst.values())
+
+
+def card_gap(total: Ratio, by_card: float) -> float:
+    """Return how far a whole ratio is from the cards' part of it, on a logarithmic scale."""
+    return abs(math.log(total.estimate.value / by_card))
 
 
 def card_s(cell: Repeats) -> list[float]:
@@ -180,7 +189,7 @@ def _split(baseline: Repeats, side: Repeats, by_cell: Cells) -> Split | None:
     total = speedup(*per_unit(baseline, side))
     if total is None or before is None or after is None or not before.device * after.device > 0:
         return None
-    units = (baseline.units or 1.0, side.units or 1.0) if baseline.units and side.units else (1.0, 1.0)
+    units = step_units(baseline, side)
     cards = [
         [value / unit for value in card_s(cell)] for cell, unit in zip((baseline, side), units, strict=True)
     ]
@@ -216,11 +225,6 @@ def _waiting(side: tuple[str, StepParts]) -> float:
 
 def _exchanging(side: tuple[str, StepParts]) -> float:
     return side[1].exchange / side[1].step_s
-
-
-def _foreign_part(split: Split) -> float:
-    """Return how far the whole ratio is from the card's, on a logarithmic scale."""
-    return abs(math.log(split.total.estimate.value / split.by_card.value))
 
 
 def _percent(share: float) -> str:

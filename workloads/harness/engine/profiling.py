@@ -15,10 +15,8 @@ from workloads.harness.records.parts import Operator, Profile
 
 STEPS = 3
 ROWS = 10
-LOG_LEVEL, SILENT = (
-    "KINETO_LOG_LEVEL",
-    "6",
-)  # of the library behind the profiler, which reads it when it starts
+LOG_LEVEL = "KINETO_LOG_LEVEL"  # of the library behind the profiler, which reads it when it starts
+SILENT = "6"
 
 
 def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -> Profile:
