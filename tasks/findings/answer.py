@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import fmean
 from types import MappingProxyType
 
-from tasks.findings.device.speedup_parts import NOTABLE, card_gap, card_s
 from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio, total_seconds
 from tasks.results.comparison import Caveat
 from tasks.results.format import cases_text, format_count, format_ratio, format_seconds, listed, significant
@@ -16,6 +15,7 @@ from tasks.results.values import Ratio, RatioVerdict
 from tasks.results.wording import verdict_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Grade, Verdict
+from workloads.harness.records.step_parts import card_s, is_cards
 
 MOST_LINES, MOST_WORDS = 4, 25  # the line of caveats is the fifth
 LISTED = 5  # cells that a sentence names before it counts the others
@@ -122,7 +122,7 @@ def cards_s(cells: Sequence[Repeats], suite: CommonCases) -> dict[str, float]:
     parts: dict[str, list[float]] = {}
     units: dict[Case, set[float | None]] = {}
     for cell in cells:
-        if cell.cell.case in suite.cases and (seconds_of := card_s(cell)):
+        if cell.cell.case in suite.cases and (seconds_of := card_s(cell.usable)):
             parts.setdefault(cell.cell.hardware, []).append(fmean(seconds_of))
             units.setdefault(cell.cell.case, set()).add(cell.units)
     is_same_work = all(len(found) == 1 for found in units.values())
@@ -134,7 +134,7 @@ def _by_card(ratio: Ratio, best: str, other: str, busy_s: Mapping[str, float]) -
     if not (busy_s.get(best) and busy_s.get(other)):
         return ""
     by_card = busy_s[other] / busy_s[best]
-    return "" if card_gap(ratio, by_card) <= NOTABLE else f" ({significant(by_card, 3)}× by the card)"
+    return "" if is_cards(ratio.estimate.value, by_card) else f" ({significant(by_card, 3)}× by the card)"
 
 
 def _best_of(

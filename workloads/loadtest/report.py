@@ -3,8 +3,8 @@
 import math
 import statistics
 import time
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from typing import Any
 
@@ -12,6 +12,7 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
+from workloads.harness.records.step_parts import StepParts, job_parts, step_parts
 from workloads.harness.records.text import table
 from workloads.harness.registry import Task, find
 
@@ -62,6 +63,10 @@ DEFINITIONS = {
     "compute_only": "the same step on one batch that is in place: mean time, no data loader",
     "share_of_compute_only": "geometric mean, over tests whose numbers count, of a test's throughput over "
     "that of its computation alone",
+    "iteration_parts_ms": "parts of an iteration: the device computes; it waits for its host; for the loader and "
+    "copies (the job's time beyond its computation alone); it exchanges gradients. On a CPU, which is "
+    "the device and the host, `host` is 0",
+    "iteration_parts_share": "mean share of each part, over the tests that share_of_compute_only is of",
     "models": "all samples of a model over all its seconds; different models are never averaged",
     "batch_class": "small: low latency; medium: balanced; large: memory capacity and throughput",
 }
@@ -209,6 +214,10 @@ def result(test: LoadTest, job: Record, alone: Record | None, sample_rate_s: flo
         "peak_gpu_utilization_percent": gpu["max"] if gpu else None,
         **stats,
     }
+    parts = parts_of(test, job, alone)
+    missing = {key: _why(job, key) for key, value in measured.items() if value is None}
+    if parts is None:
+        missing["iteration_parts_ms"] = _why_no_parts(job, alone)
     return {
         "test_name": test.name,
         "test_type": test.kind,
@@ -227,8 +236,19 @@ def result(test: LoadTest, job: Record, alone: Record | None, sample_rate_s: flo
         "samples_collected": len(times),
         "samples": {name: [column[row] for row in shown] for name, column in columns.items()},
         "compute_only": _alone(alone),
-        "missing": {key: _why(job, key) for key, value in measured.items() if value is None},
+        "iteration_parts_ms": asdict(parts.scaled(1e3)) if parts else None,
+        "missing": missing,
     }
+
+
+def parts_of(test: LoadTest, job: Record, alone: Record | None) -> StepParts | None:
+    """Return the parts of an iteration of a job in seconds; None if its computation alone has no parts."""
+    if alone is None or not (successful(job) and successful(alone) and job.wall and alone.mean_s):
+        return None
+    parts = step_parts([alone])
+    if alone.device == "cpu":
+        parts = StepParts(alone.mean_s, 0.0)
+    return job_parts(job.wall.median_s / test.iterations, parts) if parts else None
 
 
 def in_window(record: Record) -> dict[str, tuple[float, ...]]:
@@ -272,6 +292,14 @@ def _why(record: Record, key: str) -> str:
     return record.missing.get(column) or record.missing.get("monitor") or "the monitor took no sample"
 
 
+def _why_no_parts(job: Record, alone: Record | None) -> str:
+    if not successful(job):
+        return f"the test failed: {job.verdict.value}"
+    if alone is None or not successful(alone):
+        return "its computation alone has no time"
+    return alone.missing.get("device_busy_s") or "the device's own time is not known"
+
+
 def _alone(record: Record | None) -> dict[str, Any] | None:
     if record is None:
         return None
@@ -289,7 +317,7 @@ def _alone(record: Record | None) -> dict[str, Any] | None:
 def averages(run: Run, kind: str) -> dict[str, Any]:
     """Return each model's throughput, and the tests' mean share of the throughput of the computation alone."""
     models: dict[str, dict[str, float]] = {}
-    shares = []
+    shares, split = [], []
     for test, job, alone in run.measured():
         if test.kind != kind or not successful(job) or job.wall is None:
             continue
@@ -299,10 +327,22 @@ def averages(run: Run, kind: str) -> dict[str, Any]:
         sums["seconds"] += seconds
         if alone is not None and counts(alone) and counts(job) and alone.work and alone.mean_s:
             shares.append(images / seconds / (alone.work.units / alone.mean_s))
+            split.append(parts_of(test, job, alone))
     for sums in models.values():
         sums["samples_per_second"] = sums["samples"] / sums["seconds"]
     mean = math.exp(statistics.fmean(map(math.log, shares))) if shares else None
-    return {"models": models, "share_of_compute_only": mean, "tests_in_share": len(shares)}
+    return {
+        "models": models,
+        "share_of_compute_only": mean,
+        "tests_in_share": len(shares),
+        "iteration_parts_share": _mean_shares([parts for parts in split if parts]),
+    }
+
+
+def _mean_shares(parts: Sequence[StepParts]) -> dict[str, float] | None:
+    """Return the mean share of each part of an iteration; None without any."""
+    shares = [asdict(found.scaled(1 / found.step_s)) for found in parts]
+    return {name: statistics.fmean(of[name] for of in shares) for name in shares[0]} if shares else None
 
 
 def words(run: Run, record: Record) -> str:
@@ -339,4 +379,12 @@ def summary(run: Run) -> str:
                 f"{kind}: {means['share_of_compute_only']:.1%} of the computation alone "
                 f"(geometric mean of {means['tests_in_share']} tests)"
             )
+        if means["iteration_parts_share"]:
+            lines.append(f"{kind}: {parts_text(means['iteration_parts_share'])}")
     return "\n".join(lines)
+
+
+def parts_text(shares: Mapping[str, float]) -> str:
+    """Return a sentence with the share of each part of an iteration."""
+    computes, host, loader = (f"{shares[name]:.0%}" for name in ("device", "host", "loader"))
+    return f"the device computes for {computes} of an iteration, waits for its host for {host}, for data for {loader}"

@@ -45,7 +45,8 @@ def monitored():
 class TestDocument:
     def one(self, **changes):
         test = the_load_tests()[0]
-        records = [record_of(test.job, 4.0, 9600, **monitored()), record_of(test.alone, 0.004, 16)]
+        alone = record_of(test.alone, 0.004, 16, device_busy_s=0.003)
+        records = [record_of(test.job, 4.0, 9600, **monitored()), alone]
         return document(run_of([test], [replace(records[0], **changes), records[1]], 0.5))
 
     def test_every_key_is_there(self):
@@ -140,6 +141,53 @@ class TestDocument:
         assert run.failed
 
 
+class TestParts:
+    """An iteration of the job takes 4 s / 600 = 6.67 ms, and 4 ms of its computation alone."""
+
+    def document(self, device="cuda", **of_alone):
+        test = the_load_tests()[0]
+        alone = record_of(test.alone, 0.004, 16, **of_alone)
+        records = [replace(record, device=device) for record in (record_of(test.job, 4.0, 9600), alone)]
+        return document(run_of([test], records)), run_of([test], records)
+
+    def test_an_iteration_is_split_into_the_devices_time_and_its_waiting(self):
+        found, run = self.document(device_busy_s=0.003)
+        parts = found["results"][0]["iteration_parts_ms"]
+        assert parts == {
+            "device": pytest.approx(3.0),
+            "host": pytest.approx(1.0),
+            "loader": pytest.approx(4000 / 600 - 4),
+            "exchange": 0.0,
+        }
+        assert sum(parts.values()) == pytest.approx(found["results"][0]["avg_iteration_time_ms"])
+        assert found["averages"]["training"]["iteration_parts_share"]["device"] == pytest.approx(0.45)
+        assert found["definitions"].keys() >= {"iteration_parts_ms", "iteration_parts_share"}
+        assert "computes for 45% of an iteration, waits for its host for 15%, for data for 40%" in summary(
+            run
+        )
+
+    def test_a_cpu_waits_for_nobody_but_its_loader(self):
+        found, _ = self.document("cpu")
+        parts = found["results"][0]["iteration_parts_ms"]
+        assert (parts["device"], parts["host"]) == (pytest.approx(4.0), 0.0)
+        assert parts["loader"] == pytest.approx(4000 / 600 - 4)
+
+    def test_without_the_devices_own_time_the_reason_is_there(self):
+        (result,) = self.document(missing={"device_busy_s": "no profile could be made"})[0]["results"]
+        assert result["iteration_parts_ms"] is None
+        assert result["missing"]["iteration_parts_ms"] == "no profile could be made"
+
+    def test_a_job_that_is_faster_than_its_computation_alone_waits_for_no_data(self):
+        test = the_load_tests()[0]
+        records = [record_of(test.job, 1.2, 9600), record_of(test.alone, 0.004, 16, device_busy_s=0.003)]
+        parts = document(run_of([test], records))["results"][0]["iteration_parts_ms"]
+        assert (parts["device"], parts["host"], parts["loader"]) == (
+            pytest.approx(1.5),
+            pytest.approx(0.5),
+            0,
+        )
+
+
 class TestAverages:
     def test_work_over_time_by_model_and_a_geometric_mean_of_ratios(self):
         small, large = the_load_tests()[0], the_load_tests()[2]
@@ -156,6 +204,7 @@ class TestAverages:
             "models": {},
             "share_of_compute_only": None,
             "tests_in_share": 0,
+            "iteration_parts_share": None,
         }
 
     def test_models_are_never_mixed_and_only_what_counts_enters_a_ratio(self):

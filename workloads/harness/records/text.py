@@ -1,10 +1,7 @@
 """Records in words, for a terminal."""
 
-import math
 from collections.abc import Iterable, Sequence
 
-from workloads.harness.records.grade import counts
-from workloads.harness.records.intervals import ratio_interval
 from workloads.harness.records.parts import Profile
 from workloads.harness.records.record import Cache, Record, Timing
 from workloads.harness.records.script import JobTime, ScriptRun
@@ -204,26 +201,3 @@ def cache_text(cache: Cache) -> str:
     if cache.last_level_bytes is None:
         return f"{cache.state}: {held}, in a cache of unknown size ({cache.why})"
     return f"{cache.state}: {held}, in a cache of {cache.last_level_bytes / 2**20:.3g} MiB"
-
-
-def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
-    """Tabulate the speedup of `other` over `base` for every case that both have, by repeats."""
-    rows = [["case", "base", "other", "speedup", "95 % interval", "verdict"]]
-    for case in dict.fromkeys(r.case for r in [*base, *other]):
-        sides = [
-            [r.compute_s for r in side if r.case == case and counts(r) and r.compute_s and r.compute_s > 0]
-            for side in (base, other)
-        ]
-        if not all(sides):
-            rows.append(
-                [case.id, *("ok" if side else "no valid record" for side in sides), "–", "–", "unpaired"]
-            )
-            continue
-        means = [math.exp(sum(map(math.log, side)) / len(side)) for side in sides]
-        ratio = ratio_interval(sides[0], sides[1])
-        verdict = "undecided"
-        if ratio is not None and (ratio.low > 1 or ratio.high < 1):
-            verdict = "faster" if ratio.low > 1 else "slower"
-        bounds = f"{ratio.low:.3g} – {ratio.high:.3g}" if ratio else "needs two repeats"
-        rows.append([case.id, *map(seconds, means), f"{means[0] / means[1]:.3g}x", bounds, verdict])
-    return table(rows)

@@ -1,0 +1,130 @@
+"""The parts of a step: the device computes, or it waits, and for what. A ratio of two times is split by them.
+
+Source: device time is the time in which a kernel runs; the rest of a step is waiting (`Record.device_busy_s`).
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from workloads.harness.records.record import Record
+
+NOTABLE = 0.05  # a part that changes the ratio by less is not named
+ADVICE = {
+    "host": "CUDA graphs, torch.compile, a larger batch or a faster CPU would shorten the wait",
+    "loader": "more loader workers, a faster CPU or data that is decoded already would shorten the wait",
+    "exchange": "a faster link between the cards or a larger batch per card would shorten it",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class StepParts:
+    """The mean parts of a step over repeats, in seconds: they add up to the step.
+
+    Attributes:
+        device: the card computes; `exchange`: it exchanges gradients with others.
+        loader: the card waits for the data loader; `host`: for anything else of its host.
+    """
+
+    device: float
+    host: float
+    loader: float = 0.0
+    exchange: float = 0.0
+
+    @property
+    def step_s(self) -> float:
+        """Seconds of the whole step."""
+        return self.device + self.host + self.loader + self.exchange
+
+    def scaled(self, factor: float) -> "StepParts":
+        """Return the parts times a factor, such as 1 over the work of a step."""
+        return StepParts(*(factor * part for part in (self.device, self.host, self.loader, self.exchange)))
+
+    @property
+    def waiting_share(self) -> float:
+        """The share of a step in which the card waits for its host or the loader."""
+        return (self.host + self.loader) / self.step_s
+
+    @property
+    def exchange_share(self) -> float:
+        """The share of a step in which the card exchanges gradients."""
+        return self.exchange / self.step_s
+
+
+def card_s(records: Sequence[Record]) -> list[float]:
+    """Return the seconds per step in which a card computes, without exchanging gradients, of each record with them."""
+    return [
+        max(record.device_busy_s - _exchange_share(record) * record.mean_s, 0.0)
+        for record in records
+        if record.device_busy_s and record.mean_s
+    ]
+
+
+def step_parts(records: Sequence[Record], without_loader_s: float | None = None) -> StepParts | None:
+    """Return the mean parts of a step over repeats of one cell; None if no record has the device's time.
+
+    `without_loader_s` is the time of the same step with its data in place; None if the case has no loader.
+    """
+    known = [record for record in records if record.device_busy_s and record.mean_s]
+    if not known:
+        return None
+    step_s, device_s = fmean(record.mean_s or 0.0 for record in known), fmean(card_s(known))
+    exchange_s = fmean(map(_exchange_share, known)) * step_s
+    waiting_s = max(step_s - device_s - exchange_s, 0.0)
+    loader_s = min(max(step_s - without_loader_s, 0.0), waiting_s) if without_loader_s else 0.0
+    return StepParts(device_s, waiting_s - loader_s, loader_s, exchange_s)
+
+
+def job_parts(batch_s: float, alone: StepParts) -> StepParts:
+    """Return the parts of a batch of a whole job, of `batch_s` seconds, by those of its computation alone.
+
+    The loader's part is the job's time beyond its computation: loading, and copies to the device.
+    """
+    computation = alone.scaled(min(batch_s / alone.step_s, 1.0))
+    return replace(computation, loader=max(batch_s - computation.step_s, 0.0))
+
+
+def card_gap(ratio: float, by_card: float) -> float:
+    """Return how far a whole ratio is from the cards' part of it, on a logarithmic scale."""
+    return abs(math.log(ratio / by_card))
+
+
+def is_cards(ratio: float, by_card: float) -> bool:
+    """Return whether a ratio is the cards': without their waiting it would be nearly the same."""
+    return card_gap(ratio, by_card) <= NOTABLE
+
+
+def decided_by(before: StepParts, after: StepParts) -> str:
+    """Return the part of a step whose change makes up most of the difference; `device` if nothing differs."""
+    parts = ("device", "host", "loader", "exchange")
+    change = math.copysign(1, before.step_s - after.step_s)
+    return max(parts, key=lambda name: change * (getattr(before, name) - getattr(after, name)))
+
+
+def mostly_by(ratio: float, by_card: float, before: StepParts, after: StepParts) -> str:
+    """Return the word for the part that makes up most of a ratio: `the card`, `host`, `loader` or `exchange`."""
+    part = decided_by(before, after)
+    return "the card" if is_cards(ratio, by_card) or part == "device" else part
+
+
+def wait_text(before: tuple[str, StepParts], after: tuple[str, StepParts]) -> str:
+    """Say which of two machines, by name and parts, waits more and for what, and what would shorten it."""
+    cause = decided_by(before[1], after[1])
+    cause = "host" if cause == "device" else cause
+    if cause == "exchange":
+        name, parts = max(before, after, key=lambda side: side[1].exchange_share)
+        text = f"{name}'s cards exchange gradients for {_percent(parts.exchange_share)} of a step"
+    else:
+        name, parts = max(before, after, key=lambda side: side[1].waiting_share)
+        text = f"{name}'s card waits for its {cause} for {_percent(parts.waiting_share)} of a step"
+    return f"{text}; {ADVICE[cause]}"
+
+
+def _exchange_share(record: Record) -> float:
+    share = record.group.communication_share if record.group else None
+    return min(max(share or 0.0, 0.0), 1.0)
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"
