@@ -138,7 +138,7 @@ def advise(
         tuple(f"{c.cell.case.id} ({': '.join((verdict_text(c.verdict), *c.why[:1]))})" for c in without),
         tuple(cell.cell.case.id for cell in wrong),
         fatal(facts),
-        tuple(shown(facts)),
+        tuple(shown(facts, machine.devices)),
     )
 
 

@@ -1,4 +1,4 @@
-"""What an NVIDIA GPU tells of itself through NVML, addressed by UUID because indices differ between programs.
+"""An NVIDIA GPU through NVML, addressed by UUID because indices differ between programs.
 
 `open_gpu` gives an `NvmlGpu`, or a `NoGpu` that answers every question with one reason. Nothing here raises.
 """
@@ -12,14 +12,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from workloads.harness.probes.gpu_health import HEALTH, health_questions
+from workloads.harness.probes.gpu_health import HEALTH, XID, health_questions
 from workloads.harness.probes.gpu_place import link_states, numa_node, other_gpus
 
 Readings = tuple[dict[str, float], dict[str, str]]
 
 READINGS = (
     *("gpu_utilisation_share", "gpu_memory_used_bytes", "gpu_power_w", "gpu_sm_clock_mhz"),
-    *("gpu_temperature_c", "gpu_throttled"),
+    *("gpu_temperature_c", "gpu_throttled", "gpu_event_reasons"),
 )
 TOTALS = ("power_throttled_s", "thermal_throttled_s", "gpu_energy_j")
 FACTS = (
@@ -29,8 +29,15 @@ FACTS = (
 )
 FOREIGN = ("gpu_foreign_processes", "gpu_foreign_share", "gpu_foreign_memory_bytes")
 _FOREIGN = {"gpu_foreign_share": "gpu_utilisation_share", "gpu_foreign_memory_bytes": "gpu_memory_used_bytes"}
-# nvml.h: SwPowerCap, HwSlowdown, SwThermalSlowdown, HwThermalSlowdown, HwPowerBrakeSlowdown
-_SLOWED = 0x4 | 0x8 | 0x20 | 0x40 | 0x80
+# nvml.h: nvmlClocksEventReasons…; the power brake is pulled by the machine's own power supply
+SLOWED_BY = {
+    "gpu_slowed_by_power_cap_share": 0x4,
+    "gpu_slowed_by_hardware_share": 0x8,
+    "gpu_slowed_by_heat_share": 0x20,
+    "gpu_slowed_by_hardware_heat_share": 0x40,
+    "gpu_slowed_by_power_brake_share": 0x80,
+}
+_SLOWED = sum(SLOWED_BY.values())
 _POWER, _THERMAL = 0, 1  # nvml.h: NVML_PERF_POLICY_…
 _SM_CLOCK, _CORE_SENSOR = 1, 0  # nvml.h: NVML_CLOCK_SM, NVML_TEMPERATURE_GPU
 _FEWEST_CLOCKS = 3  # samples of the clock in a half of the window
@@ -53,13 +60,23 @@ class GpuCounters:
 
 
 class Gpu:
-    """One GPU as a table of questions by name; a question that isn't in the table is missing for `reason`."""
+    """One GPU as a table of questions by name; a question that isn't in the table is missing for `reason`.
+
+    Attributes:
+        own_pid: the process that measures; others on the GPU are foreign.
+        cpu_s: CPU seconds that another process has spent on the answers.
+        is_lost: whether the driver hung or killed the process that asked it.
+    """
+
+    cpu_s = 0.0
+    is_lost = False
 
     def __init__(
         self, questions: Mapping[str, Callable[[], Any]], reason: str = "this probe does not read it"
     ) -> None:
         self.questions = questions
         self.reason = reason
+        self.own_pid = os.getpid()
 
     def read(self) -> Readings:
         """Readings of this instant, by the names in `READINGS`, and why the absent ones are absent.
@@ -82,8 +99,10 @@ class Gpu:
         return self._numbers(("gpu_foreign_processes",))
 
     def health(self) -> Readings:
-        """Return the card's report of its faults and links, by the names in `HEALTH`."""
-        return self._numbers(HEALTH)
+        """Return the card's report of its faults and links, by the names in `HEALTH`, and its XID errors by code."""
+        values, missing = self._numbers(HEALTH)
+        codes = self._ask(("xids",))[0].get("xids", {}) if values.get("gpu_xid_errors") else {}
+        return values | {f"{XID}{code}": float(count) for code, count in codes.items()}, missing
 
     def describe(self) -> dict[str, Any]:
         """Describe the GPU by the names in `FACTS`: JSON-able, None for what `missing` explains."""
@@ -137,13 +156,14 @@ class NvmlGpu(Gpu):
             "gpu_sm_clock_mhz": lambda: nvml.nvmlDeviceGetClockInfo(gpu, _SM_CLOCK),
             "gpu_temperature_c": lambda: nvml.nvmlDeviceGetTemperature(gpu, _CORE_SENSOR),
             "gpu_throttled": lambda: bool(_event_reasons(nvml, gpu) & _SLOWED),
+            "gpu_event_reasons": lambda: _event_reasons(nvml, gpu),
             "power_throttled_s": lambda: nvml.nvmlDeviceGetViolationStatus(gpu, _POWER).violationTime / 1e9,
             "thermal_throttled_s": lambda: (
                 nvml.nvmlDeviceGetViolationStatus(gpu, _THERMAL).violationTime / 1e9
             ),
             "gpu_energy_j": lambda: nvml.nvmlDeviceGetTotalEnergyConsumption(gpu) / 1e3,
             "gpu_foreign_processes": lambda: sum(
-                process.pid != os.getpid() for process in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
+                process.pid != self.own_pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
             ),
             "uuid": lambda: uuid,
             "name": lambda: str(nvml.nvmlDeviceGetName(gpu)),
@@ -218,6 +238,16 @@ def throttling(before: GpuCounters, after: GpuCounters, sampled: Sequence[float]
     else:
         missing["throttled_share"] = missing["power_throttled_share"]
     return values, missing
+
+
+def slowed_by(reasons: Sequence[float]) -> Readings:
+    """Return the shares of the samples in which each cause in `SLOWED_BY` held the clock down."""
+    if not reasons:
+        return {}, dict.fromkeys(SLOWED_BY, "the clock's event reasons were not sampled within the window")
+    return {
+        name: sum(bool(int(sample) & bit) for sample in reasons) / len(reasons)
+        for name, bit in SLOWED_BY.items()
+    }, {}
 
 
 def clock_drift(clocks_mhz: Sequence[float]) -> Readings:

@@ -1,4 +1,4 @@
-"""Which GPU computes, where it is and by what it reaches others: told without starting CUDA."""
+"""Which GPU computes, where it is and by what it reaches others: without starting CUDA."""
 
 import importlib
 import os
@@ -10,6 +10,8 @@ from typing import Any
 from workloads.harness.probes.cpu import ROOT, read_text
 
 MOST_LINKS = 18  # nvml.h: NVML_NVLINK_MAX_LINKS
+_NVIDIA = "0x10de"  # pci.ids
+_GPU_CLASSES = ("0x0300", "0x0302")  # pci.ids: VGA controller, 3D controller
 # nvml.h: nvmlGpuTopologyLevel_t, in the words of `nvidia-smi topo`
 _LEVELS = {0: "internal", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"}
 
@@ -32,6 +34,24 @@ def visible_uuid(environ: Mapping[str, str] = os.environ, nvml: Any = None) -> s
     except Exception:  # no number, no such card, no NVML: `open_gpu` says what there is to say
         return None
     return uuid.decode() if isinstance(uuid, bytes) else str(uuid)
+
+
+def cards_on_bus(root: Path = ROOT) -> list[str] | None:
+    """Return the PCI addresses of NVIDIA's GPUs that its driver has or no driver; None where Linux lists no devices.
+
+    A card that another driver has, such as vfio-pci for a virtual machine, is not this machine's. A container sees all
+    cards of its host here, also those that it was not given.
+    """
+    folder = root / "sys/bus/pci/devices"
+    if not folder.is_dir():
+        return None
+    return [place.name for place in sorted(folder.iterdir()) if _is_card(place)]
+
+
+def _is_card(place: Path) -> bool:
+    kind, maker = (read_text(place / name)[0].strip().lower() for name in ("class", "vendor"))
+    driver = os.path.basename(os.path.realpath(place / "driver")) if (place / "driver").exists() else "nvidia"
+    return maker == _NVIDIA and kind.startswith(_GPU_CLASSES) and driver == "nvidia"
 
 
 def numa_node(bus_id: str | bytes, root: Path = ROOT) -> int | None:

@@ -5,6 +5,7 @@ from dataclasses import replace
 import pytest
 
 from tasks.findings.acceptance.advice import Advice
+from tasks.findings.acceptance.card_faults import shown
 from tests.tasks.findings.acceptance.test_acceptance import POPULATION, advised, box
 
 
@@ -12,10 +13,13 @@ def reporting(**facts):
     return [replace(one, probes=one.probes | facts) for one in box("a")]
 
 
-def test_a_card_that_failed_to_remap_a_row_is_returned_however_fast_it_is():
-    found, sentence = advised(reporting(gpu_remap_failed=1.0), POPULATION)
+@pytest.mark.parametrize(
+    ("name", "words"), [("gpu_remap_failed", "remap a row"), ("gpu_sram_threshold_exceeded", "in its caches")]
+)
+def test_what_nvidia_replaces_a_card_for_returns_it_however_fast_it_is(name, words):
+    found, sentence = advised(reporting(**{name: 1.0}), POPULATION)
     assert found.machines[0].advice is Advice.RETURN and found.exit_code == 4
-    assert "remap a row" in sentence and "RMA policy" in sentence
+    assert words in sentence and "RMA policy" in sentence
     assert len(found.headline()[0].split()) <= 25
 
 
@@ -25,6 +29,12 @@ def test_a_card_that_failed_to_remap_a_row_is_returned_however_fast_it_is():
         ({"gpu_remap_pending": 1.0}, "waits for a reset"),
         ({"gpu_ecc_uncorrected": 3.0}, "3 uncorrected memory errors"),
         ({"gpu_xid_errors": 2.0}, "2 XID errors"),
+        ({"gpu_xid_errors": 1.0, "gpu_xid_79": 1.0}, "XID 79 in the kernel's log: it has fallen off the bus"),
+        ({"gpu_xid_errors": 3.0, "gpu_xid_48": 2.0}, "1 other XID error in"),
+        ({"gpu_fabric_state": 1.0, "gpu_fabric_status": 0.0}, "nvidia-fabricmanager"),
+        ({"gpu_fabric_state": 3.0, "gpu_fabric_status": 999.0}, "NVML's error 999"),
+        ({"gpu_fabric_degraded": 1.0}, "reduced bandwidth to NVSwitch"),
+        ({"gpu_slowed_by_power_brake_share": 0.25}, "power brake of its machine in 25.0%"),
         ({"gpu_pcie_gen": 3.0, "gpu_pcie_gen_max": 5.0}, "PCIe generation 3 of 5"),
         ({"gpu_pcie_width": 8.0, "gpu_pcie_width_max": 16.0}, "PCIe width 8 of 16"),
         ({"gpu_nvlinks_up": 17.0, "gpu_nvlinks": 18.0}, "17 of 18 NVLinks up"),
@@ -38,7 +48,24 @@ def test_other_faults_are_shown_and_do_not_decide(facts, words):
     assert any(words in note for note in found.table().notes)
 
 
+@pytest.mark.parametrize(
+    ("cards", "on_bus", "devices", "words"),
+    [
+        (7.0, 8.0, 8, "7 of its 8 GPUs, and the PCI bus has 8"),
+        (7.0, None, 8, "7 of its 8 GPUs"),
+        (7.0, 8.0, 1, "7 of the 8 GPUs on the PCI bus"),
+        (1.0, 8.0, 1, None),  # a container that was given one
+        (8.0, 8.0, 8, None),
+    ],
+)
+def test_a_machine_that_shows_too_few_cards_says_so(cards, on_bus, devices, words):
+    facts = {"gpu_cards": cards} | ({"gpu_cards_on_bus": on_bus} if on_bus else {})
+    found = [*shown(facts, devices)]
+    assert len(found) == bool(words) and (not words or words in found[0])
+
+
 def test_a_card_without_faults_has_no_note():
-    facts = {"gpu_remap_failed": 0.0, "gpu_xid_errors": 0.0, "gpu_nvlinks_up": 18.0, "gpu_nvlinks": 18.0}
+    facts = {"gpu_fabric_state": 3.0, "gpu_fabric_status": 0.0, "gpu_slowed_by_power_cap_share": 1.0}
+    facts |= {"gpu_remap_failed": 0.0, "gpu_xid_errors": 0.0, "gpu_nvlinks_up": 18.0, "gpu_nvlinks": 18.0}
     found, _ = advised(reporting(**facts), POPULATION)
     assert not any("reports" in note for note in found.table().notes)

@@ -1,7 +1,9 @@
-"""An NVML that answers as it is told."""
+"""An NVML whose answers are attributes."""
 
 import os
 from types import SimpleNamespace
+
+from pynvml import c_nvmlEccSramErrorStatus_v1_t, c_nvmlGpuFabricInfoV_t
 
 UUID = "GPU-4f6ec1ba-0000-1111-2222-333344445555"
 
@@ -17,6 +19,8 @@ class FakeNvml:
     """A card whose answers are attributes; a name in `silent` raises Not Supported."""
 
     nvmlMemory_v2 = 0x02000028
+    c_nvmlEccSramErrorStatus_v1_t = c_nvmlEccSramErrorStatus_v1_t
+    c_nvmlGpuFabricInfoV_t = c_nvmlGpuFabricInfoV_t
 
     def __init__(self, *silent):
         self.silent = set(silent)
@@ -32,6 +36,8 @@ class FakeNvml:
         self.levels = {}  # of another card's UUID
         self.ecc = {0: 0, 1: 2}
         self.rows = (0, 1, 0, 0)
+        self.sram_exceeded = 0
+        self.fabric = (3, 0, 0b10)  # completed, success, bandwidth not degraded
 
     def __getattribute__(self, name):
         if name.startswith("nvml") and name in object.__getattribute__(self, "silent"):
@@ -126,6 +132,12 @@ class FakeNvml:
 
     def nvmlDeviceGetRemappedRows(self, _):
         return self.rows
+
+    def nvmlDeviceGetSramEccErrorStatus(self, _, status):
+        status._obj.bThresholdExceeded = self.sram_exceeded
+
+    def nvmlDeviceGetGpuFabricInfoV(self, _, info):
+        info._obj.state, info._obj.status, info._obj.healthMask = self.fabric
 
     def nvmlDeviceGetRetiredPagesPendingStatus(self, _):
         raise NotSupported

@@ -68,6 +68,7 @@ class TestRead:
             "gpu_sm_clock_mhz": 1410.0,
             "gpu_temperature_c": 55.0,
             "gpu_throttled": 1.0,
+            "gpu_event_reasons": 4.0,
         }
         assert not missing
 

@@ -51,6 +51,23 @@ class TestThrottling:
         assert "empty" in counted(FakeNvml(), 0)[1]["throttled_share"]
 
 
+class TestSlowedBy:
+    def test_each_cause_has_its_share_of_the_samples(self):
+        values, missing = gpu.slowed_by((0.0, 4.0, 4.0 + 128.0, 32.0))
+        assert values == {
+            "gpu_slowed_by_power_cap_share": 0.5,
+            "gpu_slowed_by_hardware_share": 0,
+            "gpu_slowed_by_heat_share": 0.25,
+            "gpu_slowed_by_hardware_heat_share": 0,
+            "gpu_slowed_by_power_brake_share": 0.25,
+        }
+        assert not missing
+
+    def test_without_samples_each_is_missing_with_its_reason(self):
+        values, missing = gpu.slowed_by(())
+        assert not values and missing.keys() == gpu.SLOWED_BY.keys()
+
+
 class TestForeignLoad:
     def test_an_idle_card(self):
         nvml = FakeNvml()

@@ -3,8 +3,9 @@
 import pytest
 
 from tests.workloads.harness.probes.fake_nvml import UUID, FakeNvml
+from tests.workloads.harness.probes.fake_pci import pci_device
 from workloads.harness.probes.gpu import open_gpu
-from workloads.harness.probes.gpu_place import link_states, numa_node, visible_uuid
+from workloads.harness.probes.gpu_place import cards_on_bus, link_states, numa_node, visible_uuid
 
 OTHER = "GPU-ffffffff-0000-1111-2222-333344445555"
 
@@ -62,3 +63,14 @@ def test_other_cards_are_counted_by_how_far_they_are():
     nvml.uuids = [UUID, "a", "b", "c", "d"]
     nvml.levels = {"a": 50, "b": 10, "c": 50, "d": 60}
     assert open_gpu(UUID, nvml).describe()["other_gpus"] == {"60": 1, "PIX": 1, "SYS": 2}
+
+
+def test_cards_are_nvidias_gpus_that_no_other_driver_has(tmp_path):
+    assert cards_on_bus(tmp_path) is None
+    pci_device(tmp_path, "0000:3b:00.0")
+    pci_device(tmp_path, "0000:5e:00.0", kind="0x030000", driver="")  # its driver gave it up
+    pci_device(tmp_path, "0000:3b:00.1", kind="0x040300")  # its sound
+    pci_device(tmp_path, "0000:c1:00.0", kind="0x068000")  # an NVSwitch
+    pci_device(tmp_path, "0000:00:02.0", vendor="0x1a03", kind="0x030000", driver="ast")
+    pci_device(tmp_path, "0000:86:00.0", driver="vfio-pci")  # for a virtual machine
+    assert cards_on_bus(tmp_path) == ["0000:3b:00.0", "0000:5e:00.0"]
