@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workloads.harness.engine.clock import Clock, CudaClock, HostClock
+from workloads.harness.probes.device_here import FABRIC, is_not_ready
 from workloads.harness.records.case import DEVICES
 from workloads.harness.records.errors import WorkloadsError
 
@@ -82,7 +83,8 @@ def _open_cuda(precision: str) -> Device:
     import torch
 
     if not torch.cuda.is_available():
-        raise UnsupportedError(f"torch finds no CUDA device here: {_why_no_cuda()}")
+        why = why_no_cuda()
+        raise UnsupportedError(FABRIC if is_not_ready(why) else f"torch finds no CUDA device here: {why}")
     device = torch.device("cuda", 0)
     capability = torch.cuda.get_device_capability(device)
     needed = CAPABILITY.get(precision, (0, 0))
@@ -97,7 +99,15 @@ def _open_cuda(precision: str) -> Device:
     return Device("cuda", device, CudaClock(device))
 
 
-def _why_no_cuda() -> str:
+def count_without_nvml() -> None:
+    """Have torch count the GPUs by CUDA alone: in this process it would ask an NVML that hangs or kills."""
+    import torch
+
+    cuda: Any = torch.cuda
+    cuda._device_count_nvml = lambda: -1  # torch's own sign that NVML does not know
+
+
+def why_no_cuda() -> str:
     """Return torch's reason: no driver, a driver that is too old, or no CUDA in this build."""
     import torch
 

@@ -8,6 +8,7 @@ from typing import Any
 
 from workloads.harness.engine.correctness import IN_REFERENCE, WrongError
 from workloads.harness.engine.device import UnsupportedError
+from workloads.harness.probes.device_here import FABRIC, is_not_ready
 from workloads.harness.records import out_of_memory
 from workloads.harness.records.case import Case, smaller
 from workloads.harness.records.errors import WorkloadsError
@@ -71,6 +72,8 @@ def finding(error: Exception, case: Case) -> Finding:
             said = "the step ran, but its result is unchecked: memory ran out while computing the reference"
             return Verdict.UNCHECKED, f"{said} {why}"
         return Verdict.OUT_OF_MEMORY, f"memory ran out {why}"
+    if is_not_ready(whole):
+        return Verdict.UNSUPPORTED, FABRIC
     if any(words in lowered for words in DRIVER):
         advice = "install a newer driver, or a torch built for an older CUDA"
         return Verdict.UNSUPPORTED, f"the NVIDIA driver does not support this torch: {text}; {advice}"

@@ -11,7 +11,23 @@ from workloads.harness.records.errors import WorkloadsError
 
 DRIVER_FILES = (Path("/dev/nvidiactl"), Path("/proc/driver/nvidia"), Path("/dev/dxg"))  # the last of WSL
 ANSWER_S = 120.0  # torch takes seconds to import, on a cold disk a minute
-COUNT = "import torch; print(torch.cuda.device_count(), torch.cuda.is_available())"
+COUNT = """
+import torch
+count, why = torch.cuda.device_count(), ""
+if not (can := torch.cuda.is_available()):
+    try:
+        torch.cuda.init()
+    except Exception as error:
+        why = " ".join(str(error).split())
+print(count, can, why)
+"""
+# CUDA's error 802, cudaErrorSystemNotReady, in lower case: on a machine with NVSwitch no card computes before the
+# fabric manager has registered it (docs.nvidia.com/datacenter/tesla/fabric-manager-user-guide).
+NOT_READY = ("system not yet initialized", "system_not_ready", "systemnotready", "error 802")
+FABRIC = (
+    "CUDA says that the system is not ready (error 802): NVSwitch is not set up. Start nvidia-fabricmanager, in the "
+    "driver's own version, or return the machine"
+)
 HERE = Path(str(workloads.__file__)).parents[1]
 
 
@@ -25,7 +41,11 @@ def device_here(
     """
     if not any(file.exists() for file in files):
         return "cpu"
-    count, _, can = driver_answer(question, limit_s).strip().partition(" ")
+    count, can, why = (*driver_answer(question, limit_s).strip().split(" ", 2), "", "", "")[:3]
+    if can != "True" and is_not_ready(why):
+        raise WorkloadsError(
+            f"torch can't use the GPUs of this machine: {FABRIC}; --device cpu measures the CPU"
+        )
     if not (count.isdigit() and int(count)):
         return "cpu"
     if can != "True":
@@ -34,6 +54,11 @@ def device_here(
             "Repair it, or name the CPU"
         )
     return "cuda"
+
+
+def is_not_ready(error: str) -> bool:
+    """Return whether an error of CUDA says that NVSwitch is not set up."""
+    return any(words in error.lower() for words in NOT_READY)
 
 
 def driver_answer(question: str, limit_s: float = ANSWER_S) -> str:

@@ -10,6 +10,7 @@ from workloads.harness.engine.device import (
     UnsupportedError,
     _set_precision,
     check_torch,
+    count_without_nvml,
     dtype_of,
     open_device,
 )
@@ -138,3 +139,13 @@ def test_an_old_gpu_lacks_the_new_precisions(monkeypatch, precision, capability,
 def test_tf32_is_fp32_in_memory():
     assert dtype_of("tf32") is dtype_of("fp32") is torch.float32
     assert (dtype_of("bf16"), dtype_of("fp16")) == (torch.bfloat16, torch.float16)
+
+
+def test_torch_counts_gpus_without_an_nvml_that_kills(monkeypatch):
+    """torch's own function as a build with CUDA runs it; only the two answers of CUDA are put in."""
+    cuda = torch.cuda
+    monkeypatch.setattr(cuda, "_is_compiled", lambda: True)
+    monkeypatch.setattr(cuda, "_device_count_nvml", lambda: pytest.fail("NVML was asked"))
+    monkeypatch.setattr(torch._C, "_cuda_getDeviceCount", lambda: 3, raising=False)
+    count_without_nvml()
+    assert cuda.device_count() == 3

@@ -29,6 +29,12 @@ OLD_DRIVER = (
     "and installing a new version"
 )
 
+# torch's words on a machine with NVSwitch and no fabric manager: huggingface_hub#4128, kata-containers#11730.
+NOT_READY = (
+    "Unexpected error from cudaGetDeviceCount(). Did you run some cuda functions before calling NumCudaDevices() that "
+    "might have already set an error? Error 802: system not yet initialized"
+)
+
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
@@ -185,6 +191,23 @@ def test_a_driver_that_does_not_fit_says_so(text):
     assert verdict is Verdict.UNSUPPORTED
     assert reason.startswith("the NVIDIA driver does not support this torch: ")
     assert reason.endswith("install a newer driver, or a torch built for an older CUDA")
+
+
+@pytest.mark.parametrize(
+    "text", [NOT_READY, "CUDA error: system not yet initialized", "CUDA_ERROR_SYSTEM_NOT_READY"]
+)
+def test_a_fabric_that_is_not_set_up_is_unsupported_and_names_its_service(monkeypatch, text):
+    import torch
+
+    def not_ready():
+        raise RuntimeError(text)
+
+    verdict, reason = finding(RuntimeError(text), CASE)
+    assert verdict is Verdict.UNSUPPORTED and "nvidia-fabricmanager" in reason and "802" in reason
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: False)
+    monkeypatch.setattr(torch.cuda, "init", not_ready)
+    with pytest.raises(UnsupportedError, match="nvidia-fabricmanager"):
+        open_device("cuda", "fp32", 1)
 
 
 @pytest.mark.parametrize(

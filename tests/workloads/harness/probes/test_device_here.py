@@ -52,3 +52,17 @@ def test_no_command_assumes_a_device(words):
 def test_gpus_that_torch_cannot_use_never_become_a_number_of_the_cpu(driver):
     with pytest.raises(WorkloadsError, match="there are 8 GPUs, but torch can't use them"):
         device_here(driver, "print(8, False)")
+
+
+@pytest.mark.parametrize("count", [8, 0])  # 0 where NVML is not there to count them
+def test_a_fabric_that_is_not_set_up_never_becomes_a_number_of_the_cpu(driver, count):
+    why = "Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized"
+    with pytest.raises(WorkloadsError, match="nvidia-fabricmanager"):
+        device_here(driver, f"print({count}, False, {why!r})")
+
+
+def test_the_question_itself_is_answered_by_this_torch(driver):
+    import torch
+
+    if not torch.cuda.is_available():
+        assert device_here(driver) == "cpu"
