@@ -21,6 +21,9 @@ from tasks.planning.hardware import hardware_names, load_gpus, load_hardware, lo
 from tasks.store.address import DEFAULT
 
 NEEDS_FREE_BYTES = 2**30
+CHECK_S = (
+    300.0  # torch takes a minute to import from a cold disk, and the check waits for a running measurement
+)
 Finding = tuple[bool, str]  # good or not, and a sentence
 
 
@@ -84,9 +87,15 @@ def _folder(purpose: str, folder: Path) -> Finding:
 
 def _fitness() -> Iterator[Finding]:
     """Yield the harness's findings about this machine, from a subprocess because it imports torch."""
-    done = subprocess.run(
-        [sys.executable, "-m", "workloads", "check"], cwd=ROOT, capture_output=True, text=True, check=False
-    )
+    command = [sys.executable, "-m", "workloads", "check"]
+    try:
+        done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=CHECK_S)
+    except subprocess.TimeoutExpired:
+        yield (
+            False,
+            f"python -m workloads check did not end within {CHECK_S:.0f} s: the GPU's driver can hang",
+        )
+        return
     for line in done.stdout.splitlines():
         word, _, text = line.partition(" ")
         yield word == "ok", text.strip()

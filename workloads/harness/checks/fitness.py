@@ -5,8 +5,11 @@ import os
 import time
 
 from workloads.harness.checks import preflight
-from workloads.harness.engine.device import UnsupportedError, check_torch
+from workloads.harness.engine.device import UnsupportedError, check_torch, why_no_cuda
 from workloads.harness.probes import cpu, energy, gpu, machine, memory
+from workloads.harness.probes.asked_gpu import AskedGpu
+from workloads.harness.probes.device_here import FABRIC, is_not_ready
+from workloads.harness.probes.gpu_place import cards_on_bus
 from workloads.harness.records.grade import CANARY_DRIFT, FOREIGN_CORES, STEAL_SHARE
 from workloads.harness.repeat.exclusive import whole_box
 
@@ -80,14 +83,31 @@ def _quiet() -> list[tuple[bool, str]]:
 
 
 def _gpu() -> tuple[bool, str]:
+    """Check that torch can use each NVIDIA GPU of this machine, and that no other process does."""
     if importlib.util.find_spec("torch") is None:
         return True, "GPU not checked: torch is not installed"
+    device = AskedGpu()
+    cards = device.health()[0].get("gpu_cards")
+    device.close()
+    if device.is_lost:
+        return False, f"{device.reason}: repair the driver or return the machine"
+    on_bus = cards_on_bus()
+    if on_bus and cards is not None and cards < len(on_bus):
+        seen = f"the driver shows {cards:.0f} of the {len(on_bus)} NVIDIA GPUs on the PCI bus"
+        return False, f"{seen}: unless this container was given fewer, restart the machine or return it"
     import torch
 
     if not torch.cuda.is_available():
-        return True, "torch finds no CUDA device: only the CPU is measured"
+        why = why_no_cuda()
+        is_broken = is_not_ready(why) or bool(cards)
+        return not is_broken, (
+            f"torch can't use the {cards or 0:.0f} GPUs: {FABRIC if is_not_ready(why) else why}"
+            if is_broken
+            else "torch finds no CUDA device: only the CPU is measured"
+        )
     properties = torch.cuda.get_device_properties(0)
-    device = gpu.open_gpu(str(properties.uuid))
+    device = AskedGpu(str(properties.uuid))
     values, _ = gpu.foreign_load(device)
+    device.close()
     busy = values.get("gpu_foreign_share", 0.0)
     return busy == 0, f"other processes use {busy:.0%} of {properties.name}"

@@ -5,11 +5,17 @@ computed on a GPU; torch is imported only to learn which GPUs its build has kern
 """
 
 import importlib
+import json
 import os
 import re
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
+from workloads.harness.probes.cpu import ROOT
+from workloads.harness.probes.device_here import driver_answer
+from workloads.harness.probes.gpu_place import cards_on_bus
+from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.training.loading import SHARED_MEMORY
 
 Finding = tuple[bool, str]
@@ -18,6 +24,7 @@ Finding = tuple[bool, str]
 LEAST_SHARED_BYTES = 512 * 2**20
 # The oldest driver for a major version of CUDA: docs.nvidia.com/deploy/cuda-compatibility, minor versions.
 OLDEST_DRIVER = {12: "525.60.13", 13: "580.65.06"}
+NVML_S = 30.0  # a sound driver answers within one
 NO_GPU = (
     "no GPU is visible to this process, but this hardware entry needs one: request GPUs in the job, "
     "and start the container with NVIDIA's runtime"
@@ -41,7 +48,18 @@ def shared_memory(folder: Path = SHARED_MEMORY) -> Finding:
     )
 
 
-def gpus(expected: int, nvml: Any = None, torch: Any = None) -> list[Finding]:
+def too_few(visible: int, expected: int, on_bus: list[str] | None) -> str:
+    """Say that fewer GPUs are visible than expected, and whether the PCI bus has the others."""
+    text = f"{visible} of {expected} GPUs are visible"
+    if on_bus is None or len(on_bus) <= visible:
+        return f"{text}, and the PCI bus has no more: request {expected} in the job, or return the machine"
+    return (
+        f"{text}, but the PCI bus has {len(on_bus)}: request {expected} in the job. If the job has all of them, the "
+        "driver has lost a card: restart the machine or return it"
+    )
+
+
+def gpus(expected: int, nvml: Any = None, torch: Any = None, root: Path = ROOT) -> list[Finding]:
     """Check that torch can use `expected` GPUs here; stop at the first obstacle, which causes all others.
 
     `nvml` and `torch` are the modules or stand-ins.
@@ -51,9 +69,13 @@ def gpus(expected: int, nvml: Any = None, torch: Any = None) -> list[Finding]:
     if cuda is None:
         return [(False, f"torch {torch.__version__} is built without CUDA: use an image with CUDA")]
     try:
+        if nvml is None:
+            _names_from_child()  # a driver that hangs or kills does so there
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()
         driver, handles = str(nvml.nvmlSystemGetDriverVersion()), _handles(nvml)
+    except WorkloadsError as error:
+        return [(False, str(error))]
     except Exception as error:
         why = "" if isinstance(error, ImportError) else f" (NVML: {error})"
         return [(False, f"{NO_GPU}{why}")]
@@ -66,13 +88,31 @@ def gpus(expected: int, nvml: Any = None, torch: Any = None) -> list[Finding]:
         text = f"driver {driver} is too old for CUDA {cuda}: update it to {oldest} or newer{instead}"
         return [(False, text)]
     if len(handles) < expected:
-        return [(False, f"{len(handles)} of {expected} GPUs are visible: request {expected} in the job")]
+        return [(False, too_few(len(handles), expected, cards_on_bus(root)))]
     missing = _without_kernels(nvml, handles, torch)
     return missing or [(True, f"driver {driver} supports CUDA {cuda}; visible GPUs: {len(handles)}")]
 
 
-def gpu_names(nvml: Any = None) -> list[str]:
+def gpu_names() -> list[str]:
     """Return the driver's names of the GPUs that are visible here; empty if the driver doesn't answer."""
+    with suppress(WorkloadsError):  # `gpus` gives the reason
+        return _names_from_child()
+    return []
+
+
+def _names_from_child() -> list[str]:
+    """Return `names_here` by a child process.
+
+    Raises:
+        WorkloadsError: the driver hangs, or killed the child.
+    """
+    program = f"import json; from {__name__} import names_here; print(json.dumps(names_here()))"
+    names: list[str] = json.loads(driver_answer(program, NVML_S) or "[]")
+    return names
+
+
+def names_here(nvml: Any = None) -> list[str]:
+    """Return the driver's names of the GPUs, asked in this process; empty if the driver doesn't answer."""
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()

@@ -22,7 +22,7 @@ from workloads.harness.engine.correctness import (
     recheck,
 )
 from workloads.harness.engine.count import Counts, counted
-from workloads.harness.engine.device import Device, UnsupportedError, open_device
+from workloads.harness.engine.device import Device, UnsupportedError, count_without_nvml, open_device
 from workloads.harness.engine.failures import findings_of_failures
 from workloads.harness.engine.member import GroupMember, Join
 from workloads.harness.engine.phases import Phases
@@ -132,6 +132,8 @@ def measure(
         import torch  # noqa: F401
     with phases("probe"):
         readings = Readings(repeat.device, threads, phases.origin_s)
+        if readings.gpu.is_lost:
+            count_without_nvml()
     with readings.monitored(), findings_of_failures(repeat.case) as failures:
         with phases("context"):
             device = open_device(repeat.device, repeat.case.precision, threads)

@@ -75,8 +75,11 @@ class Monitor:
 
     @property
     def cost_share(self) -> float:
-        """Return the CPU seconds that sampling itself took, per second of the window."""
-        return self._own_cpu_s / max((self._ended_s or time.perf_counter()) - self._started_s, 1e-9)
+        """Return the CPU seconds that sampling and the process that asks the GPU took, per second of the window."""
+        asked_cpu_s = self._gpu.cpu_s if self._gpu else 0.0
+        return (self._own_cpu_s + asked_cpu_s) / max(
+            (self._ended_s or time.perf_counter()) - self._started_s, 1e-9
+        )
 
     def watch(self, gpu: Gpu) -> None:
         """Sample this GPU from now on; what was sampled of another one is forgotten."""

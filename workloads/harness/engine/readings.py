@@ -10,8 +10,8 @@ from typing import Any
 from workloads.harness.engine.monitor import Monitor
 from workloads.harness.engine.phases import Phases
 from workloads.harness.probes import cpu, energy, gpu, machine, memory, roof, stack
+from workloads.harness.probes.asked_gpu import AskedGpu
 from workloads.harness.probes.gpu_bound import gpu_flops_bound, shape_of
-from workloads.harness.probes.gpu_place import visible_uuid
 from workloads.harness.records.record import Memory
 
 GPU_INTERVAL_S = 0.1
@@ -29,7 +29,7 @@ class Readings:
         self.own_cpu_s = cpu.own_cpu_s  # of several ranks: the CPU seconds of all of them
         # by NVML: torch would open CUDA for it, which belongs to the phase `context`
         is_gpu = device == "cuda"
-        self.gpu = gpu.open_gpu(visible_uuid()) if is_gpu else gpu.NoGpu("measured on the CPU")
+        self.gpu: gpu.Gpu = AskedGpu() if is_gpu else gpu.NoGpu("measured on the CPU")
         self._process_peaks: tuple[int, int] = (0, 0)  # of the device before the samples, bytes
         self._step_peaks: tuple[int, int] | None = None
         self.monitor = Monitor(origin_s=origin_s)
@@ -83,6 +83,7 @@ class Readings:
             inside = [start_s <= at_s <= self.probes["window_end_s"] for at_s in columns.get("t_s", ())]
             sampled = {name: tuple(compress(values, inside)) for name, values in columns.items()}
             self._take(gpu.throttling(gpu_before, gpu_after, sampled.get("gpu_throttled", ())))
+            self._take(gpu.slowed_by(sampled.get("gpu_event_reasons", ())))
             clocks_mhz = sampled.get("gpu_sm_clock_mhz", ())
             self._take(gpu.clock_drift(clocks_mhz))
             if clocks_mhz:
@@ -113,7 +114,8 @@ class Readings:
             for name in gpu.FOREIGN:
                 if self.probes.pop(name, None) is not None:
                     self.missing[name] = why
-            self.gpu = gpu.open_gpu(uuid)
+            self.gpu.close()
+            self.gpu = AskedGpu(uuid)
             self.monitor.watch(self.gpu)
             self.environment["gpus"] = [self.gpu.describe()]
 
@@ -148,6 +150,7 @@ class Readings:
         self.environment |= stack.libraries() | {"settings": stack.settings()}
         if rates := roof.kept_roof(roof.roof_path(self.environment, self.device, self.threads))[roof.RATES]:
             self.environment["roof"] = rates
+        self.gpu.close()
         return {
             "memory": self.memory(),
             "energy_j": self.energy_j,

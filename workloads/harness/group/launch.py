@@ -27,6 +27,7 @@ from workloads.harness.group.distributed import RankProcess
 from workloads.harness.group.ranks import FOLDER, Membership, ProgressBoard
 from workloads.harness.group.watch import Watch, alive, place
 from workloads.harness.probes.cpu import affinity
+from workloads.harness.probes.device_here import driver_answer
 from workloads.harness.probes.memory import oom_kills
 from workloads.harness.records import out_of_memory
 from workloads.harness.records.case import smaller
@@ -35,6 +36,7 @@ from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import Workload
 from workloads.harness.repeat.exclusive import INHERITED, whole_box
+from workloads.harness.repeat.local_limits import asked_gpus
 from workloads.harness.repeat.runs import LAST_S, PARENT, arguments, die_with_parent, listen, signal_name
 
 Say = Callable[[str], None]
@@ -165,12 +167,10 @@ def _clear_up() -> None:
 def no_room(device: str, processes: int, threads: int) -> str | None:
     """Say why this machine can't measure with so many processes; None if it can."""
     if device == "cuda":
-        import torch
-
-        visible = torch.cuda.device_count()
+        visible = _visible_gpus()
         return (
-            f"{processes} processes need a GPU each, but torch finds {visible}"
-            if processes > visible
+            f"{processes} processes need a GPU each, but {visible} can be used here"
+            if visible is not None and processes > visible
             else None
         )
     cpus = len(affinity())
@@ -178,6 +178,16 @@ def no_room(device: str, processes: int, threads: int) -> str | None:
         return None
     each = f"{threads} thread{'s' * (threads > 1)} each"
     return f"{processes} processes of {each} need {processes * threads} CPUs, but this process can use {cpus}"
+
+
+def _visible_gpus() -> int | None:
+    """Return the number of GPUs, by child processes that ask NVML, else torch; None if the driver does not answer."""
+    try:
+        if (found := asked_gpus()[1]) is not None:
+            return found
+        return int(driver_answer("import torch; print(torch.cuda.device_count())") or 0)
+    except WorkloadsError:
+        return None
 
 
 def _run_ranks(processes: int, arguments: list[str], folder: Path) -> dict[int, int]:

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from workloads.harness.probes import gpu, machine
-from workloads.harness.probes.gpu_place import visible_uuid
+from workloads.harness.probes import machine
+from workloads.harness.probes.asked_gpu import AskedGpu
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_whole
 
@@ -21,7 +21,12 @@ SIZES, RATES = "sizes", "rates"  # of the fastest products by precision and side
 @cache
 def facts_here(device: str) -> Mapping[str, Any]:
     """Return the fingerprint of this machine, with its GPU where that computes."""
-    return machine.fingerprint(gpus=[gpu.open_gpu(visible_uuid()).describe()] if device == "cuda" else ())
+    if device != "cuda":
+        return machine.fingerprint()
+    card = AskedGpu()
+    described = card.describe()
+    card.close()
+    return machine.fingerprint(gpus=[described])
 
 
 def roof_path(facts: Mapping[str, Any], device: str, threads: int) -> Path:

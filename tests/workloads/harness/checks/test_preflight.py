@@ -6,6 +6,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.workloads.harness.probes.fake_pci import pci_device
 from workloads.__main__ import main
 from workloads.harness.checks import preflight
 
@@ -89,8 +90,26 @@ def test_what_runs_is_told(torch, gpus):
 
 def test_names_are_those_of_the_driver_which_is_let_go():
     nvml = Nvml(gpus=(L4, V100))
-    assert preflight.gpu_names(nvml) == ["NVIDIA L4", "Tesla V100"] and not nvml.open
-    assert preflight.gpu_names(Nvml(driver=None)) == []
+    assert preflight.names_here(nvml) == ["NVIDIA L4", "Tesla V100"] and not nvml.open
+    assert preflight.names_here(Nvml(driver=None)) == []
+
+
+@pytest.mark.parametrize("end", ["time.sleep(60)", "os.kill(os.getpid(), 11)"])
+def test_a_driver_that_hangs_or_kills_whoever_asks_is_a_hindrance(tmp_path, monkeypatch, end):
+    (tmp_path / "pynvml.py").write_text(f"import os, time\ndef nvmlInit(): {end}\n")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setattr(preflight, "NVML_S", 2.0)
+    assert preflight.gpu_names() == []
+    ((well, text),) = preflight.gpus(1, torch=a_torch())
+    assert not well and "NVIDIA driver" in text and "return the machine" in text
+
+
+@pytest.mark.parametrize(("on_bus", "words"), [(8, "the PCI bus has 8"), (7, "the PCI bus has no more")])
+def test_a_card_that_is_lost_is_told_from_one_that_was_not_requested(tmp_path, on_bus, words):
+    for place in range(on_bus):
+        pci_device(tmp_path, f"0000:{place:02x}:00.0")
+    ((well, text),) = preflight.gpus(8, Nvml(gpus=(A100,) * 7), a_torch(), tmp_path)
+    assert not well and "7 of 8 GPUs are visible" in text and words in text
 
 
 def test_shared_memory_of_docker_is_too_small(monkeypatch):

@@ -37,9 +37,8 @@ class FakeMemory:
 @pytest.fixture
 def card(monkeypatch):
     """One GPU that torch may not be asked about before it is opened."""
-    nvml, opened = FakeNvml(), gpu.open_gpu
-    monkeypatch.setattr(gpu, "open_gpu", lambda uuid: opened(uuid, nvml))
-    monkeypatch.setattr(readings, "visible_uuid", lambda: UUID)
+    nvml = FakeNvml()
+    monkeypatch.setattr(readings, "AskedGpu", lambda uuid=UUID: gpu.open_gpu(uuid, nvml))
     monkeypatch.setattr(gpu, "foreign_load", lambda card: ({"gpu_foreign_share": 0.5}, {}))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tests.workloads.harness.repeat.dying import wait_for
-from workloads.harness.group import ranks, watch
+from workloads.harness.group import launch, ranks, watch
 from workloads.harness.group.launch import membership_of, no_room
 from workloads.harness.group.ranks import Membership, ProgressBoard, RankProgress, membership_in
 from workloads.harness.records.errors import WorkloadsError
@@ -52,11 +52,24 @@ class TestSeats:
         assert no_room("cpu", 2, 3) == "2 processes of 3 threads each need 6 CPUs, but this process can use 4"
 
     def test_too_many_processes_for_the_gpus(self, monkeypatch):
-        import torch
-
-        monkeypatch.setattr(torch.cuda, "device_count", lambda: 4)
+        monkeypatch.setattr(launch, "asked_gpus", lambda: (None, 4))
         assert no_room("cuda", 4, 1) is None
-        assert no_room("cuda", 8, 1) == "8 processes need a GPU each, but torch finds 4"
+        assert no_room("cuda", 8, 1) == "8 processes need a GPU each, but 4 can be used here"
+
+    def test_a_driver_that_does_not_answer_is_left_to_the_ranks(self, monkeypatch):
+        def hangs():
+            raise WorkloadsError("it hangs")
+
+        monkeypatch.setattr(launch, "asked_gpus", hangs)
+        assert no_room("cuda", 8, 1) is None
+
+    def test_without_nvml_torch_counts_the_gpus(self, monkeypatch):
+        monkeypatch.setattr(launch, "asked_gpus", lambda: (None, None))
+        monkeypatch.setattr(
+            launch, "driver_answer", lambda question: "2\n" if "device_count" in question else ""
+        )
+        assert no_room("cuda", 2, 1) is None
+        assert "2 can be used" in no_room("cuda", 4, 1)
 
     def test_what_a_rank_writes_is_seen_by_whoever_started_it(self, tmp_path, monkeypatch):
         monkeypatch.setattr(ranks, "_row", None)

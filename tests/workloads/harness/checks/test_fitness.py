@@ -1,0 +1,42 @@
+"""The check of the GPUs, with a real library in place of the driver's: this torch sees none of its cards."""
+
+import pytest
+import torch
+
+from workloads.harness.checks import fitness
+
+pytestmark = pytest.mark.skipif(torch.cuda.is_available(), reason="there is a GPU here")
+
+
+def test_without_a_driver_only_the_cpu_is_measured():
+    well, text = fitness._gpu()
+    assert well and "only the CPU" in text
+
+
+def test_a_card_that_torch_cannot_use_is_reported_with_torchs_reason(real_driver):
+    well, text = fitness._gpu()
+    assert not well and "can't use the 1 GPUs" in text and "CUDA" in text
+
+
+def test_a_card_that_the_driver_has_lost_is_reported(real_driver, monkeypatch):
+    monkeypatch.setattr(fitness, "cards_on_bus", lambda: ["0000:3b:00.0", "0000:86:00.0"])
+    well, text = fitness._gpu()
+    assert not well and "1 of the 2 NVIDIA GPUs on the PCI bus" in text
+
+
+@pytest.mark.parametrize(("fault", "words"), [("init:hang", "it hangs"), ("init:segv", "signal 11")])
+def test_a_driver_that_hangs_or_kills_whoever_asks_is_reported(real_driver, fault, words):
+    real_driver(fault)
+    well, text = fitness._gpu()
+    assert not well and words in text and "return the machine" in text
+
+
+def test_a_fabric_that_is_not_set_up_names_its_service(real_driver, monkeypatch):
+    def not_ready():
+        raise RuntimeError(
+            "Unexpected error from cudaGetDeviceCount(). Error 802: system not yet initialized"
+        )
+
+    monkeypatch.setattr(torch.cuda, "init", not_ready)
+    well, text = fitness._gpu()
+    assert not well and "nvidia-fabricmanager" in text

@@ -1,0 +1,124 @@
+"""A GPU behind a child process, with a real shared library in place of the driver's: one that answers, hangs or kills."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from tests.workloads.harness.probes.fake_nvml import UUID
+from workloads.harness.engine.monitor import Monitor
+from workloads.harness.engine.phases import Phases
+from workloads.harness.engine.readings import Readings
+from workloads.harness.probes.asked_gpu import AskedGpu
+from workloads.harness.probes.gpu import FACTS, READINGS, TOTALS
+from workloads.harness.probes.gpu_health import HEALTH
+
+
+@pytest.fixture
+def card(real_driver):
+    made = []
+    yield lambda uuid=None: made.append(AskedGpu(uuid)) or made[-1]
+    for gpu in made:
+        gpu.close()
+
+
+def test_a_sound_driver_is_asked_in_another_process(card):
+    gpu = card()
+    values, missing = gpu.read()
+    assert (gpu.uuid, values) == (UUID, {"gpu_power_w": 71.5, "gpu_temperature_c": 55})
+    assert missing.keys() == set(READINGS) - values.keys()
+    assert gpu.describe()["name"] == "NVIDIA H100 80GB HBM3"
+    with open("/proc/self/maps") as maps:
+        assert "libnvidia-ml" not in maps.read()
+
+
+def test_what_nvml_writes_into_structures_arrives(card):
+    """pynvml passes them as they are, so that a wrong call would be one by value."""
+    values, _ = card().health()
+    assert (values["gpu_fabric_state"], values["gpu_fabric_status"], values["gpu_fabric_degraded"]) == (
+        3,
+        0,
+        0,
+    )
+    assert values["gpu_sram_threshold_exceeded"] == 1
+
+
+def test_a_card_of_another_uuid_is_a_reason(card):
+    gpu = card("GPU-other")
+    assert gpu.uuid == "" and not gpu.is_lost
+    assert "Not Found" in gpu.read()[1]["gpu_power_w"]
+
+
+@pytest.mark.parametrize(
+    ("fault", "words"),
+    [("power:hang", "within 2 s"), ("power:segv", "signal 11"), ("power:abort", "signal 6")],
+)
+def test_a_driver_that_fails_later_leaves_reasons_and_is_not_asked_again(card, real_driver, fault, words):
+    real_driver(fault)
+    gpu = card()
+    assert [gpu.read()[0]["gpu_power_w"] for _ in range(2)] == [71.5, 71.5]
+    assert words in gpu.read()[1]["gpu_power_w"] and gpu.is_lost
+    started_s = time.perf_counter()
+    assert words in gpu.health()[1]["gpu_remap_failed"]
+    assert words in gpu.counters().missing["gpu_energy_j"]
+    assert time.perf_counter() - started_s < 0.5
+
+
+@pytest.mark.parametrize(("fault", "words"), [("init:hang", "within 2 s"), ("init:segv", "signal 11")])
+def test_a_driver_that_does_not_start_leaves_a_record_without_readings(real_driver, fault, words):
+    real_driver(fault)
+    readings, phases = Readings("cuda", 1, time.perf_counter()), Phases()
+    with readings.monitored(), readings.window(phases):
+        time.sleep(0.3)
+    parts = readings.parts()
+    gpu = parts["environment"]["gpus"][0]
+    assert all(gpu[name] is None for name in FACTS) and words in gpu["missing"]["uuid"]
+    assert parts["energy_j"] is None and not [name for name in parts["probes"] if name in HEALTH]
+    for name in (*HEALTH, "gpu_energy_j", "gpu_foreign_share", "power_throttled_share", "gpu_power_w"):
+        assert words in parts["missing"][name], name
+
+
+def test_a_driver_that_hangs_while_samples_are_taken_leaves_those_before(card, real_driver):
+    real_driver("power:hang")
+    gpu = card()
+    with Monitor(gpu, interval_s=0.02) as monitor:
+        ends_s = time.perf_counter() + 30
+        while not gpu.is_lost and time.perf_counter() < ends_s:
+            time.sleep(0.01)
+    assert {row["gpu_power_w"] for row in monitor._rows if "gpu_power_w" in row} == {71.5}
+    assert "within 2 s" in monitor.missing["gpu_power_w"] and "monitor" not in monitor.missing
+
+
+def test_the_child_ends_with_the_measurement(card):
+    gpu = card()
+    gpu.read()
+    child = gpu._child
+    gpu.close()
+    assert child.returncode == -signal.SIGKILL
+    assert "closed" in gpu.read()[1]["gpu_power_w"]
+
+
+def test_the_child_ends_with_a_process_that_is_killed(real_driver):
+    program = (
+        "import sys, time; from workloads.harness.probes.asked_gpu import AskedGpu; gpu = AskedGpu(); gpu.read()\n"
+        "print(gpu._child.pid, flush=True); time.sleep(60)"
+    )
+    asker = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
+    pid = int(asker.stdout.readline())
+    asker.kill()
+    asker.wait()
+    ends_s = time.perf_counter() + 10
+    while os.path.exists(f"/proc/{pid}") and time.perf_counter() < ends_s:
+        time.sleep(0.01)
+    assert not os.path.exists(f"/proc/{pid}")
+
+
+def test_what_the_child_burns_is_counted(card):
+    gpu = card()
+    for _ in range(300):
+        gpu.counters()
+    assert 0 < gpu.cpu_s < 5
+    assert set(TOTALS) == gpu.counters().missing.keys()
