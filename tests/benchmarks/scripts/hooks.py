@@ -9,7 +9,6 @@ import time
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
-from torch.utils.data.dataloader import _BaseDataLoaderIter
 
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
@@ -66,7 +65,6 @@ def plain_s() -> float:
 
 def hooked_s(plan: SamplingPlan) -> float:
     """Median seconds of the same, measured as a script is."""
-    kept = torch.autograd.backward, torch.amp.GradScaler.scale, torch.compile, _BaseDataLoaderIter.__next__
     phases = Phases()
     measurement = Measurement(plan, phases, Readings("cpu", 1, phases.origin_s), whole=True)
     measurement.finish = lambda ending: 0
@@ -74,11 +72,7 @@ def hooked_s(plan: SamplingPlan) -> float:
     try:
         return plain_s()
     finally:
-        torch.autograd.backward, torch.amp.GradScaler.scale, torch.compile, _BaseDataLoaderIter.__next__ = (
-            kept
-        )
-        measurement.hooks.switch_off()
-        measurement.hooks._step_hook.remove()
+        measurement.hooks.remove()
 
 
 if __name__ == "__main__":

@@ -1,7 +1,8 @@
 """Hooks of torch that see a script's steps and change nothing else of the script.
 
-Once the script compiles something, every wrapper that Dynamo could trace has `torch._dynamo.disable`, and the
-hooks on modules are removed: they would break each graph.
+The script's objects hold no hook: a copy or a pickle of its model, optimizer or loader is the same without us.
+Once the script compiles something, every function that Dynamo could trace has `torch._dynamo.disable`, and the hook on
+all modules is gone: it would break each graph.
 """
 
 from __future__ import annotations
@@ -9,212 +10,241 @@ from __future__ import annotations
 import functools
 import gc
 import os
-import time
+import sys
 import weakref
 from collections.abc import Callable
 from threading import get_ident
+from types import FrameType
 from typing import Any
 
 from workloads.harness.script.observations import (
     FIRST_BATCHES,
     LOSSES,
+    LoaderPass,
     Observations,
     first_tensor,
     is_token_ids,
 )
+from workloads.harness.script.watching import CompiledCalls, ModuleCalls, WatchedMethod, WatchedNumber
 
 MOST_CALLS = 1000  # of modules in which the model's input is looked for
+YIELDED, BATCH = "_num_yielded", "data"  # attribute of a loader's iterator, and variable of its `__next__`
 Stepped = Callable[[Any, Any, Any], None]  # a hook of torch, after the step of an optimizer
+Safe = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
 class Hooks:
     """Hooks that take notes in `observed` and call `stepped` after each optimizer's step.
 
-    `on_forward` is called after each outermost call of the model, until something is trained.
+    Until something is trained, `on_forward` is called when the model is called again: the step before is over then.
+    `failed` is called with an error of our own, which must not reach the script; all hooks are off then.
 
     Attributes:
         active: False switches all hooks off, as in forked children.
     """
 
-    def __init__(self, observed: Observations, stepped: Stepped, on_forward: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        observed: Observations,
+        stepped: Stepped,
+        on_forward: Callable[[], None],
+        failed: Callable[[Exception], None],
+    ) -> None:
         self.active = True
-        self._observed, self._stepped, self._on_forward = observed, stepped, on_forward
-        self._model_hooks: list[Any] = []
-        self._step_hook: Any = None
-        self._scaled: tuple[Any, Any] = (None, None)
+        self._observed, self._stepped, self._on_forward, self._failed = observed, stepped, on_forward, failed
         self._torch: Any = None
-        os.register_at_fork(after_in_child=self.switch_off)
-
-    def switch_off(self) -> None:
-        """Take no more notes."""
-        self.active = False
+        self._watches: list[Any] = []  # each is ended by `remove`
+        self._calls: ModuleCalls | CompiledCalls = ModuleCalls(self._own(self._model_called))
+        self._model: Any = None  # a weak reference to the module whose calls are counted
+        self._looks = 0  # calls in which the model's input is still looked for
+        self._scaler: Any = None  # a weak reference to the scaler of the next backward call
+        self._next: Any = None  # the code of `__next__` of a loader's iterator
+        self._passes: dict[int, tuple[Any, LoaderPass]] = {}  # by the id of a loader's iterator
+        self._compile: Any = None  # torch's own function
+        os.register_at_fork(after_in_child=self.remove)
 
     def install(self, torch: Any) -> None:
         """Set all hooks, when torch has been imported."""
         self._torch, self._observed.imported = torch, True
         self._set_hooks(lambda function: function)
-        self._watch_models()
+        self.watch_next_call()
         self._wrap_compile()
 
-    def watch_next_call(self) -> None:
-        """Look at the model's input once more: the first call may have been a trial."""
-        if not self._observed.compiled:
-            self._drop_model_hooks()
-            self._watch_models()
+    def remove(self) -> None:
+        """Take no more notes, and leave torch as it was."""
+        self.active = False
+        self._calls.stop()
+        self._remove_watches()
+        if self._compile is not None:
+            self._torch.compile = self._compile
 
-    def _set_hooks(self, safe: Callable[[Any], Any]) -> None:
+    def watch_next_call(self) -> None:
+        """Look at the model's input once more: the first call can be a trial."""
+        self._looks = MOST_CALLS
+        self._calls.watch()
+
+    def _own(self, note: Callable[..., Any]) -> Callable[..., Any]:
+        """Return a note whose errors do not reach the script."""
+
+        def guarded(*args: Any) -> Any:
+            if self.active:
+                try:
+                    return note(*args)
+                except Exception as error:
+                    self.remove()
+                    self._failed(error)
+            return None
+
+        return guarded
+
+    def _set_hooks(self, safe: Safe) -> None:
         """Set the hooks that stay for the whole run, each wrapped by `safe`."""
         from torch.optim.optimizer import register_optimizer_step_post_hook
-
-        if self._step_hook is not None:
-            self._step_hook.remove()
-        self._step_hook = register_optimizer_step_post_hook(safe(self._stepped))
-        self._wrap_autograd(safe)
-        self._wrap_loader(safe)
-
-    def _wrap_autograd(self, safe: Callable[[Any], Any]) -> None:
-        autograd, scaler = self._torch.autograd, self._torch.amp.GradScaler
-
-        def note(tensors: Any) -> None:
-            loss = tensors if hasattr(tensors, "numel") else next(iter(tensors), None)
-            if not self.active or loss is None or loss.numel() != 1:
-                return
-            scaled, plain = self._scaled
-            self._observed.backward(plain if scaled is not None and scaled() is loss else loss)
-            self._scaled = (None, None)
-
-        observed = self._observed
-        real, scale = _plain(autograd.backward), _plain(scaler.scale)
-
-        @functools.wraps(real)
-        def backward(*args: Any, **kwargs: Any) -> Any:
-            if len(observed.losses) < LOSSES:
-                note(args[0] if args else kwargs.get("tensors", ()))
-            else:  # this path is short: it runs in each of millions of steps
-                observed.backwards += 1
-            return real(*args, **kwargs)
-
-        @functools.wraps(scale)
-        def scaled_loss(*args: Any, **kwargs: Any) -> Any:
-            made = scale(*args, **kwargs)
-            if self.active and hasattr(args[1], "detach"):
-                self._scaled = (weakref.ref(made), args[1].detach())
-            return made
-
-        autograd.backward = _wrapping(safe(backward), real)
-        scaler.scale = _wrapping(safe(scaled_loss), scale)
-
-    def _wrap_loader(self, safe: Callable[[Any], Any]) -> None:
         from torch.utils.data import dataloader
 
-        kind: Any = dataloader._BaseDataLoaderIter
-        observed, real = self._observed, _plain(kind.__next__)
+        self._remove_watches()
+        batches: Any = dataloader._BaseDataLoaderIter
+        self._next = batches.__next__.__code__
+        self._gone = safe(self._own(self._went))
+        methods = ((self._torch.Tensor, "backward", self._backward), (batches, "__next__", self._asked))
+        for kind, name, note in (*methods, (self._torch.amp.GradScaler, "scale", self._scales)):
+            self._watches.append(WatchedMethod(kind, name, safe(self._own(note))))
+        self._watches.append(WatchedNumber(batches, YIELDED, safe(self._own(self._yielded))))
+        self._watches.append(register_optimizer_step_post_hook(safe(self._own(self._stepped))))
 
-        @functools.wraps(real)
-        def timed(iterator: Any) -> Any:
-            if not self.active:
-                return real(iterator)
-            observed.loading, started_s = get_ident(), time.perf_counter()
-            try:
-                batch = real(iterator)
-            except StopIteration:
-                observed.loader_ended(iterator)
-                raise
-            finally:
-                observed.loading = 0
-            observed.loader_s += time.perf_counter() - started_s
-            if iterator._num_yielded < FIRST_BATCHES:
-                observed.batch_came(iterator, batch)
-            return batch
+    def _remove_watches(self) -> None:
+        while self._watches:
+            self._watches.pop().remove()
 
-        kind.__next__ = _wrapping(safe(timed), real)
+    def _backward(self, loss: Any) -> None:
+        observed = self._observed
+        if len(observed.losses) >= LOSSES:  # this path is short: it runs in each of millions of steps
+            observed.backwards += 1
+            return
+        scaler, self._scaler = self._scaler and self._scaler(), None
+        observed.backward(_before_scaling(loss, scaler) if loss.numel() == 1 else None)
 
-    def _watch_models(self) -> None:
-        """Wait for the first call of any module, the outermost one, and then watch that module.
+    def _scales(self, scaler: Any) -> None:
+        self._scaler = weakref.ref(scaler)
+
+    def _asked(self, iterator: Any) -> None:
+        """Note that a loader is asked for a batch."""
+        self._is_loading()  # notes the end of another loader
+        key = id(iterator)
+        if key not in self._passes:
+            gone = functools.partial(self._gone, key)
+            self._passes[key] = weakref.ref(iterator, gone), LoaderPass()
+        self._observed.asked(self._passes[key][1])
+
+    def _yielded(self, iterator: Any, before: int | None, batches: int) -> None:
+        """Note a batch of a loader, or that the loader begins again."""
+        if id(iterator) not in self._passes:
+            return
+        loader_pass = self._passes[id(iterator)][1]
+        if batches == 0:
+            self._observed.loader_ended(loader_pass)
+            return
+        self._observed.answered(loader_pass, batches)
+        if batches <= FIRST_BATCHES and (frame := self._frame_of_next()) is not None:
+            self._observed.batch_came(loader_pass, frame.f_locals.get(BATCH), _batches_of(iterator))
+
+    def _went(self, key: int, iterator: Any) -> None:
+        self._observed.loader_ended(self._passes.pop(key)[1])
+
+    def _frame_of_next(self) -> FrameType | None:
+        """Return the frame in which a loader makes a batch, if this thread is in one."""
+        frame: FrameType | None = sys._getframe()
+        while frame is not None and frame.f_code is not self._next:
+            frame = frame.f_back
+        return frame
+
+    def _is_loading(self) -> bool:
+        """Return whether a loader makes a batch in this thread, perhaps by modules."""
+        if self._observed.loading != get_ident():
+            return False
+        if self._frame_of_next() is None:
+            self._observed.loading_failed()
+            return False
+        return True
+
+    def _model_called(self, module: Any, args: Any) -> bool:
+        """Note the beginning of a call; return whether the calls within it are not to be seen.
 
         Calls in a loader make samples and are ignored, and so are calls without gradients in a training script.
         """
-        from torch.nn.modules.module import register_module_forward_pre_hook
-
-        left, observed, trained = MOST_CALLS, self._observed, self._torch.is_grad_enabled
-
-        def first_call(module: Any, args: Any) -> None:
-            nonlocal left
-            loading = observed.loading == get_ident()
-            left -= not loading
-            if left < 0:
-                self._model_hooks.pop(0).remove()
-            if not self.active or left < 0 or loading or (observed.backwards and not trained()):
-                return
-            tensor = first_tensor(args)
-            if not self._observed.backwards and not self._observed.forwards and len(self._model_hooks) == 1:
-                self._model_hooks.append(module.register_forward_hook(after_call))
-            if tensor is not None:
-                self._observed.shape, self._observed.is_tokens = tuple(tensor.shape), is_token_ids(tensor)
-                self._model_hooks.pop(0).remove()
-
-        def after_call(module: Any, args: Any, made: Any) -> None:
-            if self.active:
-                self._observed.forwards += 1
+        observed = self._observed
+        if self._is_loading() or self._torch.jit.is_tracing():
+            return False
+        if observed.backwards and not self._torch.is_grad_enabled():
+            return False
+        self._look_at(args)
+        if observed.backwards:
+            if not self._looks:
+                self._calls.stop()
+            return False
+        if self._model is None or self._model() is None:
+            self._model = weakref.ref(module)
+        if self._model() is module:
+            observed.forwards += 1
+            if observed.forwards > 1:
                 self._on_forward()
+        return not self._looks
 
-        self._model_hooks.append(register_module_forward_pre_hook(first_call))
-
-    def _drop_model_hooks(self) -> None:
-        while self._model_hooks:
-            self._model_hooks.pop().remove()
+    def _look_at(self, args: Any) -> None:
+        """Note the model's input, if it is still looked for."""
+        if self._looks:
+            self._looks -= 1
+            if (tensor := first_tensor(args)) is not None:
+                self._observed.shape, self._observed.is_tokens = tuple(tensor.shape), is_token_ids(tensor)
+                self._looks = 0
 
     def _wrap_compile(self) -> None:
         """Make all hooks safe for Dynamo before the script compiles anything."""
-        real = self._torch.compile
+        real = self._compile = self._torch.compile
 
         @functools.wraps(real)
         def compile_after_us(*args: Any, **kwargs: Any) -> Any:
-            if self.active and not self._observed.compiled:
-                self._observed.compiled = True
-                self._make_safe()
+            if self.active:
+                self._own(self._make_safe)()
             return real(*args, **kwargs)
 
         self._torch.compile = compile_after_us
 
     def _make_safe(self) -> None:
+        """Keep Dynamo out of all hooks, and watch calls of modules from outside the compiled code."""
         import torch._dynamo
 
-        self._drop_model_hooks()
-        self._set_hooks(torch._dynamo.disable)
-        self._watch_compiled(torch._dynamo.eval_frame.OptimizedModule)
-
-    def _watch_compiled(self, kind: Any) -> None:
-        real, observed, trained = kind.__call__, self._observed, self._torch.is_grad_enabled
-
-        @functools.wraps(real)
-        def call(module: Any, *args: Any, **kwargs: Any) -> Any:
-            if self.active and len(observed.ends_s) < 2 and (trained() or not observed.backwards):
-                tensor = first_tensor((*args, *kwargs.values()))
-                if tensor is not None:
-                    observed.shape, observed.is_tokens = tuple(tensor.shape), is_token_ids(tensor)
-            made = real(module, *args, **kwargs)
-            if self.active and not observed.backwards:
-                observed.forwards += 1
-                self._on_forward()
-            return made
-
-        kind.__call__ = call
+        if self._observed.compiled:
+            return
+        self._observed.compiled = True
+        disable: Any = torch._dynamo.disable
+        for method in (WatchedMethod.__get__, WatchedNumber.__set__):
+            disable(method, recursive=False)
+        self._set_hooks(disable)
+        self._calls.stop()
+        kind, called = torch._dynamo.eval_frame.OptimizedModule, disable(self._own(self._model_called))
+        self._calls = CompiledCalls(kind, called, torch.compiler.is_compiling)
+        self.watch_next_call()
 
 
 def has_optimizer() -> bool:
     """True if the script holds an optimizer, so it is going to train."""
     from torch.optim import Optimizer
 
-    return any(isinstance(thing, Optimizer) for thing in gc.get_objects())
+    return any(
+        issubclass(type(thing), Optimizer) for thing in gc.get_objects()
+    )  # `isinstance` asks the thing
 
 
-def _plain(function: Any) -> Any:
-    """Return a function without our wrapper."""
-    return getattr(function, "_gridbench_real", function)
+def _before_scaling(loss: Any, scaler: Any) -> Any:
+    """Return a loss as it was before the scaler multiplied it, if there is a scaler."""
+    scale = scaler._scale if scaler is not None and scaler.is_enabled() else None
+    return loss if scale is None else loss.detach() / scale.to(loss.device)
 
 
-def _wrapping(wrapper: Any, real: Any) -> Any:
-    """Return a wrapper that `_plain` can remove."""
-    wrapper._gridbench_real = real
-    return wrapper
+def _batches_of(iterator: Any) -> int | None:
+    """Return the batches of a whole pass; None if its sampler has no length, or the user's own one fails."""
+    try:
+        return len(iterator._index_sampler)
+    except Exception:
+        return None

@@ -165,6 +165,8 @@ def _record(
     wall, device_time = timings(times, observed, measurement.plan.rules)
     losses, wrong = losses_of(observed)
     findings: list[Finding] = findings_of(ending, observed, times, repeat.case, measurement.follows)
+    if measurement.trouble is not None:
+        findings.insert(0, (Verdict.CRASHED, f"the measurement itself failed: {measurement.trouble!r}"))
     findings += [*wrong, *misplaced(repeat.device, observed)]
     readings.add(window_steps=times.window_steps)
     readings.shared_by(max(measurement.world, gpus_in_use()))

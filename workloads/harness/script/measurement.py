@@ -112,6 +112,7 @@ class Measurement:
 
     Attributes:
         counted: `optimizer`, `forward` or `mark`; empty before the first step.
+        trouble: an error of the measurement itself; None if all went well.
         cold: the phase before the end of the first step.
         first_step_s: seconds from the start of the process to the end of the first step.
         finish: called once, when the script is measured or has ended.
@@ -122,8 +123,9 @@ class Measurement:
     ) -> None:
         self.observed, self.times, self.turns = Observations(), StepTimes(), OptimizerTurns()
         self.counted = ""
+        self.trouble: Exception | None = None
         self.first_step_s: float | None = None
-        self.hooks = Hooks(self.observed, self.optimizer_stepped, self.model_called)
+        self.hooks = Hooks(self.observed, self.optimizer_stepped, self.model_called, self.failed)
         self.plan, self.phases, self.readings, self._whole = plan, phases, readings, whole
         self.cold = ExitStack()
         self._timer, self._seat = BlockTimer(self.observed), seat
@@ -164,11 +166,17 @@ class Measurement:
                 self.hooks.watch_next_call()
 
     def model_called(self) -> None:
-        """Count a call of the model: a step of a script that trains nothing."""
+        """Count the call of the model before this one: a step of a script that trains nothing."""
         if self.counted in ("", "forward") and not self.observed.backwards:
             if not self.counted:
                 self._count("forward")
             self._stepped()
+
+    def failed(self, error: Exception) -> None:
+        """Note an error of the measurement itself: it ends a measured script, and a whole one goes on."""
+        self.trouble = self.trouble or error
+        if not self._whole:
+            self._enough()
 
     def step(self) -> None:
         """Count a step that the script marks itself."""
@@ -279,8 +287,7 @@ class Measurement:
             self._done, finish, self.finish = True, self.finish, None
             if finish is None:
                 return self._code
-            if self.counted == "forward" and self.observed.backwards:  # it trains: the calls were not steps
-                self.observed.forget_steps()
+            self._count_last_call(ending)
             self.cold.close()
             if self._sampling is not None:
                 with suppress(ValueError):  # the generator is running: at its end, or in another thread
@@ -288,6 +295,17 @@ class Measurement:
             ranks.ended()
             self._code = finish(ending)
             return self._code
+
+    def _count_last_call(self, ending: Ending) -> None:
+        """Count the last call of the model, which ends with the script, if its calls are steps at all."""
+        observed = self.observed
+        if self.counted not in ("", "forward"):
+            return
+        if observed.backwards:  # it trains: the calls were not steps
+            observed.forget_steps()
+        elif observed.forwards and ending.ended == "finished":
+            self.counted = "forward"
+            observed.stepped()
 
     def end_now(self, ending: Ending) -> None:
         """Make the record and end the process, from any thread."""

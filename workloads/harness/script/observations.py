@@ -3,16 +3,31 @@
 from __future__ import annotations
 
 import time
-import weakref
 from array import array
 from dataclasses import dataclass, field
+from threading import get_ident
 from typing import Any
 
-# Attributes of a loader's iterator: the steps done at its first batch, and its batches and steps at its first step.
-_BEGUN, _STEPPED = "_gridbench_begun", "_gridbench_stepped"
 FIRST_BATCHES = 100  # of a loader that are looked at
 LOSSES = 64  # of the first steps, compared with other machines: a fall shows in this many
 _INTEGERS = ("torch.int64", "torch.int32", "torch.int16", "torch.uint8")
+
+
+@dataclass(slots=True, eq=False)
+class LoaderPass:
+    """One pass over a loader.
+
+    Attributes:
+        batches: so far.
+        asked_s: when the last batch was asked for, by `time.perf_counter`.
+        begun: at its first batch, how often the count of steps began anew, and the steps done; None before it.
+        stepped: its batches and the steps since `begun`, when a step had been made with it for the first time.
+    """
+
+    batches: int = 0
+    asked_s: float = 0.0
+    begun: tuple[int, int] | None = None
+    stepped: tuple[int, int] | None = None
 
 
 @dataclass(slots=True)
@@ -26,7 +41,7 @@ class Observations:
         loss_due: the next backward call is the first of its step.
         backwards: backward calls so far; `first_backward_s` is the time of the first.
         loader_s: seconds that the script's main process waited for its loaders.
-        loading: the thread in which a loader makes a batch, perhaps with modules of its own; else 0.
+        loading: the thread that waits for a batch of a loader; else 0.
         shape: of the model's first input tensor; `is_tokens` if it holds ids in 2 dimensions.
         loaded: the shape of a loader's last batch, for models whose calls are not seen.
         epoch_batches: batches of an epoch, by the last loader that a step used.
@@ -34,7 +49,7 @@ class Observations:
         epochs_at: steps done at each end of such a loader.
         epoch_steps: steps of the last complete epoch; None if there was none.
         counts: how often the count of steps began anew.
-        forwards: outermost calls of the model.
+        forwards: outermost calls of the model that have begun.
         compiled: the script has called `torch.compile`.
     """
 
@@ -60,8 +75,7 @@ class Observations:
     compiled: bool = False
     imported: bool = False
     _looked: int = 0  # steps at the last batch
-    _source: Any = None  # a weak reference to the last iterator that a step used
-    _source_begun: tuple[int, int] = (0, 0)
+    _awaited: LoaderPass | None = None  # of the batch that was asked for last
 
     @property
     def position(self) -> str:
@@ -83,15 +97,17 @@ class Observations:
 
     def stepped(self) -> None:
         """Note the end of a step."""
+        if self.loading == get_ident():
+            self.loading_failed()
         self.ends_s.append(time.perf_counter() - self.paused_s)
         self.loss_due = True
 
     def backward(self, loss: Any) -> None:
-        """Note a backward call of a loss."""
+        """Note a backward call; `loss` is None unless it is a single number."""
         self.backwards += 1
         if self.first_backward_s is None:
             self.first_backward_s = self.now_s()
-        if self.loss_due and len(self.losses) < LOSSES:
+        if self.loss_due and loss is not None and len(self.losses) < LOSSES:
             self.losses.append(loss.detach().clone())
         self.loss_due = False
 
@@ -100,63 +116,59 @@ class Observations:
         del self.ends_s[:], self.epochs_at[:]
         self.counts += 1
 
-    def batch_came(self, iterator: Any, batch: Any) -> None:
-        """Note a batch of a loader: steps use this loader if one was made since its first batch."""
-        begun = self._begun(iterator)
-        steps = len(self.ends_s)
+    def asked(self, loader_pass: LoaderPass) -> None:
+        """Note that this thread waits for a batch of a loader."""
+        self.loading, self._awaited = get_ident(), loader_pass
+        loader_pass.asked_s = time.perf_counter()
+
+    def answered(self, loader_pass: LoaderPass, batches: int) -> None:
+        """Note that a loader's batch is there; `batches` came so far."""
+        loader_pass.batches, self.loading = batches, 0
+        self.loader_s += time.perf_counter() - loader_pass.asked_s
+
+    def loading_failed(self) -> None:
+        """Note that the last batch that was waited for did not come: the loader is at its end."""
+        self.loading = 0
+        if self._awaited is not None:
+            self.loader_ended(self._awaited)
+
+    def batch_came(self, loader_pass: LoaderPass, batch: Any, batches: int | None) -> None:
+        """Note a loader's batch, of `batches` in a pass: steps use this loader if one was made since its first batch."""
+        begun, steps = self._begun(loader_pass), len(self.ends_s)
         if begun is None:
-            self._end_left_loader()
-            setattr(iterator, _BEGUN, (self.counts, steps))
-            setattr(iterator, _STEPPED, None)
+            loader_pass.begun, loader_pass.stepped = (self.counts, steps), None
             tensor = first_tensor(batch)
             if tensor is not None:
                 self.loaded, self.loaded_tokens = tuple(tensor.shape), is_token_ids(tensor)
         elif begun < steps:
-            try:
-                self.epoch_batches = len(iterator._index_sampler)
-            except Exception:  # its sampler has no length, or the user's own one fails
-                self.epoch_batches = None
-            self._source, self._source_begun = weakref.ref(iterator), getattr(iterator, _BEGUN)
+            self.epoch_batches = batches
             if steps != self._looked:
-                self._count_batches(iterator, steps - begun)
+                self._count_batches(loader_pass, steps - begun)
         self._looked = steps
 
-    def _count_batches(self, iterator: Any, steps: int) -> None:
+    def _count_batches(self, loader_pass: LoaderPass, steps: int) -> None:
         """Note the batches of a step, between the ends of two steps: a script may read ahead."""
-        batches, first = iterator._num_yielded - 1, getattr(iterator, _STEPPED, None)
+        batches, first = loader_pass.batches - 1, loader_pass.stepped
         if first is None:
-            setattr(iterator, _STEPPED, (batches, steps))
+            loader_pass.stepped = batches, steps
             self.step_batches = self.step_batches or batches / steps
         elif steps > first[1]:
             self.step_batches = (batches - first[0]) / (steps - first[1])
 
-    def _end_left_loader(self) -> None:
-        """Note the end of an epoch that the script has left by `break`: its iterator is gone."""
-        if self._source is None or self._source() is not None:
-            return
-        counts, begun = self._source_begun
-        if counts == self.counts and begun < len(self.ends_s):
-            self.epochs_at.append(len(self.ends_s))
-            self.epoch_steps = len(self.ends_s) - begun
-        self._source = None
-
-    def loader_ended(self, iterator: Any) -> None:
-        """Note the end of a loader, which ends an epoch if steps used it."""
-        begun = self._begun(iterator)
+    def loader_ended(self, loader_pass: LoaderPass) -> None:
+        """Note the end of a pass over a loader, also by `break`; it ends an epoch if steps used its batches."""
+        begun = self._begun(loader_pass)
         if begun is not None and begun < len(self.ends_s):
             self.epochs_at.append(len(self.ends_s))
             self.epoch_steps = len(self.ends_s) - begun
-        setattr(iterator, _BEGUN, None)
-        if self._source is not None and self._source() is iterator:
-            self._source = None
+        loader_pass.begun = None
 
-    def _begun(self, iterator: Any) -> int | None:
+    def _begun(self, loader_pass: LoaderPass) -> int | None:
         """Return the steps done at a loader's first batch; None before it."""
-        noted = getattr(iterator, _BEGUN, None)
-        if noted is None:
+        if loader_pass.begun is None:
             return None
-        counts, steps = noted
-        return int(steps) if counts == self.counts else 0
+        counts, steps = loader_pass.begun
+        return steps if counts == self.counts else 0
 
     def steps_of_epoch(self, calls: float) -> int | None:
         """Return the steps of an epoch, with `calls` backward calls a step; None if no loader has a length."""

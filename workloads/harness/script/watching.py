@@ -1,0 +1,157 @@
+"""Ways to see calls of torch's methods that leave nothing in the script's objects and no frame in its tracebacks."""
+
+from __future__ import annotations
+
+import functools
+import weakref
+from collections.abc import Callable
+from typing import Any
+
+
+class WatchedMethod:
+    """A method that notes its owner when it is looked up on an instance, as each call does first.
+
+    The real method is called then. No other frame encloses it, so tracebacks and the lines of warnings are the same
+    without us. On the class, the look-up gives the real function.
+    """
+
+    def __init__(self, kind: type, name: str, note: Callable[[Any], None]) -> None:
+        self._kind, self._name, self._note = kind, name, note
+        self._real: Any = kind.__dict__[name]
+        setattr(kind, name, self)
+
+    def __get__(self, owner: Any, kind: type | None = None) -> Any:
+        """Return the real method, and note `owner` if there is one."""
+        if owner is not None:
+            self._note(owner)
+        return self._real.__get__(owner, kind)
+
+    def remove(self) -> None:
+        """Put the real method back, unless the script has put another one in its place."""
+        if self._kind.__dict__.get(self._name) is self:
+            setattr(self._kind, self._name, self._real)
+
+
+class WatchedNumber:
+    """An attribute whose every new value is noted; it lies in the instance's dictionary, as without us.
+
+    `note` is called with the instance, the value before (None for the first one) and the new value.
+    """
+
+    def __init__(self, kind: type, name: str, note: Callable[[Any, Any, Any], None]) -> None:
+        self._kind, self._name, self._note = kind, name, note
+        setattr(kind, name, self)
+
+    def __set__(self, owner: Any, value: Any) -> None:
+        """Set the value and note it."""
+        before = owner.__dict__.get(self._name)
+        owner.__dict__[self._name] = value
+        self._note(owner, before, value)
+
+    def remove(self) -> None:
+        """End the watch; the instances keep their values."""
+        if self._kind.__dict__.get(self._name) is self:
+            delattr(self._kind, self._name)
+
+
+class ModuleCalls:
+    """A watch on the calls of all modules, by torch's global hook, which is away while an outermost call runs.
+
+    A global hook takes about 2 µs of each call, and a model has hundreds of modules in it. So the hook takes itself
+    away when an outermost call begins. It comes back when the call ends: `Module._call_impl` keeps the last hook that
+    it has called in a variable, which goes with the call. If another torch does not, the hook stays and costs its time.
+
+    Args:
+        called: called with a module and its positional arguments when a call begins; it returns True if the calls
+            within are not to be seen.
+    """
+
+    def __init__(self, called: Callable[[Any, Any], bool]) -> None:
+        self._called = called
+        self._hooks: Any = None  # torch's dictionary of the hooks of all modules
+        self._key = self._trial_key = 0
+        self._watches, self._tried = False, False
+        self._first: Any = None  # a weak reference to the module of the first outermost call
+
+    def watch(self) -> None:
+        """Watch from the next call on."""
+        if self._hooks is None:
+            from torch.nn.modules.module import register_module_forward_pre_hook
+
+            visits, trial = (register_module_forward_pre_hook(hook) for hook in (self._stays, self._tries))
+            self._hooks, self._key, self._trial_key = visits.hooks_dict_ref(), visits.id, trial.id
+            self.stop()
+        self._watches = True
+        self.comes()
+
+    def stop(self) -> None:
+        """Watch no calls."""
+        self._watches = False
+        if self._hooks is not None:
+            self._hooks.pop(self._key, None)
+            self._hooks.pop(self._trial_key, None)
+
+    def comes(self) -> None:
+        """Put the hook in its place, if calls are watched and it is away."""
+        if self._watches and self._key not in self._hooks:
+            self._hooks[self._key] = _Visit(self)
+
+    def begins(self, module: Any, args: Any) -> None:
+        """Note the beginning of a call, and take the hook away if the calls within are not to be seen."""
+        if self._called(module, args) and self._watches:
+            self._hooks.pop(self._key, None)
+            if not self._tried:
+                self._tried, self._first = True, weakref.ref(module)
+                self._hooks[self._trial_key] = self._tries
+
+    def _tries(self, module: Any, args: Any) -> None:
+        """Find out, when the first module is called again, whether the hook has come back; if not, put one that stays."""
+        if module is self._first():
+            del self._hooks[self._trial_key]
+            if self._key not in self._hooks:
+                self._hooks[self._key] = self._stays
+                self._stays(module, args)
+
+    def _stays(self, module: Any, args: Any) -> None:
+        self._called(module, args)
+
+
+class _Visit:
+    """The hook of all modules; its end puts a new one in its place."""
+
+    __slots__ = ("_calls",)
+
+    def __init__(self, calls: ModuleCalls) -> None:
+        self._calls = calls
+
+    def __call__(self, module: Any, args: Any) -> None:
+        self._calls.begins(module, args)
+
+    def __del__(self) -> None:
+        self._calls.comes()
+
+
+class CompiledCalls:
+    """A watch on the calls of compiled modules, from outside the compiled code."""
+
+    def __init__(
+        self, kind: Any, called: Callable[[Any, Any], Any], is_compiling: Callable[[], bool]
+    ) -> None:
+        self._kind, self._real = kind, kind.__call__
+
+        @functools.wraps(self._real)
+        def call(module: Any, *args: Any, **kwargs: Any) -> Any:
+            if not is_compiling():  # a compiled function that calls the module is traced through this line
+                called(module, (*args, *kwargs.values()))
+            return call.__wrapped__(module, *args, **kwargs)
+
+        self._watched = call
+
+    def watch(self) -> None:
+        """Watch from the next call on."""
+        self._kind.__call__ = self._watched
+
+    def stop(self) -> None:
+        """Watch no calls."""
+        if self._kind.__call__ is self._watched:
+            self._kind.__call__ = self._real
