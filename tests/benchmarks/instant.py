@@ -25,7 +25,7 @@ def main(words: list[str]) -> str:
     return (
         f'{{"run":"{options["run"]}","hardware":"{options["hardware"]}",'
         f'"case":{{"workload":"{workload}","size":[{size}],"precision":"{options["precision"]}"}},'
-        f'"repeat":{options["repeat"]},"verdict":"ok","schema":4,"order":{order},"seed":{options["seed"]},'
+        f'"repeat":{options["repeat"]},"verdict":"ok","schema":5,"order":{order},"seed":{options["seed"]},'
         f'"started_at":"{started_at}","threads":1,"wall":{wall}}}'
     )
 
