@@ -133,7 +133,7 @@ class Observations:
             self.loader_ended(self._awaited)
 
     def batch_came(self, loader_pass: LoaderPass, batch: Any, batches: int | None) -> None:
-        """Note a loader's batch, of `batches` in a pass: steps use this loader if one was made since its first batch."""
+        """Note a batch of a loader of `batches` a pass; a step after its first batch makes it the loader of steps."""
         begun, steps = self._begun(loader_pass), len(self.ends_s)
         if begun is None:
             loader_pass.begun, loader_pass.stepped = (self.counts, steps), None

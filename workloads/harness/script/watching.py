@@ -105,7 +105,7 @@ class ModuleCalls:
                 self._hooks[self._trial_key] = self._tries
 
     def _tries(self, module: Any, args: Any) -> None:
-        """Find out, when the first module is called again, whether the hook has come back; if not, put one that stays."""
+        """Find out at the next call of the first module if the hook has come back; if not, add one that stays."""
         if module is self._first():
             del self._hooks[self._trial_key]
             if self._key not in self._hooks:
