@@ -13,7 +13,7 @@ from workloads.harness.probes.cpu import affinity, cores
 from workloads.harness.probes.device_here import device_here
 from workloads.harness.probes.memory import available_bytes
 from workloads.harness.probes.roof import RATES, facts_here, keep_roof, kept_roof, roof_path
-from workloads.harness.records.case import EAGER, FP8, MODES, PRECISIONS
+from workloads.harness.records.case import EAGER, FP8, PRECISIONS
 from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.text import seconds, table
@@ -119,7 +119,7 @@ def limits(device: str) -> Iterator[Limit]:
         yield Limit(names, "all_reduce", ({"kib": 1, "processes": processes},))
         names = ((ALL_REDUCE, "fp32", EAGER, processes),)
         yield Limit(names, "all_reduce", tuple({"kib": kib, "processes": processes} for kib in KIBS))
-    for mode in MODES if device == "cuda" else ("compiled",):
+    for mode in find("roof").modes if device == "cuda" else ("compiled",):
         for precision in precisions if mode != EAGER else ():
             yield _product(device, precision, mode)
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
-from workloads.harness.records.case import EAGER
+from workloads.harness.records.case import COMPILED, EAGER
 
 if TYPE_CHECKING:
     import torch
@@ -211,11 +211,12 @@ class Env:
     def compiled(self, function: Function) -> Function:
         """Return a function or a model as the mode has it: by torch.compile, or as it is written.
 
-        A step that has its work done by this has the mode `compiled`. A graph captures the step as written.
+        A step that has its work done by this has the modes of torch.compile. Torch's own CUDA graphs, of
+        `mode="reduce-overhead"`, are not used: see `engine.build.captured`.
         """
         import torch
 
-        return cast(Function, torch.compile(function, dynamic=False)) if self.mode == "compiled" else function
+        return cast(Function, torch.compile(function, dynamic=False)) if self.mode in COMPILED else function
 
     def autocast(self) -> torch.autocast:
         """Return the context of mixed precision for fp16 and bf16; one without effect for fp32 and tf32."""

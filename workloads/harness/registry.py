@@ -46,6 +46,7 @@ class Workload:
         task: use of the network.
         by_size: table of its sizes in a report: matrices by `n`, or images by `pixels` and `batch`.
         layouts: memory layouts to try; the fastest one on the device is measured.
+        attention: whether its step calls torch's attention, of which new GPUs have several kernels to try.
         elements: lower bound, from the sizes, of the numbers of the case's precision alive at once. This and `flops`
             need no torch, so that sizes that a machine can't hold or finish in time are skipped before a trial.
         flops: lower bound, from the sizes, of the floating-point operations of a step or of a whole job.
@@ -69,6 +70,7 @@ class Workload:
     task: Task | None = None
     by_size: Literal["matrix", "images"] | None = None
     layouts: tuple[str, ...] = LAYOUTS[:1]
+    attention: bool = False
     devices: tuple[str, ...] = DEVICES
     elements: Bound | None = None
     flops: Bound | None = None

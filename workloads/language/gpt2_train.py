@@ -23,7 +23,8 @@ def flops_of(millions: int, batch: int, length: int) -> float:
     length=(128, 1024),
     tiny={"millions": 0, "batch": 2, "length": 16},
     published=("millions",),
-    modes=MODES[:2],
+    modes=MODES,
+    attention=True,
     elements=lambda millions, batch, length: 4 * GPT2[millions].parameters,
     flops=flops_of,
 )

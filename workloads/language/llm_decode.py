@@ -15,6 +15,7 @@ from workloads.nets.shapes import LLAMA, LLAMA_MILLIONS
     tiny={"millions": 0, "batch": 1, "context": 16},
     published=("millions",),
     modes=MODES,
+    attention=True,
     elements=lambda millions, batch, context: (
         LLAMA[millions].parameters + LLAMA[millions].cached(batch, context)
     ),

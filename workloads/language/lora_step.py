@@ -42,7 +42,8 @@ def _flops(millions: int, batch: int, length: int, rank: int) -> float:
     rank=(8, 16, 64),
     tiny={"millions": 0, "batch": 2, "length": 16, "rank": 4},
     published=("millions",),
-    modes=MODES[:2],
+    modes=MODES,
+    attention=True,
     elements=lambda millions, batch, length, rank: LLAMA[millions].parameters,
     flops=_flops,
 )

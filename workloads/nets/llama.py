@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
@@ -14,7 +15,7 @@ from workloads.harness.training.layers import copy_on
 from workloads.nets.shapes import LlamaShape
 
 EPSILON, BASE = 1e-5, 500_000.0  # of the norms, and of the rotary frequencies
-Cache = torch.Tensor | None
+Cache = Sequence[torch.Tensor] | None  # keys and values of a block [b, kv, c, d]
 SEQUENCES, POSITIONS, SCORES = 2, 8, 512  # that are checked, of each as many at most
 
 
@@ -48,13 +49,14 @@ class LlamaAttention(nn.Module):
     def forward(
         self, x: torch.Tensor, turns: torch.Tensor, cache: Cache = None, start: int = 0
     ) -> torch.Tensor:
-        """Attend from l positions after `start`; the cache [2, b, kv, c, d] takes their keys and values."""
+        """Attend from l positions after `start`; the cache takes their keys and values."""
         query, key, value = self.project(x, turns)
         if cache is not None:
+            keys, values = cache
             end = start + x.shape[1]
-            cache[0, :, :, start:end] = key
-            cache[1, :, :, start:end] = value
-            key, value = cache[:, :, :, :end]
+            keys[:, :, start:end] = key
+            values[:, :, start:end] = value
+            key, value = keys[:, :, :end], values[:, :, :end]
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=x.shape[1] > 1, enable_gqa=True)
         out: torch.Tensor = self.out(mixed.transpose(1, 2).flatten(2))
         return out
@@ -96,12 +98,12 @@ class Llama(nn.Module):
         return self.embed.weight if self.head is None else self.head.weight
 
     def forward(
-        self, tokens: torch.Tensor, turns: torch.Tensor, cache: torch.Tensor, start: int
+        self, tokens: torch.Tensor, turns: torch.Tensor, caches: Sequence[Sequence[torch.Tensor]], start: int
     ) -> LlamaTrace:
-        """`tokens` [b, l] after `start` others, which the cache [layers, 2, b, kv, c, d] has."""
+        """`tokens` [b, l] after `start` others, which the caches of all blocks have."""
         x = self.embed(tokens)
         ends = []
-        for block, of_block in zip(self.blocks, cache.unbind(), strict=True):
+        for block, of_block in zip(self.blocks, caches, strict=True):
             ends.append(x[:, -1])
             x = block(x, turns, of_block, start)
         return LlamaTrace(F.linear(self.norm(x[:, -1]), self.table), ends[1], ends[-1])
@@ -120,8 +122,10 @@ class LlamaPass:
         self._called = env.compiled(self.model)
         drawn = torch.randint(shape.vocabulary, (batch, max(length, 16)), generator=env.generator)
         self.inputs, self._length, self._start = env.place_exact(drawn), length, start
-        size = (shape.layers, 2, batch, shape.kv_heads, start + length, shape.head_width)
-        self._cache = Pool(env, shape.cached(batch, start + length), env.dtype).filled(size)
+        size = (batch, shape.kv_heads, start + length, shape.head_width)
+        pool = Pool(env, shape.cached(batch, start + length), env.dtype)
+        # Separate tensors: if the blocks write into views of one, torch.compile copies all of it in each block.
+        self._caches = [(pool.filled(size), pool.filled(size)) for _ in range(shape.layers)]
         self._turns = turns(shape.head_width, start, length).to(env.device, env.dtype)
         self._rows = env.draw(shape.vocabulary, SCORES)
         self._positions = sorted({*env.draw(length, POSITIONS), length - 1})
@@ -134,14 +138,14 @@ class LlamaPass:
         """Return the scores [b, vocabulary]."""
         with torch.inference_mode():
             tokens = self.inputs[:, : self._length]
-            self._trace = self._called(tokens, self._turns, self._cache, self._start)
+            self._trace = self._called(tokens, self._turns, self._caches, self._start)
             return self._trace.scores
 
     def view(self, scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """Some of what the first block has cached, what it gave for the last position, and some scores."""
         assert self._trace is not None
-        cached = self._cache[0, :, :SEQUENCES, :, self._start :][:, :, :, self._positions]
-        return cached, self._trace.first[:SEQUENCES], scores[:SEQUENCES, self._rows]
+        cached = [kept[:SEQUENCES, :, self._start :][:, :, self._positions] for kept in self._caches[0]]
+        return torch.stack(cached), self._trace.first[:SEQUENCES], scores[:SEQUENCES, self._rows]
 
     def _exact_block(self, at: int) -> Any:
         return copy_on("cpu", self.model.blocks[at]).double()
@@ -161,7 +165,7 @@ class LlamaPass:
             _, *cached = first.attention.project(first.norm(x), exact_turns[:, self._positions])
 
             def alone(block: nn.Module, x: torch.Tensor, at: int) -> torch.Tensor:
-                kept = self._cache[at, :, :SEQUENCES].cpu().double()
+                kept = [part[:SEQUENCES].cpu().double() for part in self._caches[at]]
                 done: torch.Tensor = block(x, exact_turns[:, -1:], kept, place)
                 return done[:, -1]
 

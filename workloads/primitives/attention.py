@@ -33,6 +33,7 @@ def forward_flops(batch: int, heads: int, length: int, width: int) -> float:
     width=WIDTH,
     tiny=TINY,
     modes=MODES,
+    attention=True,
     flops=forward_flops,
     elements=lambda **size: 4 * math.prod(size.values()),
 )
@@ -48,6 +49,7 @@ def attention(env: Env, batch: int, heads: int, length: int, width: int) -> Prep
     width=WIDTH,
     tiny=TINY,
     modes=MODES,
+    attention=True,
     flops=lambda **size: 3 * forward_flops(**size),
     elements=lambda **size: 8 * math.prod(size.values()),
 )

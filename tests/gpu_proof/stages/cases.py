@@ -13,7 +13,8 @@ from tests.gpu_proof.table import Row, holds
 
 ALL = ("fp32", "tf32", "fp16", "bf16")
 FP32 = ("fp32",)
-GRAPH, COMPILED, JOULES = "--mode graph", "--mode compiled", "--repeat 1"  # a first repeat counts energy
+GRAPH, COMPILED, BOTH = "--mode graph", "--mode compiled", "--mode compiled-graph"
+JOULES = "--repeat 1"  # a first repeat counts energy
 # Of one run: usually 12, 35 with the roof's search, and 60 to 90 with torch's compiler.
 NEEDS_S, SEARCH_S, COMPILED_S = 20, 45, 120
 
@@ -31,7 +32,9 @@ class Case(NamedTuple):
 ESSENTIAL = (
     Case("gemm", "m=8192,n=8192,k=8192", ("fp8",)),
     Case("gemm", "m=1,n=8192,k=8192", ("bf16",), GRAPH),
-    Case("llm_decode", "millions=1236,batch=1,context=2048", ("bf16",), GRAPH),
+    Case(
+        "llm_decode", "millions=1236,batch=1,context=2048", ("bf16",), BOTH
+    ),  # kernels of attention are tried
     Case("gpt2_train", "millions=124,batch=16,length=1024", ("bf16",), COMPILED),
     Case("ddpm_weak", "batch=32,processes=1"),  # NCCL and DDP
     Case("gpt2_fsdp", "millions=124,batch=16,length=1024,processes=1", ("bf16",)),  # shares, gathered
@@ -49,6 +52,9 @@ ESSENTIAL = (
 )
 # The most telling first: time may be up before the last.
 CASES = (
+    Case("gpt2_train", "millions=124,batch=16,length=1024", ("bf16",), BOTH),  # an optimizer in a graph
+    Case("llm_decode", "millions=1236,batch=1,context=2048", ("bf16",), GRAPH),
+    Case("lora_step", "millions=1236,batch=1,length=2048,rank=16", ("bf16",), BOTH),
     Case("resnet_train", "batch=32", ("fp32", "tf32", "bf16")),
     Case("gcn_job", "hidden=16,epochs=200"),
     Case("ddpm_job", "images=1024,batch=32,processes=1"),
@@ -60,6 +66,8 @@ CASES = (
     Case("llm_prefill", "millions=1236,batch=1,prompt=2048", ("bf16",)),
     Case("llm_decode", "millions=1236,batch=1,context=2048", ("bf16",)),
     Case("llm_decode", "millions=8030,batch=1,context=2048", ("bf16",), GRAPH),
+    Case("llm_decode", "millions=8030,batch=1,context=2048", ("bf16",), BOTH),
+    Case("gpt2_train", "millions=124,batch=16,length=1024", ("fp16",), GRAPH),  # a loss scale in a graph
     Case("gpt2_train", "millions=124,batch=16,length=1024", ("bf16",)),
     Case("gpt2_ddp", "millions=124,batch=16,length=1024,processes=1", ("bf16",)),
     Case("roof", "side=16384", ("fp8", "tf32")),

@@ -20,15 +20,17 @@ def record(workload="matmul", size=(("n", 8192),), precision="bf16", wall=1.0, *
         "wall": timing | {"median_s": SECONDS * wall},
         "device_time": timing,
         "check": {"error": 1e-3, "bound": 8e-3, "checked_elements": 1},
-        "work": {"flops": 800e12 * SECONDS, "bytes": 4.3e12 * SECONDS, "launches": 2},
+        "work": {"flops": 800e12 * SECONDS, "bytes": 4.3e12 * SECONDS, "launches": 2, "attention": ["cudnn"]},
+        "layout": "contiguous+cudnn",
+        "layout_trials_s": {"contiguous+cudnn": 1e-3, "contiguous+flash": 2e-3},
         "transfer": {"h2d_pageable_s": 2.0, "h2d_pinned_s": 1.0},
         "profile": None,
     } | parts
 
 
-def judged(record, card="NVIDIA H200", clocks=None):
+def judged(record, card="NVIDIA H200", clocks=None, capability=(9, 0)):
     """The states of the rows of a record by the last words of their names."""
-    bench = Bench(None, "cuda", 0, card=Card(card, 1, (9, 0), 0), clocks=clocks or {})
+    bench = Bench(None, "cuda", 0, card=Card(card, 1, capability, 0), clocks=clocks or {})
     case = record["case"]
     size = ",".join(f"{name}={value}" for name, value in case["size"])
     step = f"cases {case['workload']} {size} {case['precision']}"
@@ -84,7 +86,12 @@ def test_each_ceiling_is_judged(workload, size, name):
 
 def of(workload, share, precision="bf16", mode="eager", size=(("batch", 1),)):
     """The record of a step that takes this share of an H200's peak, and of its bandwidth."""
-    work = {"flops": share * 989e12 * SECONDS, "bytes": share * 4.8e12 * SECONDS, "launches": 2}
+    work = {
+        "flops": share * 989e12 * SECONDS,
+        "bytes": share * 4.8e12 * SECONDS,
+        "launches": 2,
+        "attention": ["cudnn"],
+    }
     made = record(workload, size, precision, work=work)
     return made | {"case": made["case"] | {"mode": mode}}
 
@@ -139,6 +146,28 @@ def test_decoding_in_a_graph_is_held_against_the_bandwidth():
     assert judged(of("llm_decode", 0.8, mode="graph"))["share of the bandwidth"] == OK
     assert judged(of("llm_decode", 0.3, mode="graph"))["share of the bandwidth"] == FAIL
     assert judged(of("llm_decode", 0.3))["GB/s"] == SHOWN
+
+
+def test_a_compiled_graph_has_to_reach_more_than_one_of_eager_kernels():
+    reached = {mode: judged(of("llm_decode", 0.41, mode=mode)) for mode in ("graph", "compiled-graph")}
+    assert [rows["share of the bandwidth"] for rows in reached.values()] == [OK, FAIL]
+    assert judged(of("llm_decode", 0.7, mode="compiled-graph"))["share of the bandwidth"] == OK
+
+
+NAMED, TRIED, RATIO = (f"{text}" for text in (
+    "attention's kernel is named", "attention's kernels are tried", "cuDNN's speed over FlashAttention's"))  # fmt: skip
+
+
+def test_attention_names_its_kernel_and_has_tried_both_from_hopper_on():
+    full = of("attention_train", 0.5)
+    rows = judged(full)
+    assert (rows[NAMED], rows[TRIED], rows[RATIO]) == (OK, OK, SHOWN)
+    untried = judged(full | {"layout": "contiguous", "layout_trials_s": {}})
+    assert untried[TRIED] == FAIL and RATIO not in untried
+    assert judged(full | {"work": full["work"] | {"attention": []}})[NAMED] == FAIL
+    assert not {TRIED, RATIO} & judged(full, "NVIDIA L4", capability=(8, 9)).keys()
+    assert TRIED not in judged(of("attention", 0.5, "fp32"))
+    assert NAMED not in judged(of("gemm", 0.5))
 
 
 def test_of_an_unknown_card_rates_are_shown():

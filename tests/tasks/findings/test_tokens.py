@@ -1,4 +1,4 @@
-"""The price of a token: by hand from rate and price, with the interval of the time; and what another mode gains."""
+"""The price of a token: by hand from rate and price, in the fastest mode; and what another mode gains."""
 
 from dataclasses import replace
 
@@ -11,10 +11,11 @@ from tasks.results.table import cell_text
 from tests.tasks.examples.records import MATMUL, machine, repeats
 from workloads.harness.records.case import Case
 from workloads.harness.records.parts import Latency
-from workloads.harness.records.record import Work
+from workloads.harness.records.record import Verdict, Work
 
 SIZE = {"millions": 8030, "batch": 16, "context": 2048}
 DECODE, IN_A_GRAPH = Case.of("llm_decode", SIZE, "bf16"), Case.of("llm_decode", SIZE, "bf16", "graph")
+BOTH = Case.of("llm_decode", SIZE, "bf16", "compiled-graph")
 TOKENS = Work(16, "tokens", 1e9, 1e9)
 
 
@@ -37,11 +38,11 @@ def test_a_million_tokens_cost_what_their_time_does():
         compared(cell(8e-3), cell(1.0, MATMUL, work=Work(1, "products", 1.0, 1.0))).finding(Tokens).table()
     )
     (row,) = table.rows
-    assert row[:2] == ("gpu", DECODE.id)
-    assert row[2] == pytest.approx(2000, rel=1e-3)
-    assert row[3].value == pytest.approx(0.5, rel=1e-3) and row[3].low < 0.5 < row[3].high
-    assert row[4:] == (8e-3, pytest.approx(24e-3), pytest.approx(24e-3), None, None)
-    assert cell_text(row[3], table.columns[3].quantity).startswith("$0.50")
+    assert row[:3] == ("gpu", DECODE.id, "eager")
+    assert row[3] == pytest.approx(2000, rel=1e-3)
+    assert row[4].value == pytest.approx(0.5, rel=1e-3) and row[4].low < 0.5 < row[4].high
+    assert row[5:] == (8e-3, pytest.approx(24e-3), pytest.approx(24e-3), None, None)
+    assert cell_text(row[4], table.columns[4].quantity).startswith("$0.50")
 
 
 def test_its_flops_are_held_against_the_data_sheet():
@@ -52,6 +53,42 @@ def test_its_flops_are_held_against_the_data_sheet():
 
 def test_without_tokens_there_is_no_table():
     assert compared(cell(1.0, MATMUL, work=Work(1, "products", 1.0, 1.0))).finding(Tokens).table() is None
+
+
+def wrong(case):
+    return [
+        replace(
+            record, verdict=Verdict.WRONG, reasons=("the result is off by 1",), wall=None, device_time=None
+        )
+        for record in repeats([1e-3], case, "gpu")
+    ]
+
+
+def test_the_fastest_mode_that_is_right_has_the_price_and_the_others_are_named():
+    found = compared(cell(8e-3), cell(4e-3, IN_A_GRAPH), wrong(BOTH)).finding(Tokens)
+    (row,) = found.table().rows
+    assert row[1:3] == (DECODE.id, "graph")
+    assert row[3] == pytest.approx(4000, rel=1e-3) and row[4].value == pytest.approx(0.25, rel=1e-3)
+    (sentence,) = found.details()
+    assert sentence.index("graph: 4,000 tokens/s, $0.25") < sentence.index("eager: 2,000 tokens/s, $0.50")
+    assert "compiled-graph: no valid result (wrong)" in sentence
+
+
+def test_each_machine_and_each_case_has_its_own_fastest_mode():
+    fp32 = Case.of("llm_decode", SIZE, "fp32")
+    groups = [
+        cell(8e-3),
+        cell(4e-3, BOTH),
+        cell(9e-3, fp32),
+        cell(2e-3, hardware="other"),
+        cell(3e-3, BOTH, "other"),
+    ]
+    found = compared(*groups).finding(Tokens)
+    modes = {(row[0], row[1]): row[2] for row in found.table().rows}
+    assert modes == {
+        ("gpu", DECODE.id): "compiled-graph", ("gpu", fp32.id): "eager", ("other", DECODE.id): "eager"
+    }  # fmt: skip
+    assert len(found.details()) == 2
 
 
 def test_a_graph_is_another_case_and_what_it_gains_is_said():

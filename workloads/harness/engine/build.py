@@ -1,20 +1,30 @@
-"""Building a workload in the memory layout that is fastest on the device at hand."""
+"""Building a workload in the mode of its case, in the layout that is fastest on the device at hand."""
 
 from __future__ import annotations
 
 import statistics
+import warnings
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from workloads.harness.engine.clock import Step
 from workloads.harness.engine.count import Counts, counted
-from workloads.harness.engine.device import Device, UnsupportedError, dtype_of, search_algorithms
+from workloads.harness.engine.device import (
+    KERNELS,
+    Device,
+    UnsupportedError,
+    ask_first,
+    dtype_of,
+    has_kernels,
+    search_algorithms,
+)
+from workloads.harness.engine.failures import IN_CAPTURE
 from workloads.harness.engine.phases import Phases
 from workloads.harness.prepared import Env, Job, Prepared
-from workloads.harness.records.case import EAGER
+from workloads.harness.records.case import CAPTURED, COMPILED, EAGER
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import Workload
 
@@ -43,7 +53,10 @@ class Built:
 
 @dataclass(frozen=True, slots=True)
 class Order:
-    """The arguments of building a workload, without its layout."""
+    """The arguments of building a workload, without its layout.
+
+    `made` has the steps as they are built, by memory layout: those of one layout at most.
+    """
 
     workload: Workload
     repeat: Repeat
@@ -52,6 +65,7 @@ class Order:
     rank: int
     world: int
     counts: list[Counts] = field(default_factory=list)
+    made: dict[str, Prepared | Job] = field(default_factory=dict)
 
 
 def build(
@@ -61,13 +75,14 @@ def build(
 
     One layout is in memory at a time, so that the trials need no more memory than the measurement.
     """
-    order = Order(workload, repeat, device, phases, rank, world)
-    with phases("compile" if repeat.case.mode == "compiled" else "build"):
-        check_mode(device, repeat.case.mode)
-    layout, *others = workload.layouts
-    if repeat.layout in workload.layouts:  # the choice of an earlier repeat
-        layout, others = repeat.layout, []
-    if repeat.case.mode == "compiled":  # torch's compiler chooses layouts itself
+    order, mode = Order(workload, repeat, device, phases, rank, world), repeat.case.mode
+    with phases("compile" if mode in COMPILED else "build"):
+        check_mode(device, mode)
+    layout, *others = layouts_of(workload, repeat, device, world)
+    trials_s: dict[str, float] = {}
+    if others and mode in COMPILED and not repeat.trial:
+        with phases("layout"):
+            layout, trials_s = _tried_as_written(order)
         others = []
     with phases("build"):
         prepared = _build_one(order, layout)
@@ -77,17 +92,44 @@ def build(
             if is_idle:
                 _spin(prepared.warm_up, device)
             search_algorithms()
-        return Built(prepared, layout, {})
+        return Built(prepared, layout, trials_s)
     with phases("first_call"):
         device.clock.time(prepared.step, 1)
     with phases("search"):
         _search(prepared, device, is_idle)
     if not others or repeat.trial:
-        return Built(prepared, layout, {}, *order.counts[-1:])
+        return Built(prepared, layout, trials_s, *order.counts[-1:])
     held = [prepared]
     del prepared
     with phases("layout"):
         return _compared(order, held, (layout, *others))
+
+
+def layouts_of(workload: Workload, repeat: Repeat, device: Device, world: int) -> list[str]:
+    """Return the layouts to try; one if an earlier repeat has chosen it. The first is what torch would take.
+
+    A layout is a memory layout, such as `contiguous`. Where attention has several kernels, the one that is
+    asked first follows it: `contiguous+cudnn`.
+    """
+    layouts = list(workload.layouts)
+    if repeat.case.mode in COMPILED:  # torch's compiler chooses memory layouts itself, but no kernels
+        layouts = layouts[:1]
+    if workload.attention and world == 1 and has_kernels(device, repeat.case.precision):
+        layouts = [f"{layout}+{kernel}" for layout in layouts for kernel in KERNELS]
+    return [repeat.layout] if repeat.layout in layouts else layouts
+
+
+def _tried_as_written(order: Order) -> tuple[str, dict[str, float]]:
+    """Return the fastest layout of a step that is not compiled yet, with the seconds per step of each.
+
+    A compile takes longer than all trials, and torch would not compile anew for another kernel of attention:
+    it keeps compiled code by the code that it is of.
+    """
+    repeat = order.repeat
+    case = replace(repeat.case, mode=COMPILED[repeat.case.mode])
+    tried = build(order.workload, replace(repeat, case=case), order.device, Phases(), order.rank, order.world)
+    search_algorithms(False)
+    return tried.layout, tried.trials_s
 
 
 def _compared(order: Order, held: list[Prepared], layouts: Sequence[str]) -> Built:
@@ -155,6 +197,11 @@ def _build_one(order: Order, layout: str) -> Prepared | Job:
     import torch
 
     device, repeat = order.device, order.repeat
+    memory, _, kernel = layout.partition("+")
+    ask_first(kernel)
+    if memory in order.made:
+        return _in_mode(order, order.made[memory])
+    order.made.clear()
 
     def to_device(tensor: torch.Tensor) -> torch.Tensor:
         if device.is_host:
@@ -170,7 +217,7 @@ def _build_one(order: Order, layout: str) -> Prepared | Job:
     env = Env(
         device.torch_device,
         dtype_of(precision),
-        layout,
+        memory,
         generator,
         to_device,
         precision,
@@ -180,27 +227,32 @@ def _build_one(order: Order, layout: str) -> Prepared | Job:
         repeat.case.mode,
         order.phases,
     )
-    made = order.workload.build(env, **repeat.case.params)
-    return _in_mode(order, made) if isinstance(made, Prepared) else made
+    order.made[memory] = order.workload.build(env, **repeat.case.params)
+    return _in_mode(order, order.made[memory])
 
 
-def _in_mode(order: Order, prepared: Prepared) -> Prepared:
-    """Return the steps in the mode of the case: as they are, compiled or captured."""
+def _in_mode(order: Order, prepared: Prepared | Job) -> Prepared | Job:
+    """Return the steps in the mode of the case: as they are, compiled, captured, or one after the other."""
     mode, device, phases = order.repeat.case.mode, order.device, order.phases
-    if mode == EAGER:
+    if mode == EAGER or isinstance(prepared, Job):
         return prepared
-    written = as_written() if mode == "compiled" else nullcontext()
-    with phases("check"), written, counted() as counts:  # a graph hands over one operation
-        prepared.step()
+    is_compiled = mode in COMPILED
+    with phases("check"), stance("force_eager", is_compiled), counted() as counts:
+        prepared.step()  # as written: a graph hands over one operation
     order.counts.append(counts)
-    if mode == "compiled":
+    if is_compiled:
         with phases("compile"):
             device.clock.time(prepared.step, 1)
+    if mode not in CAPTURED:
         return prepared
     with phases("search"):  # before the capture, which fixes the algorithms
         _search(prepared, device, is_idle=True)
-    with phases("capture"):
-        return captured(prepared, device)
+    try:
+        with phases("capture"), stance("fail_on_recompile", is_compiled):
+            return captured(prepared, device)
+    except Exception as error:
+        error.add_note(IN_CAPTURE)
+        raise
 
 
 WARM_UP = 3  # steps on a side stream before a capture, as torch's documentation asks for
@@ -210,13 +262,15 @@ def check_mode(device: Device, mode: str) -> None:
     """Check that a device supports a mode, and disable compilers' caches: repeats must not share work.
 
     Raises:
-        UnsupportedError: the mode is graph on a CPU.
+        UnsupportedError: the mode captures a graph, on a CPU.
     """
-    if mode == "graph" and device.is_host:
+    if mode in CAPTURED and device.is_host:
         raise UnsupportedError(
-            "mode graph is a CUDA graph and needs a GPU; on a CPU measure eager or compiled"
+            f"mode {mode} is a CUDA graph and needs a GPU; on a CPU measure eager or compiled"
         )
-    if mode == "compiled":
+    if mode in CAPTURED:  # the steps before the capture would warn of it
+        warnings.filterwarnings("ignore", "This instance was constructed with capturable=True")
+    if mode in COMPILED:
         import torch.compiler.config
 
         settings: Any = torch.compiler.config
@@ -224,16 +278,29 @@ def check_mode(device: Device, mode: str) -> None:
 
 
 @contextmanager
-def as_written() -> Iterator[None]:
-    """Run compiled code eagerly, so that its operations can be counted."""
+def stance(name: str, is_compiled: bool = True) -> Iterator[None]:
+    """Run compiled code eagerly (`force_eager`), or only if it is compiled already (`fail_on_recompile`)."""
+    if not is_compiled:  # torch's compiler, which takes a second to import, is not needed
+        yield
+        return
     import torch
 
-    with torch.compiler.set_stance("force_eager"):
+    with torch.compiler.set_stance(name):
         yield
 
 
 def captured(prepared: Prepared, device: Device) -> Prepared:
-    """Capture a step as a CUDA graph; each step then replays it, from the same inputs into the same result."""
+    """Capture a step as a CUDA graph; each step then replays it, from the same inputs into the same result.
+
+    A compiled step is captured in the same way, as inference servers do (InternLM/lmdeploy PR 4808,
+    NVIDIA/TensorRT-LLM PR 15603). The alternative is `mode="reduce-overhead"` of torch.compile. It runs a step
+    without a graph, and only logs that, if the step changes an input in place, as decoding changes its cache
+    (pytorch/pytorch issue 103985). It copies inputs to fixed addresses in each step. Its graphs leave out the
+    optimizer. Here a step is one graph or an error.
+
+    A training follows "whole-network capture" of torch's notes on CUDA graphs: the step drops its gradients
+    first, so the capture allocates those that each replay fills, and the optimizer's state is on the device.
+    """
     import torch
 
     cuda: Any = torch.cuda

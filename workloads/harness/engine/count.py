@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
 ATTENTION = "_scaled_dot_product_"  # prefix of torch's operations for fused attention
+UNFUSED = "math"  # torch's name of attention that no fused kernel computes
 
 
 @dataclass(slots=True)
@@ -20,7 +21,8 @@ class Counts:
             attention on a CPU are left out.
         conv_flops: the part of `flops` in convolutions.
         launches: operations that compute something; those that only make a view of a tensor don't count.
-        attention: torch's names of the fused kernels of attention.
+        attention: torch's names of the kernels of attention, `math` if it was several operations.
+        fused: calls of the kernels of attention.
         missing: which formula failed, so that `flops` is incomplete; else empty.
     """
 
@@ -28,6 +30,7 @@ class Counts:
     conv_flops: float = 0.0
     launches: int = 0
     attention: set[str] = field(default_factory=set)
+    fused: int = 0
     missing: str = ""
 
     def add(self, name: str, formula: Callable[..., float], args: Any, kwargs: Any, out: Any) -> None:
@@ -72,14 +75,31 @@ def counted() -> Iterator[Counts]:
             out, name = func(*args, **kwargs), func.overloadpacket.__name__
             if name.startswith(ATTENTION) and not name.endswith("_backward"):
                 counts.attention.add(name.removeprefix(ATTENTION).removesuffix("_attention"))
+                counts.fused += 1
             counts.launches += not func.is_view
             if formula:
                 counts.add(name, formula, args, kwargs, out)
             return out
 
     counting: Any = Counting
-    with counting():
+    with _unfused_attention(counts), counting():
         yield counts
+
+
+def _unfused_attention(counts: Counts) -> AbstractContextManager[object]:
+    """Return a context that notes each call of torch's attention in which no kernel of attention ran."""
+    from torch.nn.functional import scaled_dot_product_attention
+    from torch.overrides import TorchFunctionMode
+
+    class Calls(TorchFunctionMode):
+        def __torch_function__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            before = counts.fused
+            out = func(*args, **(kwargs or {}))
+            if func is scaled_dot_product_attention and counts.fused == before:
+                counts.attention.add(UNFUSED)
+            return out
+
+    return Calls()
 
 
 def _attention(query: Any, key: Any, value: Any, *others: Any, **options: Any) -> float:

@@ -17,6 +17,7 @@ from workloads.harness.records.record import Verdict
 from workloads.harness.records.text import gigabytes
 from workloads.harness.records.verdict import Finding
 
+IN_CAPTURE = "in the capture"  # the note on an error that was raised while a CUDA graph was captured
 # All compared in lower case.
 # cuDNN's errors for a convolution that it can't compute, and for one whose plans all ran out of memory.
 NO_PLAN = ("unable to find an engine", "unable to find a valid cudnn algorithm")
@@ -77,6 +78,8 @@ def finding(error: Exception, case: Case) -> Finding:
     if any(words in lowered for words in DRIVER):
         advice = "install a newer driver, or a torch built for an older CUDA"
         return Verdict.UNSUPPORTED, f"the NVIDIA driver does not support this torch: {text}; {advice}"
+    if IN_CAPTURE in getattr(error, "__notes__", ()):
+        return Verdict.UNSUPPORTED, f"torch can't capture this step as a CUDA graph: {text}"
     if isinstance(error, NotImplementedError) or any(words in lowered for words in UNSUPPORTED):
         return (
             Verdict.UNSUPPORTED,

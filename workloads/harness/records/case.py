@@ -10,7 +10,10 @@ DEVICES = ("cpu", "cuda")
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")  # of every workload
 FP8 = "fp8"  # of those alone that say so
 EAGER = "eager"
-MODES = (EAGER, "compiled", "graph")  # as written, by torch.compile, replayed as one CUDA graph
+# As written, by torch.compile, replayed as one CUDA graph, and compiled before it is captured.
+MODES = (EAGER, "compiled", "graph", "compiled-graph")
+COMPILED = {"compiled": EAGER, "compiled-graph": "graph"}  # and the same without torch.compile
+CAPTURED = ("graph", "compiled-graph")
 HELPERS = ("processes", "workers")  # size parameters that add processes, not work
 # Size parameters that hold nothing in memory, or name a model: there is none of half its size.
 NOT_MEMORY = (*HELPERS, "epochs", "batches", "millions")

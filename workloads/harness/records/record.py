@@ -110,9 +110,10 @@ class Work:
 
     `matmul_flops` are those of `flops` in matrix products and convolutions; `counted_flops` is what torch
     counted of them in a step, `conv_flops` those in convolutions (of a job, all that may be), `launches` the
-    operations that it handed to the device, `attention` the fused kernels that attention took: `flash`,
-    `efficient`, `cudnn`, `flash_attention_for_cpu`. `parameters` are the model's trainable ones. `chosen` is
-    what a search has chosen on the device, such as m, n and k of its fastest product.
+    operations that it handed to the device, `attention` the kernels of attention that ran: `flash`,
+    `efficient`, `cudnn`, `flash_attention_for_cpu`, or `math` if it was several operations. `parameters` are
+    the model's trainable ones. `chosen` is what a search has chosen on the device, such as m, n and k of its
+    fastest product.
     """
 
     units: float
@@ -199,6 +200,8 @@ class Record:
         device: `cpu` or `cuda`.
         threads: torch's intra-op threads; None before they were set.
         layout: memory layout that was measured: the fastest of `layout_trials_s`, or of an earlier repeat's.
+            Behind a `+` follows the kernel that attention asked first, where several were tried. Trials are
+            of the step before it is compiled.
         phases_s: seconds per phase of the process, which with `unattributed_s` add up to `wall_s`.
         wall: host time per step; `device_time`: event time per step, None where there is no device.
         probes: readings over the sampling window; a reading that is absent here is in `missing`.

@@ -30,7 +30,8 @@ class Repeat:
         trial: only build the workload and step it once, to see that it fits.
         soak_s: seconds of steps before the samples, for sustained speed; None warms up until steady.
         cold_cache: empty the last-level cache before each sample; else it is as the step before left it.
-        layout: memory layout that an earlier repeat of the cell has found to be the fastest; None to find it.
+        layout: as in `Record`, the one that an earlier repeat of the cell has found to be the fastest; None to
+            find it.
         gpu: the GPU's model by the hardware file, which a lane holds against the machine; None for any.
         any_device: the script's own choice of a device is right; without it, `device` is a demand.
         script: the user's own command that this measures; None for a workload of ours.

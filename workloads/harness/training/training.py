@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from workloads.harness.engine.correctness import WrongError
 from workloads.harness.prepared import Env, Prepared
+from workloads.harness.records.case import CAPTURED, EAGER
 from workloads.harness.training.layers import copy_on, layer_flops, parameter_bytes, parameter_count
 from workloads.harness.training.masks import Kept, keeping, replay
 from workloads.harness.training.wider import apart, as_it_began, visited, widened, wider_copy, wider_than
@@ -175,6 +176,9 @@ class Learner:
             self._env.device.type, init_scale=SCALE, enabled=self._env.precision == "fp16"
         )
         self.optimizer = self._make_optimizer(self.model.parameters())
+        for group in self.optimizer.param_groups:  # those that keep their state on the device for a graph
+            if "capturable" in group and self._env.mode in CAPTURED:
+                group["capturable"] = True
 
     def learn(self, loss: Callable[[], torch.Tensor]) -> torch.Tensor:
         """Take one step: forward, backward, update; return the loss, on the device."""
@@ -187,7 +191,11 @@ class Learner:
         return value.detach()
 
     def reset(self) -> None:
-        """Restore the initial weights, with a fresh optimizer and the first loss scale."""
+        """Restore the initial weights, with a fresh optimizer and the first loss scale.
+
+        A graph goes on with the tensors that it was captured with, so that in such a mode the optimizer's are
+        put back to zero, at which Adam, SGD and their relatives begin.
+        """
         import torch
 
         with torch.no_grad():
@@ -195,12 +203,18 @@ class Learner:
                 state = module.state_dict()
                 for name, value in beginning.items():
                     _own(state[name]).copy_(value)
+            if self._env.mode in CAPTURED and self.optimizer.state:
+                for kept in self.optimizer.state.values():
+                    for tensor in filter(torch.is_tensor, kept.values()):
+                        tensor.zero_()
+                self._scaler.update(SCALE)
+                return
         self._start()
 
     def watched(self) -> AbstractContextManager[None]:
         """Keep what dropout, ReLU and pooling let through, so that the reference can do the same."""
         self._masks.clear()
-        if self._env.mode == "compiled":  # its hooks are compiled away
+        if self._env.mode != EAGER:  # its hooks are compiled away, or not called in a replay
             return nullcontext()
         return keeping(self.model, self._masks)
 
@@ -240,9 +254,10 @@ class Learner:
 
         Float64 on the host would take minutes, and a GPU that has little of it does well in fp32. A whole
         copy in a wider type would take more of the device than the step does. The step's own gradients, which
-        have been shown, are let go for it.
+        have been shown, are let go for it; those of a graph stay, because each replay fills the same.
         """
-        self.optimizer.zero_grad(set_to_none=True)
+        if self._env.mode not in CAPTURED:
+            self.optimizer.zero_grad(set_to_none=True)
         wide = wider_than(self._env.dtype)
         began = as_it_began(self.model, self._beginning[0], wide)
         replay(began, self._masks)

@@ -7,10 +7,12 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+from torch.nn.attention import SDPBackend
 
 from tests.workloads.harness.fake_cuda import FakeCuda
+from workloads.harness.engine import build as build_module
 from workloads.harness.engine.build import build
-from workloads.harness.engine.device import Device
+from workloads.harness.engine.device import Device, ask_first
 from workloads.harness.engine.phases import Phases
 from workloads.harness.prepared import Job, Prepared
 from workloads.harness.records.case import Case
@@ -25,7 +27,7 @@ BUILD_S = 1.0  # in which inputs are drawn
 class Layouts:
     """A workload that takes its seconds in each layout, on a card at rest; `built` has what was built."""
 
-    layouts = LAYOUTS
+    layouts, attention = LAYOUTS, False
 
     def __init__(self, monkeypatch, seconds, noise=0.0, seed=0, drift=0.0):
         """`drift`: by so much of what it takes at first a step gets slower each second."""
@@ -160,3 +162,57 @@ def test_a_brief_look_takes_a_few_steps(monkeypatch):
     workload = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, 1.0))
     workload.chosen(brief=True)
     assert workload.cuda.now_s - workload.began_s < 12
+
+
+class Kernels(Layouts):
+    """Attention that takes the seconds of the kernel that torch is to ask first, by torch's own switch."""
+
+    layouts, attention = LAYOUTS[:1], True
+
+    def __init__(self, monkeypatch, seconds):
+        super().__init__(monkeypatch, seconds)
+        monkeypatch.setattr(build_module, "has_kernels", lambda device, precision: precision == "bf16")
+
+    def step(self, layout):
+        assert layout == "contiguous"
+        super().step(asked())
+
+
+def asked():
+    first = SDPBackend(torch._C._get_sdp_priority_order()[0])
+    return {SDPBackend.CUDNN_ATTENTION: "cudnn", SDPBackend.FLASH_ATTENTION: "flash"}[first]
+
+
+@pytest.fixture
+def kernels():
+    yield
+    ask_first("")
+
+
+HALF = {"case": Case.of("any", {"n": 1}, "bf16")}
+
+
+@pytest.mark.parametrize("faster", ["cudnn", "flash"])
+def test_the_faster_kernel_of_attention_is_taken_of_inputs_that_are_drawn_once(monkeypatch, kernels, faster):
+    seconds = {"cudnn": 1e-3, "flash": 1e-3} | {faster: 5e-4}
+    workload = Kernels(monkeypatch, seconds)
+    made = workload.chosen(**HALF)
+    assert made.layout == f"contiguous+{faster}" and asked() == faster
+    assert made.trials_s["contiguous+cudnn"] / made.trials_s["contiguous+flash"] == pytest.approx(
+        seconds["cudnn"] / seconds["flash"], rel=0.02
+    )
+    assert workload.built == ["contiguous"]
+
+
+def test_a_kernel_that_an_earlier_repeat_has_found_is_not_tried_again(monkeypatch, kernels):
+    workload = Kernels(monkeypatch, {"cudnn": 1e-3, "flash": 2e-3})
+    made = workload.chosen(layout="contiguous+flash", **HALF)
+    assert (made.layout, made.trials_s, asked()) == ("contiguous+flash", {}, "flash")
+
+
+def test_torch_chooses_where_there_are_no_two_kernels_and_where_several_measure_together(monkeypatch):
+    workload = Kernels(monkeypatch, {"cudnn": 1e-3, "flash": 1e-3})
+    assert build_module.layouts_of(workload, REPEAT, workload.device, 1) == ["contiguous"]
+    half = replace(REPEAT, **HALF)
+    assert build_module.layouts_of(workload, half, workload.device, 2) == ["contiguous"]
+    assert len(build_module.layouts_of(workload, half, workload.device, 1)) == 2

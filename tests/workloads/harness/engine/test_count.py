@@ -17,7 +17,19 @@ def test_the_kernel_that_attention_took_is_named():
         torch.nn.functional.scaled_dot_product_attention(query, query, query).sum().backward()
     with counted() as plain, torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
         torch.nn.functional.scaled_dot_product_attention(query, query, query).sum().backward()
-    assert (fused.attention, plain.attention) == ({"flash_attention_for_cpu"}, set())
+    assert (fused.attention, plain.attention) == ({"flash_attention_for_cpu"}, {"math"})
+
+
+def test_attention_without_a_kernel_is_named_in_inference_too_and_beside_one_that_has():
+    query, attend = torch.randn(1, 2, 16, 8), torch.nn.functional.scaled_dot_product_attention
+    with torch.inference_mode(), counted() as counts:
+        attend(query, query, query, is_causal=True)
+        assert counts.attention == {"flash_attention_for_cpu"}
+        attend(query, query, query, dropout_p=0.5)  # of which no kernel of a CPU knows
+    assert counts.attention == {"flash_attention_for_cpu", "math"}
+    with counted() as counts:
+        query @ query.transpose(2, 3)
+    assert counts.attention == set()
 
 
 @pytest.fixture

@@ -6,14 +6,20 @@ import re
 import pytest
 import torch
 
+from workloads.harness.engine.clock import HostClock
 from workloads.harness.engine.device import (
+    KERNELS,
+    Device,
     UnsupportedError,
     _set_precision,
+    ask_first,
     check_torch,
     count_without_nvml,
     dtype_of,
+    has_kernels,
     open_device,
 )
+from workloads.harness.probes import stack
 from workloads.harness.records.errors import WorkloadsError
 
 CUDA = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)
@@ -149,3 +155,35 @@ def test_torch_counts_gpus_without_an_nvml_that_kills(monkeypatch):
     monkeypatch.setattr(torch._C, "_cuda_getDeviceCount", lambda: 3, raising=False)
     count_without_nvml()
     assert cuda.device_count() == 3
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_a_kernel_is_asked_first_and_all_others_remain(kernel):
+    def switches():
+        return torch._C._get_sdp_priority_order(), stack.settings()["sdpa"]
+
+    before = switches()
+    ask_first(kernel)
+    try:
+        order, enabled = switches()
+        assert order[0] == int(getattr(torch.nn.attention.SDPBackend, KERNELS[kernel]))
+        assert sorted(order) == sorted(before[0]) and enabled == before[1]
+        ask_first(kernel)
+    finally:
+        ask_first("")
+    assert switches() == before
+
+
+@pytest.mark.parametrize(
+    ("name", "capability", "precision", "several"),
+    [
+        ("cuda", (9, 0), "bf16", True),
+        ("cuda", (12, 0), "fp16", True),
+        ("cuda", (9, 0), "fp32", False),
+        ("cuda", (8, 9), "bf16", False),
+        ("cpu", (9, 0), "bf16", False),
+    ],
+)
+def test_attention_has_several_kernels_from_hopper_on(monkeypatch, name, capability, precision, several):
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda device: capability)
+    assert has_kernels(Device(name, torch.device(name), HostClock()), precision) == several

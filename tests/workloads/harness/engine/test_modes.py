@@ -5,11 +5,13 @@ from types import SimpleNamespace
 
 import pytest
 import torch
+import torch.compiler.config as settings
 
 from workloads.harness.engine import build as build_module
-from workloads.harness.engine.build import WARM_UP, as_written, captured, check_mode
+from workloads.harness.engine.build import WARM_UP, captured, check_mode, stance
 from workloads.harness.engine.clock import HostClock
-from workloads.harness.engine.device import Device, open_device
+from workloads.harness.engine.device import KERNELS, Device
+from workloads.harness.engine.failures import findings_of_failures
 from workloads.harness.engine.measure import measure
 from workloads.harness.engine.phases import Phases
 from workloads.harness.prepared import Prepared
@@ -44,9 +46,13 @@ def test_a_case_without_a_mode_is_eager():
 @pytest.mark.parametrize(
     ("name", "mode", "sentence"),
     [
-        ("gemm", "fast", "workload gemm has no mode 'fast'; it has eager, compiled, graph"),
+        ("gemm", "fast", "workload gemm has no mode 'fast'; it has eager, compiled, graph, compiled-graph"),
         ("mnist", "compiled", "workload mnist has no mode 'compiled'; it has eager"),
-        ("gpt2_train", "graph", "workload gpt2_train has no mode 'graph'; it has eager, compiled"),
+        (
+            "roof",
+            "compiled-graph",
+            "workload roof has no mode 'compiled-graph'; it has eager, compiled, graph",
+        ),
     ],
 )
 def test_a_mode_that_a_workload_lacks(name, mode, sentence):
@@ -62,19 +68,19 @@ def test_a_repeat_is_spelt_with_its_mode_where_older_versions_would_not_do():
     assert Repeat.from_json(Repeat("r", "here", case("graph")).to_json()).case == case("graph")
 
 
-def test_a_cpu_has_no_graphs_and_says_so():
-    record = measure(Repeat("r", "here", case("graph")), 1, Phases(), lambda text: None)
+@pytest.mark.parametrize("mode", ["graph", "compiled-graph"])
+def test_a_cpu_has_no_graphs_and_says_so(mode):
+    record = measure(Repeat("r", "here", case(mode)), 1, Phases(), lambda text: None)
     assert record.verdict == "unsupported"
-    assert "on a CPU measure eager or compiled" in record.reasons[0]
+    assert f"mode {mode}" in record.reasons[0] and "on a CPU measure eager or compiled" in record.reasons[0]
 
 
-def test_a_repeat_finds_nothing_that_another_has_compiled():
-    import torch.compiler.config as settings
-
+@pytest.mark.parametrize(("mode", "name"), [("compiled", "cpu"), ("compiled-graph", "cuda")])
+def test_a_repeat_finds_nothing_that_another_has_compiled(mode, name):
     before = settings.force_disable_caches
     try:
         settings.force_disable_caches = False
-        check_mode(open_device("cpu", "fp32", 1), "compiled")
+        check_mode(Device(name, torch.device("cpu"), HostClock()), mode)
         assert settings.force_disable_caches
     finally:
         settings.force_disable_caches = before
@@ -88,7 +94,7 @@ def test_what_is_compiled_can_be_run_as_it_is_written():
         return graph.forward
 
     compiled = torch.compile(lambda x: x + 1, backend=backend, dynamic=False)
-    with as_written():
+    with stance("force_eager"):
         assert compiled(torch.ones(2)).tolist() == [2.0, 2.0]
     assert ran == []
     compiled(torch.ones(2))
@@ -126,6 +132,16 @@ class FakeGraphs:
         monkeypatch.setattr(torch.cuda, "graph", lambda graph: inside("captured"))
 
 
+def built(make, mode, precision="fp32", **traits):
+    """Build a workload for a made-up card; return it and the phases."""
+    workload = SimpleNamespace(build=make, **{"layouts": ("contiguous",), "attention": False} | traits)
+    repeat = Repeat("r", "here", Case.of("any", {"n": 4}, precision, mode), device="cuda", brief=True)
+    phases = Phases()
+    return build_module.build(
+        workload, repeat, Device("cuda", torch.device("cpu"), HostClock()), phases
+    ), phases
+
+
 def test_a_graph_is_captured_once_after_steps_aside_and_then_replayed(monkeypatch):
     graphs, taken = FakeGraphs(monkeypatch), []
 
@@ -155,10 +171,7 @@ def test_what_is_captured_is_what_the_search_has_found_and_its_operations_are_co
 
         return Prepared(step, (values,), None, None, 1, "steps", 0, 0, 0)
 
-    workload = SimpleNamespace(build=make, layouts=("contiguous",))
-    repeat = Repeat("r", "here", Case.of("any", {"n": 4}, "fp32", "graph"), device="cuda", brief=True)
-    phases = Phases()
-    made = build_module.build(workload, repeat, Device("cuda", torch.device("cpu"), HostClock()), phases)
+    made, phases = built(make, "graph")
     assert ("captured", True) in searched and ("captured", False) not in searched
     assert (made.counts.flops, made.counts.launches) == (2 * 4**3, 1)
     assert phases.seconds["capture"] > 0 and "compile" not in phases.seconds
@@ -180,8 +193,117 @@ def test_no_layout_is_searched_for_before_the_card_is_awake(monkeypatch):
 
         return Prepared(step, (values,), None, None, 1, "steps", 0, 0, 0)
 
-    workload = SimpleNamespace(build=make, layouts=LAYOUTS)
-    repeat = Repeat("r", "here", Case.of("any", {"n": 4}, "fp32", "graph"), device="cuda", brief=True)
-    build_module.build(workload, repeat, Device("cuda", torch.device("cpu"), HostClock()), Phases())
+    built(make, "graph", layouts=LAYOUTS)
     assert begins == dict.fromkeys(LAYOUTS, False)
     assert torch.backends.cudnn.benchmark
+
+
+class Compiler:
+    """A backend of torch.compile that notes on which stream it compiles, and on which its code runs."""
+
+    def __init__(self, graphs):
+        self.graphs, self.compiled, self.ran = graphs, [], []
+
+    def __call__(self, graph, inputs):
+        self.compiled.append(self.graphs.where)
+
+        def run(*values):
+            self.ran.append(self.graphs.where)
+            return graph.forward(*values)
+
+        return run
+
+    def make(self, env, n):
+        values = torch.ones(n, n)
+        called = torch.compile(lambda a, b: a @ b, backend=self, dynamic=False)
+        return Prepared(lambda: called(values, values), (values,), None, None, 1, "steps", 0, 0, 0)
+
+
+@pytest.fixture
+def graphs(monkeypatch):
+    monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
+    monkeypatch.setattr(build_module, "SPIN_S", 0.0)
+    torch.compiler.reset()
+    before = settings.force_disable_caches
+    yield FakeGraphs(monkeypatch)
+    settings.force_disable_caches = before
+
+
+def test_a_step_is_compiled_before_it_is_captured_and_counted_as_written(graphs):
+    compiler = Compiler(graphs)
+    made, phases = built(compiler.make, "compiled-graph")
+    assert compiler.compiled == ["main"]
+    assert compiler.ran.count("aside") == WARM_UP and compiler.ran.count("captured") == 1
+    assert (made.counts.flops, made.counts.launches) == (2 * 4**3, 1)
+    assert phases.seconds["compile"] > 0 and phases.seconds["capture"] > 0
+    ran = len(compiler.ran)
+    replays = graphs.replays
+    made.thing.step()
+    assert (graphs.replays, len(compiler.ran)) == (replays + 1, ran)
+
+
+def failing(graphs, error):
+    """A workload whose step raises once it is captured."""
+
+    def make(env, n):
+        values = torch.ones(n, n)
+
+        def step():
+            if graphs.where == "captured":
+                raise error
+            return values @ values
+
+        return Prepared(step, (values,), None, None, 1, "steps", 0, 0, 0)
+
+    return make
+
+
+@pytest.mark.parametrize(
+    ("error", "verdict"),
+    [
+        (RuntimeError("CUDA error: operation not permitted when stream is capturing"), "unsupported"),
+        (torch.OutOfMemoryError("CUDA out of memory. Tried to allocate 2.00 GiB"), "out_of_memory"),
+    ],
+)
+def test_a_step_that_cannot_be_captured_has_no_time(graphs, error, verdict):
+    with findings_of_failures(case("graph")) as findings:
+        built(failing(graphs, error), "graph")
+    ((found, reason),) = findings
+    assert found == verdict
+    assert ("not permitted when stream is capturing" in reason) == (verdict == "unsupported")
+
+
+def test_nothing_is_compiled_in_a_capture(graphs):
+    """Of a new shape in each step the compiler would measure itself, or spoil the capture."""
+    sizes = iter(range(5, 100))
+
+    def make(env, n):
+        called = torch.compile(lambda a: a + 1, backend=Compiler(graphs), dynamic=False)
+        return Prepared(lambda: called(torch.ones(next(sizes))), (), None, None, 1, "steps", 0, 0, 0)
+
+    with findings_of_failures(case("compiled-graph")) as findings:
+        built(make, "compiled-graph")
+    ((found, reason),) = findings
+    assert found == "unsupported" and "recompile" in reason
+
+
+def test_a_kernel_of_attention_is_chosen_before_the_only_compile(graphs, monkeypatch):
+    monkeypatch.setattr(build_module, "has_kernels", lambda device, precision: precision == "bf16")
+    compiler, asked = Compiler(graphs), []
+    monkeypatch.setattr(build_module, "ask_first", asked.append)
+
+    def make(env, n):
+        assert env.layout == "contiguous"
+        return compiler.make(env, n) if env.mode == "compiled-graph" else taking[env.mode](n)
+
+    def as_written(n):
+        values = torch.ones(n, n)
+        return Prepared(lambda: values @ values, (values,), None, None, 1, "steps", 0, 0, 0)
+
+    taking = {"graph": as_written}
+    made, phases = built(make, "compiled-graph", "bf16", attention=True)
+    assert compiler.compiled == ["main"]
+    assert list(made.trials_s) == ["contiguous+cudnn", "contiguous+flash"]
+    assert asked[:2] == list(KERNELS) and f"contiguous+{asked[-1]}" == made.layout
+    assert phases.seconds["layout"] > 0
+    assert built(make, "compiled-graph", attention=True)[0].layout == "contiguous"

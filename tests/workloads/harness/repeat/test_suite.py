@@ -165,6 +165,19 @@ def test_a_gpu_is_shown_at_what_its_tensor_cores_do(name):
     assert not {workload_name for workload_name, p in on_cpu if p == "fp16"}
 
 
+def test_tokens_are_decoded_as_people_run_them_and_a_cpu_is_asked_for_no_graph():
+    suite = load_suite("llm")
+    modes = {}
+    for decode in (c for c in suite.cases if (c.workload, c.precision) == ("llm_decode", "bf16")):
+        modes.setdefault(decode.size, set()).add(decode.mode)
+    assert len(modes) == 6
+    assert all({"graph", "compiled-graph"} <= measured for measured in modes.values())
+    assert {c.workload for c in suite.cases if c.mode == "compiled-graph"} == {
+        "llm_decode", "llm_prefill", "lora_step", "gpt2_train"
+    }  # fmt: skip
+    assert {c.mode for c in suite.on({"cpu"}).cases} == {"eager"}
+
+
 @pytest.mark.parametrize(
     ("name", "cells", "minutes"), [("quick", 7, 1), ("nightly", 18, 15), ("full", 125, 544)]
 )

@@ -5,6 +5,7 @@ from dataclasses import replace
 from types import SimpleNamespace
 
 import pytest
+import torch
 
 from tests.workloads.harness.training.environments import environment
 from workloads.harness.checks.fakes import faked
@@ -78,8 +79,6 @@ def test_a_loss_must_fall_once_there_are_steps_enough():
 
 
 def convolutions():
-    import torch
-
     nn = torch.nn
     return nn.Sequential(
         nn.Conv2d(3, 8, 3, padding=1),
@@ -94,8 +93,6 @@ def convolutions():
 
 
 def prepared(precision="fp32", layout="contiguous", seed=0):
-    import torch
-
     env = environment(precision, layout, seed)
 
     def build():
@@ -119,8 +116,6 @@ def prepared(precision="fp32", layout="contiguous", seed=0):
 @pytest.mark.parametrize("layout", ["contiguous", "channels_last"])
 @pytest.mark.parametrize("seed", range(3))
 def test_dropouts_masks_are_replayed_in_float64(layout, seed):
-    import torch
-
     torch.manual_seed(seed)
     made = prepared(layout=layout, seed=seed)
     assert check(made, first_step(made), "fp32").error < 1e-5
@@ -130,8 +125,6 @@ def test_dropouts_masks_are_replayed_in_float64(layout, seed):
 
 
 def test_a_reset_brings_back_weights_statistics_and_optimizer():
-    import torch
-
     made = prepared()
     losses = []
     for _ in range(2):
@@ -154,10 +147,58 @@ def test_a_reset_brings_back_the_first_loss_scale():
     learner.check_changed()
 
 
+@pytest.mark.parametrize(
+    "optimizer",
+    [
+        lambda weights: torch.optim.AdamW(weights, 1e-2, fused=True),
+        lambda weights: torch.optim.SGD(weights, 1e-2, momentum=0.9),
+    ],
+)
+@pytest.mark.parametrize("precision", ["bf16", "fp16"])
+def test_a_training_in_a_graph_begins_anew_in_the_tensors_that_it_was_captured_with(optimizer, precision):
+    env = replace(environment(precision), mode="graph")
+    inputs, net = torch.randn(4, 8), torch.nn.Linear(8, 3)
+    learner = Learner(env, net, optimizer)
+
+    def step():
+        return float(learner.learn(lambda: learner.called(inputs).float().square().mean()))
+
+    def tensors():
+        """Weights and the optimizer's state; gradients are made anew by each step that is not a replay."""
+        return [*net.parameters(), *(t for kept in learner.optimizer.state.values() for t in kept.values())]
+
+    first, began = [step() for _ in range(4)], [id(tensor) for tensor in tensors()]
+    learner.reset()
+    assert [step() for _ in range(4)] == first
+    assert [id(tensor) for tensor in tensors()] == began
+    assert len(began) > 2 and len(set(first)) == 4
+
+
+def test_the_gradients_that_replays_fill_outlive_a_reference_on_the_device():
+    for mode, kept in (("eager", False), ("graph", True)):
+        env, inputs = replace(environment(), mode=mode), torch.randn(4, 8)
+        made = training_step(
+            env, torch.nn.Sequential(torch.nn.Linear(8, 3)), lambda model, x: model(x).square().mean(), (inputs,),
+            lambda weights: torch.optim.SGD(weights, 1e-2), unit="rows", units=4, blocks="",
+        )  # fmt: skip
+        result = first_step(made)
+        assert check(made, result, "fp32").error < 1e-5
+        weights = made.reset.__self__.model.parameters()
+        assert all((weight.grad is not None) == kept for weight in weights)
+
+
+def test_an_optimizer_keeps_its_state_where_a_graph_can_change_it():
+    for mode, told in (("eager", False), ("compiled-graph", True)):
+        learner = Learner(
+            replace(environment(), mode=mode),
+            torch.nn.Linear(8, 3),
+            lambda w: torch.optim.AdamW(w, fused=True),
+        )
+        assert learner.optimizer.param_groups[0]["capturable"] == told
+
+
 class TestCopies:
     def model(self):
-        import torch
-
         model = torch.nn.Sequential(
             torch.nn.Linear(4, 4), torch.nn.BatchNorm1d(4), tied := torch.nn.Linear(4, 4), tied
         )
@@ -165,8 +206,6 @@ class TestCopies:
         return model
 
     def test_a_copy_is_whole_and_apart(self):
-        import torch
-
         model = self.model()
         copied = copy_on("cpu", model)
         assert str(copied) == str(model)
@@ -180,7 +219,6 @@ class TestCopies:
 
     def test_nothing_is_copied_on_the_models_own_device(self):
         """The device is `meta`, which has no values: a copy that goes by way of it could not be moved on."""
-        import torch
         from torch.utils._python_dispatch import TorchDispatchMode
 
         class Watching(TorchDispatchMode):
@@ -198,8 +236,6 @@ class TestCopies:
 
     def test_the_beginning_of_a_training_is_kept_on_the_host(self):
         """The device is one that fake tensors have, so that a copy on it would be seen."""
-        import torch
-
         with faked() as fakes:
             env = replace(environment(), device=OTHER)
             model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64)).to(OTHER)
@@ -219,8 +255,6 @@ class TestCopies:
 
 
 def test_the_layers_formula_is_what_torch_counts():
-    import torch
-
     made = prepared()
     with counted() as counts:
         made.step()
@@ -236,7 +270,6 @@ def test_the_layers_formula_is_what_torch_counts():
 
 
 def test_inference_is_counted_alike():
-    import torch
     from torch.utils.flop_counter import FlopCounterMode
 
     model = torch.nn.Sequential(torch.nn.Conv2d(3, 4, 3), torch.nn.Flatten(), torch.nn.Linear(196, 5)).eval()
@@ -251,8 +284,6 @@ def test_inference_is_counted_alike():
 
 
 def test_views_are_no_launches():
-    import torch
-
     x = torch.randn(4, 4)
     with counted() as counts:
         x.view(-1)[3:].unsqueeze(0).t()
@@ -273,8 +304,6 @@ def test_half_precision_inference_is_held_to_its_own_bound():
 
 class TestRestarts:
     def test_a_training_starts_anew_before_it_has_gone_too_far(self):
-        import torch
-
         resets = []
         restarts = Restarts(lambda: resets.append(1))
         for number in range(7):
@@ -283,8 +312,6 @@ class TestRestarts:
         assert restarts.last_loss(torch.tensor([9.0])) == (6.0, RESTART_AFTER)
 
     def test_without_a_restart_the_last_loss_is_the_last_one(self):
-        import torch
-
         restarts = Restarts(lambda: None)
         restarts(5, None)
         restarts(5, torch.tensor([3.0]))
