@@ -60,6 +60,7 @@ def caveats(
         *wide(summaries),
         *refused(summaries),
         *confounded(pairings),
+        *slices(machines),
         *price_notes(machines, suite.logs if suite.cases else ()),
     )
 
@@ -314,6 +315,19 @@ def confounded(pairings: Sequence[Pairing]) -> list[Caveat]:
         Caveat("confounders", f"{a} and {b} also differ in other ways: {'; '.join(names)}.")
         for (a, b), names in confounds.items()
         if names
+    ]
+
+
+def slices(machines: Sequence[Machine]) -> list[Caveat]:
+    """Name the machines that measured on a slice of a card, which no data sheet has rates of."""
+    return [
+        Caveat(
+            "slices of a card",
+            f"{machine.name} computed on a MIG slice ({machine.slice}): the data sheet's rates are of the whole card, "
+            "and are not used.",
+        )
+        for machine in machines
+        if machine.slice
     ]
 
 

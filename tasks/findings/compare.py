@@ -19,6 +19,7 @@ from tasks.results.finding import Finding, LaneJob, Results
 from tasks.results.model import Machine, Pairing
 from tasks.results.repeats import RecordKey, Repeats, group, latest
 from tasks.results.scaling import band, device_ratio, efficiency, scaling, serial
+from tasks.results.slices import without_sheets
 from tasks.results.speedup import per_unit, refusal, speedup
 from tasks.results.summaries import summarise
 from tasks.results.wording import case_text
@@ -45,6 +46,7 @@ def compare(
         ValueError: no machine has the baseline's name.
     """
     records = latest(records)
+    machines = without_sheets(machines, records)
     cells, refusals = judged_cells(records, machines)
     summaries = with_bounds(summarise(cells, machines), cells)
     pairings = with_payback(pairs(cells, machines, baseline), summaries)

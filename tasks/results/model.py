@@ -25,6 +25,7 @@ class Machine:
         shape: the hardware of which it is one of several machines; None if it is the only one.
         idle_s: paid seconds after its last job, until it is removed.
         gpu: the model that its hardware file names, or None.
+        slice: the part of a card that its records are of, if that is a MIG slice; its rates are then unknown.
         gpus_called: words in drivers' names for each known model; empty if no model is named.
     """
 
@@ -43,6 +44,7 @@ class Machine:
     gpu: str | None = None
     gpus_called: tuple[tuple[str, str], ...] = ()
     reach: float | None = None
+    slice: str = ""
 
 
 @dataclass(frozen=True, slots=True)

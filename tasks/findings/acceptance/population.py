@@ -8,6 +8,7 @@ from typing import Any
 from tasks.findings.acceptance.prediction import Logs, Measure, Values
 from tasks.plausibility.gpu_names import names_in
 from tasks.results.repeats import Repeats, group
+from tasks.results.slices import slice_in
 from workloads.harness.records.record import Record
 
 
@@ -96,7 +97,9 @@ def _kind(record: Record) -> Kind | None:
         return Kind(card, f"torch {torch}") if torch and facts.get("cpu_model") else None
     names = names_in(facts)
     count = f"{len(names)} × " if len(names) > 1 else ""
-    card = f"{count}{' and '.join(sorted(set(names)))}"
+    profile = slice_in(facts).get("profile")
+    part = f", MIG slice {profile}" if profile else ""
+    card = f"{count}{' and '.join(sorted(set(names)))}{part}"
     driver = str(facts.get("nvidia_driver") or "").partition(".")[0]
     stack = f"torch {torch}, CUDA {facts.get('cuda')} and driver {driver or 'unknown'}"
     return Kind(card, stack) if torch and names else None

@@ -106,8 +106,11 @@ class Readings:
 
     def opened(self, index: int = 0) -> None:
         """Check, once a device is open, that the GPU under watch is the one that computes: CUDA's `index`."""
-        uuid = _uuid(index) if self.device == "cuda" else None
-        if uuid and uuid not in str(getattr(self.gpu, "uuid", "")):
+        if self.gpu.is_lost:
+            return
+        opened = _properties(index) if self.device == "cuda" else None
+        uuid = str(opened.uuid) if opened else ""
+        if uuid not in f"{getattr(self.gpu, 'uuid', '')} {self._card_of_slice()}":
             why = "NVML and CUDA number the GPUs differently: the load of other processes was read on another GPU"
             if index:
                 why = f"CUDA device {index} computed, but the load of other processes was read on device 0"
@@ -118,6 +121,13 @@ class Readings:
             self.gpu = AskedGpu(uuid)
             self.monitor.watch(self.gpu)
             self.environment["gpus"] = [self.gpu.describe()]
+        if opened:
+            self.environment["gpus"] = [_as_slice(card, opened) for card in self.environment["gpus"]]
+
+    def _card_of_slice(self) -> str:
+        """Return the UUID of the card that the watched slice is of: CUDA can name a slice by that; else nothing."""
+        parts = [card.get("mig_slice") or {} for card in self.environment["gpus"]]
+        return next((part.get("of", "") for part in parts), "")
 
     def computed_on(self, device: str) -> None:
         """Note on which device a script has computed: the record has the readings of that one."""
@@ -130,7 +140,7 @@ class Readings:
         self.energy_j = self.probes.get("gpu_energy_j" if device == "cuda" else "cpu_energy_j")
 
     def shared_by(self, gpus: int) -> None:
-        """Note that so many GPUs did the work: the energy of one of them is not the energy of the work."""
+        """Note that several GPUs did the work: the energy of one of them is not the energy of the work."""
         if self.device == "cuda" and gpus > 1:
             self.energy_j = None
             for name in ("gpu_energy_j", "gpu_energy_error_j"):
@@ -207,8 +217,17 @@ def _device_peaks() -> tuple[int, int]:
     return torch.cuda.max_memory_allocated(), torch.cuda.max_memory_reserved()
 
 
-def _uuid(index: int) -> str | None:
-    """Return the UUID of a CUDA device of torch's; None if it sees none."""
+def _properties(index: int) -> Any:
+    """Return torch's properties of a CUDA device; None if it sees none."""
     import torch
 
-    return str(torch.cuda.get_device_properties(index).uuid) if torch.cuda.is_available() else None
+    return torch.cuda.get_device_properties(index) if torch.cuda.is_available() else None
+
+
+def _as_slice(card: dict[str, Any], opened: Any) -> dict[str, Any]:
+    """Add to a description that CUDA computes on a MIG slice, if its name says so and NVML did not."""
+    _, is_slice, profile = str(getattr(opened, "name", "")).partition(" MIG ")
+    if not is_slice or card.get("mig_slice"):
+        return card
+    size = {"multiprocessors": opened.multi_processor_count, "memory_bytes": opened.total_memory}
+    return card | {"mig_slice": {"profile": profile.strip(), **size}}

@@ -14,6 +14,7 @@ from typing import Any
 
 from workloads.harness.probes.gpu_health import HEALTH, XID, health_questions
 from workloads.harness.probes.gpu_place import link_states, numa_node, other_gpus
+from workloads.harness.probes.gpu_slice import mig_profiles, mig_slice, whole_card
 
 Readings = tuple[dict[str, float], dict[str, str]]
 
@@ -25,7 +26,7 @@ TOTALS = ("power_throttled_s", "thermal_throttled_s", "gpu_energy_j")
 FACTS = (
     *("uuid", "name", "driver", "vbios", "memory_total_bytes", "power_limit_w", "sm_clock_max_mhz"),
     *("pcie_gen", "pcie_gen_max", "pcie_width", "ecc", "mig", "compute_mode", "numa_node"),
-    *("nvlinks", "other_gpus"),
+    *("nvlinks", "other_gpus", "mig_slice", "mig_devices"),
 )
 FOREIGN = ("gpu_foreign_processes", "gpu_foreign_share", "gpu_foreign_memory_bytes")
 _FOREIGN = {"gpu_foreign_share": "gpu_utilisation_share", "gpu_foreign_memory_bytes": "gpu_memory_used_bytes"}
@@ -148,7 +149,7 @@ class NvmlGpu(Gpu):
     """A GPU or a MIG slice of one, asked through NVML. `nvml` is the module pynvml or a stand-in."""
 
     def __init__(self, nvml: Any, handle: Any, uuid: str) -> None:
-        gpu = handle
+        gpu, card = handle, whole_card(nvml, handle)
         questions: dict[str, Callable[[], Any]] = {
             "gpu_utilisation_share": lambda: nvml.nvmlDeviceGetUtilizationRates(gpu).gpu / 100,
             "gpu_memory_used_bytes": lambda: _memory(nvml, gpu).used,
@@ -176,14 +177,16 @@ class NvmlGpu(Gpu):
             "pcie_gen_max": lambda: int(nvml.nvmlDeviceGetMaxPcieLinkGeneration(gpu)),
             "pcie_width": lambda: int(nvml.nvmlDeviceGetCurrPcieLinkWidth(gpu)),
             "ecc": lambda: bool(nvml.nvmlDeviceGetEccMode(gpu)[0]),
-            "mig": lambda: bool(nvml.nvmlDeviceGetMigMode(gpu)[0]),
+            "mig": lambda: bool(nvml.nvmlDeviceGetMigMode(card)[0]),
+            "mig_slice": lambda: mig_slice(nvml, gpu),
+            "mig_devices": lambda: mig_profiles(nvml, gpu),
             "compute_mode": lambda: int(nvml.nvmlDeviceGetComputeMode(gpu)),
             "numa_node": lambda: numa_node(nvml.nvmlDeviceGetPciInfo(gpu).busId),
             "nvlinks": lambda: sum(link_states(nvml, gpu)),
             "other_gpus": lambda: other_gpus(nvml, gpu),
             "close": lambda: nvml.nvmlShutdown(),
         }
-        super().__init__(questions | health_questions(nvml, gpu))
+        super().__init__(questions | health_questions(nvml, card))
         self.uuid = uuid
 
 

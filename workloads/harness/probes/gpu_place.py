@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.harness.probes.cpu import ROOT, read_text
+from workloads.harness.probes.gpu_slice import first_slice
 
 MOST_LINKS = 18  # nvml.h: NVML_NVLINK_MAX_LINKS
 _NVIDIA = "0x10de"  # pci.ids
@@ -28,7 +29,7 @@ def visible_uuid(environ: Mapping[str, str] = os.environ, nvml: Any = None) -> s
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()
         try:
-            uuid = nvml.nvmlDeviceGetUUID(nvml.nvmlDeviceGetHandleByIndex(int(first)))
+            uuid = nvml.nvmlDeviceGetUUID(first_slice(nvml, nvml.nvmlDeviceGetHandleByIndex(int(first))))
         finally:
             nvml.nvmlShutdown()
     except Exception:  # no number, no such card, no NVML: `open_gpu` says what there is to say

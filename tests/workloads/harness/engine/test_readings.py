@@ -74,6 +74,35 @@ def test_cards_that_nvml_counts_in_another_order_are_told_apart(card, monkeypatc
     assert "NVML and CUDA number the GPUs differently" in made.missing["gpu_foreign_share"]
 
 
+@pytest.mark.parametrize("named_by", ["slice", "card"])  # which of the two CUDA returns is not documented
+def test_a_slice_is_read_as_such_whichever_uuid_cuda_names(card, monkeypatch, named_by):
+    slice = (1, 1, 14, 4864)
+    card.slices, card.handles = [slice], {UUID: "handle", "MIG-a": slice}
+    monkeypatch.setattr(readings, "AskedGpu", lambda uuid="MIG-a": gpu.open_gpu(uuid, card))
+    made = readings.Readings("cuda", 1, 0.0)
+    monkeypatch.setattr(torch.cuda, "get_device_properties", properties("a" if named_by == "slice" else UUID))
+    made.opened()
+    assert made.gpu.uuid == "MIG-a" and made.probes["gpu_foreign_share"] == 0.5
+    assert made.environment["gpus"][0]["mig_slice"]["profile"] == "1g.5gb"
+
+
+def test_a_slice_that_nvml_does_not_know_is_named_by_cuda(card, monkeypatch):
+    made = readings.Readings("cuda", 1, 0.0)
+    opened = SimpleNamespace(
+        uuid=UUID[4:],
+        name="NVIDIA A100-SXM4-40GB MIG 1g.5gb",
+        multi_processor_count=14,
+        total_memory=5 * 10**9,
+    )
+    monkeypatch.setattr(torch.cuda, "get_device_properties", lambda index: opened)
+    made.opened()
+    assert made.environment["gpus"][0]["mig_slice"] == {
+        "profile": "1g.5gb",
+        "multiprocessors": 14,
+        "memory_bytes": 5 * 10**9,
+    }
+
+
 def test_a_script_on_another_gpu_than_the_first_is_read_on_its_own(card, monkeypatch):
     card.handles[OTHER] = "other"
     made = readings.Readings("cuda", 1, 0.0)

@@ -1,6 +1,7 @@
 """An NVML whose answers are attributes."""
 
 import os
+from ctypes import c_uint
 from types import SimpleNamespace
 
 from pynvml import c_nvmlEccSramErrorStatus_v1_t, c_nvmlGpuFabricInfoV_t
@@ -37,6 +38,7 @@ class FakeNvml:
         self.ecc = {0: 0, 1: 2}
         self.rows = (0, 1, 0, 0)
         self.sram_exceeded = 0
+        self.slices = []  # of the card: each slices of its GPU instance and its own, multiprocessors, MiB
         self.fabric = (3, 0, 0b10)  # completed, success, bandwidth not degraded
 
     def __getattribute__(self, name):
@@ -151,8 +153,33 @@ class FakeNvml:
     def nvmlDeviceGetEccMode(self, _):
         return [1, 1]
 
-    def nvmlDeviceGetMigMode(self, _):
-        return [0, 0]
+    def nvmlDeviceGetMigMode(self, handle):
+        if handle in self.slices:
+            raise NotSupported
+        return [int(bool(self.slices))] * 2
+
+    def nvmlDeviceIsMigDeviceHandle(self, handle):
+        return c_uint(handle in self.slices)
+
+    def nvmlDeviceGetDeviceHandleFromMigDeviceHandle(self, handle):
+        return self.handles[UUID]
+
+    def nvmlDeviceGetMigDeviceHandleByIndex(self, _, index):
+        if index >= len(self.slices):
+            raise NotSupported
+        return self.slices[index]
+
+    def nvmlDeviceGetMaxMigDeviceCount(self, _):
+        return 7
+
+    def nvmlDeviceGetAttributes(self, handle):
+        instance, compute, sms, mib = handle
+        return SimpleNamespace(
+            gpuInstanceSliceCount=instance,
+            computeInstanceSliceCount=compute,
+            multiprocessorCount=sms,
+            memorySizeMB=mib,
+        )
 
     def nvmlDeviceGetComputeMode(self, _):
         return 0

@@ -1,0 +1,76 @@
+"""MIG: the slices that a card is cut into, and the part of the card that one of them is."""
+
+from contextlib import suppress
+from typing import Any
+
+
+def whole_card(nvml: Any, gpu: Any) -> Any:
+    """Return the card that a slice is of; a whole card itself."""
+    with suppress(Exception):  # a driver without MIG
+        if _is_slice(nvml, gpu):
+            return nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(gpu)
+    return gpu
+
+
+def first_slice(nvml: Any, gpu: Any) -> Any:
+    """Return the slice that CUDA computes on if it is given a card in MIG mode: its first; a whole card itself.
+
+    CUDA C++ Programming Guide, environment variables: only a single MIG instance is enumerated.
+    """
+    with suppress(Exception):  # no MIG, or no slice yet
+        if nvml.nvmlDeviceGetMigMode(gpu)[0]:
+            return nvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, 0)
+    return gpu
+
+
+def mig_slice(nvml: Any, gpu: Any) -> dict[str, Any] | None:
+    """Return what part of its card a slice is; None for a whole card.
+
+    `compute_share` counts compute slices, of which a card has as many as it can have MIG devices;
+    `memory_share` is of the bytes that the card reports. `of` is the card's UUID.
+    """
+    try:
+        if not _is_slice(nvml, gpu):
+            return None
+    except Exception:  # a driver without MIG
+        return None
+    card, parts = whole_card(nvml, gpu), nvml.nvmlDeviceGetAttributes(gpu)
+    found: dict[str, Any] = {
+        "profile": _profile(parts),
+        "multiprocessors": int(parts.multiprocessorCount),
+        "memory_bytes": int(parts.memorySizeMB) << 20,
+    }
+    with suppress(Exception):
+        most = nvml.nvmlDeviceGetMaxMigDeviceCount(card)
+        found["compute_share"] = parts.computeInstanceSliceCount / most
+    with suppress(Exception):
+        found["memory_share"] = found["memory_bytes"] / nvml.nvmlDeviceGetMemoryInfo(card).total
+    with suppress(Exception):
+        uuid = nvml.nvmlDeviceGetUUID(card)
+        found["of"] = uuid.decode() if isinstance(uuid, bytes) else str(uuid)
+    return found
+
+
+def mig_profiles(nvml: Any, gpu: Any) -> list[str]:
+    """Return the profiles of all slices of a card; raise what NVML raises if the card can't be cut."""
+    card = whole_card(nvml, gpu)
+    if not nvml.nvmlDeviceGetMigMode(card)[0]:
+        return []
+    found = []
+    for index in range(nvml.nvmlDeviceGetMaxMigDeviceCount(card)):
+        with suppress(Exception):  # NVML has no slice of this number
+            part = nvml.nvmlDeviceGetMigDeviceHandleByIndex(card, index)
+            found.append(_profile(nvml.nvmlDeviceGetAttributes(part)))
+    return found
+
+
+def _is_slice(nvml: Any, gpu: Any) -> bool:
+    found = nvml.nvmlDeviceIsMigDeviceHandle(gpu)  # pynvml returns ctypes' integer
+    return bool(getattr(found, "value", found))
+
+
+def _profile(parts: Any) -> str:
+    """Return a slice's name in NVIDIA's form, such as `1g.10gb`, or `1c.3g.40gb` for a part of an instance."""
+    compute, whole = int(parts.computeInstanceSliceCount), int(parts.gpuInstanceSliceCount)
+    part = f"{compute}c." if compute != whole else ""
+    return f"{part}{whole}g.{round(parts.memorySizeMB / 1024)}gb"
