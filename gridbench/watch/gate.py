@@ -10,8 +10,9 @@ from gridbench.terminal import Results, log_or_screen, say, table_of
 from tasks.errors import GridbenchError, one_line
 from tasks.findings.two_runs import ComparedRun
 from tasks.regressions.baseline import LEAST_CHANGE
+from tasks.regressions.change import MARGIN, RUN_EFFECT, SHOWING_CELLS, Limits
 from tasks.regressions.run_gate import CellStatus, RunComparison, compare_cells
-from tasks.report.text.run_gate import answer, change_text, numbers_text, share_text
+from tasks.report.text.run_gate import answer, change_text, most_text, numbers_text
 from tasks.results.format import format_seconds
 from tasks.store.address import DEFAULT, ResultsAddress
 from tasks.store.bucket import Bucket, find
@@ -31,6 +32,19 @@ def gate(
     least_change: Annotated[
         str, typer.Option(help="Ignore smaller changes: 2% or 0.02")
     ] = f"{100 * LEAST_CHANGE:g}%",
+    margin: Annotated[
+        str, typer.Option(help="Call a cell unchanged only if a change of this size is excluded")
+    ] = f"{100 * MARGIN:g}%",
+    run_effect: Annotated[
+        str,
+        typer.Option(
+            help="Assumed standard deviation of a run's effect on a cell, for fewer than "
+            f"{SHOWING_CELLS} cells without controls"
+        ),
+    ] = f"{100 * RUN_EFFECT:g}%",
+    allow_undecided: Annotated[
+        bool, typer.Option("--allow-undecided", help="Exit with 0 although cells are undecided")
+    ] = False,
     junit: Annotated[
         Path | None, typer.Option(help="Write the outcome of each cell into this file, as JUnit XML")
     ] = None,
@@ -47,25 +61,28 @@ def gate(
 
     2: an argument is wrong
 
-    3: no cell could be decided, because repeats are too few, the machine differs, or others used it
+    3: some cells are undecided, because a slowdown by --margin is not excluded, a cell has one repeat, or others used
+    the machine; with --allow-undecided only if no cell could be decided
 
-    If nothing has changed, at most 1 in 20 comparisons fails where both runs have controls, or five cells
-    or more of one machine. Only controls tell a run that was slower as a whole from slower code, and fewer
-    cells do not show by how much two runs differ anyway: measure both one right after the other.
+    If nothing has changed, at most 1 in 20 comparisons fails. If a cell got slower by --margin, at most 1 in 20
+    exits with 0. Both hold for effects of a run on single cells. One on all cells alike looks like slower code, or
+    hides it, unless both runs have controls: without them, measure both one right after the other.
     """
-    least = _share(least_change)
+    limits = Limits(
+        _share("least_change", least_change), _share("margin", margin), _share("run_effect", run_effect)
+    )
     before = find(results, against)
-    comparison, problems = _compared(find(results, name or _newest(results)), before, least)
+    comparison, problems = _compared(find(results, name or _newest(results)), before, limits)
     if junit:
         _write(junit, comparison)
     _show(comparison)
     for sentence in dict.fromkeys([*comparison.notes, *problems]):
         say(f"note: {sentence}")
-    say(answer(comparison))
-    raise typer.Exit(comparison.exit_code)
+    say(answer(comparison, allow_undecided))
+    raise typer.Exit(comparison.exit_code(allow_undecided))
 
 
-def _compared(now: Store, before: Store, least: float) -> tuple[RunComparison, list[str]]:
+def _compared(now: Store, before: Store, limits: Limits) -> tuple[RunComparison, list[str]]:
     """Compare a run with another, and return a sentence for each of their records that can't be read.
 
     Raises:
@@ -75,13 +92,13 @@ def _compared(now: Store, before: Store, least: float) -> tuple[RunComparison, l
     if name == other:
         raise GridbenchError(f"run {name} can't be compared with itself; name two runs")
     (side, problems), (other_side, more) = _side(now), _side(before)
-    comparison = compare_cells(side, other_side, set(now.plan.cells), least)
+    comparison = compare_cells(side, other_side, set(now.plan.cells), limits)
     if not comparison.cells:
         raise GridbenchError(f"runs {name} and {other} have no cell that could be compared")
     return comparison, [f"left out: {text}" for text in (*problems, *more)]
 
 
-def _share(text: str) -> float:
+def _share(option: str, text: str) -> float:
     """Parse a share.
 
     Raises:
@@ -94,7 +111,7 @@ def _share(text: str) -> float:
         share = -1.0
     if not 0 <= share < 1:
         raise GridbenchError(
-            f"least_change={text!r} must be from 0 to below 1, such as 0.02, or a percentage, such as 2%"
+            f"{option}={text!r} must be from 0 to below 1, such as 0.02, or a percentage, such as 2%"
         )
     return share
 
@@ -141,8 +158,8 @@ def _write(path: Path, comparison: RunComparison) -> None:
 def _show(comparison: RunComparison) -> None:
     """Print a line for each cell, the slower first, then the reasons of those that have one."""
     title = f"{comparison.now.name} against {comparison.before.name}"
-    columns = ("cell", "status", "before", "now", "change", "detectable")
-    table = table_of(escape(title), *columns, right=("before", "now", "change", "detectable"))
+    columns = ("cell", "status", "before", "now", "change", "slower by up to")
+    table = table_of(escape(title), *columns, right=columns[2:])
     for cell in comparison.cells:
         change, style = cell.change, STYLES.get(cell.status, "")
         beside = " *" if change and change.paired else ""
@@ -152,7 +169,7 @@ def _show(comparison: RunComparison) -> None:
             format_seconds(cell.before_s.value if cell.before_s else None),
             format_seconds(cell.now_s.value if cell.now_s else None),
             f"{change_text(change.share)}{beside}" if change else "–",
-            share_text(change.smallest) if change else "–",
+            most_text(change) if change else "–",
         )
     log_or_screen().print(table)
     if any(cell.change and cell.change.paired for cell in comparison.cells):

@@ -4,7 +4,7 @@ A change counts by `Change.direction`: its interval excludes 0, and it is larger
 run gate, the bisect and the search for slow drifts use it with different intervals:
 
 - `changes_between` compares two runs of a few repeats each. It trusts every repeat, takes the spread from each side
-  (Welch), and its confidence covers all cells of the comparison.
+  (Welch), adds the effect that a run has on single cells, and its confidence covers all cells of the comparison.
 - `robust_change` compares two sets of processes of one version each, 15 by default. It withstands an outlier, which
   must not direct a search.
 
@@ -19,11 +19,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import NormalDist
 
-import numpy as np
-
 from tasks.plausibility.contradictions import out_of_range
 from tasks.regressions.baseline import EFFICIENCY, LEAST_CHANGE, RERUN_VARIANCE, threshold_z
-from tasks.regressions.robust import MAD_TO_SD, PSEUDOMEDIAN_VARIANCE, centre, spread_within
+from tasks.regressions.robust import PSEUDOMEDIAN_VARIANCE, centre, spread_of_pairs, spread_within
 from tasks.results.repeats import Repeats
 from tasks.results.speedup import MOST_REPEATS
 from tasks.results.values import Estimate
@@ -39,7 +37,13 @@ from workloads.harness.records.record import COUNTING
 FEWEST = 2  # repeats that have an interval
 USUAL = 3  # repeats to advise if their spread is unknown
 CONTROL_CONFIDENCE = 0.95  # that controls have moved; too low only makes an interval wider
-SESSION_CELLS = 5  # of one machine, from which the effect of a run is estimated
+SHOWING_CELLS = 5  # of one machine, from which the effect of a run is estimated
+# Assumed standard deviation of a run's effect on a cell if fewer cells show it: the largest of those in the
+# simulations of docs/bisect-and-gate.md. Jobs on a VM of two cores differed by more (`SHARED_TIMES` of scripts).
+RUN_EFFECT = 0.02
+EXCLUDING = 0.9  # confidence of an interval whose ends are two one-sided tests at 5 %
+MARGIN = 0.05  # size of a change that an unchanged cell excludes
+ROOM = 0.75  # share of the margin that an interval can fill, so that it excludes the margin with even odds
 WIDEST = 50.0  # largest half-width in logs
 # Quantiles of t at the bounds of an interval: of one that confirms a change, and of one of 95 %.
 CONFIRM_P = NormalDist().cdf(threshold_z(1))
@@ -54,14 +58,18 @@ class Change:
         share: seconds now over seconds before, minus 1, with its interval; above 0 is slower.
         smallest: the share that would have been detected with even odds; NaN if it was not computed.
         paired: whether times were divided by those of their controls.
-        repeats: of each side, to detect the least change of interest with even odds; None if they are too many or
-            were not computed.
+        repeats: of each side, to exclude a change by the margin with even odds if there is none; None if they are too
+            many or were not computed.
+        likely: the share with the bounds of two one-sided tests at 5 %; None if it was not computed.
+        effect: the effect of runs that is part of the bounds; None if there is none.
     """
 
     share: Estimate
     smallest: float = math.nan
     paired: bool = False
     repeats: int | None = None
+    likely: Estimate | None = None
+    effect: "RunEffect | None" = None
 
     @property
     def size(self) -> float:
@@ -73,6 +81,21 @@ class Change:
         sign = ((self.share.low or 0.0) > 0) - ((self.share.high or 0.0) < 0)
         return sign if sign and self.size > least else 0
 
+    def excludes_slowdown(self, margin: float) -> bool:
+        """Return whether a slowdown by `margin` or more is excluded at 95 %."""
+        return self.most < margin
+
+    def excludes_speedup(self, margin: float) -> bool:
+        """Return whether a speedup by `margin` or more is excluded at 95 %."""
+        low = self.likely.low if self.likely else None
+        return low is not None and (1 + low) * (1 + margin) > 1
+
+    @property
+    def most(self) -> float:
+        """Return the share by which it can be slower, the upper bound of a one-sided test at 5 %."""
+        high = self.likely.high if self.likely else None
+        return math.inf if high is None else high
+
     def __str__(self) -> str:
         """Return the change in words, such as `5.2 % slower`."""
         return share_in_words(self.share.value)
@@ -81,6 +104,32 @@ class Change:
 def share_in_words(share: float) -> str:
     """Return a change of seconds in words, such as `5.2 % slower`."""
     return f"{100 * abs(share):.1f} % {'slower' if share > 0 else 'faster'}"
+
+
+@dataclass(frozen=True, slots=True)
+class RunEffect:
+    """The part of a cell's change that two runs cause without a change, and that their repeats do not show.
+
+    Attributes:
+        sd: its standard deviation, in logs.
+        freedom: degrees of freedom of `sd`; infinity if it is assumed.
+        is_assumed: whether too few cells show it.
+    """
+
+    sd: float
+    freedom: float = math.inf
+    is_assumed: bool = False
+
+    def added_to(self, interval: Interval, confidence: float) -> Interval:
+        """Return an interval, wider by this effect."""
+        p = 0.5 + confidence / 2
+        quantile = NormalDist().inv_cdf(p) if self.freedom == math.inf else t_quantile(p, self.freedom)
+        factor = math.exp(math.hypot(_half(interval), quantile * self.sd))
+        return (
+            Interval(interval.value, interval.value / factor, interval.value * factor)
+            if self.sd
+            else interval
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,7 +175,29 @@ def sample(cell: Repeats) -> Sample:
     )
 
 
-def changes_between(sides: Sequence[tuple[Sample, Sample]], confidence: float, least: float) -> list[Change]:
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """The limits of a comparison of two runs.
+
+    Attributes:
+        least: share below which a change is of no interest.
+        margin: size of a change that an unchanged cell excludes.
+        run_effect: assumed standard deviation of a run's effect on a cell if fewer than five cells show it.
+    """
+
+    least: float = LEAST_CHANGE
+    margin: float = MARGIN
+    run_effect: float = RUN_EFFECT
+
+    @property
+    def excluded(self) -> float:
+        """Return the size of a change that an unchanged cell excludes: one below `least` is of no interest."""
+        return max(self.margin, self.least)
+
+
+def changes_between(
+    sides: Sequence[tuple[Sample, Sample]], confidence: float, limits: Limits
+) -> list[Change]:
     """Return the change of each cell of one machine, from (now, before) with two or more repeats each.
 
     Times are divided by those of their controls if both runs have controls of one reference, and either that makes
@@ -136,9 +207,12 @@ def changes_between(sides: Sequence[tuple[Sample, Sample]], confidence: float, l
     Args:
         sides: the cells, all of one machine.
         confidence: of each interval.
-        least: share below which a change is of no interest.
     """
-    plain = [_interval(now.seconds, before.seconds, confidence) for now, before in sides]
+    effect = run_effect(sides, limits.run_effect)
+    plain = [
+        effect.added_to(_interval(now.seconds, before.seconds, confidence), confidence)
+        for now, before in sides
+    ]
     paired = [
         _interval(now.controlled, before.controlled, confidence) if _controlled(now, before) else None
         for now, before in sides
@@ -146,39 +220,34 @@ def changes_between(sides: Sequence[tuple[Sample, Sample]], confidence: float, l
     widths = [_half(beside) / _half(alone) for alone, beside in zip(plain, paired, strict=True) if beside]
     always = bool(widths) and (statistics.median(widths) < 1 or _all_moved(sides))
     changes = []
-    plain = _between_sessions(plain, sides, confidence)
     for (now, before), alone, beside in zip(sides, plain, paired, strict=True):
         if beside and (always or now.busy or before.busy or _box_may_have(now, before, alone)):
-            changes.append(_change(beside, now.controlled, before.controlled, confidence, least, True))
+            changes.append(_change(beside, now.controlled, before.controlled, RunEffect(0.0), limits, True))
         else:
-            changes.append(_change(alone, now.seconds, before.seconds, confidence, least, False))
+            changes.append(_change(alone, now.seconds, before.seconds, effect, limits, False))
     return changes
 
 
-def _between_sessions(
-    plain: Sequence[Interval], sides: Sequence[tuple[Sample, Sample]], confidence: float
-) -> list[Interval]:
-    """Return the intervals of a machine's cells, wider by the differences of runs that repeats do not show.
+def run_effect(sides: Sequence[tuple[Sample, Sample]], assumed: float) -> RunEffect:
+    """Return the effect of two runs on the cells of one machine, from the differences between the cells' changes.
 
-    Most cells have not changed. If their changes differ by more than the repeats explain, a run has an effect on each
-    cell. An effect on all of them alike stays hidden.
+    If they differ by more than the repeats explain, a run has an effect on each cell. A change of up to half of the
+    cells does not count as such an effect. An effect on all cells alike stays hidden.
     Source: B. Efron, Large-scale simultaneous hypothesis testing: the choice of a null hypothesis, 2004.
+
+    Args:
+        assumed: standard deviation of a run's effect, which is used below `SHOWING_CELLS` cells.
     """
-    if len(plain) < SESSION_CELLS:
-        return list(plain)
-    logs = np.log([interval.value for interval in plain])
+    if len(sides) < SHOWING_CELLS:
+        return RunEffect(math.sqrt(2) * assumed, is_assumed=True)
+    means = [[statistics.fmean(map(math.log, side.seconds)) for side in pair] for pair in sides]
     explained = [
         sum(variance([math.log(s) for s in side.seconds]) / len(side.seconds) for side in pair)
         for pair in sides
     ]
-    freedom = len(logs) - 1
-    apart = (MAD_TO_SD * float(np.median(np.abs(logs - np.median(logs))))) ** 2 * len(logs) / freedom
-    own = math.sqrt(max(apart - statistics.fmean(explained), 0.0))
-    half = t_quantile(0.5 + confidence / 2, EFFICIENCY * freedom) * own
-    if not half:
-        return list(plain)
-    factors = [math.exp(math.hypot(_half(interval), half)) for interval in plain]
-    return [Interval(i.value, i.value / f, i.value * f) for i, f in zip(plain, factors, strict=True)]
+    apart = spread_of_pairs([now - before for now, before in means])
+    own = math.sqrt(max(apart**2 - statistics.fmean(explained), 0.0))
+    return RunEffect(own, EFFICIENCY * (len(sides) - 1))
 
 
 def repeats_needed(spread: float, confidence: float, least: float) -> int | None:
@@ -268,17 +337,31 @@ def _change(
     interval: Interval,
     now: Sequence[float],
     before: Sequence[float],
-    confidence: float,
-    least: float,
+    effect: RunEffect,
+    limits: Limits,
     paired: bool,
 ) -> Change:
+    likely = effect.added_to(_interval(now, before, EXCLUDING), EXCLUDING)
     spread = math.sqrt(statistics.fmean(variance([math.log(v) for v in side]) for side in (now, before)))
     return Change(
-        share=Estimate(interval.value - 1, interval.low - 1, interval.high - 1),
-        smallest=_smallest(_half(interval), least),
+        share=_shares(interval),
+        smallest=_smallest(_half(interval), limits.least),
         paired=paired,
-        repeats=repeats_needed(spread, confidence, least) if least > 0 else None,
+        repeats=_to_exclude(spread, limits.excluded, effect),
+        likely=_shares(likely),
+        effect=effect if effect.sd else None,
     )
+
+
+def _to_exclude(spread: float, margin: float, effect: RunEffect) -> int | None:
+    """Return the repeats of each side that exclude a change by `margin` with even odds if there is none."""
+    half = _half(effect.added_to(Interval(1.0, 1.0, 1.0), EXCLUDING))
+    left = (ROOM * math.log1p(margin)) ** 2 - half**2
+    return repeats_needed(spread, EXCLUDING, math.expm1(math.sqrt(left))) if left > 0 else None
+
+
+def _shares(ratio: Interval) -> Estimate:
+    return Estimate(ratio.value - 1, ratio.low - 1, ratio.high - 1)
 
 
 def _half(interval: Interval) -> float:

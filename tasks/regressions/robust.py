@@ -12,6 +12,10 @@ Bools = NDArray[np.bool_]
 
 DECILES_TO_SD = 2.5631  # from the 10 % to the 90 % quantile of a normal distribution
 MAD_TO_SD = 1.4826  # 1 / the 75 % quantile of a normal distribution
+PAIRS_TO_SD = 2.2219  # 1 / the 25 % quantile of the distance of two standard normal values
+# Factors that make Qn unbiased for few normal values, by their number; a test repeats their simulation.
+# Source: C. Croux and P. J. Rousseeuw, Time-efficient algorithms for two highly robust estimators of scale, 1992.
+FEW_PAIRS = {2: 0.399, 3: 0.994, 4: 0.512, 5: 0.844, 6: 0.611, 7: 0.857, 8: 0.669, 9: 0.872}
 CHANCE_Z = 2.0  # 1 in 40 series without memory exceeds it
 LIKELY_Z = 1.0  # 1 in 6 of them; for a use in which overlooked memory costs more than falsely found memory
 MOST_MEMORY = 0.9
@@ -55,6 +59,22 @@ def spread_within(sets: Sequence[Sequence[float]]) -> tuple[float, int]:
     freedom = len(left) - len(sets)
     sd = float(spread(left[None, :], np.zeros(1))[0]) * math.sqrt(len(left) / freedom)
     return max(sd, LEAST_SPREAD), freedom
+
+
+def spread_of_pairs(values: Sequence[float]) -> float:
+    """Return the standard deviation of two or more values by Qn, a quartile of the distances between pairs.
+
+    Half of the values can be at another level: the distances within either half keep their size. The MAD would be half
+    of the distance between the levels.
+    Source: P. J. Rousseeuw and C. Croux, Alternatives to the median absolute deviation, 1993.
+    """
+    count = len(values)
+    kept = count // 2 + 1
+    first, second = np.triu_indices(count, 1)
+    ordered = np.sort(np.asarray(values, dtype=np.float64))
+    distances = np.sort(ordered[second] - ordered[first])
+    factor = FEW_PAIRS.get(count) or count / (count + (1.4 if count % 2 else 3.8))
+    return factor * PAIRS_TO_SD * float(distances[kept * (kept - 1) // 2 - 1])
 
 
 def trimmed_mean(values: Floats, share: float) -> Floats:

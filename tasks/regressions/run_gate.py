@@ -7,18 +7,19 @@ from enum import StrEnum
 
 from tasks.findings.compare import judged_cells
 from tasks.findings.two_runs import ComparedRun
-from tasks.regressions.baseline import LEAST_CHANGE
 from tasks.regressions.change import (
     FEWEST,
+    SHOWING_CELLS,
     USUAL,
     Change,
+    Limits,
     Sample,
     changes_between,
     repeats_needed,
     sample,
 )
 from tasks.results.confounds import confounds, machine_difference
-from tasks.results.format import format_count
+from tasks.results.format import format_count, format_share
 from tasks.results.repeats import Repeats, latest
 from tasks.results.summaries import over_repeats
 from tasks.results.values import Estimate
@@ -26,8 +27,8 @@ from workloads.harness.records.case import Cell
 from workloads.harness.records.record import OF_THE_MACHINE, Grade, Verdict
 
 FALSE_FAILURES = 0.05  # of comparisons without any change, over all their cells together
+USUAL_LIMITS = Limits()
 LOAD = "load can look like a change or hide one, and no control ran to show it"
-BLIND = 1.0  # a cell that would not have shown a doubling is undecided
 
 
 class CellStatus(StrEnum):
@@ -35,10 +36,13 @@ class CellStatus(StrEnum):
 
     SLOWER = "slower"
     LOST = "lost"  # it was valid before, and now it is refused, in part or whole, or without a record
-    UNDECIDED = "undecided"  # too few repeats, or a machine in an unsuitable state
+    UNDECIDED = (
+        "undecided"  # a slowdown by the margin is not excluded, or the machine was in an unsuitable state
+    )
     NOT_COMPARABLE = "not comparable"
     FASTER = "faster"
-    UNCHANGED = "unchanged"
+    NOT_SLOWER = "not slower"  # a slowdown by the margin is excluded, a speedup is not
+    UNCHANGED = "unchanged"  # both are excluded
 
     @property
     def failed(self) -> bool:
@@ -75,7 +79,6 @@ class RunComparison:
 
     Attributes:
         confidence: of each cell's interval, so that false failures over all cells are at most `FALSE_FAILURES`.
-        least: share below which a change is of no interest.
         notes: other differences between the runs, a sentence each.
     """
 
@@ -83,33 +86,39 @@ class RunComparison:
     before: ComparedRun
     cells: tuple[CellComparison, ...]
     confidence: float
-    least: float
+    limits: Limits
     notes: tuple[str, ...] = ()
 
     def having(self, status: CellStatus) -> list[CellComparison]:
         """Return the cells of a status."""
         return [cell for cell in self.cells if cell.status is status]
 
-    @property
-    def exit_code(self) -> int:
-        """Return 0 if nothing is slower or lost, 1 if something is, 3 if no cell could be decided."""
+    def exit_code(self, allow_undecided: bool = False) -> int:
+        """Return 1 if something is slower or lost, 3 if something or everything is undecided, else 0.
+
+        Args:
+            allow_undecided: whether one decided cell is enough for 0.
+        """
         if any(cell.status.failed for cell in self.cells):
             return 1
-        return 0 if any(cell.status.decided for cell in self.cells) else 3
+        is_open = bool(self.having(CellStatus.UNDECIDED)) and not allow_undecided
+        return 3 if is_open or not any(cell.status.decided for cell in self.cells) else 0
 
 
 def compare_cells(
-    now: ComparedRun, before: ComparedRun, planned: Collection[Cell], least: float = LEAST_CHANGE
+    now: ComparedRun, before: ComparedRun, planned: Collection[Cell], limits: Limits = USUAL_LIMITS
 ) -> RunComparison:
     """Compare a run with an earlier one.
 
     Each interval has Bonferroni's confidence for all cells, separately for its upper and its lower end, since only
-    slower cells fail.
+    slower cells fail. An unchanged cell excludes a change by two one-sided tests at 5 % each. That needs no correction:
+    if some cell is slower by the margin, the tests of all cells exclude it with a chance of at most 5 %.
+    Sources: D. J. Schuirmann, A comparison of the two one-sided tests procedure, 1987; R. L. Berger, Multiparameter
+    hypothesis testing and acceptance sampling, 1982.
 
     Args:
         now, before: the runs; only cells of the same hardware and case are compared.
         planned: the cells that `now` planned to measure; others are not lost.
-        least: share below which a change is of no interest.
     """
     ours, theirs = _cells(now), _cells(before)
     names = now.name, before.name
@@ -125,17 +134,17 @@ def compare_cells(
     changes: dict[Cell, Change] = {}
     for hardware in dict.fromkeys(cell.hardware for cell in enough):  # those of one machine together
         own = [cell for cell in enough if cell.hardware == hardware]
-        changes |= zip(own, changes_between([samples[cell] for cell in own], confidence, least), strict=True)
+        changes |= zip(own, changes_between([samples[cell] for cell in own], confidence, limits), strict=True)
     for index, each in enumerate(cells):
         if each.cell in changes:
             busy = [name for name, side in zip(names, samples[each.cell], strict=True) if side.busy]
-            cells[index] = _decided(each, changes[each.cell], least, busy)
+            cells[index] = _decided(each, changes[each.cell], limits, busy)
         elif each.cell in samples:
-            cells[index] = _too_few(each, samples[each.cell], names, confidence, least)
+            cells[index] = _too_few(each, samples[each.cell], names, confidence, limits.least)
     notes = (*_notes(open_, ours, theirs, samples), *_of_machines(cells, samples))
     order = list(CellStatus)
     cells.sort(key=lambda c: (order.index(c.status), -abs(c.change.share.value) if c.change else 0.0))
-    return RunComparison(now, before, tuple(cells), confidence, least, notes)
+    return RunComparison(now, before, tuple(cells), confidence, limits, notes)
 
 
 def _cells(side: ComparedRun) -> dict[Cell, Repeats]:
@@ -190,8 +199,8 @@ def _verdict(cell: Repeats) -> str:
     return f"{cell.verdict.replace('_', ' ')}{reason}"
 
 
-def _decided(base: CellComparison, change: Change, least: float, busy: Sequence[str]) -> CellComparison:
-    """Return a cell with its status by the interval of its change.
+def _decided(base: CellComparison, change: Change, limits: Limits, busy: Sequence[str]) -> CellComparison:
+    """Return a cell with its status by the intervals of its change.
 
     On a busy machine, only controls can distinguish a change from load: if all repeats of a run had the same load, it
     makes no interval wider.
@@ -200,16 +209,29 @@ def _decided(base: CellComparison, change: Change, least: float, busy: Sequence[
         busy: the runs during which other programs used the machine.
     """
     status, why = CellStatus.UNCHANGED, ""
-    direction = change.direction(least)
+    direction = change.direction(limits.least)
     if busy and not change.paired:
         status, why = CellStatus.UNDECIDED, f"other programs used the machine in {' and '.join(busy)}: {LOAD}"
     elif direction:
         status = CellStatus.SLOWER if direction > 0 else CellStatus.FASTER
-    elif change.smallest > BLIND:
-        status = CellStatus.UNDECIDED
-        why = "its repeats are too few, or differ too much, to show even a doubling"
-        why = f"{why}; {_advice(change.repeats)}"
+    elif not change.excludes_slowdown(limits.excluded):
+        status, why = CellStatus.UNDECIDED, _not_excluded(change, limits)
+    elif not change.excludes_speedup(limits.excluded):
+        status = CellStatus.NOT_SLOWER
     return replace(base, status=status, change=change, why=why)
+
+
+def _not_excluded(change: Change, limits: Limits) -> str:
+    """Return the slowdown that a cell does not exclude, and what would exclude it."""
+    text = f"a slowdown by {format_share(change.most)} would not have been seen"
+    effect = change.effect
+    if change.repeats or not effect:
+        return f"{text}; {_advice(change.repeats)}"
+    own = f"{100 * effect.sd:.2g} %"
+    if effect.is_assumed:
+        few = f"fewer than {SHOWING_CELLS} cells of a machine can't show by how much two runs differ on their own"
+        return f"{text}; {few}, which is assumed (run_effect {limits.run_effect:g})"
+    return f"{text}; two runs differ by {own} (standard deviation) on their own here, and repeats do not show that"
 
 
 def _too_few(

@@ -23,6 +23,11 @@ def format_percent(estimate: Estimate | None) -> str:
     return "–" if estimate is None else format_estimate(_times(estimate, 100), " %")
 
 
+def format_share(share: float) -> str:
+    """Return a share such as `4.1 %`, or `over 1000 %`."""
+    return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %" if share < 10 else "over 1000 %"
+
+
 def format_seconds(seconds: Estimate | float | None) -> str:
     """Return a time (s) in s, ms or µs: `12.3 ms (12.1–12.5)`."""
     if seconds is None:

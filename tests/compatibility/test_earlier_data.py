@@ -97,7 +97,8 @@ def test_its_table_has_the_columns_and_numbers_of_then(earlier):
 
 def test_a_run_gate_says_what_it_said(earlier, tmp_path):
     junit = tmp_path / "gate.xml"
-    code, text = gridbench("gate", SLOW, "--against", GOOD, "--junit", junit, "--results", earlier / "runs")
+    command = ("gate", SLOW, "--against", GOOD, "--run-effect", "0%", "--junit", junit)
+    code, text = gridbench(*command, "--results", earlier / "runs")
     assert code == 1 and "+10.0 % (+9.1 to +10.9)" in text
     cases = [
         [

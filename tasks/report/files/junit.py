@@ -66,7 +66,8 @@ def _properties(matches: RunComparison, hardware: str) -> Mapping[str, str]:
     stated = {
         "run": matches.now.name,
         "against": matches.before.name,
-        "least change": f"{matches.least:g}",
+        "least change": f"{matches.limits.least:g}",
+        "excluded change": f"{matches.limits.excluded:g}",
         "confidence of each interval": f"{matches.confidence:.6g}",
     }
     for prefix, side in (("", matches.now), ("against ", matches.before)):

@@ -1,8 +1,17 @@
 """The comparison of two runs as text: the answer in one sentence, and one sentence for each cell."""
 
+from tasks.regressions.change import Change
 from tasks.regressions.run_gate import CellComparison, CellStatus, RunComparison
-from tasks.results.format import format_count, format_seconds, listed
+from tasks.results.format import format_count, format_seconds, format_share, listed
 from tasks.results.values import Estimate
+
+_OTHERS = (
+    CellStatus.FASTER,
+    CellStatus.UNCHANGED,
+    CellStatus.NOT_SLOWER,
+    CellStatus.UNDECIDED,
+    CellStatus.NOT_COMPARABLE,
+)
 
 
 def change_text(change: Estimate) -> str:
@@ -11,11 +20,6 @@ def change_text(change: Estimate) -> str:
         return f"{100 * change.value:+.1f} %"
     high = f"{100 * change.high:+.1f}" if change.high < 100 else "any"
     return f"{100 * change.value:+.1f} % ({100 * change.low:+.1f} to {high})"
-
-
-def share_text(share: float) -> str:
-    """Return a share such as `4.1 %`, or `over 1000 %`."""
-    return f"{100 * share:.2g} %" if share < 1 else f"{100 * share:.0f} %" if share < 10 else "over 1000 %"
 
 
 def numbers_text(one: CellComparison) -> str:
@@ -29,14 +33,20 @@ def numbers_text(one: CellComparison) -> str:
 
 
 def smallest_text(one: CellComparison) -> str:
-    """Return the smallest detectable change of a cell."""
+    """Return the smallest detectable change of a cell, and the slowdown that its repeats exclude."""
     if one.change is None:
         return "no change could be detected"
-    return f"a change of {share_text(one.change.smallest)} would be detected with a power of 50 %"
+    most = f"a slowdown above {most_text(one.change)} is excluded"
+    return f"{most}; a change of {format_share(one.change.smallest)} would be detected with a power of 50 %"
 
 
-def answer(comparison: RunComparison) -> str:
-    """Return one sentence with the slower and lost cells and the largest change that could be undetected."""
+def most_text(change: Change) -> str:
+    """Return the largest slowdown that a change does not exclude, at least 0."""
+    return format_share(max(change.most, 0.0))
+
+
+def answer(comparison: RunComparison, allow_undecided: bool = False) -> str:
+    """Return one sentence with the slower and lost cells, and the largest slowdown that the others do not exclude."""
     slower, lost = comparison.having(CellStatus.SLOWER), comparison.having(CellStatus.LOST)
     bad = [f"{one.cell.id} by {change_text(one.change.share)}" for one in slower if one.change]
     sentences = []
@@ -45,14 +55,19 @@ def answer(comparison: RunComparison) -> str:
     if lost:
         reasons = [f"{one.cell.id} ({one.why})" for one in lost]
         sentences.append(f"{format_count(len(lost), 'cell')} lost: {listed(reasons)}")
-    if comparison.exit_code == 0:
-        sentences.append("no cell got slower or lost")
-    if comparison.exit_code == 3:
-        sentences.append("no cell could be decided")
-    others = (CellStatus.FASTER, CellStatus.UNCHANGED, CellStatus.UNDECIDED, CellStatus.NOT_COMPARABLE)
-    rest = [f"{len(cells)} {status}" for status in others if (cells := comparison.having(status))]
+    is_decided = any(cell.status.decided for cell in comparison.cells)
+    if not slower and not lost:
+        sentences.append("no cell got slower or lost" if is_decided else "no cell could be decided")
+    undecided = comparison.having(CellStatus.UNDECIDED)
+    if is_decided and undecided and comparison.exit_code(allow_undecided) == 3:
+        sentences.append(f"{format_count(len(undecided), 'cell')} could not be decided")
+    rest = [f"{len(cells)} {status}" for status in _OTHERS if (cells := comparison.having(status))]
     text = f"{comparison.now.name} against {comparison.before.name}: {'; '.join(sentences)}"
     text += f" ({', '.join(rest)})" if rest else ""
-    smallest = [cell.change.smallest for cell in comparison.having(CellStatus.UNCHANGED) if cell.change]
-    text += f"; a change below {share_text(max(smallest))} can go undetected" if smallest else ""
+    passed = [*comparison.having(CellStatus.UNCHANGED), *comparison.having(CellStatus.NOT_SLOWER)]
+    for cells, which in ((passed, "unchanged"), (undecided, "undecided")):
+        changes = [cell.change for cell in cells if cell.change]
+        if changes:
+            most = most_text(max(changes, key=lambda change: change.most))
+            text += f"; {which} cells can be slower by up to {most}"
     return f"{text}."

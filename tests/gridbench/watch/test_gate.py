@@ -1,5 +1,6 @@
 """`gridbench gate`: its exit code, its sentence and its file, over real stores."""
 
+import random
 import sys
 from xml.etree import ElementTree
 
@@ -9,6 +10,7 @@ from gridbench import main
 from gridbench.watch import gate
 from tests.tasks.examples.nights import HERE, NEW_DRIVER, keep, measured, plan_of, run_name
 from tests.tasks.examples.records import ENVIRONMENT, IMAGES, MATMUL, record
+from workloads.harness.records.case import Case
 
 GOOD, SLOW, FEW, DRIVER, LOST, LAST = range(6)
 FACTORS = (1.0, 1.004, 0.997)
@@ -59,10 +61,57 @@ def test_a_slower_cell_is_the_first_one_and_the_exit_code(run):
     )
 
 
+def many_cells(results, number, cells, slow=0, factor=1.2):
+    """A run of so many cells of five repeats with 1 % of noise, the first `slow` of them slower by the factor."""
+    chance = random.Random(1000 * cells + number)
+    cases = [Case.of("matmul", {"n": 64 * (place + 1)}) for place in range(cells)]
+    plan = plan_of(number, night=None, repeats=5, cases=cases)
+    records = [
+        record(
+            (factor if place < slow else 1.0) * chance.lognormvariate(0, 0.01),
+            case,
+            HERE,
+            repeat,
+            run=plan.run,
+            environment=ENVIRONMENT,
+        )
+        for place, case in enumerate(cases)
+        for repeat in range(5)
+    ]
+    return keep(results, plan, records)
+
+
+@pytest.mark.parametrize(("cells", "slow"), [(8, 4), (14, 7), (14, 4), (14, 9), (6, 3)])
+def test_a_change_of_half_of_the_cells_fails(run, tmp_path, cells, slow):
+    """They are as many as those that have not changed, so a median of changes does not show which is usual."""
+    many_cells(tmp_path, 0, cells)
+    many_cells(tmp_path, 1, cells, slow)
+    code, text = run("--against", run_name(0), folder=tmp_path)
+    assert code == 1 and f"{slow} cells got slower" in text
+
+
+def test_the_same_cells_without_a_change_pass(run, tmp_path):
+    many_cells(tmp_path, 0, 14)
+    many_cells(tmp_path, 1, 14)
+    code, text = run("--against", run_name(0), folder=tmp_path)
+    assert code == 0 and "(14 unchanged)" in text
+
+
+def test_undecided_is_no_success_unless_it_is_allowed(run, tmp_path):
+    """At 1 % of noise five repeats exclude a slowdown by 5 %, not one by 1 %."""
+    many_cells(tmp_path, 0, 8)
+    many_cells(tmp_path, 1, 8)
+    words = ("--against", run_name(0), "--margin", "1%", "--least-change", "1%")
+    code, text = run(*words, folder=tmp_path)
+    assert code == 3 and "would not have been seen" in text and "could not be decided" in text
+    code, text = run(*words, "--allow-undecided", folder=tmp_path)
+    assert code == 0 and "undecided cells can be slower by up to" in text
+
+
 def test_the_newest_run_is_judged_where_none_is_named(run):
-    code, text = run("--against", run_name(GOOD))
+    code, text = run("--against", run_name(GOOD), "--run-effect", "0.5%")
     assert code == 0 and f"{run_name(LAST)} against {run_name(GOOD)}: no cell got slower" in text
-    assert "2 unchanged" in text and "can go undetected" in text
+    assert "2 unchanged" in text and "can be slower by up to 2.3 %" in text
     code, text = run("--against", run_name(LAST))
     assert code == 2 and text == f"error: run {run_name(LAST)} can't be compared with itself; name two runs\n"
 
@@ -86,9 +135,11 @@ def test_the_least_change_may_be_raised(run, least):
 
 
 @pytest.mark.parametrize("least", ["2", "-1%", "nan", "inf", "x", "", "100%", "2%%"])
-def test_a_least_change_that_is_no_share_is_one_sentence(run, least):
-    code, text = run("--against", run_name(GOOD), "--least-change", least)
-    assert code == 2 and text.startswith(f"error: least_change={least!r} must be from 0 to below 1")
+@pytest.mark.parametrize("option", ["--least-change", "--margin", "--run-effect"])
+def test_a_share_that_is_none_is_one_sentence(run, option, least):
+    code, text = run("--against", run_name(GOOD), option, least)
+    name = option.removeprefix("--").replace("-", "_")
+    assert code == 2 and text.startswith(f"error: {name}={least!r} must be from 0 to below 1")
     assert len(text.splitlines()) == 1
 
 
@@ -128,7 +179,7 @@ def test_hostile_names_stay_text(run, tmp_path):
     for number, name in enumerate(("1[red]x", "2[bold]y")):
         plan = plan_of(number, night=None, run=name)
         keep(tmp_path, plan, measured(plan, control_s=None))
-    code, text = run("--against", "1", folder=tmp_path)
+    code, text = run("--against", "1", "--run-effect", "0", folder=tmp_path)
     assert code == 0 and "2[bold]y against 1[red]x" in text
 
 

@@ -15,14 +15,14 @@ BUSY = {"verdict": Verdict.NOISY, "probes": {"foreign_load_share": 0.5}, "reason
 
 def test_a_cell_that_became_wide_is_not_lost_and_its_interval_decides():
     same = against(side("now", CALM, **WIDE), side("before", CALM))
-    assert only(same).status is CellStatus.UNCHANGED and same.exit_code == 0
+    assert only(same).status is CellStatus.UNCHANGED and same.exit_code() == 0
     slow = against(side("now", slower(1.3), **WIDE), side("before", CALM, **WIDE))
     assert only(slow).status is CellStatus.SLOWER
 
 
 def test_a_difference_beside_other_load_is_undecided_unless_controls_tell():
     loaded = against(side("now", slower(1.5), **BUSY), side("before", CALM))
-    assert only(loaded).status is CellStatus.UNDECIDED and loaded.exit_code == 3
+    assert only(loaded).status is CellStatus.UNDECIDED and loaded.exit_code() == 3
     assert "other programs used the machine" in only(loaded).why
     controls = (2.0, 2.01, 1.99)
     beside = against(
@@ -34,7 +34,7 @@ def test_a_difference_beside_other_load_is_undecided_unless_controls_tell():
 def test_the_state_of_the_machine_loses_no_cell():
     for verdict in (Verdict.THROTTLED, Verdict.PREEMPTED, Verdict.SHARED):
         found = against(side("now", CALM, verdict=verdict, reasons=("so it was",)), side("before", CALM))
-        assert only(found).status is CellStatus.UNDECIDED and found.exit_code == 3
+        assert only(found).status is CellStatus.UNDECIDED and found.exit_code() == 3
         assert only(found).why.endswith(f"{verdict}: so it was")
     beyond = BUSY | {"probes": {"foreign_load_share": 0.9}}
     assert only(against(side("now", CALM, **beyond), side("before", CALM))).status is CellStatus.UNDECIDED
@@ -48,7 +48,7 @@ CONTROLS = (2.0, 2.01, 1.99)
 )
 def test_beside_other_load_no_change_is_undecided_too_because_the_load_may_hide_one(now, before):
     found = against(side("now", CALM, **dict(now)), side("before", CALM, **dict(before)))
-    assert only(found).status is CellStatus.UNDECIDED and found.exit_code == 3
+    assert only(found).status is CellStatus.UNDECIDED and found.exit_code() == 3
     runs = " and ".join(name for name, made in (("now", now), ("before", before)) if made)
     assert f"used the machine in {runs}" in only(found).why
     (note,) = found.notes
@@ -83,12 +83,12 @@ def broken(name, count, verdict=Verdict.WRONG):
 )
 def test_a_cell_of_which_some_repeats_are_broken_is_lost(count, verdict, why):
     found = against(broken("now", count, verdict), broken("before", 0))
-    assert (only(found).status, only(found).why, found.exit_code) == (CellStatus.LOST, why, 1)
+    assert (only(found).status, only(found).why, found.exit_code()) == (CellStatus.LOST, why, 1)
 
 
 def test_a_cell_that_was_broken_in_part_before_is_decided_by_the_rest_and_it_is_said():
     found = against(broken("now", 3), broken("before", 2))
-    assert only(found).status is CellStatus.UNCHANGED and found.exit_code == 0
+    assert only(found).status is CellStatus.UNCHANGED and found.exit_code() == 0
     assert found.notes == (f"{CELL.id}: 3 of its 5 repeats are wrong: it differs; before, it was 2",)
 
 

@@ -8,6 +8,7 @@ from scipy import stats
 
 from tasks.regressions.baseline import CENTRE_VARIANCE, RERUN_VARIANCE, TRIMMED
 from tasks.regressions.robust import (
+    FEW_PAIRS,
     half_of,
     inner_range,
     median_variance,
@@ -15,6 +16,7 @@ from tasks.regressions.robust import (
     pseudomedian,
     slope,
     spread,
+    spread_of_pairs,
     trimmed_mean,
     typical_variance,
 )
@@ -35,6 +37,20 @@ def test_gaps_count_as_nothing(values, gaps):
     for of in (half_of, pseudomedian, inner_range, lambda rows: spread(rows, half_of(rows))):
         assert of(holed)[0] == pytest.approx(of(row)[0], abs=1e-9)
     assert trimmed_mean(holed, 0.2)[0] == pytest.approx(trimmed_mean(row, 0.2)[0], abs=1e-9)
+
+
+@pytest.mark.parametrize("count", [*FEW_PAIRS, 14, 15])
+def test_the_spread_of_pairs_is_that_of_normal_values(count):
+    found = [spread_of_pairs(values) for values in np.random.default_rng(count).normal(3, 2, (4000, count))]
+    assert np.mean(found) == pytest.approx(2, rel=0.05)
+
+
+@pytest.mark.parametrize("count", [6, 8, 14])
+def test_half_of_the_values_at_another_level_leave_the_spread_of_pairs_as_it_is(count):
+    values = np.random.default_rng(count).normal(0, 1, (500, count))
+    apart = values + 1000 * (np.arange(count) < count // 2)
+    alone, two_levels = (np.median([spread_of_pairs(row) for row in rows]) for rows in (values, apart))
+    assert 0.5 * alone < two_levels < 4 * alone  # the levels are 1000 apart
 
 
 def test_a_row_without_values_is_nan():

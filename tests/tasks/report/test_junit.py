@@ -114,7 +114,7 @@ def test_a_test_case_has_status_and_numbers(found):
     assert "did not plan to measure it" in cases["cpu-box", LARGE.id].find("skipped").get("message")
     well = cases["gpu-box", MATMUL.id]
     assert [child.tag for child in well] == ["system-out"]
-    assert "a change of 2 %" in well.find("system-out").text
+    assert "a slowdown above 4.8 % is excluded" in well.find("system-out").text
 
 
 def test_times_relative_to_controls_are_marked():
