@@ -10,7 +10,7 @@ from gridbench.terminal import Results, log_or_screen, say, table_of
 from tasks.errors import GridbenchError, one_line
 from tasks.findings.two_runs import ComparedRun
 from tasks.regressions.baseline import LEAST_CHANGE
-from tasks.regressions.change import MARGIN, RUN_EFFECT, SHOWING_CELLS, Limits
+from tasks.regressions.change import MARGIN, RUN_EFFECT, SHOWING_CELLS, GateLimits
 from tasks.regressions.run_gate import CellStatus, RunComparison, compare_cells
 from tasks.report.text.run_gate import answer, change_text, most_text, numbers_text
 from tasks.results.format import format_seconds
@@ -68,7 +68,7 @@ def gate(
     exits with 0. Both hold for effects of a run on single cells. One on all cells alike looks like slower code, or
     hides it, unless both runs have controls: without them, measure both one right after the other.
     """
-    limits = Limits(
+    limits = GateLimits(
         _share("least_change", least_change), _share("margin", margin), _share("run_effect", run_effect)
     )
     before = find(results, against)
@@ -82,7 +82,7 @@ def gate(
     raise typer.Exit(comparison.exit_code(allow_undecided))
 
 
-def _compared(now: Store, before: Store, limits: Limits) -> tuple[RunComparison, list[str]]:
+def _compared(now: Store, before: Store, limits: GateLimits) -> tuple[RunComparison, list[str]]:
     """Compare a run with another, and return a sentence for each of their records that can't be read.
 
     Raises:

@@ -176,7 +176,7 @@ def sample(cell: Repeats) -> Sample:
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class GateLimits:
     """The limits of a comparison of two runs.
 
     Attributes:
@@ -196,7 +196,7 @@ class Limits:
 
 
 def changes_between(
-    sides: Sequence[tuple[Sample, Sample]], confidence: float, limits: Limits
+    sides: Sequence[tuple[Sample, Sample]], confidence: float, limits: GateLimits
 ) -> list[Change]:
     """Return the change of each cell of one machine, from (now, before) with two or more repeats each.
 
@@ -338,7 +338,7 @@ def _change(
     now: Sequence[float],
     before: Sequence[float],
     effect: RunEffect,
-    limits: Limits,
+    limits: GateLimits,
     paired: bool,
 ) -> Change:
     likely = effect.added_to(_interval(now, before, EXCLUDING), EXCLUDING)

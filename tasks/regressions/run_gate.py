@@ -12,7 +12,7 @@ from tasks.regressions.change import (
     SHOWING_CELLS,
     USUAL,
     Change,
-    Limits,
+    GateLimits,
     Sample,
     changes_between,
     repeats_needed,
@@ -27,7 +27,7 @@ from workloads.harness.records.case import Cell
 from workloads.harness.records.record import OF_THE_MACHINE, Grade, Verdict
 
 FALSE_FAILURES = 0.05  # of comparisons without any change, over all their cells together
-USUAL_LIMITS = Limits()
+USUAL_LIMITS = GateLimits()
 LOAD = "load can look like a change or hide one, and no control ran to show it"
 
 
@@ -86,7 +86,7 @@ class RunComparison:
     before: ComparedRun
     cells: tuple[CellComparison, ...]
     confidence: float
-    limits: Limits
+    limits: GateLimits
     notes: tuple[str, ...] = ()
 
     def having(self, status: CellStatus) -> list[CellComparison]:
@@ -106,7 +106,7 @@ class RunComparison:
 
 
 def compare_cells(
-    now: ComparedRun, before: ComparedRun, planned: Collection[Cell], limits: Limits = USUAL_LIMITS
+    now: ComparedRun, before: ComparedRun, planned: Collection[Cell], limits: GateLimits = USUAL_LIMITS
 ) -> RunComparison:
     """Compare a run with an earlier one.
 
@@ -199,7 +199,7 @@ def _verdict(cell: Repeats) -> str:
     return f"{cell.verdict.replace('_', ' ')}{reason}"
 
 
-def _decided(base: CellComparison, change: Change, limits: Limits, busy: Sequence[str]) -> CellComparison:
+def _decided(base: CellComparison, change: Change, limits: GateLimits, busy: Sequence[str]) -> CellComparison:
     """Return a cell with its status by the intervals of its change.
 
     On a busy machine, only controls can distinguish a change from load: if all repeats of a run had the same load, it
@@ -221,7 +221,7 @@ def _decided(base: CellComparison, change: Change, limits: Limits, busy: Sequenc
     return replace(base, status=status, change=change, why=why)
 
 
-def _not_excluded(change: Change, limits: Limits) -> str:
+def _not_excluded(change: Change, limits: GateLimits) -> str:
     """Return the slowdown that a cell does not exclude, and what would exclude it."""
     text = f"a slowdown by {format_share(change.most)} would not have been seen"
     effect = change.effect

@@ -11,14 +11,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from tasks.regressions.change import Limits, Sample, changes_between
+from tasks.regressions.change import GateLimits, Sample, changes_between
 
 NOISE = 0.01  # from repeat to repeat
 EFFECTS = (0.0, 0.005, 0.01, 0.02)
 SIZES = ((3, 5), (7, 3), (7, 5), (14, 3), (14, 5), (45, 3), (45, 5))
 SLOWER = ((1, 7), (1, 14), (3, 6), (4, 8), (4, 14), (7, 14), (9, 14))
 FACTORS = (1.05, 1.1, 1.2)
-LIMITS = Limits()
+LIMITS = GateLimits()
 
 
 @dataclass(frozen=True)

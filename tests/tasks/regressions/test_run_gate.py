@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from tasks.findings.two_runs import ComparedRun
-from tasks.regressions.change import Limits, Sample, changes_between, repeats_needed
+from tasks.regressions.change import GateLimits, Sample, changes_between, repeats_needed
 from tasks.regressions.run_gate import CellStatus, RunComparison, compare_cells
 from tests.tasks.examples.records import ENVIRONMENT, MATMUL, failed, machine, record
 from workloads.harness.records.case import Case, Cell
@@ -17,7 +17,7 @@ from workloads.harness.records.record import Verdict
 HERE = "cpu-box"
 CALM = (1.0, 1.004, 0.997)
 CELL = Cell(HERE, MATMUL)
-ALONE = Limits(least=0.0, run_effect=0.0)  # repeats alone, and every change is of interest
+ALONE = GateLimits(least=0.0, run_effect=0.0)  # repeats alone, and every change is of interest
 
 
 def side(name, times, case=MATMUL, controls=(), reference="frozen", **changes):
@@ -32,7 +32,7 @@ def side(name, times, case=MATMUL, controls=(), reference="frozen", **changes):
 
 def against(now, before, planned=(CELL,), **limits) -> RunComparison:
     """A comparison of repeats alone, unless `run_effect` says what a run adds."""
-    return compare_cells(now, before, set(planned), Limits(**{"run_effect": 0.0} | limits))
+    return compare_cells(now, before, set(planned), GateLimits(**{"run_effect": 0.0} | limits))
 
 
 def only(found: RunComparison):
@@ -271,7 +271,7 @@ def test_a_lone_cell_whose_better_interval_is_chosen_fails_no_more():
 
 def test_a_change_is_found_at_the_size_that_is_called_the_smallest():
     sides = simulated(random.Random(3), 20, 5, 0.01)
-    smallest = sorted(change.smallest for change in changes_between(sides, 0.995, Limits()))[10]
+    smallest = sorted(change.smallest for change in changes_between(sides, 0.995, GateLimits()))[10]
     assert 0.02 < smallest < 0.05
     found = failures(40, 20, least=0.02, repeats=5, sd=0.01, slow=math.log1p(smallest))[1]
     assert 0.3 < found < 0.7
@@ -287,7 +287,7 @@ def between_sessions(cells, repeats, session, shift=0.0, runs=60):
             levels = chance.gauss(shift if place == 0 else 0.0, session), chance.gauss(0, session)
             times = [tuple(math.exp(chance.gauss(at, 0.01)) for _ in range(repeats)) for at in levels]
             sides.append(tuple(map(Sample, times)))
-        found = changes_between(sides, 1 - 0.1 / cells, Limits())
+        found = changes_between(sides, 1 - 0.1 / cells, GateLimits())
         slower = [change.direction(0.02) > 0 for change in found]
         any_, first = any_ + any(slower), first + slower[0]
     return any_ / runs, first / runs
