@@ -61,7 +61,7 @@ def compared(
     factor: float = 1.0,
     alike: bool = False,
 ) -> Shares:
-    """Compare so many pairs of runs, in which the first `slow` cells are slower by `factor`."""
+    """Compare pairs of runs, in which the first `slow` cells are slower by `factor`."""
     rng, failed, passed, shown = np.random.default_rng(20261123), 0, 0, 0
     for _ in range(runs):
         levels = rng.normal(0, effect, (2, 1 if alike else cells)) * np.ones((2, cells))

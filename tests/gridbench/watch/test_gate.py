@@ -62,7 +62,7 @@ def test_a_slower_cell_is_the_first_one_and_the_exit_code(run):
 
 
 def many_cells(results, number, cells, slow=0, factor=1.2):
-    """A run of so many cells of five repeats with 1 % of noise, the first `slow` of them slower by the factor."""
+    """A run of cells of five repeats with 1 % of noise, the first `slow` of them slower by the factor."""
     chance = random.Random(1000 * cells + number)
     cases = [Case.of("matmul", {"n": 64 * (place + 1)}) for place in range(cells)]
     plan = plan_of(number, night=None, repeats=5, cases=cases)

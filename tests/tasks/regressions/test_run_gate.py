@@ -1,4 +1,4 @@
-"""A run against another: simulated repeats whose truth is known, and what each cell may turn out to be."""
+"""A run against another: simulated repeats whose truth is known, and the status of each cell."""
 
 import math
 import random
@@ -31,7 +31,7 @@ def side(name, times, case=MATMUL, controls=(), reference="frozen", **changes):
 
 
 def against(now, before, planned=(CELL,), **limits) -> RunComparison:
-    """A comparison of repeats alone, unless `run_effect` says what a run adds."""
+    """A comparison of repeats alone, unless `run_effect` widens it."""
     return compare_cells(now, before, set(planned), GateLimits(**{"run_effect": 0.0} | limits))
 
 
@@ -96,7 +96,7 @@ def test_one_undecided_cell_is_no_success_unless_that_is_allowed():
 
 
 def test_a_lone_cell_must_change_by_more_than_runs_do_on_their_own():
-    """Fewer than five cells do not show what a run does to a cell, so that is assumed: 2 %, or as it is stated."""
+    """Fewer than five cells do not show the effect of a run on a cell, so it is assumed: 2 %, or as it is stated."""
     sides = side("now", slower(1.04)), side("before", CALM)
     assert only(against(*sides)).status is CellStatus.SLOWER
     one = only(against(*sides, run_effect=0.02))
@@ -295,7 +295,7 @@ def between_sessions(cells, repeats, session, shift=0.0, runs=60):
 
 @pytest.mark.parametrize("session", [0.0, 0.01, 0.02])
 def test_what_two_runs_differ_by_is_no_change(session):
-    """Each run has an effect of its own on each cell, which its repeats share."""
+    """Each run has an effect on each cell, which its repeats share."""
     assert between_sessions(14, 5, session)[0] <= 0.1
 
 
