@@ -87,7 +87,6 @@ CASES = (
     Case("cifar10", "batch=32", ("fp32", "tf32")),
     Case("gcn", "hidden=16", ("fp32", "bf16")),
     Case("matmul", "n=15000", ("bf16",)),
-    Case("resnet50_train", "batch=64,pixels=224", ("fp16",), COMPILED),
     # The same mechanisms in other networks.
     Case("ddpm_loader", "batch=32,workers=4"),
     Case("resnet_infer", "batch=32", ("fp32", "fp16")),

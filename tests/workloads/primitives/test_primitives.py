@@ -59,7 +59,7 @@ def test_a_rank_draws_its_own_values_and_no_others(monkeypatch):
 
 def test_a_cpu_has_no_fp8_and_few_workloads_do():
     assert find("gemm").case(find("gemm").tiny, "fp8").id == "gemm/m=16,n=64,k=32/fp8"
-    with pytest.raises(UnsupportedError, match="fp8 needs an NVIDIA GPU \(Ada or newer\)"):
+    with pytest.raises(UnsupportedError, match=r"fp8 needs an NVIDIA GPU \(Ada or newer\)"):
         open_device("cpu", "fp8", 1)
     with pytest.raises(
         WorkloadsError, match="precision 'fp8' is unknown; choose from fp32, tf32, fp16, bf16"
