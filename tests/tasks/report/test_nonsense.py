@@ -21,9 +21,10 @@ from tasks.report.text.comparison import full_text
 from tasks.store.frames import results_table
 from tests.tasks.examples.records import failed, machine, timing
 from tests.tasks.report.nonsense import HARDWARE, HUGE, INFO, fill, good, said, scaled
+from workloads.command.compare import comparison as bare_comparison
 from workloads.harness.records.files import record_path
 from workloads.harness.records.record import Verdict
-from workloads.harness.records.text import HEAD, comparison, detail, line, table
+from workloads.harness.records.text import HEAD, detail, line, table
 from workloads.harness.roofline.bounds import roofline_json, roofline_text
 
 
@@ -263,7 +264,7 @@ def test_a_terminal_shows_records_that_cannot_be(planned, factor, what):
     off = [scaled(made[0], factor, what), *made[1:]]
     assert len(table([HEAD, *map(line, off)]).splitlines()) == len(off) + 2
     assert all(detail(each) for each in off)
-    assert "nan" not in comparison(off[:4], off[4:])
+    assert "nan" not in bare_comparison(off[:4], off[4:])
     json.loads(roofline_json(off))
     roofline_text(off)
 
