@@ -6,7 +6,7 @@ import time
 
 from workloads.harness.checks import preflight
 from workloads.harness.engine.device import UnsupportedError, check_torch, why_no_cuda
-from workloads.harness.probes import cpu, energy, gpu, machine, memory
+from workloads.harness.probes import cpu, energy, gpu, launches, machine, memory
 from workloads.harness.probes.asked_gpu import AskedGpu
 from workloads.harness.probes.device_here import FABRIC, is_not_ready
 from workloads.harness.probes.gpu_place import cards_on_bus
@@ -26,7 +26,7 @@ def findings() -> list[tuple[bool, str]]:
         joules = f"CPU energy is unknown: {missing}" if missing else "CPU energy is measured by RAPL"
         return [
             *(_torch(), _threads(), *_quiet(), (free is None or free >= NEEDS_BYTES, room)),
-            *(preflight.shared_memory(), _gpu(), (True, joules)),
+            *(preflight.shared_memory(), _gpu(), _launches(), (True, joules)),  # launches open the GPU
         ]
 
 
@@ -80,6 +80,22 @@ def _quiet() -> list[tuple[bool, str]]:
         else:
             results.append((True, f"{name} is unknown: {missing[name]}"))
     return results
+
+
+def _launches() -> tuple[bool, str]:
+    if importlib.util.find_spec("torch") is None:
+        return True, "launches are not timed: torch is not installed"
+    import torch
+
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    values, missing = launches.reading(device)
+    if missing:
+        return False, f"torch cannot compute on {device}: {missing['launches_per_s']}"
+    where = "the GPU" if device == "cuda" else "the CPU"
+    return (
+        True,
+        f"{values['launches_per_s'] / 1e3:.3g} thousand tiny operations of torch per second on {where}",
+    )
 
 
 def _gpu() -> tuple[bool, str]:

@@ -9,7 +9,7 @@ from typing import Any
 
 from workloads.harness.engine.monitor import Monitor
 from workloads.harness.engine.phases import Phases
-from workloads.harness.probes import cpu, energy, gpu, machine, memory, roof, stack
+from workloads.harness.probes import cpu, energy, gpu, launches, machine, memory, roof, stack
 from workloads.harness.probes.asked_gpu import AskedGpu
 from workloads.harness.probes.gpu_bound import gpu_flops_bound, shape_of
 from workloads.harness.records.record import Memory
@@ -76,6 +76,7 @@ class Readings:
             gpu_after, joules = self.gpu.counters(), energy.delta(energy_before, energy.counters(self.gpu))
             self.probes["canary_drift"] = cpu.canary_drift(canary_s, cpu.canary_s())
             self.probes["python_steps_per_s"] = cpu.python_steps_per_s(canary_s)
+            self._take(launches.reading(self.device))
         self._take(joules)
         self.energy_j = joules[0].get("gpu_energy_j" if self.device == "cuda" else "cpu_energy_j")
         if self.device == "cuda":

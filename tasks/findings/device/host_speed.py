@@ -1,0 +1,107 @@
+"""The speed of each machine's host: plain Python, and operations handed to the device."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from tasks.results.finding import Finding, Results
+from tasks.results.format import format_ratio
+from tasks.results.speedup import speedup
+from tasks.results.table import Column, Quantity, Table
+from tasks.results.values import Estimate, Ratio, RatioVerdict
+from workloads.harness.records.grade import counts
+from workloads.harness.records.intervals import log_mean_interval
+from workloads.harness.records.record import Record
+
+PYTHON, LAUNCHES = "python_steps_per_s", "launches_per_s"  # readings of a record
+NOTABLE = 0.05  # a host that is slower by less is not named
+COLUMNS = (
+    Column("Machine", Quantity.MACHINE),
+    Column("Million Python steps per second", Quantity.COUNT),
+    Column("Against the fastest host", Quantity.RATIO),
+    Column("Thousand launches per second", Quantity.COUNT),
+    Column("Against the fastest", Quantity.RATIO),
+)
+
+
+@dataclass(frozen=True, slots=True)
+class HostSpeed(Finding):
+    """The speed of each machine's host, by the readings of its records.
+
+    A host that is half as fast makes a card wait twice as long for each operation, whatever the card is.
+    """
+
+    name = "host-speed"
+    title = "Speed of the hosts"
+    section = "machines"
+    order = 46
+    python: Mapping[str, Sequence[float]]
+    launches: Mapping[str, Sequence[float]]
+
+    @classmethod
+    def find(cls, results: Results) -> "HostSpeed":
+        """Take the readings of each machine's records that count, in the order of the machines."""
+        records = [record for record in results.records if counts(record)]
+        names = list(dict.fromkeys(machine.name for machine in results.machines))
+        return cls(_readings(records, names, PYTHON), _readings(records, names, LAUNCHES))
+
+    def table(self) -> Table | None:
+        """Return a row per machine; None if no record has a reading."""
+        names = dict.fromkeys([*self.python, *self.launches])
+        rows = tuple(
+            (
+                name,
+                _rate(self.python.get(name), 1e6),
+                against_fastest(self.python, name),
+                _rate(self.launches.get(name), 1e3),
+                against_fastest(self.launches, name),
+            )
+            for name in names
+        )
+        lead = (
+            "A fixed loop of Python, and a fixed loop of tiny torch operations handed to the device, after the samples "
+            "of each repeat. They bound steps in which the device waits for its host. Launches on a GPU and on a CPU "
+            "are different work."
+        )
+        return Table(COLUMNS, rows, lead) if rows else None
+
+    def observations(self) -> tuple[str, ...]:
+        """Name each host that is slower at Python than the fastest one by more than 5 %, if the interval shows it."""
+        return tuple(
+            f"The host of {name} runs Python at {format_ratio(ratio)} the speed of {_fastest(self.python)}'s."
+            for name in self.python
+            if (ratio := against_fastest(self.python, name)) and _is_slower(ratio)
+        )
+
+
+def against_fastest(rates: Mapping[str, Sequence[float]], name: str) -> Ratio | None:
+    """Return a machine's rate over that of the fastest; None for the fastest itself, or without a reading."""
+    if name not in rates or name == (best := _fastest(rates)):
+        return None
+    return speedup([1 / rate for rate in rates[best]], [1 / rate for rate in rates[name]])
+
+
+def _fastest(rates: Mapping[str, Sequence[float]]) -> str:
+    return max(rates, key=lambda name: sorted(rates[name])[len(rates[name]) // 2])
+
+
+def _is_slower(ratio: Ratio) -> bool:
+    return ratio.outcome is RatioVerdict.SLOWER and ratio.estimate.value < 1 - NOTABLE
+
+
+def _readings(records: Sequence[Record], names: Sequence[str], reading: str) -> dict[str, list[float]]:
+    """Return the values of a reading by machine; none of machines without it."""
+    found: dict[str, list[float]] = {name: [] for name in names}
+    for record in records:
+        value = record.probes.get(reading, 0.0)
+        if value > 0:
+            found.setdefault(record.hardware, []).append(value)
+    return {name: values for name, values in found.items() if values}
+
+
+def _rate(values: Sequence[float] | None, unit: float) -> Estimate | None:
+    """Return the geometric mean of rates with its interval, in a unit."""
+    if not values:
+        return None
+    scaled = [value / unit for value in values]
+    interval = log_mean_interval(scaled)
+    return Estimate.of(interval) if interval else Estimate(scaled[0])
