@@ -11,7 +11,7 @@ from typing import Any
 import torch
 
 from workloads.harness.checks.fakes import Fakes, faked
-from workloads.harness.checks.fits import Fit, Needs, Room, fit, grown_by, largest
+from workloads.harness.checks.fits import NCCL_BYTES, Fit, Needs, Room, fit, grown_by, largest
 from workloads.harness.engine.correctness import first_step
 from workloads.harness.engine.device import dtype_of
 from workloads.harness.engine.transfer import size_bytes
@@ -106,7 +106,8 @@ def _peaks(case: Case, device: str) -> tuple[int, int]:
             thing.warm_up()
         else:
             _step(thing, fakes, device)
-        return fakes.tensors[str(torch_device)], fakes.peak_bytes(torch_device)
+        group_bytes = NCCL_BYTES if device == "cuda" and "processes" in sizes else 0
+        return fakes.tensors[str(torch_device)], fakes.peak_bytes(torch_device) + group_bytes
 
 
 def _step(prepared: Prepared, fakes: Fakes, device: str) -> None:

@@ -9,7 +9,7 @@ from types import ModuleType
 from typing import Any
 
 from workloads.harness.checks.fakes import HOST, HOST_DEVICE, faked, replaced
-from workloads.harness.checks.fits import Needs
+from workloads.harness.checks.fits import NCCL_BYTES, Needs
 from workloads.harness.records.case import Case
 from workloads.harness.records.script import Script
 from workloads.harness.script.command import filled
@@ -40,12 +40,12 @@ def script_needs(script: Script, case: Case, device: str) -> Needs:
     marks.step = stepped
     sys.modules[MARKS] = marks
     reason = f"the script ended before its optimizer took {STEPS} steps"
-    with faked(script.processes) as fakes, _watched(stepped):
+    with faked(script.processes, is_host_gpu=device == "cuda") as fakes, _watched(stepped):
         try:
             run_as_main(words)
         except EnoughError:
-            peak = fakes.peak_bytes(HOST_DEVICE) if device == "cpu" else fakes.tensors[HOST]
-            return Needs(device, fakes.tensors[HOST], peak)
+            group_bytes = NCCL_BYTES if device == "cuda" and script.processes > 1 else 0
+            return Needs(device, fakes.tensors[HOST], fakes.peak_bytes(HOST_DEVICE) + group_bytes)
         except BaseException as error:  # raised by the script, or by a fake tensor that needs values
             first = next(iter(str(error).splitlines()), "")
             reason = f"{type(error).__name__}: {first}"[:200]
