@@ -10,7 +10,7 @@ SLACK = 0.02
 DEVICES = ("cpu", "cuda")
 MEMORY = (
     *("peak_rss_bytes", "device_allocated_bytes", "device_reserved_bytes"),
-    *("process_allocated_bytes", "process_reserved_bytes"),
+    *("process_allocated_bytes", "process_reserved_bytes", "process_total_bytes"),
 )
 
 

@@ -89,6 +89,7 @@ def _measured(record: Record) -> dict[str, Any]:
         "peak_rss_bytes": memory.peak_rss_bytes if memory else None,
         "device_allocated_bytes": memory.device_allocated_bytes if memory else None,
         "device_reserved_bytes": memory.device_reserved_bytes if memory else None,
+        "process_total_bytes": memory.process_total_bytes if memory else None,
         "device_busy_s": record.device_busy_s,
         "sustained_share": record.sustained_share,
         "energy_j": record.energy_j,

@@ -192,7 +192,25 @@ class Readings:
             alloc_retries=torch.cuda.memory_stats().get("num_alloc_retries", 0),
             process_allocated_bytes=process[0],
             process_reserved_bytes=process[1],
+            process_total_bytes=self._total_bytes(process[1]),
         )
+
+    def _total_bytes(self, most_reserved: int) -> int | None:
+        """Return this process's peak on the device by the driver; None, with a reason in `missing`, if it is unknown.
+
+        The driver's number is of now: segments that the allocator has given back since its peak are added.
+        """
+        import torch
+
+        values, missing = self.gpu.own_memory()
+        self.missing |= missing
+        reserved = torch.cuda.memory_reserved()
+        total = int(values.get("gpu_own_memory_bytes", 0))
+        if values and total < reserved:
+            self.missing["gpu_own_memory_bytes"] = (
+                f"NVML reports {total} bytes, and torch has reserved {reserved}"
+            )
+        return total + most_reserved - reserved if values and total >= reserved else None
 
     @contextmanager
     def _own_peaks(self) -> Iterator[None]:

@@ -99,6 +99,10 @@ class Gpu:
         """
         return self._numbers(("gpu_foreign_processes",))
 
+    def own_memory(self) -> Readings:
+        """`gpu_own_memory_bytes`: this process's memory on the GPU by the driver, with its context and libraries."""
+        return self._numbers(("gpu_own_memory_bytes",))
+
     def health(self) -> Readings:
         """Return the card's report of its faults and links, by the names in `HEALTH`, and its XID errors by code."""
         values, missing = self._numbers(HEALTH)
@@ -166,6 +170,7 @@ class NvmlGpu(Gpu):
             "gpu_foreign_processes": lambda: sum(
                 process.pid != self.own_pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
             ),
+            "gpu_own_memory_bytes": lambda: _own_process(nvml, gpu).usedGpuMemory,
             "uuid": lambda: uuid,
             "name": lambda: str(nvml.nvmlDeviceGetName(gpu)),
             "driver": lambda: str(nvml.nvmlSystemGetDriverVersion()),
@@ -285,6 +290,21 @@ def foreign_load(
         else:
             values[name] = max(column) if name.endswith("_bytes") else math.fsum(column) / len(column)
     return values, missing
+
+
+def _own_process(nvml: Any, gpu: Any) -> Any:
+    """Return NVML's entry for this process: that of its number, or the only one.
+
+    A container numbers its processes anew, and NVML can list the host's numbers.
+
+    Raises:
+        LookupError: there are several processes, and none has our number.
+    """
+    processes = nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
+    own = [process for process in processes if process.pid == os.getpid()]
+    if not own and len(processes) != 1:
+        raise LookupError(f"it lists {len(processes)} processes, none with this one's number")
+    return (own or processes)[0]
 
 
 def _memory(nvml: Any, gpu: Any) -> Any:

@@ -163,7 +163,8 @@ class Memory:
     """Peaks: of the host over the whole process, of the device while steps were sampled; None on a CPU.
 
     `process_…` are of the device over the whole process: with trials of layouts, searches for algorithms and
-    checks. None in records from before they were apart.
+    checks. None in records from before they were apart. `process_total_bytes` is the driver's number for the process:
+    its context and libraries in addition to all that torch's allocator has reserved. None if NVML does not know it.
     """
 
     peak_rss_bytes: int | None = None
@@ -172,6 +173,7 @@ class Memory:
     alloc_retries: int | None = None
     process_allocated_bytes: int | None = None
     process_reserved_bytes: int | None = None
+    process_total_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)

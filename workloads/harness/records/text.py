@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 
 from workloads.harness.records.parts import Profile
-from workloads.harness.records.record import Cache, Record, Timing
+from workloads.harness.records.record import Cache, Memory, Record, Timing
 from workloads.harness.records.script import JobTime, ScriptRun
 
 SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
@@ -124,6 +124,8 @@ def detail(record: Record) -> str:
     rows += [("unattributed", seconds(record.unattributed_s)), ("wall", seconds(record.wall_s))]
     if record.memory and record.memory.peak_rss_bytes:
         rows.append(("peak memory", f"{record.memory.peak_rss_bytes / 2**20:.0f} MiB"))
+    if record.memory and record.memory.process_reserved_bytes:
+        rows.append(("device memory", _device_memory(record.memory)))
     rows += [(name, f"{value:.4g}") for name, value in sorted(record.probes.items())]
     rows += [(name, f"null: {reason}") for name, reason in sorted(record.missing.items())]
     lines = [record.id, *(f"  {name:<20}{value}" for name, value in rows)]
@@ -188,6 +190,12 @@ def profile_table(profile: Profile) -> str:
             (row.name, str(row.calls), *(seconds(s) if s else "–" for s in times), memory, row.shapes)
         )
     return f"{head}\n{table(rows)}"
+
+
+def _device_memory(memory: Memory) -> str:
+    parts = ((memory.process_allocated_bytes, "in tensors"), (memory.process_reserved_bytes, "reserved"))
+    text = ", ".join(f"{gigabytes(count)} {what}" for count, what in parts if count)
+    return f"{text}, {gigabytes(memory.process_total_bytes)} in total" if memory.process_total_bytes else text
 
 
 def _timing(median_s: float, low_s: float | None, high_s: float | None) -> str:

@@ -22,6 +22,7 @@ class FakeMemory:
             "is_initialized": lambda: True,
             "max_memory_allocated": lambda: self.peak,
             "max_memory_reserved": lambda: 2 * self.peak,
+            "memory_reserved": lambda: 2 * self.now,
             "memory_stats": lambda: {},
             "reset_peak_memory_stats": self.reset,
         }.items():
@@ -138,6 +139,33 @@ def test_the_peak_is_the_steps_and_the_processes_beside_it(card, monkeypatch):
     memory.take(10**10)  # the checks
     assert made.memory().process_allocated_bytes == 10**10
     assert made.memory().device_allocated_bytes == 10**6
+
+
+def test_the_processs_own_total_by_the_driver_stands_next_to_the_allocators(card, monkeypatch):
+    memory = FakeMemory(monkeypatch)
+    made = readings.Readings("cuda", 1, 0.0)
+    memory.take(10**9)
+    memory.now = 10**6  # the allocator has given the rest back since
+    card.own_bytes = 2 * 10**6 + 8 * 10**8  # a context of 0.8 GB
+    assert made.memory().process_total_bytes == 2 * 10**9 + 8 * 10**8
+    assert "gpu_own_memory_bytes" not in made.missing
+
+
+@pytest.mark.parametrize(
+    ("own_bytes", "pids", "reason"),
+    [
+        (None, [1], "returned None"),  # as on Windows, and for a process that has just begun
+        (10**6, [1], "torch has reserved"),
+        (10**10, [1, 2], "lists 2 processes"),
+    ],
+)
+def test_a_total_that_the_driver_does_not_know_is_missing(card, monkeypatch, own_bytes, pids, reason):
+    memory = FakeMemory(monkeypatch)
+    made = readings.Readings("cuda", 1, 0.0)
+    memory.now = memory.peak = 10**9
+    card.own_bytes, card.pids = own_bytes, pids
+    assert made.memory().process_total_bytes is None
+    assert reason in made.missing["gpu_own_memory_bytes"]
 
 
 def test_without_samples_the_peak_is_the_processs(card, monkeypatch):

@@ -30,6 +30,7 @@ class FakeNvml:
         self.reasons = 0x4
         self.utilisation = 50
         self.pids = [os.getpid()]
+        self.own_bytes = 10**9
         self.handles = {UUID: "handle"}
         self.inits = 0
         self.uuids = [UUID]
@@ -102,7 +103,7 @@ class FakeNvml:
         return self.energy_mj
 
     def nvmlDeviceGetComputeRunningProcesses(self, _):
-        return [SimpleNamespace(pid=pid) for pid in self.pids]
+        return [SimpleNamespace(pid=pid, usedGpuMemory=self.own_bytes) for pid in self.pids]
 
     def nvmlDeviceGetName(self, _):
         return "NVIDIA L4"
