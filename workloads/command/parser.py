@@ -9,6 +9,7 @@ from pathlib import Path
 
 from workloads.command import measure, roof, script
 from workloads.command.compare import compare, read
+from workloads.command.mistakes import Parser
 from workloads.harness.checks.fitness import before_measuring, findings
 from workloads.harness.records.case import DEVICES, EAGER, MODES, PRECISIONS
 from workloads.harness.records.text import HEAD, detail, line, table
@@ -18,14 +19,14 @@ from workloads.loadtest.command import FINEST_S, SAMPLE_RATE_S
 Command = Callable[[argparse.Namespace], int]
 
 
-def parser(description: str) -> argparse.ArgumentParser:
+def parser(description: str) -> Parser:
     """Return the parser of all subcommands; it stores the subcommand's function as `command`."""
-    top = argparse.ArgumentParser(prog="python -m workloads", description=description)
+    top = Parser(prog="python -m workloads", description=description)
     commands = top.add_subparsers(required=True, metavar="COMMAND")
 
     def command(name: str, function: Command, text: str) -> argparse.ArgumentParser:
         sub = commands.add_parser(name, help=text, description=text)
-        sub.set_defaults(command=function)
+        sub.set_defaults(command=function, parser=sub)
         return sub
 
     sub = command("list", measure.list_all, "List workloads, their sizes, and suites.")
