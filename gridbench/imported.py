@@ -9,11 +9,12 @@ import typer
 
 from gridbench.terminal import Results, say, warn
 from tasks.errors import GridbenchError
+from tasks.planning.hardware import Hardware, load_hardware
 from tasks.store.address import DEFAULT, ResultsAddress
 from tasks.store.store import Store
 
 LISTED = 10  # lines that are not records, before the others are counted
-USD = r"([^=\s]+)=(\d+(?:\.\d+)?)"
+USD, PRICE = r"([^=\s]+)=(\S+)", r"\d+(?:\.\d+)?"
 
 
 def import_(
@@ -22,7 +23,10 @@ def import_(
     ],
     usd: Annotated[
         list[str] | None,
-        typer.Option(help="Price of a machine in USD per hour; repeat the option: h100=2.49"),
+        typer.Option(
+            help="Price of a machine: USD per hour, or hardware whose price it has, by its share of the GPUs; "
+            "repeat the option: h100=2.49, h200=aws-p5en.48xlarge"
+        ),
     ] = None,
     title: Annotated[str, typer.Option(help="Title of the report")] = "",
     results: Results = DEFAULT,
@@ -46,7 +50,7 @@ def import_(
 
 
 def imported(
-    folders: Sequence[Path], results: ResultsAddress, usd_per_hour: Mapping[str, float], title: str = ""
+    folders: Sequence[Path], results: ResultsAddress, prices: Mapping[str, float | Hardware], title: str = ""
 ) -> Store:
     """Make a run of the records in these folders, and name the lines that are not records.
 
@@ -61,7 +65,7 @@ def imported(
         warn(f"left out: {sentence}")
     if len(problems) > LISTED:
         warn(f"left out: {len(problems) - LISTED} more lines that are not records")
-    plan, kept = run_of(records, usd_per_hour, title)
+    plan, kept = run_of(records, prices, title)
     store = Store.create(results.folder, plan, Bucket.of(results))
     for record in kept:
         store.add(record)
@@ -79,12 +83,17 @@ def machines_in(folder: Path) -> set[str]:
     return {record.hardware for record in read_folders([folder])[0]}
 
 
-def _price(text: str) -> tuple[str, float]:
-    """Parse `MACHINE=USD`.
+def _price(text: str) -> tuple[str, float | Hardware]:
+    """Parse `MACHINE=USD` or `MACHINE=HARDWARE`.
 
     Raises:
-        GridbenchError: it is something else.
+        GridbenchError: it is something else, or there is no such hardware.
     """
-    if not (match := re.fullmatch(USD, text)) or float(match[2]) <= 0:
-        raise GridbenchError(f"--usd {text!r} must be a machine and USD per hour, such as h100=2.49")
+    match = re.fullmatch(USD, text)
+    if match and not re.match(r"[-.\d]", match[2]):
+        return match[1], load_hardware(match[2])
+    if not match or not re.fullmatch(PRICE, match[2]) or float(match[2]) <= 0:
+        raise GridbenchError(
+            f"--usd {text!r} must be a machine and USD per hour, such as h100=2.49, or hardware with a price"
+        )
     return match[1], float(match[2])

@@ -50,17 +50,18 @@ def read_folders(folders: Sequence[Path]) -> tuple[list[Record], list[str]]:
 
 
 def run_of(
-    records: Sequence[Record], usd_per_hour: Mapping[str, float], title: str = ""
+    records: Sequence[Record], prices: Mapping[str, float | Hardware], title: str = ""
 ) -> tuple[Plan, list[Record]]:
     """Return the plan of a run of these records, and the records as its repeats, numbered anew.
 
-    The run's name follows from the records: the same ones make the same run.
+    A price is in USD per hour, or that of a hardware file, in proportion to the GPUs. The run's name follows from the
+    records: the same ones make the same run.
 
     Raises:
         GridbenchError: a price names a machine that has no record.
     """
     machines = list(dict.fromkeys(record.hardware for record in records))
-    if unknown := [name for name in usd_per_hour if name not in machines]:
+    if unknown := [name for name in prices if name not in machines]:
         raise GridbenchError(
             f"--usd {unknown[0]}: no record is of this machine; the machines are {', '.join(machines)}"
         )
@@ -74,6 +75,8 @@ def run_of(
         numbers[record.cell] = numbers.get(record.cell, 0) + 1
         kept.append(replace(record, run=run, repeat=numbers[record.cell]))
     cases = {record.case: record for record in ordered}
+    hardware = {name: _hardware(name, ordered, prices.get(name)) for name in machines}
+    usd_per_s = {name: hardware[name].price.usd_per_hour / 3600 for name in prices}
     plan = Plan(
         run=run,
         suite=SUITE,
@@ -85,10 +88,10 @@ def run_of(
         quick=False,
         timeout_s=max(record.wall_s for record in records) or 1.0,
         baseline=machines[0],
-        hardware=tuple(_hardware(name, ordered, usd_per_hour) for name in machines),
+        hardware=tuple(hardware.values()),
         cases=tuple(PlannedCase.of(case, record.threads) for case, record in cases.items()),
         estimate_s=sum(record.wall_s for record in records),
-        estimate_usd=sum(record.wall_s * usd_per_hour.get(record.hardware, 0.0) / 3600 for record in records),
+        estimate_usd=sum(record.wall_s * usd_per_s.get(record.hardware, 0.0) for record in records),
     )
     return plan, kept
 
@@ -125,15 +128,19 @@ def _identity(record: Record) -> str:
     return hashlib.sha256(repr(facts).encode()).hexdigest()
 
 
-def _hardware(name: str, records: Sequence[Record], usd_per_hour: Mapping[str, float]) -> Hardware:
-    """Return a machine as its records describe it, with the price that was given."""
+def _hardware(name: str, records: Sequence[Record], price: float | Hardware | None) -> Hardware:
+    """Return a machine as its records describe it, with the price that was given.
+
+    Raises:
+        GridbenchError: the price is of a machine with GPUs and this one has none, or the other way round.
+    """
     own = [record for record in records if record.hardware == name]
     record = max(own, key=lambda one: len(_gpus(one)))
     gpus = _gpus(record)
     models = models_called(gpus[0], names_of(load_gpus())) if gpus else []
     memory = str(record.environment.get("memory_total_bytes"))
     memory_bytes = int(memory) if memory.isdecimal() else 0
-    is_priced = name in usd_per_hour
+    stated = f"unknown; give it as --usd {name}=1.99" if price is None else "given with --usd"
     raw = {
         "name": name,
         "title": f"{len(gpus)} x {gpus[0]}" if gpus else str(record.environment.get("cpu_model") or "CPU"),
@@ -143,14 +150,34 @@ def _hardware(name: str, records: Sequence[Record], usd_per_hour: Mapping[str, f
         "gpu": models[0] if len(models) == 1 else None,
         "threads": record.threads or None,
         "memory_gb": memory_bytes / 1e9 or None,
-        "price": {
-            "usd_per_hour": usd_per_hour.get(name, UNKNOWN_USD),
+        "price": _share_of(price, len(gpus), name)
+        if isinstance(price, Hardware)
+        else {
+            "usd_per_hour": UNKNOWN_USD if price is None else price,
             "purchase": "assumption",
-            "source": "given with --usd" if is_priced else f"unknown; give it as --usd {name}=1.99",
+            "source": stated,
             "date": _moment(record.started_at).date(),
         },
     }
     return validated(Hardware, raw, f"machine {name}")
+
+
+def _share_of(machine: Hardware, gpus: int, name: str) -> dict[str, Any]:
+    """Return the price of a machine's share that has so many GPUs."""
+    if bool(machine.gpus) != bool(gpus):
+        raise GridbenchError(
+            f"--usd {name}={machine.name}: the records of {name} are of {gpus} GPUs, "
+            f"and {machine.name} has {machine.gpus}"
+        )
+    share = gpus / machine.gpus if gpus else 1.0
+    part = "" if share == 1 else f"{gpus} of {machine.gpus} GPUs of "
+    price = machine.price
+    spot = price.spot_usd_per_hour
+    return price.model_dump() | {
+        "usd_per_hour": price.usd_per_hour * share,
+        "spot_usd_per_hour": None if spot is None else spot * share,
+        "source": f"{part}{machine.instance_type or machine.name}, {price.source}",
+    }
 
 
 def _gpus(record: Record) -> list[str]:

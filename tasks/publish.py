@@ -24,6 +24,7 @@ from tasks.delivery.api_trouble import LOST_TOUCH
 from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
 from tasks.findings.two_runs import ComparedRun, compare_runs
+from tasks.imported import SUITE as IMPORTED
 from tasks.planning.plan import FURTHER, Plan, plan_rows, skip_lines
 from tasks.report.artifacts import picture_urls, stage_tables
 from tasks.report.info import RunInfo
@@ -111,7 +112,8 @@ def write_files(records: Sequence[Record], comparison: Comparison, store: Store)
 
 def run_info(plan: Plan) -> RunInfo:
     """Return the facts of a run that its report states."""
-    return RunInfo(plan.run, plan.suite, plan.created_at, plan.seed, plan.gridbench)
+    title = plan.title if plan.suite == IMPORTED else ""  # the suite of imported records is unknown
+    return RunInfo(plan.run, plan.suite, plan.created_at, plan.seed, plan.gridbench, title)
 
 
 def write_comparison(first: Store, second: Store, folder: Path) -> tuple[Path, list[str]]:
@@ -126,7 +128,8 @@ def write_comparison(first: Store, second: Store, folder: Path) -> tuple[Path, l
     (side, odd), (other_side, more_odd) = _side(first), _side(second)
     records, comparison = compare_runs(side, other_side)
     suites = " and ".join(dict.fromkeys((one.suite, other.suite)))
-    run = RunInfo(f"{other.run} against {one.run}", suites, other.created_at, other.seed, other.gridbench)
+    names = f"{other.run} against {one.run}"
+    run = RunInfo(names, suites, other.created_at, other.seed, other.gridbench, names)
     report = _written("output", folder, records, comparison, run)
     left_out = [f"left out: {sentence}" for sentence in (*odd, *more_odd)]
     return report, [*comparison.sentences, *comparison.unpaired, *left_out]

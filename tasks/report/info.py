@@ -13,6 +13,7 @@ class RunInfo:
         started_at: start in ISO 8601 with the time zone.
         seed: seed of the order of cells and repeats.
         gridbench_version: version that measured and compared.
+        title: heading of the page; empty for the suite's name.
     """
 
     run: str
@@ -20,3 +21,9 @@ class RunInfo:
     started_at: str
     seed: int
     gridbench_version: str
+    title: str = ""
+
+    @property
+    def heading(self) -> str:
+        """Return the heading of the page."""
+        return self.title or self.suite

@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import re
 import shutil
 import sys
 from pathlib import Path
@@ -10,6 +11,7 @@ import pytest
 
 from gridbench import main
 from tasks.imported import read_folders, run_of
+from tasks.planning.hardware import load_hardware
 from tasks.store.store import Store, runs
 from tests.tasks.examples.records import IMAGES, MATMUL, record
 
@@ -51,7 +53,20 @@ def test_records_of_two_machines_become_a_run_with_prices_and_a_report(run, tmp_
     assert len(store.records()[0]) == 13 and store.plan.title == "Two cards"
     prices = {m.name: m.price.usd_per_hour for m in store.plan.hardware}
     assert prices == {"h100": 2.49, "h200": 3.29} and all(m.gpus == 1 for m in store.plan.hardware)
-    assert "by the card" in (store.folder / "report.html").read_text()
+    page = (store.folder / "report.html").read_text()
+    assert "by the card" in page and "<h1>Two cards</h1>" in page and f"<title>Two cards · {name} ·" in page
+
+
+def test_a_price_can_be_that_of_hardware_by_its_share_of_the_gpus(run, tmp_path):
+    records = tmp_path / "records.jsonl"
+    records.write_bytes(gzip.decompress(TWO_CARDS.read_bytes()))
+    code, _ = run(records, "--usd", "h100=aws-p5.4xlarge", "--usd", "h200=aws-p5en.48xlarge")
+    (name,) = runs(tmp_path / "results")
+    prices = {m.name: m.price for m in Store.open(tmp_path / "results", name).plan.hardware}
+    assert code == 0 and {price.purchase for price in prices.values()} == {"on-demand"}
+    assert prices["h200"].usd_per_hour == load_hardware("aws-p5en.48xlarge").price.usd_per_hour / 8
+    assert "1 of 8 GPUs of p5en.48xlarge" in prices["h200"].note and "us-east-1, 20" in prices["h200"].note
+    assert prices["h100"].usd_per_hour == load_hardware("aws-p5.4xlarge").price.usd_per_hour
 
 
 def test_a_folder_names_a_machine_without_a_name_and_repeats_are_numbered(box):
@@ -85,6 +100,8 @@ def test_what_is_no_record_is_named_and_left_out(run, box):
         (["--usd", "box-a"], ["--usd 'box-a'", "h100=2.49"]),
         (["--usd", "box-a=0"], ["--usd 'box-a=0'"]),
         (["--usd", "other=1"], ["--usd other", "box-a"]),
+        (["--usd", "box-a=local-cqu"], ["local-cqu", "did you mean local-cpu"]),
+        (["--usd", "box-a=aws-p5.4xlarge"], ["0 GPUs", "aws-p5.4xlarge has 1"]),
     ],
 )
 def test_a_wrong_price_is_one_sentence(run, box, words, facts):
@@ -126,6 +143,13 @@ def test_folders_can_be_compared_as_runs_and_as_machines(monkeypatch, capsys, tm
     assert len(list(runs(tmp_path / "results"))) == 1
     text = said(tmp_path / "old-0.json", tmp_path / "new-0.json")  # one machine, twice
     assert "report: " in text and len(list(runs(tmp_path / "results"))) == 3
+    page = Path(text.rpartition("report: ")[2].strip()).read_text()
+    heading = page.partition("<h1>")[2].partition("</h1>")[0]
+    assert len(set(heading.split(" against ")) & set(runs(tmp_path / "results"))) == 2
+    assert f"<title>{heading} · Gridbench</title>" in page
+    sections = re.findall(r"<section[^>]*>(.*?)</section>", page, re.DOTALL)
+    bodies = [re.sub(r"<h2.*?</h2>|<[^>]+>", "", section, flags=re.DOTALL).strip() for section in sections]
+    assert len(bodies) > 5 and all(bodies)
 
 
 def test_a_copy_of_a_folder_counts_once_and_folders_below_name_their_machines(tmp_path):

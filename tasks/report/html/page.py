@@ -63,6 +63,7 @@ def report_html(records: Sequence[Record], grid: Grid, run: RunInfo) -> str:
     allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return environment().get_template("report.html.j2").render(
         run=asdict(run),
+        heading=run.heading,
         schema=SCHEMA,
         comparison=comparison,
         counts=_counts(grid),
