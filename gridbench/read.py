@@ -5,6 +5,7 @@ from typing import Annotated
 import typer
 
 from gridbench.terminal import Results, RunName, console
+from tasks.errors import GridbenchError
 from tasks.store.address import DEFAULT
 from tasks.store.bucket import find
 from tasks.store.store import runs
@@ -33,6 +34,11 @@ def show(
     from workloads.harness.records.text import HEAD, line, table
 
     if name is None:
+        if not results.folder.is_dir():
+            raise GridbenchError(
+                f"the results folder {results.folder} does not exist; `gridbench run quick` makes one, "
+                "and --results names another"
+            )
         console.print(
             "\n".join(runs(results.folder)) or f"no runs in {results}, which has no folder with a plan.json",
             soft_wrap=True,

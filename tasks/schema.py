@@ -26,6 +26,12 @@ def read_mapping(path: Path) -> dict[str, Any]:
     """
     try:
         raw = yaml.safe_load(path.read_text())
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = f" at line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        raise GridbenchError(
+            f"{path.name} can't be read{where}: {error.problem or error.context or 'this is not YAML'}"
+        ) from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise GridbenchError(f"{path.name} can't be read: {' '.join(str(error).split())}") from None
     if not isinstance(raw, dict):

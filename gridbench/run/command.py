@@ -1,6 +1,8 @@
 """Measure a suite, or finish an interrupted run: the commands `run` and `resume`."""
 
 import asyncio
+import os
+from collections import Counter
 from pathlib import Path
 from typing import Annotated
 
@@ -16,12 +18,15 @@ from tasks.findings.answer import price_notes
 from tasks.imported import SUITE as IMPORTED
 from tasks.planning.cluster import Cluster, load_cluster
 from tasks.planning.hardware import hardware_names, suites
+from tasks.planning.limits import LOCAL_POOL
 from tasks.planning.plan import FURTHER, Plan, skip_lines
 from tasks.planning.planner import check_budget, make_plan
 from tasks.planning.request import RunRequest
 from tasks.results.format import format_count
 from tasks.store.address import DEFAULT, ResultsAddress
 from tasks.store.bucket import find
+from tasks.store.store import Store
+from workloads.harness.records.record import WORTH_RETRY
 
 Budget = Annotated[
     float,
@@ -93,6 +98,11 @@ def plan_and_measure(request: RunRequest, results: ResultsAddress, dry_run: bool
     request = with_boxes(request)
     plan = make_plan(request)
     show_plan(plan)
+    lacking = without_gpu(plan)
+    if lacking and dry_run:
+        say(lacking)
+    elif lacking:
+        raise GridbenchError(lacking)
     check_budget(plan, request.budget_usd)  # after the plan, which shows where the money goes
     say_worst_cases(plan, request.budget_usd)
     check_code_reach(plan, results)
@@ -109,14 +119,32 @@ def _cluster(path: Path | None, on: list[str] | None) -> Cluster | None:
 
 def resume(name: RunName, budget_usd: Budget = 5.0, results: Results = DEFAULT) -> None:
     """Finish an interrupted run, keeping its measured repeats."""
-    plan = find(results, name).plan
+    store = find(results, name)
+    plan = store.plan
     if plan.suite == IMPORTED:
         raise GridbenchError(f"run {plan.run} was imported: its machines cannot be measured from here")
+    say(kept_text(store))
     check_budget(plan, budget_usd)
     say_worst_cases(plan, budget_usd)
     check_reach(plan.hardware)
     request = RunRequest(resume=plan.run, budget_usd=budget_usd, results=results.parameter)
     _run(request, results, plan)
+
+
+def kept_text(store: Store) -> str:
+    """Return a sentence about an interrupted run: its repeats that are kept, and those that are left."""
+    plan = store.plan
+    skipped = {(skip.hardware, skip.case.case) for skip in plan.skips}
+    cells = [cell for cell in plan.cells if (cell.hardware, cell.case) not in skipped]
+    kept = Counter(r.cell for r in store.records()[0] if r.verdict not in WORTH_RETRY)
+    repeats = sum(kept[cell] for cell in cells)
+    complete = sum(kept[cell] >= plan.repeats for cell in cells)
+    total = format_count(len(cells) * plan.repeats, "repeat")
+    left = len(cells) * plan.repeats - repeats
+    return (
+        f"Run {plan.run}: {repeats} of {total} are measured and kept ({complete} of {format_count(len(cells), 'cell')} "
+        f"complete); {left or 'none'} left to measure."
+    )
 
 
 def local_hardware() -> list[str]:
@@ -127,6 +155,25 @@ def local_hardware() -> list[str]:
         ["local-cpu", "local-cpu-1", "local-cuda"]
         if device_here() == "cuda"
         else ["local-cpu-1", "local-cpu"]
+    )
+
+
+def without_gpu(plan: Plan) -> str:
+    """Return a sentence if the plan measures on this machine's GPU and there is none; else an empty one.
+
+    With PREFECT_API_URL set, the lanes of this machine's pool can run elsewhere.
+
+    Raises:
+        WorkloadsError: the driver hangs, or has GPUs that torch can't use.
+    """
+    from workloads.harness.probes.device_here import device_here
+
+    names = [m.name for m in plan.hardware if m.pool == LOCAL_POOL and m.device == "cuda"]
+    if not names or os.environ.get("PREFECT_API_URL") or device_here() == "cuda":
+        return ""
+    return (
+        f"{', '.join(names)} can't be measured: torch finds no GPU on this machine; leave it out, or choose hardware "
+        "elsewhere with --on"
     )
 
 

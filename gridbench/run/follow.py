@@ -18,6 +18,7 @@ from rich.console import Console
 from rich.live import Live
 from rich.table import Table
 
+from gridbench.setup.prefect_api import no_answer
 from tasks.delivery.api_trouble import LOST_TOUCH, refused, words_of
 from tasks.dispatch.flow_runs import has_begun
 from tasks.errors import GridbenchError
@@ -69,7 +70,7 @@ async def _begin(client: PrefectClient, deployment: str, request: RunRequest) ->
         if refused(error):
             words = words_of(error)
             raise GridbenchError(f"{words} (if a file in deployments/ is new, {redeploy})") from None
-        raise GridbenchError(f"the Prefect API at {client.api_url} does not answer: {error}") from None
+        raise GridbenchError(no_answer(str(client.api_url), error)) from None
 
 
 async def _watch(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from infra.workers.base.environment import reach_fault
-from tasks.errors import GridbenchError
+from tasks.errors import GridbenchError, one_line
 
 if TYPE_CHECKING:  # Prefect is slow to import
     from prefect.client.orchestration import SyncPrefectClient
@@ -18,6 +18,15 @@ WAYS = (
     "server of your own with a public https address and an auth string: `prefect config set "
     "PREFECT_API_URL=https://HOST/api PREFECT_API_AUTH_STRING=USER:PASSWORD`. docs/aws.md says more"
 )
+
+
+def no_answer(url: str, error: Exception) -> str:
+    """Return the sentence about an API that does not answer, with the ways to one that does."""
+    why = one_line(str(error)) or type(error).__name__
+    return (
+        f"the Prefect API at {url} does not answer ({why}): start it (`prefect server start`), set PREFECT_API_URL to "
+        "one that answers, or unset it to use a server that gridbench starts"
+    )
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +76,7 @@ class PrefectApi:
             words = refused if status in (401, 403) else f"answers {status}: {text}"
             raise GridbenchError(f"the Prefect API at {self.url} {words}") from None
         except (httpx.HTTPError, httpx.InvalidURL, UnicodeError) as error:
-            why = str(error) or type(error).__name__
-            raise GridbenchError(f"the Prefect API at {self.url} does not answer: {why}") from None
+            raise GridbenchError(no_answer(self.url, error)) from None
 
 
 def settings_api() -> PrefectApi | None:

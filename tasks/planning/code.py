@@ -6,6 +6,7 @@ from functools import cache
 from pathlib import Path
 
 from tasks.planning.channel import Version
+from tasks.travel.git import is_in_a_repository
 from tasks.travel.tree import take
 from workloads.harness.repeat.scripts import S3
 from workloads.harness.repeat.suite import Suite
@@ -51,7 +52,7 @@ def script_notes(suite: Suite) -> tuple[str, ...]:
         if words
     )
     return (
-        *(f"the code in {folder} is not all in a commit; it is measured as it is." for folder in folders),
+        *map(_uncommitted, folders),
         *(
             f"{seconds:g} s a repeat are a guess for {_names(names)}: "
             "set estimate_s, the seconds of one repeat."
@@ -59,6 +60,15 @@ def script_notes(suite: Suite) -> tuple[str, ...]:
         ),
         *([f"Without steps or epochs no hours and USD of a job: {_names(endless)}."] if endless else []),
         *([f"The estimate counts no time for {' and '.join(uncounted)}."] if uncounted else []),
+    )
+
+
+def _uncommitted(folder: str) -> str:
+    if is_in_a_repository(Path(folder)):
+        return f"the code in {folder} is not all in a commit; it is measured as it is."
+    return (
+        f"{folder} is not in a git repository: its code is measured as it is, and no commit names it in history, "
+        "gate or bisect."
     )
 
 

@@ -23,7 +23,7 @@ def names_in(folder: Path) -> list[str]:
     Raises:
         GridbenchError: git is not there, or refuses.
     """
-    names = _tracked_and_new(folder) if _is_in_a_repository(folder) else _not_ignored(folder)
+    names = _tracked_and_new(folder) if is_in_a_repository(folder) else _not_ignored(folder)
     found: set[str] = set()
     for name in names:
         path = folder / name
@@ -37,13 +37,18 @@ def names_in(folder: Path) -> list[str]:
 
 def has_changes(folder: Path) -> bool:
     """Return whether something in the folder is in no commit; True where there is no git."""
-    if not _is_in_a_repository(folder):
+    if not is_in_a_repository(folder):
         return True
     changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".")
     return bool(changed) or bool(_new(folder))
 
 
-def _is_in_a_repository(folder: Path) -> bool:
+def is_in_a_repository(folder: Path) -> bool:
+    """Return whether git tracks the folder, or a folder above it.
+
+    Raises:
+        GridbenchError: git is not there, or refuses.
+    """
     done = _run(folder, ["rev-parse", "--is-inside-work-tree"])
     if done.returncode and NO_REPOSITORY not in done.stderr.decode(errors="replace"):
         raise _refusal(folder, done.stderr)

@@ -10,7 +10,7 @@ from prefect.states import Cancelled, Completed, Running
 from rich.console import Console
 
 from gridbench import main
-from gridbench.run import follow, outcome
+from gridbench.run import command, follow, outcome
 from tasks.errors import GridbenchError
 from tasks.findings.acceptance.advice import Advice
 from tasks.planning.plan import PlannedSkip
@@ -46,6 +46,50 @@ def test_a_mistake_is_one_sentence_and_code_2(monkeypatch, capsys, tmp_path, wor
     with pytest.raises(SystemExit) as ended:
         main.main()
     assert ended.value.code == 2 and sentence in printed(capsys)
+
+
+def test_a_results_folder_that_is_not_there_is_no_success(monkeypatch, capsys, tmp_path):
+    for folder, code in ((tmp_path / "typo", 2), (tmp_path, 0)):
+        monkeypatch.setattr(sys, "argv", ["gridbench", "show", "--results", str(folder)])
+        with pytest.raises(SystemExit) as ended:
+            main.main()
+        assert (ended.value.code or 0) == code
+    text = printed(capsys)
+    assert "typo does not exist" in text and "gridbench run quick" in text and "no runs in" in text
+
+
+@pytest.mark.parametrize(
+    ("sees", "words", "code"),
+    [
+        ("cpu", ["--dry-run"], 0),
+        ("cpu", [], 2),
+        ("cuda", ["--dry-run"], 0),
+    ],
+)
+def test_a_gpu_that_this_machine_lacks_is_named_with_the_plan(monkeypatch, capsys, sees, words, code):
+    monkeypatch.delenv("PREFECT_API_URL", raising=False)
+    monkeypatch.setattr("workloads.harness.probes.device_here.device_here", lambda: sees)
+    monkeypatch.setattr(sys, "argv", ["gridbench", "run", "quick", "--on", "local-cuda", *words])
+    with pytest.raises(SystemExit) as ended:
+        main.main()
+    assert (ended.value.code or 0) == code
+    assert ("local-cuda can't be measured: torch finds no GPU" in printed(capsys)) is (sees == "cpu")
+
+
+def test_a_server_elsewhere_may_have_the_gpu(monkeypatch):
+    monkeypatch.setenv("PREFECT_API_URL", "http://elsewhere/api")
+    assert command.without_gpu(make_plan(RunRequest(suite="quick", hardware=["local-cuda"]))) == ""
+
+
+def test_a_resumed_run_says_how_much_of_it_is_kept(store):
+    plan = store.plan
+    assert f"0 of {len(plan.cells)} repeats are measured and kept" in command.kept_text(store)
+    repeats = plan.repeats_on(plan.hardware[0])
+    for repeat, verdict in zip(repeats, (Verdict.OK, Verdict.CRASHED, Verdict.CAPACITY), strict=False):
+        store.add(repeat.failed(verdict, "for a test"))
+    text = command.kept_text(store)
+    assert f"2 of {len(plan.cells)} repeats are measured and kept (2 of {len(plan.cells)} cells" in text
+    assert f"{len(plan.cells) - 2} left to measure" in text
 
 
 def ended(store, state):
@@ -162,7 +206,10 @@ async def test_a_stack_is_looked_after_before_it_is_asked(capsys):
 
 @pytest.mark.parametrize(
     ("code", "words"),
-    [(409, "'nope' is not one of"), (503, "the Prefect API at http://api does not answer")],
+    [
+        (409, "'nope' is not one of"),
+        (503, "http://api does not answer .*`prefect server start`.*PREFECT_API_URL"),
+    ],
 )
 async def test_what_the_api_answers_to_a_new_run_is_a_sentence(code, words):
     async def read_deployment_by_name(name):

@@ -1,5 +1,7 @@
 """A session: what it starts, which deployments it makes, which schedules it keeps still, and what it refuses."""
 
+from types import SimpleNamespace
+
 import pytest
 import yaml
 
@@ -114,7 +116,9 @@ def test_what_cannot_be_measured_from_here_is_refused(
 def test_a_run_that_is_resumed_is_checked_and_served_like_a_new_one(monkeypatch, tmp_path, plan):
     asked = []
     monkeypatch.setattr(
-        command, "find", lambda results, name: type("Found", (), {"plan": moved(plan, "ssh")})
+        command,
+        "find",
+        lambda results, name: SimpleNamespace(plan=moved(plan, "ssh"), records=lambda: ([], [])),
     )
     monkeypatch.setattr(command, "check_budget", lambda plan, budget_usd: None)
     monkeypatch.setattr(command, "check_reach", lambda hardware: asked.append("checked"))

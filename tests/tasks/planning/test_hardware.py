@@ -142,7 +142,8 @@ def test_assumed_prices_say_so():
         (HEAD.replace("cpu", "tpu") + PRICE, "device is 'tpu'"),
         (HEAD + PRICE + "\ngpu: T4", "gpu 'T4' is unknown; there are"),
         ("- a list", "holds list"),
-        ("a: [", "can't be read"),
+        ("a: [", "odd.yaml can't be read at line 1, column 5"),
+        ("pool: local\ntitle: a: b", "odd.yaml can't be read at line 2, column 9: mapping values"),
     ],
 )
 def test_a_mistake_in_a_hardware_file_is_one_sentence(deployments, text, words):

@@ -35,7 +35,10 @@ def test_other_code_is_another_id(tmp_path):
 
 
 def test_what_is_in_no_commit_and_what_is_guessed_is_said(tmp_path):
-    plan = plan_of(tmp_path, more="estimate_s = 20")
+    plan = plan_of(tmp_path, more="estimate_s = 20\nsteps = 900")
+    assert [note.partition(":")[0] for note in plan.notes] == [
+        f"{tmp_path / 'code'} is not in a git repository"
+    ]
     code, who = tmp_path / "code", ("-c", "user.name=A", "-c", "user.email=a@example.org")
     for words in (("init",), ("add", "-A"), (*who, "commit", "-m", "first")):
         subprocess.run(["git", *words], cwd=code, check=True, capture_output=True)
