@@ -171,12 +171,13 @@ def _share_of(machine: Hardware, gpus: int, name: str) -> dict[str, Any]:
         )
     share = gpus / machine.gpus if gpus else 1.0
     part = "" if share == 1 else f"{gpus} of {machine.gpus} GPUs of "
-    price = machine.price
+    price, name = machine.price, machine.instance_type or machine.name
+    of = price.source if name in price.source else f"{name}, {price.source}"
     spot = price.spot_usd_per_hour
     return price.model_dump() | {
         "usd_per_hour": price.usd_per_hour * share,
         "spot_usd_per_hour": None if spot is None else spot * share,
-        "source": f"{part}{machine.instance_type or machine.name}, {price.source}",
+        "source": f"{part}{of}",
     }
 
 

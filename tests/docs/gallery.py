@@ -1,13 +1,16 @@
 """Write docs/gallery: `make gallery` measures on this machine, `python -m tests.docs.gallery --redraw` draws kept runs.
 
-Each report is of a real run, which `runs/NAME.tar.gz` keeps without the name of the machine. A page or a run with a
-path or a login name of this machine is refused.
+Each report is of a real run, which `runs/NAME.tar.gz` keeps without the name of the machine, or of records that were
+measured elsewhere and are imported: `python -m tests.docs.gallery two-cards` needs no measurement. A page or a run with
+a path or a login name of this machine is refused.
 """
 
 import argparse
 import getpass
+import gzip
 import io
 import re
+import shlex
 import subprocess
 import sys
 import tarfile
@@ -29,19 +32,27 @@ GALLERY = ROOT / "docs" / "gallery"
 RUNS = GALLERY / "runs"
 BOTH = ("--on", "local-cpu-1", "--on", "local-cpu")
 NOBODY = "not shown"
+TWO_CARDS = ROOT / "tests" / "tasks" / "examples" / "two_cards.jsonl.gz"
+IMPORTED = "records.jsonl"  # among the words of an exhibit: its unpacked records
 PRIVATE = re.compile(r"(?<![\w.<])/(?:home|root|tmp|work|Users|private|mnt|media|srv|data)/[\w.-]+")
 WIDTH, HEIGHT, SCALE = 1280, 860, 0.55
 MOST_PICTURE_BYTES = 150_000
-SENTENCES = 3  # of the answer, above its picture
 
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """A report of the gallery, by the words of `gridbench` that measure it."""
+    """A report of the gallery, by the words of `gridbench` that measure it, or import its `records`."""
 
     title: str
     words: tuple[str, ...]
     about: str
+    records: Path | None = None
+    sentences: int = 3  # of the answer, above its picture
+
+    @property
+    def command(self) -> str:
+        """Return the command as people type it."""
+        return shlex.join(("gridbench", *self.words))
 
 
 EXHIBITS = {
@@ -61,22 +72,45 @@ EXHIBITS = {
         ("run", "docs/gallery/sizes.toml", *BOTH, "--break-even"),
         "[Three sizes](sizes.toml) of two workloads, then more sizes until each break-even is known.",
     ),
+    "two-cards": Exhibit(
+        "An H100 against an H200",
+        (
+            *("import", IMPORTED, "--usd", "h100=aws-p5.4xlarge", "--usd", "h200=aws-p5en.48xlarge"),
+            *("--title", "An H100 against an H200"),
+        ),
+        "[Records](../../tests/tasks/examples/two_cards.jsonl.gz) that `python -m workloads suite` wrote on two rented "
+        "machines, at AWS's prices for one card. The chip is the same and the memory 1.43 times as fast by the data "
+        "sheets; the H100's host was half as fast, so that each speedup is split into the card's part and the waiting.",
+        TWO_CARDS,
+        sentences=5,
+    ),
 }
 HEAD = """# Gallery
 
-Three real reports from a VM with two cores. GitHub shows them as text: download a report and open it in a browser. It works
-offline. `make gallery` measures them again; `python -m tests.docs.gallery --redraw` draws them again from `runs/`.
+Four real reports: three from a VM with two cores, one of imported records of two GPU machines. GitHub shows them as text:
+download a report and open it in a browser. It works offline. `make gallery` measures them again;
+`python -m tests.docs.gallery --redraw` draws them again from `runs/`.
 """
 
 
 def measured(exhibit: Exhibit, results: Path) -> Store:
-    """Measure an exhibit with its command; return the store of its run."""
-    command = [sys.executable, "-c", "from gridbench.main import main; main()", *exhibit.words]
+    """Measure or import an exhibit with its command; return the store of its run."""
+    words = list(exhibit.words)
+    if exhibit.records:
+        records = results.parent / IMPORTED
+        records.write_text(without_host(gzip.decompress(exhibit.records.read_bytes()).decode()))
+        words[words.index(IMPORTED)] = str(records)
+    command = [sys.executable, "-c", "from gridbench.main import main; main()", *words]
     done = subprocess.run([*command, "--results", str(results)], cwd=ROOT, check=False)
     if done.returncode not in (0, 1):  # 1: some cell was not measured, as the report states
         sys.exit(f"{' '.join(exhibit.words)} ended with {done.returncode}")
     (name,) = runs(results)
     return Store.open(results, name)
+
+
+def without_host(text: str) -> str:
+    """Return JSON without the name of the machine."""
+    return re.sub(r'("hostname": ?)"[^"]*"', rf'\1"{NOBODY}"', text)
 
 
 def packed(store: Store) -> bytes:
@@ -89,7 +123,7 @@ def packed(store: Store) -> bytes:
             *store.folder.glob("records/**/*.json"),
         )
         for path in sorted(path for path in paths if path.is_file()):
-            text = re.sub(r'("hostname": ?)"[^"]*"', rf'\1"{NOBODY}"', path.read_text())
+            text = without_host(path.read_text())
             refuse_private(str(path.relative_to(store.folder)), text)
             entry = tarfile.TarInfo(f"{store.folder.name}/{path.relative_to(store.folder)}")
             entry.size = len(text.encode())
@@ -146,10 +180,20 @@ def pictured(name: str) -> None:
 def section(name: str, answer: Sequence[str]) -> str:
     """Return an exhibit's part of the page README.md."""
     exhibit = EXHIBITS[name]
-    command = " ".join(("gridbench", *exhibit.words))
-    said = "\n".join(f"> - {sentence}" for sentence in answer[:SENTENCES])
+    said = "\n".join(f"> - {sentence}" for sentence in answer[: exhibit.sentences])
     picture = f"[![First screen of the report]({name}.png)]({name}.html)"
-    return f"## {exhibit.title}\n\n{exhibit.about}\n\n```\n{command}\n```\n\n{said}\n\n{picture}\n"
+    return f"## {exhibit.title}\n\n{exhibit.about}\n\n```\n{exhibit.command}\n```\n\n{said}\n\n{picture}\n"
+
+
+def kept_run(name: str, folder: Path, redraw: bool) -> Store:
+    """Return the run of an exhibit without the machine's name: measured, unpacked with `redraw`, or imported."""
+    archive, exhibit = RUNS / f"{name}.tar.gz", EXHIBITS[name]
+    if exhibit.records:
+        return measured(exhibit, folder / "results")
+    if not redraw:
+        RUNS.mkdir(exist_ok=True)
+        archive.write_bytes(packed(measured(exhibit, folder / "measured")))
+    return unpacked(archive.read_bytes(), folder / "results")
 
 
 def main(names: Sequence[str], redraw: bool) -> None:
@@ -157,14 +201,9 @@ def main(names: Sequence[str], redraw: bool) -> None:
     readme = GALLERY / "README.md"
     before = readme.read_text() if readme.exists() else ""
     kept = dict(re.findall(r"<!-- (\S+) -->\n(.*?)(?=<!-- |\Z)", before, re.DOTALL))
-    RUNS.mkdir(exist_ok=True)
     for name in names:
-        archive = RUNS / f"{name}.tar.gz"
-        if not redraw:
-            with tempfile.TemporaryDirectory() as folder:
-                archive.write_bytes(packed(measured(EXHIBITS[name], Path(folder) / "results")))
         with tempfile.TemporaryDirectory() as folder:
-            answer = written(name, unpacked(archive.read_bytes(), Path(folder)))
+            answer = written(name, kept_run(name, Path(folder), redraw))
         pictured(name)
         kept[name] = section(name, answer)
     parts = [f"<!-- {name} -->\n{kept[name].rstrip()}\n" for name in EXHIBITS if name in kept]

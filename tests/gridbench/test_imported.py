@@ -65,7 +65,9 @@ def test_a_price_can_be_that_of_hardware_by_its_share_of_the_gpus(run, tmp_path)
     prices = {m.name: m.price for m in Store.open(tmp_path / "results", name).plan.hardware}
     assert code == 0 and {price.purchase for price in prices.values()} == {"on-demand"}
     assert prices["h200"].usd_per_hour == load_hardware("aws-p5en.48xlarge").price.usd_per_hour / 8
-    assert "1 of 8 GPUs of p5en.48xlarge" in prices["h200"].note and "us-east-1, 20" in prices["h200"].note
+    assert (
+        "1 of 8 GPUs of aws p5en.48xlarge" in prices["h200"].note and "us-east-1, 20" in prices["h200"].note
+    )
     assert prices["h100"].usd_per_hour == load_hardware("aws-p5.4xlarge").price.usd_per_hour
 
 
