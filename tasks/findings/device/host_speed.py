@@ -20,7 +20,9 @@ COLUMNS = (
     Column("Against the fastest host", Quantity.RATIO),
     Column("Thousand launches per second", Quantity.COUNT),
     Column("Against the fastest", Quantity.RATIO),
+    Column("Launched on"),
 )
+DEVICES = {"cuda": "the GPU", "cpu": "the CPU"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,6 +30,10 @@ class HostSpeed(Finding):
     """The speed of each machine's host, by the readings of its records.
 
     A host that is half as fast makes a card wait twice as long for each operation, whatever the card is.
+
+    Attributes:
+        python: the readings of each machine; `launches`: the same by the device that computed, because launches on a
+            GPU and on a CPU are different work.
     """
 
     name = "host-speed"
@@ -35,34 +41,44 @@ class HostSpeed(Finding):
     section = "machines"
     order = 46
     python: Mapping[str, Sequence[float]]
-    launches: Mapping[str, Sequence[float]]
+    launches: Mapping[str, Mapping[str, Sequence[float]]]
 
     @classmethod
     def find(cls, results: Results) -> "HostSpeed":
         """Take the readings of each machine's records that count, in the order of the machines."""
         records = [record for record in results.records if counts(record)]
         names = list(dict.fromkeys(machine.name for machine in results.machines))
-        return cls(_readings(records, names, PYTHON), _readings(records, names, LAUNCHES))
+        launches = {
+            device: _readings([record for record in records if record.device == device], names, LAUNCHES)
+            for device in DEVICES
+        }
+        return cls(_readings(records, names, PYTHON), launches)
 
     def table(self) -> Table | None:
         """Return a row per machine; None if no record has a reading."""
-        names = dict.fromkeys([*self.python, *self.launches])
         rows = tuple(
             (
                 name,
-                _rate(self.python.get(name), 1e6),
+                _rate(self.python[name], 1e6),
                 against_fastest(self.python, name),
-                _rate(self.launches.get(name), 1e3),
-                against_fastest(self.launches, name),
+                *self._launches_of(name),
             )
-            for name in names
+            for name in self.python
         )
         lead = (
             "A fixed loop of Python, and a fixed loop of tiny torch operations handed to the device, after the samples "
-            "of each repeat. They bound steps in which the device waits for its host. Launches on a GPU and on a CPU "
-            "are different work."
+            "of each repeat. They bound steps in which the device waits for its host. Launches on a GPU are compared "
+            "only with launches on a GPU."
         )
         return Table(COLUMNS, rows, lead) if rows else None
+
+    def _launches_of(self, name: str) -> tuple[Estimate | None, Ratio | None, str]:
+        """Return a machine's launches per ms, their ratio to the fastest host's, and the device."""
+        for device, word in DEVICES.items():
+            rates = self.launches[device]
+            if name in rates:
+                return _rate(rates[name], 1e3), against_fastest(rates, name), word
+        return None, None, ""
 
     def observations(self) -> tuple[str, ...]:
         """Name each host that is slower at Python than the fastest one by more than 5 %, if the interval shows it."""
@@ -98,10 +114,8 @@ def _readings(records: Sequence[Record], names: Sequence[str], reading: str) -> 
     return {name: values for name, values in found.items() if values}
 
 
-def _rate(values: Sequence[float] | None, unit: float) -> Estimate | None:
+def _rate(values: Sequence[float], unit: float) -> Estimate:
     """Return the geometric mean of rates with its interval, in a unit."""
-    if not values:
-        return None
     scaled = [value / unit for value in values]
     interval = log_mean_interval(scaled)
     return Estimate.of(interval) if interval else Estimate(scaled[0])

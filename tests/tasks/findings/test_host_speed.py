@@ -29,15 +29,20 @@ def rows_of(*groups):
 def test_a_host_that_is_half_as_fast_is_named_with_the_factor():
     found = compared(with_host("h100", 50e6, 70e3), with_host("h200", 106e6, 140e3))
     rows = {row[0]: row[1:] for row in found.finding(HostSpeed).table().rows}
-    python, against, launches, against_launches = rows["h100"]
+    python, against, launches, against_launches, where = rows["h100"]
     assert python.value == pytest.approx(50.5, rel=0.01) and python.low < python.value < python.high
     assert launches.value == pytest.approx(70.7, rel=0.01)
     assert against.estimate.value == pytest.approx(
         50 / 106
     ) and against_launches.estimate.value == pytest.approx(0.5)
-    assert rows["h200"][1] is rows["h200"][3] is None
+    assert rows["h200"][1] is rows["h200"][3] is None and where == "the GPU"
     (sentence,) = found.finding(HostSpeed).observations()
     assert "The host of h100" in sentence and "0.47" in sentence and "h200's" in sentence
+
+
+def test_launches_on_a_gpu_are_not_held_against_those_on_a_cpu():
+    rows = rows_of(with_host("gpu", 1e8, 70e3), with_host("cpu", 1e8, 400e3, device="cpu"))
+    assert rows["gpu"][3] is rows["cpu"][3] is None and rows["cpu"][4] == "the CPU"
 
 
 @pytest.mark.parametrize("slower", [100e6, 97e6])

@@ -161,9 +161,10 @@ class Readings:
         self.environment |= stack.libraries() | {"settings": stack.settings()}
         if rates := roof.kept_roof(roof.roof_path(self.environment, self.device, self.threads))[roof.RATES]:
             self.environment["roof"] = rates
+        peaks = self.memory()  # which asks the GPU
         self.gpu.close()
         return {
-            "memory": self.memory(),
+            "memory": peaks,
             "energy_j": self.energy_j,
             "probes": dict(self.probes),
             "missing": self.missing | self.monitor.missing,

@@ -170,7 +170,7 @@ class NvmlGpu(Gpu):
             "gpu_foreign_processes": lambda: sum(
                 process.pid != self.own_pid for process in nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
             ),
-            "gpu_own_memory_bytes": lambda: _own_process(nvml, gpu).usedGpuMemory,
+            "gpu_own_memory_bytes": lambda: _process_of(self.own_pid, nvml, gpu).usedGpuMemory,
             "uuid": lambda: uuid,
             "name": lambda: str(nvml.nvmlDeviceGetName(gpu)),
             "driver": lambda: str(nvml.nvmlSystemGetDriverVersion()),
@@ -292,8 +292,8 @@ def foreign_load(
     return values, missing
 
 
-def _own_process(nvml: Any, gpu: Any) -> Any:
-    """Return NVML's entry for this process: that of its number, or the only one.
+def _process_of(pid: int, nvml: Any, gpu: Any) -> Any:
+    """Return NVML's entry for a process: that of its number, or the only one.
 
     A container numbers its processes anew, and NVML can list the host's numbers.
 
@@ -301,9 +301,9 @@ def _own_process(nvml: Any, gpu: Any) -> Any:
         LookupError: there are several processes, and none has our number.
     """
     processes = nvml.nvmlDeviceGetComputeRunningProcesses(gpu)
-    own = [process for process in processes if process.pid == os.getpid()]
+    own = [process for process in processes if process.pid == pid]
     if not own and len(processes) != 1:
-        raise LookupError(f"it lists {len(processes)} processes, none with this one's number")
+        raise LookupError(f"it lists {len(processes)} processes, none with the number {pid}")
     return (own or processes)[0]
 
 

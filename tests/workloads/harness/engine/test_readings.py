@@ -151,6 +151,13 @@ def test_the_processs_own_total_by_the_driver_stands_next_to_the_allocators(card
     assert "gpu_own_memory_bytes" not in made.missing
 
 
+def test_the_total_is_read_before_the_driver_is_let_go(card, monkeypatch):
+    FakeMemory(monkeypatch).take(10**6)
+    made = readings.Readings("cuda", 1, 0.0)
+    monkeypatch.setattr(made.gpu, "close", made.gpu.questions.clear)
+    assert made.parts()["memory"].process_total_bytes == 10**9 + 2 * 10**6
+
+
 @pytest.mark.parametrize(
     ("own_bytes", "pids", "reason"),
     [
