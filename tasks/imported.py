@@ -132,7 +132,7 @@ def _hardware(name: str, records: Sequence[Record], price: float | Hardware | No
     """Return a machine as its records describe it, with the price that was given.
 
     Raises:
-        GridbenchError: the price is of a machine with GPUs and this one has none, or the other way round.
+        GridbenchError: the price is of a machine with GPUs and the records are not, or the other way round.
     """
     own = [record for record in records if record.hardware == name]
     record = max(own, key=lambda one: len(_gpus(one)))
@@ -163,7 +163,7 @@ def _hardware(name: str, records: Sequence[Record], price: float | Hardware | No
 
 
 def _share_of(machine: Hardware, gpus: int, name: str) -> dict[str, Any]:
-    """Return the price of a machine's share that has so many GPUs."""
+    """Return the price of the share of a machine that has this number of GPUs."""
     if bool(machine.gpus) != bool(gpus):
         raise GridbenchError(
             f"--usd {name}={machine.name}: the records of {name} are of {gpus} GPUs, "
