@@ -35,12 +35,9 @@ def measure(
     options: str = "",
     environ: Mapping[str, str] | None = None,
 ) -> Measured:
-    """Measure one case in a process of its own; its record is kept.
-
-    As a second repeat of a quick run, whose samples do not wait for the counter of energy.
-    """
+    """Measure one case in a process of its own, as quick runs do; its record is kept."""
     named = f"run {workload} --size {size} --precision {precision} --device {bench.device}"
-    return command(bench, f"{named} --quick --repeat 2 --run proof {options}", environ)
+    return command(bench, f"{named} --quick --run proof {options}", environ)
 
 
 def command(bench: Bench, arguments: str, environ: Mapping[str, str] | None = None) -> Measured:

@@ -14,7 +14,6 @@ from tests.gpu_proof.table import Row, holds
 ALL = ("fp32", "tf32", "fp16", "bf16")
 FP32 = ("fp32",)
 GRAPH, COMPILED, BOTH = "--mode graph", "--mode compiled", "--mode compiled-graph"
-JOULES = "--repeat 1"  # a first repeat counts energy
 # Of one run: usually 12, 35 with the roof's search, and 60 to 90 with torch's compiler.
 NEEDS_S, SEARCH_S, COMPILED_S = 20, 45, 120
 
@@ -40,8 +39,7 @@ ESSENTIAL = (
     Case("gpt2_fsdp", "millions=124,batch=16,length=1024,processes=1", ("bf16",)),  # shares, gathered
     Case("roof", "side=16384", ("bf16",)),  # a search over shapes
     Case("resnet_train_loader", "batch=16,workers=2"),  # forks after CUDA was opened
-    Case("matmul", "n=8192", ("bf16",), JOULES),
-    Case("matmul", "n=8192", ("fp32", "tf32", "fp16")),
+    Case("matmul", "n=8192", ("bf16", "fp32", "tf32", "fp16")),
     Case("memory_bandwidth", "mib=1024"),
     Case("kernel_launch", "kernels=1000"),
     Case("transfer_bandwidth", "mib=256"),

@@ -141,7 +141,7 @@ def measure(
             member = join(device, repeat.timeout_s) if join else None
         if member:
             device, readings.own_cpu_s = member.device, member.cpu_s
-        rules = rules or rules_of(repeat, readings.energy_window_s)
+        rules = rules or rules_of(repeat)
         stage = Stage(repeat, device, rules, phases, readings, draft, say, member)
         failures += _run(stage)
         if member:

@@ -100,11 +100,6 @@ class Readings:
 
         return is_at_limit
 
-    @property
-    def energy_window_s(self) -> float:
-        """Seconds that samples must last for the GPU's counter of energy; 0 if none can be read."""
-        return energy.GPU_MIN_WINDOW_S if "gpu_energy_j" in self.gpu.counters().totals else 0.0
-
     def opened(self, index: int = 0) -> None:
         """Check, once a device is open, that the GPU under watch is the one that computes: CUDA's `index`."""
         if self.gpu.is_lost:

@@ -67,7 +67,7 @@ def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
         adopt_orphans()
     with phases("probe"):
         readings = Readings(repeat.device, repeat.threads or 1, phases.origin_s)
-    rules = rules_of(repeat, readings.energy_window_s)
+    rules = rules_of(repeat)
     cap_s = BRIEF_CAP_S if repeat.brief else QUICK_CAP_S if repeat.quick else CAP_S
     profiled = 0 if script.whole else PROFILED
     plan = SamplingPlan(rules, cap_s, bool(script.steps or script.epochs), profiled)

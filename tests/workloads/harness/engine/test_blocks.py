@@ -14,7 +14,7 @@ from workloads.harness.engine.clock import HostClock
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.sampling.blocks import Sampler, sized
 from workloads.harness.engine.sampling.rules import Rules, block_size, blocks_of
-from workloads.harness.engine.sampling.summary import burst_s, summarise, thinned
+from workloads.harness.engine.sampling.summary import burst_s, summarise, sustained, thinned
 from workloads.harness.engine.timing import time_step
 
 SOON = replace(Rules(), stretch_s=0.05, warm_min_s=0.1, sample_min_s=0.5)
@@ -130,6 +130,12 @@ class TestSamples:
     def test_a_burst_is_the_first_second_of_a_warm_up(self):
         assert burst_s([1e-3] * 1200 + [2e-3] * 1000, 1) == 1e-3
         assert burst_s([], 1) is None
+        assert burst_s([1e-3] * 100 + [2e-3] * 1000, 1) == 2e-3, "without its first 0.2 s"
+
+    def test_what_a_card_does_before_its_power_limit_acts_is_the_fastest_of_its_first_moments(self):
+        warm_s = [1.4e-3] * 50 + [1.6e-3] * 100 + [1.3e-3] * 10  # the last ones begin after 0.1 s
+        assert sustained([1.6e-3] * 4000, 1, 0.5, warm_s).burst_s == 1.4e-3
+        assert sustained([1.6e-3] * 4000, 1, 0.5).burst_s is None
 
     def test_a_device_steps_on_between_the_counters_and_the_first_sample(self, monkeypatch):
         """While they are read it is idle, gets cooler and is quicker for a moment."""

@@ -11,6 +11,7 @@ from tests.workloads.harness.records.timings import FULL, timing
 from workloads.harness.engine.clock import HostClock
 from workloads.harness.engine.sampling.rules import Rules, rules_of
 from workloads.harness.engine.sampling.single import busy_s, latency, singles_s
+from workloads.harness.probes.energy import GPU_MIN_WINDOW_S
 from workloads.harness.probes.gpu import clock_drift
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.repeat import Repeat
@@ -97,32 +98,28 @@ class TestLatency:
 
 
 class TestOnDevice:
-    def test_it_warms_up_for_seconds_and_samples_for_as_long_as_its_counter_of_energy_needs(self):
-        rules = Rules().on_device(5.0)
-        assert (rules.warm_min_s, rules.stretch_s, rules.settle_s, rules.sample_min_s) == (3.0, 1.0, 0.3, 5.0)
-        assert Rules().quick().on_device(5.0).sample_cap_s >= 5.0
-        assert Rules().on_device().sample_min_s == Rules().sample_min_s
+    def test_it_warms_up_for_seconds(self):
+        rules = Rules().on_device()
+        assert (rules.warm_min_s, rules.stretch_s, rules.settle_s, rules.sample_min_s) == (3.0, 1.0, 0.3, 2.0)
 
-    @pytest.mark.parametrize(
-        ("repeat", "quick", "seconds"), [(1, True, 5.0), (2, True, 2.0), (2, False, 5.0)]
-    )
-    def test_a_first_look_reads_energy_once(self, repeat, quick, seconds):
-        order = Repeat("r", "h", FULL.case, repeat=repeat, quick=quick, device="cuda")
-        assert rules_of(order, 5.0).sample_min_s == seconds
-        assert rules_of(order, 5.0).sample_cap_s == (10.0 if not quick else max(1.6 * seconds, 4.0))
-        assert rules_of(replace(order, device="cpu"), 5.0).sample_min_s == (1.5 if quick else 2.0)
+    @pytest.mark.parametrize("quick", [True, False])
+    def test_every_repeat_samples_for_long_enough_to_read_energy(self, quick):
+        order = Repeat("r", "h", FULL.case, repeat=2, quick=quick, device="cuda")
+        assert rules_of(order).sample_min_s == 2.0 > GPU_MIN_WINDOW_S
+        assert rules_of(order).sample_cap_s == (4.0 if quick else 10.0)
+        assert rules_of(replace(order, device="cpu")).sample_min_s == (1.5 if quick else 2.0)
 
     @pytest.mark.parametrize("step_s", [10e-3, 50e-3])
-    def test_a_clock_that_settles_within_the_window_of_energy_is_steady(self, step_s):
+    def test_a_clock_that_settles_within_the_samples_is_steady(self, step_s):
         """It falls by 2 % once the power limit of a card bites, and the first look is in the midst of that."""
         order = Repeat("r", "h", FULL.case, repeat=1, quick=True, device="cuda")
 
         def falling(chance, now_s, call):
             return (1 - 0.02 * math.exp(-max(now_s - 2.0, 0.0))) * quiet(chance, now_s, call)
 
-        measured = streams(falling, step_s, 10, rules_of(order, 5.0))
-        assert all(stream.ok and abs(stream.median - 1) < 0.01 for stream in measured)
-        assert all(stream.now_s - stream.warm_s > 5.0 for stream in measured)
+        measured = streams(falling, step_s, 10, rules_of(order))
+        assert all(abs(stream.median - 1) < 0.01 for stream in measured)
+        assert sum(stream.ok for stream in measured) > 5 and max(s.now_s - s.warm_s for s in measured) < 4.1
 
     @pytest.mark.parametrize(("clocks", "verdicts"), [((1980, 1880), [Verdict.UNSTEADY]), ((1980, 1975), [])])
     def test_a_clock_that_moves_within_the_samples_is_unsteady(self, clocks, verdicts):

@@ -5,7 +5,6 @@ from dataclasses import dataclass, replace
 from workloads.harness.records.repeat import Repeat
 
 DEVICE_MIN_S = 2.0  # of samples on a GPU: halves of a clock that is read ten times a second
-CAP_OVER_MIN = 1.6
 # At its power limit an H100 swings about its sustained clock with a period of 1.0 s. After an idle moment the
 # first swing is 10 % high, and each next one less than half of that (samples of November 2026).
 GOVERNOR_S = 0.5  # of a batch: half a period, so that neighbouring batches are not alike
@@ -110,20 +109,18 @@ class Rules:
             long_cap_s=self.long_cap_s + seconds,
         )
 
-    def on_device(self, energy_window_s: float = 0.0) -> "Rules":
+    def on_device(self) -> "Rules":
         """Return the rules for a GPU, whose clock takes seconds to settle and falls when it is idle.
 
-        A counter of energy needs a window of `energy_window_s`. The cap leaves room for more looks than one,
-        because samples that drift at the first may still settle.
+        The cap leaves room for more looks than one, because samples that drift at the first can still settle.
         """
-        sample_min_s = max(self.sample_min_s, DEVICE_MIN_S, energy_window_s)
         return replace(
             self,
             stretch_s=2 * self.stretch_s,
             warm_min_s=3 * self.warm_min_s,
             settle_s=0.3,
-            sample_min_s=sample_min_s,
-            sample_cap_s=max(self.sample_cap_s, 2 * DEVICE_MIN_S, CAP_OVER_MIN * sample_min_s),
+            sample_min_s=max(self.sample_min_s, DEVICE_MIN_S),
+            sample_cap_s=max(self.sample_cap_s, 2 * DEVICE_MIN_S),
         )
 
     def at_power_limit(self) -> "Rules":
@@ -152,14 +149,11 @@ class Rules:
         )
 
 
-def rules_of(repeat: Repeat, energy_window_s: float = 0.0) -> Rules:
-    """Return the rules for a repeat.
-
-    `energy_window_s` is what its GPU's counter of energy needs; a first look reads it in its first repeat.
-    """
+def rules_of(repeat: Repeat) -> Rules:
+    """Return the rules for a repeat."""
     rules = Rules().quick() if repeat.quick else Rules()
     if repeat.device == "cuda":
-        rules = rules.on_device(energy_window_s if repeat.repeat == 1 or not repeat.quick else 0.0)
+        rules = rules.on_device()
     rules = rules.soaking(repeat.soak_s) if repeat.soak_s else rules
     return rules.brief() if repeat.brief else rules
 

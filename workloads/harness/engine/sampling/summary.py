@@ -54,20 +54,23 @@ def sustained(
     interval = mean_interval(means)
     if interval is None:
         return None
-    return SustainedRate(
-        interval.value, max(interval.low, 0.0), interval.high, len(means), batch_s, _first_s(warm_s, steps)
-    )
+    burst = min(_early(warm_s, steps, 0.0, LIMIT_S), default=None)  # before the power limit acts
+    return SustainedRate(interval.value, max(interval.low, 0.0), interval.high, len(means), batch_s, burst)
 
 
-def _first_s(warm_s: Sequence[float], steps: int) -> float | None:
-    """Return the fastest sample of the first `LIMIT_S` seconds of a warm-up, before a power limit acts."""
-    ended_s, first = 0.0, []
-    for sample_s in warm_s:
-        first.append(sample_s)
+def _early(samples_s: Sequence[float], steps: int, from_s: float, to_s: float) -> list[float]:
+    """Return the samples that end later than `from_s` seconds, as far as the first that ends later than `to_s`.
+
+    `steps` is the number of steps of a sample.
+    """
+    ended_s, early = 0.0, []
+    for sample_s in samples_s:
         ended_s += sample_s * steps
-        if ended_s > LIMIT_S:
+        if ended_s > from_s:
+            early.append(sample_s)
+        if ended_s > to_s:
             break
-    return min(first, default=None)
+    return early
 
 
 def quantile(ordered: Sequence[float], percent: int) -> float:
@@ -85,11 +88,5 @@ def burst_s(samples_s: Sequence[float], steps: int) -> float | None:
 
     `steps` is how many steps a sample takes.
     """
-    ended_s, early = 0.0, []
-    for sample_s in samples_s:
-        ended_s += sample_s * steps
-        if ended_s > BURST_S[0]:
-            early.append(sample_s)
-        if ended_s > BURST_S[1]:
-            break
+    early = _early(samples_s, steps, *BURST_S)
     return statistics.median(early) if early else None
