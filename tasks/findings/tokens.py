@@ -26,9 +26,10 @@ COLUMNS = (
 LEAD = (
     "A step of llm_decode generates one token of each sequence; a step of llm_prefill takes the time to the first "
     "token. Of the modes in which a case was measured, the fastest with a valid result is shown. Percentiles are of "
-    "single steps with a synchronisation after each. The price is for a machine that is "
-    "never idle. FLOP/s are computed by formula, without masked pairs of attention: MFU is their share of the data "
-    "sheet's peak, and the share of the roof is over the fastest measured product."
+    "single steps with a synchronisation after each. The price is for a machine that is never idle. FLOP/s are "
+    "computed by formula, without masked pairs of attention, over the whole step, including the time in which a card "
+    "waits for its host: MFU is their share of the data sheet's peak, and the share of the roof is over the fastest "
+    "measured product."
 )
 
 

@@ -9,9 +9,10 @@ from tasks.results.wording import size_text, verdict_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
-from workloads.harness.records.text import seconds
+from workloads.harness.records.text import step_text
+from workloads.harness.roofline.roofline import percent
 
-BUSY, EVENTS, HOST = "profile, without gaps", "device events", "host clock (CPU run)"
+EVENTS, HOST = "by events", "host clock (CPU run)"
 Cells = dict[tuple[str, Case], list[Record]]
 
 
@@ -44,15 +45,10 @@ def device_times(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
 
 
 def device_time(record: Record) -> tuple[float, str] | None:
-    """Return busy seconds of the device in a step, and their source; None if nothing was timed.
-
-    A profile excludes the gaps between kernels, device events include them.
-    """
-    profile = record.profile
-    if profile and profile.busy_s is not None and profile.steps:
-        return profile.busy_s / profile.steps, BUSY
-    if record.device_time:
-        return record.device_time.median_s, EVENTS
+    """Return the device time of a step, and what to know of it; None if nothing was timed."""
+    if record.device_s is not None:
+        waits = f"waits for its host for {percent(record.waiting_share or 0.0)} of a step"
+        return record.device_s, waits if record.waits else "" if record.busy_share is not None else EVENTS
     return (record.wall.median_s, HOST if record.device == "cpu" else "host clock") if record.wall else None
 
 
@@ -60,7 +56,7 @@ def _row(grid: Grid, repeats: Sequence[Record]) -> dict[str, Any]:
     first = repeats[0]
     last = next((r for r in reversed(repeats) if counts(r)), repeats[-1])
     summary = grid.summaries.get((first.hardware, first.case))
-    texts = [seconds(r.compute_s) if r.compute_s else verdict_text(r.verdict) for r in repeats]
+    texts = [step_text(r) if r.compute_s else verdict_text(r.verdict) for r in repeats]
     parameters = next((r.work.parameters for r in repeats if r.work and r.work.parameters), None)
     return {
         "hardware": first.hardware,

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.case import Case, Cell
-from workloads.harness.records.record import LAUNCH_BOUND, Grade, Verdict
+from workloads.harness.records.record import LAUNCH_BOUND, WAITS, Grade, Verdict
 from workloads.harness.roofline.roofline import Bound
 
 
@@ -65,6 +65,8 @@ class Summary:
         units: work of one step in the workload's unit, such as 32 images over all devices.
         whole: whether a step is a whole job, timed once per repeat.
         bound: the bottleneck, by the ceilings that the same run measured; None without a valid repeat.
+        device_s: seconds per step in which the device works, without its waiting for the host if that is known; None
+            if the host is the device.
         busy_share: the part of a step in which the device computes, if known.
         sustained_share: speed after a soak over that of the first second; None without a soak.
     """
@@ -87,10 +89,25 @@ class Summary:
     units: float | None = None
     whole: bool = False
     bound: Bound | None = None
+    device_s: Estimate | None = None
     busy_share: Estimate | None = None
     sustained_share: Estimate | None = None
     why: tuple[str, ...] = ()
     busy: bool = False
+
+    @property
+    def waiting_share(self) -> Estimate | None:
+        """Return the part of a step in which the device waits for its host, if known."""
+        if self.busy_share is None:
+            return None
+        low, value, high = self.busy_share.low, self.busy_share.value, self.busy_share.high
+        bounds = (None if bound is None else min(max(1 - bound, 0.0), 1.0) for bound in (high, low))
+        return Estimate(max(1 - value, 0.0), *bounds)
+
+    @property
+    def waits(self) -> bool:
+        """Return whether device time is shorter than the step for the waiting in it: see `Record.waits`."""
+        return self.waiting_share is not None and self.waiting_share.value > WAITS
 
     @property
     def launch_bound(self) -> bool:

@@ -47,6 +47,7 @@ def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
         device=like.device,
         units=cell.units,
         whole=bool(like.wall and like.wall.whole),
+        device_s=over_repeats(_given(record.device_s for record in cell.usable)),
         busy_share=over_repeats(_given(record.busy_share for record in cell.usable)),
         sustained_share=over_repeats(_given(record.sustained_share for record in cell.usable)),
     )

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from tasks.results.format import format_percent
+from tasks.results.format import format_percent, format_seconds
 from tasks.results.model import Summary, Total
 from tasks.results.values import RatioVerdict
 from workloads.harness.records.case import Case
@@ -49,11 +49,13 @@ def trouble_text(summary: Summary) -> str:
 
 
 def pace_texts(summary: Summary) -> list[str]:
-    """Return whether a cell's steps wait for their host, and its share of speed after a soak."""
+    """Return how long the device waits for its host in a cell's steps, and its share of speed after a soak."""
     texts = []
-    if summary.launch_bound:
-        share = format_percent(summary.busy_share)
-        texts.append(f"launch-bound: the device computes for {share} of a step")
+    if summary.waits:
+        bound = "launch-bound: " if summary.launch_bound else ""
+        share = format_percent(summary.waiting_share)
+        texts.append(f"{bound}the device waits for its host for {share} of a step")
+        texts.append(f"device time {format_seconds(summary.device_s)}")
     if summary.sustained_share:
         texts.append(f"sustained: {format_percent(summary.sustained_share)} of its speed in the first second")
     return texts

@@ -90,6 +90,8 @@ def _measured(record: Record) -> dict[str, Any]:
         "device_allocated_bytes": memory.device_allocated_bytes if memory else None,
         "device_reserved_bytes": memory.device_reserved_bytes if memory else None,
         "process_total_bytes": memory.process_total_bytes if memory else None,
+        "device_s": record.device_s,
+        "waiting_share": record.waiting_share,
         "device_busy_s": record.device_busy_s,
         "sustained_share": record.sustained_share,
         "energy_j": record.energy_j,

@@ -1,4 +1,4 @@
-"""Launch-bound steps, in which the device idles while it waits for the CPU."""
+"""Device time, and the steps in which the device waits for its host."""
 
 import math
 from dataclasses import dataclass
@@ -13,20 +13,21 @@ COLUMNS = (
     Column("Machine", Quantity.MACHINE),
     Column("Case"),
     Column("Time per step", Quantity.TIME),
-    Column("Device busy", Quantity.SHARE),
+    Column("Device time", Quantity.TIME),
+    Column("Waits for its host", Quantity.SHARE),
 )
 
 
 @dataclass(frozen=True, slots=True)
 class LaunchBound(Finding):
-    """Cells whose device waits for its host for a tenth of a step or more.
+    """Cells whose device waits for its host, so that device time is less than the time of a step.
 
     Attributes:
         timed: every cell with a known busy share of its device.
     """
 
     name = "launch-bound"
-    title = "Launch-bound steps"
+    title = "Device time and waiting"
     order = 46
     timed: tuple[Summary, ...]
 
@@ -36,12 +37,15 @@ class LaunchBound(Finding):
         return cls(tuple(summary for summary in results.summaries if summary.busy_share))
 
     def table(self) -> Table | None:
-        """Return a row per launch-bound cell, the one that waits longest first."""
-        waiting = sorted((s for s in self.timed if s.launch_bound), key=_busy)
-        rows = tuple((s.cell.hardware, s.cell.case.id, s.compute_s, s.busy_share) for s in waiting)
+        """Return a row per cell that waits, the one that waits longest first."""
+        waiting = sorted((s for s in self.timed if s.waits), key=_busy)
+        rows = tuple(
+            (s.cell.hardware, s.cell.case.id, s.compute_s, s.device_s, s.waiting_share) for s in waiting
+        )
         lead = (
-            "The device waits for its host in these steps. A faster device changes their times little; "
-            "larger sizes, or fewer and larger operations, use it better."
+            "The device waits for its host in these steps, and device time leaves the waiting out. A faster device "
+            "changes only its device time; larger sizes, or fewer and larger operations, shorten the waiting. From a "
+            "tenth of a step on it is launch-bound."
         )
         return Table(COLUMNS, rows, lead) if rows else None
 
@@ -57,7 +61,7 @@ class LaunchBound(Finding):
                 most = min(shown, key=_busy)
                 sentences.append(
                     f"Launch-bound: on {name} the device waits for its host in {len(shown)} of "
-                    f"{format_count(len(cells), 'case')}; it computes for {format_percent(most.busy_share)} of "
+                    f"{format_count(len(cells), 'case')}, for {format_percent(most.waiting_share)} of "
                     f"a step at {most.cell.case.id}."
                 )
         return tuple(sentences)

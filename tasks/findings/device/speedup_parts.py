@@ -76,7 +76,7 @@ class Split:
 class SpeedupParts(Finding):
     """Each speedup between GPU machines, split into the card's part and the waiting.
 
-    Source: device time is the time in which a kernel runs; the rest of a step is waiting (`Record.device_busy_s`).
+    Source: device time is the time in which a kernel runs; the rest of a step is waiting (`Record.device_s`).
     """
 
     name = "speedup-parts"

@@ -17,9 +17,9 @@ Keys, stable within `schema` 1. Times are in seconds. null: not measured or not 
     rows                 one object for each record: {run, hardware, case: {id, workload, size, precision, mode},
                          repeat, verdict, grade, reasons, compute_s, end_to_end_s, device_samples_s,
                          wall_samples_s, warmup_s, phases_s, unattributed_s, wall_s, work, transfer, check,
-                         memory, training, group, profile, control, script, latency, device_busy_s,
-                         sustained_share, energy_j, probes, missing, threads, layout, device, started_at,
-                         environment_id}
+                         memory, training, group, profile, control, script, latency, device_s,
+                         waiting_share, device_busy_s, sustained_share, energy_j, probes, missing,
+                         threads, layout, device, started_at, environment_id}
     environments         fingerprint of machine and software by environment_id
     families             scaling of cases; `levels` has one object for each number of processes
     offers               time and cost: {hardware, purchase, case (its id, null for the suite), seconds,
@@ -126,6 +126,8 @@ def _row(record: Record, comparison: Comparison) -> dict[str, Any]:
         "unattributed_s": record.unattributed_s,
         "wall_s": record.wall_s,
         **{name: asdict(value) if (value := getattr(record, name)) else None for name in (*kept, "latency")},
+        "device_s": record.device_s,
+        "waiting_share": record.waiting_share,
         "device_busy_s": record.device_busy_s,
         "sustained_share": record.sustained_share,
         "energy_j": record.energy_j,

@@ -51,6 +51,8 @@ def _cell(comparison: Comparison, summary: Summary, machine: Machine) -> dict[st
         "bound_why": bound.why if bound else "",
         **{f"share_of_{limit}": bound.shares.get(limit) if bound else None for limit in LIMITS},
         "launch_bound": summary.launch_bound if summary.busy_share else None,
+        **_estimate("device_s", summary.device_s),
+        "waiting_share": summary.waiting_share.value if summary.waiting_share else None,
         **_estimate("busy_share", summary.busy_share),
         **_estimate("sustained_share", summary.sustained_share),
         "usd_per_hour": machine.usd_per_hour,

@@ -12,7 +12,7 @@ from tasks.results.repeats import standing, standing_grade
 from tasks.results.wording import bytes_text, few, graded_text, size_text
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Grade, Record
-from workloads.harness.records.text import cache_text, rare_facts, rate_text
+from workloads.harness.records.text import cache_text, rare_facts, rate_text, step_s, step_text
 from workloads.harness.roofline.roofline import percent
 
 # Records, raw samples and monitor samples of a page below 5 MB. results.parquet has all of them.
@@ -88,7 +88,7 @@ def _row(grid: Grid, record: Record, work: float | None) -> dict[str, Any]:
     cells: list[tuple[str, float | str | None]] = [
         (record.hardware, None), (case.workload, None), (size_text(case), work),
         (case.terms, None), (str(record.repeat), record.repeat), (verdict, None),
-        (format_seconds(record.compute_s) + a_job, record.compute_s),
+        (step_text(record, format_seconds) + a_job, step_s(record)),
         (interval, timing.ci_low_s if timing else None),
         (format_seconds(record.end_to_end_s), record.end_to_end_s), _rate(record),
         *_bound_cells(grid, record),

@@ -110,7 +110,8 @@ def steps() -> list[Record]:
 
 def profiled(made: Record, busy_s: float) -> Record:
     """A record with a profile of 10 steps in which the device was busy for `busy_s` seconds."""
-    return replace(made, profile=Profile(10, 2 * busy_s, "cuda_time", (), 100, busy_s))
+    profile = Profile(10, 2 * busy_s, "cuda_time", (), 100, busy_s)
+    return replace(made, device_time=made.device_time or made.wall, profile=profile)
 
 
 __all__ = ["alone", "epoch", "group_of", "grouped", "job", "profiled", "repeated", "steps", "timing"]

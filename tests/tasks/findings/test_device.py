@@ -48,11 +48,12 @@ def test_launch_bound_steps_are_listed_and_counted_the_one_that_waits_longest_fi
     assert [s.launch_bound for s in found.summaries] == [False, True, True]
     table = found.finding(LaunchBound).table()
     assert [row[:2] for row in table.rows] == [("gpu", GCN.id), ("gpu", IMAGES.id)]
-    share = table.rows[0][3]
-    assert share.low < 0.25 < share.high and share.value == pytest.approx(0.25, rel=0.01)
+    device, share = table.rows[0][3:]
+    assert device.value == pytest.approx(0.25 * table.rows[0][2].value, rel=0.01)
+    assert share.low < 0.75 < share.high and share.value == pytest.approx(0.75, rel=0.01)
     (sentence,) = (s for s in found.observations if s.startswith("Launch-bound"))
-    assert "on gpu the device waits for its host in 2 of 3 cases" in sentence
-    assert "it computes for 25." in sentence and sentence.endswith(f"of a step at {GCN.id}.")
+    assert "on gpu the device waits for its host in 2 of 3 cases, for 74." in sentence
+    assert sentence.endswith(f"of a step at {GCN.id}.")
 
 
 @pytest.mark.parametrize(("busy", "is_bound"), [(0.95, False), (0.92, False), (0.90, True), (0.5, True)])

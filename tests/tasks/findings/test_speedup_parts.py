@@ -1,8 +1,6 @@
 """Where a speedup comes from: the records of an H100 and an H200, whose hosts differ more than their cards."""
 
-import gzip
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -10,23 +8,15 @@ from tasks.findings.answer import MOST_WORDS
 from tasks.findings.compare import compare
 from tasks.findings.device.speedup_parts import SpeedupParts
 from tests.tasks.examples.records import IMAGES, machine
+from tests.tasks.examples.two_cards import two_cards
 from tests.tasks.findings.test_device import compared, on_gpu
 from workloads.harness.records.case import Case
 from workloads.harness.records.parts import Group, Rank
-from workloads.harness.records.record import Record
-
-RECORDS = Path(__file__).parents[1] / "examples" / "two_cards.jsonl.gz"  # of 2026-11-26
 
 
 @pytest.fixture(scope="module")
-def two_cards():
-    with gzip.open(RECORDS, "rt") as lines:
-        return [Record.from_json(line) for line in lines]
-
-
-@pytest.fixture(scope="module")
-def splits(two_cards):
-    found = compare(two_cards, [machine("h100"), machine("h200")], "h100").finding(SpeedupParts)
+def splits():
+    found = compare(two_cards(), [machine("h100"), machine("h200")], "h100").finding(SpeedupParts)
     return {split.case.partition("/")[0]: split for split in found.splits}
 
 
@@ -56,8 +46,14 @@ def test_a_speedup_that_the_host_makes_says_so(splits):
     )
 
 
-def test_the_case_in_which_waiting_decides_most_comes_first(two_cards):
-    comparison = compare(two_cards, [machine("h100"), machine("h200")], "h100")
+def test_a_card_at_its_power_limit_is_not_called_waiting(splits):
+    """Its own pass takes 1.40 ms of 1.64: a burst after a pause, and not the rest of a step."""
+    assert max(side.waiting_share for side in (splits["matmul"].before, splits["matmul"].after)) < 0.02
+    assert splits["matmul"].by_card.value == pytest.approx(1.0, rel=0.02)
+
+
+def test_the_case_in_which_waiting_decides_most_comes_first():
+    comparison = compare(two_cards(), [machine("h100"), machine("h200")], "h100")
     rows = comparison.finding(SpeedupParts).table().rows
     assert rows[0][1].startswith("lora_step") and rows[0][-1] == "host"
     assert any(split in detail for detail in comparison.details for split in ("1.1× by the card",))

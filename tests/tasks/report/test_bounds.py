@@ -70,18 +70,20 @@ def held_back(made):
 def test_a_launch_bound_cell_and_a_soaked_one_say_so_on_the_page(held_back, made, compared):
     page = report_html(held_back, grid_of(held_back, comparison(held_back)), RUN)
     (row,) = re.findall(r'<tr id="case-6">.*?</tr>', page, re.S)
-    assert row.count("launch-bound: the device computes for 25.00 %") == 1
+    assert (
+        row.count("launch-bound: the device waits for its host for 75.00 %") == row.count("device time") == 1
+    )
     assert page.count('<span class="quiet">sustained: 80.00 %') == 1
     assert "<dt>launch-bound</dt>" in page and "<dt>sustained</dt>" in page
-    assert "Launch-bound steps" in page and "Sustained speed" in page
+    assert "Device time and waiting" in page and "Sustained speed" in page
     before = report_html(made, grid_of(made, compared), RUN)
     assert "launch-bound" not in before.lower().split("<script")[0] and "<dt>sustained</dt>" not in before
 
 
 def test_record_details_have_device_share_and_sustained_speed(held_back):
     details = records_table.record_details(grid_of(held_back, comparison(held_back)), held_back)
-    texts = [detail["facts"].get("busy", "") for detail in details]
-    assert sum(text.startswith("launch-bound: the device computes for") for text in texts) == 3
+    texts = [detail["facts"].get("device time", "") for detail in details]
+    assert sum("launch-bound: the device waits for its host for 75%" in text for text in texts) == 3
     assert [d["facts"]["sustained"] for d in details if "sustained" in d["facts"]] == [
         "80.0% of its speed in the first second"
     ] * 3
@@ -90,15 +92,18 @@ def test_record_details_have_device_share_and_sustained_speed(held_back):
 def test_text_tables_and_files_have_them_too(held_back):
     compared = comparison(held_back)
     text = full_text(held_back, grid_of(held_back, compared))
-    assert "Launch-bound steps:" in text and "Sustained speed:" in text
+    assert "Device time and waiting:" in text and "Sustained speed:" in text
     cells = comparison_table(grid_of((), compared)).set_index("cell")
     bound = cells.loc[f"gke-l4/{CASES[6].id}"]
     assert bound["launch_bound"] and bound["busy_share"] == pytest.approx(0.25)
+    assert bound["waiting_share"] == pytest.approx(0.75)
     assert bound["busy_share_low"] <= 0.25 <= bound["busy_share_high"] and pd.isna(bound["sustained_share"])
     soaked = cells.loc[f"{BASELINE}/{CASES[0].id}"]
     assert soaked["sustained_share"] == pytest.approx(0.8) and pd.isna(soaked["launch_bound"])
     rows = results_table(held_back)
-    assert rows["device_busy_s"].count() == rows["sustained_share"].count() == 3
+    assert (
+        rows["waiting_share"].count() == rows["device_busy_s"].count() == rows["sustained_share"].count() == 3
+    )
     read = benchmark_json(held_back, grid_of(held_back, compared), RUN)["rows"]
     read = [row for row in read if row["device_busy_s"]]
     assert len(read) == 3 and {"latency", "sustained_share"} <= read[0].keys()

@@ -16,7 +16,7 @@ from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.epochs import epoch_keys, memory_history
 from tasks.report.grid import grid_of
 from tasks.report.html.page import report_html
-from tasks.report.models import BUSY, EVENTS, HOST, device_time, quality_text
+from tasks.report.models import EVENTS, HOST, device_time, quality_text
 from tasks.report.scaling_rows import families_of_interest, level_row, memory_text
 from tests.tasks.examples.group_records import BOX, alone, epoch, grouped, memory_at, profiled, repeated
 from tests.tasks.examples.records import failed, machine, repeats
@@ -61,7 +61,7 @@ def test_models_have_repeats_parameters_and_training_result(page):
     assert "35,746,307" in text and "11,181,642" in text
     assert "accuracy 0.981, target 0.97" in text
     assert "50 ms, 50.2 ms, 50.4 ms" in text, "all three repeats, raw"
-    assert BUSY in text and HOST in text
+    assert "waits for its host for 20 % of a step" in text and HOST in text
 
 
 def test_every_chart_of_the_page_has_its_data_and_its_place(page):
@@ -216,8 +216,10 @@ def test_the_json_of_the_run_is_strict_and_has_families_and_groups(scaling_run):
 
 def test_device_time_says_where_it_comes_from():
     cpu, gpu = repeats([0.2])[0], repeats([0.2], device="cuda")[0]
-    assert device_time(profiled(gpu, 1.0)) == (0.1, BUSY)
-    assert device_time(replace(gpu, device_time=gpu.wall)) == (gpu.wall.median_s, EVENTS)
+    gpu = replace(gpu, device_time=gpu.wall)
+    assert device_time(profiled(gpu, 1.0)) == (0.1, "waits for its host for 50 % of a step")
+    assert device_time(profiled(gpu, 1.95)) == (gpu.wall.median_s, "")
+    assert device_time(gpu) == (gpu.wall.median_s, EVENTS)
     assert device_time(cpu) == (cpu.wall.median_s, HOST)
     assert device_time(failed(Verdict.CRASHED, "x")) is None
 

@@ -33,6 +33,7 @@ def run_of(tests, records=(), rate_s=5.0):
 
 def record_of(case, seconds, units, **changes):
     """A record of a step or job that took `seconds` for `units` images on a GPU."""
+    step = timing(samples_s=(seconds,) * 3, median_s=seconds)
     found = Record(
         "r",
         "here",
@@ -40,7 +41,8 @@ def record_of(case, seconds, units, **changes):
         1,
         Verdict.OK,
         device="cuda",
-        wall=timing(samples_s=(seconds,) * 3, median_s=seconds),
+        wall=step,
+        device_time=step if "device_busy_s" in changes else None,
     )
     return replace(found, work=Work(units, "images", 1.0, 1.0), **changes)
 

@@ -12,10 +12,9 @@ from workloads.harness.engine.phases import Phases
 from workloads.harness.probes import cpu, energy, gpu, launches, machine, memory, roof, stack
 from workloads.harness.probes.asked_gpu import AskedGpu
 from workloads.harness.probes.gpu_bound import gpu_flops_bound, shape_of
-from workloads.harness.records.record import Memory
+from workloads.harness.records.record import AT_LIMIT_SHARE, Memory
 
 GPU_INTERVAL_S = 0.1
-AT_LIMIT_SHARE = 0.5  # of the time in which power held the clock down
 
 
 class Readings:

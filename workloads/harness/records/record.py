@@ -17,6 +17,8 @@ from workloads.harness.records.typed_json import build, finite
 
 SCHEMA = 5
 LAUNCH_BOUND = 1.1  # a step's time over that of the device alone
+WAITS = 0.05  # of a step: events and busy time of a device that never waits can differ by so much
+AT_LIMIT_SHARE = 0.5  # of the time in which power held the clock down
 
 
 class Grade(StrEnum):
@@ -205,7 +207,9 @@ class Record:
             Behind a `+` follows the kernel that attention asked first, where several were tried. Trials are
             of the step before it is compiled.
         phases_s: seconds per phase of the process, which with `unattributed_s` add up to `wall_s`.
-        wall: host time per step; `device_time`: event time per step, None where there is no device.
+        wall: host time per step.
+        device_time: time per step by the device's events, in which it also waits for its host; None if the host is the
+            device. `device_s` is the time in which it works.
         probes: readings over the sampling window; a reading that is absent here is in `missing`.
         missing: probe name to the reason why this machine can't give it.
         monitor: background samples as columns of equal length; `t_s` is the time since the process started.
@@ -218,8 +222,8 @@ class Record:
         cache: None for a whole job, and where nothing was measured.
         control: None where none was asked for.
         latency: of single steps; None for a whole job, and of several processes.
-        device_busy_s: seconds per step in which the device computes, not waiting for the host; of a group on
-            its slowest rank. None where the host is the device, else for the reason in `missing`.
+        device_busy_s: seconds per step in which the device computes, not waiting for the host, by a pass of its own; of
+            a group on its slowest rank. None where the host is the device, else for the reason in `missing`.
         script: None for a workload of ours.
     """
 
@@ -279,7 +283,10 @@ class Record:
 
     @property
     def compute_s(self) -> float | None:
-        """Seconds per step with the data in place: device time, or host time where the host is the device."""
+        """Seconds per step with the data in place: by the device's events, or host time if the host is the device.
+
+        A device's waiting for its host is part of it; `device_s` leaves that out.
+        """
         timing = self.device_time or self.wall
         return timing.median_s if timing else None
 
@@ -293,9 +300,46 @@ class Record:
         return timing.total_mean_s if timing else None
 
     @property
+    def busy_s(self) -> float | None:
+        """Seconds per step in which the device computes, without gaps; None if that is not known.
+
+        It is of the pass after the samples, else of a profile's kernels, which profiling does not stretch. A device at
+        its power limit is faster after a pause than in the samples: neither counts there, unless the samples have a
+        sustained rate, to which the pass is relative.
+        """
+        if self.device_time and self.device_time.sustained:
+            return self.device_busy_s
+        if self.probes.get("power_throttled_share", 0.0) > AT_LIMIT_SHARE:
+            return None
+        if self.device_busy_s is None and self.profile and self.profile.busy_s and self.profile.steps:
+            return self.profile.busy_s / self.profile.steps
+        return self.device_busy_s
+
+    @property
     def busy_share(self) -> float | None:
-        """The part of a step in which the device computes, about 1 at most; None where that is not known."""
-        return _share(self.device_busy_s, self.device_time)
+        """The part of a step in which the device computes, about 1 at most; None if that is not known."""
+        return _share(self.busy_s, self.device_time)
+
+    @property
+    def waiting_share(self) -> float | None:
+        """The part of a step in which the device waits for its host; None if that is not known."""
+        return None if self.busy_share is None else max(1 - self.busy_share, 0.0)
+
+    @property
+    def waits(self) -> bool:
+        """True if the device waits for its host for longer than the two ways to time it differ."""
+        return (self.waiting_share or 0.0) > WAITS
+
+    @property
+    def device_s(self) -> float | None:
+        """Device time: seconds per step in which the device works; None if the host is the device.
+
+        It is the busy time if the device waits for its host, else the time by events, which is sampled. Events alone
+        are left if the busy time is not known (`busy_share` is None): waiting is then part of it.
+        """
+        if self.waits:
+            return self.busy_s
+        return self.device_time.median_s if self.device_time else None
 
     @property
     def launch_bound(self) -> bool:

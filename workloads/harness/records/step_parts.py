@@ -1,6 +1,6 @@
 """The parts of a step: the device computes, or it waits, and for what. A ratio of two times is split by them.
 
-Source: device time is the time in which a kernel runs; the rest of a step is waiting (`Record.device_busy_s`).
+Source: device time is the time in which a kernel runs; the rest of a step is waiting (`Record.device_s`).
 """
 
 import math
@@ -53,12 +53,11 @@ class StepParts:
 
 
 def card_s(records: Sequence[Record]) -> list[float]:
-    """Return the seconds per step in which a card computes, without exchanging gradients, of each record with them."""
-    return [
-        max(record.device_busy_s - _exchange_share(record) * record.mean_s, 0.0)
-        for record in records
-        if record.device_busy_s and record.mean_s
-    ]
+    """Return the seconds per step in which a card computes, without exchanging gradients, of each record with them.
+
+    They are of the passes without waiting, which are alike on two sides, also at a card's power limit.
+    """
+    return [_without_exchange_s(r, r.device_busy_s) for r in records if r.device_busy_s and r.mean_s]
 
 
 def step_parts(records: Sequence[Record], without_loader_s: float | None = None) -> StepParts | None:
@@ -69,7 +68,8 @@ def step_parts(records: Sequence[Record], without_loader_s: float | None = None)
     known = [record for record in records if record.device_busy_s and record.mean_s]
     if not known:
         return None
-    step_s, device_s = fmean(record.mean_s or 0.0 for record in known), fmean(card_s(known))
+    step_s = fmean(record.mean_s or 0.0 for record in known)
+    device_s = fmean(_without_exchange_s(record, record.device_s or 0.0) for record in known)
     exchange_s = fmean(map(_exchange_share, known)) * step_s
     waiting_s = max(step_s - device_s - exchange_s, 0.0)
     loader_s = min(max(step_s - without_loader_s, 0.0), waiting_s) if without_loader_s else 0.0
@@ -119,6 +119,11 @@ def wait_text(before: tuple[str, StepParts], after: tuple[str, StepParts]) -> st
         name, parts = max(before, after, key=lambda side: side[1].waiting_share)
         text = f"{name}'s card waits for its {cause} for {_percent(parts.waiting_share)} of a step"
     return f"{text}; {ADVICE[cause]}"
+
+
+def _without_exchange_s(record: Record, device_s: float) -> float:
+    """Return the seconds of a step's device time that are not of an exchange of gradients."""
+    return max(device_s - _exchange_share(record) * (record.mean_s or 0.0), 0.0)
 
 
 def _exchange_share(record: Record) -> float:

@@ -1,6 +1,6 @@
 """Records in words, for a terminal."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
 from workloads.harness.records.parts import Profile
 from workloads.harness.records.record import Cache, Memory, Record, Timing
@@ -67,22 +67,36 @@ def line(record: Record) -> list[str]:
         (precision(timing) or "–") if timing else "–",
         rate,
         record.verdict.value,
-        "; ".join(record.reasons),
+        "; ".join(filter(None, (*record.reasons, waiting_text(record)))),
     ]
 
 
-def step_text(record: Record) -> str:
-    """Return the time of a typical step, or first the mean if slow steps raise it well above the median.
+def waiting_text(record: Record) -> str:
+    """Say for how much of a step the device waits for its host; empty if it does not, or if that is unknown."""
+    if not record.waits:
+        return ""
+    bound = "launch-bound: " if record.launch_bound else ""
+    return f"{bound}the device waits for its host for {record.waiting_share or 0.0:.0%} of a step"
+
+
+def step_s(record: Record) -> float | None:
+    """Return the seconds of a typical step, or the mean if slow steps raise it well above the median.
 
     A loop takes the mean. That of a script is over whole epochs, if it has them.
     """
     timing = record.device_time or record.wall
     if timing is None:
-        return seconds(None)
+        return None
     mean_s = (record.script.mean_s if record.script else None) or timing.total_mean_s
-    if mean_s <= MEAN_APART * timing.median_s:
-        return seconds(timing.median_s)
-    return f"{seconds(mean_s)} mean, {seconds(timing.median_s)} median"
+    return mean_s if mean_s > MEAN_APART * timing.median_s else timing.median_s
+
+
+def step_text(record: Record, write: Callable[[float | None], str] = seconds) -> str:
+    """Return the time of a typical step, or first the mean and then the median if slow steps set them apart."""
+    shown_s, median_s = step_s(record), record.compute_s
+    if shown_s == median_s:
+        return write(median_s)
+    return f"{write(shown_s)} mean, {write(median_s)} median"
 
 
 def precision(timing: Timing) -> str:
@@ -106,7 +120,7 @@ HEAD = ["cell", "time per step", "median ±", "throughput", "verdict", "why"]
 def detail(record: Record) -> str:
     """Describe one record in full, line by line."""
     rows = [("verdict", record.verdict.value + "".join(f"\n{'':22}{reason}" for reason in record.reasons))]
-    for name, timing in (("wall", record.wall), ("device", record.device_time)):
+    for name, timing in (("wall", record.wall), ("events", record.device_time)):
         if timing:
             rows.append((f"{name} per step", _timing(timing.median_s, timing.ci_low_s, timing.ci_high_s)))
             rows.append((f"{name} samples", f"{len(timing.samples_s)} of {timing.block} steps each"))
@@ -115,7 +129,9 @@ def detail(record: Record) -> str:
         rows += script_facts(record.script)
     rows.append(("end to end", seconds(record.end_to_end_s)))
     if record.work and record.work.flops and record.compute_s:
-        rows.append(("rate", f"{record.work.flops / record.compute_s / 1e9:.4g} GFLOP/s"))
+        rows.append(
+            ("rate", f"{rate_text(record.work.flops / record.compute_s, 'FLOP/s')} over the whole step")
+        )
     if record.check:
         rows.append(("relative error", f"{record.check.error:.2g} (bound {record.check.bound:.0e})"))
     if record.cache:
@@ -133,11 +149,12 @@ def detail(record: Record) -> str:
 
 
 def rare_facts(record: Record) -> list[tuple[str, str]]:
-    """Return rows for what only some records have: busy share, tails of single steps, speed after a soak."""
+    """Return rows for what only some records have: device time, tails of single steps, speed after a soak."""
     rows, timing = [], record.device_time or record.wall
-    if timing and record.device_busy_s is not None:
-        bound = "launch-bound: the device computes for" if record.launch_bound else "the device computes for"
-        rows.append(("busy", f"{bound} {seconds(record.device_busy_s)} of {seconds(timing.median_s)}"))
+    if timing and record.busy_share is not None:
+        by_events = f"of {seconds(timing.median_s)} by events; {waiting_text(record)}"
+        rest = by_events if record.waits else "in which the device never waits for its host"
+        rows.append(("device time", f"{seconds(record.device_s)} {rest}"))
     if latency := record.latency:
         tails = [latency.p50_s, latency.p95_s, latency.p99_s]
         text = " / ".join(map(seconds, tails))

@@ -4,13 +4,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from workloads.harness.records.grade import counts
-from workloads.harness.records.record import Record
+from workloads.harness.records.record import WAITS, Record
 from workloads.harness.roofline.ceilings import Ceiling, Ceilings, is_gemv
 
 LIMITS = ("compute", "memory", "gemv", "launch", "host", "transfer", "communication")
 UNEXPLAINED = "unexplained"
 DEVICE = "device"  # busy for half of the time or more, in kernels that reach no ceiling
-WAITS = 0.1  # of a step: a shorter wait is not worth a word
 EXPLAINS = 0.5  # a limit with more than half of the time outweighs all others together
 ABOVE = 1.05  # two medians of one quantity can differ so far; a rate above that refutes its ceiling
 AGAIN = "the ceiling is too low: measure it again on an idle machine"
@@ -62,7 +61,7 @@ def bound(record: Record, ceilings: Ceilings, without_loader: Record | None = No
     shares = {name: max(share, 0.0) for name, share in raw_shares.items() if share is not None}
     largest = max(shares, key=lambda name: shares[name], default=UNEXPLAINED)
     by = largest if shares.get(largest, 0.0) >= EXPLAINS else UNEXPLAINED
-    nothing_done = idle(record) if _alone_s(record) is not None else None
+    nothing_done = idle(record) if record.busy_share is not None else None
     if by == UNEXPLAINED and nothing_done is not None and 1 - nothing_done >= EXPLAINS:
         by, shares[DEVICE] = DEVICE, 1 - nothing_done
     return Bound(by, shares, _sentence(record, ceilings, shares, by), tuple(_missing(record, ceilings)))
@@ -106,7 +105,7 @@ def _launch(record: Record, ceilings: Ceilings) -> float | None:
     if not launches or ceilings.launch_s is None or record.wall is None:
         return None
     share = launches * ceilings.launch_s.value / record.wall.median_s
-    return share if _alone_s(record) is None else min(share, idle(record) or 0.0)
+    return share if record.busy_share is None else min(share, idle(record) or 0.0)
 
 
 def idle(record: Record) -> float | None:
@@ -117,19 +116,9 @@ def idle(record: Record) -> float | None:
     """
     if record.device == "cpu" or record.wall is None:
         return None
-    alone_s, events_s = _alone_s(record), record.device_time.median_s if record.device_time else None
-    busy_s = events_s if alone_s is None else alone_s
+    events_s = record.device_time.median_s if record.device_time else None
+    busy_s = events_s if record.busy_share is None else record.busy_s
     return None if busy_s is None else min(max(1 - busy_s / record.wall.median_s, 0.0), 1.0)
-
-
-def _alone_s(record: Record) -> float | None:
-    """Return the seconds per step in which the device computes, without gaps; None if they are unknown.
-
-    A profile's time of kernels counts, because profiling stretches only its steps.
-    """
-    if record.profile and record.profile.busy_s is not None and record.profile.steps:
-        return record.profile.busy_s / record.profile.steps
-    return record.device_busy_s if record.busy_share is not None else None
 
 
 def _host(record: Record, ceilings: Ceilings, without_loader: Record | None) -> float | None:
@@ -166,7 +155,7 @@ def _sentence(record: Record, ceilings: Ceilings, shares: Mapping[str, float], b
 def _busy(shares: Mapping[str, float], profiled: bool) -> str:
     """Say first who waits, then what the busy part reaches."""
     busy = shares[DEVICE]
-    waits = f"it waits for its host for {percent(1 - busy)} of a step; " if 1 - busy >= WAITS else ""
+    waits = f"it waits for its host for {percent(1 - busy)} of a step; " if 1 - busy > WAITS else ""
     inner = {name: shares[name] for name in ("compute", "memory", "gemv") if name in shares}
     best = max(inner, key=lambda name: inner[name], default="")
     reached = (
@@ -208,7 +197,7 @@ def _reason(record: Record, ceilings: Ceilings, shares: Mapping[str, float], by:
         more = f", so that {AGAIN}" if beyond else ""
         return f"{share} of the {si(top.value)}B/s at which single-row products read their weights{more}"
     if by == "launch":
-        unsure = record.device != "cpu" and _alone_s(record) is None
+        unsure = record.device != "cpu" and record.busy_share is None
         more = f", so that {AGAIN}" if beyond else ""
         more += "; the device might be busy meanwhile: check with --profile" if unsure else ""
         count = work.launches if work else 0

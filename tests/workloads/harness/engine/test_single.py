@@ -80,7 +80,9 @@ class TestBusy:
         step = timing(median_s=240e-6, samples_s=(240e-6,) * 3)
         made = replace(FULL, device_time=step, device_busy_s=60e-6)
         assert made.launch_bound
-        assert "launch-bound: the device computes for 60 µs of 240 µs" in detail(made)
+        assert "60 µs of 240 µs by events; launch-bound: the device waits for its host for 75%" in detail(
+            made
+        )
         assert not replace(made, device_busy_s=239e-6).launch_bound
         assert not replace(made, device_busy_s=None).launch_bound
 

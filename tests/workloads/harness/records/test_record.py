@@ -12,10 +12,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.tasks.examples.two_cards import two_cards
 from tests.workloads.harness.records.timings import FULL, timing
 from workloads.harness.records.case import Case
 from workloads.harness.records.errors import RecordError
+from workloads.harness.records.parts import Profile
 from workloads.harness.records.record import SCHEMA, Record, Verdict
+from workloads.harness.records.timing import SustainedRate
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 COUNT = st.integers(-(2**63), 2**63 - 1)
@@ -120,6 +123,58 @@ class TestRoundTrip:
     def test_what_is_not_finite_is_never_written(self, where, value):
         with pytest.raises(ValueError, match="JSON compliant"):
             Record("r", "h", FULL.case, 1, Verdict.OK, **{where: value}).to_json()
+
+
+@pytest.fixture(scope="module")
+def cards():
+    return {(r.hardware, r.case.workload): r for r in two_cards()}
+
+
+class TestDeviceTime:
+    """Of what two cards have measured: an H100 whose host is slow, and an H200."""
+
+    @pytest.mark.parametrize(
+        ("hardware", "workload", "ms", "waits"),
+        [
+            ("h100", "lora_step", 30.83, 0.356),  # events 47.86
+            ("h100", "gpt2_train", 61.47, 0.069),
+            ("h100", "memory_bandwidth", 2.850, None),  # busy 2.837, which is within 5 %
+            ("h100", "llm_decode", 7.412, None),  # busy 7.443
+        ],
+    )
+    def test_it_leaves_waiting_out_if_that_is_more_than_5_percent(self, cards, hardware, workload, ms, waits):
+        found = cards[hardware, workload]
+        assert found.device_s == pytest.approx(1e-3 * ms, rel=1e-3) and found.waits is (waits is not None)
+        if waits:
+            assert found.waiting_share == pytest.approx(waits, abs=1e-3)
+            assert found.device_s + found.waiting_share * found.device_time.median_s == pytest.approx(
+                found.compute_s
+            )
+
+    def test_a_pass_after_a_pause_says_nothing_of_a_card_at_its_power_limit(self, cards):
+        """It takes 1.40 ms, and in the samples, with a lower clock, 1.64."""
+        capped = cards["h100", "matmul"]
+        assert capped.device_busy_s < 0.87 * capped.device_time.median_s
+        assert (capped.busy_s, capped.waiting_share, capped.launch_bound) == (None, None, False)
+        assert capped.device_s == capped.device_time.median_s
+
+    def test_relative_to_a_sustained_rate_it_counts(self, cards):
+        capped = cards["h100", "matmul"]
+        rate = SustainedRate(1.64e-3, 1.63e-3, 1.65e-3, 10, 0.5)
+        found = replace(capped, device_time=replace(capped.device_time, sustained=rate))
+        assert found.waits and found.device_s == capped.device_busy_s
+
+    def test_a_profile_tells_it_without_a_pass(self):
+        made = replace(FULL, device_time=timing(median_s=280e-6))  # a net of 20 layers on an H100
+        assert (made.device_s, made.waiting_share) == (280e-6, None)
+        found = replace(made, profile=Profile(10, 1.0, "self_device_time_total", (), 100, 430e-6))
+        assert found.device_s == pytest.approx(43e-6) and found.waiting_share == pytest.approx(
+            0.846, abs=1e-3
+        )
+
+    def test_a_host_that_is_the_device_has_none(self):
+        made = replace(FULL, device_time=None)
+        assert (made.device_s, made.waiting_share, made.waits) == (None, None, False)
 
 
 class TestTimes:
