@@ -1,6 +1,5 @@
 """Time and cost of each machine at each of its prices, and the Pareto front."""
 
-import statistics
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -13,10 +12,12 @@ from tasks.results.finding import Finding, Results
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
 from tasks.results.speedup import scaled
+from tasks.results.summaries import median_or_none
 from tasks.results.table import Column, Mark, Quantity, Table, Value
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 from tasks.results.wording import provisional_text
 from workloads.harness.records.case import Case
+from workloads.harness.records.energy import energy_of
 
 LISTED, SPOT = "listed", "spot"
 _PASSES = (1, 1_000, 1_000_000)
@@ -213,16 +214,8 @@ def over_in(suite: CommonCases, machines: Sequence[Machine]) -> Over:
 
 
 def step_energy_j(cell: Repeats) -> float | None:
-    """Return the joules of one step, median over the usable repeats; None if none measured it.
-
-    The window's energy is divided by all steps in it, including those that warm up a GPU and are in no sample.
-    """
-    joules = []
-    for record in cell.usable:
-        if record.energy_j is not None and record.wall is not None and record.wall.samples_s:
-            steps = record.probes.get("window_steps", 0.0)
-            joules.append(record.energy_j / (steps if steps >= 1 else record.wall.timed_steps))
-    return statistics.median(joules) if joules else None
+    """Return the joules of one step, median over the usable repeats; None if none measured it."""
+    return median_or_none(energy.step_j for record in cell.usable if (energy := energy_of(record)))
 
 
 def _priced(

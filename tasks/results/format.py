@@ -1,9 +1,10 @@
 """Numbers as people read them, without digits that the interval does not support."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from tasks.results.values import Estimate, Ratio
+from workloads.harness.records.text import JOULES
 
 MOST = 4  # significant digits, however narrow the interval
 TINY = 1e-300  # a fifth of a smaller value can underflow
@@ -30,13 +31,12 @@ def format_share(share: float) -> str:
 
 def format_seconds(seconds: Estimate | float | None) -> str:
     """Return a time (s) in s, ms or µs: `12.3 ms (12.1–12.5)`."""
-    if seconds is None:
-        return "–"
-    value = seconds.value if isinstance(seconds, Estimate) else seconds
-    size, unit = next((pair for pair in _SECONDS if abs(value) >= pair[0]), _SECONDS[-1])
-    if isinstance(seconds, Estimate):
-        return format_estimate(_times(seconds, 1 / size), f" {unit}")
-    return f"{significant(value / size, 3)} {unit}"
+    return "–" if seconds is None else _scaled(seconds, _SECONDS)
+
+
+def format_energy(joules: Estimate | float) -> str:
+    """Return an energy (J) in J or a fraction of it: `24.5 J (24.3–24.7)`, `2.00 pJ`."""
+    return _scaled(joules, JOULES)
 
 
 def format_plus_minus(seconds: Estimate) -> str:
@@ -142,6 +142,15 @@ def _shown(value: float, estimate: Estimate) -> str:
 
 def _fixed(value: float, places: int) -> str:
     return f"{round(value, places):.{max(places, 0)}f}" if math.isfinite(value) else str(value)
+
+
+def _scaled(quantity: Estimate | float, units: Sequence[tuple[float, str]]) -> str:
+    """Format a quantity in the largest of its units, given with their sizes, of which it has at least one."""
+    value = quantity.value if isinstance(quantity, Estimate) else quantity
+    size, unit = next((pair for pair in units if abs(value) >= pair[0]), units[-1])
+    if isinstance(quantity, Estimate):
+        return format_estimate(_times(quantity, 1 / size), f" {unit}")
+    return f"{significant(value / size, 3)} {unit}"
 
 
 def _times(estimate: Estimate, factor: float) -> Estimate:

@@ -7,6 +7,7 @@ from functools import partial
 
 from tasks.results.format import (
     format_duration,
+    format_energy,
     format_estimate,
     format_percent,
     format_ratio,
@@ -34,6 +35,7 @@ class Quantity(StrEnum):
     RATIO = "ratio"
     SHARE = "share"
     ENERGY = "energy"
+    POWER = "power"
     COUNT = "count"
     CALLS = "calls"
     VERDICT = "verdict"
@@ -49,6 +51,7 @@ UNITS = {
     Quantity.RATIO: "1",
     Quantity.SHARE: "1",
     Quantity.ENERGY: "J",
+    Quantity.POWER: "W",
     Quantity.COUNT: "1",
     Quantity.CALLS: "1",
     Quantity.PARTS: "s",
@@ -153,21 +156,24 @@ def _estimate_text(value: Estimate, quantity: Quantity) -> str:
         Quantity.MONEY: format_usd,
         Quantity.SHARE: format_percent,
         Quantity.COUNT: partial(format_estimate, unit=""),
+        Quantity.ENERGY: format_energy,
+        Quantity.POWER: partial(format_estimate, unit=" W"),
     }
     return write.get(quantity, format_ratio)(value)
 
 
 def _number_text(value: float, quantity: Quantity) -> str:
-    if quantity is Quantity.TIME:
-        return format_seconds(value)
-    if quantity is Quantity.DURATION:
-        return format_duration(value)
-    if quantity is Quantity.BYTES:
-        return bytes_text(value)
-    if quantity is Quantity.MONEY:
-        return format_usd(value)
-    if quantity is Quantity.PRICE:
-        return price_text(value)
+    write: dict[Quantity, Callable[[float], str]] = {
+        Quantity.TIME: format_seconds,
+        Quantity.DURATION: format_duration,
+        Quantity.BYTES: bytes_text,
+        Quantity.MONEY: format_usd,
+        Quantity.PRICE: price_text,
+    }
+    if quantity in write:
+        return write[quantity](value)
+    if quantity is Quantity.ENERGY and abs(value) < 1:
+        return format_energy(value)
     if quantity is Quantity.SHARE:
         return f"{significant(100 * value, 2)} %"
     if quantity is Quantity.RATIO:
@@ -177,4 +183,5 @@ def _number_text(value: float, quantity: Quantity) -> str:
     text = str(value) if isinstance(value, int) else significant(value, 3)
     if text.lstrip("-").isdecimal():
         text = f"{int(text):,}"
-    return f"{text} J" if quantity is Quantity.ENERGY else text
+    unit = UNITS[quantity] if quantity in (Quantity.ENERGY, Quantity.POWER) else ""
+    return f"{text} {unit}".rstrip()

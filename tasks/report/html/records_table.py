@@ -167,7 +167,6 @@ def _facts(record: Record) -> dict[str, str]:
         "steady": timing.steady if timing else None,
         "precision reached": timing.precision_reached if timing else None,
         "cache": cache_text(record.cache) if record.cache else None,
-        "energy": f"{record.energy_j:.4g} J" if record.energy_j is not None else None,
         **dict(rare_facts(record)),
         **_script_facts(record),
     }

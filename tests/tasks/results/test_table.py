@@ -24,5 +24,8 @@ def test_a_count_has_no_unit_and_its_thousands_are_told_apart(value, text):
 
 def test_other_quantities_have_their_units():
     assert cell_text(12_300.0, Quantity.ENERGY) == "12,300 J"
+    assert cell_text(2e-12, Quantity.ENERGY) == "2.00 pJ"
+    assert cell_text(Estimate(0.01197, 0.01188, 0.01206), Quantity.ENERGY) == "11.97 mJ (11.88–12.06)"
+    assert cell_text(Estimate(517.2, 513.2, 521.1), Quantity.POWER) == "517.2 W (513.2–521.1)"
     assert cell_text(0.5, Quantity.SHARE) == "50 %"
     assert cell_text(Estimate(2.0, 1.9, 2.1), Quantity.RATIO) == "2.00× (1.90–2.10)"

@@ -151,9 +151,14 @@ class RankProcess:
         readings.environment["gpus"] = [gpu for gpus, *_ in readings_of_ranks for gpu in gpus]
         joules = [energy_j for _, energy_j, *_ in readings_of_ranks]
         readings.energy_j = None if None in joules else sum(joules)
-        readings.probes.pop("gpu_energy_j", None)
-        if readings.energy_j is not None:
-            readings.probes["gpu_energy_j"] = readings.energy_j
+        for name in (
+            "gpu_energy_j",
+            "gpu_energy_error_j",
+        ):  # the counters step alike, so that errors can add up
+            of_ranks = [probes[name] for *_, probes, _ in readings_of_ranks if name in probes]
+            readings.probes.pop(name, None)
+            if len(of_ranks) == len(readings_of_ranks):
+                readings.probes[name] = sum(of_ranks)
         for rank, (*_, missing) in enumerate(readings_of_ranks):
             for name in missing.keys() & {*OF_EACH_GPU, "gpu_energy_j"}:
                 readings.missing.setdefault(name, f"rank {rank}: {missing[name]}")

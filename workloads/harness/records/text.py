@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterable, Sequence
 
+from workloads.harness.records.energy import energy_of
 from workloads.harness.records.parts import Profile
 from workloads.harness.records.record import Cache, Memory, Record, Timing
 from workloads.harness.records.script import JobTime, ScriptRun
@@ -10,6 +11,7 @@ SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
 MEAN_APART = 1.05  # a mean that is further above the median stands first
 LOOSEST, UNKNOWN = 2.0, "unknown"  # a bound that is further from the median, by this factor, says nothing
 PREFIXED = ("FLOP/s", "B/s")
+JOULES = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ"), (1e-12, "pJ"))
 BYTE_UNITS = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
 
@@ -25,6 +27,12 @@ def gigabytes(count: float) -> str:
     """Write a number of bytes in powers of ten: `12.9 GB`."""
     scale, unit = next((pair for pair in BYTE_UNITS if count >= pair[0]), BYTE_UNITS[-1])
     return f"{count / scale:.3g} {unit}"
+
+
+def joules(value: float) -> str:
+    """Return an energy with four digits and a suitable unit, such as `24.51 J` or `2.001 pJ`."""
+    scale, unit = next(((s, u) for s, u in JOULES if abs(value) >= s), JOULES[-1])
+    return f"{value / scale:.4g} {unit}"
 
 
 def duration(seconds: float) -> str:
@@ -149,7 +157,7 @@ def detail(record: Record) -> str:
 
 
 def rare_facts(record: Record) -> list[tuple[str, str]]:
-    """Return rows for what only some records have: device time, tails of single steps, speed after a soak."""
+    """Return rows for what only some records have: device time, tails of single steps, energy, speed after a soak."""
     rows, timing = [], record.device_time or record.wall
     if timing and record.busy_share is not None:
         by_events = f"of {seconds(timing.median_s)} by events; {waiting_text(record)}"
@@ -163,9 +171,24 @@ def rare_facts(record: Record) -> list[tuple[str, str]]:
         bounds = f"{seconds(limited.low_s)} – {seconds(limited.high_s)}"
         burst = f"; {seconds(limited.burst_s)} in its first moments" if limited.burst_s else ""
         rows.append(("at power limit", f"{seconds(limited.mean_s)} ({bounds}) sustained{burst}"))
+    if text := energy_text(record):
+        rows.append(("energy", text))
     if record.sustained_share is not None:
         rows.append(("sustained", f"{record.sustained_share:.1%} of its speed in the first second"))
     return rows
+
+
+def energy_text(record: Record) -> str:
+    """Return joules per step and per unit of work, and watts, with their error; empty if no counter was read."""
+    energy = energy_of(record)
+    if energy is None:
+        return ""
+    unit = record.work.unit.removesuffix("s") if record.work else ""
+    texts = [f"{joules(energy.step_j)} per step"]
+    texts += [f"{joules(energy.unit_j)} per {unit}"] if energy.unit_j is not None else []
+    texts += [f"{energy.power_w:.4g} W"] if energy.power_w is not None else []
+    error = "" if energy.error_share is None else f" (±{energy.error_share:.1%})"
+    return ", ".join(texts) + error
 
 
 def script_facts(script: ScriptRun) -> list[tuple[str, str]]:

@@ -12,6 +12,8 @@ from workloads.harness.group.distributed import RankProcess
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.verdict import judge
 
+ENERGY = {"gpu_energy_j": 900.0, "gpu_energy_error_j": 20.0}
+
 
 def merged(monkeypatch, *ranks, device="cuda"):
     """The first rank's readings, merged with those of the others: joules, probes and what is missing."""
@@ -54,9 +56,10 @@ def test_a_clock_that_one_rank_alone_could_read_counts(monkeypatch):
 def test_shares_are_the_worst_and_energy_is_the_sum(monkeypatch):
     own = merged(
         monkeypatch,
-        (900.0, {"thermal_throttled_share": 0.0, "gpu_energy_j": 900.0, "steal_share": 0.1}, {}),
-        (700.0, {"thermal_throttled_share": 0.3, "gpu_energy_j": 700.0, "steal_share": 0.9}, {}),
+        (900.0, ENERGY | {"thermal_throttled_share": 0.0, "steal_share": 0.1}, {}),
+        (700.0, ENERGY | {"thermal_throttled_share": 0.3, "steal_share": 0.9, "gpu_energy_j": 700.0}, {}),
     )
+    assert own.probes["gpu_energy_error_j"] == 40.0, "both counters can be off in the same direction"
     assert own.energy_j == own.probes["gpu_energy_j"] == 1600.0
     assert own.probes["thermal_throttled_share"] == 0.3
     assert own.probes["steal_share"] == 0.1, "the machine's, which all ranks read"
@@ -66,10 +69,10 @@ def test_shares_are_the_worst_and_energy_is_the_sum(monkeypatch):
 def test_energy_that_a_rank_could_not_read_is_missing_for_its_reason(monkeypatch):
     own = merged(
         monkeypatch,
-        (900.0, {"gpu_energy_j": 900.0}, {}),
+        (900.0, ENERGY, {}),
         (None, {}, {"gpu_energy_j": "NVML: Not Supported", "canary_drift": "no canary"}),
     )
-    assert own.energy_j is None and "gpu_energy_j" not in own.probes
+    assert own.energy_j is None and not own.probes
     assert own.missing == {"gpu_energy_j": "rank 1: NVML: Not Supported"}
 
 
