@@ -34,6 +34,14 @@ Budget = Annotated[
         help="Budget in USD: a run does not start if its estimate is higher, and stops when it is spent"
     ),
 ]
+Hardware = Annotated[
+    list[str] | None,
+    typer.Option(help=f"Hardware; repeat the option for several: {', '.join(hardware_names())}; or {BOX}"),
+]
+Baseline = Annotated[
+    str | None, typer.Option(help="Machine that speedups are relative to; the first by default")
+]
+DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print the plan")]
 ClusterFile = Annotated[
     Path | None, typer.Option(help="File that names several boxes of one kind, instead of --on")
 ]
@@ -44,15 +52,8 @@ def run(
     suite: Annotated[
         str, typer.Argument(help=f"Cases to measure: {', '.join(suites())}, or the path of a suite file")
     ] = "quick",
-    on: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"Hardware; repeat the option for several: {', '.join(hardware_names())}; or {BOX}"
-        ),
-    ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="Machine that speedups are relative to; the first by default")
-    ] = None,
+    on: Hardware = None,
+    baseline: Baseline = None,
     repeats: Annotated[
         int | None, typer.Option(help="Fresh processes per cell; by default the number in the suite")
     ] = None,
@@ -63,7 +64,7 @@ def run(
     break_even: Annotated[
         bool, typer.Option("--break-even", help="Measure further sizes until each break-even is known")
     ] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Measure a suite and print the answer.
 

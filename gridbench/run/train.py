@@ -6,11 +6,10 @@ from typing import Annotated
 
 import typer
 
-from gridbench.run.box import BOX, with_boxes
-from gridbench.run.command import Budget, plan_and_measure
+from gridbench.run.box import with_boxes
+from gridbench.run.command import Baseline, Budget, DryRun, Hardware, plan_and_measure
 from gridbench.terminal import Results, say
 from tasks.own_script import OwnScript, sizes_of, write_suite
-from tasks.planning.hardware import hardware_names
 from tasks.planning.machines import baseline_of, machines_of
 from tasks.planning.request import RunRequest
 from tasks.schema import validated
@@ -29,16 +28,19 @@ Sizes = Annotated[
     list[str] | None,
     typer.Option(help="Values of a placeholder, such as batch=16,32; repeat for several placeholders"),
 ]
+Data = Annotated[
+    str | None,
+    typer.Option(help="Value of the placeholder {data}: a folder on the machine or an s3:// address"),
+]
+Whole = Annotated[
+    bool,
+    typer.Option("--whole", help="Let the script run to its end instead of stopping it once it is measured"),
+]
 
 
 def train(
     command: Words,
-    on: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"Hardware; repeat the option for several: {', '.join(hardware_names())}; or {BOX}"
-        ),
-    ] = None,
+    on: Hardware = None,
     size: Sizes = None,
     steps: Annotated[
         int | None, typer.Option(help="Length of the whole job in steps, to predict its time")
@@ -50,30 +52,20 @@ def train(
     packages: Annotated[
         str | None, typer.Option(help="File in the folder that lists its packages, such as requirements.txt")
     ] = None,
-    data: Annotated[
-        str | None,
-        typer.Option(help="Value of the placeholder {data}: a folder on the machine or an s3:// address"),
-    ] = None,
+    data: Data = None,
     processes: Annotated[int | None, typer.Option(help="Number of ranks, as with torchrun")] = None,
-    whole: Annotated[
-        bool,
-        typer.Option(
-            "--whole", help="Let the script run to its end instead of stopping it once it is measured"
-        ),
-    ] = False,
+    whole: Whole = False,
     name: Annotated[
         str | None, typer.Option(help="Name of the case; by default the name of the script's file")
     ] = None,
-    baseline: Annotated[
-        str | None, typer.Option(help="Machine that speedups are relative to; the first by default")
-    ] = None,
+    baseline: Baseline = None,
     repeats: Annotated[int | None, typer.Option(help="Fresh processes per size; 3 by default")] = None,
     timeout_s: Annotated[
         int | None, typer.Option(help="Time limit of one process in seconds; 600 by default")
     ] = None,
     budget_usd: Budget = 5.0,
     results: Results = DEFAULT,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan")] = False,
+    dry_run: DryRun = False,
 ) -> None:
     """Measure your own training script and predict its whole job.
 
