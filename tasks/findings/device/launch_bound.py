@@ -43,7 +43,8 @@ class LaunchBound(Finding):
             (s.cell.hardware, s.cell.case.id, s.compute_s, s.device_s, s.waiting_share) for s in waiting
         )
         lead = (
-            "The device waits for its host in these steps, and device time leaves the waiting out. A faster device "
+            "The device waits for its host in these steps, and device time leaves the waiting out; its share is of a "
+            "typical step. A faster device "
             "changes only its device time; larger sizes, or fewer and larger operations, shorten the waiting. From a "
             "tenth of a step on it is launch-bound."
         )

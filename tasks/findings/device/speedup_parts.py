@@ -113,7 +113,7 @@ class SpeedupParts(Finding):
         )
         lead = (
             "A speedup by the card compares only the time in which the cards compute. The rest of a step is waiting, "
-            "which another host, batch or data loader changes."
+            "which another host, batch or data loader changes; it is a share of the mean step, slow steps included."
         )
         return Table(COLUMNS, rows, lead) if rows else None
 
