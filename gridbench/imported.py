@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware, load_hardware
 from tasks.store.address import DEFAULT, ResultsAddress
 from tasks.store.store import Store
+
+if TYPE_CHECKING:
+    from tasks.imported import Found
 
 LISTED = 10  # lines that are not records, before the others are counted
 USD, PRICE = r"([^=\s]+)=(\S+)", r"\d+(?:\.\d+)?"
@@ -32,10 +35,19 @@ def import_(
     results: Results = DEFAULT,
 ) -> None:
     """Make a run of records that were measured elsewhere."""
-    from gridbench.run.outcome import comparison_of, rebuild
+    from tasks.imported import read_folder
 
     prices = dict(map(_price, usd or ()))
-    store = imported(folders, results, prices, title)
+    report_of([read_folder(folder) for folder in folders], results, prices, title)
+
+
+def report_of(
+    found: Sequence["Found"], results: ResultsAddress, prices: Mapping[str, float | Hardware], title: str = ""
+) -> None:
+    """Make a run of the records in these folders, and print its answer and the path of its report."""
+    from gridbench.run.outcome import comparison_of, rebuild
+
+    store = imported(found, results, prices, title)
     for machine in store.plan.hardware:
         if machine.name not in prices:
             say(
@@ -50,17 +62,17 @@ def import_(
 
 
 def imported(
-    folders: Sequence[Path], results: ResultsAddress, prices: Mapping[str, float | Hardware], title: str = ""
+    found: Sequence["Found"], results: ResultsAddress, prices: Mapping[str, float | Hardware], title: str = ""
 ) -> Store:
     """Make a run of the records in these folders, and name the lines that are not records.
 
     Raises:
         GridbenchError: there is no record, or a price names a machine without one.
     """
-    from tasks.imported import read_folders, run_of
+    from tasks.imported import merged, run_of
     from tasks.store.bucket import Bucket
 
-    records, problems = read_folders(folders)
+    records, problems = merged(found), [sentence for one in found for sentence in one.problems]
     for sentence in problems[:LISTED]:
         warn(f"left out: {sentence}")
     if len(problems) > LISTED:
@@ -70,17 +82,6 @@ def imported(
     for record in kept:
         store.add(record)
     return store
-
-
-def machines_in(folder: Path) -> set[str]:
-    """Return the names of the machines whose records are in a folder.
-
-    Raises:
-        GridbenchError: it has no record.
-    """
-    from tasks.imported import read_folders
-
-    return {record.hardware for record in read_folders([folder])[0]}
 
 
 def _price(text: str) -> tuple[str, float | Hardware]:

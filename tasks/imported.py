@@ -3,7 +3,7 @@
 import hashlib
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
@@ -24,29 +24,47 @@ UNKNOWN_USD = 1.0
 SUITE = "imported"
 
 
-def read_folders(folders: Sequence[Path]) -> tuple[list[Record], list[str]]:
-    """Return the records of these folders or files, each once, and a sentence for each line that is not a record.
+@dataclass(frozen=True, slots=True)
+class Found:
+    """The records of a folder or a file by identity, and a sentence for each line that is not a record."""
 
-    A record without a name of its machine gets that of its folder.
+    folder: Path
+    records: Mapping[str, Record]
+    problems: Sequence[str]
+
+
+def read_folder(folder: Path) -> Found:
+    """Read a folder or a file. A record without a name of its machine gets that of its folder.
 
     Raises:
-        GridbenchError: a folder does not exist, or none of them has a record.
+        GridbenchError: it does not exist.
     """
-    found: dict[str, Record] = {}
-    problems = []
-    for folder in folders:
-        try:
-            items = [(path, item) for path in _files(folder) for item in read_records(path)]
-        except WorkloadsError as error:
-            raise GridbenchError(str(error)) from None
-        problems += [str(item) for _, item in items if isinstance(item, RecordError)]
-        for path, item in items:
-            if isinstance(item, Record):
-                named = replace(item, hardware=_name(item.hardware, path, folder))
-                found.setdefault(_identity(item), named)
-    if not found:
-        raise GridbenchError(f"{', '.join(map(str, folders))}: no record of a measurement was found")
-    return list(found.values()), problems
+    try:
+        items = [(path, item) for path in _files(folder) for item in read_records(path)]
+    except WorkloadsError as error:
+        raise GridbenchError(str(error)) from None
+    records: dict[str, Record] = {}
+    for path, item in items:
+        if isinstance(item, Record):
+            named = replace(item, hardware=_name(item.hardware, path, folder))
+            records.setdefault(_identity(item), named)
+    return Found(folder, records, [str(item) for _, item in items if isinstance(item, RecordError)])
+
+
+def merged(found: Sequence[Found]) -> list[Record]:
+    """Return the records of all folders, each once: that of the first folder that has it.
+
+    Raises:
+        GridbenchError: none of them has a record.
+    """
+    records: dict[str, Record] = {}
+    for one in found:
+        for identity, record in one.records.items():
+            records.setdefault(identity, record)
+    if not records:
+        folders = ", ".join(str(one.folder) for one in found)
+        raise GridbenchError(f"{folders}: no record of a measurement was found")
+    return list(records.values())
 
 
 def run_of(

@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from gridbench.imported import import_, imported, machines_in
+from gridbench.imported import imported, report_of
 from gridbench.terminal import Results, console, say, table_of
 from tasks.errors import GridbenchError
 from tasks.regressions.series import Observation, Series
@@ -37,17 +37,19 @@ def compare(
     results: Results = DEFAULT,
 ) -> None:
     """Write the report of two runs against each other."""
+    from tasks.imported import merged, read_folder
     from tasks.publish import write_comparison
 
-    paths = [Path(name) for name in (run_a, run_b) if _is_path(name)]
-    if len(paths) == 2 and not set.intersection(*(machines_in(path) for path in paths)):
+    found = {name: read_folder(Path(name)) for name in (run_a, run_b) if _is_path(name)}
+    machines = [{record.hardware for record in merged([one])} for one in found.values()]
+    if len(machines) == 2 and not set.intersection(*machines):
         if output:
             raise GridbenchError(
                 "--output is for two runs; records of two machines become one run in --results"
             )
-        return import_(paths, results=results)
+        return report_of(list(found.values()), results, {})
     first, second = (
-        imported([Path(name)], results, {}) if _is_path(name) else find(results, name)
+        imported([found[name]], results, {}) if name in found else find(results, name)
         for name in (run_a, run_b)
     )
     folder = output or results.folder / "comparisons" / f"{first.plan.run}..{second.plan.run}"

@@ -10,10 +10,11 @@ from pathlib import Path
 import pytest
 
 from gridbench import main
-from tasks.imported import read_folders, run_of
+from tasks.imported import merged, read_folder, run_of
 from tasks.planning.hardware import load_hardware
 from tasks.store.store import Store, runs
 from tests.tasks.examples.records import IMAGES, MATMUL, record
+from workloads.harness.records.files import read_records
 
 TWO_CARDS = Path(__file__).parents[1] / "tasks" / "examples" / "two_cards.jsonl.gz"
 
@@ -72,9 +73,9 @@ def test_a_price_can_be_that_of_hardware_by_its_share_of_the_gpus(run, tmp_path)
 
 
 def test_a_folder_names_a_machine_without_a_name_and_repeats_are_numbered(box):
-    records, problems = read_folders([box])
-    plan, kept = run_of(records, {})
-    assert problems == [] and [machine.name for machine in plan.hardware] == ["box-a"]
+    found = read_folder(box)
+    plan, kept = run_of(merged([found]), {})
+    assert found.problems == [] and [machine.name for machine in plan.hardware] == ["box-a"]
     assert sorted((one.case.workload, one.repeat) for one in kept) == [
         ("image_pipeline", 1),
         ("matmul", 1),
@@ -141,7 +142,10 @@ def test_folders_can_be_compared_as_runs_and_as_machines(monkeypatch, capsys, tm
         assert not ended.value.code
         return capsys.readouterr().out
 
+    read = []
+    monkeypatch.setattr("tasks.imported.read_records", lambda path: read.append(path) or read_records(path))
     assert "Fastest: old" in said(tmp_path / "old", tmp_path / "new")  # two machines, named by their folders
+    assert len(read) == len(set(read)) > 0, "each file is read once"
     assert len(list(runs(tmp_path / "results"))) == 1
     text = said(tmp_path / "old-0.json", tmp_path / "new-0.json")  # one machine, twice
     assert "report: " in text and len(list(runs(tmp_path / "results"))) == 3
@@ -161,7 +165,7 @@ def test_a_copy_of_a_folder_counts_once_and_folders_below_name_their_machines(tm
         one = record(1.0 if box == "h100" else 2.0, MATMUL, "here", 1)
         (folder / "1.json").write_text(one.to_json())
     shutil.copytree(tmp_path / "results" / "h100", tmp_path / "copy")
-    records, _ = read_folders([tmp_path / "results", tmp_path / "copy"])
+    records = merged([read_folder(tmp_path / name) for name in ("results", "copy")])
     assert sorted(one.hardware for one in records) == ["h100", "h200"]
 
 
