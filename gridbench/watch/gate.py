@@ -39,7 +39,7 @@ def gate(
         str,
         typer.Option(
             help="Assumed standard deviation of a run's effect on a cell, for fewer than "
-            f"{SHOWING_CELLS} cells without controls"
+            f"{SHOWING_CELLS} cells"
         ),
     ] = f"{100 * RUN_EFFECT:g}%",
     allow_undecided: Annotated[

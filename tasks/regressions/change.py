@@ -208,27 +208,30 @@ def changes_between(
         sides: the cells, all of one machine.
         confidence: of each interval.
     """
-    effect = run_effect(sides, limits.run_effect)
-    plain = [
-        effect.added_to(_interval(now.seconds, before.seconds, confidence), confidence)
-        for now, before in sides
+    plain_s = [(now.seconds, before.seconds) for now, before in sides]
+    paired_s = [
+        (now.controlled, before.controlled) if _controlled(now, before) else None for now, before in sides
     ]
+    effect = run_effect(plain_s, limits.run_effect)
+    # A control shows what a run does to the machine, and not what it does to a single cell.
+    paired_effect = run_effect([pair for pair in paired_s if pair], limits.run_effect)
+    plain = [effect.added_to(_interval(*pair, confidence), confidence) for pair in plain_s]
     paired = [
-        _interval(now.controlled, before.controlled, confidence) if _controlled(now, before) else None
-        for now, before in sides
+        paired_effect.added_to(_interval(*pair, confidence), confidence) if pair else None
+        for pair in paired_s
     ]
     widths = [_half(beside) / _half(alone) for alone, beside in zip(plain, paired, strict=True) if beside]
     always = bool(widths) and (statistics.median(widths) < 1 or _all_moved(sides))
     changes = []
     for (now, before), alone, beside in zip(sides, plain, paired, strict=True):
         if beside and (always or now.busy or before.busy or _box_may_have(now, before, alone)):
-            changes.append(_change(beside, now.controlled, before.controlled, RunEffect(0.0), limits, True))
+            changes.append(_change(beside, now.controlled, before.controlled, paired_effect, limits, True))
         else:
             changes.append(_change(alone, now.seconds, before.seconds, effect, limits, False))
     return changes
 
 
-def run_effect(sides: Sequence[tuple[Sample, Sample]], assumed: float) -> RunEffect:
+def run_effect(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], assumed: float) -> RunEffect:
     """Return the effect of two runs on the cells of one machine, from the differences between the cells' changes.
 
     If they differ by more than the repeats explain, a run has an effect on each cell. A change of up to half of the
@@ -236,18 +239,18 @@ def run_effect(sides: Sequence[tuple[Sample, Sample]], assumed: float) -> RunEff
     Source: B. Efron, Large-scale simultaneous hypothesis testing: the choice of a null hypothesis, 2004.
 
     Args:
+        pairs: the values of each cell's repeats, now and before.
         assumed: standard deviation of a run's effect, which is used below `SHOWING_CELLS` cells.
     """
-    if len(sides) < SHOWING_CELLS:
+    if len(pairs) < SHOWING_CELLS:
         return RunEffect(math.sqrt(2) * assumed, is_assumed=True)
-    means = [[statistics.fmean(map(math.log, side.seconds)) for side in pair] for pair in sides]
+    means = [[statistics.fmean(map(math.log, side)) for side in pair] for pair in pairs]
     explained = [
-        sum(variance([math.log(s) for s in side.seconds]) / len(side.seconds) for side in pair)
-        for pair in sides
+        sum(variance([math.log(value) for value in side]) / len(side) for side in pair) for pair in pairs
     ]
     apart = spread_of_pairs([now - before for now, before in means])
     own = math.sqrt(max(apart**2 - statistics.fmean(explained), 0.0))
-    return RunEffect(own, EFFICIENCY * (len(sides) - 1))
+    return RunEffect(own, EFFICIENCY * (len(pairs) - 1))
 
 
 def repeats_needed(spread: float, confidence: float, least: float) -> int | None:

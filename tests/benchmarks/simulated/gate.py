@@ -10,6 +10,7 @@ import math
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tasks.regressions.change import GateLimits, Sample, changes_between
 
@@ -19,6 +20,7 @@ SIZES = ((3, 5), (7, 3), (7, 5), (14, 3), (14, 5), (45, 3), (45, 5))
 SLOWER = ((1, 7), (1, 14), (3, 6), (4, 8), (4, 14), (7, 14), (9, 14))
 FACTORS = (1.05, 1.1, 1.2)
 LIMITS = GateLimits()
+FloatArray = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
@@ -60,14 +62,23 @@ def compared(
     slow: int = 0,
     factor: float = 1.0,
     alike: bool = False,
+    controls: bool = False,
 ) -> Shares:
-    """Compare pairs of runs, in which the first `slow` cells are slower by `factor`."""
+    """Compare pairs of runs, in which the first `slow` cells are slower by `factor`.
+
+    Controls have the noise of repeats, and the part of a run's effect that is on all cells alike.
+    """
     rng, failed, passed, shown = np.random.default_rng(20261123), 0, 0, 0
     for _ in range(runs):
         levels = rng.normal(0, effect, (2, 1 if alike else cells)) * np.ones((2, cells))
         levels[0, :slow] += math.log(factor)
         times = np.exp(levels[..., None] + rng.normal(0, NOISE, (2, cells, repeats)))
-        sides = [(Sample(tuple(now)), Sample(tuple(before))) for now, before in zip(*times, strict=True)]
+        shared = levels[..., :1] if alike else np.zeros((2, 1))
+        beside = np.exp(shared[..., None] + rng.normal(0, NOISE, (2, cells, repeats)))
+        sides = [
+            (_sample(now, beside[0, cell], controls), _sample(before, beside[1, cell], controls))
+            for cell, (now, before) in enumerate(zip(*times, strict=True))
+        ]
         changes = changes_between(sides, 1 - 0.1 / cells, LIMITS)
         slower = [change.direction(LIMITS.least) > 0 for change in changes]
         is_open = [
@@ -77,6 +88,12 @@ def compared(
         failed, passed = failed + any(slower), passed + (not any(slower) and not any(is_open))
         shown += sum(slower[:slow])
     return Shares(failed / runs, passed / runs, shown / runs / max(slow, 1))
+
+
+def _sample(seconds: FloatArray, controls_s: FloatArray, has_controls: bool) -> Sample:
+    if not has_controls:
+        return Sample(tuple(seconds))
+    return Sample(tuple(seconds), tuple(seconds / controls_s), tuple(controls_s), "reference")
 
 
 if __name__ == "__main__":

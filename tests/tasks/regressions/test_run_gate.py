@@ -9,6 +9,7 @@ import pytest
 from tasks.findings.two_runs import ComparedRun
 from tasks.regressions.change import GateLimits, Sample, changes_between, repeats_needed
 from tasks.regressions.run_gate import CellStatus, RunComparison, compare_cells
+from tests.benchmarks.simulated.gate import compared
 from tests.tasks.examples.records import ENVIRONMENT, MATMUL, failed, machine, record
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.parts import Control
@@ -312,3 +313,10 @@ def test_slower_cells_without_controls_may_be_the_machines_fault_which_is_said()
     assert against(side("now", CALM), side("before", CALM)).notes == ()
     beside = [against(side("now", slower(1.1), controls=CALM), side("before", CALM, controls=CALM))]
     assert [each.notes for each in beside if only(each).change.paired] in ([()], [])
+
+
+@pytest.mark.parametrize("cells", [3, 7])
+def test_an_effect_of_a_run_on_single_cells_fails_no_gate_with_controls(cells):
+    """Controls show what a run does to the machine; 1 % on each cell by itself fails at most 1 in 20."""
+    assert compared(cells, 5, 0.01, 60, controls=True).failed <= 0.05
+    assert compared(7, 5, 0.0, 20, slow=1, factor=1.1, controls=True).shown >= 0.9
