@@ -35,5 +35,7 @@ def _text(part: Mapping[str, Any]) -> str:
         (part.get("compute_share"), "the card's compute slices"),
         (part.get("memory_share"), "its memory"),
     )
-    known = [f"{share:.0%} of {whole}" for share, whole in shares if isinstance(share, int | float)]
+    known = [
+        f"{share:.0%} of {whole}" for share, whole in shares if isinstance(share, float) and 0 < share <= 1
+    ]
     return f"{part['profile']}{', ' if known else ''}{' and '.join(known)}"

@@ -116,7 +116,10 @@ def _parts_row(case: Case, base: Cells, other: Cells, names: tuple[str, str]) ->
     if not (before and after and before.device * after.device > 0):
         return ["–"] * len(PARTS_HEAD), []
     ratio = _geometric_mean(_means_s(base[case])) / _geometric_mean(_means_s(other[case]))
-    by_card = _geometric_mean(card_s(base[case])) / _geometric_mean(card_s(other[case]))
+    cards = [card_s(side[case]) for side in (base, other)]
+    if not all(value > 0 for side in cards for value in side):  # exchanges took all of a card's time
+        return ["–"] * len(PARTS_HEAD), []
+    by_card = _geometric_mean(cards[0]) / _geometric_mean(cards[1])
     waits = [f"{parts.waiting_share:.0%}" for parts in (before, after)]
     cells = [f"{by_card:.3g}x", *waits, mostly_by(ratio, by_card, before, after)]
     if is_cards(ratio, by_card):

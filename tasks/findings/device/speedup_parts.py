@@ -140,6 +140,8 @@ def _split(baseline: Repeats, side: Repeats, by_cell: Cells) -> Split | None:
         [value / unit for value in card_s(cell.usable)]
         for cell, unit in zip((baseline, side), units, strict=True)
     ]
+    if not all(value > 0 for side in cards for value in side):  # exchanges took all of a card's time
+        return None
     by_card = speedup(*cards)
     if by_card is None:
         return None

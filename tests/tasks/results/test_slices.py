@@ -28,6 +28,13 @@ def test_a_slice_is_named_with_its_share_in_the_caveats():
     assert whole.machines[0].slice == "" and whole.machines[0].peak_flops
 
 
+@pytest.mark.parametrize("share", [10**400, -1.0, float("nan"), True, 2.0, "all"])
+def test_a_share_that_is_none_is_left_out(share):
+    gpus = [{"name": "NVIDIA A10G", "mig_slice": PART | {"compute_share": share}}]
+    comparison = compare(box("a", gpus=gpus), [machine("box-a", **A10G_CARD)], "box-a")
+    assert comparison.machines[0].slice == "1g.5gb, 12% of its memory"
+
+
 def test_slices_are_no_siblings_of_whole_cards():
     found, _ = advised(box("a", gpus=SLICED), POPULATION)
     assert found.machines[0].siblings == 0 and "MIG slice 1g.5gb" in found.machines[0].kind

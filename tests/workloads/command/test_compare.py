@@ -10,6 +10,7 @@ from workloads.__main__ import main
 from workloads.command.compare import comparison
 from workloads.harness.records.case import Case
 from workloads.harness.records.files import write_record
+from workloads.harness.records.parts import Group, Rank
 
 
 @pytest.fixture(scope="module")
@@ -69,3 +70,10 @@ def test_two_machines_are_never_averaged(folders, capsys):
     assert re.fullmatch(
         rf"error: .* holds records of h100, h200; .*, such as {folders}/h100\n", capsys.readouterr().err
     )
+
+
+def test_a_card_that_only_exchanges_gradients_has_no_split(cards):
+    (plain,) = [r for r in cards["h200"] if r.case.workload == "lora_step"]
+    ranks = (Rank(0, "cuda:0", plain.mean_s), Rank(1, "cuda:1", plain.mean_s))
+    only_exchanges = replace(plain, group=Group("nccl", "strong", ranks, 1.0))
+    assert row_of(comparison([plain, only_exchanges], [plain, plain]), "lora_step")[3] == "1x"

@@ -110,7 +110,9 @@ def _gpu() -> tuple[bool, str]:
     on_bus = cards_on_bus()
     if on_bus and cards is not None and cards < len(on_bus):
         seen = f"the driver shows {cards:.0f} of the {len(on_bus)} NVIDIA GPUs on the PCI bus"
-        return False, f"{seen}: unless this container was given fewer, restart the machine or return it"
+        if machine.container(cpu.ROOT, os.environ):  # the bus shows it all cards of its host
+            return True, f"{seen}: this container was given fewer, or the others are lost"
+        return False, f"{seen}: restart the machine or return it"
     import torch
 
     if not torch.cuda.is_available():

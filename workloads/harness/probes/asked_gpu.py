@@ -27,6 +27,8 @@ OPEN_S = (
 ANSWER_S = 10.0
 _PROGRAM = f"from {__name__} import serve; serve()"
 _PR_SET_PDEATHSIG = 1  # prctl(2)
+# Signals that faulty code gets; the others are sent by a person, or by the kernel for want of memory.
+_FAULTS = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 _LONGEST_READ = 1 << 16
 
 
@@ -108,8 +110,8 @@ class AskedGpu(Gpu):
             with suppress(subprocess.TimeoutExpired):
                 self._child.wait(1.0)
             code = self._child.returncode
-            self.is_lost = code is not None and code < 0
-            how = f"by signal {-code}" if self.is_lost and code else f"with code {code}"
+            self.is_lost = code is not None and -code in _FAULTS
+            how = f"by signal {-code}" if code is not None and code < 0 else f"with code {code}"
             self._give_up(f"the process that asked NVML was ended {how}")
         return None
 
@@ -163,5 +165,5 @@ def _first_visible() -> str:
 
 
 def _say(answer: list[Any]) -> None:
-    sys.stdout.write(json.dumps(answer) + "\n")
+    sys.stdout.write(json.dumps(answer, default=repr) + "\n")
     sys.stdout.flush()

@@ -62,7 +62,7 @@ def is_not_ready(error: str) -> bool:
 
 
 def driver_answer(question: str, limit_s: float = ANSWER_S) -> str:
-    """Return the output of a Python program that asks the driver; empty if it failed by itself.
+    """Return the last line that a Python program prints, which asks the driver; empty if it failed by itself.
 
     A driver that hangs can leave its caller in a state that no signal ends, so that it is not waited for.
 
@@ -90,4 +90,5 @@ def driver_answer(question: str, limit_s: float = ANSWER_S) -> str:
             f"the NVIDIA driver ended the program that asked it, by signal {-asked.returncode}. Repair it or return "
             "the machine; --device cpu measures the CPU"
         )
-    return answer if asked.returncode == 0 else ""
+    lines = answer.splitlines() if asked.returncode == 0 else []
+    return lines[-1] if lines else ""  # a sitecustomize can print above it

@@ -77,7 +77,7 @@ def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> di
         "numa_nodes": numa_nodes(root),
         "quota_cpus": quota_cpus(root),
         "memory_total_bytes": machine_bytes(root),
-        "container": _container(root, os.environ),
+        "container": container(root, os.environ),
         **firmware,
         **where,
         "instance_type": where["instance_type"] or firmware["instance_type"],
@@ -189,7 +189,7 @@ def _cpu(root: Path) -> dict[str, Any]:
     }
 
 
-def _container(root: Path, environ: Mapping[str, str]) -> str | None:
+def container(root: Path, environ: Mapping[str, str]) -> str | None:
     """Return the kind of container that runs us; None without a sign of one."""
     for variable, name in (
         ("KUBERNETES_SERVICE_HOST", "kubernetes"),

@@ -11,6 +11,7 @@ from statistics import fmean
 from workloads.harness.records.record import Record
 
 NOTABLE = 0.05  # a part that changes the ratio by less is not named
+WAITS = ("host", "loader", "exchange")
 ADVICE = {
     "host": "CUDA graphs, torch.compile, a larger batch or a faster CPU would shorten the wait",
     "loader": "more loader workers, a faster CPU or data that is decoded already would shorten the wait",
@@ -97,7 +98,7 @@ def is_cards(ratio: float, by_card: float) -> bool:
 
 def decided_by(before: StepParts, after: StepParts) -> str:
     """Return the part of a step whose change makes up most of the difference; `device` if nothing differs."""
-    parts = ("device", "host", "loader", "exchange")
+    parts = ("device", *WAITS)
     change = math.copysign(1, before.step_s - after.step_s)
     return max(parts, key=lambda name: change * (getattr(before, name) - getattr(after, name)))
 
@@ -110,8 +111,7 @@ def mostly_by(ratio: float, by_card: float, before: StepParts, after: StepParts)
 
 def wait_text(before: tuple[str, StepParts], after: tuple[str, StepParts]) -> str:
     """Say which of two machines, by name and parts, waits more and for what, and what would shorten it."""
-    cause = decided_by(before[1], after[1])
-    cause = "host" if cause == "device" else cause
+    cause = max(WAITS, key=lambda name: abs(getattr(before[1], name) - getattr(after[1], name)))
     if cause == "exchange":
         name, parts = max(before, after, key=lambda side: side[1].exchange_share)
         text = f"{name}'s cards exchange gradients for {_percent(parts.exchange_share)} of a step"

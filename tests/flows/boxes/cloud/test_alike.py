@@ -108,7 +108,7 @@ def test_no_field_of_a_record_differs_but_those_that_say_which_it_was(shell):
     for case, records in found.items():
         contained, bare = records.pop("contained"), records.popitem()[1]
         assert contained["environment"]["container"] == "podman"
-        assert bare["environment"]["container"] == machine._container(Path("/"), {})  # the box has our files
+        assert bare["environment"]["container"] == machine.container(Path("/"), {})  # the box has our files
         measured = {contained["verdict"], bare["verdict"]} <= OF_THE_MACHINE
         one, other = (
             {path: form(path, value, measured) for path, value in leaves(each)} for each in (contained, bare)

@@ -18,10 +18,13 @@ def test_a_card_that_torch_cannot_use_is_reported_with_torchs_reason(real_driver
     assert not well and "can't use the 1 GPUs" in text and "CUDA" in text
 
 
-def test_a_card_that_the_driver_has_lost_is_reported(real_driver, monkeypatch):
+@pytest.mark.parametrize(("container", "sound"), [(None, False), ("docker", True)])
+def test_a_card_that_the_driver_has_lost_is_reported(real_driver, monkeypatch, container, sound):
+    """A container sees all cards of its host on the bus, also those that it was not given."""
     monkeypatch.setattr(fitness, "cards_on_bus", lambda: ["0000:3b:00.0", "0000:86:00.0"])
+    monkeypatch.setattr(fitness.machine, "container", lambda root, environ: container)
     well, text = fitness._gpu()
-    assert not well and "1 of the 2 NVIDIA GPUs on the PCI bus" in text
+    assert well == sound and "1 of the 2 NVIDIA GPUs on the PCI bus" in text
 
 
 @pytest.mark.parametrize(("fault", "words"), [("init:hang", "it hangs"), ("init:segv", "signal 11")])

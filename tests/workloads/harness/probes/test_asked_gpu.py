@@ -122,3 +122,11 @@ def test_what_the_child_burns_is_counted(card):
         gpu.counters()
     assert 0 < gpu.cpu_s < 5
     assert set(TOTALS) == gpu.counters().missing.keys()
+
+
+def test_a_process_that_somebody_kills_is_no_fault_of_the_driver(card):
+    gpu = card()
+    assert gpu.read()[0]
+    gpu._child.kill()
+    values, missing = gpu.read()
+    assert not values and "signal 9" in missing["gpu_power_w"] and not gpu.is_lost

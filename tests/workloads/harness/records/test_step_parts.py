@@ -70,3 +70,10 @@ def test_the_side_that_waits_more_is_named_with_its_share():
     assert text.startswith("slow's card waits for its host for 40 % of a step; CUDA graphs")
     text = wait_text(("a", StepParts(6, 0, 0, 1)), ("b", StepParts(6, 0, 0, 6)))
     assert text.startswith("b's cards exchange gradients for 50 % of a step")
+
+
+def test_a_wait_that_ate_a_part_of_the_cards_gain_has_its_own_cause():
+    text = wait_text(("A", StepParts(10, 0)), ("B", StepParts(5, 0, 3)))
+    assert text.startswith("B's card waits for its loader for 38 % of a step")
+    text = wait_text(("A", StepParts(10, 0)), ("B", StepParts(5, 0, 0, 3)))
+    assert text.startswith("B's cards exchange gradients for 38 % of a step")
