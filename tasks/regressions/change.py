@@ -213,7 +213,7 @@ def changes_between(
         (now.controlled, before.controlled) if _controlled(now, before) else None for now, before in sides
     ]
     effect = run_effect(plain_s, limits.run_effect)
-    # A control shows what a run does to the machine, and not what it does to a single cell.
+    # A control shows a run's effect on the machine, and not its effect on a single cell.
     paired_effect = run_effect([pair for pair in paired_s if pair], limits.run_effect)
     plain = [effect.added_to(_interval(*pair, confidence), confidence) for pair in plain_s]
     paired = [

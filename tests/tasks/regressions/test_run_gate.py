@@ -317,6 +317,6 @@ def test_slower_cells_without_controls_may_be_the_machines_fault_which_is_said()
 
 @pytest.mark.parametrize("cells", [3, 7])
 def test_an_effect_of_a_run_on_single_cells_fails_no_gate_with_controls(cells):
-    """Controls show what a run does to the machine; 1 % on each cell by itself fails at most 1 in 20."""
+    """Controls show a run's effect on the machine; 1 % on each cell by itself fails at most 1 in 20."""
     assert compared(cells, 5, 0.01, 60, controls=True).failed <= 0.05
     assert compared(7, 5, 0.0, 20, slow=1, factor=1.1, controls=True).shown >= 0.9
