@@ -65,7 +65,8 @@ class CommonCases:
         compared = _best(counting)
         cases, first = _common(compared), next(iter(compared.values()), {})
         used = [own[case] for own in compared.values() for case in cases]
-        missing = set(_common({name: counting[name] for name in compared})) - set(cases)
+        both = _common({name: counting[name] for name in compared})
+        missing = [case for case in both if case not in cases]
         left_out = [(name, case) for name in compared for case in missing if case not in compared[name]]
         return cls(
             cases,

@@ -168,3 +168,8 @@ def test_a_busy_machine_stays_in_the_total_and_marks_it():
 def test_quiet_cells_are_the_total_where_they_are_half_of_it(quiet, cases, busy):
     suite = cells(quiet)
     assert (len(suite.cases), suite.busy, len(suite.left_out)) == (cases, busy, 4 - cases)
+
+
+def test_cells_outside_a_total_are_named_in_the_order_of_their_cases():
+    suite = cells(quiet=8, of=14)
+    assert suite.left_out == tuple(f"b/matmul/n={64 * case}/fp32" for case in range(9, 15))
