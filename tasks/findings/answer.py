@@ -5,19 +5,21 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import fmean
 from types import MappingProxyType
 
-from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio, total_seconds
+from tasks.findings.ranking import compared, ordered
+from tasks.findings.totals import CommonCases, time_ratio, total_seconds
 from tasks.results.comparison import Caveat
 from tasks.results.format import cases_text, format_count, format_ratio, format_seconds, listed, significant
 from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.repeats import Repeats
-from tasks.results.speedup import MOST_REPEATS, decide, scaled, significant_ratios
-from tasks.results.values import Ratio, RatioVerdict
+from tasks.results.speedup import FALSE, MOST_REPEATS, scaled
+from tasks.results.values import Estimate, Ratio, RatioVerdict
 from tasks.results.wording import verdict_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Grade, Verdict
 from workloads.harness.records.step_parts import card_s, is_cards
 
 MOST_LINES, MOST_WORDS = 4, 25  # the line of caveats is the fifth
+MANY_TIED = 3  # machines as fast as the fastest that are counted
 LISTED = 5  # cells that a sentence names before it counts the others
 
 
@@ -110,9 +112,21 @@ def _prices(suite: CommonCases, machines: Sequence[Machine]) -> dict[str, float]
 
 def _ranked(suite: CommonCases, weights: Mapping[str, float]) -> tuple[str, dict[str, Ratio]]:
     """Return the machine with the least weighted time, and each other's ratio to it, in order."""
-    best, *others = sorted(weights, key=lambda name: seconds(suite, name) * weights[name])
-    ratios = {n: scaled(time_ratio(suite, n, best), weights[n] / weights[best]) for n in others}
-    return best, {name: decide(ratio, fewest_repeats(suite)) for name, ratio in ratios.items()}
+    best, *others = ordered(suite, weights)
+    ratios = compared(suite, weights)
+    return best, {name: ratios[name, best] for name in others}
+
+
+def _lead(suite: CommonCases, weights: Mapping[str, float], best: str, other: str, baseline: str) -> Estimate:
+    """Return the ratio of another machine to the best, whose interval allows for the choice of the best.
+
+    The best of several equal machines has been lucky. The interval is one of the simultaneous intervals of all
+    machines over the baseline, or of all pairs: it holds the truth whichever of them is chosen (Bonferroni).
+    """
+    machines = len(weights)
+    choices = machines - 1 if baseline in (best, other) else machines * (machines - 1) // 2
+    ratio = time_ratio(suite, other, best, 1 - FALSE / choices)
+    return scaled(ratio, weights[other] / weights[best])
 
 
 def cards_s(cells: Sequence[Repeats], suite: CommonCases) -> dict[str, float]:
@@ -150,12 +164,17 @@ def _best_of(
     tied = [name for name, verdict in verdicts.items() if verdict.outcome is not RatioVerdict.FASTER]
     cases = f"over {cases_text(len(suite.cases), suite.measured)}"
     state = "; provisional" if suite.provisional else ""
+    if len(tied) >= MANY_TIED:
+        return (
+            f"{best}; {len(tied)} machines are statistically as {adjective}: {listed(tied)}, {cases}{state}."
+        )
     if tied:
         return f"undecided between {listed([best, *tied])}, {cases}{state}."
     second = next(iter(verdicts))
     shown = [second] if best == baseline else dict.fromkeys((second, baseline))
     leads = [
-        f"{format_ratio(verdicts[name])} as {adjective} as {name}{_by_card(verdicts[name], best, name, busy_s)}"
+        f"{format_ratio(_lead(suite, weights, best, name, baseline))} as {adjective} as {name}"
+        f"{_by_card(verdicts[name], best, name, busy_s)}"
         for name in shown
         if name in verdicts
     ]
@@ -184,7 +203,7 @@ def _alone(suite: CommonCases, baseline: str) -> list[str]:
 
 
 def decided(pairings: Sequence[Pairing]) -> list[str]:
-    """Count the decided cases, and those that stay significant after correction for multiple comparisons."""
+    """Count the decided cases, and those that only the correction for multiple comparisons leaves undecided."""
     pairs = [pairing for pairing in pairings if pairing.compute]
     ratios = [pairing.compute for pairing in pairs if pairing.compute]
     if not ratios:
@@ -196,10 +215,8 @@ def decided(pairings: Sequence[Pairing]) -> list[str]:
     if number and len(others) == 1:
         wins = [f"{outcome} in {count}" for outcome, count in counts.items() if count]
         text += f"; {others[0]} is {' and '.join(wins)}"
-    chances = {ratio.chance for ratio in significant_ratios(ratios)}
-    holding = sum(r.chance in chances for r in ratios if r.outcome is not RatioVerdict.UNDECIDED)
-    if number and holding < number and len(ratios) > 1:
-        text += f"; {holding} significant after correction for multiple comparisons"
+    if alone := sum(ratio.differs_alone for ratio in ratios):
+        text += f"; {alone} more without correction for multiple comparisons"
     return [f"{text}."]
 
 
@@ -233,8 +250,7 @@ def left_out(suite: CommonCases) -> list[Caveat]:
 def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
     """Count the cases that each machine wins and loses, with advice for the undecided ones."""
     sentences = []
-    every = [p.compute for p in pairings if p.compute]
-    chances = {ratio.chance for ratio in significant_ratios(every)}
+    count = sum(p.compute is not None for p in pairings)
     for hardware, baseline in dict.fromkeys((p.hardware, p.baseline) for p in pairings):
         same = [p for p in pairings if p.hardware == hardware and p.compute]
         ratios = [p.compute for p in same if p.compute]
@@ -243,7 +259,7 @@ def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
             tally = ", ".join(f"{outcome} in {count}" for outcome, count in counts.items() if count)
             whys = {ratio.why for ratio in ratios if ratio.outcome is RatioVerdict.UNDECIDED}
             advice = f" ({whys.pop()})" if len(whys) == 1 else ""
-            text = f"{tally} of {len(ratios)}{advice}{_corrected(ratios, every, chances)}"
+            text = f"{tally} of {len(ratios)}{advice}{_corrected(ratios, count)}"
             if count := sum(p.provisional for p in same):
                 why = "because the machine was busy or its CPU's speed varied"
                 text += f"; provisional in {count} of {len(same)}, {why}"
@@ -251,23 +267,16 @@ def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
     return sentences
 
 
-def _corrected(ratios: Sequence[Ratio], every: Sequence[Ratio], chances: Collection[float | None]) -> str:
-    """Return how many verdicts stay significant after correction for multiple comparisons.
-
-    Args:
-        ratios: of one machine.
-        every: of all machines on the page, which the correction covers.
-        chances: p values of the ratios that stay significant; equal p values stay or go together.
-    """
-    decided = [ratio for ratio in ratios if ratio.outcome is not RatioVerdict.UNDECIDED]
-    if len(every) < 2 or not decided:
+def _corrected(ratios: Sequence[Ratio], count: int) -> str:
+    """Return which verdicts of a machine the correction for all `count` comparisons of the page leaves undecided."""
+    alone = sum(ratio.differs_alone for ratio in ratios)
+    if count < 2:
         return ""
-    holding = sum(ratio.chance in chances for ratio in decided)
-    among = f" (all {len(every)} of this report)" if len(every) > len(ratios) else ""
-    correction = f"significant after correction for multiple comparisons{among}"
-    if len(decided) == 1:
-        return f"; this difference is {'' if holding else 'not '}{correction}"
-    return f"; {'all' if holding == len(decided) else holding} of these {len(decided)} differences are {correction}"
+    correction = f"after correction for multiple comparisons ({count} in this report)"
+    if not alone:
+        return f"; {correction}"
+    differs = "1 interval excludes" if alone == 1 else f"{alone} intervals exclude"
+    return f"; {differs} 1, but not {correction}"
 
 
 def wide(summaries: Sequence[Summary]) -> list[Caveat]:

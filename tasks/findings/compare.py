@@ -2,6 +2,7 @@
 
 import pkgutil
 from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
 from functools import cache
 from importlib import import_module
 
@@ -20,7 +21,7 @@ from tasks.results.model import Machine, Pairing
 from tasks.results.repeats import RecordKey, Repeats, group, latest
 from tasks.results.scaling import band, device_ratio, efficiency, scaling, serial
 from tasks.results.slices import without_sheets
-from tasks.results.speedup import per_unit, refusal, speedup
+from tasks.results.speedup import corrected, per_unit, refusal, speedup
 from tasks.results.summaries import summarise
 from tasks.results.wording import case_text
 from workloads.harness.records.case import Case
@@ -94,6 +95,8 @@ def judged_cells(
 def pairs(cells: Sequence[Repeats], machines: Sequence[Machine], baseline: str) -> list[Pairing]:
     """Pair every cell of another machine with the baseline's cell of the same case.
 
+    The verdicts of all pairs hold together, for each kind of ratio: any of them is false with a chance of at most 5 %.
+
     Raises:
         ValueError: no machine has the baseline's name.
     """
@@ -103,7 +106,16 @@ def pairs(cells: Sequence[Repeats], machines: Sequence[Machine], baseline: str) 
             f"the baseline {baseline!r} is not one of the machines: {', '.join(available) or 'there are no machines'}"
         )
     base, others = _sides(cells, baseline)
-    return [pair(cell, base.get(cell.cell.case), available, baseline) for cell in others]
+    found = [pair(cell, base.get(cell.cell.case), available, baseline) for cell in others]
+    kinds_of = (
+        corrected([p.compute for p in found]),
+        corrected([p.end_to_end for p in found]),
+        corrected([p.cost for p in found]),
+    )
+    return [
+        replace(p, compute=compute, end_to_end=end_to_end, cost=cost)
+        for p, compute, end_to_end, cost in zip(found, *kinds_of, strict=True)
+    ]
 
 
 def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], baseline: str) -> Pairing:
@@ -112,7 +124,8 @@ def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], b
     refused = refusal(base, side)
     if base is None or refused:
         return Pairing(case, hardware, baseline, refused=refused, grade=Grade.REFUSED)
-    compute = speedup(*per_unit(base, side))
+    times_s = per_unit(base, side)
+    compute = speedup(*times_s)
     fewest = min(len(base.usable), len(side.usable))
     first, other = side.usable[0], base.usable[0]
     ratio = device_ratio(first, machines.get(hardware), other, machines[baseline])
@@ -127,7 +140,7 @@ def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], b
         end_to_end=speedup(*per_unit(base, side, end_to_end=True)),
         efficiency=share,
         efficiency_band=band(share) if share else "",
-        cost=cost_efficiency(compute, machines[baseline].usd_per_hour, price, fewest),
+        cost=cost_efficiency(compute, machines[baseline].usd_per_hour, price, fewest, times_s),
         confounds=confounds(side.usable, base.usable),
         scaling=kind,
         serial_fraction=serial(kind, compute.estimate.value, ratio) if compute and ratio else None,

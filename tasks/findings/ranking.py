@@ -1,14 +1,16 @@
 """Machines in order, with ties if the intervals do not distinguish them."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import combinations
 
-from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio
+from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_ratio, time_ratio_p
 from tasks.results.finding import Finding, Results
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
-from tasks.results.speedup import decide, scaled
-from tasks.results.values import RatioVerdict
+from tasks.results.speedup import corrected, decide, scaled
+from tasks.results.values import Ratio, RatioVerdict
 from workloads.harness.records.case import Case
 
 
@@ -80,12 +82,29 @@ def rankings(
     )
 
 
-def _rank(case: Case | None, by: str, suite: CommonCases, weights: Mapping[str, float]) -> Ranking:
+def ordered(suite: CommonCases, weights: Mapping[str, float]) -> list[str]:
+    """Return the machines that have a weight, the least weighted time first."""
     names = [name for name in suite.logs if name in weights] if suite.cases else []
-    places = []
-    for name in sorted(names, key=lambda name: (seconds(suite, name) * weights[name], name)):
-        others = [other for other in names if other != name]
-        ratios = [scaled(time_ratio(suite, name, o), weights[name] / weights[o]) for o in others]
-        verdicts = [decide(ratio, fewest_repeats(suite)).outcome for ratio in ratios]
-        places.append((1 + verdicts.count(RatioVerdict.FASTER), name))
+    return sorted(names, key=lambda name: (seconds(suite, name) * weights[name], name))
+
+
+def compared(suite: CommonCases, weights: Mapping[str, float]) -> dict[tuple[str, str], Ratio]:
+    """Return the ratio of weighted times of each (slower, faster) pair of machines.
+
+    The verdicts of all pairs hold together, so that the best of many machines is not best by chance: any of them is
+    false with a chance of at most 5 %.
+    """
+    pairs = [(slower, faster) for faster, slower in combinations(ordered(suite, weights), 2)]
+    ratios: list[Ratio | None] = []
+    for over, under in pairs:
+        factor = weights[over] / weights[under]
+        ratio = decide(scaled(time_ratio(suite, over, under), factor), fewest_repeats(suite))
+        ratios.append(replace(ratio, chance=time_ratio_p(suite, over, under, factor)))
+    return {pair: ratio for pair, ratio in zip(pairs, corrected(ratios), strict=True) if ratio}
+
+
+def _rank(case: Case | None, by: str, suite: CommonCases, weights: Mapping[str, float]) -> Ranking:
+    ratios = compared(suite, weights)
+    slower = Counter(over for (over, _), ratio in ratios.items() if ratio.outcome is RatioVerdict.FASTER)
+    places = [(1 + slower[name], name) for name in ordered(suite, weights)]
     return Ranking(case, by, tuple(sorted(places, key=lambda place: place[0])), suite.provisional)

@@ -11,7 +11,7 @@ from tasks.results.model import Machine, Total
 from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.values import Estimate
 from workloads.harness.records.case import Case, Cell
-from workloads.harness.records.intervals import t_quantile, variance
+from workloads.harness.records.intervals import t_quantile, two_sided_p, variance
 from workloads.harness.records.record import Grade
 
 Logs = list[float]  # log seconds of a case, one per repeat
@@ -120,13 +120,26 @@ def fewest_repeats(suite: CommonCases) -> int:
     return min((len(logs) for of_machine in suite.logs.values() for logs in of_machine), default=0)
 
 
-def time_ratio(suite: CommonCases, over: str, under: str) -> Estimate:
+def time_ratio(suite: CommonCases, over: str, under: str, confidence: float = 0.95) -> Estimate:
     """Return the ratio of total times, with its interval by the delta method: a case weighs by its share of the total.
 
     Source: d log sum(t_i) = sum(t_i / T  d log t_i); Welch and Satterthwaite for the degrees of freedom.
     """
     value = seconds(suite, over) / seconds(suite, under)
-    return _interval(value, [*_shares(suite, over), *_shares(suite, under)])
+    return _interval(value, [*_shares(suite, over), *_shares(suite, under)], confidence)
+
+
+def time_ratio_p(suite: CommonCases, over: str, under: str, factor: float = 1.0) -> float | None:
+    """Return the chance of a ratio of total times this far from 1, times `factor`, if nothing differs.
+
+    None if a part has a single repeat.
+    """
+    parts = [*_shares(suite, over), *_shares(suite, under)]
+    error = _error(parts)
+    if error is None:
+        return None
+    value = factor * seconds(suite, over) / seconds(suite, under)
+    return two_sided_p(math.log(value), *error)
 
 
 def total_seconds(suite: CommonCases, hardware: str) -> Estimate:
@@ -163,20 +176,28 @@ def half_width(parts: Iterable[tuple[float, Logs]], confidence: float = 0.95) ->
 
     Source: Welch 1947, Biometrika 34; Satterthwaite for the degrees of freedom.
     """
-    parts = list(parts)
+    error = _error(list(parts))
+    if error is None:
+        return None
+    scatter, freedom = error
+    return t_quantile(0.5 + confidence / 2, freedom) * scatter if scatter else 0.0
+
+
+def _error(parts: Sequence[tuple[float, Logs]]) -> tuple[float, float] | None:
+    """Return the standard error of a sum of weight x mean(logs), and its degrees of freedom."""
     if any(len(logs) < 2 for _, logs in parts):
         return None
     variances = [weight**2 * variance(logs) / len(logs) for weight, logs in parts]
     scatter = math.fsum(variances)
     if not scatter > 0:
-        return 0.0
+        return 0.0, math.inf
     freedom = sum(v**2 / (len(logs) - 1) for v, (_, logs) in zip(variances, parts, strict=True))
-    return t_quantile(0.5 + confidence / 2, scatter**2 / freedom) * math.sqrt(scatter)
+    return math.sqrt(scatter), scatter**2 / freedom
 
 
-def _interval(value: float, parts: Iterable[tuple[float, Logs]]) -> Estimate:
+def _interval(value: float, parts: Iterable[tuple[float, Logs]], confidence: float = 0.95) -> Estimate:
     """Return a value whose log is a sum of weight x mean(logs); without bounds if a part has a single repeat."""
-    half = half_width(parts)
+    half = half_width(parts, confidence)
     if half is None:
         return Estimate(value)
     return Estimate(value, value * math.exp(-half), value * math.exp(half))

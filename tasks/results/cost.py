@@ -1,10 +1,13 @@
 """Cost of time. Prices are taken as exact, so a cost has the relative interval of its time."""
 
 import math
+from collections.abc import Sequence
+from dataclasses import replace
 
 from tasks.results.billing import usd
 from tasks.results.speedup import decide, scaled
 from tasks.results.values import Estimate, Ratio, RatioVerdict
+from workloads.harness.records.intervals import ratio_p
 
 _WORDS = {RatioVerdict.FASTER: "cheaper", RatioVerdict.SLOWER: "dearer", RatioVerdict.UNDECIDED: "undecided"}
 
@@ -19,18 +22,26 @@ def usd_per_million_units(
 
 
 def cost_efficiency(
-    speedup: Ratio | None, baseline_usd_per_hour: float | None, usd_per_hour: float | None, repeats: int
+    speedup: Ratio | None,
+    baseline_usd_per_hour: float | None,
+    usd_per_hour: float | None,
+    repeats: int,
+    times_s: tuple[Sequence[float], Sequence[float]] | None = None,
 ) -> Ratio | None:
     """Return (baseline price x baseline time) / (price x time); above 1 is cheaper than the baseline.
 
     It equals speedup / price ratio, so its relative interval is the speedup's. None if a price is missing or zero.
-    `repeats` is the smaller number of the two sides, for the advice in an undecided ratio.
+    `repeats` is the smaller number of the two sides, for the advice in an undecided ratio. `times_s` are the times of
+    both sides, the baseline's first, for the p value.
     Source: "Efficiency" of the AWS Batch image benchmark, (CPU price x CPU time) / (GPU price x GPU time).
     """
     if speedup is None or not baseline_usd_per_hour or not usd_per_hour:
         return None
     ratio = baseline_usd_per_hour / usd_per_hour
-    return decide(scaled(speedup.estimate, ratio), repeats) if 0 < ratio < math.inf else None
+    if not 0 < ratio < math.inf:
+        return None
+    chance = ratio_p(*times_s, ratio) if times_s else None
+    return replace(decide(scaled(speedup.estimate, ratio), repeats), chance=chance)
 
 
 def cost_words(ratio: Ratio) -> str:

@@ -15,7 +15,7 @@ from workloads.harness.records.record import Grade
 FEW_REPEATS = 3
 ONE_REPEAT = f"one repeat has no interval: run with --repeats {FEW_REPEATS} or more"
 MOST_REPEATS = 20  # the largest number of repeats that is advised
-FALSE = 0.05  # probability of any false verdict on one page
+FALSE = 0.05  # probability of any false verdict among ratios that stand together
 EQUAL = 0.05  # sides that MOST_REPEATS would not distinguish are called equal within this relative difference
 
 
@@ -56,10 +56,11 @@ def decide(estimate: Estimate, repeats: int) -> Ratio:
     if estimate.low is None or estimate.high is None:
         return Ratio(estimate, RatioVerdict.UNDECIDED, ONE_REPEAT, repeats_needed=FEW_REPEATS)
     if estimate.low > 1:
-        return Ratio(estimate, RatioVerdict.FASTER)
+        return Ratio(estimate, RatioVerdict.FASTER, repeats=repeats)
     if estimate.high < 1:
-        return Ratio(estimate, RatioVerdict.SLOWER)
-    return _undecided(estimate, estimate.low, estimate.high, repeats)
+        return Ratio(estimate, RatioVerdict.SLOWER, repeats=repeats)
+    spans = f"the interval {format_bounds(estimate)} spans 1"
+    return _undecided(estimate, estimate.low, estimate.high, repeats, spans)
 
 
 def refusal(baseline: Repeats | None, side: Repeats) -> str:
@@ -73,16 +74,27 @@ def refusal(baseline: Repeats | None, side: Repeats) -> str:
     return ""
 
 
-def significant_ratios(ratios: Sequence[Ratio]) -> list[Ratio]:
-    """Return the ratios that stay significant after correction for multiple comparisons.
+def holm(chances: Sequence[float | None]) -> list[bool]:
+    """Return which p values stay significant after correction for multiple comparisons; an unknown one does not.
 
     The probability that any of them is false is at most 5 %. Without the correction each alone is false with that
     probability, so of 14 cases without a difference one seems to differ in every second run.
     Source: Holm 1979, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6.
     """
-    known = sorted((ratio.chance, place) for place, ratio in enumerate(ratios) if ratio.chance is not None)
+    known = sorted((chance, place) for place, chance in enumerate(chances) if chance is not None)
     holding = takewhile(lambda i: known[i][0] <= FALSE / (len(known) - i), range(len(known)))
-    return [ratios[known[i][1]] for i in holding]
+    places = {known[i][1] for i in holding}
+    return [place in places for place in range(len(chances))]
+
+
+def corrected(ratios: Sequence[Ratio | None]) -> list[Ratio | None]:
+    """Return ratios that stand together: undecided if they are not significant after the correction for all of them."""
+    holding = holm([ratio.chance if ratio else None for ratio in ratios])
+    count = sum(ratio is not None and ratio.chance is not None for ratio in ratios)
+    return [
+        _not_significant(ratio, count) if ratio and not (holds or ratio.chance is None) else ratio
+        for ratio, holds in zip(ratios, holding, strict=True)
+    ]
 
 
 def scaled(estimate: Estimate, factor: float) -> Estimate:
@@ -93,29 +105,48 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
     return Estimate(estimate.value * factor, low * factor, high * factor)
 
 
-def _undecided(estimate: Estimate, low: float, high: float, repeats: int) -> Ratio:
-    """Return the undecided ratio, with the repeats that would decide it or a bound on the difference."""
-    spans = f"the interval {format_bounds(estimate)} spans 1"
+def _not_significant(ratio: Ratio, count: int) -> Ratio:
+    """Return a ratio that is not significant among `count` as undecided; as it is if it was undecided alone."""
+    low, high = ratio.estimate.low, ratio.estimate.high
+    if ratio.outcome is RatioVerdict.UNDECIDED or low is None or high is None:
+        return ratio
+    chance = f"the interval {format_bounds(ratio.estimate)} excludes 1, which chance explains in {count} comparisons"
+    undecided = _undecided(ratio.estimate, low, high, ratio.repeats or FEW_REPEATS, chance, count)
+    return replace(undecided, chance=ratio.chance)
+
+
+def _undecided(
+    estimate: Estimate, low: float, high: float, repeats: int, because: str, count: int = 1
+) -> Ratio:
+    """Return the undecided ratio, with the repeats that would decide it or a bound on the difference.
+
+    Args:
+        because: why it is undecided.
+        count: of the comparisons among which it has to be significant.
+    """
+    known = Ratio(estimate, RatioVerdict.UNDECIDED, repeats=repeats)
     if not low or high == math.inf:
-        why = f"{spans}: the repeats differ too much, look at each of them"
-        return Ratio(estimate, RatioVerdict.UNDECIDED, why)
+        return replace(known, why=f"{because}: the repeats differ too much, look at each of them")
     half, distance = math.log(high / low) / 2, abs(math.log(estimate.value))
     for more in range(repeats + 1, MOST_REPEATS + 1):
-        if half * _reach(more) / _reach(repeats) < distance:
-            why = f"{spans}: run with --repeats {more} or more"
-            return Ratio(estimate, RatioVerdict.UNDECIDED, why, repeats_needed=more)
+        if half * _reach(more, count) / _reach(repeats) < distance:
+            why = f"{because}: run with --repeats {more} or more"
+            return replace(known, why=why, repeats_needed=more)
     apart = max(1 / low, high) - 1
     if apart <= EQUAL:
-        why = f"{spans}: equal within {100 * apart:.2g} %"
-        return Ratio(estimate, RatioVerdict.UNDECIDED, why, equal=True)
-    why = f"{spans}: run with --repeats {MOST_REPEATS} or more, or on a quieter machine"
-    return Ratio(estimate, RatioVerdict.UNDECIDED, why)
+        return replace(known, why=f"{because}: equal within {100 * apart:.2g} %", equal=True)
+    return replace(
+        known, why=f"{because}: run with --repeats {MOST_REPEATS} or more, or on a quieter machine"
+    )
 
 
 @lru_cache
-def _reach(repeats: int) -> float:
-    """Return the factor of a half-width for a number of repeats on each of two sides: t / sqrt(n)."""
-    return t_quantile(0.975, max(2 * repeats - 2, 1)) / math.sqrt(repeats)
+def _reach(repeats: int, count: int = 1) -> float:
+    """Return the factor of a half-width for a number of repeats on each of two sides: t / sqrt(n).
+
+    It is that of one of `count` comparisons, by Bonferroni.
+    """
+    return t_quantile(1 - FALSE / 2 / count, max(2 * repeats - 2, 1)) / math.sqrt(repeats)
 
 
 def _not_ok(who: str, side: Repeats) -> str:

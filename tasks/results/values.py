@@ -37,10 +37,13 @@ class Ratio:
     """A ratio against the baseline, above 1 is better.
 
     Attributes:
+        estimate: with the interval of this ratio alone, not corrected for other ratios.
+        outcome: after the correction for all ratios that stand together, if there are several.
         why: the reason that it is undecided, with advice.
         chance: the p value: the probability of a ratio this far from 1 if nothing differs; None if unknown.
         repeats_needed: repeats that would decide it; None if it is decided, or no sensible number would.
         equal: whether it is undecided because the two sides are equal within a few percent.
+        repeats: of the side with fewer; None if they are unknown.
     """
 
     estimate: Estimate
@@ -49,3 +52,11 @@ class Ratio:
     chance: float | None = None
     repeats_needed: int | None = None
     equal: bool = False
+    repeats: int | None = None
+
+    @property
+    def differs_alone(self) -> bool:
+        """Return whether its own interval excludes 1, although it is undecided after the correction."""
+        low, high = self.estimate.low, self.estimate.high
+        excluded = low is not None and high is not None and not low <= 1 <= high
+        return excluded and self.outcome is RatioVerdict.UNDECIDED

@@ -4,7 +4,7 @@ Times are from the medians of repeats, because a median shows a change of a cell
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from tasks.planning.plan import Plan
 from tasks.regressions.run_rows import MissingColumnError, counting, read_table
 from tasks.regressions.series_reader import PastRun, read_plans
 from tasks.results.repeats import FEWEST
-from tasks.results.speedup import speedup
+from tasks.results.speedup import corrected, speedup
 from tasks.results.summaries import over_repeats
 from tasks.results.values import Estimate, Ratio
 from workloads.harness.records.record import Verdict
@@ -109,10 +109,11 @@ def site_runs(results: Path) -> tuple[list[SiteRun], list[str]]:
 
 
 def trends(listed: Sequence[SiteRun]) -> list[Trend]:
-    """Return each measured cell with its points in the order of the runs."""
+    """Return each measured cell with its points in the order of the runs; the changes of one run hold together."""
     points: dict[tuple[str, str], list[Point]] = {}
     last: dict[tuple[str, str], _Numbers] = {}
     for run in listed:
+        made: dict[tuple[str, str], Point] = {}
         for key, rows in run.past.rows.groupby(["case", "hardware"], sort=False):
             name = case, hardware = str(key[0]), str(key[1])
             verdict = run.verdicts.get((hardware, case), "not compared")
@@ -120,9 +121,12 @@ def trends(listed: Sequence[SiteRun]) -> list[Trend]:
             ids = (frozenset(rows[column].dropna()) for column in ("environment_id", "machine_id"))
             numbers, confirms = _Numbers(times, *ids), run.past.confirms
             before = None if confirms else last.get(name)
-            points.setdefault(name, []).append(_point(run.past, verdict, numbers, before))
+            made[name] = _point(run.past, verdict, numbers, before)
             if numbers.times and not confirms:
                 last[name] = numbers
+        together = corrected([point.change for point in made.values()])
+        for (name, point), change in zip(made.items(), together, strict=True):
+            points.setdefault(name, []).append(replace(point, change=change))
     return [Trend(name[0].partition("/")[0], *name, tuple(of_cell)) for name, of_cell in points.items()]
 
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from tasks.results.format import ratio_of_rounded
 from tasks.results.repeats import group
-from tasks.results.speedup import ONE_REPEAT, decide, per_unit, refusal, significant_ratios, speedup
+from tasks.results.speedup import ONE_REPEAT, corrected, decide, per_unit, refusal, speedup
 from tasks.results.values import Estimate, RatioVerdict
 from tests.tasks.examples.records import MATMUL, failed, repeats, work
 from workloads.harness.records.record import Verdict
@@ -138,17 +138,35 @@ def equal_machines(chance, cases, shift=0.0):
     return [speedup(*side) for side in sides]
 
 
+def decided(ratios):
+    return [ratio for ratio in corrected(ratios) if ratio.outcome is not RatioVerdict.UNDECIDED]
+
+
 def test_among_many_equal_cases_none_is_called_unequal_nineteen_times_in_twenty():
     chance = random.Random(3)
     runs = [equal_machines(chance, 14) for _ in range(200)]
     alone = sum(any(r.outcome is not RatioVerdict.UNDECIDED for r in run) for run in runs)
-    together = sum(bool(significant_ratios(run)) for run in runs)
+    together = sum(bool(decided(run)) for run in runs)
     assert alone / len(runs) > 0.3  # each verdict by itself
     assert together / len(runs) <= 0.09
 
 
 def test_a_large_difference_holds_among_many_cases():
     chance = random.Random(4)
-    assert sum(bool(significant_ratios(equal_machines(chance, 14, math.log(2)))) for _ in range(50)) >= 45
-    assert len(significant_ratios([speedup([2.0, 2.01, 1.99], [1.0, 1.001, 0.999])] * 14)) == 14
-    assert significant_ratios([speedup([2.0], [1.0])]) == []
+    assert sum(bool(decided(equal_machines(chance, 14, math.log(2)))) for _ in range(50)) >= 45
+    assert len(decided([speedup([2.0, 2.01, 1.99], [1.0, 1.001, 0.999])] * 14)) == 14
+    assert decided([speedup([2.0], [1.0])]) == []
+    assert corrected([None]) == [None]
+
+
+def test_a_ratio_that_is_not_significant_among_many_keeps_its_interval_and_says_how_many_repeats_it_takes():
+    one = speedup([1.02, 1.03, 1.01], [1.0, 1.005, 0.995])
+    assert one.outcome is RatioVerdict.FASTER and 0.01 < one.chance < 0.05 and corrected([one]) == [one]
+    among, *_ = corrected([one, *[speedup([1.0, 1.1, 0.9], [1.0, 0.9, 1.1])] * 13])
+    assert among.outcome is RatioVerdict.UNDECIDED and among.differs_alone and not one.differs_alone
+    assert among.estimate == one.estimate and among.chance == one.chance
+    assert (
+        among.repeats_needed > 3
+        and f"--repeats {among.repeats_needed}" in among.why
+        and "14 comparisons" in among.why
+    )

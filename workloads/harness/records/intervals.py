@@ -193,14 +193,19 @@ def ratio_interval(
     return Interval(*map(_exp, (centre, centre - half, centre + half)))
 
 
-def ratio_p(over: Sequence[float], under: Sequence[float]) -> float | None:
-    """Chance of so unequal geometric means where nothing differs, by the same test; None as above."""
+def ratio_p(over: Sequence[float], under: Sequence[float], factor: float = 1.0) -> float | None:
+    """Return the chance of a ratio this far from 1, times `factor`, if nothing differs; None as above."""
     if len(over) < 2 or len(under) < 2:
         return None
     centre, error, df = _welch(over, under)
+    return two_sided_p(centre + math.log(factor), error, df)
+
+
+def two_sided_p(distance: float, error: float, df: float) -> float:
+    """Return the chance of a distance this far from 0, of a standard error with `df` degrees of freedom."""
     if not error > 0:
-        return float(centre == 0)
-    return 2 * (1 - _t_cdf(abs(centre) / error, df))
+        return float(distance == 0)
+    return 2 * t_tail(abs(distance) / error, df)
 
 
 def _welch(over: Sequence[float], under: Sequence[float]) -> tuple[float, float, float]:
