@@ -16,6 +16,7 @@ from gridbench.terminal import Results, console, say, table_of
 from tasks.errors import GridbenchError
 from tasks.regressions.series import Observation, Series
 from tasks.results.format import format_count, format_seconds
+from tasks.results.wording import code_text
 from tasks.store.address import DEFAULT, ResultsAddress
 from tasks.store.bucket import find
 from workloads.harness.records.errors import WorkloadsError, hint
@@ -24,7 +25,6 @@ from workloads.harness.records.files import write_text
 Output = Annotated[Path | None, typer.Option(help="Folder to write into")]
 SHOWN = 20  # nights that fit a terminal's screen
 NEAR = 3  # names that an error suggests
-COMMIT = 8  # letters of a commit that people recognise
 SITE_FILES = ("results.parquet", "comparison.csv", "report.html")
 RUN_OR_RECORDS = "its name or its beginning, or the path of records (./FOLDER)"
 FIELDS = [field.name for field in fields(Observation)]  # of each night, in a CSV file
@@ -167,7 +167,7 @@ def _show(series: Series, title: str, notes: Mapping[str, str]) -> None:
             format_seconds(night.seconds),
             format_seconds(night.control_s),
             night.verdict.replace("_", " "),
-            night.commit[:COMMIT],
+            code_text(night.commit),
             ", ".join((*changes.get(index, ()), *filter(None, [notes.get(night.run)]))),
         )
     console.print(table, markup=False)

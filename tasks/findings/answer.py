@@ -272,11 +272,10 @@ def _corrected(ratios: Sequence[Ratio], count: int) -> str:
     alone = sum(ratio.differs_alone for ratio in ratios)
     if count < 2:
         return ""
-    correction = f"after correction for multiple comparisons ({count} in this report)"
     if not alone:
-        return f"; {correction}"
+        return f"; corrected for {count} comparisons"
     differs = "1 interval excludes" if alone == 1 else f"{alone} intervals exclude"
-    return f"; {differs} 1, but not {correction}"
+    return f"; {differs} 1, but not after correction for {count} comparisons"
 
 
 def wide(summaries: Sequence[Summary]) -> list[Caveat]:

@@ -26,7 +26,8 @@ LAG = 7  # nights that it leaves out: a missed shift must not hide in its baseli
 YOUNG = 5  # of fewer than 5 x 7 nights one in five is left out
 WARMING = 8  # least nights of a baseline
 CARRIED = 3  # the same if its spread is known from before the machine changed
-PAIRED = 15  # least nights with a control for the fit of its weight
+PAIRED = 15  # nights with a control from which its weight is fitted by these alone
+FEWEST_PAIRED = 3  # nights that do not show the weight at all
 SUSPECT_Z = 2.0  # 2 of 100 quiet nights lie beyond it on each side
 RERUNS = 5  # fresh runs of a suspect in the same night
 LEAST_RERUNS = 3  # fresh runs that must have a number
@@ -56,12 +57,14 @@ class Nights:
     Attributes:
         log_s, log_control_s: log seconds.
         own, own_control: variance of each over its repeats; NaN for one repeat.
+        together: their covariance over repeats and the controls next to them; NaN for one repeat.
     """
 
     log_s: Floats
     log_control_s: Floats
     own: Floats
     own_control: Floats
+    together: Floats
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,13 +193,14 @@ class Baseline:
         return np.where(self.warming, np.nan, np.expm1(np.maximum(needed, np.log1p(LEAST_CHANGE))))
 
 
-def baseline(nights: Nights, level: SeriesLevels, alone: Floats) -> Baseline:
+def baseline(nights: Nights, level: SeriesLevels, alone: Floats, hardware: Ints) -> Baseline:
     """Return the baseline of each series for the last night.
 
     Args:
         level: the level of each series.
-        alone: (series,) the weight of the control until it can be fitted: 1 if nights can have different machines,
-            0 if all have the same.
+        alone: (series,) whether nights can have different machines: then the weight of the control is 1 until it can
+            be fitted.
+        hardware: (series,) a number for each hardware.
     """
     log_s, log_control_s, there = nights.log_s, nights.log_control_s, np.isfinite(nights.log_control_s[:, -1])
     tonight = log_s.shape[1] - 1
@@ -208,8 +212,10 @@ def baseline(nights: Nights, level: SeriesLevels, alone: Floats) -> Baseline:
     # Controls do not change with the series.
     segment_end = tonight - _left_out(tonight - level.segment, level.unseeded)
     controls = _window(log_control_s, level.segment, segment_end, level.seed_control_s)
-    control, unfitted = half_of(controls), np.where(np.isfinite(level.beta), level.beta, alone)
-    beta = np.where(there, slope(past, past_control, unfitted, PAIRED), 0.0)
+    control, control_sd = half_of(controls), spread(controls, trimmed_mean(controls, TRIMMED))
+    fitted, pairs = slope(past, past_control)
+    unfitted = _unfitted(nights, level, alone, control_sd, _of_others(fitted, pairs, hardware))
+    beta = np.where(there, fitted_weight(fitted, pairs, unfitted), 0.0)
     values = less(past, beta, past_control, control)
     count, centre = np.isfinite(values).sum(axis=1), trimmed_mean(values, TRIMMED)
     few = count < WARMING
@@ -223,13 +229,54 @@ def baseline(nights: Nights, level: SeriesLevels, alone: Floats) -> Baseline:
         memory=np.where(few, 0.0, memory((values - centre[:, None])[:, :-1] / width[:, None])),
         beta=beta,
         control=control,
-        control_spread=np.maximum(spread(controls, trimmed_mean(controls, TRIMMED)), LEAST_SPREAD),
+        control_spread=np.maximum(control_sd, LEAST_SPREAD),
         nights=count,
         freedom=np.maximum(np.where(kept, level.freedom, count - 1.0), WARMING - 1.0),
         warming=few & ~(level.carried & (count >= np.where(level.unseeded, CARRIED, 1))),
         recent=_recent(nights, end, of_several(beta, LAG), control) - centre[:, None],
         flaps=level.flaps,
     )
+
+
+def fitted_weight(fitted: Floats, pairs: Ints, otherwise: Floats) -> Floats:
+    """Return the weight of a control, fitted from pairs of nights, and in part `otherwise` if these are few."""
+    share = np.clip((pairs - FEWEST_PAIRED) / (PAIRED - FEWEST_PAIRED), 0.0, 1.0)
+    weight: Floats = share * fitted + (1 - share) * otherwise
+    return weight
+
+
+def _of_others(fitted: Floats, pairs: Ints, hardware: Ints) -> Floats:
+    """Return the median weight of the control in other series of the same hardware with enough nights; NaN for none."""
+    weights, known = np.full(len(fitted), np.nan), pairs >= PAIRED
+    for number in np.unique(hardware[~known]):
+        own = hardware == number
+        if (known & own).any():
+            weights[own] = np.median(fitted[known & own])
+    return weights
+
+
+def _unfitted(
+    nights: Nights, level: SeriesLevels, alone: Floats, control_sd: Floats, of_others: Floats
+) -> Floats:
+    """Return the weight of a control that has too few nights to be fitted.
+
+    A control measures the case itself, so its true weight is 1. Its noise lowers the weight to the share of its
+    variance that its repeats do not explain: W. A. Fuller, Measurement Error Models, 1987, section 1.1. Where this
+    share is small, the weight is that of other series of the hardware and that of repeats and controls within nights.
+    """
+    nothing, tonight = np.full(len(alone), np.nan), np.full(len(alone), nights.log_s.shape[1] - 1)
+    own, together = (
+        _window(values, level.segment, tonight, nothing) for values in (nights.own_control, nights.together)
+    )
+    both = np.where(np.isfinite(together), own, np.nan)
+    noise, covered = np.nansum(both, axis=1), np.nansum(together, axis=1)
+    within = np.divide(covered, noise, out=nothing.copy(), where=noise > 0)
+    known = np.stack([of_others, np.clip(within, 0.0, 1.0)])
+    count = np.isfinite(known).sum(axis=0)
+    shown = np.nansum(known, axis=0) / np.maximum(count, 1)
+    moved = np.nan_to_num(1 - half_of(own) / np.maximum(control_sd, LEAST_SPREAD) ** 2)
+    weight = shown + (1 - shown) * np.clip(moved, 0.0, 1.0)
+    return np.where(np.isfinite(level.beta), level.beta, np.where(alone > 0, 1.0, weight))
 
 
 def of_several(beta: Floats, controls: Ints | int) -> Floats:
@@ -244,9 +291,11 @@ def of_several(beta: Floats, controls: Ints | int) -> Floats:
 def _left_out(nights: Ints, unseeded: Bools) -> Ints:
     """Return how many of the nights since a level began its baseline leaves out.
 
-    If the spread is already known, a few nights are enough for a centre.
+    If the spread is already known, a few nights are enough for a centre. The first nights that can be a baseline are
+    all needed.
     """
-    return np.where(unseeded, np.clip(nights - CARRIED, 0, LAG), np.minimum(LAG, nights // YOUNG))
+    young = np.clip(nights - WARMING, 0, np.minimum(LAG, nights // YOUNG))
+    return np.where(unseeded, np.clip(nights - CARRIED, 0, LAG), young)
 
 
 def _shared(nights: Nights, start: Ints, end: Ints, beta: Floats, width: Floats) -> Floats:

@@ -262,7 +262,8 @@ def _past(panel: SeriesPanel, column: int) -> tuple[Floats, Floats, Floats]:
     log_s = np.where(inside, panel.log_s[:, : column + 1], np.nan)
     control = np.where(inside, panel.log_control_s[:, : column + 1], np.nan)
     lately = np.isfinite(control[:, -WEEK:]).any(axis=1)  # a control that has ended does not show the present
-    return log_s, control, np.where(lately, slope(log_s, control, panel.alone, PAIRED), 0.0)
+    fitted, pairs = slope(log_s, control)
+    return log_s, control, np.where(lately, np.where(pairs >= PAIRED, fitted, panel.alone), 0.0)
 
 
 def _difference(values: Floats, anchor: Ints, newest: Ints) -> tuple[Floats, Floats]:

@@ -1,7 +1,6 @@
 """The likely causes of a change: machine, clock, the whole target, stack, commits."""
 
 import math
-import re
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -15,6 +14,7 @@ from tasks.regressions.change import share_in_words
 from tasks.regressions.nightly_gate import Screening, SuspectResult
 from tasks.regressions.robust import Floats
 from tasks.regressions.series import FreshRuns, Observation, Series, SeriesKey
+from tasks.results.wording import CODE_ID, code_text
 
 LEAST_SERIES = 3  # of one hardware that changed alike, and half of all: then the cause is the hardware
 LEFT_OVER = 0.25  # share of a change that can be left in cycles if the clock is the cause
@@ -174,27 +174,27 @@ def last_before(series: Series, run: str) -> Observation | None:
 def commits(good: str, bad: str) -> str:
     """Explain a change by the commits between two nights; return an empty text if one is not a known commit.
 
-    A commit that ends in `-dirty` had uncommitted changes. A user's script has the ids of its code.
+    The ids are those of `code_of`: a commit can have uncommitted changes. A user's script has the ids of its code.
     """
     if good.startswith(TREE) and bad.startswith(TREE):
         old, new = (tree.removeprefix(TREE)[:SHORT] for tree in (good, bad))
         if old != new:
             return f"The code of the script is {new} now, and was {old}."
         return f"Both nights ran the same code of the script, {old}: the cause is not that code."
-    (old, old_dirty), (new, new_dirty) = _commit(good), _commit(bad)
-    if not old or not new:
+    before, now = CODE_ID.fullmatch(good), CODE_ID.fullmatch(bad)
+    if not before or not now:
         return ""
-    also = ", and uncommitted changes" if old_dirty or new_dirty else ""
+    (old, old_changed, old_files), (new, new_changed, new_files) = before.groups(), now.groups()
+    also = ", and uncommitted changes" if old_changed or new_changed else ""
     if old != new:
         return f"git log {old[:SHORT]}..{new[:SHORT]}{also}"
+    if also and old_files and old_files == new_files:
+        return f"Both nights measured the same code, {code_text(good)}: the cause is not the measured code."
+    if also and (old_files or new_files):
+        return f"Uncommitted changes of the code: {code_text(bad)} now, and {code_text(good)} before."
     if also:
         return f"Both nights measured commit {old[:SHORT]}{also}."
     return f"Both nights measured the same commit, {old[:SHORT]}: the cause is not the measured code."
-
-
-def _commit(text: str) -> tuple[str, bool]:
-    match = re.fullmatch(r"([0-9a-f]{7,64})(-dirty)?", text)
-    return (match[1], bool(match[2])) if match else ("", False)
 
 
 def _facts(environment: Mapping[str, Any]) -> dict[str, str]:

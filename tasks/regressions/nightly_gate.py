@@ -129,7 +129,7 @@ def screen(panel: SeriesPanel, changes: Iterable[ConfirmedChange], column: int =
     """Compare a night, by default the last, with each series' baseline; `changes` are those before it."""
     column = range(len(panel.runs))[column]
     nights = panel.until(column)
-    before = baseline(nights, levels_at(panel, changes, column), panel.alone)
+    before = baseline(nights, levels_at(panel, changes, column), panel.alone, panel.hardware)
     signs, z = suspected(nights.log_s, nights.log_control_s, before)
     confirm_z = threshold_z(max(int(panel.planned.sum()), 1))
     return Screening(panel, column, before, signs, z, before.smallest_change(confirm_z), confirm_z)
@@ -271,7 +271,8 @@ def _carry(
     """Give the series whose segment begins in a column the spread that they had before it."""
     rows = np.flatnonzero(panel.alike[:, column] & (panel.segment[:, column] == begin))
     before = panel.select(rows)
-    old = baseline(before.until(begin - 1), levels_at(before, changes, begin - 1), before.alone)
+    level = levels_at(before, changes, begin - 1)
+    old = baseline(before.until(begin - 1), level, before.alone, before.hardware)
     known = rows[~old.warming]
     for name in ("spread", "beta", "shared", "freedom"):
         getattr(levels, name)[known] = getattr(old, name)[~old.warming]

@@ -19,10 +19,12 @@ class SeriesPanel:
         runs: the night of each column, oldest first.
         own, own_control: variance of a number over its repeats, scaled so that the median over nights is the true
             one; NaN for one repeat.
+        together: covariance of a number's repeats and their controls, scaled alike.
         segment: column in which the series' segment began, as it was known in each night.
         alike: whether numbers vary as in the segment before, because only machine or control changed.
         missed: number of consecutive nights of the series without a number, up to this one.
         alone: (series,) weight of a control until it can be fitted: 1 if nights were on several machines.
+        hardware: (series,) a number for each hardware.
         planned: (series,) whether the newest night planned it.
     """
 
@@ -32,10 +34,12 @@ class SeriesPanel:
     log_control_s: Floats
     own: Floats
     own_control: Floats
+    together: Floats
     segment: Ints
     alike: Bools
     missed: Ints
     alone: Floats
+    hardware: Ints
     planned: Bools
 
     def select(self, rows: Ints) -> "SeriesPanel":
@@ -46,7 +50,7 @@ class SeriesPanel:
 
     def until(self, column: int) -> Nights:
         """Return the nights up to a column."""
-        sides = (self.log_s, self.log_control_s, self.own, self.own_control)
+        sides = (self.log_s, self.log_control_s, self.own, self.own_control, self.together)
         return Nights(*(side[:, : column + 1] for side in sides))
 
 
@@ -56,7 +60,8 @@ def panel_of(all_series: Sequence[Series]) -> SeriesPanel:
     runs = tuple(run for _, run in sorted(nights))
     columns = {run: index for index, run in enumerate(runs)}
     shape = (len(all_series), len(runs))
-    log_s, log_control_s, own, own_control = (np.full(shape, np.nan) for _ in range(4))
+    log_s, log_control_s, own, own_control, together = (np.full(shape, np.nan) for _ in range(5))
+    machines = {series.key.hardware: number for number, series in enumerate(all_series)}
     segment, missed = np.zeros(shape, np.int64), np.zeros(shape, np.int64)
     alike = np.zeros(shape, np.bool_)
     for row, series in enumerate(all_series):
@@ -66,6 +71,7 @@ def panel_of(all_series: Sequence[Series]) -> SeriesPanel:
             log_s[row, column], log_control_s[row, column] = _log(night.seconds), _log(night.control_s)
             own[row, column] = _own(night.variance, night.repeats)
             own_control[row, column] = _own(night.control_variance, night.repeats)
+            together[row, column] = _own(night.covariance, night.repeats)
             missed[row, column:] = absent
             if index in changes:
                 segment[row, column:], alike[row, column:] = column, "settings" not in changes[index]
@@ -76,10 +82,12 @@ def panel_of(all_series: Sequence[Series]) -> SeriesPanel:
         log_control_s=log_control_s,
         own=own,
         own_control=own_control,
+        together=together,
         segment=segment,
         alike=alike,
         missed=missed,
         alone=np.array([float(len({n.hostname for n in s.nights} - {""}) > 1) for s in all_series]),
+        hardware=np.array([machines[series.key.hardware] for series in all_series], np.int64),
         planned=np.array([series.planned for series in all_series], np.bool_),
     )
 

@@ -115,14 +115,15 @@ def spread(values: Floats, centre: Floats) -> Floats:
     return (deciles / DECILES_TO_SD + MAD_TO_SD * half_of(np.abs(values - centre[:, None]))) / 2
 
 
-def slope(values: Floats, on: Floats, otherwise: Floats, least: int) -> Floats:
-    """Return each row's least-squares slope on another, within 0 to 1; `otherwise` below `least` pairs."""
+def slope(values: Floats, on: Floats) -> tuple[Floats, Ints]:
+    """Return each row's least-squares slope on another, within 0 to 1, and its number of pairs."""
     both = np.isfinite(values) & np.isfinite(on)
     count = both.sum(axis=1)
     x, y = _centred(on, both), _centred(values, both)
     variance = (x * x).sum(axis=1)
     fitted = np.divide((x * y).sum(axis=1), variance, out=np.zeros_like(variance), where=variance > 0)
-    return np.where(count >= least, np.clip(fitted, 0.0, 1.0), otherwise)
+    slopes: Floats = np.clip(fitted, 0.0, 1.0)
+    return slopes, count
 
 
 def memory(scores: Floats) -> Floats:

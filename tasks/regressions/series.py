@@ -35,6 +35,7 @@ class Observation:
         seconds: per step, exp of the median of the logs of the valid repeats; None without any.
         control_s: the same of their valid controls.
         variance, control_variance: of the logs of these repeats; None for fewer than two.
+        covariance: of the logs of repeats and of their controls; None for fewer than two pairs.
         verdict: `ok` if one repeat was, else the commonest; `missing` without a record.
         machine_id: hash of hardware and driver; `environment_id` is of the stack too.
         commit: of the measured code; of a user's script, the id of its code.
@@ -57,6 +58,7 @@ class Observation:
     settings: str = ""
     variance: float | None = None
     control_variance: float | None = None
+    covariance: float | None = None
 
     @property
     def ok(self) -> bool:

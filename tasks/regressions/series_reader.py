@@ -217,7 +217,10 @@ def _with_rows(past: Iterable[PastRun], problems: list[str]) -> tuple[list[PastR
 
 
 def _valid_rows(nights: Sequence[PastRun]) -> pd.DataFrame:
-    """Return all rows with `counts`, with `log_s` and `log_control_s` if they are valid, and with `night`, an index."""
+    """Return all rows with `counts`, `night` (an index), and the logs of valid times.
+
+    `log_paired_s` is `log_s` of repeats with a control, and `log_ratio` that over the control.
+    """
     rows = pd.concat([night.rows for night in nights], ignore_index=True)
     rows[CELL] = rows[CELL].astype("category")
     rows["night"] = np.repeat(np.arange(len(nights)), [len(night.rows) for night in nights])
@@ -233,6 +236,8 @@ def _valid_rows(nights: Sequence[PastRun]) -> pd.DataFrame:
     rows["counts"] = recorded & np.isfinite(logs) & (beside | ~busy)
     rows["log_s"] = logs.where(rows["counts"])
     rows["log_control_s"] = control.where(rows["counts"] & beside)
+    rows["log_paired_s"] = rows["log_s"].where(rows["log_control_s"].notna())
+    rows["log_ratio"] = rows["log_paired_s"] - rows["log_control_s"]
     return rows
 
 
@@ -248,6 +253,7 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
     table = grouped[["log_s", "log_control_s"]].median().join(grouped[[*TEXTS]].first())
     table["repeats"] = grouped["counts"].sum()
     table[["variance", "control_variance"]] = grouped[["log_s", "log_control_s"]].var()
+    table["covariance"] = _covariance(grouped)
     verdicts = rows.groupby([*by, "verdict"], sort=False, observed=True).size().reset_index(name="count")
     verdicts = verdicts.sort_values("count", ascending=False, kind="stable").drop_duplicates(by)
     commonest = verdicts.set_index(by)["verdict"].reindex(table.index).fillna("unknown")
@@ -256,10 +262,11 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
     table = table.reset_index()
     times = np.exp(table[["log_s", "log_control_s"]].to_numpy())
     texts = table[["verdict", *TEXTS]].fillna("").to_numpy(dtype=object)
-    numbers = np.column_stack([times, table[["variance", "control_variance"]].to_numpy()])
+    numbers = np.column_stack([times, table[["variance", "control_variance", "covariance"]].to_numpy()])
     columns = (_cells(table), table["night"].tolist(), numbers.tolist(), texts, table["repeats"].tolist())
     for cell, index, of_cell, words, repeats in zip(*columns, strict=True):
-        night, names = nights[index], ("seconds", "control_s", "variance", "control_variance")
+        night = nights[index]
+        names = ("seconds", "control_s", "variance", "control_variance", "covariance")
         known: list[Any] = [None if math.isnan(number) else number for number in of_cell]
         observation = Observation(
             run=night.plan.run,
@@ -270,6 +277,13 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
             **dict(zip(("verdict", *TEXTS), words, strict=True)),
         )
         yield index, cell, observation
+
+
+def _covariance(grouped: Any) -> "pd.Series[float]":
+    """Return the covariance of repeats and their controls: half of what the variance of their ratio lacks to both."""
+    parts = grouped[["log_paired_s", "log_control_s", "log_ratio"]].var()
+    covariance: pd.Series[float] = (parts["log_paired_s"] + parts["log_control_s"] - parts["log_ratio"]) / 2
+    return covariance
 
 
 def _cells(rows: pd.DataFrame) -> list[tuple[str, str]]:

@@ -1,16 +1,20 @@
 """Numbers and verdicts in words, the same in every file of a report."""
 
+import re
 from collections.abc import Sequence
 
 from tasks.results.format import format_percent, format_seconds
 from tasks.results.model import Summary, Total
 from tasks.results.values import RatioVerdict
 from workloads.harness.records.case import Case
-from workloads.harness.records.record import Grade, Verdict
+from workloads.harness.records.record import Grade, Record, Verdict
 
 MARKS = {RatioVerdict.FASTER: "▲", RatioVerdict.SLOWER: "▼", RatioVerdict.UNDECIDED: "◆"}
 WIDE_MARK = "≈"
 FEW = 3
+CHANGED = "-dirty"  # ends a commit with uncommitted changes, before the hash of the code that ran
+CODE_ID = re.compile(rf"([0-9a-f]{{7,64}})({CHANGED})?(?:-([0-9a-f]{{8,64}}))?")
+SHORT_CODE = 8  # digits of a commit or hash that are shown
 PLAIN = str.maketrans({"≈": "~", "×": "x", "–": "-", "·": "|", "µ": "u", "−": "-", "→": "->", "±": "+/-"})
 
 
@@ -31,6 +35,28 @@ def graded_text(verdict: Verdict, grade: Grade) -> str:
     """Return a verdict as words, with its grade if that can differ: `noisy (wide)`, `noisy (refused)`."""
     can_be_wide = verdict.grade is Grade.WIDE
     return f"{verdict_text(verdict)} ({grade})" if can_be_wide else verdict_text(verdict)
+
+
+def code_of(record: Record) -> str | None:
+    """Return the id of the code that a record measured: of a script's tree, or a commit; None if it is unknown.
+
+    A commit with uncommitted changes ends with `-dirty`, and then with the hash of the files that ran, if it is known.
+    """
+    if record.script:
+        return record.script.code or None
+    commit, code = (record.environment.get(name) for name in ("commit", "code"))
+    if not isinstance(commit, str) or not commit:
+        return None
+    is_changed = commit.endswith(CHANGED) and isinstance(code, str) and code
+    return f"{commit}-{code}" if is_changed else commit
+
+
+def code_text(code: str) -> str:
+    """Return an id of code in short: `d1e4668d`, or `d1e4668d+1a2b3c4d` with the hash of uncommitted code that ran."""
+    if match := CODE_ID.fullmatch(code):
+        commit, is_changed, files = match.groups()
+        return f"{commit[:SHORT_CODE]}{'+' if is_changed else ''}{(files or '')[:SHORT_CODE]}"
+    return code.removeprefix("sha256:")[:SHORT_CODE]
 
 
 def bytes_text(value: float | None) -> str:

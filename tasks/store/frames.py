@@ -8,7 +8,7 @@ import pandas as pd
 
 from tasks.plausibility.contradictions import out_of_range
 from tasks.results.repeats import RecordKey, standing, standing_grade
-from tasks.results.wording import size_text
+from tasks.results.wording import code_of, size_text
 from workloads.harness.probes.machine import machine_id
 from workloads.harness.records.case import Case
 from workloads.harness.records.grade import is_restless
@@ -142,7 +142,7 @@ def _of_nights(record: Record) -> dict[str, Any]:
         "control_verdict": control.verdict if control else None,
         "reference": (control.reference or None) if control else None,  # a dead one could not say
         "machine_id": _machine_id(found),
-        "commit": _text(record.script.code or None if record.script else found.get("commit")),
+        "commit": _text(code_of(record)),
         "hostname": _text(found.get("hostname")),
     }
 

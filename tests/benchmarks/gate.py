@@ -36,10 +36,12 @@ def panel_of(series: int) -> SeriesPanel:
         log_control_s=box + rng.normal(0, 0.014, shape),
         own=np.full(shape, np.nan),
         own_control=np.full(shape, np.nan),
+        together=np.full(shape, np.nan),
         segment=nothing,
         alike=np.zeros(shape, np.bool_),
         missed=nothing,
         alone=np.zeros(series),
+        hardware=np.zeros(series, np.int64),
         planned=np.ones(series, np.bool_),
     )
 

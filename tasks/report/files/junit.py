@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element, SubElement
 from tasks.regressions.run_gate import CellComparison, RunComparison
 from tasks.report.text.run_gate import numbers_text, smallest_text
 from tasks.results.confounds import machine_of
+from tasks.results.wording import code_of
 
 # Characters that XML 1.0 forbids, even escaped. Source: https://www.w3.org/TR/xml/#charsets
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
@@ -73,7 +74,7 @@ def _properties(matches: RunComparison, hardware: str) -> Mapping[str, str]:
     for prefix, side in (("", matches.now), ("against ", matches.before)):
         own = [record for record in side.records if record.hardware == hardware]
         facts = {
-            "commit": _all(record.environment.get("commit") for record in own),
+            "commit": _all(map(code_of, own)),
             "machine": _all(map(machine_of, own)),
             "hostname": _all(record.environment.get("hostname") for record in own),
         }

@@ -14,6 +14,7 @@ from tasks.report.html.templates import STILL, environment, slug, style
 from tasks.report.html.trends import Point, Trend
 from tasks.results.format import format_seconds
 from tasks.results.values import Estimate
+from tasks.results.wording import code_text
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
 
@@ -104,7 +105,7 @@ def _row(night: Observation) -> dict[str, str]:
         "time": _seconds(night.seconds),
         "control": _seconds(night.control_s),
         "verdict": "" if night.ok else night.verdict.replace("_", " "),
-        "commit": night.commit[:12],
+        "commit": code_text(night.commit),
     }
 
 

@@ -18,10 +18,11 @@ SHARED, OWN = 0.017, 0.0105  # what a night's runs share, and each number's own:
 
 @dataclass(frozen=True)
 class Side:
-    """Log seconds of the numbers (histories, nights), and the variance of each number's repeats."""
+    """Log seconds of the numbers (histories, nights), the variance of each number's repeats, and these."""
 
     log_s: np.ndarray
     variance: np.ndarray
+    repeats: np.ndarray
 
 
 @dataclass(frozen=True)
@@ -33,11 +34,19 @@ class Noise:
     fresh: Callable[[np.ndarray, int], tuple[np.ndarray, np.ndarray]]
     alone: float = 0.0
 
+    @property
+    def covariance(self):
+        """(histories, nights) of the repeats and the controls next to them."""
+        sides = [
+            side.repeats - side.repeats.mean(axis=-1, keepdims=True) for side in (self.series, self.control)
+        ]
+        return (sides[0] * sides[1]).sum(axis=-1) / (REPEATS - 1)
+
     def without_control(self):
         nothing = np.full_like(self.control.log_s, np.nan)
         return replace(
             self,
-            control=Side(nothing, nothing),
+            control=Side(nothing, nothing, np.full_like(self.control.repeats, np.nan)),
             fresh=lambda rows, night: (self.fresh(rows, night)[0], nothing[rows, :RERUNS]),
         )
 
@@ -119,6 +128,21 @@ def busy(rng, shape):
     return made(rng, np.zeros(shape), SD * np.where(rng.random(shape) < 0.3, 3.0, 1.0))
 
 
+def moving_box(rng, shape):
+    """A box that other programs share: 4 % from night to night, 1 % from repeat to repeat; 0.9 % in each repeat."""
+    state = rng.normal(0, 0.04, shape)
+
+    def sides(level, numbers):
+        level = level[..., None] + rng.normal(0, 0.01, (*level.shape, numbers))
+        return [level + rng.normal(0, 0.009, level.shape) for _ in range(2)]
+
+    def fresh(rows, night):
+        level = np.repeat(state[rows, night][:, None], RERUNS, axis=1)
+        return tuple(np.median(side, axis=-1) for side in sides(level, REPEATS))
+
+    return Noise(*(side_of(repeats) for repeats in sides(state, REPEATS)), fresh)
+
+
 def slow(rng, shape):
     return np.where(rng.random(shape) < 0.05, np.log1p(rng.uniform(0.05, 0.20, shape)), 0.0)
 
@@ -147,5 +171,8 @@ def made(rng, state, sd, seen=1.0, alone=0.0, apart=np.zeros):
 
 def measured(rng, level, sd):
     own = np.reshape(np.broadcast_to(sd, level.shape) * TO_REPEAT, (*level.shape, 1))
-    repeats = level[..., None] + own * rng.normal(0, 1, (*level.shape, REPEATS))
-    return Side(np.median(repeats, axis=-1), np.var(repeats, axis=-1, ddof=1))
+    return side_of(level[..., None] + own * rng.normal(0, 1, (*level.shape, REPEATS)))
+
+
+def side_of(repeats):
+    return Side(np.median(repeats, axis=-1), np.var(repeats, axis=-1, ddof=1), repeats)

@@ -76,10 +76,12 @@ def panel_of(noise: Noise, plan: Plan) -> SeriesPanel:
         log_control_s=noise.control.log_s[:, : plan.nights],
         own=own(noise.series.variance[:, : plan.nights]),
         own_control=own(noise.control.variance[:, : plan.nights]),
+        together=own(noise.covariance[:, : plan.nights]),
         segment=np.broadcast_to(plan.moved * moved, shape),
         alike=np.broadcast_to((plan.moved > 0) & moved, shape),
         missed=np.zeros(shape, np.int64),
         alone=np.full(shape[0], noise.alone),
+        hardware=np.arange(shape[0]),
         planned=np.arange(shape[0]) < plan.series,
     )
 

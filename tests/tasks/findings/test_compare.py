@@ -56,7 +56,7 @@ def test_a_whole_comparison():
     assert "Cheapest: local-cpu-1, 1.100× (1.089–1.111)" in cheapest
     assert decided.startswith("Decided: 3 of 3 cases")
     (detail,) = found.details
-    assert "faster in 3 of 3" in detail and "all of these 3" in detail
+    assert "faster in 3 of 3" in detail and "corrected for 3 comparisons" in detail
     assert [caveat.kind for caveat in found.caveats] == ["assumed prices"]
 
 

@@ -46,10 +46,12 @@ def panel(log_s, control=None, alone=0.0, segment=0):
         log_control_s=np.full_like(log_s, np.nan) if control is None else control,
         own=np.full_like(log_s, np.nan),
         own_control=np.full_like(log_s, np.nan),
+        together=np.full_like(log_s, np.nan),
         segment=start,
         alike=np.zeros_like(log_s, np.bool_),
         missed=np.zeros((count, nights), np.int64),
         alone=np.full(count, alone),
+        hardware=np.arange(count),
         planned=np.ones(count, np.bool_),
     )
 

@@ -226,3 +226,14 @@ def test_the_last_night_before_has_a_number():
     one = Series(SeriesKey("box", "case", "main"), nights)
     assert last_before(one, "n3") is nights[1] and last_before(one, "n1") is nights[0]
     assert last_before(one, "n0") is None and last_before(one, "tonight") is nights[3]
+
+
+def test_uncommitted_code_is_told_apart_by_the_hash_of_its_files():
+    """Two nights of one commit can have measured different code."""
+    first, second = (f"{'a' * 40}-dirty-{files * 12}" for files in "bc")
+    assert (
+        commits(first, second)
+        == "Uncommitted changes of the code: aaaaaaaa+cccccccc now, and aaaaaaaa+bbbbbbbb before."
+    )
+    assert "the cause is not the measured code" in commits(first, first)
+    assert commits("a" * 40, second).endswith("aaaaaaaa+cccccccc now, and aaaaaaaa before.")

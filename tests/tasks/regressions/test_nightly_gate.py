@@ -41,8 +41,8 @@ def state_of(panel, changes=(), column=-1):
 def test_it_warms_up_then_watches():
     panel = panel_of([series(60)])
     states = [state_of(panel, (), column) for column in range(60)]
-    assert states.index(SeriesState.WATCHING) == 9  # 8 nights, and the one of 9 that a baseline leaves out
-    assert {*states[:9]} == {SeriesState.WARMING} and states.count(SeriesState.WATCHING) >= 43
+    assert states.index(SeriesState.WATCHING) == 8  # after 8 nights, of which a baseline leaves out none
+    assert {*states[:8]} == {SeriesState.WARMING} and states.count(SeriesState.WATCHING) >= 43
 
 
 def test_a_slow_night_is_a_suspect_and_fresh_runs_decide():

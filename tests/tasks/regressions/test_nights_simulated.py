@@ -4,10 +4,12 @@
 """
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tasks.regressions.nightly_gate import screen
 from tests.tasks.examples import night_noise as noise
 from tests.tasks.examples.simulated_nights import (
     QUIET,
@@ -17,6 +19,7 @@ from tests.tasks.examples.simulated_nights import (
     false_tickets,
     filed,
     named_within,
+    panel_of,
     slowed,
 )
 
@@ -137,3 +140,45 @@ def test_a_young_history_cries_wolf_no_more_often(model):
     """From the ninth night on: fewer nights ask for more, they do not guess."""
     told = filed(made(model), Plan(nights=QUIET), first=8)
     assert sum(each.share > 0 for each in told) / ((QUIET - 8) * HISTORIES / 100) < 0.2
+
+
+def at_night(night, shift=0.08, control=True):
+    """Histories on a box that moves by 4 % from night to night, slower from that night on."""
+    plan = Plan(shift=math.log1p(shift), shifted=night, nights=night + 14)
+    return made(noise.moving_box, control), plan
+
+
+def test_a_control_counts_from_the_first_night_on():
+    """After eight nights next to a moving box a slowdown by 8 % is named the same night, twice as small as the noise."""
+    assert named_within(*at_night(8), (1,))[0] >= 0.9
+    assert named_within(*at_night(8, control=False), (1,))[0] <= 0.2
+    judged = screen(panel_of(made(noise.moving_box), Plan(nights=9)), (), 8)
+    assert np.median(judged.before.beta) > 0.9 and 0.02 < np.median(judged.smallest) < 0.05
+
+
+@pytest.mark.parametrize(
+    "model", [noise.moving_box, noise.gauss, noise.night_state, noise.slow_boxes], ids=id_of
+)
+def test_a_young_history_next_to_a_control_cries_wolf_no_more_often(model):
+    told = filed(made(model, control=True), Plan(nights=40), first=8)
+    assert sum(each.share > 0 for each in told) / ((40 - 8) * HISTORIES / 100) < 0.12
+
+
+def test_a_young_series_takes_the_weight_of_the_other_series_of_its_hardware():
+    """On a box that nothing moves the weight is none; a series with six nights takes that from its neighbours."""
+    quiet = made(noise.gauss, control=True, histories=12)
+    panel = panel_of(quiet, Plan(nights=41))
+    young = np.arange(12) == 0
+    panel = replace(
+        panel,
+        log_s=np.where(young[:, None] & (np.arange(41) < 32), np.nan, panel.log_s),
+        own_control=np.full_like(panel.own_control, np.nan),
+        together=np.full_like(panel.together, np.nan),
+    )
+    alone = screen(panel, (), 40).before.beta[0]
+    moving = replace(
+        panel,
+        hardware=np.zeros(12, np.int64),
+        log_s=panel.log_s + 3 * (panel.log_control_s - np.nanmean(panel.log_control_s)),
+    )
+    assert alone < 0.6 and screen(moving, (), 40).before.beta[0] > 0.7

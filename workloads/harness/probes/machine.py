@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.harness.probes.cloud import cloud
+from workloads.harness.probes.code import code_facts
 from workloads.harness.probes.cpu import ROOT, affinity, cpuinfo, numa_nodes, quota_cpus, read_text, whole
 from workloads.harness.probes.frozen import reference_id
 from workloads.harness.probes.memory import machine_bytes
@@ -37,7 +38,7 @@ _SOURCES = {
     "nvidia_driver": "proc/driver/nvidia/version",
 }
 # What makes two machines comparable. Left out are names, readings, and what may differ without being another
-# machine: host, commit, MHz, kernel build, environment variables.
+# machine: host, commit, code, MHz, kernel build, environment variables.
 _MACHINE = (
     *("arch", "cpu_model", "sockets", "physical_cores", "logical_cpus", "affinity_cpus", "quota_cpus"),
     *("cpu_flags", "hypervisor", "instance_type", "nvidia_driver"),
@@ -87,7 +88,7 @@ def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> di
         **_torch(),
         "numpy": _version("numpy"),
         "variables": {name: os.environ[name] for name in VARIABLES if name in os.environ},
-        "commit": git_commit(),
+        **code_facts(),
         "reference": reference_id(),
     }
     sources = {
@@ -138,26 +139,6 @@ def peak_flops_bound(facts: Mapping[str, Any], threads: int, precision: str) -> 
     else:
         return None  # Apple's matrix units are outside its cores, and their rates aren't published
     return max(threads, 1) * _MAX_HZ * (fp32 if precision == "fp32" else half)
-
-
-def git_commit(start: Path = Path(__file__), environ: Mapping[str, str] = os.environ) -> str | None:
-    """Return the code's commit: `GRIDBENCH_COMMIT`, as images set it, or that of the checkout of `start`."""
-    if commit := environ.get("GRIDBENCH_COMMIT"):
-        return commit
-    for folder in start.absolute().parents:
-        git = folder / ".git"
-        pointer = read_text(git)[0]  # a file in a worktree, a folder elsewhere
-        git = folder / pointer.removeprefix("gitdir:").strip() if pointer else git
-        head = read_text(git / "HEAD")[0].strip()
-        if not head:
-            continue
-        name = head.removeprefix("ref:").strip()
-        shared = git / (read_text(git / "commondir")[0].strip() or ".")
-        packed = re.search(rf"^(\w+) {re.escape(name)}$", read_text(shared / "packed-refs")[0], re.MULTILINE)
-        loose = read_text(git / name)[0].strip() or read_text(shared / name)[0].strip()
-        commit = name if head == name else loose or (packed[1] if packed else "")
-        return commit if re.fullmatch(r"[0-9a-f]{40,64}", commit) else None
-    return None
 
 
 def _os(root: Path) -> str:

@@ -219,33 +219,3 @@ class TestBound:
     @pytest.mark.parametrize("found", [{}, cpu(arch="arm64"), cpu(arch="riscv64")])
     def test_an_unknown_cpu_has_no_bound(self, found):
         assert machine.peak_flops_bound(found, 8, "fp32") is None
-
-
-class TestCommit:
-    ID = "0123456789abcdef0123456789abcdef01234567"
-
-    @pytest.mark.parametrize(
-        "files",
-        [
-            {".git/HEAD": ID + "\n"},
-            {".git/HEAD": "ref: refs/heads/main\n", ".git/refs/heads/main": ID + "\n"},
-            {".git/HEAD": "ref: refs/heads/main\n", ".git/packed-refs": f"# pack\n{ID} refs/heads/main\n"},
-            {
-                ".git": "gitdir: ../real/worktrees/w\n",
-                "../real/worktrees/w/HEAD": "ref: refs/heads/w\n",
-                "../real/worktrees/w/commondir": "../..\n",
-                "../real/refs/heads/w": ID + "\n",
-            },
-        ],
-    )
-    def test_of_a_checkout(self, tmp_path, files):
-        code = write(tmp_path / "repo", {**files, "src/code.py": ""}) / "src/code.py"
-        assert machine.git_commit(code, {}) == self.ID
-
-    def test_an_image_says_it_itself(self, tmp_path):
-        assert machine.git_commit(tmp_path / "code.py", {"GRIDBENCH_COMMIT": "abc"}) == "abc"
-
-    @pytest.mark.parametrize("head", ["ref: refs/heads/new\n", "odd content", "\0", "ref: \0\n", "ref: (\n"])
-    def test_without_a_commit_there_is_none(self, tmp_path, head):
-        code = write(tmp_path, {".git/HEAD": head, "src/code.py": ""}) / "src/code.py"
-        assert machine.git_commit(code, {}) is None
