@@ -261,7 +261,7 @@ def _unfitted(
     """Return the weight of a control that has too few nights to be fitted.
 
     A control measures the case itself, so its true weight is 1. Its noise lowers the weight to the share of its
-    variance that its repeats do not explain: W. A. Fuller, Measurement Error Models, 1987, section 1.1. Where this
+    variance that its repeats do not explain: W. A. Fuller, Measurement Error Models, 1987, section 1.1. If this
     share is small, the weight is that of other series of the hardware and that of repeats and controls within nights.
     """
     nothing, tonight = np.full(len(alone), np.nan), np.full(len(alone), nights.log_s.shape[1] - 1)

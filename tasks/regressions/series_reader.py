@@ -280,7 +280,7 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
 
 
 def _covariance(grouped: Any) -> "pd.Series[float]":
-    """Return the covariance of repeats and their controls: half of what the variance of their ratio lacks to both."""
+    """Return the covariance of repeats and their controls, from their variances and that of their ratio."""
     parts = grouped[["log_paired_s", "log_control_s", "log_ratio"]].var()
     covariance: pd.Series[float] = (parts["log_paired_s"] + parts["log_control_s"] - parts["log_ratio"]) / 2
     return covariance

@@ -152,7 +152,7 @@ def test_a_control_counts_from_the_first_night_on():
     """After eight nights next to a moving box a slowdown by 8 % is named the same night, twice as small as the noise."""
     assert named_within(*at_night(8), (1,))[0] >= 0.9
     assert named_within(*at_night(8, control=False), (1,))[0] <= 0.2
-    judged = screen(panel_of(made(noise.moving_box), Plan(nights=9)), (), 8)
+    judged = screen(panel_of(made(noise.moving_box, control=True), Plan(nights=9)), (), 8)
     assert np.median(judged.before.beta) > 0.9 and 0.02 < np.median(judged.smallest) < 0.05
 
 
