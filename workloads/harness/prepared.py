@@ -47,6 +47,7 @@ class Prepared:
         data: where the inputs come from: drawn from the seed, or files.
         unexchanged: a context in which the ranks of a group keep their gradients to themselves; None where
             they have none to exchange.
+        alone: whether each process of a group measures its steps alone, too, while the others wait.
         chosen: what the workload has chosen on the device at hand, such as m, n and k of a product.
         reference_on_device: whether `reference` computes on the device, and so takes memory of it.
     """
@@ -68,6 +69,7 @@ class Prepared:
     data: str = "synthetic"
     learns: bool = True
     unexchanged: Callable[[], AbstractContextManager[object]] | None = None
+    alone: bool = False
     chosen: tuple[int, ...] = ()
     reference_on_device: bool = False
 

@@ -41,6 +41,7 @@ class Workload:
         of: the workload with the same computation, without the loader, job or processes of this one; this one has
             all of its parameters. None for a computation of its own.
         scaling: of several processes: `weak` if the work grows with their number, `strong` if they share it.
+        all_gpus: whether it is to load all GPUs of a machine: it is skipped where twice as many processes have room.
         wrapper: distributes a model over several processes: each has all of it (DDP) or a share (FSDP).
         model: name of a network that several workloads run.
         task: use of the network.
@@ -65,6 +66,7 @@ class Workload:
     kind: Kind = "step"
     of: str | None = None
     scaling: Scaling | None = None
+    all_gpus: bool = False
     wrapper: Wrapper = "DDP"
     model: str | None = None
     task: Task | None = None

@@ -216,7 +216,7 @@ def _notes(machine: MachineAdvice) -> Iterator[str]:
         siblings = format_count(machine.siblings, "sibling")
         yield f"{machine.hardware}: {machine.kind}; compared with {siblings}."
     if machine.faults:
-        yield f"{machine.hardware}: its card reports {'; '.join(machine.faults)}."
+        yield f"{machine.hardware}: reported by its cards: {'; '.join(machine.faults)}."
     if machine.left_out:
         yield f"{machine.hardware}: siblings left out because they are slow: {', '.join(machine.left_out)}."
 

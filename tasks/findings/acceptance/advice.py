@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from tasks.findings.acceptance.card_faults import fatal, reported, shown
+from tasks.findings.acceptance.card_faults import fatal, faults, reported
 from tasks.findings.acceptance.population import Member, siblings_of
 from tasks.findings.acceptance.prediction import Measure, Slowness, slowness_by_measure, sound_members
 from tasks.results.model import Machine
@@ -62,7 +62,7 @@ class MachineAdvice:
         held: its measures.
         without_number: cases without a valid result, with the reasons.
         wrong: cases with wrong results, for which siblings or other repeats have right ones.
-        fatal: faults that its card reports and its vendor replaces it for; `faults` are others that it reports.
+        fatal: faults that a card of it reports and the vendor replaces it for; `faults` are others that a card reports.
     """
 
     hardware: str
@@ -127,7 +127,7 @@ def advise(
         for measure, each in zip(own.values, held, strict=True)
     ]
     wrong = [cell for cell in cells if _is_wrong_here_alone(cell, kin)]
-    facts = reported(cells)
+    cards = reported(cells)
     without = [cell for cell in cells if not cell.usable and not RULES[cell.verdict].is_inapplicable]
     return MachineAdvice(
         own.hardware,
@@ -137,8 +137,8 @@ def advise(
         tuple(held),
         tuple(f"{c.cell.case.id} ({': '.join((verdict_text(c.verdict), *c.why[:1]))})" for c in without),
         tuple(cell.cell.case.id for cell in wrong),
-        fatal(facts),
-        tuple(shown(facts, machine.devices)),
+        fatal(cards),
+        faults(cards, machine.devices),
     )
 
 

@@ -38,33 +38,48 @@ _FABRIC = {1: "has not started", 2: "is still going on"}
 _COMPLETED = 3
 
 
-def reported(cells: Sequence[Repeats]) -> dict[str, float]:
-    """Return one reading of each fact over all records of a machine: the lowest of `LOWEST`, else the highest.
+def reported(cells: Sequence[Repeats]) -> dict[int, dict[str, float]]:
+    """Return one reading of each fact over all records by the card's number: the lowest of `LOWEST`, else the highest.
 
-    A PCIe link slows down while it is idle, so that its best reading counts.
+    Each process of a group has its own card, a single process the first. A PCIe link slows down while it is
+    idle, so that its best reading counts.
     """
-    found: dict[str, float] = {}
+    found: dict[int, dict[str, float]] = {}
     for record in (record for cell in cells for record in cell.records):
-        for name, value in record.probes.items():
-            found[name] = (min if name in LOWEST else max)(found.get(name, value), value)
+        ranks = {rank.rank: rank.probes for rank in record.group.ranks if rank.probes} if record.group else {}
+        for number, probes in (ranks or {0: record.probes}).items():
+            card = found.setdefault(number, {})
+            for name, value in probes.items():
+                card[name] = (min if name in LOWEST else max)(card.get(name, value), value)
     return found
 
 
-def fatal(facts: Mapping[str, float]) -> tuple[str, ...]:
-    """Return what NVIDIA calls a reason to replace the card."""
+def fatal(cards: Mapping[int, Mapping[str, float]]) -> tuple[str, ...]:
+    """Return what NVIDIA calls a reason to replace a card."""
     return tuple(
-        f"its card {fault}: {POLICY.format(policy)}"
+        f"its card{f' {number}' * (len(cards) > 1)} {fault}: {POLICY.format(policy)}"
+        for number, facts in sorted(cards.items())
         for name, (fault, policy) in FATAL.items()
         if facts.get(name)
     )
 
 
-def shown(facts: Mapping[str, float], devices: int = 0) -> Iterator[str]:
-    """Yield the other faults, a clause for each; they do not decide, because their cause can be elsewhere.
+def faults(cards: Mapping[int, Mapping[str, float]], devices: int = 0) -> tuple[str, ...]:
+    """Return the other faults of all cards, with a card's number if there are several.
 
-    `devices` are the GPUs that the machine is to have; 0 if that is unknown.
+    `devices` are the GPUs that the machine must have; 0 if that is unknown.
     """
-    yield from _cards(facts, devices)
+    first = next((facts for _, facts in sorted(cards.items())), {})
+    of_each = (
+        f"{f'card {number}: ' * (len(cards) > 1)}{fault}"
+        for number, facts in sorted(cards.items())
+        for fault in shown(facts)
+    )
+    return (*missing_cards(first, devices), *of_each)
+
+
+def shown(facts: Mapping[str, float]) -> Iterator[str]:
+    """Yield a card's other faults, a clause for each; they do not decide, because their cause can be elsewhere."""
     if facts.get("gpu_remap_pending"):
         yield "a row of memory waits for a reset to be remapped"
     if facts.get("gpu_pages_retired_pending"):
@@ -87,7 +102,7 @@ def shown(facts: Mapping[str, float], devices: int = 0) -> Iterator[str]:
             yield f"a clock held down by {cause} in {slowed:.1%} of the samples"
 
 
-def _cards(facts: Mapping[str, float], devices: int) -> Iterator[str]:
+def missing_cards(facts: Mapping[str, float], devices: int) -> Iterator[str]:
     """Yield that the driver shows too few cards: fewer than are paid for, or than Linux sees on the PCI bus."""
     cards, on_bus = facts.get("gpu_cards"), facts.get("gpu_cards_on_bus")
     if cards is None:

@@ -48,6 +48,8 @@ PROOF_N = "n=8192"
 SQUARE_FLOPS = 2 * 8192**3  # of the product that the stage of clocks times
 SQUARE = 0.95  # of its rate, which is among the shapes that the search for the roof may choose
 FP8_REACH = 0.5  # of twice fp16's peak: torch's scaled products reach less of it than others
+TOGETHER = (0.9, 1.0)  # huggingface/gpu-fryer calls a card bad that is 10 % behind the best of its box
+COMPANY = (0.85, 1.1)
 GIB = 1_048_576  # in KiB
 
 
@@ -166,6 +168,20 @@ def _all_reduce(step: str, record: dict[str, Any], bench: Bench) -> Iterator[Row
         yield within(step, f"{step}: bus GB/s", rate, *known)
 
 
+def _at_once(step: str, record: dict[str, Any], bench: Bench) -> Iterator[Row]:
+    """Compare the cards of a box that compute the same at once, with each other and each with itself alone."""
+    ranks = record["group"]["ranks"]
+    ratio = min(rank["mean_s"] for rank in ranks) / max(rank["mean_s"] for rank in ranks)
+    yield within(step, f"{step}: slowest card over the fastest", ratio, *TOGETHER)
+    company = min((rank["alone_s"] or 0.0) / rank["mean_s"] for rank in ranks)
+    yield within(step, f"{step}: a card's rate in company over its own alone", company, *COMPANY)
+    text = "; ".join(
+        f"{rank['device']} {rank['probes'].get('gpu_power_w', 0):.0f} W {rank['probes'].get('gpu_temperature_c', 0):.0f} C"
+        for rank in ranks
+    )
+    yield Row(step, f"{step}: power and heat", SHOWN, text)
+
+
 def _decode(step: str, record: dict[str, Any], bench: Bench) -> Iterator[Row]:
     rate = record["work"]["bytes"] / _seconds(record) / 1e9
     peaks = _peaks(bench)
@@ -202,6 +218,7 @@ OF_WORKLOAD = {
     "llm_decode": _decode,
     "roof": _roof,
     "all_reduce": _all_reduce,
+    "matmul_weak": _at_once,
     **dict.fromkeys(SHARES, _share),
     "kernel_launch": _launch,
     "transfer_bandwidth": _transfer,

@@ -17,6 +17,7 @@ CASES = (
     ("ddpm_strong", "batch=64", "fp32"),
     ("gpt2_ddp", "millions=124,batch=16,length=1024", "bf16"),
     ("gpt2_fsdp", "millions=124,batch=16,length=1024", "bf16"),
+    ("matmul_weak", "n=8192", "bf16"),
     ("all_reduce", "kib=1", "fp32"),
     ("all_reduce", "kib=1048576", "fp32"),
 )

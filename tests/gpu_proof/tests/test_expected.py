@@ -69,6 +69,19 @@ def test_a_rate_that_differs_from_the_other_clocks_fails():
 
 
 @pytest.mark.parametrize(
+    ("slowest_s", "alone", "states"), [(2.1e-3, 0.98, [OK, OK]), (2.4e-3, 0.7, [FAIL, FAIL])]
+)
+def test_cards_at_once_are_compared_with_each_other_and_with_themselves(slowest_s, alone, states):
+    ranks = [
+        {"device": f"cuda:{n}", "mean_s": s, "alone_s": alone * s, "probes": {"gpu_power_w": 690.0}}
+        for n, s in enumerate((2e-3, slowest_s))
+    ]
+    found = judged(record("matmul_weak", (("n", 8192), ("processes", 2)), group={"ranks": ranks}))
+    names = ("slowest card over the fastest", "a card's rate in company over its own alone")
+    assert [found[name] for name in names] == states and found["power and heat"] == SHOWN
+
+
+@pytest.mark.parametrize(
     ("workload", "size", "name"),
     [
         ("memory_bandwidth", (("mib", 1024),), "GB/s"),

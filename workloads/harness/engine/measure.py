@@ -29,7 +29,6 @@ from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import Rules, rules_of
 from workloads.harness.engine.sampling.single import busy_s, latency, singles_s
-from workloads.harness.engine.sampling.stop import never
 from workloads.harness.engine.sampling.summary import summarise
 from workloads.harness.engine.timing import Timed, quiet_collector, time_step
 from workloads.harness.engine.transfer import fetch, measure_transfer
@@ -200,7 +199,7 @@ def _run_job(stage: Stage, job: Job) -> tuple[Finding, ...]:
     if done.device_time:
         stage.readings.busy(None, "a whole job runs once and can't be queued as one")
     if stage.member:
-        stage.member.note(done.wall, stage.readings.memory())
+        stage.member.note(done.wall, stage.readings.memory(), stage.readings.of_own_gpu())
         draft.group = stage.member.group(_scaling(stage), None)
     return done.findings
 
@@ -213,8 +212,9 @@ def _run_steps(stage: Stage, prepared: Prepared, counts: Counts | None) -> tuple
     before: Callable[[int, Any], None] = (restarts := Restarts(prepared.reset))
     if draft.cache.state == "cold" and draft.cache.last_level_bytes:
         rules, before = single_steps(rules), flushed(before, stage.device, draft.cache.last_level_bytes)
-    # the ranks of a group take the same steps, so that none can decide for itself that its card is at its limit
-    swings = never if stage.member else stage.readings.limit_watch()
+    swings = stage.readings.limit_watch()
+    if stage.member:  # ranks take the same steps: one card at its limit holds all of them back
+        swings = partial(_any, stage.member, swings)
     timed = time_step(prepared.step, stage.device.clock, rules, phases, window, before, swings)
     results, timed = (
         [timed.result],
@@ -288,13 +288,21 @@ def _single_steps(stage: Stage, prepared: Prepared, timed: Timed) -> None:
 
 def _group(stage: Stage, member: GroupMember, prepared: Prepared, wall: Timing) -> Group:
     """Make the group's part of the record; measure the share of communication here, after the samples."""
-    member.note(wall, stage.readings.memory())
+    member.note(wall, stage.readings.memory(), stage.readings.of_own_gpu())
     apart = None
     if prepared.unexchanged and stage.world > 1:  # one alone has nobody to exchange with
         cap_s = stage.rules.for_step(wall.median_s).sample_cap_s
         with stage.phases("communication"):
             apart = member.measure_apart(prepared.step, prepared.unexchanged, wall.block, cap_s)
+    if prepared.alone and stage.world > 1:
+        with stage.phases("alone"):
+            member.measure_alone(prepared.step, wall.block)
     return member.group(_scaling(stage), apart)
+
+
+def _any(member: GroupMember, own: Callable[[], bool]) -> bool:
+    """Return whether it is so for any member; all get the same answer."""
+    return bool(member.slowest(float(own())))
 
 
 def _scaling(stage: Stage) -> str:

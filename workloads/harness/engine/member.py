@@ -53,8 +53,8 @@ class GroupMember(Protocol):
     def cpu_s(self) -> float:
         """Return CPU seconds of all members, of their children and of the process that started them."""
 
-    def note(self, timing: Timing, memory: Memory) -> None:
-        """Keep this member's own median and peaks; call it right after the samples."""
+    def note(self, timing: Timing, memory: Memory, probes: dict[str, float]) -> None:
+        """Keep this member's own times, its peaks and the readings of its GPU; call it right after the samples."""
 
     def group(self, scaling: str, apart: Apart | None) -> Group:
         """Return the group's part of the record."""
@@ -63,6 +63,9 @@ class GroupMember(Protocol):
         self, step: Step, unexchanged: Callable[[], AbstractContextManager[object]], block: int, cap_s: float
     ) -> Apart:
         """Time steps with and without the exchange of gradients for about `cap_s` seconds."""
+
+    def measure_alone(self, step: Step, block: int) -> None:
+        """Keep the mean time of this member's steps while all others wait; each has its turn."""
 
     def merge(self, readings: Readings) -> None:
         """Merge the members' readings of their GPUs into `readings`."""

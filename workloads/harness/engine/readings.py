@@ -1,5 +1,6 @@
 """All probes around a measurement: the machine, its activity meanwhile, and reasons for missing readings."""
 
+import math
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -31,6 +32,9 @@ class Readings:
         self.gpu: gpu.Gpu = AskedGpu() if is_gpu else gpu.NoGpu("measured on the CPU")
         self._process_peaks: tuple[int, int] = (0, 0)  # of the device before the samples, bytes
         self._step_peaks: tuple[int, int] | None = None
+        self._sampled: dict[
+            str, tuple[float, ...]
+        ] = {}  # of the monitor's columns, in the window of the samples
         self.monitor = Monitor(origin_s=origin_s)
         if is_gpu:  # its clock changes faster than anything of a CPU that is read here
             self.monitor = Monitor(self.gpu, GPU_INTERVAL_S, origin_s)
@@ -82,12 +86,29 @@ class Readings:
             columns, start_s = self.monitor.columns(), self.probes["window_start_s"]
             inside = [start_s <= at_s <= self.probes["window_end_s"] for at_s in columns.get("t_s", ())]
             sampled = {name: tuple(compress(values, inside)) for name, values in columns.items()}
+            self._sampled = sampled
             self._take(gpu.throttling(gpu_before, gpu_after, sampled.get("gpu_throttled", ())))
             self._take(gpu.slowed_by(sampled.get("gpu_event_reasons", ())))
             clocks_mhz = sampled.get("gpu_sm_clock_mhz", ())
             self._take(gpu.clock_drift(clocks_mhz))
             if clocks_mhz:
                 self.add(sm_clock_low_mhz=min(clocks_mhz), sm_clock_high_mhz=max(clocks_mhz))
+
+    def of_own_gpu(self) -> dict[str, float]:
+        """Return the readings of this process's GPU in the window: mean power and clock, highest temperature."""
+        if self.device != "cuda":
+            return {}
+        own = {
+            name: value
+            for name, value in self.probes.items()
+            if name.startswith("gpu_") or "throttled" in name
+        }
+        for name in ("gpu_power_w", "gpu_sm_clock_mhz"):
+            if values := self._sampled.get(name):
+                own[name] = math.fsum(values) / len(values)
+        if values := self._sampled.get("gpu_temperature_c"):
+            own["gpu_temperature_c"] = max(values)
+        return own
 
     def limit_watch(self) -> Callable[[], bool]:
         """Return a function that says whether power has held the GPU's clock down for most of the time since now."""

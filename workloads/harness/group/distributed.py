@@ -36,6 +36,7 @@ PULSE_S = 1.0  # how old a rank's count of exchanges may be
 PATIENCE = 2.0  # times the repeat's timeout
 PAIRS = 10  # of blocks with and without exchange, at most
 FEWEST_PAIRS = 3
+ALONE_S = 1.0  # a period of the governor of an H100
 # Readings of which each GPU has its own, and of which the worst taints all; a drift may be up or down.
 OF_EACH_GPU = (
     *("power_throttled_share", "thermal_throttled_share", "throttled_share", "straggle_share"),
@@ -67,6 +68,7 @@ class RankProcess:
         chosen = None if device.is_host else device.torch_device
         dist.init_process_group(self.backend, timeout=patience, device_id=chosen)
         _control = dist.new_group(backend="gloo", timeout=patience)
+        self._own_clock = device.clock
         self.device = replace(device, clock=GroupClock(device.clock, self._own_s))
         self._pids: list[int] = self.gather(os.getpid())
         self._stop = threading.Event()
@@ -97,15 +99,18 @@ class RankProcess:
                         seconds += _cpu_s(psutil.Process(pid), pid in self._pids)
         return seconds
 
-    def note(self, timing: Timing, memory: Memory) -> None:
-        """Keep this rank's own median and its peaks of memory; call it right after the samples."""
+    def note(self, timing: Timing, memory: Memory, probes: dict[str, float]) -> None:
+        """Keep this rank's own times, peaks of memory and readings of its GPU; call it right after the samples."""
+        own_s = self._own_s[-(timing.timed_steps // timing.block) :]
         self._noted = Rank(
             self.rank,
             "cpu" if self.device.is_host else f"cuda:{self.rank}",
-            statistics.median(self._own_s[-(timing.timed_steps // timing.block) :]) / timing.block,
+            statistics.median(own_s) / timing.block,
             memory.peak_rss_bytes,
             memory.device_allocated_bytes,
             memory.device_reserved_bytes,
+            mean_s=math.fsum(own_s) / len(own_s) / timing.block,
+            probes=probes,
         )
 
     def group(self, scaling: str, apart: Apart | None) -> Group:
@@ -137,6 +142,22 @@ class RankProcess:
         whole_s = statistics.median(whole for whole, _ in pairs)
         alone_s = statistics.median(alone for _, alone in pairs)
         return Apart(max(1.0 - alone_s / whole_s, 0.0), statistics.median(own_s))
+
+    def measure_alone(self, step: Step, block: int) -> None:
+        """Keep the mean time of this rank's steps while all others wait, for `ALONE_S` seconds after a first block."""
+        for turn in range(self.world):
+            self.gather(None)
+            if turn != self.rank:
+                continue
+            clock, own_s, steps = self._own_clock, 0.0, 0
+            clock.time(step, block)
+            while own_s < ALONE_S:
+                own_s += clock.time(step, block).wall_s
+                steps += block
+                ranks.stepped()
+            assert self._noted is not None
+            self._noted = replace(self._noted, alone_s=own_s / steps)
+        self.gather(None)
 
     def merge(self, readings: Readings) -> None:
         """Merge the ranks' readings of their GPUs: all GPUs, the sum of energy, the worst of the rest.

@@ -1,6 +1,6 @@
 """Parts of a record that only some repeats have: a training, a group, a profile, a control."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,14 @@ class Latency:
 
 @dataclass(frozen=True, slots=True)
 class Rank:
-    """One process of several that measured together: its own time per step and its peak memory."""
+    """One process of several that measured together: its own time per step and its peak memory.
+
+    Attributes:
+        median_s, mean_s: own seconds per step over the samples, without waiting for the others; records before
+            November 2026 have no mean.
+        alone_s: mean seconds per step while all others waited; None without such a measurement.
+        probes: readings of the process's GPU over the samples: power, temperature, clock, throttling, faults.
+    """
 
     rank: int
     device: str
@@ -61,6 +68,9 @@ class Rank:
     peak_rss_bytes: int | None = None
     device_allocated_bytes: int | None = None
     device_reserved_bytes: int | None = None
+    mean_s: float | None = None
+    alone_s: float | None = None
+    probes: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -52,9 +52,12 @@ def too_large(case: Case, limits: Limits, timeout_s: float, script: Script | Non
     together = processes_of(case, script)
     if limits.processes is not None and together > limits.processes:
         return f"{together} processes measure together, but {limits.machine} has room for {limits.processes}"
+    workload = _known(case)
+    if workload and workload.all_gpus and _leaves_half(together, limits):
+        return f"{workload.name} loads all GPUs, and {limits.machine} has {limits.processes}, not {together}"
     if reason := out_of_reach(case, limits):
         return reason
-    workload, peak = _known(case), limits.peak_flops.get(case.precision)
+    peak = limits.peak_flops.get(case.precision)
     if workload and workload.flops and peak:
         least_s = workload.flops(**case.params) * _steps(workload) / (peak * together)
         if least_s > timeout_s:
@@ -63,6 +66,11 @@ def too_large(case: Case, limits: Limits, timeout_s: float, script: Script | Non
                 f"but the timeout is {duration(timeout_s)}"
             )
     return None
+
+
+def _leaves_half(together: int, limits: Limits) -> bool:
+    """Return whether half of a machine's GPUs, or more, would be idle; CPUs are not counted: they share a memory."""
+    return not limits.memory_shared and 2 * together <= (limits.processes or 0)
 
 
 def processes_of(case: Case, script: Script | None) -> int:

@@ -5,8 +5,9 @@ from dataclasses import replace
 import pytest
 
 from tasks.findings.acceptance.advice import Advice
-from tasks.findings.acceptance.card_faults import shown
+from tasks.findings.acceptance.card_faults import missing_cards
 from tests.tasks.findings.acceptance.test_acceptance import POPULATION, advised, box
+from workloads.harness.records.parts import Group, Rank
 
 
 def reporting(**facts):
@@ -60,12 +61,26 @@ def test_other_faults_are_shown_and_do_not_decide(facts, words):
 )
 def test_a_machine_that_shows_too_few_cards_says_so(cards, on_bus, devices, words):
     facts = {"gpu_cards": cards} | ({"gpu_cards_on_bus": on_bus} if on_bus else {})
-    found = [*shown(facts, devices)]
+    found = [*missing_cards(facts, devices)]
     assert len(found) == bool(words) and (not words or words in found[0])
+
+
+def test_of_several_cards_the_one_with_the_fault_is_named():
+    ranks = tuple(
+        Rank(
+            n, f"cuda:{n}", 1e-3, probes={"gpu_remap_failed": float(n == 1), "gpu_pcie_width": 16.0 / (1 + n)}
+        )
+        for n in range(2)
+    )
+    ranks = tuple(replace(rank, probes=rank.probes | {"gpu_pcie_width_max": 16.0}) for rank in ranks)
+    records = [replace(one, group=Group("nccl", "weak", ranks)) for one in box("a")]
+    found, sentence = advised(records, POPULATION, devices=2)
+    assert found.machines[0].advice is Advice.RETURN and "its card 1 has failed to remap" in sentence
+    assert found.machines[0].faults == ("card 1: PCIe width 8 of 16",)
 
 
 def test_a_card_without_faults_has_no_note():
     facts = {"gpu_fabric_state": 3.0, "gpu_fabric_status": 0.0, "gpu_slowed_by_power_cap_share": 1.0}
     facts |= {"gpu_remap_failed": 0.0, "gpu_xid_errors": 0.0, "gpu_nvlinks_up": 18.0, "gpu_nvlinks": 18.0}
     found, _ = advised(reporting(**facts), POPULATION)
-    assert not any("reports" in note for note in found.table().notes)
+    assert not any("reported by" in note for note in found.table().notes)

@@ -198,6 +198,26 @@ def test_a_card_that_power_holds_down_is_at_its_limit(card, monkeypatch):
     assert [is_at_limit(), is_at_limit()] == [False, True]
 
 
+def test_the_readings_of_the_own_gpu_are_of_the_window(card, monkeypatch):
+    FakeMemory(monkeypatch)
+    made = readings.Readings("cuda", 1, 0.0)
+    rows = [{"gpu_power_w": 100.0, "gpu_temperature_c": 90.0, "gpu_sm_clock_mhz": 300.0}]
+    rows += [
+        {"gpu_power_w": w, "gpu_temperature_c": 50.0 + w, "gpu_sm_clock_mhz": 1500.0} for w in (6.0, 8.0)
+    ]
+    times = iter([0.0, 5.0, 6.0])
+    rows = [{"t_s": next(times), **row} for row in rows]
+    phases = Phases()
+    with made.window(phases):
+        made.probes["window_start_s"] = 4.0
+        made.monitor._rows = rows
+        monkeypatch.setattr(readings.time, "perf_counter", lambda: phases.origin_s + 7.0)
+    own = made.of_own_gpu()
+    assert (own["gpu_power_w"], own["gpu_temperature_c"], own["gpu_sm_clock_mhz"]) == (7.0, 58.0, 1500.0)
+    assert own["gpu_remap_failed"] == 0 and "window_start_s" not in own
+    assert readings.Readings("cpu", 1, 0.0).of_own_gpu() == {}
+
+
 @pytest.mark.parametrize(("device", "per_s"), [("cuda", 10), ("cpu", 4)])
 def test_a_card_is_watched_ten_times_a_second_and_a_cpu_four_times(card, device, per_s):
     """On a CPU ten would cost 0.45 % of a core, and CPU seconds are counted in hundredths."""

@@ -82,6 +82,23 @@ class TestTooLarge:
         case = Case.of("raises", {"n": 10**9})
         assert too_large(case, Limits("a-box", 1.0, peak_flops={"fp32": 1.0}), 1) is None
 
+    @pytest.mark.parametrize(
+        ("processes", "gpus", "skipped"),
+        [
+            (2, 2, False),
+            (2, 3, False),
+            (2, 4, True),
+            (4, 4, False),
+            (4, 8, True),
+            (8, 8, False),
+            (2, None, False),
+        ],
+    )
+    def test_a_case_that_loads_all_gpus_leaves_less_than_half_of_them_idle(self, processes, gpus, skipped):
+        case = Case.of("matmul_weak", {"n": 64, "processes": processes})
+        assert bool(too_large(case, Limits("a-box", processes=gpus), 60)) == skipped
+        assert too_large(case, Limits("a-box", memory_shared=True, processes=64), 60) is None  # CPUs
+
 
 def measured(seconds, case=MATMUL, verdict=Verdict.OK, **changes):
     timing = summarise((seconds, 1.5 * seconds, 1.2 * seconds), 1, True, True)

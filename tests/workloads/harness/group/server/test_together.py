@@ -8,6 +8,7 @@ import time
 import pytest
 
 from tests.workloads.harness.group.small_groups import MEASURED, ROOT, TORCHRUN, ranks_in, repeat_of
+from workloads.harness.group.distributed import ALONE_S
 from workloads.harness.records.record import Record, Verdict
 
 
@@ -27,6 +28,17 @@ def test_two_measure_as_one(run, note):
     assert record.phases_s["import"] > 0.1
     assert sorted(ranks_in(note)) == [0, 1]
     assert "foreign_cores" in record.probes or "foreign_cores" in record.missing
+
+
+def test_each_process_is_measured_in_company_and_alone(run):
+    """The real workload, on as many CPUs: each of two has its own turn, which the phases show."""
+    record = run(repeat_of("matmul_weak", quick=False, brief=True))
+    assert record.verdict in MEASURED, record.reasons
+    assert [rank.rank for rank in record.group.ranks] == [0, 1]
+    for rank in record.group.ranks:
+        assert 0 < rank.alone_s < 1 and 0 < rank.mean_s < 1 and rank.probes == {}
+    assert record.phases_s["alone"] >= 2 * ALONE_S
+    assert (record.work.units, record.work.flops) == (2, 2 * 2 * 64**3)
 
 
 @pytest.mark.chaos
