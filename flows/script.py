@@ -24,6 +24,9 @@ async def bench(
     sizes: form.Sizes = "",
     steps: form.Steps = 0,
     epochs: form.Epochs = 0,
+    through: form.Through = 0,
+    step_of: form.StepOf = "",
+    samples: form.Samples = 0,
     packages: form.Packages = "",
     data: form.Data = "",
     processes: form.Processes = 1,
@@ -41,6 +44,9 @@ async def bench(
         sizes: Values of each placeholder of the command, such as batch=16,32 seq=128.
         steps: Length of the whole job, to predict its time and price; 0 for no prediction.
         epochs: The same in epochs, for scripts whose data loader has a known length.
+        through: Number of these steps or epochs to measure before predicting, however long; 0 for a minute.
+        step_of: The end of a step, if it cannot be found: AdamW, Adam:2, backward, forward, loader or mark.
+        samples: Samples of a step, if they cannot be found; 0 to find them.
         packages: File in the folder that names its packages, such as requirements.txt; empty for none.
         data: Folder of the machine, or an s3:// address, for the placeholder {data}; empty for none.
         processes: Ranks that train together, as under torchrun.
@@ -56,6 +62,9 @@ async def bench(
             "size": sizes_of(shlex.split(sizes or "")),
             "steps": steps or None,
             "epochs": epochs or None,
+            "through": through or None,
+            "step_of": step_of or None,
+            "samples": samples or None,
             "packages": packages or None,
             "data": data or None,
             "processes": processes,

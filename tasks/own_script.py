@@ -38,6 +38,9 @@ class OwnScript(Strict):
     data: str | None = None
     steps: int | None = None
     epochs: int | None = None
+    through: int | None = None
+    step_of: str | None = None
+    samples: int | None = None
     processes: int | None = None
     whole: bool = False
     repeats: PositiveInt | None = None

@@ -46,6 +46,17 @@ def train(
         int | None, typer.Option(help="Length of the whole job in steps, to predict its time")
     ] = None,
     epochs: Annotated[int | None, typer.Option(help="Length of the whole job in epochs")] = None,
+    through: Annotated[
+        int | None,
+        typer.Option(help="Number of these steps or epochs to measure, however long that takes, to predict"),
+    ] = None,
+    step_of: Annotated[
+        str | None,
+        typer.Option(
+            help="The end of a step, if it cannot be found: AdamW, Adam:2, backward, forward, loader, mark"
+        ),
+    ] = None,
+    samples: Annotated[int | None, typer.Option(help="Samples of a step, if they cannot be found")] = None,
     folder: Annotated[
         Path, typer.Option(help="Folder the script runs in; all code in it is sent along")
     ] = Path(),
@@ -81,6 +92,9 @@ def train(
         "data": data if data is None or data.startswith(S3) else str(here / Path(data).expanduser()),
         "steps": steps,
         "epochs": epochs,
+        "through": through,
+        "step_of": step_of,
+        "samples": samples,
         "processes": processes,
         "whole": whole,
         "repeats": repeats,

@@ -99,6 +99,14 @@ def _add_script(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--size", default="", help="the command's variable parts, such as batch=16 for {batch}")
     sub.add_argument("--steps", type=_count, help="predict the time of a job with this number of steps")
     sub.add_argument("--epochs", type=_count, help="predict the time of a job with this number of epochs")
+    sub.add_argument(
+        "--through", type=_count, help="measure so many of them, however long that takes, before predicting"
+    )
+    sub.add_argument(
+        "--step-of",
+        help="end a step with this optimizer's, such as AdamW or Adam:2, or with backward, forward, loader or mark",
+    )
+    sub.add_argument("--samples", type=_count, help="samples of a step, of all ranks; by default as seen")
     sub.add_argument("--whole", action="store_true", help="let it run to its end, without stopping it early")
     sub.add_argument("--out", type=Path, help="with --whole: folder for the record")
     sub.add_argument(

@@ -70,6 +70,9 @@ def _repeat(options: argparse.Namespace, member: Membership | None) -> Repeat:
         data=options.data,
         steps=options.steps,
         epochs=options.epochs,
+        through=options.through,
+        step_of=options.step_of,
+        samples=options.samples,
         processes=options.processes,
         whole=options.whole,
     )

@@ -3,9 +3,13 @@
 import re
 from dataclasses import dataclass, field
 
+from workloads.harness.records.errors import WorkloadsError
+
 OWN = "own"  # precision of a case whose script chooses its own
 DATA = "data"  # the placeholder of a folder, where those of sizes are numbers
 PLACE = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
+STEPS_OF = ("backward", "forward", "loader", "mark")  # what can end a step, apart from an optimizer
+STEP_OF = re.compile(r"([A-Za-z_]\w*)(?::([1-9]\d{0,5}))?")  # such as AdamW, Adam:2, loader
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,6 +28,10 @@ class Script:
         data: a folder of the machine that measures, or an `s3://` address that is copied there; None where
             the script brings its own.
         steps, epochs: length of the whole job that is to be predicted; at most one is given.
+        through: steps or epochs, in the unit of the job's length, that are measured before it is predicted.
+        step_of: ends a step: the class of an optimizer (`Adam:2` is the second Adam that steps), `backward`,
+            `forward`, `loader` or `mark`; None finds it.
+        samples: in a step, of all ranks; None finds them.
         processes: ranks that train together, as under torchrun.
         whole: let it run to its end, untouched, in place of stopping it once it is measured.
     """
@@ -36,8 +44,35 @@ class Script:
     data: str | None = None
     steps: int | None = None
     epochs: int | None = None
+    through: int | None = None
+    step_of: str | None = None
+    samples: int | None = None
     processes: int = 1
     whole: bool = False
+
+    def check(self) -> None:
+        """Check the numbers and the words that say what a step and the job are.
+
+        Raises:
+            WorkloadsError: one is wrong, or contradicts another.
+        """
+        for name in ("steps", "epochs", "through", "samples", "processes"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise WorkloadsError(f"{name}={value} must be a whole number above 0")
+        if self.steps and self.epochs:
+            raise WorkloadsError(f"steps={self.steps} and epochs={self.epochs} are both given; give one")
+        length = self.steps or self.epochs
+        if self.through and not length:
+            raise WorkloadsError(f"through={self.through} needs the length of the job; give steps or epochs")
+        if self.through and length and self.through > length:
+            unit = "steps" if self.steps else "epochs"
+            raise WorkloadsError(f"through={self.through} is longer than the job, {unit}={length}")
+        if self.step_of is not None and not STEP_OF.fullmatch(self.step_of):
+            words = ", ".join(STEPS_OF)
+            raise WorkloadsError(
+                f"step_of={self.step_of!r} must be the class of an optimizer, such as AdamW or Adam:2, or {words}"
+            )
 
     def died(self) -> "ScriptRun":
         """Return what is known of a run whose process left nothing."""

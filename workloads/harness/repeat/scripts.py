@@ -14,8 +14,8 @@ from workloads.harness.registry import declared
 from workloads.harness.repeat.tables import check_keys, choices_of
 
 KEYS = {
-    **dict.fromkeys(("name", "run", "folder", "packages", "data", "device"), str),
-    **dict.fromkeys(("steps", "epochs", "processes", "threads"), int),
+    **dict.fromkeys(("name", "run", "folder", "packages", "data", "device", "step_of"), str),
+    **dict.fromkeys(("steps", "epochs", "through", "samples", "processes", "threads"), int),
     **{"size": dict, "whole": bool, "estimate_s": float},
 }
 ESTIMATE_S = 90.0  # of a repeat before the first measurement: the engine seldom needs longer
@@ -51,11 +51,13 @@ def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
         data=_data(entry.get("data"), here),
         steps=entry.get("steps"),
         epochs=entry.get("epochs"),
+        through=entry.get("through"),
+        step_of=entry.get("step_of"),
+        samples=entry.get("samples"),
         processes=entry.get("processes", 1),
         whole=entry.get("whole", False),
     )
-    if script.steps and script.epochs:
-        raise WorkloadsError(f"steps={script.steps} and epochs={script.epochs} are both given; give one")
+    script.check()
     sizes = {placeholder: choices[placeholder] for placeholder in places}
     return [(case, script) for case in _cases(name, sizes)]
 

@@ -75,11 +75,7 @@ def check_script(script: Script, world: int | None = None) -> None:
     stem(script.command)
     if script.command[0] != "-m" and not (folder / script.command[0]).is_file():
         raise WorkloadsError(f"file {script.command[0]} does not exist in {folder.absolute()}")
-    if script.steps is not None and script.epochs is not None:
-        raise WorkloadsError("steps and epochs are both given; give one")
-    for name, value in (("steps", script.steps), ("epochs", script.epochs), ("processes", script.processes)):
-        if value is not None and value < 1:
-            raise WorkloadsError(f"{name}={value} must be a whole number above 0")
+    script.check()
     if world is not None and script.processes not in (1, world):
         raise WorkloadsError(
             f"torchrun started {world} ranks, but processes={script.processes}; leave processes out"

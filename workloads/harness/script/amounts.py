@@ -1,0 +1,132 @@
+"""Samples and tokens of a step: from a script's loaders and the calls of its models."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from workloads.harness.script.loaders import LoaderUse
+
+USUAL_SHARE = 0.75  # of steps that take the same samples; the last batch of an epoch is smaller
+MOST_STEPS = 100  # whose amounts are kept
+
+
+@dataclass(frozen=True, slots=True)
+class ModelCall:
+    """An outermost call of a model whose output took part in a backward call, or of a script that trains nothing.
+
+    Attributes:
+        model: number of the module.
+        source: number of the first input tensor: two calls on the same tensor have the same.
+        shape: of this tensor; `is_tokens` if it holds ids in 2 dimensions.
+        backward: number of the first backward call of the step that it took part in.
+        is_root: no input was computed by another model of the step, as a decoder's or a loss's are.
+    """
+
+    model: int
+    source: int
+    shape: tuple[int, ...]
+    is_tokens: bool = False
+    backward: int = 0
+    is_root: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class Amounts:
+    """Samples of a step of one process, and the lengths of these samples in tokens.
+
+    Attributes:
+        samples: None if unknown, or if steps differ.
+        lengths: those that were seen; none if the samples are not token ids.
+        source: `loader`, `model` or `declared`; empty without samples.
+        doubts: reasons that a number is missing.
+    """
+
+    samples: int | None = None
+    lengths: frozenset[int] = frozenset()
+    source: str = ""
+    doubts: tuple[str, ...] = ()
+
+    @property
+    def tokens(self) -> int | None:
+        """Tokens of a step; None if its samples have none, or differ in length."""
+        if self.samples is None or len(self.lengths) != 1:
+            return None
+        return self.samples * next(iter(self.lengths))
+
+
+def amounts_of_calls(calls: Iterable[ModelCall]) -> Amounts:
+    """Return the amounts of one step by the calls of its models.
+
+    Calls on the same tensor count once. All models must take equally many samples, and each of them one tensor
+    before a backward call, because several tensors can be batches or views of one batch.
+    """
+    sources: dict[tuple[int, int], ModelCall] = {}
+    for call in calls:
+        if call.is_root and call.shape:
+            sources.setdefault((call.model, call.source), call)
+    if not sources:
+        return Amounts()
+    roots = sources.values()
+    if any(len(call.shape) == 1 for call in roots):
+        return Amounts(doubts=("a model takes a tensor of one dimension: a sample, or a batch of numbers",))
+    most = max(Counter((call.model, call.backward) for call in roots).values())
+    if most > 1:
+        text = f"a model takes {most} tensors before a backward call: batches, or views of one"
+        return Amounts(doubts=(text,))
+    samples = Counter[int]()
+    for call in roots:
+        samples[call.model] += call.shape[0]
+    counts = sorted(set(samples.values()))
+    if len(counts) > 1:
+        return Amounts(doubts=(f"the models of a step take {' and '.join(map(str, counts))} samples",))
+    is_tokens = all(call.is_tokens for call in roots)
+    return Amounts(counts[0], frozenset(call.shape[1] for call in roots if is_tokens), "model")
+
+
+def amounts_of_steps(steps: Sequence[Amounts]) -> Amounts:
+    """Return the amounts of a usual step from those of several, of which some can end an epoch with less."""
+    known = [step for step in steps if step.samples is not None]
+    if not known or len(known) < USUAL_SHARE * len(steps):
+        return next((step for step in steps if step.doubts), Amounts())
+    lengths = frozenset[int]().union(*(step.lengths for step in known))
+    counts = Counter(step.samples for step in known)
+    usual, steps_alike = counts.most_common(1)[0]
+    most, least = max(filter(None, counts)), min(filter(None, counts))
+    if usual != most or steps_alike < USUAL_SHARE * len(known):
+        return Amounts(lengths=lengths, doubts=(f"steps take {least:,} to {most:,} samples",))
+    return Amounts(usual, lengths, "model")
+
+
+def amounts_of_loaders(loaders: Sequence[LoaderUse]) -> Amounts:
+    """Return the amounts of a step by the loader that feeds a training; a doubt if several feed it."""
+    if len(loaders) > 1:
+        sizes = " and ".join(f"{_samples(use):,}" for use in loaders)
+        return Amounts(doubts=(f"{len(loaders)} loaders give batches in each step, of {sizes} samples",))
+    if not loaders or not loaders[0].shape or not loaders[0].is_batched:
+        return Amounts()
+    return Amounts(_samples(loaders[0]), frozenset(loaders[0].lengths), "loader")
+
+
+def amounts_of_step(declared: int | None, by_loaders: Amounts, by_model: Amounts) -> Amounts:
+    """Return the amounts of a step by all evidence: a loader says more of samples, and a model of their lengths."""
+    lengths = by_model.lengths or by_loaders.lengths
+    if len(by_loaders.lengths) > 1:
+        lengths = by_loaders.lengths
+    if declared is not None:
+        amounts = Amounts(declared, lengths, "declared")
+    elif by_loaders.samples is not None:
+        amounts = Amounts(by_loaders.samples, lengths, "loader")
+    else:
+        doubts = by_loaders.doubts or by_model.doubts
+        samples, source = (None, "") if doubts else (by_model.samples, by_model.source)
+        amounts = Amounts(samples, lengths, source, doubts)
+    if len(lengths) > 1:
+        text = f"its samples have {min(lengths):,} to {max(lengths):,} tokens"
+        amounts = replace(amounts, doubts=(*amounts.doubts, text))
+    return amounts
+
+
+def _samples(use: LoaderUse) -> int:
+    return round(use.shape[0] * (use.batches_of_step or 1.0)) if use.shape else 0

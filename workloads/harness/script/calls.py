@@ -1,0 +1,131 @@
+"""Notes on the outermost calls of a script's models: their inputs, and whether a backward call went through them."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from workloads.harness.script.amounts import Amounts, ModelCall, amounts_of_calls
+from workloads.harness.script.instances import Instances
+from workloads.harness.script.loaders import first_tensor, is_token_ids
+
+MOST_CALLS = 1000  # of models in a step that are looked at
+MOST_NODES = 20_000  # of a graph in which the calls are looked for
+MOST_OUTPUTS = 4  # tensors of a call's result that are looked for in the graph
+LEAF = 2**63  # sequence numbers from here on are those of leaves
+
+
+@dataclass(slots=True)
+class _Noted:
+    """A call, the sequence numbers of its results in the graph, and the backward call that went through them."""
+
+    call: ModelCall
+    results: frozenset[int]
+    backward: int | None = None
+
+
+class Calls:
+    """Notes on the calls of models since the last step."""
+
+    def __init__(self) -> None:
+        self._models = Instances()
+        self._noted: list[_Noted] = []
+        self._inputs: list[weakref.ref[Any]] = []
+        self._backwards = 0
+
+    def called(self, module: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
+        """Note a call and its result."""
+        given = (*args, *kwargs.values())
+        tensor = first_tensor(given)
+        results = frozenset(int(node._sequence_nr()) for node in _nodes(result, MOST_OUTPUTS))
+        if tensor is None or not results or len(self._noted) >= MOST_CALLS:
+            return
+        call = ModelCall(
+            self._models.number(module),
+            self._source(tensor),
+            tuple(tensor.shape),
+            is_token_ids(tensor),
+            is_root=next(_nodes(given, 1), None) is None,
+        )
+        self._noted.append(_Noted(call, results))
+
+    def backward(self, losses: Iterable[Any]) -> None:
+        """Note which calls a backward call goes through."""
+        noted = {number: each for each in self._noted if each.backward is None for number in each.results}
+        if noted:
+            for number in _reached(_nodes(losses, MOST_OUTPUTS), noted.keys()):
+                noted[number].backward = self._backwards
+        self._backwards += 1
+
+    def step_ended(self) -> Amounts:
+        """Return the amounts of the step that ends here, and forget its calls."""
+        calls = [
+            ModelCall(c.model, c.source, c.shape, c.is_tokens, noted.backward, c.is_root)
+            for noted in self._noted
+            if noted.backward is not None and (c := noted.call)
+        ]
+        self.forget()
+        return amounts_of_calls(calls)
+
+    def forget(self) -> None:
+        """Forget the calls so far."""
+        self._noted.clear()
+        self._inputs.clear()
+        self._backwards = 0
+
+    def _source(self, tensor: Any) -> int:
+        """Return the number of an input, the same for the same tensor."""
+        for number, alive in enumerate(self._inputs):
+            if alive() is tensor:
+                return number
+        self._inputs.append(weakref.ref(tensor))
+        return len(self._inputs) - 1
+
+
+def amounts_of_input(args: Any, kwargs: Mapping[str, Any]) -> Amounts:
+    """Return the amounts of a call that is a step by itself, as in a script that trains nothing."""
+    tensor = first_tensor((*args, *kwargs.values()))
+    if tensor is None:
+        return Amounts()
+    return amounts_of_calls([ModelCall(0, 0, tuple(tensor.shape), is_token_ids(tensor))])
+
+
+def _nodes(thing: Any, most: int, depth: int = 3) -> Iterator[Any]:
+    """Yield the graph's nodes that made the first `most` tensors in a structure of arguments or results."""
+    if hasattr(thing, "grad_fn"):
+        if thing.grad_fn is not None and most > 0:
+            yield thing.grad_fn
+        return
+    if depth == 0 or isinstance(thing, (str, bytes)):
+        return
+    if hasattr(thing, "values") and callable(thing.values):
+        thing = thing.values()
+    elif not isinstance(thing, (list, tuple)):
+        return
+    for part in thing:
+        for node in _nodes(part, most, depth - 1):
+            yield node
+            most -= 1
+
+
+def _reached(roots: Iterable[Any], numbers: Iterable[int]) -> set[int]:
+    """Return those sequence numbers of nodes that a graph contains.
+
+    A node's number is above those of the nodes that made its inputs, so older parts of the graph are left out.
+    """
+    left, found = set(numbers), set[int]()
+    oldest, stack = min(left), list(roots)
+    seen = set(stack)
+    while stack and left and len(seen) < MOST_NODES:
+        node = stack.pop()
+        number = node._sequence_nr()
+        if number in left:
+            left.discard(number)
+            found.add(number)
+        for child, _ in node.next_functions:
+            if child is not None and child not in seen and oldest <= child._sequence_nr() < LEAF:
+                seen.add(child)
+                stack.append(child)
+    return found

@@ -1,0 +1,78 @@
+"""The optimizers and models of a script by number and name, and the step that its user has declared."""
+
+from __future__ import annotations
+
+import weakref
+from dataclasses import dataclass
+from typing import Any
+
+from workloads.harness.records.script import STEP_OF, STEPS_OF
+
+
+@dataclass(frozen=True, slots=True)
+class DeclaredStep:
+    """The end of a step as its user declares it.
+
+    Attributes:
+        kind: `optimizer`, or one of `STEPS_OF`.
+        name: class of the optimizer.
+        nth: of its class, or loader, in the order of first use, from 1; None for the only optimizer of its class.
+    """
+
+    kind: str
+    name: str = ""
+    nth: int | None = None
+
+    @classmethod
+    def of(cls, step_of: str | None) -> DeclaredStep | None:
+        """Read a declaration such as `AdamW`, `Adam:2` or `loader`; None if there is none."""
+        match = STEP_OF.fullmatch(step_of or "")
+        if match is None:
+            return None
+        name, nth = match[1], int(match[2]) if match[2] else None
+        return cls(name, nth=nth) if name in STEPS_OF else cls("optimizer", name, nth)
+
+
+class Instances:
+    """The optimizers of a script, or its models, numbered in the order of their first use.
+
+    An instance takes the number of an earlier one of its class that no longer exists: a script can make a new
+    optimizer for each stage.
+
+    Attributes:
+        classes: names of their classes, by number.
+    """
+
+    def __init__(self) -> None:
+        self.classes: list[str] = []
+        self._numbers: dict[int, int] = {}  # by id
+        self._alive: list[weakref.ref[Any]] = []  # by number
+
+    def number(self, instance: Any) -> int:
+        """Return the number of an instance, a new one at its first use."""
+        number = self._numbers.get(id(instance))
+        if number is not None and self._alive[number]() is instance:
+            return number
+        name = type(instance).__name__
+        for number, (other, alive) in enumerate(zip(self.classes, self._alive, strict=True)):
+            if other == name and alive() is None:
+                self._alive[number] = weakref.ref(instance)
+                break
+        else:
+            number = len(self.classes)
+            self.classes.append(name)
+            self._alive.append(weakref.ref(instance))
+        self._numbers[id(instance)] = number
+        return number
+
+    def label(self, number: int) -> str:
+        """Return the class, with the number among those of the class if there are several: `Adam:2`."""
+        name = self.classes[number]
+        return f"{name}:{self._nth(number)}" if self.classes.count(name) > 1 else name
+
+    def is_declared(self, number: int, declared: DeclaredStep) -> bool:
+        """True if an instance is the one that a declaration names."""
+        return self.classes[number] == declared.name and declared.nth in (None, self._nth(number))
+
+    def _nth(self, number: int) -> int:
+        return self.classes[: number + 1].count(self.classes[number])
