@@ -1,7 +1,7 @@
 """Prediction of a whole job: the observed part as it was, the rest at the pace of its steps.
 
-Evaluations and checkpoints lie between steps, so the pace has three parts: usual steps, rare long steps, and
-the ends of epochs. Intervals are at 95 %.
+Evaluations and checkpoints lie between steps, so the pace has three parts: usual steps, rare work, and the ends of
+epochs. Intervals are at 95 %.
 """
 
 from __future__ import annotations
@@ -10,21 +10,27 @@ import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from itertools import accumulate, pairwise
 
-from workloads.harness.records.intervals import inefficiency, t_quantile, variance
+from workloads.harness.records.intervals import t_quantile, variance
 from workloads.harness.records.script import JobTime
+from workloads.harness.script.rare_work import NORMAL, RARE_STEP_RATIO, RareWork, rare_places, rare_work
 
-MOST_BATCHES = 20  # batches of steps: with more, their means would be correlated
-FEWEST = 4  # batches for an interval
-RARE_STEP_RATIO = 5.0  # a step this many times the median holds work that most steps do not
-RARE_TIME_SHARE = 0.01  # rare steps count only if they hold this share of the total time
-GAP_TOLERANCE = 0.1  # relative difference between two gaps of regular rare steps
-REGULAR_GAP_SHARE = 0.6  # of the gaps that are alike if rare steps are regular
+FEWEST = 4  # steps for a pace, and in half of a stretch
 EPOCH_END_UNCERTAINTY = 0.3  # assumed relative 95 % error if only one epoch end was observed
 COMPILED_EPOCH_END_UNCERTAINTY = 1.0  # the same if the script compiles: all of that end can be compilation
 STRETCHES = 8  # parts of a measurement; differences between them show changes of the machine's speed
-CHANCE_RATIO = 2.0  # variance of stretches that steps alone explain: 95 % of F, 7 and many degrees of freedom
+STRETCH_FREEDOM = 10  # of the variance of overlapping ones: half more than of 8 that do not overlap
+# Variance of another time over that of stretches. It would be 1.1 if stretches were independent of each other. Changes
+# on all scales of time differ the more the further apart their times are.
+OTHER_TIME_RATIO = 1.4
+CHANCE_RATIO = (
+    2.0  # variance of stretches that steps alone explain: 95 % of F, 10 and many degrees of freedom
+)
+# Variance of halves of stretches over that of stretches: 2 if the machine's speed changes within them and not over
+# longer times, 1 if it changes over much longer times.
+LASTING_RATIO = 1.67
+MANY = 1000  # degrees of freedom of an assumed error
 STEADY_STATE_STEPS = 1e9  # steps that stand for a very long job
 OTHER_TIMES = 0.02  # relative difference of one machine from itself, a few minutes later
 # The same if other programs or VMs can use the machine: a VM's neighbours share its caches and memory, unseen.
@@ -58,37 +64,51 @@ class ScriptPace:
     """The pace of a script after its warm-up.
 
     Attributes:
-        step: seconds of a step within an epoch, with its part of regular rare work.
+        step: seconds of a usual step.
+        rare: work that some steps hold.
         end: additional seconds of the end of an epoch; None if none was observed.
         epoch_steps: steps of an epoch; None if the loader has no length.
         other_times: share by which the machine may be faster or slower at another time.
-        rounds_to: steps up to the last regular rare step, or all steps.
+        begun: steps that were observed.
     """
 
     step: MeanSeconds
+    rare: tuple[RareWork, ...]
     end: MeanSeconds | None
     epoch_steps: int | None
     other_times: float
-    rounds_to: int
+    begun: int
 
     def mean(self) -> tuple[float, float, float]:
         """Return the seconds of a step over many whole epochs, and the bounds of its 95 % interval."""
         ends = STEADY_STATE_STEPS / self.epoch_steps if self.end and self.epoch_steps else 0.0
-        seconds = self.total_s(STEADY_STATE_STEPS, ends)
-        half = math.hypot(self.half_s(STEADY_STATE_STEPS, ends), self.other_times * seconds)
-        return (
-            seconds / STEADY_STATE_STEPS,
-            max(seconds - half, 0.0) / STEADY_STATE_STEPS,
-            (seconds + half) / STEADY_STATE_STEPS,
+        seconds, low_s, high_s = self.bounds_s(STEADY_STATE_STEPS, ends, STEADY_STATE_STEPS, ends)
+        return seconds / STEADY_STATE_STEPS, low_s / STEADY_STATE_STEPS, high_s / STEADY_STATE_STEPS
+
+    def bounds_s(
+        self, steps: float, ends: float, open_steps: float, open_ends: float, begun_s: float = 0.0
+    ) -> tuple[float, float, float]:
+        """Return the seconds of `begun_s` and of the next steps with the bounds of their 95 % interval.
+
+        The parts' intervals are combined by their squared distances from the means, above and below (MOVER: Zou &
+        Donner 2008, Statistics in Medicine 27).
+
+        Args:
+            steps, ends: next steps, and ends of epochs in them.
+            open_steps, open_ends: the same with those of `begun_s`, which take other times in another run.
+        """
+        rare = [work.bounds_s(steps, self.begun) for work in self.rare]
+        end_s = ends * self.end.mean if self.end else 0.0
+        seconds = begun_s + steps * self.step.mean + end_s + math.fsum(part for part, _, _ in rare)
+        half = math.hypot(
+            self.step.half_s(open_steps),
+            self.end.half_s(open_ends) if self.end else 0.0,
+            self.other_times * seconds,
         )
-
-    def total_s(self, steps: float, ends: float) -> float:
-        """Return the seconds of `steps` steps with `ends` ends of epochs."""
-        return steps * self.step.mean + (ends * self.end.mean if self.end else 0.0)
-
-    def half_s(self, steps: float, ends: float) -> float:
-        """Return half of the 95 % interval of `total_s`, if the machine's speed does not change."""
-        return math.hypot(self.step.half_s(steps), self.end.half_s(ends) if self.end else 0.0)
+        low_s = seconds - math.hypot(half, *(part - low for part, low, _ in rare))
+        high_s = seconds + math.hypot(half, *(high - part for part, _, high in rare))
+        least_s = (begun_s + steps * self.step.mean) / (1 + half / seconds)  # without any rare work
+        return seconds, max(low_s, min(least_s, seconds)), high_s
 
 
 def pace_of(
@@ -111,24 +131,31 @@ def pace_of(
         if place in steps_s:
             is_next = steps_s.get(place + 1, 0.0) > RARE_STEP_RATIO * steps_s[place]  # the loader reads ahead
             over.add(place + is_next)
-    within = [place for place in steps_s if place not in over]
+    within = {place: seconds for place, seconds in steps_s.items() if place not in over}
     if len(within) < FEWEST:  # an epoch is one step: each step holds an end
-        over, within = set(), list(steps_s)
+        over, within = set(), steps_s
     if len(within) < FEWEST:
         return None
-    within_s = [steps_s[place] for place in within]
-    step, last = _means(within_s)
-    excess = [steps_s[place] - step.mean for place in sorted(over)]
+    rare = rare_places(within)
+    usual_s = [seconds for place, seconds in within.items() if place not in set(rare)]
+    step = _usual(usual_s)
+    mean_s = math.fsum(within.values()) / len(within)  # an end of an epoch adds to what a step takes
+    excess = [steps_s[place] - mean_s for place in sorted(over)]
     uncertainty = COMPILED_EPOCH_END_UNCERTAINTY if compiled else EPOCH_END_UNCERTAINTY
-    end = _end(excess, uncertainty) if excess else None
-    rounds_to = within[last] + 1 if last is not None else len(ends_s)
-    return ScriptPace(step, end, epoch_steps, max(other_times, speed_variation(within_s)), rounds_to)
+    return ScriptPace(
+        step,
+        tuple(rare_work(within, rare, step.mean)),
+        _end(excess, uncertainty) if excess else None,
+        epoch_steps,
+        max(other_times, speed_variation(usual_s)),
+        len(ends_s),
+    )
 
 
-def _end(excess: Sequence[float], alone: float) -> MeanSeconds:
+def _end(excess: Sequence[float], uncertainty: float) -> MeanSeconds:
     """Return the seconds of an epoch's end; the first end may hold work that is done once, such as compiling."""
     if len(excess) == 1:
-        return MeanSeconds(excess[0], alone * abs(excess[0]) / 2, MOST_BATCHES, 1)
+        return MeanSeconds(excess[0], uncertainty * abs(excess[0]) / NORMAL, MANY, 1)
     later = excess[1:]
     if len(later) > 1 and excess[0] > (1 + EPOCH_END_UNCERTAINTY) * max(later):
         excess = later
@@ -136,80 +163,45 @@ def _end(excess: Sequence[float], alone: float) -> MeanSeconds:
     return MeanSeconds(statistics.fmean(excess), error, len(excess), len(excess))
 
 
-def _means(steps_s: Sequence[float]) -> tuple[MeanSeconds, int | None]:
-    """Return the mean of steps, and the last rare step if rare steps are regular.
+def _usual(steps_s: Sequence[float]) -> MeanSeconds:
+    """Return the mean of usual steps; its error is that of the means of stretches, which hang together less."""
+    mean_s, count = statistics.fmean(steps_s), len(steps_s)
+    size = count // STRETCHES
+    if size < FEWEST:
+        return MeanSeconds(mean_s, math.sqrt(variance(steps_s) / count), count, count)
+    error = math.sqrt(stretch_variance(steps_s, size) * size / count)
+    return MeanSeconds(mean_s, error, STRETCH_FREEDOM + 1, count)
 
-    Regular rare steps are averaged over whole rounds. The first round begins after the first rare step, which may
-    hold work that is done once.
+
+def stretch_variance(steps_s: Sequence[float], size: int) -> float:
+    """Return the variance of the means of stretches of `size` steps, which overlap.
+
+    Source: Meketon & Schmeiser 1984, Overlapping batch means, Winter Simulation Conference.
     """
-    rare, observed = rare_steps(steps_s), len(steps_s)
-    if len(rare) > 1 and not _is_regular(rare, len(steps_s)):  # such as pauses, independent of each other
-        middle = statistics.median(steps_s)
-        error = math.hypot(*(steps_s[place] - middle for place in rare)) / len(steps_s)
-        return MeanSeconds(statistics.fmean(steps_s), error, len(rare), observed), None
-    if len(rare) > 1:
-        rounds = [steps_s[begin + 1 : end + 1] for begin, end in pairwise(rare)]
-        count = sum(map(len, rounds))
-        mean = math.fsum(map(math.fsum, rounds)) / count
-        if len(rounds) < FEWEST:
-            error = EPOCH_END_UNCERTAINTY * _excess(steps_s, rare[1:]) / count / math.sqrt(len(rounds))
-            return MeanSeconds(mean, error, FEWEST, count), rare[-1]
-        beside = [math.fsum(part) - mean * len(part) for part in rounds]
-        error = math.sqrt(variance(beside) * len(rounds)) / count
-        return MeanSeconds(mean, error, len(rounds), count), rare[-1]
-    if rare:  # its frequency is unknown: between once in the job and once in the observed steps
-        without = [seconds for place, seconds in enumerate(steps_s) if place not in rare]
-        usual, all_of_it = statistics.fmean(without), statistics.fmean(steps_s)
-        return MeanSeconds((usual + all_of_it) / 2, (all_of_it - usual) / 4, MOST_BATCHES, observed), None
-    count = max(min(MOST_BATCHES, len(steps_s) // 2), 2)
-    bounds = [round(number * len(steps_s) / count) for number in range(count + 1)]
-    means = [statistics.fmean(steps_s[begin:end]) for begin, end in pairwise(bounds)]
-    alone = max(len(means) / inefficiency(means), 2.0)  # a machine's speed can vary for longer than a batch
-    error = math.sqrt(variance(means) / alone)
-    return MeanSeconds(statistics.fmean(steps_s), error, int(alone), observed), None
-
-
-def rare_steps(steps_s: Sequence[float]) -> list[int]:
-    """Return the places of steps that hold rare work, such as an evaluation."""
-    limit = RARE_STEP_RATIO * statistics.median(steps_s)
-    rare = [place for place, seconds in enumerate(steps_s) if seconds > limit]
-    return rare if _excess(steps_s, rare) > RARE_TIME_SHARE * math.fsum(steps_s) else []
-
-
-def _is_regular(rare: Sequence[int], count: int) -> bool:
-    """True if the gaps between the rare ones of `count` steps are nearly all alike."""
-    gaps = [later - place for place, later in pairwise(rare)]
-    every = statistics.median(gaps)
-    slack = max(GAP_TOLERANCE * every, 1)
-    if max(rare[0], count - 1 - rare[-1]) > every + slack:
-        return False
-    return sum(abs(gap - every) <= slack for gap in gaps) >= REGULAR_GAP_SHARE * len(gaps)
-
-
-def _excess(steps_s: Sequence[float], places: Sequence[int]) -> float:
-    usual = statistics.median(steps_s)
-    return math.fsum(steps_s[place] - usual for place in places)
+    sums, mean_s = [0.0, *accumulate(steps_s)], statistics.fmean(steps_s)
+    squares = math.fsum(
+        (end - begin - size * mean_s) ** 2 for begin, end in zip(sums, sums[size:], strict=False)
+    )
+    return squares / size**2 / (len(sums) - size) / (1 - size / len(steps_s))
 
 
 def speed_variation(steps_s: Sequence[float]) -> float:
     """Return the share by which the machine may be faster or slower at another time, at 95 %; 0 if not observed.
 
-    If the machine's speed varies, the parts of a measurement differ by more than their steps explain, and another
-    time is one more such part. The variance between them is that of one-way analysis with random effects (Searle,
-    Casella & McCulloch, Variance Components, section 3.6).
+    If the machine's speed varies, stretches of a measurement differ by more than their steps explain, and longer ones
+    by hardly less than shorter ones. Another time is then one more stretch. The variance between them is that of
+    one-way analysis with random effects (Searle, Casella & McCulloch, Variance Components, section 3.6).
     """
-    rare = set(rare_steps(steps_s))
-    usual_s = [seconds for place, seconds in enumerate(steps_s) if place not in rare]
-    size = len(usual_s) // STRETCHES
-    if size < FEWEST:
+    size = len(steps_s) // STRETCHES
+    if size < 2 * FEWEST:
         return 0.0
-    stretches = [usual_s[number * size : (number + 1) * size] for number in range(STRETCHES)]
-    between = variance([statistics.fmean(part) for part in stretches])
+    between, of_halves = stretch_variance(steps_s, size), stretch_variance(steps_s, size // 2)
+    stretches = [steps_s[number * size : (number + 1) * size] for number in range(STRETCHES)]
     by_chance = statistics.fmean(variance(part) for part in stretches) / size
-    if between <= CHANCE_RATIO * by_chance:
+    if between <= CHANCE_RATIO * by_chance or of_halves > LASTING_RATIO * between:
         return 0.0
-    spread = math.sqrt((between - by_chance) * (1 + 1 / STRETCHES))
-    return t_quantile(0.975, STRETCHES - 1) * spread / statistics.fmean(usual_s)
+    spread = math.sqrt(OTHER_TIME_RATIO * (between - by_chance))
+    return t_quantile(0.975, STRETCH_FREEDOM) * spread / statistics.fmean(steps_s)
 
 
 def job_time(
@@ -225,7 +217,7 @@ def job_time(
     It contains the observed time unchanged, with all work that is done once: the first evaluation can compile for
     longer than all later ones take. The interval is that of the same job at another time.
     """
-    begun = min(pace.rounds_to, len(ends_s), steps)
+    begun = min(pace.begun, len(ends_s), steps)
     warm = min(max(warm_steps, 1), begun)
     begun_s = first_step_s + ends_s[begun - 1] - ends_s[0]
     every = pace.epoch_steps if pace.end else None
@@ -233,7 +225,6 @@ def job_time(
     ends, warm_ends = (
         max(all_ends - sum(place < done for place in epochs_at), 0) if every else 0 for done in (begun, warm)
     )
-    seconds = begun_s + pace.total_s(steps - begun, ends)
-    half = math.hypot(pace.half_s(steps - warm, warm_ends), pace.other_times * seconds)
+    seconds, low_s, high_s = pace.bounds_s(steps - begun, ends, steps - warm, warm_ends, begun_s)
     epochs = steps // pace.epoch_steps if pace.epoch_steps and steps % pace.epoch_steps == 0 else None
-    return JobTime(steps, seconds, max(seconds - half, 0.0), seconds + half, epochs)
+    return JobTime(steps, seconds, low_s, high_s, epochs)
