@@ -100,7 +100,9 @@ def _add_script(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("--steps", type=_count, help="predict the time of a job with this number of steps")
     sub.add_argument("--epochs", type=_count, help="predict the time of a job with this number of epochs")
     sub.add_argument(
-        "--through", type=_count, help="measure so many of them, however long that takes, before predicting"
+        "--through",
+        type=_count,
+        help="steps or epochs to measure before the prediction, however long they take",
     )
     sub.add_argument(
         "--step-of",

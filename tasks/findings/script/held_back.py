@@ -6,13 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from tasks.results.finding import Finding, Results
-from tasks.results.format import capitalised, format_percent
+from tasks.results.format import capitalised, format_percent, listed
 from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.summaries import over_repeats
 from tasks.results.table import Column, Parts, Quantity, Table
 from tasks.results.values import Estimate
-from tasks.results.wording import bytes_text, size_text
+from tasks.results.wording import bytes_text, script_text, size_text
 from workloads.harness.records.intervals import t_quantile, variance
+from workloads.harness.records.text import script_step
 
 PARTS = ("loader", "copy", "launch", "communication", "compute", "other")
 AVOIDABLE = {
@@ -146,13 +147,28 @@ class HeldBacks(Finding):
         return tuple(f"{capitalised(cell.sentence)}." for cell in self.cells if _tells(cell))
 
     def observations(self) -> tuple[str, ...]:
-        """Return a sentence for each other cell, with its memory."""
-        sentences = []
+        """Return a sentence on each kind of step, and one for each other cell, with its memory."""
+        sentences = _steps(self.cells)
         for cell in self.cells:
             if not _tells(cell) and (cell.shares or cell.memory):
                 step = cell.sentence if cell.shares else f"on {cell.where.removesuffix(',')}"
                 sentences.append(f"{capitalised('; '.join(filter(None, (step, cell.memory))))}.")
         return tuple(sentences)
+
+
+def _steps(cells: Sequence[HeldBack]) -> list[str]:
+    """Return a sentence on each case's step, or each machine's if they differ, with the missing numbers."""
+    steps: dict[str, dict[str, list[str]]] = {}
+    for cell in cells:
+        for script in [record.script for record in cell.repeats.usable if record.script][:1]:
+            text = ". Unknown: ".join([script_step(script), *script.doubts])
+            case = script_text(cell.repeats.cell.case)
+            steps.setdefault(case, {}).setdefault(text, []).append(cell.repeats.cell.hardware)
+    return [
+        f"A step of {case}{f' on {listed(names)}' if len(texts) > 1 else ''}: {text}."
+        for case, texts in steps.items()
+        for text, names in texts.items()
+    ]
 
 
 def held_back(cell: Repeats) -> HeldBack:

@@ -86,6 +86,7 @@ class JobOnMachine:
         usd_per_hour: the machine's price; None if it is unknown.
         first_step_s: seconds from the start of the process to the end of the first step, median of repeats.
         step_s: wall-clock seconds per step with evaluation and checkpoints, median of repeats.
+        left_out: parts of the job that no repeat, or not each, has seen: the job takes at least the lower bound.
         busy, restless: whether other programs used the machine, or the CPU's speed varied, during a repeat.
     """
 
@@ -96,6 +97,7 @@ class JobOnMachine:
     usd_per_hour: float | None
     first_step_s: float | None
     step_s: float | None
+    left_out: tuple[str, ...]
     busy: bool
     restless: bool
 
@@ -110,7 +112,8 @@ class JobOnMachine:
     def text(self) -> str:
         """Return cost and time, such as `41 USD (39–43), 52 h (50–54)`."""
         money = [format_estimate(self.usd, " USD")] if self.usd else []
-        return ", ".join([*money, format_duration(self.prediction.seconds())])
+        amounts = ", ".join([*money, format_duration(self.prediction.seconds())])
+        return f"at least {amounts}" if self.left_out else amounts
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,6 +182,7 @@ def _on_machine(
             usd_per_hour=machine.usd_per_hour if machine else None,
             first_step_s=median_or_none(script.first_step_s for script in scripts),
             step_s=median_or_none(script.mean_s for script in scripts),
+            left_out=tuple(dict.fromkeys(part for job in jobs for part in job.left_out)),
             busy=cell.busy,
             restless=cell.restless,
         )
@@ -252,14 +256,17 @@ def _named(best: tuple[list[str], str], jobs: Mapping[str, JobOnMachine]) -> str
 
 
 def _alone(job: JobOnMachine) -> str:
-    seconds = format_duration(job.prediction.seconds())
-    return f"{seconds} and costs {format_estimate(job.usd, ' USD')}" if job.usd else seconds
+    least = "at least " if job.left_out else ""
+    seconds = f"{least}{format_duration(job.prediction.seconds())}"
+    return f"{seconds} and costs {least}{format_estimate(job.usd, ' USD')}" if job.usd else seconds
 
 
 def _provisional(jobs: Sequence[JobOnMachine]) -> str:
     busy = " and ".join(job.hardware for job in jobs if job.busy)
     restless = " and ".join(job.hardware for job in jobs if job.restless and not job.busy)
     whys = [f"other programs used {busy}"] if busy else []
+    left_out = dict.fromkeys(part for job in jobs for part in job.left_out)
+    whys += [f"no repeat has seen {' or '.join(left_out)}"] if left_out else []
     whys += [f"the CPU's speed varied on {restless}"] if restless else []
     return f"; provisional: {', and '.join(whys)}" if whys else ""
 

@@ -12,7 +12,7 @@ from tasks.results.repeats import standing, standing_grade
 from tasks.results.wording import bytes_text, few, graded_text, size_text
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Grade, Record
-from workloads.harness.records.text import cache_text, rare_facts, rate_text, step_s, step_text
+from workloads.harness.records.text import cache_text, rare_facts, rate_text, script_step, step_s, step_text
 from workloads.harness.roofline.roofline import percent
 
 # Records, raw samples and monitor samples of a page below 5 MB. results.parquet has all of them.
@@ -187,8 +187,8 @@ def _script_facts(record: Record) -> dict[str, str | None]:
     return {
         "script": " ".join(script.command),
         "code": f"{script.code}{', with uncommitted changes' if script.dirty else ''}" or None,
-        "step is counted by": ", ".join((script.counted, *script.optimizers)),
-        "observed steps": f"{script.steps:,}, then {end}",
+        "a step": f"{script_step(script)}; {script.steps:,} seen, then {end}",
+        "unknown": "; ".join(script.doubts) or None,
         "installed packages": ", ".join(script.installed_packages) or None,
     }
 

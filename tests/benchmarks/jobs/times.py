@@ -1,6 +1,6 @@
-"""Predicted times of whole jobs against the clock: ten scripts, each measured and each run to its end by plain Python.
+"""Predicted times of whole jobs against the clock: twenty scripts, each measured and each run to its end by plain Python.
 
-`python -m tests.benchmarks job-time [--minutes 2.3] [--only SCRIPT…] [--out FOLDER]`, 40 minutes on two idle cores. Each
+`python -m tests.benchmarks job-time [--minutes 2.3] [--only SCRIPT…] [--out FOLDER]`, 80 minutes on two idle cores. Each
 result is added to FOLDER/rows.jsonl at once, with its record beside it; an interrupted run is taken up where it ended.
 """
 
@@ -28,7 +28,7 @@ SCRIPTS = HERE / "scripts"
 MINUTES, LONG = (
     2.3,
     100_000,
-)  # of each job, so that all takes 40; and a length that no look at its steps reaches
+)  # of each job, so that all takes 80; and a length that no look at its steps reaches
 
 
 def main(words: Sequence[str] = ()) -> None:

@@ -274,7 +274,7 @@ def test_it_reaches_every_file_of_a_report():
     job = pd.read_csv(io.BytesIO(finding_files(comparison)["findings/job.csv"]))
     assert {"Machine", "Whole job (s)", "Whole job (s) low", "Cost (USD) high", "Standing"} <= set(job)
     facts = data["records"][0]["facts"]
-    assert facts["script"] == "train.py --batch 32" and facts["observed steps"] == "400, then stopped"
+    assert facts["script"] == "train.py --batch 32" and facts["a step"].endswith("; 400 seen, then stopped")
     kept = benchmark_json(records, grid_of(records, comparison), RUN)
     assert kept["rows"][0]["script"]["job"]["steps"] == 10_000 and kept["findings"]["training"]["rows"]
     text = full_text(records, grid_of(records, comparison))

@@ -88,6 +88,7 @@ class JobTime:
         epochs: of it, where the script's loader tells how long one is.
         seconds, low_s, high_s: predicted, with the 95 % interval; all three alike where it ran to its end.
         measured: True if it ran to its end.
+        left_out: parts of the job that were never seen, which the time does not hold: it takes at least `low_s`.
     """
 
     steps: int
@@ -96,6 +97,7 @@ class JobTime:
     high_s: float
     epochs: int | None = None
     measured: bool = False
+    left_out: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,13 +107,19 @@ class ScriptRun:
     Attributes:
         command: the words that ran, sizes filled in.
         code, dirty: the tree that they came from, as in `Script`.
-        counted: what a step is: `optimizer`, `forward` (the outermost one of a script that trains nothing) or
-            `mark` (the script says it).
+        counted: what a step is: `optimizer`, `backward` (a backward call, in which optimizers step), `forward` (the
+            outermost one of a script that trains nothing), `loader` (a batch) or `mark` (the script says it).
+        step_of: the declaration that gives the same steps, as in `Script`; empty in older records.
         steps: seen in all, cold ones among them.
         optimizers: names of the classes that stepped.
+        optimizer_steps: of each optimizer in a step, by its class and number; empty if there is one.
         accumulation: backward calls in a step; None where there are none.
-        samples, tokens: in a step, of all ranks; `tokens` is None where the input is not token ids.
-        losses: of the first steps, in order, as the script made them before any scaling.
+        samples, tokens: in a step, of all ranks; None if they are unknown or differ, `tokens` also if the input is
+            not token ids.
+        samples_from: `loader`, `model` (its calls) or `declared`; empty without samples.
+        doubts: numbers that are missing and why, with the option that states them.
+        losses: of the first backward call of each of the first steps, in order, as the script called it, before any
+            scaling. With accumulation, many scripts divide them by the number of these calls.
         shares: parts of a steady step that add up to 1: `loader`, `copy`, `launch`, `communication`,
             `compute` and `other`; only those that were seen.
         mean_s, mean_low_s, mean_high_s: seconds of a step over the wall, with evaluation, checkpoints and the
@@ -129,11 +137,15 @@ class ScriptRun:
     code: str = ""
     dirty: bool = False
     counted: str = "optimizer"
+    step_of: str = ""
     steps: int = 0
     optimizers: tuple[str, ...] = ()
+    optimizer_steps: dict[str, float] = field(default_factory=dict)
     accumulation: float | None = None
     samples: int | None = None
     tokens: int | None = None
+    samples_from: str = ""
+    doubts: tuple[str, ...] = ()
     losses: tuple[float, ...] = ()
     shares: dict[str, float] = field(default_factory=dict)
     mean_s: float | None = None

@@ -192,8 +192,9 @@ def energy_text(record: Record) -> str:
 
 
 def script_facts(script: ScriptRun) -> list[tuple[str, str]]:
-    """Return rows for a user's own script: the time of its whole job, and what a step goes to."""
-    rows = []
+    """Return rows for a user's own script: its step, the time of its whole job, and what a step goes to."""
+    rows = [("a step", f"{script_step(script)}; {script.steps:,} seen")] if script.steps else []
+    rows += [("unknown", doubt) for doubt in script.doubts]
     if script.job:
         rows.append(("whole job", _job(script.job)))
     if script.shares:
@@ -202,12 +203,51 @@ def script_facts(script: ScriptRun) -> list[tuple[str, str]]:
     return rows
 
 
+ENDS = {
+    "forward": "a call of the model",
+    "backward": "a backward call",
+    "loader": "a batch of the loader",
+    "mark": "marked by the script",
+}
+SOURCES = {
+    "loader": " from the training loader",
+    "model": " in the calls of the model",
+    "declared": " as declared",
+}
+
+
+def script_step(script: ScriptRun) -> str:
+    """Return what ends a step of a script, its backward calls, samples and tokens, and the steps of an epoch."""
+    ends = ENDS.get(script.counted) or f"{script.step_of or ' and '.join(script.optimizers)}'s"
+    others = [
+        f"{count:.3g} of {name}" for name, count in script.optimizer_steps.items() if name != script.step_of
+    ]
+    parts = [f"{ends} with {' and '.join(others)}" if others else ends]
+    if script.accumulation and script.counted != "backward":
+        parts.append(f"{script.accumulation:.3g} backward call{'s' * (script.accumulation != 1)}")
+    if script.samples:
+        length = f" of {_count(script.tokens // script.samples, 'token')}" if script.tokens else ""
+        parts.append(f"{_count(script.samples, 'sample')}{length}{SOURCES.get(script.samples_from, '')}")
+    if script.epoch_steps:
+        parts.append(f"{_count(script.epoch_steps, 'step')} an epoch")
+    return "; ".join(parts)
+
+
 def _job(job: JobTime) -> str:
     length = _count(job.steps, "step") + (f" in {_count(job.epochs, 'epoch')}" if job.epochs else "")
     if job.measured:
         return f"{duration(job.seconds)} for {length}, measured to its end"
     bounds = f"{duration(job.low_s)} – {duration(job.high_s)}"
+    if job.left_out:
+        return (
+            f"at least {duration(job.low_s)} for {length}: {duration(job.seconds)} ({bounds}) without "
+            f"{' and '.join(job.left_out)}, of which none was seen; --through N waits for N {_unit(job)}"
+        )
     return f"{duration(job.seconds)} for {length}, predicted from this repeat alone ({bounds})"
+
+
+def _unit(job: JobTime) -> str:
+    return "epochs" if job.epochs else "steps"
 
 
 def _count(number: int, what: str) -> str:

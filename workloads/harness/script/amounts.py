@@ -9,7 +9,8 @@ from dataclasses import dataclass, replace
 from workloads.harness.script.loaders import LoaderUse
 
 USUAL_SHARE = 0.75  # of steps that take the same samples; the last batch of an epoch is smaller
-MOST_STEPS = 100  # whose amounts are kept
+MOST_AMOUNTS = 1000  # different ones that are kept
+OPTION = "--samples N states the samples of a step"
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ class Amounts:
 
     @property
     def tokens(self) -> int | None:
-        """Tokens of a step; None if its samples have none, or differ in length."""
+        """Tokens of a step; None if its samples are not token ids, or differ in length."""
         if self.samples is None or len(self.lengths) != 1:
             return None
         return self.samples * next(iter(self.lengths))
@@ -62,40 +63,43 @@ def amounts_of_calls(calls: Iterable[ModelCall]) -> Amounts:
     Calls on the same tensor count once. All models must take equally many samples, and each of them one tensor
     before a backward call, because several tensors can be batches or views of one batch.
     """
-    sources: dict[tuple[int, int], ModelCall] = {}
-    for call in calls:
-        if call.is_root and call.shape:
-            sources.setdefault((call.model, call.source), call)
-    if not sources:
+    calls = [call for call in calls if call.shape]
+    roots = [call for call in calls if call.is_root] or calls  # compiled parts of a model have no root
+    roots = [*{(call.model, call.source): call for call in reversed(roots)}.values()]
+    if not roots:
         return Amounts()
-    roots = sources.values()
     if any(len(call.shape) == 1 for call in roots):
-        return Amounts(doubts=("a model takes a tensor of one dimension: a sample, or a batch of numbers",))
+        return Amounts(
+            doubts=(f"a model takes a tensor of one dimension, a sample or a batch of numbers: {OPTION}",)
+        )
     most = max(Counter((call.model, call.backward) for call in roots).values())
     if most > 1:
-        text = f"a model takes {most} tensors before a backward call: batches, or views of one"
+        text = f"a model takes {most} tensors before a backward call, batches or views of one: {OPTION}"
         return Amounts(doubts=(text,))
     samples = Counter[int]()
     for call in roots:
         samples[call.model] += call.shape[0]
     counts = sorted(set(samples.values()))
     if len(counts) > 1:
-        return Amounts(doubts=(f"the models of a step take {' and '.join(map(str, counts))} samples",))
+        text = f"the models of a step take {' and '.join(map(str, counts))} samples: {OPTION}"
+        return Amounts(doubts=(text,))
     is_tokens = all(call.is_tokens for call in roots)
     return Amounts(counts[0], frozenset(call.shape[1] for call in roots if is_tokens), "model")
 
 
-def amounts_of_steps(steps: Sequence[Amounts]) -> Amounts:
+def amounts_of_steps(steps: Counter[Amounts]) -> Amounts:
     """Return the amounts of a usual step from those of several, of which some can end an epoch with less."""
-    known = [step for step in steps if step.samples is not None]
-    if not known or len(known) < USUAL_SHARE * len(steps):
+    counts = Counter[int]()
+    for step, count in steps.items():
+        if step.samples is not None:
+            counts[step.samples] += count
+    if not counts or counts.total() < USUAL_SHARE * steps.total():
         return next((step for step in steps if step.doubts), Amounts())
-    lengths = frozenset[int]().union(*(step.lengths for step in known))
-    counts = Counter(step.samples for step in known)
+    lengths = frozenset[int]().union(*(step.lengths for step in steps))
     usual, steps_alike = counts.most_common(1)[0]
-    most, least = max(filter(None, counts)), min(filter(None, counts))
-    if usual != most or steps_alike < USUAL_SHARE * len(known):
-        return Amounts(lengths=lengths, doubts=(f"steps take {least:,} to {most:,} samples",))
+    most, least = max(counts), min(counts)
+    if usual != most or steps_alike < USUAL_SHARE * counts.total():
+        return Amounts(lengths=lengths, doubts=(f"steps take {least:,} to {most:,} samples: {OPTION}",))
     return Amounts(usual, lengths, "model")
 
 
@@ -103,8 +107,9 @@ def amounts_of_loaders(loaders: Sequence[LoaderUse]) -> Amounts:
     """Return the amounts of a step by the loader that feeds a training; a doubt if several feed it."""
     if len(loaders) > 1:
         sizes = " and ".join(f"{_samples(use):,}" for use in loaders)
-        return Amounts(doubts=(f"{len(loaders)} loaders give batches in each step, of {sizes} samples",))
-    if not loaders or not loaders[0].shape or not loaders[0].is_batched:
+        text = f"{len(loaders)} loaders give batches in each step, of {sizes} samples: {OPTION}"
+        return Amounts(doubts=(text,))
+    if not loaders or not loaders[0].shape:
         return Amounts()
     return Amounts(_samples(loaders[0]), frozenset(loaders[0].lengths), "loader")
 
@@ -123,7 +128,7 @@ def amounts_of_step(declared: int | None, by_loaders: Amounts, by_model: Amounts
         samples, source = (None, "") if doubts else (by_model.samples, by_model.source)
         amounts = Amounts(samples, lengths, source, doubts)
     if len(lengths) > 1:
-        text = f"its samples have {min(lengths):,} to {max(lengths):,} tokens"
+        text = f"samples have {min(lengths):,} to {max(lengths):,} tokens, so tokens are not counted"
         amounts = replace(amounts, doubts=(*amounts.doubts, text))
     return amounts
 

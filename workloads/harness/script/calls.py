@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,17 +27,17 @@ class _Noted:
 
 
 class Calls:
-    """Notes on the calls of models since the last step."""
+    """Notes on the calls of models since the last step, and on earlier ones that no backward call has used."""
 
     def __init__(self) -> None:
         self._models = Instances()
         self._noted: list[_Noted] = []
-        self._inputs: list[weakref.ref[Any]] = []
+        self._inputs: dict[int, tuple[weakref.ref[Any], int]] = {}  # by id, with their numbers
+        self._count = 0  # of inputs
         self._backwards = 0
 
-    def called(self, module: Any, args: Any, kwargs: Mapping[str, Any], result: Any) -> None:
-        """Note a call and its result."""
-        given = (*args, *kwargs.values())
+    def called(self, module: Any, given: Sequence[Any], result: Any) -> None:
+        """Note a call by its arguments and its result."""
         tensor = first_tensor(given)
         results = frozenset(int(node._sequence_nr()) for node in _nodes(result, MOST_OUTPUTS))
         if tensor is None or not results or len(self._noted) >= MOST_CALLS:
@@ -51,44 +51,36 @@ class Calls:
         )
         self._noted.append(_Noted(call, results))
 
-    def backward(self, losses: Iterable[Any]) -> None:
+    def backward(self, loss: Any) -> None:
         """Note which calls a backward call goes through."""
         noted = {number: each for each in self._noted if each.backward is None for number in each.results}
         if noted:
-            for number in _reached(_nodes(losses, MOST_OUTPUTS), noted.keys()):
+            for number in _reached(_nodes(loss, 1), noted.keys()):
                 noted[number].backward = self._backwards
         self._backwards += 1
 
     def step_ended(self) -> Amounts:
-        """Return the amounts of the step that ends here, and forget its calls."""
+        """Return the amounts of the step that ends here, and forget the calls that it used."""
         calls = [
             ModelCall(c.model, c.source, c.shape, c.is_tokens, noted.backward, c.is_root)
             for noted in self._noted
             if noted.backward is not None and (c := noted.call)
         ]
-        self.forget()
-        return amounts_of_calls(calls)
-
-    def forget(self) -> None:
-        """Forget the calls so far."""
-        self._noted.clear()
-        self._inputs.clear()
+        self._noted = [noted for noted in self._noted if noted.backward is None]
         self._backwards = 0
+        return amounts_of_calls(calls)
 
     def _source(self, tensor: Any) -> int:
         """Return the number of an input, the same for the same tensor."""
-        for number, alive in enumerate(self._inputs):
-            if alive() is tensor:
-                return number
-        self._inputs.append(weakref.ref(tensor))
-        return len(self._inputs) - 1
+        alive, number = self._inputs.get(id(tensor), (None, 0))
+        if alive is None or alive() is not tensor:
+            number = self._count = self._count + 1
+            self._inputs[id(tensor)] = weakref.ref(tensor), number
+        return number
 
 
-def amounts_of_input(args: Any, kwargs: Mapping[str, Any]) -> Amounts:
-    """Return the amounts of a call that is a step by itself, as in a script that trains nothing."""
-    tensor = first_tensor((*args, *kwargs.values()))
-    if tensor is None:
-        return Amounts()
+def amounts_of_input(tensor: Any) -> Amounts:
+    """Return the amounts of a call that is a step by itself, as in a script that trains nothing, by its input."""
     return amounts_of_calls([ModelCall(0, 0, tuple(tensor.shape), is_token_ids(tensor))])
 
 

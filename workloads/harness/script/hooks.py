@@ -12,51 +12,61 @@ import gc
 import os
 import sys
 import weakref
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from threading import get_ident
 from types import FrameType
-from typing import Any
+from typing import Any, Protocol
 
-from workloads.harness.script.observations import (
-    FIRST_BATCHES,
-    LOSSES,
-    LoaderPass,
-    Observations,
-    first_tensor,
-    is_token_ids,
+from workloads.harness.script.loaders import LoaderPass, first_tensor
+from workloads.harness.script.observations import LOSSES, Observations
+from workloads.harness.script.watching import (
+    CallsWithResults,
+    CompiledCalls,
+    ModuleCalls,
+    WatchedMethod,
+    WatchedNumber,
 )
-from workloads.harness.script.watching import CompiledCalls, ModuleCalls, WatchedMethod, WatchedNumber
 
-MOST_CALLS = 1000  # of modules in which the model's input is looked for
 YIELDED, BATCH = "_num_yielded", "data"  # attribute of a loader's iterator, and variable of its `__next__`
-Stepped = Callable[[Any, Any, Any], None]  # a hook of torch, after the step of an optimizer
 Safe = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
-class Hooks:
-    """Hooks that take notes in `observed` and call `stepped` after each optimizer's step.
+class Listener(Protocol):
+    """The measurement that hooks call."""
 
-    Until something is trained, `on_forward` is called when the model is called again: the step before is over then.
-    `failed` is called with an error of our own, which must not reach the script; all hooks are off then.
+    def optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
+        """Note the end of an optimizer's step."""
+
+    def backward_begins(self) -> None:
+        """Note the beginning of a backward call."""
+
+    def model_called(self) -> None:
+        """Note that the model is called again: its call before is over."""
+
+    def batch_asked(self, loader_pass: LoaderPass) -> None:
+        """Note that a loader is asked for a batch after its first one."""
+
+    def failed(self, error: Exception) -> None:
+        """Note an error of our own, which must not reach the script; all hooks are off then."""
+
+
+class Hooks:
+    """Hooks that take notes in `observed` and call `listener`.
 
     Attributes:
         active: False switches all hooks off, as in forked children.
+        counts_calls: calls of the model are steps, also once something is trained.
     """
 
-    def __init__(
-        self,
-        observed: Observations,
-        stepped: Stepped,
-        on_forward: Callable[[], None],
-        failed: Callable[[Exception], None],
-    ) -> None:
-        self.active = True
-        self._observed, self._stepped, self._on_forward, self._failed = observed, stepped, on_forward, failed
+    def __init__(self, observed: Observations, listener: Listener, counts_calls: bool = False) -> None:
+        self.active, self.counts_calls = True, counts_calls
+        self._observed, self._listener = observed, listener
         self._torch: Any = None
         self._watches: list[Any] = []  # each is ended by `remove`
         self._calls: ModuleCalls | CompiledCalls = ModuleCalls(self._own(self._model_called))
         self._model: Any = None  # a weak reference to the module whose calls are counted
-        self._looks = 0  # calls in which the model's input is still looked for
+        self._wants_input = False  # the input of the present call is looked for in the modules within
+        self._trained = CallsWithResults(self._own(self._trained_call), self._is_no_model)
         self._scaler: Any = None  # a weak reference to the scaler of the next backward call
         self._next: Any = None  # the code of `__next__` of a loader's iterator
         self._passes: dict[int, tuple[Any, LoaderPass]] = {}  # by the id of a loader's iterator
@@ -67,21 +77,27 @@ class Hooks:
         """Set all hooks, when torch has been imported."""
         self._torch, self._observed.imported = torch, True
         self._set_hooks(lambda function: function)
-        self.watch_next_call()
+        self._calls.watch()
         self._wrap_compile()
 
     def remove(self) -> None:
         """Take no more notes, and leave torch as it was."""
         self.active = False
         self._calls.stop()
+        self._trained.stop()
         self._remove_watches()
         if self._compile is not None:
             self._torch.compile = self._compile
 
-    def watch_next_call(self) -> None:
-        """Look at the model's input once more: the first call can be a trial."""
-        self._looks = MOST_CALLS
-        self._calls.watch()
+    def look(self) -> None:
+        """Look at the calls of models in the next whole steps of a training."""
+        self._observed.look()
+        if not self._observed.compiled:
+            self._trained.watch()
+
+    def stop_looking(self) -> None:
+        """Look at no calls of a training's models any more."""
+        self._trained.stop()
 
     def _own(self, note: Callable[..., Any]) -> Callable[..., Any]:
         """Return a note whose errors do not reach the script."""
@@ -92,7 +108,7 @@ class Hooks:
                     return note(*args)
                 except Exception as error:
                     self.remove()
-                    self._failed(error)
+                    self._listener.failed(error)
             return None
 
         return guarded
@@ -110,7 +126,9 @@ class Hooks:
         for kind, name, note in (*methods, (self._torch.amp.GradScaler, "scale", self._scales)):
             self._watches.append(WatchedMethod(kind, name, safe(self._own(note))))
         self._watches.append(WatchedNumber(batches, YIELDED, safe(self._own(self._yielded))))
-        self._watches.append(register_optimizer_step_post_hook(safe(self._own(self._stepped))))
+        self._watches.append(
+            register_optimizer_step_post_hook(safe(self._own(self._listener.optimizer_stepped)))
+        )
 
     def _remove_watches(self) -> None:
         while self._watches:
@@ -118,11 +136,21 @@ class Hooks:
 
     def _backward(self, loss: Any) -> None:
         observed = self._observed
-        if len(observed.losses) >= LOSSES:  # this path is short: it runs in each of millions of steps
-            observed.backwards += 1
+        if self._torch._C._current_graph_task_id() >= 0:  # within another one
             return
+        self._listener.backward_begins()
+        if observed.calls is None and len(observed.losses) >= LOSSES:
+            observed.backwards += 1  # this path is short: it runs in each of millions of steps
+            return
+        if not observed.backwards:
+            self._stop_counting_calls()
+            self.look()
         scaler, self._scaler = self._scaler and self._scaler(), None
-        observed.backward(_before_scaling(loss, scaler) if loss.numel() == 1 else None)
+        observed.backward(loss, _before_scaling(loss, scaler) if loss.numel() == 1 else None)
+
+    def _stop_counting_calls(self) -> None:
+        if not self.counts_calls and not self._observed.compiled:
+            self._calls.stop()
 
     def _scales(self, scaler: Any) -> None:
         self._scaler = weakref.ref(scaler)
@@ -133,8 +161,11 @@ class Hooks:
         key = id(iterator)
         if key not in self._passes:
             gone = functools.partial(self._gone, key)
-            self._passes[key] = weakref.ref(iterator, gone), LoaderPass()
-        self._observed.asked(self._passes[key][1])
+            self._passes[key] = weakref.ref(iterator, gone), LoaderPass(id(iterator._dataset))
+        loader_pass = self._passes[key][1]
+        if loader_pass.batches:
+            self._listener.batch_asked(loader_pass)
+        self._observed.asked(loader_pass)
 
     def _yielded(self, iterator: Any, before: int | None, batches: int) -> None:
         """Note a batch of a loader, or that the loader begins again."""
@@ -145,7 +176,7 @@ class Hooks:
             self._observed.loader_ended(loader_pass)
             return
         self._observed.answered(loader_pass, batches)
-        if batches <= FIRST_BATCHES and (frame := self._frame_of_next()) is not None:
+        if self._observed.loaders.looks_at(loader_pass) and (frame := self._frame_of_next()) is not None:
             self._observed.batch_came(loader_pass, frame.f_locals.get(BATCH), _batches_of(iterator))
 
     def _went(self, key: int, iterator: Any) -> None:
@@ -167,36 +198,37 @@ class Hooks:
             return False
         return True
 
+    def _is_no_model(self) -> bool:
+        """Return whether a call makes samples in a loader, or is traced."""
+        return self._is_loading() or bool(self._torch.jit.is_tracing())
+
+    def _trained_call(self, module: Any, given: Sequence[Any], result: Any) -> None:
+        """Note a call of a training's model with its result."""
+        if self._observed.calls is not None:
+            self._observed.calls.called(module, given, result)
+
     def _model_called(self, module: Any, args: Any) -> bool:
         """Note the beginning of a call; return whether the calls within it are not to be seen.
 
-        Calls in a loader make samples and are ignored, and so are calls without gradients in a training script.
+        The model is the first module that is called. Calls within it are seen until its input is found, because
+        this hook gets no keyword arguments.
         """
         observed = self._observed
-        if self._is_loading() or self._torch.jit.is_tracing():
+        if self._is_no_model():
             return False
-        if observed.backwards and not self._torch.is_grad_enabled():
-            return False
-        self._look_at(args)
-        if observed.backwards:
-            if not self._looks:
-                self._calls.stop()
-            return False
+        if observed.backwards and not self.counts_calls:
+            return True
         if self._model is None or self._model() is None:
             self._model = weakref.ref(module)
         if self._model() is module:
             observed.forwards += 1
             if observed.forwards > 1:
-                self._on_forward()
-        return not self._looks
-
-    def _look_at(self, args: Any) -> None:
-        """Note the model's input, if it is still looked for."""
-        if self._looks:
-            self._looks -= 1
-            if (tensor := first_tensor(args)) is not None:
-                self._observed.shape, self._observed.is_tokens = tuple(tensor.shape), is_token_ids(tensor)
-                self._looks = 0
+                self._listener.model_called()
+            self._wants_input = not observed.backwards
+        if self._wants_input and (tensor := first_tensor(args)) is not None:
+            self._wants_input = False
+            observed.input_came(tensor)
+        return not self._wants_input
 
     def _wrap_compile(self) -> None:
         """Make all hooks safe for Dynamo before the script compiles anything."""
@@ -222,9 +254,11 @@ class Hooks:
             disable(method, recursive=False)
         self._set_hooks(disable)
         self._calls.stop()
-        kind, called = torch._dynamo.eval_frame.OptimizedModule, disable(self._own(self._model_called))
-        self._calls = CompiledCalls(kind, called, torch.compiler.is_compiling)
-        self.watch_next_call()
+        self._trained.stop()
+        called, ended = disable(self._own(self._model_called)), disable(self._own(self._trained_call))
+        kind = torch._dynamo.eval_frame.OptimizedModule
+        self._calls = CompiledCalls(kind, called, ended, torch.compiler.is_compiling)
+        self._calls.watch()
 
 
 def has_optimizer() -> bool:

@@ -23,6 +23,11 @@ class DeclaredStep:
     name: str = ""
     nth: int | None = None
 
+    @property
+    def text(self) -> str:
+        """The declaration as it was written."""
+        return f"{self.name or self.kind}{f':{self.nth}' if self.nth else ''}"
+
     @classmethod
     def of(cls, step_of: str | None) -> DeclaredStep | None:
         """Read a declaration such as `AdamW`, `Adam:2` or `loader`; None if there is none."""

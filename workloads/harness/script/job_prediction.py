@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import accumulate, pairwise
 
@@ -68,7 +68,7 @@ class ScriptPace:
         rare: work that some steps hold.
         end: additional seconds of the end of an epoch; None if none was observed.
         epoch_steps: steps of an epoch; None if the loader has no length.
-        other_times: share by which the machine may be faster or slower at another time.
+        other_times: share by which the machine can be faster or slower at another time.
         begun: steps that were observed.
     """
 
@@ -121,26 +121,22 @@ def pace_of(
 ) -> ScriptPace | None:
     """Return the pace of the steps after the first `warm_steps`; None if they are too few.
 
-    A `compiled` script may compile again when it does something for the first time. `other_times` is a lower
+    A `compiled` script can compile again when it does something for the first time. `other_times` is a lower
     bound: the share is larger if the observed speed varied more.
     """
     first = max(warm_steps, 1)
     steps_s = {place: end - begin for place, (begin, end) in enumerate(pairwise(ends_s), 1) if place >= first}
-    over = set()  # steps that hold the end of an epoch
-    for place in epochs_at:
-        if place in steps_s:
-            is_next = steps_s.get(place + 1, 0.0) > RARE_STEP_RATIO * steps_s[place]  # the loader reads ahead
-            over.add(place + is_next)
+    over = _epoch_ends(steps_s, epochs_at)
     within = {place: seconds for place, seconds in steps_s.items() if place not in over}
     if len(within) < FEWEST:  # an epoch is one step: each step holds an end
-        over, within = set(), steps_s
+        over, within = [], steps_s
     if len(within) < FEWEST:
         return None
     rare = rare_places(within)
     usual_s = [seconds for place, seconds in within.items() if place not in set(rare)]
     step = _usual(usual_s)
-    mean_s = math.fsum(within.values()) / len(within)  # an end of an epoch adds to what a step takes
-    excess = [steps_s[place] - mean_s for place in sorted(over)]
+    mean_s = math.fsum(within.values()) / len(within)  # an end of an epoch adds to the mean of all steps
+    excess = [steps_s[place] - mean_s for place in over]
     uncertainty = COMPILED_EPOCH_END_UNCERTAINTY if compiled else EPOCH_END_UNCERTAINTY
     return ScriptPace(
         step,
@@ -152,8 +148,18 @@ def pace_of(
     )
 
 
+def _epoch_ends(steps_s: Mapping[int, float], epochs_at: Sequence[int]) -> list[int]:
+    """Return the places of steps that hold the end of an epoch, in order."""
+    over = set()
+    for place in epochs_at:
+        if place in steps_s:
+            is_next = steps_s.get(place + 1, 0.0) > RARE_STEP_RATIO * steps_s[place]  # the loader reads ahead
+            over.add(place + is_next)
+    return sorted(over)
+
+
 def _end(excess: Sequence[float], uncertainty: float) -> MeanSeconds:
-    """Return the seconds of an epoch's end; the first end may hold work that is done once, such as compiling."""
+    """Return the seconds of an epoch's end; the first end can hold work that is done once, such as compiling."""
     if len(excess) == 1:
         return MeanSeconds(excess[0], uncertainty * abs(excess[0]) / NORMAL, MANY, 1)
     later = excess[1:]
@@ -186,7 +192,7 @@ def stretch_variance(steps_s: Sequence[float], size: int) -> float:
 
 
 def speed_variation(steps_s: Sequence[float]) -> float:
-    """Return the share by which the machine may be faster or slower at another time, at 95 %; 0 if not observed.
+    """Return the share by which the machine can be faster or slower at another time, at 95 %; 0 if not observed.
 
     If the machine's speed varies, stretches of a measurement differ by more than their steps explain, and longer ones
     by hardly less than shorter ones. Another time is then one more stretch. The variance between them is that of
@@ -227,4 +233,11 @@ def job_time(
     )
     seconds, low_s, high_s = pace.bounds_s(steps - begun, ends, steps - warm, warm_ends, begun_s)
     epochs = steps // pace.epoch_steps if pace.epoch_steps and steps % pace.epoch_steps == 0 else None
-    return JobTime(steps, seconds, low_s, high_s, epochs)
+    return JobTime(steps, seconds, low_s, high_s, epochs, left_out=_left_out(pace, steps))
+
+
+def _left_out(pace: ScriptPace, steps: int) -> tuple[str, ...]:
+    """Return the parts of a job that were never seen: ends of epochs, unless each step is one."""
+    if pace.end is not None or not pace.epoch_steps or not 1 < pace.epoch_steps <= steps:
+        return ()
+    return (f"the ends of epochs, each after {pace.epoch_steps:,} steps",)

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import statistics
-import weakref
 from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-FIRST_BATCHES = 100  # of an iterator that are looked at
+FIRST_BATCHES = 100  # of a pass over a loader that are looked at
 MOST_LOADERS = 50  # a script can make a new data set in each epoch
 FULL = (
     0.9  # batches a step from which on a loader feeds a training: one that reads ahead gives slightly fewer
@@ -19,14 +18,13 @@ _INTEGERS = ("torch.int64", "torch.int32", "torch.int16", "torch.uint8")
 
 @dataclass(slots=True)
 class LoaderUse:
-    """Use of one data set's loader, over all of its iterators.
+    """Use of one data set's loader, over all passes.
 
     Attributes:
         shape: of the first tensor of a batch, at the beginning of an epoch.
         lengths: of the token ids of a sample, that of each batch so far; empty if a batch is not token ids.
-        is_batched: False if the loader leaves it to the data set to make batches.
         batches: in an epoch; None if its sampler has no length.
-        rates: batches in a step, between the ends of two steps, of the first batches of each iterator.
+        rates: batches in a step, between the ends of two steps, of the first batches of each pass.
         first_rate: the same up to the end of the first step that used it; None before.
         first_step, last_step: steps done at its first batch, and at the latest batch that was looked at.
         epochs_at: steps done at each end of an epoch.
@@ -35,7 +33,6 @@ class LoaderUse:
 
     shape: tuple[int, ...] = ()
     lengths: set[int] = field(default_factory=set)
-    is_batched: bool = True
     batches: int | None = None
     rates: deque[float] = field(default_factory=lambda: deque(maxlen=FIRST_BATCHES))
     first_rate: float | None = None
@@ -57,24 +54,31 @@ class LoaderUse:
         return max(round(self.batches / self.batches_of_step), 1)
 
 
-@dataclass(slots=True)
-class _Iterator:
-    """Notes on an iterator of a loader.
+@dataclass(slots=True, eq=False)
+class LoaderPass:
+    """One pass over a loader.
 
     Attributes:
-        generation: of the count of steps.
+        data: key of the loader's data set.
+        batches: so far.
+        asked_s: when the last batch was asked for, by `time.perf_counter`.
+        looked_at: batches that were looked at.
+        use: of the loader; None before its first batch, and after its end.
+        generation: of the count of steps in which it was noted.
         begun: batches used and steps done when it was first noted in this count.
         epoch_begun: steps done at the beginning of its epoch.
         latest: batches used and steps done at its first batch after the latest step; None before a step used it.
-        batches: looked at.
     """
 
-    use: LoaderUse
-    generation: int
-    begun: tuple[int, int]
-    epoch_begun: int
-    latest: tuple[int, int] | None = None
+    data: int = 0
     batches: int = 0
+    asked_s: float = 0.0
+    looked_at: int = 0
+    use: LoaderUse | None = None
+    generation: int = 0
+    begun: tuple[int, int] = (0, 0)
+    epoch_begun: int = 0
+    latest: tuple[int, int] | None = None
 
 
 class Loaders:
@@ -82,8 +86,6 @@ class Loaders:
 
     def __init__(self) -> None:
         self._uses: dict[tuple[int, int | None], LoaderUse] = {}
-        self._iterators: weakref.WeakKeyDictionary[Any, _Iterator] = weakref.WeakKeyDictionary()
-        self._live: list[tuple[weakref.ref[Any], _Iterator]] = []
         self._generation = 0
 
     @property
@@ -91,84 +93,64 @@ class Loaders:
         """The loaders in the order of their first batches."""
         return [*self._uses.values()]
 
-    def number(self, iterator: Any) -> int | None:
-        """Return the place of an iterator's loader in `uses`; None before its first batch."""
-        notes = self._iterators.get(iterator)
-        return None if notes is None else [use is notes.use for use in self._uses.values()].index(True)
-
     def count_anew(self) -> None:
-        """Begin to count steps anew: what is known of steps that used a loader is forgotten."""
+        """Begin to count steps anew, and forget the steps that used a loader."""
         self._generation += 1
         for use in self._uses.values():
             use.first_rate, use.epoch_steps, use.first_step, use.last_step = None, None, 0, 0
             use.rates.clear()
             use.epochs_at.clear()
 
-    def batch_came(self, iterator: Any, batch: Any, steps: int) -> None:
-        """Note a batch, of the first `FIRST_BATCHES` of its iterator."""
-        notes, before = self._iterators.get(iterator), iterator._num_yielded - 1
-        if notes is not None and notes.batches >= FIRST_BATCHES and before:
-            return
-        if notes is None or notes.generation != self._generation or not before:
-            notes = self._begin(iterator, batch, before, steps)
-        notes.batches += 1
-        use, tensor = notes.use, first_tensor(batch)
+    def looks_at(self, loader_pass: LoaderPass) -> bool:
+        """True if the batches of a pass are still looked at."""
+        is_known = loader_pass.use is not None and loader_pass.generation == self._generation
+        return not is_known or loader_pass.looked_at < FIRST_BATCHES
+
+    def batch_came(self, loader_pass: LoaderPass, batch: Any, batches: int | None, steps: int) -> None:
+        """Note the latest batch of a pass, in which there are `batches`."""
+        before, tensor = loader_pass.batches - 1, first_tensor(batch)
+        use = loader_pass.use
+        if use is None or loader_pass.generation != self._generation:
+            use = self._begin(loader_pass, batches, steps)
+            if tensor is not None and (not before or not use.shape):
+                use.shape = tuple(tensor.shape)
+        loader_pass.looked_at += 1
         if tensor is not None and is_token_ids(tensor):
             use.lengths.add(tensor.shape[1])
-        if steps > (notes.latest or notes.begun)[1]:
+        if steps > (loader_pass.latest or loader_pass.begun)[1]:
             use.last_step = steps
-            batches, done = notes.latest or notes.begun
-            rate = (before - batches) / (steps - done)
-            if notes.latest:  # between the ends of steps, because a script can read ahead
+            used, done = loader_pass.latest or loader_pass.begun
+            rate = (before - used) / (steps - done)
+            if loader_pass.latest:  # between the ends of steps, because a script can read ahead
                 use.rates.append(rate)
             use.first_rate = use.first_rate or rate
-            notes.latest = (before, steps)
+            loader_pass.latest = before, steps
 
-    def ended(self, iterator: Any, steps: int) -> None:
-        """Note the end of an iterator, which ends an epoch if steps used it."""
-        notes = self._iterators.pop(iterator, None)
-        if notes is not None:
-            self._end(notes, steps, iterator._num_yielded)
-
-    def _begin(self, iterator: Any, batch: Any, before: int, steps: int) -> _Iterator:
-        """Note the first batch of an iterator, or its first one since steps are counted anew."""
-        old = self._iterators.pop(iterator, None)
-        if old is not None and not before:  # workers that stay begin another epoch in the same iterator
-            self._end(old, steps)
-        self._note_left(steps)
-        try:
-            batches = len(iterator._index_sampler)
-        except Exception:  # its sampler has no length, or the user's own one fails
-            batches = None
-        key = (id(iterator._dataset), batches)
-        if key not in self._uses and len(self._uses) >= MOST_LOADERS:
-            self._uses.pop(next(iter(self._uses)))
-        use = self._uses.setdefault(key, LoaderUse(first_step=steps))
-        tensor = first_tensor(batch)
-        if tensor is not None and not before:
-            use.shape = tuple(tensor.shape)
-        use.batches, use.is_batched = batches, bool(getattr(iterator, "_auto_collation", True))
-        notes = _Iterator(use, self._generation, (before, steps), 0 if before else steps)
-        self._iterators[iterator] = notes
-        self._live.append((weakref.ref(iterator), notes))
-        return notes
-
-    def _note_left(self, steps: int) -> None:
-        """Note the ends of epochs that the script has left by `break`: their iterators are gone."""
-        for iterator, notes in self._live:
-            if iterator() is None and notes.latest is not None:
-                self._end(notes, steps)
-        self._live = [(iterator, notes) for iterator, notes in self._live if iterator() in self._iterators]
-
-    def _end(self, notes: _Iterator, steps: int, batches: int | None = None) -> None:
-        """Note the end of an epoch, of a known number of batches unless the script has left it."""
-        begun, use = (notes.epoch_begun if notes.generation == self._generation else 0), notes.use
-        if begun >= steps or use.epochs_at[-1:] == [steps]:
+    def ended(self, loader_pass: LoaderPass, steps: int) -> None:
+        """Note the end of a pass, also by `break`; it ends an epoch if steps used it, and more than a first batch."""
+        use, loader_pass.use = loader_pass.use, None
+        if use is None:
+            return
+        begun = loader_pass.epoch_begun if loader_pass.generation == self._generation else 0
+        is_whole = use.batches is None or loader_pass.batches >= use.batches
+        if begun >= steps or use.epochs_at[-1:] == [steps] or not (is_whole or loader_pass.batches > 1):
             return
         use.epochs_at.append(steps)
         use.epoch_steps, use.last_step = steps - begun, steps
-        if batches is not None:
-            use.first_rate = use.first_rate or (batches - notes.begun[0]) / (steps - notes.begun[1] or 1)
+        if is_whole:
+            used, done = loader_pass.begun
+            use.first_rate = use.first_rate or (loader_pass.batches - used) / max(steps - done, 1)
+
+    def _begin(self, loader_pass: LoaderPass, batches: int | None, steps: int) -> LoaderUse:
+        """Note the first batch of a pass, or its first one since steps are counted anew."""
+        before = loader_pass.batches - 1
+        key = (loader_pass.data, batches)
+        if key not in self._uses and len(self._uses) >= MOST_LOADERS:
+            self._uses.pop(next(iter(self._uses)))
+        use = loader_pass.use = self._uses.setdefault(key, LoaderUse(batches=batches, first_step=steps))
+        loader_pass.generation, loader_pass.begun = self._generation, (before, steps)
+        loader_pass.epoch_begun, loader_pass.latest, loader_pass.looked_at = 0 if before else steps, None, 0
+        return use
 
 
 def training_loaders(uses: Iterable[LoaderUse]) -> list[LoaderUse]:

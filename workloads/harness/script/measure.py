@@ -24,7 +24,9 @@ from workloads.harness.records.script import OWN, JobTime, Script, ScriptRun
 from workloads.harness.records.verdict import Finding, judge
 from workloads.harness.repeat.exclusive import INHERITED
 from workloads.harness.repeat.runs import PARENT
+from workloads.harness.script.amounts import Amounts
 from workloads.harness.script.command import check_script, filled
+from workloads.harness.script.instances import DeclaredStep
 from workloads.harness.script.job_prediction import OTHER_TIMES, SHARED_TIMES, ScriptPace, job_time, pace_of
 from workloads.harness.script.main_module import (
     MARKS,
@@ -44,6 +46,7 @@ from workloads.harness.script.measurement import (
 )
 from workloads.harness.script.outcome import Ending, findings_of, losses_of, misplaced, shares_of, timings
 from workloads.harness.script.sampling import BRIEF_CAP_S, CAP_S, PROFILED, QUICK_CAP_S, SamplingPlan
+from workloads.harness.script.step_model import StepModel
 from workloads.harness.script.timers import gpus_in_use, uses_gpu
 
 RECORD = "GRIDBENCH_RECORD_FD"  # the record's file descriptor, if standard output is the script's
@@ -70,8 +73,10 @@ def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
     rules = rules_of(repeat)
     cap_s = BRIEF_CAP_S if repeat.brief else QUICK_CAP_S if repeat.quick else CAP_S
     profiled = 0 if script.whole else PROFILED
-    plan = SamplingPlan(rules, cap_s, bool(script.steps or script.epochs), profiled)
-    measurement = Measurement(plan, phases, readings, script.whole, _seat(member))
+    predicts = bool(script.steps or script.epochs)
+    plan = SamplingPlan(rules, cap_s, predicts, script.through, bool(script.epochs), profiled)
+    declared = DeclaredStep.of(script.step_of)
+    measurement = Measurement(plan, phases, readings, script.whole, _seat(member), declared)
     with ExitStack() as stack:
         if not script.whole:
             stack.enter_context(readings.monitored())
@@ -164,7 +169,10 @@ def _record(
         readings.computed_on(repeat.device)
     wall, device_time = timings(times, observed, measurement.plan.rules)
     losses, wrong = losses_of(observed)
-    findings: list[Finding] = findings_of(ending, observed, times, repeat.case, measurement.follows)
+    model = measurement.step_model(ending.ended == "finished")
+    findings: list[Finding] = findings_of(
+        ending, observed, times, repeat.case, measurement.follows, model.refusal
+    )
     if measurement.trouble is not None:
         findings.insert(0, (Verdict.CRASHED, f"the measurement itself failed: {measurement.trouble!r}"))
     findings += [*wrong, *misplaced(repeat.device, observed)]
@@ -174,7 +182,7 @@ def _record(
         findings += judge(wall, readings.probes, 0.0, None)
     parts = readings.parts()
     other_times = _other_times(findings, parts["environment"].get("hypervisor"), uses_gpu())
-    run = _script_run(script, words, measurement, ending, losses, parts["memory"], other_times)
+    run = _script_run(script, words, measurement, ending, model, losses, parts["memory"], other_times)
     wall_s, unattributed_s = measurement.phases.close()
     torch: Any = sys.modules.get("torch")
     return repeat.record(
@@ -199,27 +207,33 @@ def _script_run(
     words: tuple[str, ...],
     measurement: Measurement,
     ending: Ending,
+    model: StepModel,
     losses: tuple[float, ...],
     memory: Memory,
     other_times: float,
 ) -> ScriptRun:
-    observed, times, calls = measurement.observed, measurement.times, measurement.calls
-    steps, epoch_steps = len(observed.ends_s), observed.steps_of_epoch(calls)
-    batches = observed.batches_of_step(calls) * measurement.world
+    observed, times = measurement.observed, measurement.times
+    amounts = observed.amounts_of_step(script.samples)
+    ranks = 1 if amounts.source == "declared" else measurement.world
     plain_s = observed.ends_s[: None if script.whole else times.plain_steps]
     warm_steps = times.warm_steps or 1
+    epoch_steps = observed.epoch_steps
     pace = pace_of(plain_s, observed.epochs_at, epoch_steps, warm_steps, other_times, observed.compiled)
     mean_s, mean_low_s, mean_high_s = pace.mean() if pace else (None, None, None)
     return ScriptRun(
         command=words,
         code=script.code,
         dirty=script.dirty,
-        counted=measurement.counted or "optimizer",
-        steps=steps,
-        optimizers=tuple(measurement.turns.names),
-        accumulation=calls if observed.backwards and steps else None,
-        samples=round(observed.samples * batches) if observed.samples else None,
-        tokens=round(observed.tokens * batches) if observed.tokens else None,
+        counted="backward" if model.step_of == "backward" else measurement.counted or "optimizer",
+        step_of=model.step_of,
+        steps=len(observed.ends_s),
+        optimizers=tuple(dict.fromkeys(measurement.optimizers.classes)),
+        optimizer_steps=model.optimizer_steps,
+        accumulation=model.backwards,
+        samples=amounts.samples and amounts.samples * ranks,
+        tokens=amounts.tokens and amounts.tokens * ranks,
+        samples_from=amounts.source,
+        doubts=_doubts(script, amounts, epoch_steps),
         losses=losses,
         shares=shares_of(times.profile, times.loader_share) if times.profile else {},
         mean_s=mean_s,
@@ -232,6 +246,14 @@ def _script_run(
         ended=ending.ended,
         exit_code=ending.code,
     )
+
+
+def _doubts(script: Script, amounts: Amounts, epoch_steps: int | None) -> tuple[str, ...]:
+    """Return the numbers that are missing, why, and the option that states them."""
+    doubts = [*amounts.doubts]
+    if script.epochs and epoch_steps is None:
+        doubts.append("no loader shows how long an epoch is: --steps N states the length of the job")
+    return tuple(doubts)
 
 
 def _other_times(findings: Sequence[Finding], is_virtual: bool | None, on_gpu: bool) -> float:
@@ -309,7 +331,9 @@ class Watchdog:
             first_s = observed.first_backward_s
             if (
                 first_s is not None
-                and measurement.counted in ("", "forward")
+                and (
+                    not measurement.counted or (measurement.counted == "forward" and not measurement.declared)
+                )
                 and observed.backwards >= BACKWARDS
                 and observed.now_s() - first_s > self.backwards_s
             ):

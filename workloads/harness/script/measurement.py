@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import os
+import sys
 import threading
 from array import array
 from collections.abc import Callable
@@ -16,17 +17,19 @@ from workloads.harness.engine.readings import Readings
 from workloads.harness.group import ranks
 from workloads.harness.group.ranks import ProgressBoard
 from workloads.harness.script.hooks import Hooks, has_optimizer
+from workloads.harness.script.instances import DeclaredStep, Instances
+from workloads.harness.script.loaders import LoaderPass
 from workloads.harness.script.observations import Observations
 from workloads.harness.script.outcome import Ending
 from workloads.harness.script.sampling import SamplingPlan, SamplingSteps, StepTimes, sample_steps
+from workloads.harness.script.step_model import StepEvidence, StepModel, step_model
 from workloads.harness.script.timers import BlockTimer, gpu_in_use, uses_gpu
+from workloads.harness.script.turns import OptimizerTurns, iteration_ends
 
 MOST_STEPS = 2**62
 GRACE_S = 5.0  # for a stopped script's own clean-up; then its process ends
 AHEAD = 4  # all ranks stop this many steps after the furthest: the message takes less than one step
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
-LONGEST = 16  # steps of optimizers in an iteration
-LOOKED_AT = 2 * LONGEST  # first steps that decide the period: a later optimizer belongs to another phase
 Finish = Callable[[Ending], int]  # writes the record and returns the exit code
 
 
@@ -56,62 +59,11 @@ class Seat:
         self._board.stop_after(max(row.steps for row in self._board.rows()) + AHEAD)
 
 
-class OptimizerTurns:
-    """The order in which optimizers step; its period is an iteration. A single optimizer has the period 1.
-
-    Attributes:
-        length: steps of optimizers in an iteration, as observed so far.
-        names: class names of the optimizers, in the order of their first steps.
-    """
-
-    def __init__(self) -> None:
-        self.length = 1
-        self.names: dict[str, None] = {}
-        self._known: dict[int, int] = {}  # number of an optimizer by its id
-        self._order: list[int] = []
-        self._place = 0
-
-    @property
-    def is_looking(self) -> bool:
-        """True while the length can still change."""
-        return len(self._order) < LOOKED_AT
-
-    def stepped(self, optimizer: object) -> tuple[bool, bool]:
-        """Note a step; return whether it ends an iteration, and whether the length has changed."""
-        number = self._known.get(id(optimizer))
-        if (
-            number is not None and not self.is_looking
-        ):  # this path is short: it runs in each of millions of steps
-            self._place = (self._place + 1) % self.length
-            return self._place == 0, False
-        changed = False
-        if number is None:
-            number = self._known[id(optimizer)] = len(self._known)
-            self.names[type(optimizer).__name__] = None
-        if self.is_looking:
-            self._order.append(number)
-            if len(self._known) > 1 and (length := period(self._order)) != self.length:
-                self.length, self._place, changed = length, (len(self._order) - 1) % length, True
-        self._place = (self._place + 1) % self.length
-        return self._place == 0, changed
-
-
-def period(order: list[int]) -> int:
-    """Return the shortest length after which an order repeats itself; 1 if it doesn't.
-
-    The period of an order that has not repeated yet is its whole length.
-    """
-    for length in range(1, min(LONGEST, len(order)) + 1):
-        if all(one == other for one, other in zip(order, order[length:], strict=False)):
-            return length
-    return 1
-
-
 class Measurement:
     """The measurement of one script.
 
     Attributes:
-        counted: `optimizer`, `forward` or `mark`; empty before the first step.
+        counted: `optimizer`, `forward`, `mark`, `backward` or `loader`; empty before the first step.
         trouble: an error of the measurement itself; None if all went well.
         cold: the phase before the end of the first step.
         first_step_s: seconds from the start of the process to the end of the first step.
@@ -119,13 +71,20 @@ class Measurement:
     """
 
     def __init__(
-        self, plan: SamplingPlan, phases: Phases, readings: Readings, whole: bool, seat: Seat | None = None
+        self,
+        plan: SamplingPlan,
+        phases: Phases,
+        readings: Readings,
+        whole: bool,
+        seat: Seat | None = None,
+        declared: DeclaredStep | None = None,
     ) -> None:
         self.observed, self.times, self.turns = Observations(), StepTimes(), OptimizerTurns()
+        self.optimizers, self.declared = Instances(), declared
         self.counted = ""
         self.trouble: Exception | None = None
         self.first_step_s: float | None = None
-        self.hooks = Hooks(self.observed, self.optimizer_stepped, self.model_called, self.failed)
+        self.hooks = Hooks(self.observed, self, declared is not None and declared.kind == "forward")
         self.plan, self.phases, self.readings, self._whole = plan, phases, readings, whole
         self.cold = ExitStack()
         self._timer, self._seat = BlockTimer(self.observed), seat
@@ -136,40 +95,103 @@ class Measurement:
         self._ending = threading.Lock()
         self._done = False
         self._code = 0
-        self._early_s = array("d")  # the ends of the first steps of optimizers
-        self._first = (0, 0)  # backward calls and steps at the end of the first step
+        self._logged_s, self._logged_backwards = array("d"), array("q")  # at the steps in the order of turns
+        self._within: list[int] = []  # optimizers that stepped within the present backward call
+        self._within_calls: dict[
+            int, list[int]
+        ] = {}  # the same of the first backward calls, by the first of them
+        self._data: dict[int, int] = {}  # numbers of the loaders' data sets
+
+    def step_model(self, has_ended: bool = False) -> StepModel:
+        """Return the model of a step by all evidence so far."""
+        return step_model(
+            StepEvidence(
+                self.counted,
+                self.declared,
+                self.optimizers,
+                self.turns,
+                self._within_calls,
+                self._logged_backwards,
+                self.observed.backwards_at,
+                has_ended,
+            )
+        )
 
     @property
-    def calls(self) -> float:
-        """Batches that a step of an optimizer accumulates."""
-        backwards, steps = self.observed.backwards, len(self.observed.ends_s)
-        if not steps or "LBFGS" in self.turns.names:  # its line search calls several times on one batch
-            return 1.0
-        if steps > self._first[1]:  # calls before the first step may belong to no step
-            backwards, steps = backwards - self._first[0], steps - self._first[1]
-        return max(backwards / (steps * self.turns.length), 1.0)
+    def _only_backward(self) -> bool:
+        """True if all optimizers step within backward calls, each of which is a step."""
+        return self.declared is None and len(self.turns.keys) == 1
+
+    @property
+    def is_open(self) -> bool:
+        """True if the order of optimizers has not shown itself yet."""
+        turns = self.turns.turns
+        return (
+            self.counted == "optimizer" and self.declared is None and bool(turns) and not turns[-1].is_settled
+        )
 
     def optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
         """Count the step of an optimizer; a hook of torch."""
-        if self.counted == "mark" or not self.hooks.active:
-            return
-        if self.counted != "optimizer":
-            self._count("optimizer")
-        ends, changed = self.turns.stepped(optimizer)
-        if self.turns.is_looking:
-            self._early_s.append(self.observed.now_s())
-        if changed:
-            self._count_turns_anew()
-        if ends:
-            self._stepped()
-            if len(self.observed.ends_s) == 1:
-                self.hooks.watch_next_call()
+        number = self.optimizers.number(optimizer)
+        if _is_in_backward():
+            self._within.append(number)
+        else:
+            self._turned(number)
+
+    def backward_begins(self) -> None:
+        """Count the backward call before this one, if optimizers stepped in it; one that is declared is a step."""
+        within, self._within = self._within, []
+        if within:
+            self._within_calls.setdefault(within[0], within)
+            self._turned(("backward", within[0]))
+        if self.declared and self.declared.kind == "backward" and self.observed.backwards:
+            self._declared_step("backward")
 
     def model_called(self) -> None:
         """Count the call of the model before this one: a step of a script that trains nothing."""
-        if self.counted in ("", "forward") and not self.observed.backwards:
+        if self.declared is not None:
+            if self.declared.kind == "forward":
+                self._declared_step("forward")
+        elif self.counted in ("", "forward") and not self.observed.backwards:
             if not self.counted:
                 self._count("forward")
+            self._stepped()
+
+    def batch_asked(self, loader_pass: LoaderPass) -> None:
+        """Count the batch before this one, if batches of its loader are declared to be steps."""
+        if self.declared is None or self.declared.kind != "loader":
+            return
+        number = self._data.setdefault(loader_pass.data, len(self._data) + 1)
+        if number == (self.declared.nth or 1):
+            self._declared_step("loader")
+
+    def _declared_step(self, kind: str) -> None:
+        if self.counted != kind:
+            self._count(kind)
+        self._stepped()
+
+    def _turned(self, key: int | tuple[str, int]) -> None:
+        """Count the step of an optimizer, or of all that step within a backward call."""
+        if self.declared is not None and self.declared.kind != "optimizer":
+            return
+        if self.counted == "mark":
+            return
+        if self.counted != "optimizer" and self.declared is None:
+            self._count("optimizer")
+        is_logged = not self.turns.is_full
+        if is_logged:
+            self._logged_s.append(self.observed.now_s())
+            self._logged_backwards.append(self.observed.backwards)
+        self.observed.optimizer_steps += is_logged
+        ends, changed = self.turns.stepped(key)
+        if self.declared is not None:
+            numbers = [key] if isinstance(key, int) else self._within_calls[key[1]]
+            if any(self.optimizers.is_declared(number, self.declared) for number in numbers):
+                self._declared_step("optimizer")
+            return
+        if changed:
+            self._count_turns_anew()
+        if ends:
             self._stepped()
 
     def failed(self, error: Exception) -> None:
@@ -180,7 +202,7 @@ class Measurement:
 
     def step(self) -> None:
         """Count a step that the script marks itself."""
-        if self.hooks.active:
+        if self.hooks.active and (self.declared is None or self.declared.kind == "mark"):
             if self.counted != "mark":
                 self._count("mark")
             self._stepped()
@@ -192,14 +214,15 @@ class Measurement:
         self._begin_anew()
 
     def _count_turns_anew(self) -> None:
-        """Group the optimizers' steps so far by the new length of an iteration."""
-        ends_s, length = self.observed.ends_s, self.turns.length
-        before_s = ends_s[0] if ends_s else None
-        ends_s[:] = self._early_s[length - 1 : -1 : length]  # without the current step, which is noted later
+        """Group the optimizers' steps so far by their new order, without the present one, which is noted later."""
+        before_s = self.observed.ends_s[0] if self.observed.ends_s else None
+        present = len(self.turns.order) - 1
+        ends = [place for place in iteration_ends(self.turns.order, self.turns.turns) if place < present]
+        self.observed.count_anew(ends, self._logged_s, self._logged_backwards)
         if self.first_step_s is not None and before_s is not None:
-            first_s = ends_s[0] if ends_s else self._early_s[-1]
+            first_s = self.observed.ends_s[0] if ends else self._logged_s[-1]
             self.first_step_s += first_s - before_s
-        self.observed.losses[:] = self.observed.losses[::length]
+        self.hooks.look()
         self._begin_anew()
 
     def _begin_anew(self) -> None:
@@ -211,6 +234,8 @@ class Measurement:
         if self._done and not self._whole:
             self._end_firmly()  # the script has caught EnoughError
         self.observed.stepped()
+        if self.observed.calls is None:
+            self.hooks.stop_looking()
         if self._seat is not None and self._seat.is_last(len(self.observed.ends_s)):
             self._enough()
         self._left -= 1
@@ -236,12 +261,13 @@ class Measurement:
         """Begin to measure after the first step, which is cold."""
         if self.first_step_s is None:
             self.first_step_s = self.phases.wall_s()
-        self._first = (self.observed.backwards, len(self.observed.ends_s))
         self.cold.close()
         window: AbstractContextManager[Any] = nullcontext()
         if not self._whole:
             window = self.readings.window(self.phases)  # it resets peaks
-        self._sampling = sample_steps(self.plan, self.times, self.observed, self._timer, self.phases, window)
+        self._sampling = sample_steps(
+            self.plan, self.times, self.observed, self._timer, self.phases, window, lambda: self.is_open
+        )
         self.observed.pause()
         if uses_gpu():
             self.readings.opened(gpu_in_use())
@@ -261,7 +287,9 @@ class Measurement:
 
     def _measured(self) -> None:
         """Stop, alone or with all ranks after a few more steps."""
-        if self.counted == "forward" and has_optimizer():  # the script has only evaluated so far
+        if (
+            self.counted == "forward" and not self.declared and has_optimizer()
+        ):  # the script has only evaluated so far
             self._begin_anew()
         elif self._whole:
             self._done = True
@@ -297,9 +325,13 @@ class Measurement:
             return self._code
 
     def _count_last_call(self, ending: Ending) -> None:
-        """Count the last call of the model, which ends with the script, if its calls are steps at all."""
+        """Count the last call of the model, or the last backward call, which ends with the script, if it is a step."""
         observed = self.observed
-        if self.counted not in ("", "forward"):
+        if ending.ended == "finished" and (
+            self.counted == "backward" or (self._within and self._only_backward)
+        ):
+            observed.stepped()
+        if self.counted not in ("", "forward") or self.declared is not None:
             return
         if observed.backwards:  # it trains: the calls were not steps
             observed.forget_steps()
@@ -316,6 +348,12 @@ class Measurement:
         """End this process and all processes that the script has started."""
         end_children()
         os._exit(self._code)
+
+
+def _is_in_backward() -> bool:
+    """True if this thread computes gradients, as in a hook of a parameter."""
+    torch: Any = sys.modules["torch"]
+    return bool(torch._C._current_graph_task_id() >= 0)
 
 
 def adopt_orphans() -> None:

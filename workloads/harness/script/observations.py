@@ -4,30 +4,24 @@ from __future__ import annotations
 
 import time
 from array import array
+from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from threading import get_ident
 from typing import Any
 
-FIRST_BATCHES = 100  # of a loader that are looked at
+from workloads.harness.script.amounts import (
+    MOST_AMOUNTS,
+    Amounts,
+    amounts_of_loaders,
+    amounts_of_step,
+    amounts_of_steps,
+)
+from workloads.harness.script.calls import Calls, amounts_of_input
+from workloads.harness.script.loaders import LoaderPass, Loaders, LoaderUse, training_loaders
+
 LOSSES = 64  # of the first steps, compared with other machines: a fall shows in this many
-_INTEGERS = ("torch.int64", "torch.int32", "torch.int16", "torch.uint8")
-
-
-@dataclass(slots=True, eq=False)
-class LoaderPass:
-    """One pass over a loader.
-
-    Attributes:
-        batches: so far.
-        asked_s: when the last batch was asked for, by `time.perf_counter`.
-        begun: at its first batch, how often the count of steps began anew, and the steps done; None before it.
-        stepped: its batches and the steps since `begun`, when a step had been made with it for the first time.
-    """
-
-    batches: int = 0
-    asked_s: float = 0.0
-    begun: tuple[int, int] | None = None
-    stepped: tuple[int, int] | None = None
+LOOKED_AT = 4  # steps whose calls of models are looked at
 
 
 @dataclass(slots=True)
@@ -36,45 +30,42 @@ class Observations:
 
     Attributes:
         ends_s: end of each step, on the clock of `time.perf_counter` less the measurement's own time.
+        backwards_at: backward calls before each of these ends.
         paused_s: seconds of the measurement's own time; `stands_s` is the clock's time while it stands.
         losses: detached tensors of the first backward call of each of the first steps.
+        losses_at: for each of them, the steps of optimizers before it.
         loss_due: the next backward call is the first of its step.
+        optimizer_steps: so far.
         backwards: backward calls so far; `first_backward_s` is the time of the first.
         loader_s: seconds that the script's main process waited for its loaders.
         loading: the thread that waits for a batch of a loader; else 0.
-        shape: of the model's first input tensor; `is_tokens` if it holds ids in 2 dimensions.
-        loaded: the shape of a loader's last batch, for models whose calls are not seen.
-        epoch_batches: batches of an epoch, by the last loader that a step used.
-        step_batches: batches of that loader in a step; None if they were not counted.
-        epochs_at: steps done at each end of such a loader.
-        epoch_steps: steps of the last complete epoch; None if there was none.
-        counts: how often the count of steps began anew.
+        loaders: notes on the loaders.
+        calls: of models in the present step; None if they are not looked at.
+        has_missed: calls of the present step that came before the look at them.
+        amounts: of the steps that were looked at, and how often.
         forwards: outermost calls of the model that have begun.
         compiled: the script has called `torch.compile`.
     """
 
     ends_s: array[float] = field(default_factory=lambda: array("d"))
+    backwards_at: array[int] = field(default_factory=lambda: array("q"))
     paused_s: float = 0.0
     stands_s: float | None = None
     losses: list[Any] = field(default_factory=list)
+    losses_at: list[int] = field(default_factory=list)
     loss_due: bool = True
+    optimizer_steps: int = 0
     backwards: int = 0
     first_backward_s: float | None = None
     loader_s: float = 0.0
     loading: int = 0
-    shape: tuple[int, ...] = ()
-    is_tokens: bool = False
-    loaded: tuple[int, ...] = ()
-    loaded_tokens: bool = False
-    epoch_batches: int | None = None
-    step_batches: float | None = None
-    epochs_at: list[int] = field(default_factory=list)
-    epoch_steps: int | None = None
-    counts: int = 0
+    loaders: Loaders = field(default_factory=Loaders)
+    calls: Calls | None = None
+    has_missed: bool = False
+    amounts: Counter[Amounts] = field(default_factory=Counter)
     forwards: int = 0
     compiled: bool = False
     imported: bool = False
-    _looked: int = 0  # steps at the last batch
     _awaited: LoaderPass | None = None  # of the batch that was asked for last
 
     @property
@@ -100,21 +91,60 @@ class Observations:
         if self.loading == get_ident():
             self.loading_failed()
         self.ends_s.append(time.perf_counter() - self.paused_s)
+        self.backwards_at.append(self.backwards)
         self.loss_due = True
+        if self.calls is not None:
+            amounts = self.calls.step_ended()
+            if not self.has_missed:
+                self.amounts[amounts] += 1
+            self.has_missed = False
+            if self.amounts.total() >= LOOKED_AT:
+                self.calls = None
 
-    def backward(self, loss: Any) -> None:
-        """Note a backward call; `loss` is None unless it is a single number."""
-        self.backwards += 1
+    def backward(self, loss: Any, plain: Any) -> None:
+        """Note a backward call before it begins; `plain` is its loss before any scaling, None if it is a tensor."""
         if self.first_backward_s is None:
             self.first_backward_s = self.now_s()
-        if self.loss_due and loss is not None and len(self.losses) < LOSSES:
-            self.losses.append(loss.detach().clone())
+        if self.loss_due and plain is not None and len(self.losses) < LOSSES:
+            self.losses.append(plain.detach().clone())
+            self.losses_at.append(self.optimizer_steps)
         self.loss_due = False
+        if self.calls is not None:
+            self.calls.backward(loss)
+        self.backwards += 1
+
+    def input_came(self, tensor: Any) -> None:
+        """Note the input of a call of the model, in a script that trains nothing."""
+        amounts = amounts_of_input(tensor)
+        if amounts in self.amounts or len(self.amounts) < MOST_AMOUNTS:
+            self.amounts[amounts] += 1
+
+    def look(self) -> None:
+        """Look at the calls of models in the next whole steps."""
+        self.amounts.clear()
+        self.calls, self.has_missed = Calls(), True
+
+    def count_anew(self, ends: Sequence[int], logged_s: Sequence[float], backwards: Sequence[int]) -> None:
+        """Group earlier steps of optimizers to new steps, of which each loss is the first.
+
+        Args:
+            ends: places of the steps of optimizers that end a step.
+            logged_s, backwards: the time of each step of an optimizer, and the backward calls before it.
+        """
+        self.ends_s[:] = array("d", (logged_s[place] for place in ends))
+        self.backwards_at[:] = array("q", (backwards[place] for place in ends))
+        firsts: dict[int, int] = {}
+        for number, at in enumerate(self.losses_at):
+            firsts.setdefault(sum(end < at for end in ends), number)
+        self.losses[:] = [self.losses[number] for number in firsts.values()]
+        self.losses_at[:] = [self.losses_at[number] for number in firsts.values()]
+        self.loss_due = len(ends) not in firsts
+        self.loaders.count_anew()
 
     def forget_steps(self) -> None:
         """Begin to count steps anew."""
-        del self.ends_s[:], self.epochs_at[:]
-        self.counts += 1
+        del self.ends_s[:], self.backwards_at[:]
+        self.loaders.count_anew()
 
     def asked(self, loader_pass: LoaderPass) -> None:
         """Note that this thread waits for a batch of a loader."""
@@ -133,88 +163,32 @@ class Observations:
             self.loader_ended(self._awaited)
 
     def batch_came(self, loader_pass: LoaderPass, batch: Any, batches: int | None) -> None:
-        """Note a batch of a loader of `batches` a pass; a step after its first batch makes it the loader of steps."""
-        begun, steps = self._begun(loader_pass), len(self.ends_s)
-        if begun is None:
-            loader_pass.begun, loader_pass.stepped = (self.counts, steps), None
-            tensor = first_tensor(batch)
-            if tensor is not None:
-                self.loaded, self.loaded_tokens = tuple(tensor.shape), is_token_ids(tensor)
-        elif begun < steps:
-            self.epoch_batches = batches
-            if steps != self._looked:
-                self._count_batches(loader_pass, steps - begun)
-        self._looked = steps
-
-    def _count_batches(self, loader_pass: LoaderPass, steps: int) -> None:
-        """Note the batches of a step, between the ends of two steps: a script may read ahead."""
-        batches, first = loader_pass.batches - 1, loader_pass.stepped
-        if first is None:
-            loader_pass.stepped = batches, steps
-            self.step_batches = self.step_batches or batches / steps
-        elif steps > first[1]:
-            self.step_batches = (batches - first[0]) / (steps - first[1])
+        """Note a loader's batch, of `batches` in a pass."""
+        self.loaders.batch_came(loader_pass, batch, batches, len(self.ends_s))
 
     def loader_ended(self, loader_pass: LoaderPass) -> None:
-        """Note the end of a pass over a loader, also by `break`; it ends an epoch if steps used its batches."""
-        begun = self._begun(loader_pass)
-        if begun is not None and begun < len(self.ends_s):
-            self.epochs_at.append(len(self.ends_s))
-            self.epoch_steps = len(self.ends_s) - begun
-        loader_pass.begun = None
-
-    def _begun(self, loader_pass: LoaderPass) -> int | None:
-        """Return the steps done at a loader's first batch; None before it."""
-        if loader_pass.begun is None:
-            return None
-        counts, steps = loader_pass.begun
-        return steps if counts == self.counts else 0
-
-    def steps_of_epoch(self, calls: float) -> int | None:
-        """Return the steps of an epoch, with `calls` backward calls a step; None if no loader has a length."""
-        if self.epoch_steps is not None or self.epoch_batches is None:
-            return self.epoch_steps
-        return max(round(self.epoch_batches / (self.step_batches or calls)), 1)
-
-    def batches_of_step(self, calls: float) -> float:
-        """Return the batches of a step with `calls` backward calls; several calls may share a batch.
-
-        If the model's batches are not the loader's, each call has a batch of its own.
-        """
-        if self.step_batches and (not self.shape or self.shape[:1] == self.loaded[:1]):
-            return self.step_batches
-        return calls
+        """Note the end of a pass over a loader, also by `break`."""
+        self.loaders.ended(loader_pass, len(self.ends_s))
 
     @property
-    def samples(self) -> int | None:
-        """Samples in a call of the model, by its input; None if no input was seen."""
-        shape = self.shape or self.loaded
-        return shape[0] if shape else None
+    def training_loader(self) -> LoaderUse | None:
+        """The only loader that feeds the training; None if there is none, or several."""
+        loaders = training_loaders(self.loaders.uses)
+        return loaders[0] if len(loaders) == 1 else None
 
     @property
-    def tokens(self) -> int | None:
-        """Tokens in a call of the model; None if the input is not token ids."""
-        shape, tokens = (self.shape, self.is_tokens) if self.shape else (self.loaded, self.loaded_tokens)
-        return shape[0] * shape[1] if tokens else None
+    def epochs_at(self) -> Sequence[int]:
+        """Steps done at each end of an epoch of the training's loader."""
+        loader = self.training_loader
+        return loader.epochs_at if loader else ()
 
+    @property
+    def epoch_steps(self) -> int | None:
+        """Steps of an epoch; None if no loader has a length."""
+        loader = self.training_loader
+        return loader.steps_of_epoch if loader else None
 
-def first_tensor(thing: Any, depth: int = 3) -> Any:
-    """Return the first tensor with dimensions in a batch or in arguments; None if there is none."""
-    if hasattr(thing, "shape") and hasattr(thing, "dtype"):
-        return thing if len(thing.shape) else None
-    if depth == 0:
-        return None
-    parts = thing.values() if hasattr(thing, "values") and callable(thing.values) else thing
-    if isinstance(parts, (str, bytes)) or not hasattr(parts, "__iter__"):
-        return None
-    if not isinstance(thing, (list, tuple, dict)) and not hasattr(thing, "values"):
-        return None
-    for part in parts:
-        if (found := first_tensor(part, depth - 1)) is not None:
-            return found
-    return None
-
-
-def is_token_ids(tensor: Any) -> bool:
-    """True if a tensor is whole numbers in two dimensions, as batches of token ids are."""
-    return len(tensor.shape) == 2 and str(tensor.dtype) in _INTEGERS
+    def amounts_of_step(self, declared: int | None) -> Amounts:
+        """Return samples of a step of this process; the `declared` number if there is one."""
+        loaders = amounts_of_loaders(training_loaders(self.loaders.uses))
+        return amounts_of_step(declared, loaders, amounts_of_steps(self.amounts))

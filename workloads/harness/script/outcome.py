@@ -77,9 +77,17 @@ def _early_timing(times: StepTimes, observed: Observations, rules: Rules) -> Tim
 
 
 def findings_of(
-    ending: Ending, observed: Observations, times: StepTimes, case: Case, follows: bool
+    ending: Ending,
+    observed: Observations,
+    times: StepTimes,
+    case: Case,
+    follows: bool,
+    refusal: str = "",
 ) -> list[Finding]:
-    """Return the findings about a script's end, the gravest first; none if it was measured."""
+    """Return the findings about a script's end, the gravest first; none if it was measured.
+
+    `refusal` is the reason for which its step is unknown.
+    """
     steps = len(observed.ends_s)
     if ending.error is not None:
         return [_of_error(ending.error, case, observed.position)]
@@ -89,6 +97,8 @@ def findings_of(
         return [(Verdict.TIMEOUT, ending.after)]
     if follows:
         return []
+    if refusal:
+        return [(Verdict.UNSUPPORTED, refusal)]
     if steps <= FEWEST:
         return [(Verdict.UNSUPPORTED, _nothing(observed, steps))]
     if times.sampled is None:
@@ -121,7 +131,7 @@ def _nothing(observed: Observations, steps: int) -> str:
         return f"the script ended after {steps} step{'s' * (steps > 1)}, too few to measure: let it take more"
     if observed.backwards:
         calls = f"{observed.backwards} backward calls but no step of a torch.optim.Optimizer"
-        return f"{calls} were seen: {marked}"
+        return f"{calls} were seen: state --step-of backward if each of them is a step, or {marked}"
     children_s = sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
     if children_s > CHILDREN_S:
         return (

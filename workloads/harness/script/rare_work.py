@@ -50,7 +50,7 @@ class RareWork:
     is_single: bool = False
 
     def times(self, steps: float, begun: int) -> float:
-        """Return how often it is to be expected in the next `steps` steps after `begun` ones."""
+        """Return its expected times in the next `steps` steps after `begun` ones."""
         if self.every is None:
             return steps * len(self.excess_s) / self.seen
         return (begun - 1 - self.last + steps) // self.every
@@ -126,7 +126,7 @@ def rare_work(steps_s: Mapping[int, float], rare: Sequence[int], usual_s: float)
 def _single(place: int, seconds: float, last: int) -> RareWork:
     """Return work that was seen once.
 
-    Planned work comes at most each so many steps as it was not seen. The place of its first time says how often it
+    Planned work comes no more often than it was seen. The place of its first time says how often it
     comes, if it could not have come again since. Other work comes by chance.
     """
     every = max(place, last + 1 - place) if _is_round(place) else None
@@ -165,7 +165,7 @@ def _regular_gap(places: Sequence[int], rare: Sequence[int], first: int, last: i
 
 
 def _is_round(place: int) -> bool:
-    """True if so many steps, or one fewer, are a multiple of ten, as a plan's are."""
+    """True if a number of steps, or one fewer, is a multiple of ten, as in a plan."""
     return place % ROUND in (0, 1)
 
 

@@ -6,9 +6,10 @@ The rules for the end of warm-up and of the samples are those of every step that
 from __future__ import annotations
 
 import statistics
-from collections.abc import Generator
+from collections.abc import Callable, Generator, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any, TypeVar
 
 from workloads.harness.engine.phases import Phases
@@ -23,13 +24,18 @@ from workloads.harness.engine.sampling.stop import (
     warming_up,
 )
 from workloads.harness.script.observations import Observations
-from workloads.harness.script.timers import BlockTimer, TimedBlock
+from workloads.harness.script.rare_work import RareWork, rare_places, rare_work
+from workloads.harness.script.timers import BlockTimer, TimedBlock, uses_gpu
 
 T = TypeVar("T")
 SamplingSteps = Generator[int, TimedBlock, T]
 SHORTEST_S = 1e-9
 SINGLES = 3  # steps that are timed one by one, to estimate a step's length
-CAP_S, QUICK_CAP_S, BRIEF_CAP_S = 60.0, 20.0, 1.0  # of steps in all, to see the end of an epoch
+CAP_S, QUICK_CAP_S, BRIEF_CAP_S = 90.0, 30.0, 1.0  # of steps in all, to see the end of an epoch
+# Shares of it from which a job is predicted: at least; on a GPU, which others do not share, once evaluations or epochs
+# have repeated themselves; and while no work between steps was seen.
+LEAST_SHARE, GPU_SHARE, BLIND_SHARE = 1 / 3, 1 / 6, 2 / 3
+AGAIN_S, AGAIN_SHARE = 0.5, 0.05  # of the time so far, until the next look, which takes time, too
 PROFILED = 4  # steps
 LOOK_S = 0.05  # of steps between two decisions to wait longer: a decision costs as much as several hooks
 EPOCHS = 3  # ends of epochs that the prediction of a job waits for
@@ -64,14 +70,17 @@ class SamplingPlan:
     """Settings of a measurement.
 
     Attributes:
-        cap_s: seconds of steps in which it waits for the end of an epoch.
-        predicts: the time of a job is predicted, so several epochs are observed, or `cap_s` seconds.
+        cap_s: seconds of steps in which it waits for the end of an epoch, or other work between steps.
+        predicts: the time of a job is predicted, so several of these are observed.
+        through: steps, or epochs, that it waits for in any case; None for none.
         profiled: steps under the profiler at the end.
     """
 
     rules: Rules
     cap_s: float = CAP_S
     predicts: bool = False
+    through: int | None = None
+    through_epochs: bool = False
     profiled: int = PROFILED
 
 
@@ -82,8 +91,12 @@ def sample_steps(
     timer: BlockTimer,
     phases: Phases,
     window: AbstractContextManager[Any],
+    is_open: Callable[[], bool] = lambda: False,
 ) -> SamplingSteps[None]:
-    """Measure from the second step on: warm up, sample, wait for the end of an epoch, profile."""
+    """Measure from the second step on: warm up, sample, wait for work that is due, profile.
+
+    `is_open` returns True if later steps can still show that a step is another one.
+    """
     begun_s = observed.now_s()
     with phases("warm_up"):
         rules = yield from _sized(plan.rules, times, observed, timer)
@@ -98,10 +111,7 @@ def sample_steps(
         times.window_steps = len(observed.ends_s) - times.warm_steps
         times.loader_share = min((observed.loader_s - loader_s) / (observed.now_s() - started_s), 1.0)
     with phases("wall"):
-        step_s = statistics.median(block.step_s for block in times.blocks)
-        block = max(times.block, round(LOOK_S / max(step_s, SHORTEST_S)))
-        while _awaits_more(plan, times, observed, observed.now_s() - begun_s, step_s):
-            yield block
+        yield from _awaited(plan, times, observed, begun_s, is_open)
     times.plain_steps = len(observed.ends_s)
     if plan.profiled:
         with phases("profile"):
@@ -139,25 +149,67 @@ def _fed(rule: Rule[T], times: StepTimes) -> SamplingSteps[T]:
         return found
 
 
-def _awaits_more(
-    plan: SamplingPlan, times: StepTimes, observed: Observations, spent_s: float, step_s: float
-) -> bool:
-    """True if the end of an epoch and the step after it are still to be observed, and can be in time.
+def _awaited(
+    plan: SamplingPlan, times: StepTimes, observed: Observations, begun_s: float, is_open: Callable[[], bool]
+) -> SamplingSteps[None]:
+    """Take steps until nothing is due that would tell more of the job or of the step."""
+    step_s = statistics.median(block.step_s for block in times.blocks)
+    block = max(times.block, round(LOOK_S / max(step_s, SHORTEST_S)))
+    until_s, next_look_s = 0.0, 0.0
+    while True:
+        spent_s = observed.now_s() - begun_s
+        if spent_s >= min(until_s, next_look_s):
+            until_s = plan.cap_s if is_open() else waits_until(plan, times, observed, spent_s, uses_gpu())
+            next_look_s = spent_s + max(AGAIN_S, AGAIN_SHARE * spent_s)
+        if spent_s >= until_s and _is_through(plan, observed):
+            return
+        yield block
 
-    A job is predicted from several epochs and from at least half of the available time, because a machine's
-    speed varies.
-    """
-    left_s = plan.cap_s - spent_s
-    if left_s <= 0:
-        return False
-    done, warm = len(observed.ends_s), times.warm_steps or 0
-    steps = observed.steps_of_epoch(1.0)
-    if plan.predicts and (steps is None or left_s > plan.cap_s / 2):
+
+def _is_through(plan: SamplingPlan, observed: Observations) -> bool:
+    """True if the steps or epochs that are waited for in any case are over."""
+    if plan.through is None:
         return True
-    ends = sum(warm <= at < done for at in observed.epochs_at)
-    if steps is None or ends >= (EPOCHS if plan.predicts else 1):
-        return False
-    return (steps - (done - (observed.epochs_at[-1] if observed.epochs_at else 0))) * step_s < left_s
+    done = len(observed.ends_s)
+    return plan.through <= (sum(at < done for at in observed.epochs_at) if plan.through_epochs else done)
+
+
+def waits_until(
+    plan: SamplingPlan, times: StepTimes, observed: Observations, spent_s: float, on_gpu: bool
+) -> float:
+    """Return the seconds of steps until which the measurement goes on; not above `spent_s` if it is complete.
+
+    It waits for the ends of epochs and for work between steps that are due before `plan.cap_s`. A job is predicted from
+    a third of that time at least, because a machine's speed varies, and from two thirds if no such work was seen yet.
+    """
+    done, warm = len(observed.ends_s), times.warm_steps or 1
+    epochs_at, epoch_steps = observed.epochs_at, observed.epoch_steps
+    mean_s = (observed.ends_s[-1] - observed.ends_s[warm - 1]) / max(done - warm, 1)
+    ends = sum(warm <= at < done for at in epochs_at)
+    if epoch_steps is not None and ends < (EPOCHS if plan.predicts else 1):
+        left = epoch_steps - (done - (epochs_at[-1] if epochs_at else 0))
+        due_s = spent_s + (left + 1) * mean_s
+        if due_s < plan.cap_s:
+            return due_s
+    if not plan.predicts:
+        return 0.0
+    kinds = _rare_so_far(observed.ends_s, warm) if epoch_steps is None else []
+    has_repeated = ends >= EPOCHS or any(kind.every and len(kind.excess_s) >= EPOCHS for kind in kinds)
+    share = GPU_SHARE if on_gpu and has_repeated else LEAST_SHARE
+    if epoch_steps is None and not kinds:
+        share = BLIND_SHARE
+    again_s = [
+        spent_s + (kind.last + kind.every + 1 - done) * mean_s
+        for kind in kinds
+        if kind.every and len(kind.excess_s) < EPOCHS and done <= kind.last + kind.every
+    ]
+    return max([share * plan.cap_s, *(at_s for at_s in again_s if at_s < plan.cap_s)])
+
+
+def _rare_so_far(ends_s: Sequence[float], warm: int) -> list[RareWork]:
+    """Return the kinds of work between the steps so far."""
+    steps_s = {place: end - begin for place, (begin, end) in enumerate(pairwise(ends_s), 1) if place >= warm}
+    return rare_work(steps_s, rare_places(steps_s), statistics.median(steps_s.values())) if steps_s else []
 
 
 def _profiled(steps: int, times: StepTimes) -> SamplingSteps[None]:

@@ -1,4 +1,4 @@
-"""What a step of a script is: inferred from its optimizers and backward calls, with what contradicts it."""
+"""The model of a script's step, inferred from its optimizers and backward calls, with their contradictions."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ class StepModel:
 
 @dataclass(frozen=True, slots=True)
 class StepEvidence:
-    """What was seen of a script's steps.
+    """Evidence of a script's steps.
 
     Attributes:
         counted: `optimizer`, `backward`, `forward`, `loader` or `mark`; empty without a step.
@@ -55,19 +55,20 @@ class StepEvidence:
 
 
 def step_model(seen: StepEvidence) -> StepModel:
-    """Return what a step is, by all evidence."""
+    """Return the model of a step by all evidence."""
     seen.turns.look()
     ends = seen.backwards_at
     backwards = None
     if ends and ends[-1]:
-        backwards = (ends[-1] - ends[0]) / (len(ends) - 1) if len(ends) > 1 else float(ends[0])
+        half = ends[len(ends) // 2 :] if len(ends) > 3 else ends  # the first steps can have more of them
+        backwards = (half[-1] - half[0]) / (len(half) - 1) if len(half) > 1 else float(ends[0])
     refusal = _of_declaration(seen) if seen.declared else _of_order(seen) or _of_backwards(seen)
     return StepModel(_step_of(seen), _optimizer_steps(seen), backwards, refusal)
 
 
 def _step_of(seen: StepEvidence) -> str:
     if seen.declared and seen.counted:
-        return f"{seen.declared.name or seen.declared.kind}{f':{seen.declared.nth}' if seen.declared.nth else ''}"
+        return seen.declared.text
     if seen.counted != "optimizer" or not seen.turns.turns:
         return seen.counted
     return _label(seen, seen.turns.turns[-1].ends_with)
@@ -124,7 +125,7 @@ def _of_declaration(seen: StepEvidence) -> str:
         return ""
     labels = ", ".join(seen.optimizers.label(number) for number in range(min(len(classes), NAMED)))
     stepped = f"; the optimizers that stepped are {labels}" if labels else ""
-    return f"--step-of is {declared.name or declared.kind}, and no such step was seen{stepped}"
+    return f"--step-of is {declared.text}, and no such step was seen{stepped}"
 
 
 def _of_order(seen: StepEvidence) -> str:

@@ -6,13 +6,14 @@ An order is a sequence of numbers, one for each step of an optimizer: the number
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import groupby, pairwise
 
 MOST_LOGGED = 10_000  # steps of optimizers whose order is looked at
 NEW_PHASE = 8  # steps of new optimizers alone that begin another phase of a training
 REPETITIONS = 3  # iterations that show an order
+Key = int | tuple[str, int]  # an optimizer's number, or `backward` and the first of those that step within it
 LOOK_GROWTH = 1.1  # of the order between two looks at it: a look takes as long as the order
 
 
@@ -42,7 +43,7 @@ def turns_of(order: Sequence[int]) -> list[Turn]:
 def phase_begins(order: Sequence[int]) -> list[int]:
     """Return the places at which all earlier optimizers have stepped for the last time.
 
-    A phase has at least `NEW_PHASE` steps, because an optimizer that has not stepped for fewer may come back.
+    A phase has at least `NEW_PHASE` steps, because an optimizer that has not stepped for fewer can come back.
     """
     last = {optimizer: place for place, optimizer in enumerate(order)}
     begins, furthest = list[int](), -1
@@ -112,7 +113,7 @@ class OptimizerTurns:
     Attributes:
         order: the numbers of the optimizers that have stepped, up to `MOST_LOGGED`.
         turns: iterations of each phase so far, the present phase last.
-        keys: by number, what the optimizers are known by.
+        keys: keys of the optimizers, by number.
         has_late: an optimizer first stepped after `MOST_LOGGED` steps of others. Each step of such an
             optimizer counts as an iteration.
     """
@@ -120,9 +121,9 @@ class OptimizerTurns:
     def __init__(self) -> None:
         self.order: list[int] = []
         self.turns: list[Turn] = []
-        self.keys: list[Hashable] = []
+        self.keys: list[Key] = []
         self.has_late = False
-        self._numbers: dict[Hashable, int] = {}
+        self._numbers: dict[Key, int] = {}
         self._logged = 0  # optimizers in the order
         self._next_look = 1
         self._ends_with, self._every = 0, 1
@@ -134,7 +135,7 @@ class OptimizerTurns:
         """True if further steps are not noted in the order."""
         return len(self.order) >= MOST_LOGGED
 
-    def stepped(self, optimizer: Hashable) -> tuple[bool, bool]:
+    def stepped(self, optimizer: Key) -> tuple[bool, bool]:
         """Note a step; return whether it ends an iteration, and whether earlier steps must be counted anew."""
         number = self._numbers.get(optimizer, -1)
         if number < 0:
@@ -154,6 +155,8 @@ class OptimizerTurns:
 
     def look(self) -> bool:
         """Look at the order; return whether iterations now end elsewhere."""
+        if not self.order:
+            return False
         self._next_look = int(LOOK_GROWTH * len(self.order)) + 1
         before, self.turns = self.turns, turns_of(self.order)
         if not before or _same(before, self.turns):

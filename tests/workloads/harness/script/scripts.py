@@ -1,4 +1,4 @@
-"""`python -m workloads script` over the scripts beside the tests, in a process of its own."""
+"""`python -m workloads script` over the scripts next to the tests, in its own process."""
 
 import json
 import os

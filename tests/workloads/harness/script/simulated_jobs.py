@@ -51,7 +51,7 @@ def remembered(memory_steps: float, spread: float) -> World:
 
 
 def stalled(mean_steps: float) -> World:
-    """Return a world whose loader stalls each 50 to 200 steps, for an exponential time of so many steps."""
+    """Return a world whose loader stalls each 50 to 200 steps, for an exponential time of this mean."""
 
     def drawn(draw: np.random.Generator, steps: int) -> Drawn:
         steps_s = noisy(draw, steps, 0.05)
@@ -65,7 +65,7 @@ def stalled(mean_steps: float) -> World:
 
 
 def every(steps_between: int, seconds: float, then: World | None = None) -> World:
-    """Return a world with work of so many seconds after each so many steps, in no epoch."""
+    """Return a world with work at regular distances, in no epoch."""
 
     def drawn(draw: np.random.Generator, steps: int) -> Drawn:
         steps_s = (then or independent(0.05))(draw, steps).steps_s

@@ -12,9 +12,9 @@ import torch
 from torch.nn.modules.module import _has_any_global_hook
 from torch.utils.data import DataLoader, Dataset
 
+from tests.workloads.harness.script.listener import Listener
 from workloads.harness.script import watching
-from workloads.harness.script.hooks import Hooks, has_optimizer
-from workloads.harness.script.observations import Observations
+from workloads.harness.script.hooks import has_optimizer
 
 OURS = str(Path(watching.__file__).parent)
 
@@ -48,29 +48,11 @@ class Data(Dataset):
         return torch.full((4,), float(index))
 
 
-class Watched:
-    """Hooks that count, in this process."""
-
-    def __init__(self):
-        self.observed, self.forwards, self.errors = Observations(), 0, []
-        self.hooks = Hooks(self.observed, self.stepped, self.called, self.errors.append)
-
-    def stepped(self, *_):
-        self.observed.stepped()
-        if len(self.observed.ends_s) == 1:
-            self.hooks.watch_next_call()
-
-    def called(self):
-        self.forwards += 1
-
-
 @pytest.fixture
 def watched():
-    watched = Watched()
-    watched.hooks.install(torch)
+    watched = Listener().install()
     yield watched
-    watched.hooks.remove()
-    assert not watched.errors
+    watched.remove()
 
 
 def saved(thing):
@@ -119,8 +101,7 @@ def test_all_that_a_script_can_save_is_as_without_us(watched):
 def test_torch_is_as_it_was_after_the_hooks_have_gone():
     kinds = torch.Tensor, torch.amp.GradScaler, torch.utils.data.dataloader._BaseDataLoaderIter
     before = [dict(vars(kind)) for kind in kinds], torch.compile, torch.autograd.backward
-    watched = Watched()
-    watched.hooks.install(torch)
+    watched = Listener().install()
     assert torch.Tensor.backward is before[0][0]["backward"]  # as torch itself compares it
     assert torch.autograd.backward is before[2]
     watched.hooks.remove()
@@ -130,6 +111,7 @@ def test_torch_is_as_it_was_after_the_hooks_have_gone():
 
 def test_no_hook_on_modules_is_left_once_something_trains(watched):
     trained()
+    trained()  # more steps than are looked at
     assert not _has_any_global_hook()
 
 
@@ -144,7 +126,7 @@ def test_calls_of_a_model_are_counted_however_many_modules_it_has(comes_back, wa
     for _ in range(10):
         model(torch.ones(3, 4))
     assert (watched.observed.forwards, watched.forwards) == (10, 9)
-    assert watched.observed.shape == (3, 4)
+    assert watched.observed.amounts_of_step(None).samples == 3
     assert len(seen) == (10 if comes_back else 1 + 9 * 7)
 
 
@@ -219,10 +201,9 @@ def test_losses_are_those_before_a_scaler(watched):
 
 
 def test_an_error_of_ours_switches_the_hooks_off_and_stays_with_us():
-    watched = Watched()
-    watched.stepped = lambda *_: [][0]
-    watched.hooks = Hooks(watched.observed, watched.stepped, watched.called, watched.errors.append)
-    watched.hooks.install(torch)
+    watched = Listener()
+    watched.optimizer_stepped = lambda *_: [][0]
+    watched.install()
     try:
         trained()
     finally:

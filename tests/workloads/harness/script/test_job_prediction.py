@@ -12,7 +12,7 @@ STEP_S, START_S = 0.1, 5.0
 
 
 def ends_of(steps, seed=0, every=None, every_s=0.0, epoch=None, end_s=0.0):
-    """When each step ended: noisy steps, an evaluation every so many steps, and at the ends of epochs."""
+    """When each step ended: noisy steps, an evaluation at regular distances, and at the ends of epochs."""
     draw = random.Random(seed)
     lengths = []
     for place in range(steps):

@@ -4,8 +4,7 @@ import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset
 
-from workloads.harness.script.hooks import Hooks
-from workloads.harness.script.observations import Observations
+from tests.workloads.harness.script.listener import Listener
 
 
 class Doubled(torch.nn.Module):
@@ -26,24 +25,12 @@ class Data(Dataset):
         return self.transform(torch.ones(3, 2)).flatten()
 
 
-def failed(error):
-    raise AssertionError from error
-
-
 @pytest.fixture
 def observed():
     """Notes of a script that trains in this process, between hooks that go away again."""
-    notes, hooks = Observations(), None
-
-    def stepped(*_):
-        notes.stepped()
-        if len(notes.ends_s) == 1:
-            hooks.watch_next_call()
-
-    hooks = Hooks(notes, stepped, lambda: None, failed)
-    hooks.install(torch)
-    yield notes
-    hooks.remove()
+    listener = Listener().install()
+    yield listener.observed
+    listener.remove()
 
 
 class Loop:
@@ -57,8 +44,8 @@ class Loop:
 
 
 def batch_of_step(observed):
-    """Return the samples of a step, of one with as many backward calls as there were."""
-    return observed.samples * observed.batches_of_step(observed.backwards / len(observed.ends_s))
+    """Return the samples of a step."""
+    return observed.amounts_of_step(None).samples
 
 
 @pytest.mark.parametrize(("backwards", "accumulated"), [(1, 1), (2, 1), (1, 3), (2, 3)])
@@ -70,7 +57,7 @@ def test_several_backward_calls_on_a_batch_count_it_once(observed, backwards, ac
         if place % accumulated == 0:
             loop.optimizer.step()
         if len(observed.ends_s) == 1 and place == accumulated + 1:
-            assert observed.steps_of_epoch(observed.backwards) == 6 / accumulated
+            assert observed.epoch_steps == 6 / accumulated
     assert batch_of_step(observed) == 8 * accumulated
     assert (observed.epochs_at, observed.epoch_steps) == ([6 // accumulated], 6 // accumulated)
 
@@ -110,7 +97,7 @@ def test_transforms_of_the_loader_are_not_the_model(observed):
     with torch.no_grad():
         for x in loop.loader:
             loop.model(x)
-    assert (observed.samples, observed.forwards) == (8, 6)
+    assert (batch_of_step(observed), observed.forwards) == (8, 6)
 
 
 def test_a_loop_that_is_left_early_ends_its_epoch_there(observed):

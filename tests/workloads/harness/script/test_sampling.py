@@ -7,20 +7,35 @@ import pytest
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.script.observations import Observations
-from workloads.harness.script.sampling import SamplingPlan, StepTimes, sample_steps
+from workloads.harness.script.sampling import SamplingPlan, StepTimes, sample_steps, waits_until
 from workloads.harness.script.timers import TimedBlock
 
 
 class Walk(Observations):
-    """A script whose steps take the same time, and in virtual time."""
+    """A script whose steps take the same time, and in virtual time; some hold other work before them.
+
+    `rare` has seconds by the steps from one time to the next.
+    """
 
     def now_s(self):
         return self.at_s
 
-    def __init__(self, step_s, epoch=None):
+    def __init__(self, step_s, epoch=None, rare=()):
         super().__init__()
-        self.at_s, self.step_s, self.epoch = 0.0, step_s, epoch
-        self.epoch_batches = epoch
+        self.at_s, self.step_s, self.epoch, self.rare = 0.0, step_s, epoch, dict(rare)
+
+    @property
+    def epoch_steps(self):
+        return self.epoch
+
+    @property
+    def epochs_at(self):
+        return range(self.epoch, len(self.ends_s) + 1, self.epoch) if self.epoch else ()
+
+    def step(self):
+        place = len(self.ends_s)
+        self.at_s += self.step_s + sum(s for every, s in self.rare.items() if place and place % every == 0)
+        self.ends_s.append(self.at_s)
 
 
 class Cost:
@@ -35,10 +50,7 @@ def walk(observed, plan, most=10**6):
         block = next(asked)
         for _ in range(most):
             for _ in range(block):
-                observed.at_s += observed.step_s
-                observed.ends_s.append(observed.at_s)
-                if observed.epoch and len(observed.ends_s) % observed.epoch == 0:
-                    observed.epochs_at.append(len(observed.ends_s))
+                observed.step()
             block = asked.send(TimedBlock(observed.step_s))
     except StopIteration:
         return times
@@ -69,16 +81,63 @@ def test_it_does_not_wait_for_one_that_is_out_of_reach():
     assert observed.at_s < 10
 
 
-def test_a_job_is_predicted_from_several_epochs_and_half_of_the_time():
+def test_a_job_is_predicted_from_several_epochs_and_a_third_of_the_time():
     observed = Walk(0.02, epoch=100)
-    walk(observed, plan(predicts=True, cap_s=40.0))
+    walk(observed, plan(predicts=True, cap_s=60.0))
     assert 20 <= observed.at_s < 21
 
 
-def test_without_epochs_a_job_is_predicted_from_all_of_the_time():
+def test_without_anything_between_steps_a_job_is_predicted_from_two_thirds_of_the_time():
     observed = Walk(0.02)
-    walk(observed, plan(predicts=True, cap_s=40.0))
+    walk(observed, plan(predicts=True, cap_s=60.0))
     assert 40 <= observed.at_s < 41
+
+
+def test_an_end_of_an_epoch_that_is_due_is_waited_for_with_what_is_done_there():
+    observed = Walk(0.1, epoch=700, rare={700: 20.0})
+    walk(observed, plan(predicts=True))
+    assert 90 <= observed.at_s < 91 and 700 < len(observed.ends_s) < 705
+
+
+def test_work_that_was_seen_once_is_waited_for_if_it_can_come_again():
+    observed = Walk(0.02, rare={2000: 1.0})
+    walk(observed, plan(predicts=True))
+    assert 4000 < len(observed.ends_s) < 4060
+    observed = Walk(0.02, rare={2500: 1.0})  # twice that lies beyond the cap
+    walk(observed, plan(predicts=True))
+    assert 51 <= observed.at_s < 52
+
+
+@pytest.mark.parametrize(("through", "epochs", "steps"), [(6000, False, 6000), (3, True, 9000)])
+def test_a_number_of_steps_or_epochs_is_waited_for_in_any_case(through, epochs, steps):
+    observed = Walk(0.05, epoch=3000)
+    walk(observed, plan(predicts=True, through=through, through_epochs=epochs))
+    assert steps <= len(observed.ends_s) < steps + 3
+
+
+def test_short_steps_with_an_evaluation_each_250_are_known_in_a_few_evaluations():
+    """As nanoGPT trains on characters on a GPU: 8 ms a step, and 1.75 s of evaluation."""
+    observed = Walk(0.008, rare={250: 1.75})
+    times = walk(observed, plan(predicts=True))
+    assert times.sampled is not None
+    seen = [
+        waits_until(plan(predicts=True), times, observed, observed.at_s, on_gpu) for on_gpu in (True, False)
+    ]
+    assert seen == [15.0, 30.0] and observed.at_s < 32
+
+
+def test_an_order_that_is_open_is_waited_for():
+    observed, times = Walk(0.02, epoch=100), StepTimes()
+    asked = sample_steps(
+        plan(cap_s=20.0), times, observed, Cost(), Phases(), nullcontext(), lambda: len(observed.ends_s) < 700
+    )
+    block = next(asked)
+    with pytest.raises(StopIteration):
+        while True:
+            for _ in range(block):
+                observed.step()
+            block = asked.send(TimedBlock(observed.step_s))
+    assert 700 <= len(observed.ends_s) < 800
 
 
 def test_waiting_takes_few_looks_and_steps_under_the_profiler_are_apart():
@@ -90,8 +149,7 @@ def test_waiting_takes_few_looks_and_steps_under_the_profiler_are_apart():
     with pytest.raises(StopIteration):
         while True:
             for _ in range(block):
-                observed.at_s += observed.step_s
-                observed.ends_s.append(observed.at_s)
+                observed.step()
             looks += [block] * (times.sampled is not None)
             block = asked.send(TimedBlock(observed.step_s))
     assert len(looks) < 20 / 0.04

@@ -8,8 +8,7 @@ import torch._dynamo
 from torch._dynamo.utils import counters
 from torch.nn.modules.module import _has_any_global_hook
 
-from workloads.harness.script.hooks import Hooks
-from workloads.harness.script.observations import Observations
+from tests.workloads.harness.script.listener import Listener
 
 BACKEND = "eager"  # Dynamo alone makes graphs, breaks and guards
 
@@ -95,11 +94,9 @@ def losses_of(model, steps):
 
 @pytest.fixture
 def hooks():
-    observed, errors = Observations(), []
-    hooks = Hooks(observed, lambda *_: observed.stepped(), lambda: None, errors.append)
-    yield hooks, observed
-    hooks.remove()
-    assert not errors, [(type(e), e) for e in errors]
+    listener = Listener()
+    yield listener.hooks, listener.observed
+    listener.remove()
 
 
 MAKERS = (
@@ -121,7 +118,7 @@ def test_a_compiled_model_has_the_same_graphs(make, hooks):
     assert not _has_any_global_hook()
     assert (len(observed.ends_s), observed.backwards) == (5, 5)
     if make in (a_module, after_a_dry_call):
-        assert observed.shape[1:] == (4,)
+        assert observed.amounts_of_step(None).samples == 5
 
 
 @pytest.mark.parametrize("compiled", [True, False])
@@ -132,4 +129,4 @@ def test_calls_of_a_compiled_model_are_counted(compiled, hooks):
     with torch.inference_mode():
         for _ in range(5):
             model(torch.ones(3, 4))
-    assert (observed.forwards, observed.shape) == (5, (3, 4))
+    assert (observed.forwards, observed.amounts_of_step(None).samples) == (5, 3)
