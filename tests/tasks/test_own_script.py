@@ -28,6 +28,9 @@ def test_a_written_suite_is_read_as_it_was_asked_for(code, tmp_path):
         packages="requirements.txt",
         data="s3://bucket/data",
         epochs=3,
+        through=2,
+        step_of="Adam:2",
+        samples=64,
         processes=2,
         whole=True,
         repeats=4,
@@ -42,6 +45,7 @@ def test_a_written_suite_is_read_as_it_was_asked_for(code, tmp_path):
     assert script.command == ("train.py", "--note", 'a "b" ü', "--batch", "{batch}", "{data}")
     assert (script.folder, script.packages, script.data) == (code, "requirements.txt", "s3://bucket/data")
     assert (script.epochs, script.steps, script.processes, script.whole) == (3, None, 2, True)
+    assert (script.through, script.step_of, script.samples) == (2, "Adam:2", 64)
     plain = load_suite(str(write_suite(OwnScript(run="train.py", folder=code), tmp_path / "results")))
     assert plain.name == "train" and plain.entries[0].assumed and plain.repeats == 3
 

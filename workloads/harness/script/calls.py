@@ -26,7 +26,7 @@ class _Noted:
     backward: int | None = None
 
 
-class CallsOfSteps:
+class ModelCalls:
     """Notes on the calls of models since the last step, and on earlier ones that no backward call has used."""
 
     def __init__(self) -> None:

@@ -17,7 +17,7 @@ from workloads.harness.script.amounts import (
     amounts_of_step,
     amounts_of_steps,
 )
-from workloads.harness.script.calls import CallsOfSteps, amounts_of_input
+from workloads.harness.script.calls import ModelCalls, amounts_of_input
 from workloads.harness.script.loaders import LoaderPass, Loaders, LoaderUse, training_loaders
 
 LOSSES = 64  # of the first steps, compared with other machines: a fall shows in this many
@@ -60,7 +60,7 @@ class Observations:
     loader_s: float = 0.0
     loading: int = 0
     loaders: Loaders = field(default_factory=Loaders)
-    calls: CallsOfSteps | None = None
+    calls: ModelCalls | None = None
     has_missed: bool = False
     amounts: Counter[Amounts] = field(default_factory=Counter)
     forwards: int = 0
@@ -122,7 +122,7 @@ class Observations:
     def look(self) -> None:
         """Look at the calls of models in the next whole steps."""
         self.amounts.clear()
-        self.calls, self.has_missed = CallsOfSteps(), True
+        self.calls, self.has_missed = ModelCalls(), True
 
     def count_anew(self, ends: Sequence[int], logged_s: Sequence[float], backwards: Sequence[int]) -> None:
         """Group earlier steps of optimizers to new steps, of which each loss is the first.

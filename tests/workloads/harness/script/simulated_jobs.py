@@ -151,9 +151,7 @@ def covered(
     for number in range(jobs):
         draw = np.random.default_rng([seed, number])
         seen = world(draw, steps)
-        first = np.random.default_rng([seed, number])  # the same job again draws its length of an epoch alike
         again = world(np.random.default_rng([seed + 1, number]), steps) if seen.epoch_steps is None else seen
-        del first
         observed = int(draw.integers(*SEEN))
         ends_s = [*np.cumsum(seen.steps_s[:observed])]
         epochs_at = [at for at in seen.epochs_at if at < observed]

@@ -11,13 +11,13 @@ from workloads.harness.repeat.runs import run_repeat
 from workloads.harness.script.command import own_case
 from workloads.harness.script.observations import LOSSES
 
-# Command, then: optimizers, batches summed up in a step, samples and tokens of a step, steps of an epoch.
+# Command, then: optimizers, backward calls, samples and tokens of a step, steps of an epoch.
 KINDS = [
     ("convnet.py", ("Adadelta",), 1, 64, None, 10),
     ("nanogpt.py", ("AdamW",), 2, 8, 128, None),
     ("amp.py", ("SGD",), 4, 32, None, None),
-    ("gan.py", ("RMSprop", "Adam"), 1, 16, None, None),
-    ("lbfgs.py", ("LBFGS",), 1, 64, None, None),
+    ("gan.py", ("RMSprop", "Adam"), 3, None, None, None),  # its models take different numbers of samples
+    ("lbfgs.py", ("LBFGS",), 5, 64, None, None),  # its line search calls several times
     ("ema.py", ("SGD",), 1, 20, None, 20),
     ("trainer.py", ("Adam",), 1, 24, None, 40),
     ("compiled.py", ("Adam",), 1, 8, None, None),
@@ -33,8 +33,9 @@ def test_a_training_is_seen_and_stopped(words, optimizers, accumulation, samples
     run = record.script
     assert (run.counted, run.ended, run.optimizers) == ("optimizer", "stopped", optimizers)
     assert (run.samples, run.tokens, run.epoch_steps) == (samples, tokens, epoch)
-    assert run.accumulation == pytest.approx(accumulation, rel=0.1)
-    assert (record.work.unit, record.work.units) == (("tokens", tokens) if tokens else ("samples", samples))
+    assert run.accumulation == pytest.approx(accumulation, rel=0.3)
+    work = ("tokens", tokens) if tokens else ("samples", samples) if samples else ("steps", 1)
+    assert (record.work.unit, record.work.units) == work
     assert record.wall.median_s > 0 and 0 <= run.mean_low_s <= run.mean_s <= run.mean_high_s
     assert len(run.losses) == min(LOSSES, run.steps) and run.first_step_s < record.wall_s
     assert sum(run.shares.values()) == pytest.approx(1) and min(run.shares.values()) > 0
