@@ -75,7 +75,7 @@ MISTAKES = {
         "plain.py",
     ): "size batch is given, but the command lacks its placeholder {batch}",
     ("--", "plain.py", "{data}"): "the command has {data}, but data is not given",
-    ("--steps=5", "--epochs=2", "--", "plain.py"): "steps and epochs are both given",
+    ("--steps=5", "--epochs=2", "--", "plain.py"): "are both given; give one",
     ("--whole", "--", "plain.py"): "name a folder for the record by --out",
     (): "no script is given",
     ("--", "-m"): "name a file, such as train.py",
