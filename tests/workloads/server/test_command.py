@@ -128,7 +128,7 @@ class TestMistakes:
         ("arguments", "words"),
         [
             ([], "the following arguments are required: COMMAND"),
-            (["fly"], "argument COMMAND: invalid choice: 'fly' (choose from 'list', 'run',"),
+            (["fly"], "argument COMMAND: 'fly' is unknown; there are list, run,"),
             (["run"], "the following arguments are required: --size, workload"),
             (["run", "matmul"], "the following arguments are required: --size"),
             (
@@ -143,12 +143,12 @@ class TestMistakes:
             (["run", "matmul", "--size=n=1", "--order=-1"], "argument --order"),
             (
                 ["run", "matmul", "--size=n=1", "--device=tpu"],
-                "argument --device: invalid choice: 'tpu' (choose from",
+                "argument --device: 'tpu' is unknown; did you mean cpu?",
             ),
             (["run", "matmul", "--size=n=1", "--seed=x"], "argument --seed: invalid int value: 'x'"),
-            (["run", "matmul", "--size=n=1", "--colour"], "unrecognized arguments: --colour"),
+            (["run", "matmul", "--size=n=1", "--colour"], "--colour is unknown; there are --help"),
             (["suite", "quick", "--repeats=0"], "argument --repeats: '0' must be a whole number above 0"),
-            (["suite", "quick", "--device=tpu"], "argument --device: invalid choice: 'tpu'"),
+            (["suite", "quick", "--device=tpu"], "argument --device: 'tpu' is unknown"),
             (["suite", "quick", "--hardware=../x"], "argument --hardware: '../x' is not a name"),
             (["suite", "quick", "--hardware="], "argument --hardware: '' is not a name"),
         ],
