@@ -171,7 +171,7 @@ def test_controls_beside_the_repeats_tell_a_slow_box(run, tmp_path):
     plans = [plan_of(number, cases=[MATMUL], repeats=3) for number in (0, 1)]
     for plan, box in zip(plans, (1.0, 1.3), strict=True):
         keep(tmp_path, plan, measured(plan, 1.0 * box, 2.0 * box))
-    code, text = run("--against", run_name(0), folder=tmp_path)
+    code, text = run("--against", run_name(0), "--run-effect", "0", folder=tmp_path)
     assert code == 0 and "divided by the time of its control" in text
 
 
