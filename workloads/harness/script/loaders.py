@@ -179,8 +179,18 @@ def training_loaders(uses: Iterable[LoaderUse]) -> list[LoaderUse]:
     ]
 
 
-def first_tensor(thing: Any, depth: int = 3) -> Any:
-    """Return the first tensor with dimensions in a batch or in arguments; None if there is none."""
+def first_tensor(thing: Any) -> Any:
+    """Return the first tensor with dimensions in a batch or in arguments; None if there is none.
+
+    An object of the script that raises when it is looked at, such as a proxy of `torch.fx`, counts as none.
+    """
+    try:
+        return _first_tensor(thing, 3)
+    except Exception:
+        return None
+
+
+def _first_tensor(thing: Any, depth: int) -> Any:
     if hasattr(thing, "shape") and hasattr(thing, "dtype"):
         return thing if len(thing.shape) else None
     if depth == 0:
@@ -191,7 +201,7 @@ def first_tensor(thing: Any, depth: int = 3) -> Any:
     if not isinstance(thing, (list, tuple, dict)) and not hasattr(thing, "values"):
         return None
     for part in parts:
-        if (found := first_tensor(part, depth - 1)) is not None:
+        if (found := _first_tensor(part, depth - 1)) is not None:
             return found
     return None
 

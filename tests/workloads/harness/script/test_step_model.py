@@ -10,6 +10,7 @@ from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.script.instances import DeclaredStep
+from workloads.harness.script.loaders import first_tensor
 from workloads.harness.script.measurement import Measurement
 from workloads.harness.script.sampling import SamplingPlan
 
@@ -367,3 +368,15 @@ def test_losses_are_those_of_the_first_backward_calls():
     assert (
         len(measurement.observed.losses) == 5
     )  # one of each iteration, also of those that were counted anew
+
+
+def test_a_model_that_is_traced_has_no_tensor_to_look_at():
+    seen = []
+
+    class Inner(torch.nn.Module):
+        def forward(self, x):
+            seen.append((type(x), first_tensor((x,))))
+            return x + 1
+
+    torch.fx.symbolic_trace(torch.nn.Sequential(torch.nn.Sequential(Inner())))
+    assert seen == [(torch.fx.Proxy, None)]
