@@ -21,9 +21,8 @@ from tasks.planning.hardware import hardware_names, load_gpus, load_hardware, lo
 from tasks.store.address import DEFAULT
 
 NEEDS_FREE_BYTES = 2**30
-CHECK_S = (
-    300.0  # torch takes a minute to import from a cold disk, and the check waits for a running measurement
-)
+# torch takes a minute to import from a cold disk, and the check waits for a running measurement.
+CHECK_S = 300.0
 Finding = tuple[bool, str]  # good or not, and a sentence
 
 

@@ -1,10 +1,9 @@
 """Two sets of records, case by case: the speedup, its interval, and its parts if both sides are GPUs."""
 
 import argparse
-import math
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from statistics import fmean
+from statistics import fmean, geometric_mean
 
 from workloads.command.measure import say
 from workloads.harness.records.case import Case
@@ -13,7 +12,14 @@ from workloads.harness.records.files import read_records
 from workloads.harness.records.grade import counts
 from workloads.harness.records.intervals import ratio_interval
 from workloads.harness.records.record import Record
-from workloads.harness.records.step_parts import StepParts, card_s, is_cards, mostly_by, step_parts, wait_text
+from workloads.harness.records.step_parts import (
+    StepParts,
+    cards_s,
+    is_cards,
+    mostly_by,
+    step_parts,
+    wait_text,
+)
 from workloads.harness.records.text import seconds, table
 from workloads.harness.roofline.bounds import case_without_loader
 
@@ -101,7 +107,7 @@ def _row(case: Case, base: Sequence[Record], other: Sequence[Record]) -> list[st
         states = ("ok" if side else "no valid record" for side in (base, other))
         return [case.id, *states, "–", "–", "unpaired"]
     sides = [_means_s(side) for side in (base, other)]
-    means = [_geometric_mean(side) for side in sides]
+    means = [geometric_mean(side) for side in sides]
     ratio = ratio_interval(sides[0], sides[1])
     verdict = "undecided"
     if ratio is not None and (ratio.low > 1 or ratio.high < 1):
@@ -113,13 +119,11 @@ def _row(case: Case, base: Sequence[Record], other: Sequence[Record]) -> list[st
 def _parts_row(case: Case, base: Cells, other: Cells, names: tuple[str, str]) -> tuple[list[str], list[str]]:
     """Return the cells of a row that split its speedup, and a sentence if the speedup is not the card's."""
     before, after = _parts(case, base), _parts(case, other)
-    if not (before and after and before.device * after.device > 0):
+    cards = cards_s(base[case], other[case])
+    if not (before and after and cards):
         return ["–"] * len(PARTS_HEAD), []
-    ratio = _geometric_mean(_means_s(base[case])) / _geometric_mean(_means_s(other[case]))
-    cards = [card_s(side[case]) for side in (base, other)]
-    if not all(value > 0 for side in cards for value in side):  # exchanges took all of a card's time
-        return ["–"] * len(PARTS_HEAD), []
-    by_card = _geometric_mean(cards[0]) / _geometric_mean(cards[1])
+    ratio = geometric_mean(_means_s(base[case])) / geometric_mean(_means_s(other[case]))
+    by_card = geometric_mean(cards[0]) / geometric_mean(cards[1])
     waits = [f"{parts.waiting_share:.0%}" for parts in (before, after)]
     cells = [f"{by_card:.3g}x", *waits, mostly_by(ratio, by_card, before, after)]
     if is_cards(ratio, by_card):
@@ -137,7 +141,3 @@ def _parts(case: Case, cells: Cells) -> StepParts | None:
 
 def _means_s(records: Sequence[Record]) -> list[float]:
     return [record.mean_s for record in records if record.mean_s]
-
-
-def _geometric_mean(times_s: Sequence[float]) -> float:
-    return math.exp(math.fsum(map(math.log, times_s)) / len(times_s))

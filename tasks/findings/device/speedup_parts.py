@@ -14,7 +14,7 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.step_parts import (
     StepParts,
     card_gap,
-    card_s,
+    cards_s,
     decided_by,
     is_cards,
     mostly_by,
@@ -133,16 +133,13 @@ def _split(baseline: Repeats, side: Repeats, by_cell: Cells) -> Split | None:
     """
     before, after = _parts(baseline, by_cell), _parts(side, by_cell)
     total = speedup(*per_unit(baseline, side))
-    if total is None or before is None or after is None or not before.device * after.device > 0:
+    cards = cards_s(baseline.usable, side.usable)
+    if total is None or before is None or after is None or cards is None:
         return None
     units = step_units(baseline, side)
-    cards = [
-        [value / unit for value in card_s(cell.usable)]
-        for cell, unit in zip((baseline, side), units, strict=True)
-    ]
-    if not all(value > 0 for side in cards for value in side):  # exchanges took all of a card's time
-        return None
-    by_card = speedup(*cards)
+    by_card = speedup(
+        *([value / unit for value in values] for values, unit in zip(cards, units, strict=True))
+    )
     if by_card is None:
         return None
     before, after = before.scaled(1 / units[0]), after.scaled(1 / units[1])

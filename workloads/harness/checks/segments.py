@@ -1,6 +1,6 @@
 """A GPU's memory as torch's caching allocator manages it, with its rounding and fragmentation.
 
-Tensors are cut from segments that the driver gives; what is free stays with the process. Source:
+Tensors are cut from segments that the driver gives; free parts stay with the process. Source:
 c10/cuda/CUDACachingAllocator.cpp of torch 2.13, with its default settings and one stream.
 """
 

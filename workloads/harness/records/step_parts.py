@@ -61,6 +61,12 @@ def card_s(records: Sequence[Record]) -> list[float]:
     return [_without_exchange_s(r, r.device_busy_s) for r in records if r.device_busy_s and r.mean_s]
 
 
+def cards_s(before: Sequence[Record], after: Sequence[Record]) -> tuple[list[float], list[float]] | None:
+    """Return `card_s` of two sides; None unless both have some and all are above 0, as exchanges can take all of it."""
+    sides = card_s(before), card_s(after)
+    return sides if all(side and min(side) > 0 for side in sides) else None
+
+
 def step_parts(records: Sequence[Record], without_loader_s: float | None = None) -> StepParts | None:
     """Return the mean parts of a step over repeats of one cell; None if no record has the device's time.
 

@@ -1,4 +1,4 @@
-/* A driver's library that answers for one card, hangs, or kills whoever asks, as NVML_FAKE says:
+/* A driver's library that answers for one card, hangs, or kills the process that asks, as NVML_FAKE says:
    "init" or "power", a colon, and "hang", "segv" or "abort"; power is told twice before that. */
 #include <signal.h>
 #include <stdlib.h>

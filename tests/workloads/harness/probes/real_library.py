@@ -1,4 +1,4 @@
-"""A real shared library in place of the driver's, compiled from nvml.c: it answers, hangs, or kills whoever asks."""
+"""A real shared library in place of the driver's, compiled from nvml.c: it answers, hangs, or kills its caller."""
 
 import shutil
 import subprocess
