@@ -43,6 +43,7 @@ def lane(
     run: str,
     hardware: str,
     count: int,
+    turns_with: list[str] | None = None,
     every_s: float = 0.0,
     timeout_s: float | None = None,
     command: list[str] | None = None,
@@ -56,6 +57,7 @@ def lane(
         run: the name of the run that they belong to.
         hardware: the machine that this is.
         count: how many repeats; they are an input of this flow run, because parameters are in every list.
+        turns_with: other hardware entries of this machine, whose repeats take turns with its own; none by default.
         every_s: the shortest time between two uploads of records and between two lines of the log.
         timeout_s: the limit of this job, if it has one: records are sent until then.
         command: runs one repeat; the arguments of `python -m workloads` follow. This Python by default.
@@ -70,7 +72,7 @@ def lane(
         repeats = wait_for_order(me)
     except GridbenchError as error:
         return Failed(message=str(error))
-    log.info(f"{count} repeats of run {run} on {hardware}")
+    log.info(f"{count} repeats of run {run} on {' and '.join([hardware, *(turns_with or ())])}")
     words = tuple(command or COMMAND)
     os.chdir(ROOT)  # `python -m workloads` must find this checkout wherever the worker runs its flows
     if hindrance := _hindrance(repeats, words, log.warning):

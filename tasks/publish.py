@@ -76,7 +76,7 @@ class Progress:
 
 async def load_report(lanes: Dispatcher) -> None:
     """Import the report's modules while lanes start, because it takes a second."""
-    while not lanes.idle and not any(lane.measuring for lane in lanes.lanes.values()):
+    while not lanes.idle and not any(lane.measuring for lane in lanes.lanes):
         await asyncio.sleep(LOOK_S)
     await asyncio.to_thread(import_module, "tasks.report.write")
 

@@ -19,7 +19,7 @@ from tasks.delivery.record_receiver import RecordReceiver
 from tasks.dispatch.flow_runs import flow_runs, has_begun, is_final, lane_jobs, stop_jobs
 from tasks.dispatch.job_end import JobEnd, end_of, had_machine, has_ended, reason_of
 from tasks.dispatch.job_notes import note_jobs
-from tasks.dispatch.lane import Lane, job_usd, within_budget
+from tasks.dispatch.lane import Lane, job_usd, lanes_of, within_budget
 from tasks.dispatch.rented_boxes import BAD_BOX, RentedBoxes
 from tasks.dispatch.submit import submit_lane
 from tasks.errors import GridbenchError
@@ -46,7 +46,8 @@ class Dispatcher:
         self.store, self.say, self.pace = store, say, pace or pace_here()
         self.plan, self.budget_usd = store.plan, budget_usd
         self.arrived: dict[str, Record] = {}
-        self.lanes = {machine.name: Lane(machine) for machine in self.plan.hardware}
+        self.lanes = lanes_of(self.plan.hardware)
+        self._lane_of = {machine.name: lane for lane in self.lanes for machine in lane.entries}
         self._repeats: dict[Cell, list[Repeat]] = {}
         for machine in self.plan.hardware:
             self._add(self.plan.repeats_on(machine))
@@ -66,7 +67,8 @@ class Dispatcher:
         added = [planned for planned in cases if Cell(hardware, planned.case) not in self._repeats]
         after = sum(len(repeats) for cell, repeats in self._repeats.items() if cell.hardware == hardware)
         if added:
-            self._add(self.plan.repeats_on(self.lanes[hardware].machine, added, after))
+            machine = next(each for each in self.plan.hardware if each.name == hardware)
+            self._add(self.plan.repeats_on(machine, added, after))
 
     @property
     def total(self) -> int:
@@ -120,13 +122,13 @@ class Dispatcher:
     def request(self, cells: Iterable[Cell]) -> None:
         """Have cells measured, without waiting for them."""
         for cell in cells:
-            if self.lanes[cell.hardware].ask(self._missing(cell), time.monotonic()):
+            if self._lane_of[cell.hardware].ask(self._missing(cell), time.monotonic()):
                 self._asked.set()
 
     @property
     def idle(self) -> bool:
         """Return whether no lane has anything left to measure."""
-        return self.failed or not any(lane.busy for lane in self.lanes.values())
+        return self.failed or not any(lane.busy for lane in self.lanes)
 
     def last_order(self, cell: Cell) -> int:
         """Return the place of a cell's last repeat in the order of its lane."""
@@ -148,7 +150,7 @@ class Dispatcher:
         await self._boxes.adopt()
         for job in jobs:
             missing = [repeat for repeat in orders[job.id] if repeat.id not in self.arrived]
-            lane = self.lanes.get(missing[0].hardware) if missing else None
+            lane = self._lane_of.get(missing[0].hardware) if missing else None
             if lane and lane.job is None and not is_final(job.state):
                 self._start(lane, job.id, missing)
             elif missing and is_final(job.state) and has_begun(job):
@@ -160,7 +162,7 @@ class Dispatcher:
             try:
                 await self._receiver.collect()
                 await self._watch_jobs()
-                await self._boxes.mind(list(self.lanes.values()))
+                await self._boxes.mind(self.lanes)
                 await self._mind_budget()
                 await self._dispatch()
                 if self.on_progress:
@@ -181,8 +183,8 @@ class Dispatcher:
 
     async def _dispatch(self) -> None:
         """Start a job for each lane that has waiting repeats and a free box."""
-        busy = {lane.box for lane in self.lanes.values() if lane.measuring}
-        for lane in self.lanes.values():
+        busy = {lane.box for lane in self.lanes if lane.measuring}
+        for lane in self.lanes:
             settled = time.monotonic() - lane.asked_at >= GATHER_S
             if not (lane.waiting and settled and lane.box not in busy):
                 continue
@@ -201,7 +203,7 @@ class Dispatcher:
         job, order = await submit_lane(self._client, self.store, lane, repeats, variables, self.pace)
         self._receiver.expect(job.id, order)
         self._start(lane, job.id, order)
-        self.say(f"lane {lane.machine.name}: {len(order)} repeats sent to work pool {lane.machine.pool}")
+        self.say(f"lane {lane.name}: {len(order)} repeats sent to work pool {lane.machine.pool}")
 
     def _start(self, lane: Lane, flow_run_id: UUID, repeats: list[Repeat]) -> None:
         lane.start(flow_run_id, repeats, time.monotonic())
@@ -210,7 +212,7 @@ class Dispatcher:
     def _accept(self, record: Record) -> None:
         """Note a record that is in the store, and wake its cell if that is complete."""
         self.arrived.setdefault(record.id, record)
-        if lane := self.lanes.get(record.hardware):
+        if lane := self._lane_of.get(record.hardware):
             lane.delivered(record.id)
         if record.cell in self._repeats and not self._missing(record.cell):
             self._wake(record.cell, None)
@@ -263,21 +265,21 @@ class Dispatcher:
             return
         cut_short = self.total > len(self.arrived)
         await stop_jobs(self._client, self._jobs)
-        for lane in self.lanes.values():
+        for lane in self.lanes:
             await self._boxes.give_back(lane.machine.name)
             self._give_up(lane, f"the budget of {self.budget_usd:g} USD is spent")
         if cut_short:
             budget_spent(self.plan, self.budget_usd, self.spent_usd())
 
     def _give_up(self, lane: Lane, reason: str) -> None:
-        self._settle(lane, [], lane.give_up(reason), f"lane {lane.machine.name}: {reason}")
+        self._settle(lane, [], lane.give_up(reason), f"lane {lane.name}: {reason}")
 
     def _settle(self, lane: Lane, lost: Sequence[Repeat], given_up: Sequence[Record], reason: str) -> None:
         """Have lost repeats measured again, and store the records of those that are given up."""
         if lost or given_up:
             self.say(f"{reason}; {len(lost)} repeats go back to the lane, {len(given_up)} are given up")
         if {r.verdict for r in given_up} & WORTH_RETRY and (self._left_usd() or 0.0) >= 0:
-            lane_lost(self.plan, lane.machine.name, reason, len(given_up))
+            lane_lost(self.plan, lane.name, reason, len(given_up))
         if lane.ask([repeat for repeat in lost if repeat.cell in self._repeats], time.monotonic()):
             self._asked.set()
         for record in given_up:

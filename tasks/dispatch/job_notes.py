@@ -33,6 +33,7 @@ class JobNote(Strict):
         started_at: when its flow began; None where it never did.
         billed_s: from `submitted_at` to its end, or to the time of the note; 0 where it never had a machine.
         stages_s: the time before `started_at` by stage, where its work pool reports it in the run's labels.
+        turns_with: other hardware entries of its box that took turns in it.
         repeats: number of repeats in the job; 0 for a rented box, on which lane jobs run.
         usd: the amount paid, where it is not the price in the hardware file.
     """
@@ -44,6 +45,7 @@ class JobNote(Strict):
     ended_at: datetime | None
     billed_s: NonNegativeFloat
     repeats: NonNegativeInt
+    turns_with: tuple[str, ...] = ()
     stages_s: dict[str, NonNegativeFloat] = Field(default_factory=dict)
     usd: NonNegativeFloat | None = None
 
@@ -58,7 +60,9 @@ class JobNote(Strict):
         """Return the facts that the job's bill needs."""
         rest_s = self.wait_s - sum(self.stages_s.values())
         stages = (*self.stages_s.items(), (REST, rest_s)) if self.stages_s and rest_s >= 0 else ()
-        return LaneJob(self.hardware, self.wait_s, self.billed_s - self.wait_s, stages)
+        return LaneJob(
+            self.hardware, self.wait_s, self.billed_s - self.wait_s, stages, turns_with=self.turns_with
+        )
 
     @property
     def rented(self) -> LaneJob:
@@ -153,6 +157,7 @@ async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
             ended_at=ended,
             billed_s=max(billed_s, 0.0),
             repeats=int(repeats),
+            turns_with=tuple(job.parameters.get("turns_with") or ()),
             stages_s=stages_s(job),
         )
     ]

@@ -1,6 +1,7 @@
 """Bookkeeping of a lane: the repeats that it still has to measure, and the consequences of a job's end."""
 
-from collections.abc import Iterable
+import random
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 from uuid import UUID, uuid4
@@ -67,9 +68,10 @@ class LaneRun:
 
 @dataclass(slots=True)
 class Lane:
-    """The repeats of one machine that cells wait for.
+    """The repeats that cells wait for, of one hardware entry, or of several that take turns on one box.
 
     Attributes:
+        entries: those that take turns; they differ only in name, title and threads.
         waiting: repeats that are requested and in no job, by id.
         asked_at: time of the newest request, in seconds on the caller's clock.
         tries: number of jobs that died while they measured a repeat, by its id.
@@ -78,7 +80,7 @@ class Lane:
         ticket: key of the next job, the same for every attempt to start it.
     """
 
-    machine: Hardware
+    entries: tuple[Hardware, ...]
     waiting: dict[str, Repeat] = field(default_factory=dict)
     asked_at: float = 0.0
     job: LaneRun | None = None
@@ -86,6 +88,16 @@ class Lane:
     fruitless: int = 0
     never_begun: int = 0
     ticket: str = field(default_factory=lambda: str(uuid4()))
+
+    @property
+    def machine(self) -> Hardware:
+        """Return the first entry: its pool, job variables and price are those of all."""
+        return self.entries[0]
+
+    @property
+    def name(self) -> str:
+        """Return the names of its entries."""
+        return " and ".join(entry.name for entry in self.entries)
 
     @property
     def box(self) -> str:
@@ -117,7 +129,7 @@ class Lane:
 
     def next_job(self) -> list[Repeat]:
         """Return the repeats of the next job: a suspect of an earlier death alone, or as many as fit."""
-        ordered = sorted(self.waiting.values(), key=lambda repeat: repeat.order)
+        ordered = sorted(self.waiting.values(), key=_turn)
         suspects = [repeat for repeat in ordered if self.tries.get(repeat.id)]
         return suspects[:1] or ordered[: min(self.machine.cells_per_job or JOB_LIMIT, JOB_LIMIT)]
 
@@ -200,3 +212,21 @@ class Lane:
         self.waiting.clear()
         self.job = None
         return [repeat.failed(verdict, reason) for repeat in rest]
+
+
+def lanes_of(hardware: Sequence[Hardware]) -> list[Lane]:
+    """Return the lanes of a run: entries of one box that can share a job share a lane, each other has its own."""
+    lanes: dict[str, list[Hardware]] = {}
+    for machine in hardware:
+        lanes.setdefault(machine.job_key, []).append(machine)
+    return [Lane(tuple(entries)) for entries in lanes.values()]
+
+
+def _turn(repeat: Repeat) -> tuple[int, float]:
+    """Return the place of a repeat in its lane.
+
+    Entries that take turns have the same order of cases. So the same repeat of a case is measured on one right
+    after the other, and slow changes of the box leave their ratio. Which is first is drawn for each pair.
+    """
+    draw = random.Random(f"{repeat.seed} {repeat.order} {repeat.hardware}")
+    return repeat.order, draw.random()

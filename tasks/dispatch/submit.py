@@ -80,12 +80,14 @@ async def submit_lane(
         "timeout_s": job_variables.get("timeout_s"),
         "command": list(machine.command) if machine.command else None,
     }
+    if len(lane.entries) > 1:
+        parameters["turns_with"] = [other.name for other in lane.entries[1:]]
     if machine.reference and controls_on(machine, plan.night):
         parameters["reference"] = list(machine.reference)
     if code.ids:
         parameters |= {"code": list(code.scripts), "workloads": code.workloads}
         job_variables = job_variables | keeping(machine)
-    title = f"{machine.name} · {len(repeats)} repeats"
+    title = f"{lane.name} · {len(repeats)} repeats"
     job = await submit(
         client,
         f"lane/{machine.pool}",

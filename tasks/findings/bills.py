@@ -2,8 +2,8 @@
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 from tasks.plausibility.contradictions import clock_ran_backwards
@@ -121,11 +121,33 @@ def bills(
     for record in records:
         if 0 < record.wall_s <= LONGEST_S and not clock_ran_backwards(record):
             measured.setdefault(record.hardware, []).append(record)
+    jobs = [part for job in jobs for part in _split(job, measured)]
     return tuple(
         bill(name, of_machine, available.get(name), [job for job in jobs if job.hardware == name])
         for name, of_machine in measured.items()
         if of_machine or any(job.hardware == name and job.usd for job in jobs)
     )
+
+
+def _split(job: LaneJob, measured: Mapping[str, Sequence[Record]]) -> list[LaneJob]:
+    """Split a job in which hardware entries took turns between them, in proportion to the time of their records."""
+    names = (job.hardware, *job.turns_with)
+    if len(names) == 1:
+        return [job]
+    took_s = [math.fsum(record.wall_s for record in measured.get(name, ())) for name in names]
+    whole_s = math.fsum(took_s)
+    shares = [own_s / whole_s if whole_s else 1 / len(names) for own_s in took_s]
+    return [
+        replace(
+            job,
+            hardware=name,
+            turns_with=(),
+            wait_s=job.wait_s * share,
+            run_s=job.run_s * share,
+            stages_s=tuple((stage, seconds * share) for stage, seconds in job.stages_s),
+        )
+        for name, share in zip(names, shares, strict=True)
+    ]
 
 
 def bill(hardware: str, records: Sequence[Record], machine: Machine | None, jobs: Sequence[LaneJob]) -> Bill:

@@ -20,6 +20,7 @@ from workloads.harness.repeat.suite import Suite, load_suite, suite_names
 DEPLOYMENTS = Path(os.environ.get("GRIDBENCH_DEPLOYMENTS") or Path(__file__).parents[2] / "deployments")
 
 RENTED_POOL = "ssh"
+NOT_OF_A_JOB = ("name", "title", "threads")  # fields that each repeat brings along
 AUTO = "auto"  # in place of a reference's command: the machine makes its own
 
 
@@ -76,6 +77,17 @@ class Hardware(Strict):
     command: tuple[str, ...] | None = None
     reference: Annotated[tuple[str, ...], Field(min_length=1), BeforeValidator(_by_itself)] | None = None
     unsupported: str | None = None
+
+    @property
+    def job_key(self) -> str:
+        """Return a text that hardware entries share if one job can measure them in turns.
+
+        They are entries of one box, without rent, that differ only in `NOT_OF_A_JOB` and in the source of their price.
+        """
+        if self.box is None or self.rent:
+            return self.name
+        shared = self.model_dump_json(exclude={"price": True} | dict.fromkeys(NOT_OF_A_JOB, True))
+        return f"{self.price.usd_per_hour} {shared}"
 
     @model_validator(mode="after")
     def _is_rented_or_there(self) -> Self:

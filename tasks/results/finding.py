@@ -16,7 +16,8 @@ class LaneJob:
     """One job of a lane: seconds until it started to measure, and from then until it ended.
 
     `stages_s` are the parts of `wait_s` by name, if its work pool reports them. `usd` is the cost of a rented machine;
-    the jobs on it subtract their time by a negative `run_s`, and have no cost.
+    the jobs on it subtract their time by a negative `run_s`, and have no cost. `turns_with` names the other hardware
+    entries of its box that took turns in it.
     """
 
     hardware: str
@@ -24,6 +25,7 @@ class LaneJob:
     run_s: float
     stages_s: tuple[tuple[str, float], ...] = ()
     usd: float | None = None
+    turns_with: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from workloads.harness.records.record import Verdict
 
 @pytest.fixture
 def lane(plan):
-    lane = Lane(plan.hardware[0])
+    lane = Lane((plan.hardware[0],))
     lane.ask(plan.repeats_on(lane.machine), now=0.0)
     return lane
 
@@ -34,7 +34,7 @@ def test_all_that_wait_go_into_one_job_in_their_order(lane):
 
 
 def test_a_job_takes_no_more_than_the_hardware_allows(lane):
-    lane.machine = lane.machine.model_copy(update={"cells_per_job": 5})
+    lane.entries = (lane.machine.model_copy(update={"cells_per_job": 5}),)
     assert len(start(lane)) == 5 and len(lane.waiting) == 5
 
 
@@ -110,7 +110,7 @@ def test_what_could_not_be_sent_off_still_waits(lane):
 
 
 def test_giving_up_names_everything_that_is_left(lane):
-    lane.machine = lane.machine.model_copy(update={"cells_per_job": 5})
+    lane.entries = (lane.machine.model_copy(update={"cells_per_job": 5}),)
     start(lane)
     records = lane.give_up("nobody came")
     assert len(records) == 10 and {record.verdict for record in records} == {Verdict.CAPACITY}

@@ -135,13 +135,13 @@ async def test_a_job_has_its_code_before_its_order(kept, away, monkeypatch):
     keys = []
     monkeypatch.setattr(type(prefect), "create_flow_run_input", noting(prefect, keys))
     repeats = away.repeats_on(far)
-    job, order = await submit_lane(prefect, kept, Lane(far), repeats, {}, Pace())
+    job, order = await submit_lane(prefect, kept, Lane((far,)), repeats, {}, Pace())
     code_id = repeats[0].script.code
     assert job.parameters["code"] == [code_id] and order == repeats
     assert keys[-2:] == [name_of(code_id), "repeats"] and len(keys) > 4
     assert job.job_variables == {"keep": True}
     keys.clear()
-    job, _ = await submit_lane(prefect, kept, Lane(here), away.repeats_on(here), {}, Pace())
+    job, _ = await submit_lane(prefect, kept, Lane((here,)), away.repeats_on(here), {}, Pace())
     assert "code" not in job.parameters and keys == ["repeats"] and job.job_variables == {}
 
 

@@ -18,12 +18,14 @@ from workloads.harness.repeat.suite import Suite
 def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = False) -> list[Repeat]:
     """Shuffle every repeat of every case by the seed of `base`, so that no case always comes first.
 
-    The order is a result: it is stored in each repeat. Inputs are drawn from the seed plus the repeat's
-    number.
+    Repeats come in rounds: each round has one repeat of every case, in an order of its own. So the repeats of a case
+    are spread over the run, and its scatter holds the box's slow changes. The order is a result: it is stored in each
+    repeat. Inputs are drawn from the seed plus the repeat's number.
     `profile` asks for a profile pass after the first repeat of each case.
     """
-    todo = [(case, number) for case in cases for number in range(1, repeats + 1)]
-    random.Random(base.seed).shuffle(todo)
+    draw = random.Random(base.seed)
+    rounds = (draw.sample(cases, len(cases)) for _ in range(repeats))
+    todo = [(case, number) for number, of_round in enumerate(rounds, start=1) for case in of_round]
     return [
         replace(
             base,
@@ -88,6 +90,7 @@ def measure_or_skip(
     `reference` is the command of a frozen environment, in which a control is measured beside it. A user's
     script has none: the same code would run in both, so a control would hide what the code changed.
     """
+    ended = [record for record in ended if record.hardware == repeat.hardware]  # others take turns with it
     if reason := too_much_for(repeat.case, ended, repeat.timeout_s) or _too_large_here(repeat):
         return repeat.failed(Verdict.SKIPPED, reason)
     repeat = replace(repeat, layout=layout_of(repeat, ended))
