@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from tasks.findings.totals import CommonCases, Logs, half_width
+from tasks.findings.totals import CommonCases, Logs, alike, half_width, rounds
 from tasks.results.finding import Finding, Results
 from tasks.results.format import format_count, format_ratio, listed
 from tasks.results.model import Machine
@@ -210,7 +210,7 @@ def _compared(shape: str, suite: CommonCases, left_out: Sequence[str]) -> NodeGr
     ends, count = (ordered[-1], ordered[0]), len(ordered)
     spread = _estimate(
         offsets[ends[0]] - offsets[ends[1]],
-        [(1 / len(suite.cases), logs) for name in ends for logs in suite.logs[name]],
+        [_own(suite, name) for name in ends],
         1 - (1 - CONFIDENCE) / math.comb(count, 2),  # Bonferroni: the widest of all pairs was picked
     )
     boxes = tuple(Node(name, ratios[name], name in problems) for name in ordered)
@@ -225,6 +225,11 @@ def _offset(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> 
     )
 
 
+def _own(suite: CommonCases, name: str) -> Part:
+    """Return the rounds of a machine's mean over the cases."""
+    return 1.0, rounds(suite, name, alike(suite.logs[name]))
+
+
 def _own_and_median(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> list[Part]:
     """Return the weighted logs whose sum is the offset of a machine.
 
@@ -232,7 +237,7 @@ def _own_and_median(suite: CommonCases, name: str, middles: Sequence[Sequence[st
     """
     share = 1 / len(suite.cases)
     return [
-        *((share, logs) for logs in suite.logs[name]),
+        _own(suite, name),
         *(
             (share / len(middle), suite.logs[other][index])
             for index, middle in enumerate(middles)

@@ -3,17 +3,19 @@
 import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tasks.results.billing import usd
 from tasks.results.format import format_count
 from tasks.results.model import Machine, Total
 from tasks.results.repeats import FEWEST, Repeats
+from tasks.results.turns import Span, pairs
 from tasks.results.values import Estimate
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.intervals import t_quantile, two_sided_p, variance
 from workloads.harness.records.record import Grade
 
+HALF = 0.5  # of a total
 Logs = list[float]  # log seconds of a case, one per repeat
 ByMachine = dict[str, dict[Case, Repeats]]
 
@@ -29,6 +31,8 @@ class CommonCases:
 
     Attributes:
         logs: by machine, of each case.
+        repeats: the numbers of these repeats, in the same order; by their places if none are given.
+        spans: the times of these repeats; empty if they are unknown.
         measured: number of cases on any machine.
         left_out: cells that exclude their case: they have one repeat, or a busy machine.
         dropped: machines with valid cells of which none has an interval; they are not compared.
@@ -39,6 +43,8 @@ class CommonCases:
 
     cases: tuple[Case, ...]
     logs: dict[str, list[Logs]]
+    repeats: dict[str, list[list[int]]] = field(default_factory=dict)
+    spans: dict[str, list[list[Span | None]]] = field(default_factory=dict)
     measured: int = 0
     left_out: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
@@ -71,6 +77,8 @@ class CommonCases:
         return cls(
             cases,
             {name: [own[case].logs_like(first[case]) for case in cases] for name, own in compared.items()},
+            {name: [own[case].numbers for case in cases] for name, own in compared.items()},
+            {name: [own[case].spans for case in cases] for name, own in compared.items()},
             measured=len({cell.cell.case for cell in cells}),
             left_out=tuple(Cell(name, case).id for name, case in left_out),
             dropped=tuple(name for name in counting if name not in compared),
@@ -112,7 +120,7 @@ def totals(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> tu
 
 def seconds(suite: CommonCases, hardware: str) -> float:
     """Return the time (s) of one pass: a step of every case."""
-    return math.fsum(_times(suite, hardware))
+    return math.fsum(map(_mean_s, suite.logs[hardware]))
 
 
 def fewest_repeats(suite: CommonCases) -> int:
@@ -125,8 +133,7 @@ def time_ratio(suite: CommonCases, over: str, under: str, confidence: float = 0.
 
     Source: d log sum(t_i) = sum(t_i / T  d log t_i); Welch and Satterthwaite for the degrees of freedom.
     """
-    value = seconds(suite, over) / seconds(suite, under)
-    return _interval(value, [*_shares(suite, over), *_shares(suite, under)], confidence)
+    return _interval(_quotient(suite, over, under), _errors(suite, over, under, _shares), confidence)
 
 
 def time_ratio_p(suite: CommonCases, over: str, under: str, factor: float = 1.0) -> float | None:
@@ -134,27 +141,90 @@ def time_ratio_p(suite: CommonCases, over: str, under: str, factor: float = 1.0)
 
     None if a part has a single repeat.
     """
-    parts = [*_shares(suite, over), *_shares(suite, under)]
-    error = _error(parts)
-    if error is None:
-        return None
-    value = factor * seconds(suite, over) / seconds(suite, under)
-    return two_sided_p(math.log(value), *error)
+    error = _error(_errors(suite, over, under, _shares))
+    return None if error is None else two_sided_p(math.log(factor * _quotient(suite, over, under)), *error)
 
 
 def total_seconds(suite: CommonCases, hardware: str) -> Estimate:
-    """Return the time (s) of one pass with its interval, by the same delta method."""
-    return _interval(seconds(suite, hardware), _shares(suite, hardware))
+    """Return the time (s) of one pass with its interval, by the totals of the rounds."""
+    parts = [(1.0, rounds(suite, hardware, _shares(suite.logs[hardware])))]
+    return _interval(seconds(suite, hardware), parts)
 
 
 def geomean_ratio(suite: CommonCases, over: str, under: str) -> Estimate:
-    """Return the geometric mean of the cases' ratios with its interval: se_log = sqrt(sum se_i^2) / k.
+    """Return the geometric mean of the cases' ratios with its interval.
 
     It is the measurement error of this suite, whose cases are not a random sample of all workloads.
     """
-    sides, k = (suite.logs[over], suite.logs[under]), len(suite.cases)
-    mean = statistics.fmean(statistics.fmean(a) - statistics.fmean(b) for a, b in zip(*sides, strict=True))
-    return _interval(math.exp(mean), [(1 / k, logs) for side in sides for logs in side])
+    ours, theirs, _ = _sides(suite, over, under)
+    logs = [statistics.fmean(a) - statistics.fmean(b) for a, b in zip(ours, theirs, strict=True)]
+    return _interval(math.exp(statistics.fmean(logs)), _errors(suite, over, under, alike))
+
+
+def _sides(suite: CommonCases, over: str, under: str) -> tuple[list[Logs], list[Logs], bool]:
+    """Return the logs of two machines, and whether those of a case are pairs.
+
+    They are if two entries of one box took turns, so that each repeat was measured right after its partner: then the
+    box's slow changes cancel, and cases are independent.
+    """
+    sides = suite.logs[over], suite.logs[under]
+    found = [pairs(a, b) for a, b in zip(suite.spans.get(over, ()), suite.spans.get(under, ()), strict=False)]
+    if len(found) < len(suite.cases) or any(len(of_case) < FEWEST for of_case in found):
+        return *sides, False
+    ours = [[logs[i] for i, _ in of_case] for logs, of_case in zip(sides[0], found, strict=True)]
+    theirs = [[logs[j] for _, j in of_case] for logs, of_case in zip(sides[1], found, strict=True)]
+    return ours, theirs, True
+
+
+def _errors(
+    suite: CommonCases, over: str, under: str, weights: Callable[[Sequence[Logs]], Sequence[float]]
+) -> list[tuple[float, Logs]]:
+    """Return the independent parts of the error of a ratio, in which the cases of a side weigh by `weights`.
+
+    They are the cases if they are pairs. Otherwise cases that follow each other share slow changes of their box, and
+    the parts are the rounds of each side. Simulated in `tests.benchmarks.simulated.turns`.
+    """
+    ours, theirs, are_pairs = _sides(suite, over, under)
+    if not are_pairs:
+        return [(1.0, rounds(suite, name, weights(suite.logs[name]))) for name in (over, under)]
+    return [
+        (1.0, [w * a - v * b for a, b in zip(case, other, strict=True)])
+        for w, v, case, other in zip(weights(ours), weights(theirs), ours, theirs, strict=True)
+    ]
+
+
+def rounds(suite: CommonCases, hardware: str, weights: Sequence[float]) -> Logs:
+    """Return the log of each round's total over the mean one, by the cases that have a repeat in it.
+
+    A round that lacks half of the total, or more, says too little.
+    """
+    logs = suite.logs[hardware]
+    numbers = suite.repeats.get(hardware) or [list(range(len(of_case))) for of_case in logs]
+    found: dict[int, list[tuple[float, float]]] = {}
+    for of_case, weight, places in zip(logs, weights, numbers, strict=True):
+        mean = statistics.fmean(of_case)
+        for number, log in zip(places, of_case, strict=True):
+            found.setdefault(number, []).append((weight, weight * (log - mean)))
+    sums = [tuple(map(math.fsum, zip(*parts, strict=True))) for parts in found.values()]
+    return [part / whole for whole, part in sums if whole > HALF]
+
+
+def _shares(logs: Sequence[Logs]) -> list[float]:
+    """Return each case's share of the total time."""
+    times = [_mean_s(of_case) for of_case in logs]
+    total = math.fsum(times)
+    return [t / total for t in times]
+
+
+def alike(logs: Sequence[Logs]) -> list[float]:
+    """Return the same weight for each case."""
+    return [1 / len(logs)] * len(logs)
+
+
+def _quotient(suite: CommonCases, over: str, under: str) -> float:
+    """Return the ratio of two total times, from the repeats that are pairs if there are any."""
+    ours, theirs, _ = _sides(suite, over, under)
+    return math.fsum(map(_mean_s, ours)) / math.fsum(map(_mean_s, theirs))
 
 
 def _total(suite: CommonCases, name: str, usd_per_hour: float | None, baseline: str) -> Total:
@@ -203,12 +273,5 @@ def _interval(value: float, parts: Iterable[tuple[float, Logs]], confidence: flo
     return Estimate(value, value * math.exp(-half), value * math.exp(half))
 
 
-def _shares(suite: CommonCases, hardware: str) -> list[tuple[float, Logs]]:
-    """Return each case's share of the total time, with the logs of its repeats."""
-    times = _times(suite, hardware)
-    total = math.fsum(times)
-    return [(t / total, logs) for t, logs in zip(times, suite.logs[hardware], strict=True)]
-
-
-def _times(suite: CommonCases, hardware: str) -> list[float]:
-    return [math.exp(statistics.fmean(logs)) for logs in suite.logs[hardware]]
+def _mean_s(logs: Logs) -> float:
+    return math.exp(statistics.fmean(logs))

@@ -4,20 +4,18 @@ import math
 import statistics
 from collections import Counter, defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from datetime import UTC, datetime
 
 from tasks.results.format import format_count, format_seconds, listed
 from tasks.results.model import Summary
 from tasks.results.repeats import key
+from tasks.results.turns import BEFORE_START, OVERLAP_S, instant
 from workloads.harness.records.amounts import LONGEST_S
 from workloads.harness.records.case import Cell
 from workloads.harness.records.grade import grade_of, is_busy
 from workloads.harness.records.record import Grade, Record
 
 BEFORE_S = 120  # tolerated difference of the clocks of two machines
-OVERLAP_S = 5  # `started_at` is rounded to seconds, and the time before it is from another clock
 MOST_NAME = 300
-BEFORE_START = ("process_start", "import")  # phases of a process before its `started_at`
 # Least distance of two groups of repeats, in logs and in widths of the wider one. One in a hundred sets of five
 # normal repeats looks like two groups by chance, and so do three in five sets whose modes are 10 % apart.
 APART, APART_OVER_WIDTH, FEWEST_REPEATS = 0.03, 5.0, 5
@@ -90,9 +88,9 @@ def _groups(times: Sequence[float]) -> str:
 
 def clocks(records: Sequence[Record], planned_at: str) -> Iterator[str]:
     """Yield a sentence per machine on repeats that began before the plan, or before the previous repeat ended."""
-    planned, lanes = _instant(planned_at), defaultdict(list)
+    planned, lanes = instant(planned_at), defaultdict(list)
     for record in records:
-        began = _instant(record.started_at)
+        began = instant(record.started_at)
         if began is not None and 0 < record.wall_s <= LONGEST_S:
             lead_s = [max(record.phases_s.get(name, 0.0), 0.0) for name in BEFORE_START]
             lanes[record.hardware].append((began - sum(lead_s), record.wall_s, began))
@@ -109,15 +107,6 @@ def clocks(records: Sequence[Record], planned_at: str) -> Iterator[str]:
                 f"{format_count(inside, 'repeat')} of {hardware} began before the previous repeat ended: "
                 "its clock was set back, or it measured several at once."
             )
-
-
-def _instant(text: str) -> float | None:
-    """Return seconds since 1970, in UTC without a zone; None if the text is not a time."""
-    try:
-        when = datetime.fromisoformat(text)
-        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp()
-    except (ValueError, OverflowError):
-        return None
 
 
 def shortened(names: Iterable[str]) -> list[str]:

@@ -5,6 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.results.model import Machine
+from tasks.results.turns import Span
 from workloads.harness.records.case import Cell
 from workloads.harness.records.grade import counts, grade_of, is_busy, is_restless
 from workloads.harness.records.record import RULES, Grade, Record, Verdict
@@ -78,6 +79,16 @@ class Repeats:
         It is not the median of samples, because slow steps cost time and money too.
         """
         return [r.mean_s for r in self.usable if r.mean_s is not None]
+
+    @property
+    def numbers(self) -> list[int]:
+        """Return the number of each repeat of `compute_s`."""
+        return [r.repeat for r in self.usable if r.mean_s is not None]
+
+    @property
+    def spans(self) -> list[Span | None]:
+        """Return when each repeat of `compute_s` ran."""
+        return [Span.of(r) for r in self.usable if r.mean_s is not None]
 
     @property
     def median_s(self) -> list[float]:

@@ -1,14 +1,14 @@
 """Comparable machines: those with the same card and stack, each once, with their measurements."""
 
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from tasks.findings.acceptance.prediction import Logs, Measure, Values
 from tasks.plausibility.gpu_names import names_in
 from tasks.results.repeats import Repeats, group
 from tasks.results.slices import slice_in
+from tasks.results.turns import box_of
 from workloads.harness.records.record import Record
 
 
@@ -51,7 +51,7 @@ def member_of(cells: Sequence[Repeats]) -> Member:
     records = [record for cell in cells for record in cell.records]
     like = next((record for record in records if record.environment), records[0])
     first = min(record.started_at for record in records)
-    return Member(like.run, like.hardware, _box(like), _kind(like), _values(cells), first)
+    return Member(like.run, like.hardware, box_of(like), _kind(like), _values(cells), first)
 
 
 def members_of(records: Iterable[Record]) -> list[Member]:
@@ -103,16 +103,3 @@ def _kind(record: Record) -> Kind | None:
     driver = str(facts.get("nvidia_driver") or "").partition(".")[0]
     stack = f"torch {torch}, CUDA {facts.get('cuda')} and driver {driver or 'unknown'}"
     return Kind(card, stack) if torch and names else None
-
-
-def _box(record: Record) -> str:
-    facts = record.environment
-    gpus = facts.get("gpus")
-    ids = [_text(gpu, "uuid") for gpu in gpus if isinstance(gpu, Mapping)] if isinstance(gpus, list) else []
-    if record.device != "cpu" and all(ids) and ids:
-        return " ".join(sorted(ids))
-    return _text(facts, "instance_id") or _text(facts, "hostname") or f"{record.run}/{record.hardware}"
-
-
-def _text(facts: Mapping[str, Any], name: str) -> str:
-    return str(facts.get(name) or "")

@@ -7,10 +7,12 @@ from unittest import mock
 
 import numpy as np
 
+from tasks.findings.totals import half_width
 from tasks.regressions import baseline
 from tasks.regressions.baseline import EFFICIENCY, LAG, PAIRED, YOUNG
 from tasks.regressions.change import Sample
 from tasks.regressions.robust import MAD_TO_SD
+from tasks.results.values import Estimate
 from workloads.harness.records.intervals import ratio_interval, t_quantile, variance
 
 SHOWING_CELLS = 5
@@ -39,6 +41,14 @@ def gate_exit(
     slower = [log > half and log > math.log1p(least) for log, half in zip(logs, halves, strict=True)]
     decided = [abs(log) > half or half <= math.log(2) for log, half in zip(logs, halves, strict=True)]
     return 1 if any(slower) else 0 if any(decided) else 3, slower
+
+
+def mean_of_cells(logs: Sequence[list[float]], others: Sequence[list[float]] = ()) -> Estimate:
+    """Return the geometric mean of the cells' times, or of their ratios to others', as if cells were independent."""
+    mean = statistics.fmean(map(statistics.fmean, logs))
+    mean -= statistics.fmean(map(statistics.fmean, others)) if others else 0.0
+    half = half_width([(1 / len(logs), of_cell) for of_cell in (*logs, *others)]) or 0.0
+    return Estimate(math.exp(mean), math.exp(mean - half), math.exp(mean + half))
 
 
 def young_series() -> mock._patch:

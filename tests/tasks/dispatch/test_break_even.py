@@ -133,7 +133,7 @@ async def test_without_being_asked_for_nothing_more_is_measured(api, tmp_path):
     assert further(store) == {}
 
 
-@pytest.mark.parametrize("jobs", [1, 3, 4, 6])
+@pytest.mark.parametrize("jobs", [1, 2, 3])
 async def test_a_run_that_is_killed_anywhere_ends_up_with_the_same_cells(api, store, jobs):
     with pytest.raises(Killed):
         await bench(api, store, jobs=jobs)
@@ -166,9 +166,9 @@ async def test_a_round_that_the_budget_does_not_hold_is_refused_with_a_sentence(
     ]
     store = store_of(tmp_path, hardware=tuple(dear))
     said = await bench(api, store, budget_usd=1.5)
-    # the first round's two starts of 10 s are paid for; 10 s more to start each lane, and 3 repeats of no more
+    # the start of 10 s of the first round is paid for; 10 s more for each machine, and 3 repeats of no more
     # than 18 s and 15 s: 2 minutes at 60 USD an hour
-    assert further(store) == {} and "would cost about 2 USD, more than the 1.2 USD left" in said[-1]
+    assert further(store) == {} and "would cost about 2 USD, more than the 1.3 USD left" in said[-1]
     assert "local-cpu/matmul/n=316/fp32" in said[-1]
     await bench(api, store, budget_usd=20.0)
     assert set(further(store)) == {316, 397, 446}
@@ -185,7 +185,8 @@ async def test_what_is_too_large_for_one_of_them_is_measured_on_neither(api, sto
 async def test_jobs_are_noted_and_stay_noted_when_the_server_has_forgotten_them(api, store):
     await bench(api, store)
     notes = json.loads((store.folder / FILE).read_text())
-    assert len(notes) == len(api.jobs) and {note["hardware"] for note in notes} == {BASE, SIDE}
+    assert len(notes) == len(api.jobs)
+    assert {(note["hardware"], *note["turns_with"]) for note in notes} == {(BASE, SIDE)}
     assert sum(note["repeats"] for note in notes) == len(store.records()[0])
     for note in notes:
         times = [datetime.fromisoformat(note[name]) for name in ("submitted_at", "started_at", "ended_at")]

@@ -138,7 +138,7 @@ async def test_a_job_that_is_deleted_is_asked_for_again(api, store):
         task.cancel()
 
 
-async def test_jobs_that_nobody_starts_are_given_up_and_each_lane_is_told(api, store, told, monkeypatch):
+async def test_jobs_that_nobody_starts_are_given_up_and_their_lane_is_reported(api, store, told, monkeypatch):
     monkeypatch.setattr(lane, "START_WITHIN_S", 0.05)
     async with Run(store) as run:
         records = await run.ended()
@@ -146,7 +146,7 @@ async def test_jobs_that_nobody_starts_are_given_up_and_each_lane_is_told(api, s
         assert "no worker of pool local" in records[0].reasons[0]
         assert all(api.stopped(job) for job in api.jobs.values())
     assert [(name, hardware, left) for name, hardware, _, left in told] == [
-        ("lane_lost", machine.name, 10) for machine in store.plan.hardware
+        ("lane_lost", " and ".join(machine.name for machine in store.plan.hardware), 20)
     ]
     assert "no worker of pool local has started the lane" in told[0][2]
 

@@ -10,6 +10,7 @@ from tasks.dispatch.lane import (
     HOPELESS,
     RECLAIMS,
     Lane,
+    lanes_of,
     within_budget,
 )
 from workloads.harness.records.record import Verdict
@@ -170,3 +171,37 @@ class TestBudget:
     def test_nothing_is_added_where_a_pool_knows_no_limit_or_there_is_none(self, lane):
         assert within_budget(self.machine(lane, a=1), 1.0) == {"a": 1}
         assert within_budget(self.machine(lane, timeout_s=9), None) == {"timeout_s": 9}
+
+
+def test_entries_of_a_box_that_one_job_can_measure_take_turns_by_repeat(plan):
+    (lane,) = lanes_of(plan.hardware)
+    for machine in plan.hardware:
+        lane.ask(plan.repeats_on(machine), now=0.0)
+    order = lane.next_job()
+    pairs = list(zip(order[::2], order[1::2], strict=True))
+    assert len(pairs) == 10 and all(
+        (a.case, a.repeat) == (b.case, b.repeat) and a.hardware != b.hardware for a, b in pairs
+    )
+    assert len({a.hardware for a, _ in pairs}) == 2  # no entry always comes first
+    assert [a.repeat for a, _ in pairs] == [1] * 5 + [2] * 5
+    again = lane.next_job()
+    assert again == order
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"box": None},
+        {"box": "another"},
+        {"pool": "ssh"},
+        {"device": "cuda"},
+        {"job_variables": {"image": "x"}},
+        {"command": ("python", "-m", "workloads")},
+        {"reference": None},
+    ],
+)
+def test_other_entries_have_lanes_of_their_own(plan, change):
+    one, other = plan.hardware
+    assert [len(lane.entries) for lane in lanes_of([one, other.model_copy(update=change)])] == [1, 1]
+    price = other.price.model_copy(update={"usd_per_hour": 7.0})
+    assert len(lanes_of([one, other.model_copy(update={"price": price})])) == 2

@@ -125,3 +125,17 @@ def test_steps_are_never_paid_for_longer_than_their_process():
     samples = (1e308, *made.wall.samples_s[1:])
     (bill,) = bills([replace(made, wall=replace(made.wall, samples_s=samples))], (machine(),))
     assert bill.compute_usd <= bill.usd
+
+
+def test_entries_that_took_turns_share_the_bill_of_their_job_by_the_time_of_their_records():
+    records = [*repeats([1.0] * 2), *repeats([1.0] * 6, hardware="other")]
+    wall_s = records[0].wall_s
+    job = LaneJob("cpu-box", 40.0, 12 * wall_s, (("boot", 40.0),), turns_with=("other",))
+    ours, theirs = bills(records, (machine(), machine("other")), [job])
+    assert (ours.billed_s, theirs.billed_s) == (
+        pytest.approx(10.0 + 3 * wall_s),
+        pytest.approx(30.0 + 9 * wall_s),
+    )
+    assert dict(ours.parts_s)["boot"] == pytest.approx(10.0)
+    assert dict(theirs.parts_s)["idle"] == pytest.approx(3 * wall_s)
+    assert ALONE not in (*ours.notes, *theirs.notes)

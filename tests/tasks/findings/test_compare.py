@@ -52,8 +52,8 @@ def test_a_whole_comparison():
     assert pairing.cost.outcome is RatioVerdict.SLOWER
     assert found.totals[1].speedup.value == pytest.approx(1 / 0.55, rel=1e-3)
     fastest, cheapest, decided = found.answer
-    assert "Fastest: local-cpu, 1.818× (1.800–1.836)" in fastest and "over 3 cases" in fastest
-    assert "Cheapest: local-cpu-1, 1.100× (1.089–1.111)" in cheapest
+    assert "Fastest: local-cpu, 1.818× (1.775–1.862)" in fastest and "over 3 cases" in fastest
+    assert "Cheapest: local-cpu-1, 1.100× (1.074–1.127)" in cheapest
     assert decided.startswith("Decided: 3 of 3 cases")
     (detail,) = found.details
     assert "faster in 3 of 3" in detail and "corrected for 3 comparisons" in detail

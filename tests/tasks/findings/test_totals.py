@@ -1,17 +1,18 @@
 import math
 from dataclasses import replace
+from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 
-from tasks.findings.totals import CommonCases, geomean_ratio, time_ratio, totals
+from tasks.findings.totals import CommonCases, geomean_ratio, time_ratio, total_seconds, totals
 from tasks.results.repeats import group
 from tasks.results.speedup import speedup
 from tasks.results.values import Estimate
 from tests.tasks.examples import seed_table
 from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, repeats, work
 from workloads.harness.records.case import Case
-from workloads.harness.records.intervals import t_quantile
+from workloads.harness.records.intervals import log_mean_interval, t_quantile
 from workloads.harness.records.record import Grade, Verdict
 
 A, B = machine("a", 3600.0), machine("b", None)
@@ -75,18 +76,60 @@ def test_identical_repeats_give_a_closed_interval():
     assert value == Estimate(value.value, value.value, value.value)
 
 
-def test_the_geomeans_error_is_the_cases_errors_over_their_number():
-    """se_log = sqrt(sum se_i^2) / k: k equal cases narrow it by sqrt(k), beside the degrees of freedom."""
-    spread = [0.97, 1.0, 1.03]
+def drifting(k, spread_a, spread_b, at=None):
+    """Return `k` equal cases on two entries, each of which has the same spread; `at` gives seconds since the start."""
+    cases = [replace(IMAGES, size=(("pixels", 2**i),)) for i in range(k)]
+    sides = {"a": spread_a, "b": spread_b}
+    return [
+        replace(
+            each,
+            environment={"hostname": "one-box"},
+            wall_s=8.0,
+            started_at=datetime.fromtimestamp(at(place, each.repeat, name) if at else 0, UTC).isoformat(),
+        )
+        for place, case in enumerate(cases)
+        for name, spread in sides.items()
+        for each in repeats(spread, case, name)
+    ]
 
-    def log_width(k):
-        cases = [replace(IMAGES, size=(("pixels", 2**i),)) for i in range(k)]
-        suite = suite_of(*(repeats(spread, c, h) for h in "ab" for c in cases))
-        ratio = geomean_ratio(suite, "a", "b")
-        return math.log(ratio.high / ratio.low)
 
-    one, nine = log_width(1) / t_quantile(0.975, 4), log_width(9) / t_quantile(0.975, 36)
-    assert one / nine == pytest.approx(3)
+@pytest.mark.parametrize("ratio", [time_ratio, geomean_ratio])
+def test_cases_that_change_together_do_not_narrow_a_total(ratio):
+    """The unit is the round: nine cases that all got slower in the second one say no more than one case."""
+    one, nine = (ratio(suite_of(drifting(k, [0.97, 1.0, 1.03], [1.0, 1.03, 0.97])), "a", "b") for k in (1, 9))
+    assert (nine.low, nine.high) == (pytest.approx(one.low), pytest.approx(one.high))
+
+
+def test_a_total_is_as_wide_as_its_rounds_differ():
+    nine = total_seconds(suite_of(drifting(9, [0.97, 1.0, 1.03], [1.0] * 3)), "a")
+    expected = log_mean_interval([0.97, 1.0, 1.03])
+    assert nine.high / nine.value == pytest.approx(expected.high / expected.value, rel=1e-3)
+
+
+@pytest.mark.parametrize("ratio", [time_ratio, geomean_ratio])
+def test_what_a_box_does_to_both_sides_of_a_pair_leaves_their_ratio(ratio):
+    def in_turns(place, repeat, name):
+        return 100.0 * (9 * repeat + place) + (20.0 if name == "b" else 0.0)
+
+    def one_lane_after_the_other(place, repeat, name):
+        return in_turns(place, repeat, "a") + (10_000.0 if name == "b" else 0.0)
+
+    slower = [1.0, 1.3, 1.1]
+    pairs, apart = (
+        ratio(suite_of(drifting(9, slower, slower, at)), "a", "b")
+        for at in (in_turns, one_lane_after_the_other)
+    )
+    assert pairs.low == pairs.value == pairs.high == pytest.approx(1)
+    assert apart.high > 1.2
+
+
+def test_a_round_that_lacks_most_of_its_cases_is_not_a_unit():
+    whole = [[0.0, 0.01, 0.02]] * 3
+    ragged = [[0.0, 0.01, 0.02], [0.0, 0.01], [0.0, 0.01]]
+    suite = CommonCases((IMAGES,) * 3, {"a": whole, "b": ragged})
+    assert math.log(total_seconds(suite, "b").high / total_seconds(suite, "b").value) == pytest.approx(
+        t_quantile(0.975, 1) * math.sqrt((0.01 / 2) ** 2), rel=0.01
+    )
 
 
 @pytest.mark.parametrize("ratio", [time_ratio, geomean_ratio])

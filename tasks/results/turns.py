@@ -1,0 +1,68 @@
+"""When and on which box repeats ran, and which of two machines were measured right after each other."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+from workloads.harness.records.record import Record
+
+OVERLAP_S = 5.0  # `started_at` is rounded to seconds, and the time before it is from another clock
+PAUSE_S = 120.0  # at most between two repeats that are a pair: the second control, the start of a process
+BEFORE_START = ("process_start", "import")  # phases of a process before its `started_at`
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """The time of a repeat, in seconds since the epoch; `box` is the identity of its computer."""
+
+    box: str
+    repeat: int
+    start_s: float
+    end_s: float
+
+    @classmethod
+    def of(cls, record: Record) -> "Span | None":
+        """Return the time of a record; None if its start is not a time."""
+        began_s = instant(record.started_at)
+        if began_s is None:
+            return None
+        start_s = began_s - sum(max(record.phases_s.get(name, 0.0), 0.0) for name in BEFORE_START)
+        return cls(box_of(record), record.repeat, start_s, start_s + record.wall_s)
+
+    def is_next_to(self, other: "Span | None") -> bool:
+        """Return whether two entries of a box measured the same repeat of a case right after each other."""
+        if other is None or (self.box, self.repeat) != (other.box, other.repeat):
+            return False
+        gap_s = max(self.start_s, other.start_s) - min(self.end_s, other.end_s)
+        return -OVERLAP_S <= gap_s <= PAUSE_S
+
+
+def pairs(one: Sequence[Span | None], other: Sequence[Span | None]) -> list[tuple[int, int]]:
+    """Return the places of the repeats of two machines that were measured right after each other."""
+    return [
+        (i, j) for i, a in enumerate(one) for j, b in enumerate(other) if a is not None and a.is_next_to(b)
+    ]
+
+
+def box_of(record: Record) -> str:
+    """Return the identity of a box: its GPUs' ids, or its cloud's instance id, or its host's name."""
+    facts = record.environment
+    gpus = facts.get("gpus")
+    ids = [_text(gpu, "uuid") for gpu in gpus if isinstance(gpu, Mapping)] if isinstance(gpus, list) else []
+    if record.device != "cpu" and all(ids) and ids:
+        return " ".join(sorted(ids))
+    return _text(facts, "instance_id") or _text(facts, "hostname") or f"{record.run}/{record.hardware}"
+
+
+def instant(text: str) -> float | None:
+    """Return a time in ISO 8601 as seconds since the epoch, UTC if it has no zone; None if it is no time."""
+    try:
+        time = datetime.fromisoformat(text)
+        return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def _text(facts: Mapping[str, Any], name: str) -> str:
+    return str(facts.get(name) or "")
