@@ -56,7 +56,7 @@ def box_of(record: Record) -> str:
 
 
 def instant(text: str) -> float | None:
-    """Return a time in ISO 8601 as seconds since the epoch, UTC if it has no zone; None if it is no time."""
+    """Return a time in ISO 8601 as seconds since the epoch, UTC if it has no zone; None if it is not a time."""
     try:
         time = datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()
