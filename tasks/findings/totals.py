@@ -168,11 +168,13 @@ def _sides(suite: CommonCases, over: str, under: str) -> tuple[list[Logs], list[
     box's slow changes cancel, and cases are independent.
     """
     sides = suite.logs[over], suite.logs[under]
-    found = [pairs(a, b) for a, b in zip(suite.spans.get(over, ()), suite.spans.get(under, ()), strict=False)]
-    if len(found) < len(suite.cases) or any(len(of_case) < FEWEST for of_case in found):
+    paired = [
+        pairs(a, b) for a, b in zip(suite.spans.get(over, ()), suite.spans.get(under, ()), strict=False)
+    ]
+    if len(paired) < len(suite.cases) or any(len(places) < FEWEST for places in paired):
         return *sides, False
-    ours = [[logs[i] for i, _ in of_case] for logs, of_case in zip(sides[0], found, strict=True)]
-    theirs = [[logs[j] for _, j in of_case] for logs, of_case in zip(sides[1], found, strict=True)]
+    ours = [[logs[i] for i, _ in places] for logs, places in zip(sides[0], paired, strict=True)]
+    theirs = [[logs[j] for _, j in places] for logs, places in zip(sides[1], paired, strict=True)]
     return ours, theirs, True
 
 
@@ -200,12 +202,12 @@ def rounds(suite: CommonCases, hardware: str, weights: Sequence[float]) -> Logs:
     """
     logs = suite.logs[hardware]
     numbers = suite.repeats.get(hardware) or [list(range(len(of_case))) for of_case in logs]
-    found: dict[int, list[tuple[float, float]]] = {}
+    by_round: dict[int, list[tuple[float, float]]] = {}
     for of_case, weight, places in zip(logs, weights, numbers, strict=True):
         mean = statistics.fmean(of_case)
         for number, log in zip(places, of_case, strict=True):
-            found.setdefault(number, []).append((weight, weight * (log - mean)))
-    sums = [tuple(map(math.fsum, zip(*parts, strict=True))) for parts in found.values()]
+            by_round.setdefault(number, []).append((weight, weight * (log - mean)))
+    sums = [tuple(map(math.fsum, zip(*parts, strict=True))) for parts in by_round.values()]
     return [part / whole for whole, part in sums if whole > HALF]
 
 
