@@ -87,7 +87,7 @@ def measure_or_skip(
 
     Of earlier records, those are enough that `tells_of_others` selects.
 
-    `reference` is the command of a frozen environment, in which a control is measured beside it. A user's
+    `reference` is the command of a frozen environment, in which a control is measured next to it. A user's
     script has none: the same code would run in both, so a control would hide what the code changed.
     """
     ended = [record for record in ended if record.hardware == repeat.hardware]  # others take turns with it
