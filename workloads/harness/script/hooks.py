@@ -22,11 +22,13 @@ from workloads.harness.script.observations import LOSSES, Observations
 from workloads.harness.script.watching import (
     CallsWithResults,
     CompiledCalls,
+    FirstCalls,
     ModuleCalls,
     WatchedMethod,
     WatchedNumber,
 )
 
+FIRST_CALLS = 50  # of a model; a script that has trained nothing in them probably only calls it
 YIELDED, BATCH = "_num_yielded", "data"  # attribute of a loader's iterator, and variable of its `__next__`
 Safe = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -63,9 +65,10 @@ class Hooks:
         self._observed, self._listener = observed, listener
         self._torch: Any = None
         self._watches: list[Any] = []  # each is ended by `remove`
-        self._calls: ModuleCalls | CompiledCalls = ModuleCalls(self._own(self._model_called))
+        self._calls: FirstCalls | ModuleCalls | CompiledCalls = FirstCalls(self._own(self._model_called))
         self._model: Any = None  # a weak reference to the module whose calls are counted
         self._wants_input = False  # the input of the present call is looked for in the modules within
+        self._counted_already = False  # the call that comes next
         self._trained = CallsWithResults(self._own(self._trained_call), self._is_no_model)
         self._scaler: Any = None  # a weak reference to the scaler of the next backward call
         self._next: Any = None  # the code of `__next__` of a loader's iterator
@@ -108,7 +111,8 @@ class Hooks:
                     return note(*args)
                 except Exception as error:
                     self.remove()
-                    self._listener.failed(error)
+                    # The frames of its traceback would hold the script's objects.
+                    self._listener.failed(error.with_traceback(None))
             return None
 
         return guarded
@@ -221,14 +225,28 @@ class Hooks:
         if self._model is None or self._model() is None:
             self._model = weakref.ref(module)
         if self._model() is module:
-            observed.forwards += 1
-            if observed.forwards > 1:
-                self._listener.model_called()
+            self._count_call()
             self._wants_input = not observed.backwards
         if self._wants_input and (tensor := first_tensor(args)) is not None:
             self._wants_input = False
             observed.input_came(tensor)
         return not self._wants_input
+
+    def _count_call(self) -> None:
+        if self._counted_already:
+            self._counted_already = False
+            return
+        self._observed.forwards += 1
+        if self._observed.forwards > 1:
+            self._listener.model_called()
+        if self._observed.forwards == FIRST_CALLS and isinstance(self._calls, FirstCalls):
+            self._watch_by(ModuleCalls(self._own(self._model_called)))
+            self._counted_already = True  # the new watch sees this same call, later in its course
+
+    def _watch_by(self, calls: ModuleCalls | CompiledCalls) -> None:
+        self._calls.stop()
+        self._calls = calls
+        calls.watch()
 
     def _wrap_compile(self) -> None:
         """Make all hooks safe for Dynamo before the script compiles anything."""
@@ -253,12 +271,10 @@ class Hooks:
         for method in (WatchedMethod.__get__, WatchedNumber.__set__):
             disable(method, recursive=False)
         self._set_hooks(disable)
-        self._calls.stop()
         self._trained.stop()
         called, ended = disable(self._own(self._model_called)), disable(self._own(self._trained_call))
         kind = torch._dynamo.eval_frame.OptimizedModule
-        self._calls = CompiledCalls(kind, called, ended, torch.compiler.is_compiling)
-        self._calls.watch()
+        self._watch_by(CompiledCalls(kind, called, ended, torch.compiler.is_compiling))
 
 
 def has_optimizer() -> bool:

@@ -20,7 +20,8 @@ from typing import Any, NoReturn
 
 from workloads import mark
 
-_ABOVE = (os.path.dirname(__file__) + os.sep, runpy.__file__, "<frozen runpy>")  # frames above a script's own
+_FOLDER = os.path.dirname(__file__) + os.sep
+_ABOVE = (_FOLDER, runpy.__file__, "<frozen runpy>")  # frames above a script's own
 OURS = __name__.partition(".")[0]
 KEPT = {"encodings", "__main__", "site"}  # loaded before any script
 MARKS = "_gridbench_marks"  # the module by which any copy of `workloads.mark` finds the measurement
@@ -63,17 +64,35 @@ def end_as(code: int | None, error: BaseException | None) -> NoReturn:
     raise SystemExit(code or 0)
 
 
-def own_trace(error: BaseException) -> TracebackType | None:
-    """Return an error's traceback from the script's first line on."""
-    trace = error.__traceback__
+def keep_own_frames(error: BaseException) -> None:
+    """Keep only the script's frames in the tracebacks of an error, of its causes, and of the errors in it."""
+    left, seen = [error], set[int]()
+    while left:
+        error = left.pop()
+        if id(error) in seen:
+            continue
+        seen.add(id(error))
+        error.__traceback__ = _own_frames(error.__traceback__)
+        within = error.exceptions if isinstance(error, BaseExceptionGroup) else ()
+        left += [other for other in (error.__cause__, error.__context__, *within) if other is not None]
+
+
+def _own_frames(trace: TracebackType | None) -> TracebackType | None:
+    """Return a traceback from the script's first line on, without frames of this package."""
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_ABOVE):
         trace = trace.tb_next
+    last = trace
+    while last is not None and last.tb_next is not None:
+        if last.tb_next.tb_frame.f_code.co_filename.startswith(_FOLDER):
+            last.tb_next = last.tb_next.tb_next
+        else:
+            last = last.tb_next
     return trace
 
 
 def print_error(error: BaseException) -> None:
     """Print a script's error as Python does, by the script's own hook if it has set one."""
-    error.__traceback__ = own_trace(error)
+    keep_own_frames(error)
     try:
         sys.excepthook(type(error), error, error.__traceback__)
     except Exception:

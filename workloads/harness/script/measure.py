@@ -49,7 +49,7 @@ from workloads.harness.script.sampling import BRIEF_CAP_S, CAP_S, PROFILED, QUIC
 from workloads.harness.script.step_model import StepModel
 from workloads.harness.script.timers import gpus_in_use, uses_gpu
 
-RECORD = "GRIDBENCH_RECORD_FD"  # the record's file descriptor, if standard output is the script's
+RECORD = "GRIDBENCH_RECORD_FD"  # descriptors if standard output is the script's: the record's, and a pipe's
 RANKS = "GRIDBENCH_RANKS"  # the folder of ranks that the user's torchrun has started
 OWN_VARIABLES = (INHERITED, PARENT, FOLDER, RECORD, RANKS)  # hidden from the script
 Out = Callable[[Record], None]
@@ -101,6 +101,7 @@ def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
         code = measurement.end(ending)
     if script.whole:
         end_as(ending.code, ending.error)
+    measurement.run_exit_handlers()
     end_children()
     return code
 

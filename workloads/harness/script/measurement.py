@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import ctypes
 import os
 import sys
@@ -10,7 +11,7 @@ from array import array
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, NoReturn
 
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
@@ -27,7 +28,8 @@ from workloads.harness.script.timers import BlockTimer, gpu_in_use, uses_gpu
 from workloads.harness.script.turns import OptimizerTurns, iteration_ends
 
 MOST_STEPS = 2**62
-GRACE_S = 5.0  # for a stopped script's own clean-up; then its process ends
+GRACE_S = 5.0  # for a stopped script's own clean-up; then come its exit handlers
+EXIT_S = 10.0  # for exit handlers, which can upload something; then the process ends
 AHEAD = 4  # all ranks stop this many steps after the furthest: the message takes less than one step
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 Finish = Callable[[Ending], int]  # writes the record and returns the exit code
@@ -92,7 +94,7 @@ class Measurement:
         self._left = 0
         self._asked = 1
         self.finish: Finish | None = None
-        self._ending = threading.Lock()
+        self._ending, self._leaving = threading.Lock(), threading.Lock()
         self._done = False
         self._code = 0
         self._logged_s, self._logged_backwards = array("d"), array("q")  # at the steps in the order of turns
@@ -232,7 +234,7 @@ class Measurement:
 
     def _stepped(self) -> None:
         if self._done and not self._whole:
-            self._end_firmly()  # the script has caught EnoughError
+            self.leave()  # the script has caught EnoughError
         self.observed.stepped()
         if self.observed.calls is None:
             self.hooks.stop_looking()
@@ -303,10 +305,8 @@ class Measurement:
         """Make the record and stop the script."""
         self.end(Ending("stopped"))
         if threading.current_thread() is not threading.main_thread():
-            self._end_firmly()
-        deadline = threading.Timer(GRACE_S, self._end_firmly)
-        deadline.daemon = True
-        deadline.start()
+            self.leave()
+        _after(GRACE_S, self.leave)
         raise EnoughError
 
     def end(self, ending: Ending) -> int:
@@ -344,7 +344,27 @@ class Measurement:
         self.end(ending)
         self._end_firmly()
 
-    def _end_firmly(self) -> None:
+    def leave(self) -> NoReturn:
+        """Run the script's exit handlers and end the process, from any thread."""
+        if not self.run_exit_handlers():
+            threading.Event().wait(EXIT_S)  # another thread runs them
+        self._end_firmly()
+
+    def run_exit_handlers(self) -> bool:
+        """Run the script's exit handlers, or end the process if they take longer than `EXIT_S`.
+
+        Return False if another thread runs them.
+        """
+        if not self._leaving.acquire(blocking=False):
+            return False
+        _after(EXIT_S, self._end_firmly)
+        atexit._run_exitfuncs()
+        for stream in (sys.stdout, sys.stderr):
+            with suppress(OSError, ValueError, AttributeError):  # closed, or replaced by the script
+                stream.flush()
+        return True
+
+    def _end_firmly(self) -> NoReturn:
         """End this process and all processes that the script has started."""
         end_children()
         os._exit(self._code)
@@ -354,6 +374,13 @@ def _is_in_backward() -> bool:
     """True if this thread computes gradients, as in a hook of a parameter."""
     torch: Any = sys.modules["torch"]
     return bool(torch._C._current_graph_task_id() >= 0)
+
+
+def _after(seconds: float, call: Callable[[], object]) -> None:
+    """Call something from a thread after some seconds, if the process is still there."""
+    timer = threading.Timer(seconds, call)
+    timer.daemon = True
+    timer.start()
 
 
 def adopt_orphans() -> None:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import functools
+import sys
 import weakref
+from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from types import CodeType, FrameType
 from typing import Any
 
 
@@ -52,6 +55,62 @@ class WatchedNumber:
         """End the watch; the instances keep their values."""
         if self._kind.__dict__.get(self._name) is self:
             delattr(self._kind, self._name)
+
+
+class FirstCalls(OrderedDict[int, Any]):
+    """A watch on the first outermost calls of modules, in place of torch's empty dictionary of global backward hooks.
+
+    `Module._call_impl` asks that dictionary at each call whether it is empty. Its frame has the arguments then, and
+    the call goes on as without us, through the same lines of torch. Each call of a module takes 0.2 µs longer.
+
+    Args:
+        called: called with a module and its arguments when a call begins; it returns True if the calls within are
+            not to be seen.
+    """
+
+    def __init__(self, called: Callable[[Any, Any], bool]) -> None:
+        super().__init__()
+        self._called, self._watches, self._sees_inner = called, False, True
+        self._empty: Any = None
+        self._codes: tuple[Any, ...] = ()  # of `Module._call_impl`, and of the functions within it
+
+    def watch(self) -> None:
+        """Watch from the next call on."""
+        from torch.nn.modules import module
+
+        if not self._watches and not module._global_backward_hooks:
+            self._watches, self._empty = True, module._global_backward_hooks
+            code = module.Module._call_impl.__code__
+            self._codes = code, *(part for part in code.co_consts if isinstance(part, CodeType))
+            module._global_backward_hooks = self
+
+    def stop(self) -> None:
+        """Watch no calls; the script's own hooks stay, if it has set some meanwhile."""
+        if self._watches:
+            from torch.nn.modules import module
+
+            self._watches = False
+            if module._global_backward_hooks is self and not len(self):
+                module._global_backward_hooks = self._empty
+
+    def __bool__(self) -> bool:
+        """Return whether there are hooks, as torch asks, and note the call that it asks for."""
+        frame = sys._getframe(1)
+        if self._watches and frame.f_code in self._codes and (self._sees_inner or self._is_outermost(frame)):
+            there = frame.f_locals
+            if "self" in there and "args" in there:
+                given = (*there["args"], *there.get("kwargs", {}).values())
+                self._sees_inner = not self._called(there["self"], given)
+        return len(self) > 0
+
+    def _is_outermost(self, frame: FrameType) -> bool:
+        call, *_ = self._codes
+        above = frame.f_back
+        if frame.f_code is not call and above is not None:
+            above = above.f_back  # the frame asked from is within the call's own
+        while above is not None and above.f_code is not call:
+            above = above.f_back
+        return above is None
 
 
 class ModuleCalls:

@@ -7,7 +7,7 @@ from tests.workloads.harness.virtual import VirtualTime
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import Rules
-from workloads.harness.script.measurement import Measurement
+from workloads.harness.script.measurement import EnoughError, Measurement
 from workloads.harness.script.sampling import SamplingPlan
 from workloads.harness.script.timers import gpus_in_use
 
@@ -88,3 +88,20 @@ class Loss:
 
     def clone(self):
         return self
+
+
+@pytest.mark.parametrize("whole", [True, False])
+def test_an_error_of_the_measurement_stops_a_measured_script_only(time, whole):
+    phases, ended = Phases(), []
+    measurement = Measurement(
+        SamplingPlan(Rules(), cap_s=1e9), phases, Readings("cpu", 1, phases.origin_s), whole=whole
+    )
+    measurement.finish = lambda ending: ended.append(ending) or 0
+    measurement.leave = lambda: None  # it would end this process
+    error = RuntimeError("a reading failed")
+    if whole:
+        measurement.failed(error)
+    else:
+        with pytest.raises(EnoughError):
+            measurement.failed(error)
+    assert measurement.trouble is error and len(ended) == (not whole)
