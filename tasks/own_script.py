@@ -43,6 +43,7 @@ class OwnScript(Strict):
     samples: int | None = None
     processes: int | None = None
     whole: bool = False
+    keep: str | None = None
     repeats: PositiveInt | None = None
     timeout_s: PositiveInt | None = None
     estimate_s: PositiveFloat | None = None

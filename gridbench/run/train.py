@@ -66,6 +66,12 @@ def train(
     data: Data = None,
     processes: Annotated[int | None, typer.Option(help="Number of ranks, as with torchrun")] = None,
     whole: Whole = False,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder on the machine that gets the files that each repeat writes; else they are gone"
+        ),
+    ] = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the case; by default the name of the script's file")
     ] = None,
@@ -97,6 +103,7 @@ def train(
         "samples": samples,
         "processes": processes,
         "whole": whole,
+        "keep": keep and str(here / keep.expanduser()),
         "repeats": repeats,
         "timeout_s": timeout_s,
     }

@@ -167,8 +167,10 @@ def _measure_here(order: Callable[[], Repeat]) -> int:
 def _records_out() -> IO[str]:
     """Return the stream for records, to which nothing else can print: standard output, or a file of its own."""
     if (own := os.environ.pop(RECORD, None)) is not None:
-        os.set_inheritable(int(own), False)
-        return os.fdopen(int(own), "w")
+        record, *others = map(int, own.split(","))
+        for descriptor in (record, *others):
+            os.set_inheritable(descriptor, False)
+        return os.fdopen(record, "w")
     out = os.fdopen(os.dup(1), "w")
     os.dup2(2, 1)
     return out

@@ -114,7 +114,10 @@ def _add_script(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--processes", type=_count, default=1, help="ranks that train together, as under torchrun"
     )
-    sub.add_argument("--folder", type=_folder, help="folder to run it in; by default the current one")
+    sub.add_argument("--folder", type=_folder, help="folder that it runs in; by default the current one")
+    sub.add_argument(
+        "--keep", type=Path, help="folder that gets the files that it writes in its copy of the folder"
+    )
     sub.add_argument("--repeat", type=_count, default=1, help="number of this repeat")
     sub.add_argument("--timeout-s", type=float, default=600.0, help="seconds after which it is stopped")
     _add_measuring(sub)

@@ -12,7 +12,15 @@ from tasks.results.repeats import standing, standing_grade
 from tasks.results.wording import bytes_text, few, graded_text, size_text
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Grade, Record
-from workloads.harness.records.text import cache_text, rare_facts, rate_text, script_step, step_s, step_text
+from workloads.harness.records.text import (
+    cache_text,
+    file_facts,
+    rare_facts,
+    rate_text,
+    script_step,
+    step_s,
+    step_text,
+)
 from workloads.harness.roofline.roofline import percent
 
 # Records, raw samples and monitor samples of a page below 5 MB. results.parquet has all of them.
@@ -190,6 +198,7 @@ def _script_facts(record: Record) -> dict[str, str | None]:
         "a step": f"{script_step(script)}; {script.steps:,} seen, then {end}",
         "unknown": "; ".join(script.doubts) or None,
         "installed packages": ", ".join(script.installed_packages) or None,
+        **(dict(file_facts(script.files)) if script.files else {}),
     }
 
 

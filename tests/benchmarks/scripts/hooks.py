@@ -1,4 +1,4 @@
-"""What hooks cost a user's script: training steps of about 1 ms with and without them, in turns.
+"""The cost of hooks for a user's script: steps of about 1 ms with and without them, in turns.
 
 First as they are for most of a script's life, then while samples are taken: each step is a block of its own then,
 and what is done between two blocks is no part of the times in a record, but of this one.
@@ -6,6 +6,7 @@ and what is done between two blocks is no part of the times in a record, but of 
 
 import statistics
 import time
+from collections.abc import Callable
 
 import torch
 from torch.utils.data import DataLoader, TensorDataset
@@ -18,6 +19,7 @@ from workloads.harness.script.measurement import Measurement
 from workloads.harness.script.sampling import SamplingPlan
 
 PAIRS, STEPS, SPIN_S = 25, 600, 0.7e-3
+MODULES = 100
 LEFT_OUT = 400  # steps at the beginning, in which a brief course is over
 GOAL = 1.01
 SAMPLED = SamplingPlan(Rules().brief(), cap_s=1e9, predicts=True)
@@ -27,23 +29,40 @@ SAMPLING = SamplingPlan(Rules(), cap_s=1e9, predicts=True)
 def main() -> None:
     """Print the time of a step under hooks over that of one without."""
     torch.set_num_threads(1)
-    report("step under hooks / without", SAMPLED, f", goal at most {GOAL}")
-    report("the same while samples are taken", SAMPLING)
+    goal = f", goal at most {GOAL}"
+    report("step under hooks / without", SAMPLED, trained_s, goal)
+    report("call of a model of many modules under hooks / without", SAMPLED, called_s, goal)
+    report("step while samples are taken / without hooks", SAMPLING, trained_s)
 
 
-def report(name: str, plan: SamplingPlan, goal: str = "") -> None:
+def report(name: str, plan: SamplingPlan, timed_s: Callable[[], float], goal: str = "") -> None:
     """Print the median ratio of a plan's hooked steps and plain ones, in pairs."""
     ratios = []
     for pair in range(PAIRS):
         turns = (True, False) if pair % 2 else (False, True)
-        seconds = {is_hooked: hooked_s(plan) if is_hooked else plain_s() for is_hooked in turns}
+        seconds = {is_hooked: hooked_s(plan, timed_s) if is_hooked else timed_s() for is_hooked in turns}
         ratios.append(seconds[True] / seconds[False])
     middle = median_interval(ratios)
     interval = f"95 % interval {middle.low:.4f} to {middle.high:.4f}"
     print(f"{name}, {statistics.median(ratios):.4f} ({interval}{goal})", flush=True)
 
 
-def plain_s() -> float:
+def called_s() -> float:
+    """Median seconds of a call of a model that is only called: MODULES small modules, about 1 ms."""
+    layers = [torch.nn.Linear(64, 64) for _ in range(MODULES)]
+    model = torch.nn.Sequential(*(torch.nn.Sequential(layer) for layer in layers)).eval()
+    x, seconds = torch.randn(4, 64), []
+    with torch.inference_mode():
+        began = time.perf_counter()
+        for _ in range(LEFT_OUT + STEPS):
+            model(x)
+            now = time.perf_counter()
+            seconds.append(now - began)
+            began = now
+    return statistics.median(seconds[LEFT_OUT:])
+
+
+def trained_s() -> float:
     """Median seconds of a step: a batch, a small model, and a spin that makes it about 1 ms long."""
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
@@ -63,14 +82,14 @@ def plain_s() -> float:
     return statistics.median(seconds[LEFT_OUT:])
 
 
-def hooked_s(plan: SamplingPlan) -> float:
+def hooked_s(plan: SamplingPlan, timed_s: Callable[[], float]) -> float:
     """Median seconds of the same, measured as a script is."""
     phases = Phases()
     measurement = Measurement(plan, phases, Readings("cpu", 1, phases.origin_s), whole=True)
     measurement.finish = lambda ending: 0
     measurement.hooks.install(torch)
     try:
-        return plain_s()
+        return timed_s()
     finally:
         measurement.hooks.remove()
 

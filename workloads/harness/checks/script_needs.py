@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 from contextlib import ExitStack
+from dataclasses import replace
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
@@ -12,6 +14,7 @@ from workloads.harness.checks.fakes import HOST, HOST_DEVICE, faked, replaced
 from workloads.harness.checks.fits import NCCL_BYTES, Needs
 from workloads.harness.records.case import Case
 from workloads.harness.records.script import Script
+from workloads.harness.repeat.copies import fresh_copy
 from workloads.harness.script.command import filled
 from workloads.harness.script.main_module import MARKS, first_folder, make_room, run_as_main
 from workloads.harness.script.measurement import EnoughError
@@ -23,10 +26,16 @@ OURS = dict(num_workers=0, prefetch_factor=None, multiprocessing_context=None, p
 def script_needs(script: Script, case: Case, device: str) -> Needs:
     """Run a script's first steps in this process, which cannot be used for anything else afterwards.
 
-    The script sees no GPU, so for one all its tensors count as there. It can read and write files, as always.
+    The script sees no GPU, so for one all its tensors count as there. It runs in a copy of its folder.
     """
+    with fresh_copy(Path(script.folder)) as copy:
+        needs = _needs_in(copy.folder, script, case, device)
+        return replace(needs, reason=copy.there(needs.reason)) if needs.reason else needs
+
+
+def _needs_in(folder: Path, script: Script, case: Case, device: str) -> Needs:
     words = filled(script, case)
-    os.chdir(script.folder)
+    os.chdir(folder)
     make_room(first_folder(words))
     marks: Any = ModuleType(MARKS)
     left = STEPS

@@ -34,6 +34,8 @@ class Script:
         samples: in a step, of all ranks; None finds them.
         processes: ranks that train together, as under torchrun.
         whole: let it run to its end, untouched, in place of stopping it once it is measured.
+        keep: the folder, of the machine that measures, that gets the files that it writes; None for no folder.
+        in_place: it runs in its folder itself, not in a copy.
     """
 
     command: tuple[str, ...]
@@ -49,6 +51,8 @@ class Script:
     samples: int | None = None
     processes: int = 1
     whole: bool = False
+    keep: str | None = None
+    in_place: bool = False
 
     def check(self) -> None:
         """Check the numbers and the words that say what a step and the job are.
@@ -101,6 +105,27 @@ class JobTime:
 
 
 @dataclass(frozen=True, slots=True)
+class ScriptFiles:
+    """Files of a script's run.
+
+    Attributes:
+        place: `copy` if it ran in a copy of its folder, which is gone; `folder` if in the folder itself.
+        written: number of files that it made or changed in its copy; None in the folder itself.
+        names: of the first of them, from the folder on.
+        linked: files and folders that were links to the user's, because they are too large to copy.
+        changed: files of the user's own folder that have changed while it ran in a copy, the first of them.
+        kept: the folder that got the files that it wrote; empty if none did.
+    """
+
+    place: str = "copy"
+    written: int | None = None
+    names: tuple[str, ...] = ()
+    linked: tuple[str, ...] = ()
+    changed: tuple[str, ...] = ()
+    kept: str = ""
+
+
+@dataclass(frozen=True, slots=True)
 class ScriptRun:
     """Observations of a user's own command; the times of its steady step are the record's `wall`.
 
@@ -131,6 +156,7 @@ class ScriptRun:
         ended: `stopped` once it was measured, `finished` by itself, or `died` with its process.
         exit_code: of a script that finished.
         installed_packages: what was installed for it beside what was there, as `name==version`.
+        files: that it wrote, and their place; None in records of earlier versions.
     """
 
     command: tuple[str, ...]
@@ -158,3 +184,4 @@ class ScriptRun:
     ended: str = "stopped"
     exit_code: int | None = None
     installed_packages: tuple[str, ...] = ()
+    files: ScriptFiles | None = None

@@ -5,9 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 from workloads.harness.records.energy import energy_of
 from workloads.harness.records.parts import Profile
 from workloads.harness.records.record import Cache, Memory, Record, Timing
-from workloads.harness.records.script import JobTime, ScriptRun
+from workloads.harness.records.script import JobTime, ScriptFiles, ScriptRun
 
 SCALES = ((1.0, "s"), (1e-3, "ms"), (1e-6, "µs"), (1e-9, "ns"))
+NAMED = 3  # files
 MEAN_APART = 1.05  # a mean that is further above the median stands first
 LOOSEST, UNKNOWN = 2.0, "unknown"  # a bound that is further from the median, by this factor, says nothing
 PREFIXED = ("FLOP/s", "B/s")
@@ -200,6 +201,27 @@ def script_facts(script: ScriptRun) -> list[tuple[str, str]]:
     if script.shares:
         largest = sorted(script.shares.items(), key=lambda share: -share[1])
         rows.append(("a step goes to", ", ".join(f"{name} {part:.0%}" for name, part in largest)))
+    return rows + (file_facts(script.files) if script.files else [])
+
+
+def file_facts(files: ScriptFiles) -> list[tuple[str, str]]:
+    """Return rows for the files of a script's run; none if it wrote nothing and found all of its folder copied."""
+    if files.place == "folder":
+        return [("files", "it ran in its folder, and the files that it wrote stay there")]
+    rows = []
+    if files.written:
+        names = _names(files.names, files.written)
+        end = f"kept in {files.kept}" if files.kept else "gone with it; --keep FOLDER keeps them"
+        rows.append(
+            ("files", f"{_count(files.written, 'file')} written in a copy of its folder ({names}), {end}")
+        )
+    if files.linked:
+        rows.append(("linked", f"{_names(files.linked)}: too large to copy, so read from the folder itself"))
+    if files.changed:
+        by = "by another program, or by the script through an absolute path"
+        rows.append(
+            ("changed", f"{_names(files.changed)}, in the folder itself while the script ran in a copy, {by}")
+        )
     return rows
 
 
@@ -231,6 +253,12 @@ def script_step(script: ScriptRun) -> str:
     if script.epoch_steps:
         parts.append(f"{_count(script.epoch_steps, 'step')} an epoch")
     return "; ".join(parts)
+
+
+def _names(names: Sequence[str], number: int | None = None) -> str:
+    """List the first names; an ellipsis stands for the others of `number`."""
+    more = len(names) if number is None else number
+    return ", ".join([*names[:NAMED], *(["…"] if more > NAMED else [])])
 
 
 def _job(job: JobTime) -> str:

@@ -107,13 +107,14 @@ def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str |
 
 
 def tells_of_others(record: Record) -> bool:
-    """Return whether a record can bear on later repeats of its machine: by its memory, its time, its layout.
+    """Return whether a record bears on later repeats of its machine: by its memory, time, layout or a script's steps.
 
     Thousands of short steps do not, and each later repeat would go through all of them.
     """
     shortest_s = min(record.wall.samples_s, default=0.0) if record.wall else 0.0
     by_layout = bool(record.layout_trials_s)
-    return record.verdict in WITHOUT_ROOM or by_layout or shortest_s >= TELLING_STEP_S
+    by_steps = record.script is not None and record.script.steps > 0
+    return record.verdict in WITHOUT_ROOM or by_layout or by_steps or shortest_s >= TELLING_STEP_S
 
 
 def at_least(case: Case, other: Case) -> bool:

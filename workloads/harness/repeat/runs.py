@@ -20,7 +20,9 @@ from workloads.harness.records.errors import RecordError
 from workloads.harness.records.printable import printable
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
+from workloads.harness.repeat.alarm import Alarm
 from workloads.harness.repeat.exclusive import INHERITED, not_for_children
+from workloads.harness.repeat.replaced import not_measured, replaced_by
 
 PARENT = "GRIDBENCH_PARENT"  # process id, set for a child of ours
 COMMAND = (sys.executable, "-m", "workloads")
@@ -28,6 +30,8 @@ SHARE_OF_MEMORY = 0.95
 LONGEST_LINE = 4000  # characters of a line of standard error that are passed on at once
 PR_SET_PDEATHSIG = 1  # prctl(2)
 MOST_SAID = 200_000  # characters of a script's output that are passed on
+PROFILERS_OWN = "ERROR: External init callback must run in same thread"  # if a script trains in a thread
+LOOK_S = 0.1
 LAST_S = 5.0  # in which what was killed is gone
 Say = Callable[[str], None]
 
@@ -38,8 +42,11 @@ def run_repeat(
     say: Say,
     command: Sequence[str] = COMMAND,
     environ: Mapping[str, str] = os.environ,
+    alarm: Alarm | None = None,
 ) -> Record:
     """Measure a repeat in a process of its own that holds `lock`; it is gone when this returns or raises.
+
+    The process is ended early if `alarm` rings, and `alarm` rings if a script replaces its process.
 
     Raises:
         OSError: there is no such command, or it can't be started.
@@ -59,10 +66,12 @@ def run_repeat(
     out: list[str] = []
     last_words: list[str] = []
     say = at_most(say) if repeat.script else say
-    in_time = _watch(process, repeat.timeout_s, say, out, last_words)
+    in_time = _watch(process, repeat.timeout_s, say, out, last_words, alarm)
     wall_s = time.perf_counter() - started
     if (record := _read(repeat, out)) is not None:
         return record
+    if alarm and alarm.reason:
+        return repeat.failed(Verdict.UNSUPPORTED, alarm.reason, wall_s)
     if not in_time:
         reason = f"no result within {repeat.timeout_s:g} s: the process was stopped"
         return repeat.failed(Verdict.TIMEOUT, reason, wall_s)
@@ -81,18 +90,23 @@ def arguments(repeat: Repeat, command: Sequence[str] = COMMAND) -> list[str]:
 
 
 def _watch(
-    process: subprocess.Popen[str], timeout_s: float, say: Say, out: list[str], last_words: list[str]
+    process: subprocess.Popen[str],
+    timeout_s: float,
+    say: Say,
+    out: list[str],
+    last_words: list[str],
+    alarm: Alarm | None,
 ) -> bool:
     """Collect a process's output until it ends or time is up; True if it ended. None of it is left then."""
     threads = [
-        Thread(target=_collect, args=(process.stdout, out), daemon=True),
+        Thread(target=_collect, args=(process, out, alarm), daemon=True),
         Thread(target=listen, args=(process.stderr, say, last_words), daemon=True),
     ]
     for thread in threads:
         thread.start()
     has_ended = False
     try:
-        has_ended = _ended_within(process, timeout_s)
+        has_ended = _ended_within(process, timeout_s, alarm)
         return has_ended
     finally:
         _stop(process, has_ended)  # before its streams end: a child that is left behind would hold them open
@@ -100,29 +114,37 @@ def _watch(
             thread.join(timeout=LAST_S)
 
 
-def _ended_within(process: subprocess.Popen[str], timeout_s: float) -> bool:
+def _ended_within(process: subprocess.Popen[str], timeout_s: float, alarm: Alarm | None) -> bool:
     """True if the process ends in time; noticed at once, where `Popen.wait` would look every 50 ms."""
     if hasattr(os, "pidfd_open"):
         handle = os.pidfd_open(process.pid)
         try:
-            return bool(select.select([handle], [], [], timeout_s)[0])
+            waited_for = [handle, alarm.fileno()] if alarm else [handle]
+            return handle in select.select(waited_for, [], [], timeout_s)[0]
         finally:
             os.close(handle)
-    try:
-        process.wait(timeout=timeout_s)
-    except subprocess.TimeoutExpired:
-        return False
-    return True
+    ends_s = time.monotonic() + timeout_s
+    while process.poll() is None and time.monotonic() < ends_s:
+        if alarm and alarm.wait(LOOK_S):
+            return False
+        with suppress(subprocess.TimeoutExpired):
+            process.wait(timeout=0 if alarm else timeout_s)
+    return process.poll() is not None
 
 
-def _collect(stream: IO[str], out: list[str]) -> None:
-    for line in stream:
+def _collect(process: subprocess.Popen[str], out: list[str], alarm: Alarm | None) -> None:
+    assert process.stdout is not None
+    for line in process.stdout:
         out.append(line)
+    if alarm and not out and (command := replaced_by(process)):
+        alarm.ring(not_measured(command))
 
 
 def listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
     """Say each line of a stream until it ends, and keep the last ones in `last_words`."""
     for line in iter(lambda: stream.readline(LONGEST_LINE), ""):
+        if line.startswith(PROFILERS_OWN):
+            continue
         text = printable(line.rstrip())
         last_words[:] = [*last_words[-4:], text] if text else last_words
         say(text)

@@ -14,7 +14,7 @@ from workloads.harness.registry import declared
 from workloads.harness.repeat.tables import check_keys, choices_of
 
 KEYS = {
-    **dict.fromkeys(("name", "run", "folder", "packages", "data", "device", "step_of"), str),
+    **dict.fromkeys(("name", "run", "folder", "packages", "data", "keep", "device", "step_of"), str),
     **dict.fromkeys(("steps", "epochs", "through", "samples", "processes", "threads"), int),
     **{"size": dict, "whole": bool, "estimate_s": float},
 }
@@ -56,6 +56,7 @@ def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
         samples=entry.get("samples"),
         processes=entry.get("processes", 1),
         whole=entry.get("whole", False),
+        keep=_folder(entry.get("keep"), here),
     )
     script.check()
     sizes = {placeholder: choices[placeholder] for placeholder in places}
@@ -162,7 +163,14 @@ def _data(given: str | None, here: Path) -> str | None:
         return given
     if not given or "://" in given:
         raise WorkloadsError(f"data is {given!r}; give a folder on the machine, or an {S3} address")
-    return str(here.absolute() / Path(given).expanduser())
+    return _folder(given, here)
+
+
+def _folder(given: str | None, here: Path) -> str | None:
+    """Return a folder of the machine that measures as an absolute path."""
+    if given == "":
+        raise WorkloadsError("keep is ''; give a folder of the machine that measures")
+    return None if given is None else str(here.absolute() / Path(given).expanduser())
 
 
 def _cases(name: str, choices: Mapping[str, tuple[Any, ...]]) -> list[Case]:

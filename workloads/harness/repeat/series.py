@@ -12,6 +12,7 @@ from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.limits import tells_of_others, too_large, too_much_for
 from workloads.harness.repeat.local_limits import limits_here
 from workloads.harness.repeat.runs import COMMAND, Say, run_repeat
+from workloads.harness.repeat.script_runs import run_script, with_hint
 from workloads.harness.repeat.suite import Suite
 
 
@@ -97,6 +98,8 @@ def measure_or_skip(
     with whole_box(say) as lock:
         if reference and not repeat.script:
             return run_with_control(repeat, lock, say, reference, command)
+        if repeat.script:
+            return with_hint(run_script(repeat, lock, say, command), ended)
         return run_repeat(repeat, lock, say, command)
 
 

@@ -165,7 +165,7 @@ def test_a_suite_measures_its_scripts_and_a_reference_adds_no_control(suite_of, 
         measured.append(repeat)
         return repeat.failed(Verdict.CRASHED, "KeyError: 'lr'")
 
-    monkeypatch.setattr(series, "run_repeat", run_repeat)
+    monkeypatch.setattr(series, "run_script", run_repeat)
     suite = suite_of("repeats = 1\n" + script("train.py {batch}", "size = { batch = [1, 2] }"))
     records = []
     series.measure_suite(suite, Repeat("r", "here", suite.cases[0]), 1, lambda text: None, records.append)

@@ -1,0 +1,126 @@
+"""One repeat of a user's script: in a fresh copy of its folder, whose new files the record names."""
+
+import os
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import closing
+from dataclasses import replace
+from itertools import chain, count
+from pathlib import Path
+
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.files import path_inside
+from workloads.harness.records.printable import printable
+from workloads.harness.records.record import Record, Verdict
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.records.script import ScriptFiles
+from workloads.harness.records.text import gigabytes
+from workloads.harness.repeat.alarm import Alarm
+from workloads.harness.repeat.copies import FolderCopy, fresh_copy
+from workloads.harness.repeat.runs import COMMAND, Say, run_repeat
+from workloads.harness.repeat.write_guard import WriteGuard
+
+MOST_NAMES = 10  # of files in a record
+REMEDY = "make it read-only, move it out of the folder, or give its place by --data"
+
+
+def run_script(
+    repeat: Repeat,
+    lock: int,
+    say: Say,
+    command: Sequence[str] = COMMAND,
+    environ: Mapping[str, str] = os.environ,
+) -> Record:
+    """Measure a repeat of a script, as `run_repeat` does, in a fresh copy of the script's folder.
+
+    Raises:
+        OSError: there is no such command, or it can't be started.
+    """
+    assert repeat.script is not None
+    with closing(Alarm()) as alarm:
+        if repeat.script.in_place:
+            record = run_repeat(repeat, lock, say, command, environ, alarm)
+            return with_files(record, ScriptFiles("folder"))
+        try:
+            with fresh_copy(Path(repeat.script.folder)) as copy:
+                record = _run_in(copy, repeat, lock, say, command, environ, alarm)
+                return with_files(record, _files(copy, repeat, say))
+        except WorkloadsError as error:
+            return repeat.failed(Verdict.UNSUPPORTED, str(error))
+
+
+def _run_in(
+    copy: FolderCopy,
+    repeat: Repeat,
+    lock: int,
+    say: Say,
+    command: Sequence[str],
+    environ: Mapping[str, str],
+    alarm: Alarm,
+) -> Record:
+    """Measure a repeat in a copy; its texts name the user's own folder."""
+    assert repeat.script is not None
+    here = replace(repeat, script=replace(repeat.script, folder=str(copy.folder)))
+
+    def opened(file: Path) -> None:
+        alarm.ring(f"the script opened {_described(file)} for writing, which is too large to copy: {REMEDY}")
+
+    with WriteGuard(copy.linked_files, opened) as guard:
+        if guard.unguarded:
+            file = _described(guard.unguarded[0])
+            raise WorkloadsError(f"{file} is too large to copy and can't be guarded here: {REMEDY}")
+        record = run_repeat(
+            here, lock, lambda text: say(copy.there(text)), command, copy.environ(environ), alarm
+        )
+    return replace(record, reasons=tuple(map(copy.there, record.reasons)))
+
+
+def _described(file: Path) -> str:
+    return f"{file} of {gigabytes(file.stat().st_size)}"
+
+
+def _files(copy: FolderCopy, repeat: Repeat, say: Say) -> ScriptFiles:
+    """Return the files of a run that has ended, and keep them if that was asked for."""
+    written, kept = copy.written(), ""
+    if repeat.script and repeat.script.keep and written:
+        place = _free(path_inside(Path(repeat.script.keep), f"{repeat.cell.id}/{repeat.repeat}"))
+        copy.keep(written, place)
+        kept = str(place)
+        say(f"{repeat.id}: its files are kept in {kept}")
+    return ScriptFiles(
+        written=len(written),
+        names=_first(written),
+        linked=_first(copy.linked),
+        changed=_first(copy.changed_originals()),
+        kept=kept,
+    )
+
+
+def with_hint(record: Record, ended: Iterable[Record]) -> Record:
+    """Return a record with a hint if the script ended far earlier than in an earlier repeat, without an error."""
+    run = record.script
+    if run is None or run.ended != "finished" or run.exit_code:
+        return record
+    most = max(
+        (other.script.steps for other in ended if other.cell == record.cell and other.script), default=0
+    )
+    if run.steps > most / 2 or not most:
+        return record
+    hint = (
+        f"an earlier repeat took {most:,} steps: it might have found its own checkpoint, outside its folder"
+    )
+    return replace(record, reasons=(*record.reasons, hint))
+
+
+def with_files(record: Record, files: ScriptFiles) -> Record:
+    """Return a record of a script with the files of its run."""
+    return replace(record, script=replace(record.script, files=files)) if record.script else record
+
+
+def _first(names: Sequence[str]) -> tuple[str, ...]:
+    return tuple(map(printable, names[:MOST_NAMES]))
+
+
+def _free(place: Path) -> Path:
+    """Return a folder that does not exist yet: `place`, or the first of `place-2`, `place-3` and so on."""
+    others = (place.with_name(f"{place.name}-{number}") for number in count(2))
+    return next(path for path in chain([place], others) if not path.exists())

@@ -1,0 +1,73 @@
+"""A guard of files that a script reads through links: no process opens them for writing while it runs.
+
+It holds a lease on each file (fcntl(2), F_SETLEASE): the kernel lets a process that opens the file for writing wait
+until the lease is given up, and the guard sees that it waits. It gives the lease up only when that process is gone.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import signal
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from pathlib import Path
+from threading import Event, Thread
+from types import TracebackType
+
+LOOK_S = 0.5  # between two looks: the kernel waits for /proc/sys/fs/lease-break-time, 45 s
+
+
+class WriteGuard:
+    """Leases on files, from `__enter__` to `__exit__`.
+
+    Args:
+        files: to be guarded.
+        opened: called, once and from a thread, with the first file that a process opens for writing.
+
+    Attributes:
+        unguarded: those of the files that could be written and can't be guarded here.
+    """
+
+    def __init__(self, files: Sequence[Path], opened: Callable[[Path], None]) -> None:
+        self.unguarded: list[Path] = []
+        self._opened, self._leases = opened, dict[int, Path]()
+        self._over = Event()
+        for file in files:
+            self._guard(file)
+
+    def __enter__(self) -> WriteGuard:
+        if self._leases:
+            Thread(target=self._watch, name="write guard", daemon=True).start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._over.set()
+        for lease in self._leases:
+            os.close(lease)
+
+    def _guard(self, file: Path) -> None:
+        descriptor = None
+        try:
+            descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+            fcntl.fcntl(
+                descriptor, fcntl.F_SETSIG, signal.SIGURG
+            )  # which is ignored; SIGIO would end the process
+            fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+        except (OSError, AttributeError):  # AttributeError: not on this system
+            if descriptor is not None:
+                os.close(descriptor)
+            if os.access(file, os.W_OK):
+                self.unguarded.append(file)
+        else:
+            self._leases[descriptor] = file
+
+    def _watch(self) -> None:
+        while not self._over.wait(LOOK_S):
+            for lease, file in self._leases.items():
+                with suppress(OSError):
+                    if fcntl.fcntl(lease, fcntl.F_GETLEASE) != fcntl.F_RDLCK and not self._over.is_set():
+                        self._opened(file)
+                        return
