@@ -10,6 +10,13 @@ from collections.abc import Callable, Sequence
 from types import CodeType, FrameType
 from typing import Any
 
+OWN_HOOKS = (  # of a module, which `Module._call_impl` looks at before the hooks of all modules
+    "_backward_hooks",
+    "_backward_pre_hooks",
+    "_forward_hooks",
+    "_forward_pre_hooks",
+)
+
 
 class WatchedMethod:
     """A method that notes its owner when it is looked up on an instance, as each call does first.
@@ -98,10 +105,15 @@ class FirstCalls(OrderedDict[int, Any]):
         frame = sys._getframe(1)
         if self._watches and frame.f_code in self._codes and (self._sees_inner or self._is_outermost(frame)):
             there = frame.f_locals
-            if "self" in there and "args" in there:
+            if "self" in there and "args" in there and not self._asks_again(frame, there["self"]):
                 given = (*there["args"], *there.get("kwargs", {}).values())
                 self._sees_inner = not self._called(there["self"], given)
         return len(self) > 0
+
+    def _asks_again(self, frame: FrameType, module: Any) -> bool:
+        """Return whether torch asks for the second time in a call: it does if only other hooks of all modules exist."""
+        is_first = frame.f_code is self._codes[0] or any(getattr(module, name) for name in OWN_HOOKS)
+        return not is_first
 
     def _is_outermost(self, frame: FrameType) -> bool:
         call, *_ = self._codes
