@@ -65,7 +65,7 @@ def _without_record(repeat: Repeat, code: int, command: str) -> Record:
 
 def _run(repeat: Repeat, lock: int, file: IO[str]) -> tuple[int, str]:
     """Run the script in a child process; return its exit code, and the command that replaced it, if any."""
-    record_fd, found = file.fileno(), list[str]()
+    record_fd, commands = file.fileno(), list[str]()
     reading, writing = os.pipe()  # its other end closes in a process that replaces its program
     environ = {**os.environ, INHERITED: str(lock), PARENT: str(os.getpid()), RECORD: f"{record_fd},{writing}"}
     command = [*COMMAND, "repeat", repeat.to_json()]
@@ -73,19 +73,19 @@ def _run(repeat: Repeat, lock: int, file: IO[str]) -> tuple[int, str]:
         process = subprocess.Popen(command, pass_fds=(lock, record_fd, writing), env=environ, text=True)
         take(process)
         os.close(writing)
-        thread = Thread(target=_look_for_another, args=(process, reading, found), daemon=True)
+        thread = Thread(target=_look_for_another, args=(process, reading, commands), daemon=True)
         thread.start()
         code = process.wait()
     thread.join(NOTED_S)  # a process that the script has left running can hold the pipe open
-    return code, next(iter(found), "")
+    return code, next(iter(commands), "")
 
 
-def _look_for_another(process: subprocess.Popen[str], reading: int, found: list[str]) -> None:
+def _look_for_another(process: subprocess.Popen[str], reading: int, commands: list[str]) -> None:
     """Note the command that replaces the process's program, when a pipe to it ends."""
     with suppress(OSError), os.fdopen(reading, "rb") as pipe:
         pipe.read()
         if command := replaced_by(process):
-            found.append(command)
+            commands.append(command)
 
 
 @contextmanager

@@ -83,7 +83,7 @@ class FolderCopy:
         names = before.keys() | now.keys()
         return sorted(name for name in names if CACHE not in name and before.get(name) != now.get(name))
 
-    def keep(self, names: Iterable[str], place: Path) -> None:
+    def keep(self, names: Iterable[str], folder: Path) -> None:
         """Copy files of the copy into a folder, which is made.
 
         Raises:
@@ -91,10 +91,10 @@ class FolderCopy:
         """
         try:
             for name in names:
-                (place / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(self.folder / name, place / name)
+                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(self.folder / name, folder / name)
         except OSError as error:
-            raise WorkloadsError(f"files can't be kept in {place} ({error.strerror})") from None
+            raise WorkloadsError(f"files can't be kept in {folder} ({error.strerror})") from None
 
 
 @contextmanager
@@ -146,7 +146,7 @@ def contents_now(folder: Path, folders: Iterable[str] | None = None) -> dict[str
 
     With `folders`, only files in the folder itself and in those of its folders are looked at.
     """
-    found = dict[str, FileState]()
+    states = dict[str, FileState]()
     left = [""] if folders is None else ["", *folders]
     while left:
         within = left.pop()
@@ -157,8 +157,8 @@ def contents_now(folder: Path, folders: Iterable[str] | None = None) -> dict[str
                     left += [name] if folders is None and entry.name != CACHE else []
                 elif entry.is_file(follow_symlinks=False):
                     with suppress(OSError):
-                        found[name] = FileState.of(entry.path)
-    return found
+                        states[name] = FileState.of(entry.path)
+    return states
 
 
 def _place(original: Path, room: Path) -> Path:
@@ -172,9 +172,9 @@ def _place(original: Path, room: Path) -> Path:
             for name in names if len(names) <= MOST_ABOVE else ():
                 if name != below.name:
                     (here / name).symlink_to(above / name)
-    place = here / (original.name or "folder")
-    place.mkdir()
-    return place
+    copied = here / (original.name or "folder")
+    copied.mkdir()
+    return copied
 
 
 def _fill(copy: FolderCopy) -> None:

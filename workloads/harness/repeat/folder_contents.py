@@ -35,9 +35,9 @@ class FileState:
         return cls.from_stat(os.lstat(path))
 
     @classmethod
-    def from_stat(cls, found: os.stat_result) -> FileState:
+    def from_stat(cls, stat: os.stat_result) -> FileState:
         """Return the state in a stat result."""
-        return cls(found.st_size, found.st_mtime_ns)
+        return cls(stat.st_size, stat.st_mtime_ns)
 
 
 @dataclass(slots=True)
@@ -101,21 +101,21 @@ def contents_of(root: Path) -> FolderContents:
         WorkloadsError: the folder can't be listed, or the files in it that are in no folder are too much to copy.
     """
     try:
-        found, folders = _Look(root).entries("")
+        contents, folders = _Look(root).entries("")
     except OSError as error:
         raise WorkloadsError(f"folder {root} can't be read ({error.strerror})") from None
-    if found.is_too_much:
+    if contents.is_too_much:
         raise WorkloadsError(
-            f"folder {root} holds {found.count} files of {gigabytes(found.size_bytes)} outside of its folders; a copy "
-            f"for each repeat has {MOST_FILES} files of {gigabytes(MOST_BYTES)} at most: move data into a folder"
+            f"folder {root} holds {contents.count} files of {gigabytes(contents.size_bytes)} outside of its folders; "
+            f"a copy for each repeat has {MOST_FILES} files of {gigabytes(MOST_BYTES)} at most: move data into a folder"
         )
     for name, within in sorted(folders.items(), key=lambda item: (item[1].size_bytes, item[1].count)):
-        if found.has_room_for(within):
-            found.folders.append(name)
-            found.add(within)
+        if contents.has_room_for(within):
+            contents.folders.append(name)
+            contents.add(within)
         else:
-            found.whole.append(name)
-    return found
+            contents.whole.append(name)
+    return contents
 
 
 class _Look:
@@ -130,39 +130,39 @@ class _Look:
         Raises:
             OSError: the folder can't be listed.
         """
-        found, folders = FolderContents(), dict[str, FolderContents]()
+        contents, folders = FolderContents(), dict[str, FolderContents]()
         with os.scandir(self._root / name) as entries:
             for entry in entries:
                 self._left -= 1
-                if self._left < 0 or found.is_too_much:
+                if self._left < 0 or contents.is_too_much:
                     break
-                self._take(f"{name}/{entry.name}" if name else entry.name, entry, found, folders)
-        return found, folders
+                self._take(f"{name}/{entry.name}" if name else entry.name, entry, contents, folders)
+        return contents, folders
 
     def _take(
-        self, name: str, entry: os.DirEntry[str], found: FolderContents, folders: dict[str, FolderContents]
+        self, name: str, entry: os.DirEntry[str], contents: FolderContents, folders: dict[str, FolderContents]
     ) -> None:
         """Note one entry; sockets and other special files are left out."""
         if entry.is_symlink():
-            found.links[name] = os.readlink(entry.path)
-            found.count += 1
+            contents.links[name] = os.readlink(entry.path)
+            contents.count += 1
         elif entry.is_file(follow_symlinks=False):
-            found.add_file(name, FileState.from_stat(entry.stat(follow_symlinks=False)))
+            contents.add_file(name, FileState.from_stat(entry.stat(follow_symlinks=False)))
         elif entry.is_dir(follow_symlinks=False) and entry.name not in LEFT_OUT:
             if entry.name in TOOLS or os.path.lexists(f"{entry.path}/{ENVIRONMENT}"):
-                found.tools.append(name)
+                contents.tools.append(name)
             elif (within := self._within(name)) is None:
-                found.whole.append(name)
+                contents.whole.append(name)
             else:
                 folders[name] = within
 
     def _within(self, name: str) -> FolderContents | None:
         """Return all that is in a folder; None if it is too much to copy, or can't be listed."""
         try:
-            found, folders = self.entries(name)
+            contents, folders = self.entries(name)
         except OSError:
             return None
         for inner, within in folders.items():
-            found.folders.append(inner)
-            found.add(within)
-        return None if found.is_too_much or self._left < 0 else found
+            contents.folders.append(inner)
+            contents.add(within)
+        return None if contents.is_too_much or self._left < 0 else contents

@@ -82,9 +82,9 @@ def _files(copy: FolderCopy, repeat: Repeat, say: Say) -> ScriptFiles:
     """Return the files of a run that has ended, and keep them if that was asked for."""
     written, kept = copy.written(), ""
     if repeat.script and repeat.script.keep and written:
-        place = _free(path_inside(Path(repeat.script.keep), f"{repeat.cell.id}/{repeat.repeat}"))
-        copy.keep(written, place)
-        kept = str(place)
+        folder = _free(path_inside(Path(repeat.script.keep), f"{repeat.cell.id}/{repeat.repeat}"))
+        copy.keep(written, folder)
+        kept = str(folder)
         say(f"{repeat.id}: its files are kept in {kept}")
     return ScriptFiles(
         written=len(written),
@@ -120,7 +120,7 @@ def _first(names: Sequence[str]) -> tuple[str, ...]:
     return tuple(map(printable, names[:MOST_NAMES]))
 
 
-def _free(place: Path) -> Path:
-    """Return a folder that does not exist yet: `place`, or the first of `place-2`, `place-3` and so on."""
-    others = (place.with_name(f"{place.name}-{number}") for number in count(2))
-    return next(path for path in chain([place], others) if not path.exists())
+def _free(folder: Path) -> Path:
+    """Return a folder that does not exist yet: `folder`, or the first of `folder-2`, `folder-3` and so on."""
+    others = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
+    return next(path for path in chain([folder], others) if not path.exists())
