@@ -1,5 +1,6 @@
 """Time and cost of each machine at each of its prices, and the Pareto front."""
 
+import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from functools import cache
@@ -11,7 +12,7 @@ from tasks.results.cost import cost_words
 from tasks.results.finding import Finding, Results
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
-from tasks.results.speedup import scaled
+from tasks.results.speedup import FALSE, scaled
 from tasks.results.summaries import median_or_none
 from tasks.results.table import Column, Mark, Quantity, Table, Value
 from tasks.results.values import Estimate, Ratio, RatioVerdict
@@ -198,12 +199,17 @@ def tied(one: Offer, other: Offer, over: Over) -> bool:
 
 
 def over_in(suite: CommonCases, machines: Sequence[Machine]) -> Over:
-    """Return a function that gives the ratios of two offers for this suite."""
+    """Return a function that gives the ratios of two offers for this suite.
+
+    The intervals of all pairs of machines hold together (Bonferroni), so that no equal machine leaves the front by
+    chance.
+    """
+    confidence = 1 - FALSE / max(math.comb(len(suite.logs), 2), 1)
     price = {(m.name, purchase): usd for m in machines for purchase, usd in _prices(m)}
 
     @cache
     def of_times(one: str, other: str) -> Estimate:
-        return time_ratio(suite, one, other)
+        return time_ratio(suite, one, other, confidence)
 
     def over(one: Offer, other: Offer) -> tuple[Estimate, Estimate]:
         times = of_times(one.hardware, other.hardware)

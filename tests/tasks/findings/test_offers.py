@@ -2,13 +2,16 @@
 
 from dataclasses import replace
 
+import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from scipy.stats import binom
 
 from tasks.findings import offers
 from tasks.findings.compare import compare
 from tasks.findings.offers import Offer, Offers
+from tasks.findings.totals import CommonCases, total_seconds
 from tasks.results.speedup import scaled
 from tasks.results.values import Estimate, RatioVerdict
 from tests.tasks.examples.records import IMAGES, MATMUL, machine, repeats, timing
@@ -208,3 +211,20 @@ def test_no_offer_contradicts_the_answer(b_s, b_usd):
     assert bool(a.tied_with) == (outcomes == {RatioVerdict.UNDECIDED})
     assert bool(b.dominated_by) == (RatioVerdict.SLOWER in outcomes and RatioVerdict.FASTER not in outcomes)
     assert bool(a.dominated_by) == (RatioVerdict.FASTER in outcomes and RatioVerdict.SLOWER not in outcomes)
+
+
+def test_equal_machines_seldom_leave_the_front_by_chance():
+    """Ten machines alike with a price each: each pair alone would leave one out in almost every run."""
+    chance, names, runs = np.random.default_rng(5), [f"m{place}" for place in range(10)], 200
+    machines = [machine(name, 1.0) for name in names]
+    beaten = 0
+    for _ in range(runs):
+        logs = {name: chance.normal(0, 0.01, (2, 3)).tolist() for name in names}
+        suite = CommonCases((MATMUL, IMAGES), logs)
+        rivals = [
+            Offer(name, "listed", None, seconds, seconds)
+            for name in names
+            for seconds in [total_seconds(suite, name)]
+        ]
+        beaten += any(offer.dominated_by for offer in offers.front(rivals, offers.over_in(suite, machines)))
+    assert beaten <= binom.ppf(0.9999, runs, 0.05)
