@@ -1,7 +1,12 @@
-"""A GPU that a child process asks through NVML: a driver can hang, or kill the process that asks it.
+"""A GPU that another process asks through NVML: a driver can hang, or kill the process that asks it.
 
-The child stays for as long as the measurement lasts, and its answers are lines of JSON. A reading costs the measuring
-process a line written and a line read; NVML's own work is done in the child.
+That process stays for as long as the measurement lasts, and its answers are lines of JSON. A reading costs the
+measuring process a line written and a line read. NVML's own work is done in the other process. It is not a child of the
+measuring process: a user's script that waits for all of its children, or kills them, does not meet it.
+
+    measuring process ── starts ──> a process that forks and ends
+                                      keeper   ends with the measuring process, and reports how the asker ends
+                                        asker  calls NVML
 """
 
 import ctypes
@@ -13,8 +18,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable
-from contextlib import suppress
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager, suppress
 from typing import IO, Any
 
 from workloads.harness.probes.device_here import HERE
@@ -25,22 +30,25 @@ OPEN_S = (
     25.0  # a sound driver is up within one; without persistence it first starts every card of the machine
 )
 ANSWER_S = 10.0
-_PROGRAM = f"from {__name__} import serve; serve()"
-_PR_SET_PDEATHSIG = 1  # prctl(2)
+LAST_S = 1.0
+LOOK_S = 0.2  # between two looks at other processes, if the kernel has no handles for them
+_PROGRAM = f"import os; os.fork() and os._exit(0); from {__name__} import serve; serve()"
+_ENDED = b"ended with code "
+_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37  # prctl(2)
 # Signals that faulty code gets; the others are sent by a person, or by the kernel for want of memory.
 _FAULTS = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 _LONGEST_READ = 1 << 16
 
 
 class AskedGpu(Gpu):
-    """A GPU behind a child process. An answer that does not come in time is missing, and all later ones with it.
+    """A GPU behind another process. An answer that does not come in time is missing, and all later ones with it.
 
     Attributes:
-        is_lost: whether the driver hung or killed the child.
+        is_lost: whether the driver hung or killed the process that asked it.
     """
 
     def __init__(self, uuid: str | None = None) -> None:
-        """Start the child; without `uuid` it asks CUDA's first GPU."""
+        """Start the other process; without `uuid` it asks CUDA's first GPU."""
         super().__init__({})
         self.is_lost = False
         self._why = ""
@@ -49,17 +57,10 @@ class AskedGpu(Gpu):
         self._first_cpu_s = 0.0
         self._uuid = ""
         self._is_open = False
-        self._child: subprocess.Popen[bytes] | None = None
+        self._pipes: tuple[IO[bytes], IO[bytes]] | None = None  # for questions, and for answers
         try:
-            self._child = subprocess.Popen(
-                [sys.executable, "-c", _PROGRAM, str(os.getpid()), uuid or ""],
-                stdin=subprocess.PIPE,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.DEVNULL,
-                bufsize=0,
-                cwd=HERE,
-            )
-        except OSError as error:
+            self._pipes = _started(uuid or "")
+        except (OSError, subprocess.SubprocessError) as error:
             self._why = f"the process that asks NVML can't be started: {error}"
 
     @property
@@ -70,7 +71,7 @@ class AskedGpu(Gpu):
         return self._uuid
 
     def close(self) -> None:
-        """End the child, without waiting for one that hangs."""
+        """End the other process, without waiting for it."""
         with self._lock:
             self._give_up("it was closed")
 
@@ -87,7 +88,7 @@ class AskedGpu(Gpu):
             return {}, dict.fromkeys(names, self._why)
 
     def _open(self) -> None:
-        """Wait for the child's first line, once: the UUID, or why there is no GPU."""
+        """Wait for the first line, once: the UUID, or why there is no GPU."""
         if self._is_open or self._why:
             return
         self._is_open = True
@@ -97,22 +98,33 @@ class AskedGpu(Gpu):
                 self._give_up(why)
 
     def _exchange(self, question: bytes, limit_s: float) -> Any:
-        """Return the child's next line; None if there is none, and `_why` says why."""
-        assert self._child is not None and self._child.stdin and self._child.stdout
+        """Return the next line of answers; None if there is none, and `_why` says why."""
+        assert self._pipes is not None
+        questions, answers = self._pipes
         try:
             if question:
-                self._child.stdin.write(question)
-            return json.loads(self._line(self._child.stdout, limit_s))
+                questions.write(question)
+            answer = json.loads(self._line(answers, limit_s))
+            if isinstance(answer, list):
+                return answer
         except TimeoutError:
             self.is_lost = True
             self._give_up(f"the NVIDIA driver did not answer NVML within {limit_s:g} s: it hangs")
+            return None
         except (OSError, ValueError):  # a pipe that is broken, or an answer that broke off
-            with suppress(subprocess.TimeoutExpired):
-                self._child.wait(1.0)
-            code = self._child.returncode
-            self.is_lost = code is not None and -code in _FAULTS
-            how = f"by signal {-code}" if code is not None and code < 0 else f"with code {code}"
-            self._give_up(f"the process that asked NVML was ended {how}")
+            pass
+        code = self._exit_code(answers)
+        self.is_lost = code is not None and -code in _FAULTS
+        how = f"by signal {-code}" if code is not None and code < 0 else f"with code {code}"
+        self._give_up(f"the process that asked NVML was ended {how}")
+        return None
+
+    def _exit_code(self, answers: IO[bytes]) -> int | None:
+        """Return how the asker ended, by the keeper's last line; None if there is none."""
+        with suppress(OSError, ValueError):
+            while not (line := self._line(answers, LAST_S)).startswith(_ENDED):
+                pass
+            return int(line.removeprefix(_ENDED))
         return None
 
     def _line(self, stream: IO[bytes], limit_s: float) -> bytes:
@@ -130,29 +142,88 @@ class AskedGpu(Gpu):
 
     def _give_up(self, why: str) -> None:
         self.reason = self._why = self._why or why
-        child, self._child = self._child, None
-        if child is None:
-            return
-        with suppress(OSError):
-            child.kill()
-        for stream in (child.stdin, child.stdout):
-            if stream:
-                with suppress(OSError):
-                    stream.close()
-        with suppress(subprocess.TimeoutExpired):
-            child.wait(0.1)  # one that hangs in the driver can't be ended
+        pipes, self._pipes = self._pipes, None
+        for pipe in pipes or ():
+            with suppress(OSError):
+                pipe.close()
+
+
+def _started(uuid: str) -> tuple[IO[bytes], IO[bytes]]:
+    """Start the process that asks NVML, in a new session; return pipes for questions and for answers.
+
+    Raises:
+        OSError, subprocess.SubprocessError: it can't be started.
+    """
+    with _without_orphans():
+        child = subprocess.Popen(
+            [sys.executable, "-c", _PROGRAM, str(os.getpid()), uuid],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            bufsize=0,
+            cwd=HERE,
+            start_new_session=True,
+        )
+        child.wait(OPEN_S)
+    assert child.stdin and child.stdout
+    return child.stdin, child.stdout
+
+
+@contextmanager
+def _without_orphans() -> Iterator[None]:
+    """Take no processes whose parents end, in case this process is set to take them."""
+    is_set, prctl = ctypes.c_int(), getattr(ctypes.CDLL(None), "prctl", None)
+    if prctl is None or prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(is_set), 0, 0, 0) or not is_set.value:
+        yield
+        return
+    prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
+    try:
+        yield
+    finally:
+        prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def serve() -> None:
-    """Answer questions about the GPU of the command line, a line each, until standard input ends."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the terminal's is for the process that asks
-    asker, uuid = int(sys.argv[1]), sys.argv[2]
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
-    if os.getppid() != asker:
+    """Answer questions about the GPU of the command line, in a child process whose end is the last answer.
+
+    The child is killed when the measuring process ends, or has closed the pipe of answers.
+    """
+    measuring, uuid = int(sys.argv[1]), sys.argv[2]
+    asker = os.fork()
+    if not asker:
+        _answer(measuring, uuid)
         return
+    _wait(measuring, asker)
+    with suppress(ProcessLookupError):
+        os.kill(asker, signal.SIGKILL)
+    code = os.waitstatus_to_exitcode(os.waitpid(asker, 0)[1])
+    with suppress(OSError):
+        os.write(
+            sys.stdout.fileno(), b"\n%s%d\n" % (_ENDED, code)
+        )  # after an answer that can have broken off
+
+
+def _wait(measuring: int, asker: int) -> None:
+    """Wait until the asker has ended, the measuring process has, or its end of the pipe is closed."""
+    poll, limit_ms = select.poll(), None
+    poll.register(sys.stdout, 0)  # which reports the error of a closed pipe
+    for pid in (measuring, asker):
+        try:
+            poll.register(os.pidfd_open(pid), select.POLLIN)
+        except ProcessLookupError:
+            return
+        except (OSError, AttributeError):
+            limit_ms = 1000 * LOOK_S
+    while not poll.poll(limit_ms):
+        has_ended = os.waitid(os.P_PID, asker, os.WEXITED | os.WNOHANG | os.WNOWAIT)
+        if has_ended or not os.path.exists(f"/proc/{measuring}"):
+            return
+
+
+def _answer(measuring: int, uuid: str) -> None:
+    """Answer questions, a line each, until standard input ends."""
     gpu = open_gpu(uuid or visible_uuid() or _first_visible())
-    gpu.own_pid = asker
+    gpu.own_pid = measuring
     _say([getattr(gpu, "uuid", ""), gpu.reason if not gpu.questions else "", time.process_time()])
     for line in sys.stdin.buffer:
         values, missing = gpu._ask(json.loads(line))

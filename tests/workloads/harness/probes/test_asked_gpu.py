@@ -1,17 +1,19 @@
 """A GPU behind a child process, with a real shared library in place of the driver's: one that answers, hangs or kills."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
+from contextlib import suppress
 
+import psutil
 import pytest
 
 from tests.workloads.harness.probes.fake_nvml import UUID
 from workloads.harness.engine.monitor import Monitor
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
+from workloads.harness.probes import asked_gpu
 from workloads.harness.probes.asked_gpu import AskedGpu
 from workloads.harness.probes.gpu import FACTS, READINGS, TOTALS
 from workloads.harness.probes.gpu_health import HEALTH
@@ -92,28 +94,69 @@ def test_a_driver_that_hangs_while_samples_are_taken_leaves_those_before(card, r
     assert "within 2 s" in monitor.missing["gpu_power_w"] and "monitor" not in monitor.missing
 
 
-def test_the_child_ends_with_the_measurement(card):
+def helpers(pid):
+    """Return the processes that ask NVML for a process: the keeper, and the asker."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            words = process.cmdline()
+            if asked_gpu._PROGRAM in words and words[words.index(asked_gpu._PROGRAM) + 1] == str(pid):
+                found.append(process)
+    return sorted(found, key=lambda process: process.pid)
+
+
+def are_gone(processes, within_s=10.0):
+    _, alive = psutil.wait_procs(processes, timeout=within_s)
+    return not [process for process in alive if process.status() != psutil.STATUS_ZOMBIE]
+
+
+@pytest.mark.parametrize("fault", ["", "power:hang"])
+def test_the_processes_end_with_the_measurement(card, real_driver, fault):
+    real_driver(fault)
     gpu = card()
     gpu.read()
-    child = gpu._child
+    processes = helpers(os.getpid())
+    assert len(processes) == 2
+    for _ in range(2):
+        gpu.read()
     gpu.close()
-    assert child.returncode == -signal.SIGKILL
-    assert "closed" in gpu.read()[1]["gpu_power_w"]
+    assert are_gone(processes) and not helpers(os.getpid())
+    assert gpu.read()[1]["gpu_power_w"]
 
 
-def test_the_child_ends_with_a_process_that_is_killed(real_driver):
-    program = (
-        "import sys, time; from workloads.harness.probes.asked_gpu import AskedGpu; gpu = AskedGpu(); gpu.read()\n"
-        "print(gpu._child.pid, flush=True); time.sleep(60)"
-    )
-    asker = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE, text=True)
-    pid = int(asker.stdout.readline())
+STARTS = """
+import os, sys, threading, time
+from workloads.harness.probes.asked_gpu import AskedGpu
+from workloads.harness.script.measurement import adopt_orphans
+if "adopts" in sys.argv:
+    adopt_orphans()
+made = []
+if "thread" in sys.argv:
+    thread = threading.Thread(target=lambda: made.append(AskedGpu()))
+    thread.start()
+    thread.join()
+else:
+    made.append(AskedGpu())
+print(made[0].read()[0]["gpu_power_w"], flush=True)
+try:
+    print(os.wait(), flush=True)
+except ChildProcessError:
+    print("no child", flush=True)
+time.sleep(0.5)
+print(made[0].read()[0]["gpu_power_w"], flush=True)
+time.sleep(60)
+"""
+
+
+@pytest.mark.parametrize("words", [(), ("adopts",), ("thread",)])
+def test_a_process_that_is_killed_has_no_child_and_takes_the_others_with_it(real_driver, words):
+    asker = subprocess.Popen([sys.executable, "-c", STARTS, *words], stdout=subprocess.PIPE, text=True)
+    assert [asker.stdout.readline() for _ in range(3)] == ["71.5\n", "no child\n", "71.5\n"]
+    processes = helpers(asker.pid)
+    assert len(processes) == 2 and psutil.Process(asker.pid).children(recursive=True) == []
     asker.kill()
     asker.wait()
-    ends_s = time.perf_counter() + 10
-    while os.path.exists(f"/proc/{pid}") and time.perf_counter() < ends_s:
-        time.sleep(0.01)
-    assert not os.path.exists(f"/proc/{pid}")
+    assert are_gone(processes)
 
 
 def test_what_the_child_burns_is_counted(card):
@@ -127,6 +170,6 @@ def test_what_the_child_burns_is_counted(card):
 def test_a_process_that_somebody_kills_is_no_fault_of_the_driver(card):
     gpu = card()
     assert gpu.read()[0]
-    gpu._child.kill()
+    helpers(os.getpid())[-1].kill()
     values, missing = gpu.read()
     assert not values and "signal 9" in missing["gpu_power_w"] and not gpu.is_lost
