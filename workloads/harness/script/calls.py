@@ -51,11 +51,11 @@ class ModelCalls:
         )
         self._noted.append(_Noted(call, results))
 
-    def backward(self, loss: Any) -> None:
-        """Note which calls a backward call goes through."""
+    def backward(self, losses: Sequence[Any]) -> None:
+        """Note which calls a backward call of some losses goes through."""
         noted = {number: each for each in self._noted if each.backward is None for number in each.results}
         if noted:
-            for number in _reached(_nodes(loss, 1), noted.keys()):
+            for number in _reached(_nodes(losses, len(losses)), noted.keys()):
                 noted[number].backward = self._backwards
         self._backwards += 1
 
@@ -89,6 +89,9 @@ def _nodes(thing: Any, most: int, depth: int = 3) -> Iterator[Any]:
     if hasattr(thing, "grad_fn"):
         if thing.grad_fn is not None and most > 0:
             yield thing.grad_fn
+        return
+    if hasattr(thing, "output_nr"):  # a `GradientEdge`
+        yield thing.node
         return
     if depth == 0 or isinstance(thing, (str, bytes)):
         return

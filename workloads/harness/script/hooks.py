@@ -1,8 +1,8 @@
 """Hooks of torch that see a script's steps and change nothing else of the script.
 
 The script's objects hold no hook: a copy or a pickle of its model, optimizer or loader is the same without us.
-Once the script compiles something, every function that Dynamo could trace has `torch._dynamo.disable`, and the hook on
-all modules is gone: it would break each graph.
+Dynamo sees no hook on modules (`module_calls`). Once the script compiles something, every other function that Dynamo
+could trace has `torch._dynamo.disable`, and calls of modules are watched from outside the compiled code.
 """
 
 from __future__ import annotations
@@ -13,22 +13,15 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Sequence
-from threading import get_ident
+from threading import RLock, get_ident
 from types import FrameType
 from typing import Any, Protocol
 
 from workloads.harness.script.loaders import LoaderPass, first_tensor
+from workloads.harness.script.module_calls import CallsWithResults, HiddenHooks, OutermostCalls
 from workloads.harness.script.observations import LOSSES, Observations
-from workloads.harness.script.watching import (
-    CallsWithResults,
-    CompiledCalls,
-    FirstCalls,
-    ModuleCalls,
-    WatchedMethod,
-    WatchedNumber,
-)
+from workloads.harness.script.watching import CompiledCalls, WatchedMethod, WatchedNumber, WatchedReading
 
-FIRST_CALLS = 50  # of a model; a script that has trained nothing in them probably only calls it
 YIELDED, BATCH = "_num_yielded", "data"  # attribute of a loader's iterator, and variable of its `__next__`
 Safe = Callable[[Callable[..., Any]], Callable[..., Any]]
 
@@ -57,19 +50,20 @@ class Hooks:
 
     Attributes:
         active: False switches all hooks off, as in forked children.
+        lock: held while a note is taken: a script can call from several threads.
         counts_calls: calls of the model are steps, also once something is trained.
     """
 
     def __init__(self, observed: Observations, listener: Listener, counts_calls: bool = False) -> None:
-        self.active, self.counts_calls = True, counts_calls
+        self.active, self.counts_calls, self.lock = True, counts_calls, RLock()
         self._observed, self._listener = observed, listener
         self._torch: Any = None
         self._watches: list[Any] = []  # each is ended by `remove`
-        self._calls: FirstCalls | ModuleCalls | CompiledCalls = FirstCalls(self._own(self._model_called))
+        before = HiddenHooks("_global_forward_pre_hooks")
+        self._calls: OutermostCalls | CompiledCalls = OutermostCalls(self._own(self._model_called), before)
         self._model: Any = None  # a weak reference to the module whose calls are counted
-        self._wants_input = False  # the input of the present call is looked for in the modules within
-        self._counted_already = False  # the call that comes next
-        self._trained = CallsWithResults(self._own(self._trained_call), self._is_no_model)
+        self._wants_input = 0  # the thread whose present call of the model has shown no input yet
+        self._trained = CallsWithResults(self._own(self._trained_call), self._is_no_model, before)
         self._scaler: Any = None  # a weak reference to the scaler of the next backward call
         self._next: Any = None  # the code of `__next__` of a loader's iterator
         self._passes: dict[int, tuple[Any, LoaderPass]] = {}  # by the id of a loader's iterator
@@ -86,8 +80,8 @@ class Hooks:
     def remove(self) -> None:
         """Take no more notes, and leave torch as it was."""
         self.active = False
-        self._calls.stop()
         self._trained.stop()
+        self._calls.stop()
         self._remove_watches()
         if self._compile is not None:
             self._torch.compile = self._compile
@@ -102,13 +96,30 @@ class Hooks:
         """Look at no calls of a training's models any more."""
         self._trained.stop()
 
+    def unused_loaders(self) -> tuple[str, ...]:
+        """Name the loaders that the script has made and not used yet, such as those of its evaluations."""
+        if self._torch is None:
+            return ()
+        from torch.utils.data import DataLoader
+
+        loaders = [
+            thing
+            for thing in gc.get_objects()
+            if issubclass(type(thing), DataLoader)
+            and id(thing.__dict__.get("dataset")) not in self._observed.loaders.asked
+        ]
+        if len(loaders) == 1 and (batches := _length(loaders[0]._index_sampler)):
+            return (f"passes over a loader of {batches:,} batches",)
+        return (f"passes over {len(loaders)} other loaders",) if loaders else ()
+
     def _own(self, note: Callable[..., Any]) -> Callable[..., Any]:
         """Return a note whose errors do not reach the script."""
 
         def guarded(*args: Any) -> Any:
             if self.active:
                 try:
-                    return note(*args)
+                    with self.lock:
+                        return note(*args)
                 except Exception as error:
                     self.remove()
                     # The frames of its traceback would hold the script's objects.
@@ -126,9 +137,15 @@ class Hooks:
         batches: Any = dataloader._BaseDataLoaderIter
         self._next = batches.__next__.__code__
         self._gone = safe(self._own(self._went))
-        methods = ((self._torch.Tensor, "backward", self._backward), (batches, "__next__", self._asked))
-        for kind, name, note in (*methods, (self._torch.amp.GradScaler, "scale", self._scales)):
-            self._watches.append(WatchedMethod(kind, name, safe(self._own(note))))
+        engine, runs = self._torch.autograd.Variable, self._torch.autograd.graph._engine_run_backward.__code__
+        for kind, name, reader, note in (
+            (engine, "_execution_engine", runs, self._engine_runs),
+            (batches, "_profile_name", self._next, self._asked),
+        ):
+            self._watches.append(WatchedReading(kind, name, reader, safe(self._own(note))))
+        self._watches.append(
+            WatchedMethod(self._torch.amp.GradScaler, "scale", safe(self._own(self._scales)))
+        )
         self._watches.append(WatchedNumber(batches, YIELDED, safe(self._own(self._yielded))))
         self._watches.append(
             register_optimizer_step_post_hook(safe(self._own(self._listener.optimizer_stepped)))
@@ -138,8 +155,11 @@ class Hooks:
         while self._watches:
             self._watches.pop().remove()
 
-    def _backward(self, loss: Any) -> None:
+    def _engine_runs(self, owner: None, frame: FrameType) -> None:
+        """Note a backward call, by whatever function; the gradients of `torch.autograd.grad` are none."""
         observed = self._observed
+        if not frame.f_locals["kwargs"].get("accumulate_grad"):
+            return
         if self._torch._C._current_graph_task_id() >= 0:  # within another one
             return
         self._listener.backward_begins()
@@ -150,7 +170,10 @@ class Hooks:
             self._stop_counting_calls()
             self.look()
         scaler, self._scaler = self._scaler and self._scaler(), None
-        observed.backward(loss, _before_scaling(loss, scaler) if loss.numel() == 1 else None)
+        losses = frame.f_locals["t_outputs"]
+        only = losses[0] if len(losses) == 1 else None
+        is_number = isinstance(only, self._torch.Tensor) and only.numel() == 1
+        observed.backward(losses, _before_scaling(only, scaler) if is_number else None)
 
     def _stop_counting_calls(self) -> None:
         if not self.counts_calls and not self._observed.compiled:
@@ -159,13 +182,15 @@ class Hooks:
     def _scales(self, scaler: Any) -> None:
         self._scaler = weakref.ref(scaler)
 
-    def _asked(self, iterator: Any) -> None:
+    def _asked(self, iterator: Any, frame: FrameType) -> None:
         """Note that a loader is asked for a batch."""
-        self._is_loading()  # notes the end of another loader
+        self._is_loading(frame.f_back)  # notes the end of another loader
         key = id(iterator)
         if key not in self._passes:
             gone = functools.partial(self._gone, key)
-            self._passes[key] = weakref.ref(iterator, gone), LoaderPass(id(iterator._dataset))
+            data = id(iterator._dataset)
+            self._observed.loaders.asked.add(data)
+            self._passes[key] = weakref.ref(iterator, gone), LoaderPass(data)
         loader_pass = self._passes[key][1]
         if loader_pass.batches:
             self._listener.batch_asked(loader_pass)
@@ -180,31 +205,34 @@ class Hooks:
             self._observed.loader_ended(loader_pass)
             return
         self._observed.answered(loader_pass, batches)
-        if self._observed.loaders.looks_at(loader_pass) and (frame := self._frame_of_next()) is not None:
-            self._observed.batch_came(loader_pass, frame.f_locals.get(BATCH), _batches_of(iterator))
+        if not self._observed.loaders.looks_at(loader_pass):
+            return
+        if (frame := self._frame_of_next(sys._getframe())) is not None:
+            self._observed.batch_came(
+                loader_pass, frame.f_locals.get(BATCH), _length(iterator._index_sampler)
+            )
 
     def _went(self, key: int, iterator: Any) -> None:
         self._observed.loader_ended(self._passes.pop(key)[1])
 
-    def _frame_of_next(self) -> FrameType | None:
-        """Return the frame in which a loader makes a batch, if this thread is in one."""
-        frame: FrameType | None = sys._getframe()
+    def _frame_of_next(self, frame: FrameType | None) -> FrameType | None:
+        """Return the frame in which a loader makes a batch, if `frame` is within one."""
         while frame is not None and frame.f_code is not self._next:
             frame = frame.f_back
         return frame
 
-    def _is_loading(self) -> bool:
-        """Return whether a loader makes a batch in this thread, perhaps by modules."""
+    def _is_loading(self, frame: FrameType | None) -> bool:
+        """Return whether a loader makes a batch in a frame of this thread, perhaps by modules."""
         if self._observed.loading != get_ident():
             return False
-        if self._frame_of_next() is None:
+        if self._frame_of_next(frame) is None:
             self._observed.loading_failed()
             return False
         return True
 
     def _is_no_model(self) -> bool:
         """Return whether a call makes samples in a loader, or is traced."""
-        return self._is_loading() or bool(self._torch.jit.is_tracing())
+        return self._is_loading(sys._getframe()) or bool(self._torch.jit.is_tracing())
 
     def _trained_call(self, module: Any, given: Sequence[Any], result: Any) -> None:
         """Note a call of a training's model with its result."""
@@ -225,28 +253,14 @@ class Hooks:
         if self._model is None or self._model() is None:
             self._model = weakref.ref(module)
         if self._model() is module:
-            self._count_call()
-            self._wants_input = not observed.backwards
-        if self._wants_input and (tensor := first_tensor(args)) is not None:
-            self._wants_input = False
+            observed.forwards += 1
+            if observed.forwards > 1:
+                self._listener.model_called()
+            self._wants_input = 0 if observed.backwards else get_ident()
+        if self._wants_input == get_ident() and (tensor := first_tensor(args)) is not None:
+            self._wants_input = 0
             observed.input_came(tensor)
-        return not self._wants_input
-
-    def _count_call(self) -> None:
-        if self._counted_already:
-            self._counted_already = False
-            return
-        self._observed.forwards += 1
-        if self._observed.forwards > 1:
-            self._listener.model_called()
-        if self._observed.forwards == FIRST_CALLS and isinstance(self._calls, FirstCalls):
-            self._watch_by(ModuleCalls(self._own(self._model_called)))
-            self._counted_already = True  # the new watch sees this same call, later in its course
-
-    def _watch_by(self, calls: ModuleCalls | CompiledCalls) -> None:
-        self._calls.stop()
-        self._calls = calls
-        calls.watch()
+        return self._wants_input != get_ident()
 
     def _wrap_compile(self) -> None:
         """Make all hooks safe for Dynamo before the script compiles anything."""
@@ -268,13 +282,15 @@ class Hooks:
             return
         self._observed.compiled = True
         disable: Any = torch._dynamo.disable
-        for method in (WatchedMethod.__get__, WatchedNumber.__set__):
+        for method in (WatchedMethod.__get__, WatchedNumber.__set__, WatchedReading.__get__):
             disable(method, recursive=False)
         self._set_hooks(disable)
         self._trained.stop()
+        self._calls.stop()
         called, ended = disable(self._own(self._model_called)), disable(self._own(self._trained_call))
         kind = torch._dynamo.eval_frame.OptimizedModule
-        self._watch_by(CompiledCalls(kind, called, ended, torch.compiler.is_compiling))
+        self._calls = CompiledCalls(kind, called, ended, torch.compiler.is_compiling)
+        self._calls.watch()
 
 
 def has_optimizer() -> bool:
@@ -292,9 +308,9 @@ def _before_scaling(loss: Any, scaler: Any) -> Any:
     return loss if scale is None else loss.detach() / scale.to(loss.device)
 
 
-def _batches_of(iterator: Any) -> int | None:
-    """Return the batches of a whole pass; None if its sampler has no length, or the user's own one fails."""
+def _length(batches: Any) -> int | None:
+    """Return the number of batches of a loader or its sampler; None if it has none, or the user's own code fails."""
     try:
-        return len(iterator._index_sampler)
+        return len(batches)
     except Exception:
         return None

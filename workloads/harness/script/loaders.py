@@ -68,6 +68,8 @@ class LoaderPass:
         begun: batches used and steps done when it was first noted in this count.
         epoch_begun: steps done at the beginning of its epoch.
         latest: batches used and steps done at its first batch after the latest step; None before a step used it.
+        ended: its use at its end, the steps done then, and the steps of the epoch before if the end was that of an
+            epoch. An error in place of a batch looks like an end until the next batch comes.
     """
 
     data: int = 0
@@ -79,12 +81,18 @@ class LoaderPass:
     begun: tuple[int, int] = (0, 0)
     epoch_begun: int = 0
     latest: tuple[int, int] | None = None
+    ended: tuple[LoaderUse, int, bool, int | None] | None = None
 
 
 class Loaders:
-    """Notes on all loaders of a script; `steps` is the number of steps that are done."""
+    """Notes on all loaders of a script; `steps` is the number of steps that are done.
+
+    Attributes:
+        asked: keys of the data sets whose loaders were asked for a batch.
+    """
 
     def __init__(self) -> None:
+        self.asked: set[int] = set()
         self._uses: dict[tuple[int, int | None], LoaderUse] = {}
         self._generation = 0
 
@@ -109,6 +117,8 @@ class Loaders:
     def batch_came(self, loader_pass: LoaderPass, batch: Any, batches: int | None, steps: int) -> None:
         """Note the latest batch of a pass, in which there are `batches`."""
         before, tensor = loader_pass.batches - 1, first_tensor(batch)
+        if before and loader_pass.use is None and loader_pass.ended:
+            self._go_on(loader_pass)
         use = loader_pass.use
         if use is None or loader_pass.generation != self._generation:
             use = self._begin(loader_pass, batches, steps)
@@ -133,13 +143,24 @@ class Loaders:
             return
         begun = loader_pass.epoch_begun if loader_pass.generation == self._generation else 0
         is_whole = use.batches is None or loader_pass.batches >= use.batches
-        if begun >= steps or use.epochs_at[-1:] == [steps] or not (is_whole or loader_pass.batches > 1):
+        is_epoch = begun < steps and use.epochs_at[-1:] != [steps] and (is_whole or loader_pass.batches > 1)
+        loader_pass.ended = use, steps, is_epoch, use.epoch_steps
+        if not is_epoch:
             return
         use.epochs_at.append(steps)
         use.epoch_steps, use.last_step = steps - begun, steps
         if is_whole:
             used, done = loader_pass.begun
             use.first_rate = use.first_rate or (loader_pass.batches - used) / max(steps - done, 1)
+
+    def _go_on(self, loader_pass: LoaderPass) -> None:
+        """Take the end of a pass back: the script has caught an error, and the pass goes on."""
+        assert loader_pass.ended is not None
+        (use, steps, is_epoch, epoch_steps), loader_pass.ended = loader_pass.ended, None
+        loader_pass.use = use
+        if is_epoch and use.epochs_at[-1:] == [steps]:
+            use.epochs_at.pop()
+            use.epoch_steps = epoch_steps
 
     def _begin(self, loader_pass: LoaderPass, batches: int | None, steps: int) -> LoaderUse:
         """Note the first batch of a pass, or its first one since steps are counted anew."""

@@ -205,9 +205,10 @@ class Measurement:
     def step(self) -> None:
         """Count a step that the script marks itself."""
         if self.hooks.active and (self.declared is None or self.declared.kind == "mark"):
-            if self.counted != "mark":
-                self._count("mark")
-            self._stepped()
+            with self.hooks.lock:
+                if self.counted != "mark":
+                    self._count("mark")
+                self._stepped()
 
     def _count(self, kind: str) -> None:
         """Count steps of this kind from now on."""

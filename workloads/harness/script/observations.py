@@ -101,8 +101,11 @@ class Observations:
             if self.amounts.total() >= LOOKED_AT:
                 self.calls = None
 
-    def backward(self, loss: Any, plain: Any) -> None:
-        """Note a backward call before it begins; `plain` is its loss before any scaling, None if it is a tensor."""
+    def backward(self, losses: Sequence[Any], plain: Any) -> None:
+        """Note a backward call before it begins.
+
+        `plain` is its only loss before any scaling; None if there are several, or if it is more than a number.
+        """
         if self.first_backward_s is None:
             self.first_backward_s = self.now_s()
         if self.loss_due and plain is not None and len(self.losses) < LOSSES:
@@ -110,7 +113,7 @@ class Observations:
             self.losses_at.append(self.optimizer_steps)
         self.loss_due = False
         if self.calls is not None:
-            self.calls.backward(loss)
+            self.calls.backward(losses)
         self.backwards += 1
 
     def input_came(self, tensor: Any) -> None:

@@ -3,6 +3,7 @@
 import copy
 import io
 import pickle
+import threading
 import traceback
 import warnings
 from pathlib import Path
@@ -13,8 +14,9 @@ from torch.nn.modules.module import _has_any_global_hook
 from torch.utils.data import DataLoader, Dataset
 
 from tests.workloads.harness.script.listener import Listener
-from workloads.harness.script import watching
-from workloads.harness.script.hooks import FIRST_CALLS, has_optimizer
+from workloads.harness.script import module_calls, watching
+from workloads.harness.script.hooks import has_optimizer
+from workloads.harness.script.module_calls import FIRST_CALLS
 
 OURS = str(Path(watching.__file__).parent)
 
@@ -49,7 +51,8 @@ class Data(Dataset):
 
 
 @pytest.fixture
-def watched():
+def watched(monkeypatch):
+    monkeypatch.setattr(module_calls, "FIRST_S", 0.0)
     watched = Listener().install()
     yield watched
     watched.remove()
@@ -103,14 +106,28 @@ def test_all_that_a_script_can_save_is_as_without_us(watched):
 
 
 def test_torch_is_as_it_was_after_the_hooks_have_gone():
-    kinds = torch.Tensor, torch.amp.GradScaler, torch.utils.data.dataloader._BaseDataLoaderIter
-    before = [dict(vars(kind)) for kind in kinds], torch.compile, torch.autograd.backward
+    kinds = (
+        torch.Tensor,
+        torch.amp.GradScaler,
+        torch.utils.data.dataloader._BaseDataLoaderIter,
+        torch.autograd.Variable,
+    )
+    modules = torch.nn.modules.module
+
+    def state():
+        names = [name for name in vars(modules) if name.startswith("_global_")]
+        found = [vars(modules)[name] for name in names]
+        return [dict(vars(kind)) for kind in kinds], torch.compile, [(id(kind), repr(kind)) for kind in found]
+
+    before = state()
     watched = Listener().install()
     assert torch.Tensor.backward is before[0][0]["backward"]  # as torch itself compares it
-    assert torch.autograd.backward is before[2]
+    trained()
+    with torch.no_grad():
+        for _ in range(FIRST_CALLS + 2):
+            Net()(torch.ones(1, 4))
     watched.hooks.remove()
-    assert ([dict(vars(kind)) for kind in kinds], torch.compile, torch.autograd.backward) == before
-    assert not _has_any_global_hook()
+    assert state() == before
 
 
 def test_no_hook_on_modules_is_left_once_something_trains(watched):
@@ -123,18 +140,76 @@ def test_no_hook_on_modules_is_left_once_something_trains(watched):
 def test_calls_of_a_model_are_counted_however_many_modules_it_has(comes_back, watched, monkeypatch):
     """Also with a torch that keeps the hook for longer than the call."""
     if not comes_back:
-        monkeypatch.setattr(watching._Visit, "__del__", lambda visit: None)
-    seen, real = [], watched.hooks._model_called
-    watched.hooks._model_called = lambda *call: seen.append(call[0]) or real(*call)
-    watched.hooks._calls._called = watched.hooks._model_called
+        monkeypatch.setattr(module_calls._Visit, "__del__", lambda visit: None)
     model, calls = Net(), FIRST_CALLS + 10
     model.register_forward_hook(nothing)  # torch takes another way through a call then
+    seen, visits = [], module_calls._Visit.__call__
+    monkeypatch.setattr(module_calls._Visit, "__call__", lambda *call: seen.append(call[1]) or visits(*call))
     for _ in range(calls):
         model(torch.ones(3, 4))
     assert (watched.observed.forwards, watched.forwards) == (calls, calls - 1)
     assert watched.observed.amounts_of_step(None).samples == 3
-    assert seen.count(model) == calls + 1  # both kinds of watch see the call between them
-    assert len(seen) == calls + 1 + (0 if comes_back else 10 * 6)
+    assert seen == [model] * (11 if comes_back else 1)  # no module within; after a trial that fails, none
+
+
+@pytest.mark.parametrize("early", [0, FIRST_CALLS + 5])
+def test_calls_from_several_threads_are_counted(early, watched, monkeypatch):
+    """Threads that begin after the first calls, too, and calls of which one begins within another."""
+    model, each, threads = Net(), 500, 4
+    for _ in range(early):
+        model(torch.ones(3, 4))
+    monkeypatch.setattr(module_calls, "FIRST_S", 0.05)
+    gate = threading.Barrier(threads)
+
+    def calls():
+        gate.wait()
+        for _ in range(each):
+            model(torch.ones(3, 4))
+
+    workers = [threading.Thread(target=calls) for _ in range(threads)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert watched.observed.forwards == early + threads * each
+
+
+def test_calls_are_counted_after_one_whose_error_is_kept(watched):
+    model, kept = Net(), []
+    for place in range(3 * FIRST_CALLS):
+        try:
+            model(torch.full((3, 4), torch.nan if place % 10 == 9 else 1.0))
+        except ValueError as error:
+            kept.append(error)
+    assert watched.observed.forwards == 3 * FIRST_CALLS and len(kept) == 15
+
+
+def test_hooks_of_the_scripts_own_on_all_modules_work_as_without_us(watched):
+    """Set before the watch changes its way, while it is in place, and while results are looked at."""
+    modules, model, seen = torch.nn.modules.module, Net(), []
+    handles = [modules.register_module_forward_pre_hook(lambda *_: seen.append("before"))]
+    for _ in range(FIRST_CALLS + 5):
+        model(torch.ones(3, 4))
+    handles.append(modules.register_module_forward_hook(lambda *_: seen.append("after")))
+    model(torch.ones(3, 4)).sum().backward()
+    model(torch.ones(3, 4))
+    for handle in handles:
+        handle.remove()
+    model(torch.ones(3, 4))
+    assert watched.observed.forwards == FIRST_CALLS + 6
+    assert (seen.count("before"), seen.count("after")) == (7 * (FIRST_CALLS + 7), 7 * 2)
+
+
+@pytest.mark.parametrize("is_trained", [False, True])
+def test_a_strict_export_sees_no_hook(is_trained, watched):
+    parts = Net().parts
+    for _ in range(FIRST_CALLS + 5):
+        parts(torch.ones(3, 4))
+    if is_trained:  # the calls of the next steps are looked at
+        parts(torch.ones(3, 4)).sum().backward()
+    exported = torch.export.export(parts, (torch.ones(3, 4),), strict=True)
+    assert torch.equal(exported.module()(torch.ones(3, 4)), parts(torch.ones(3, 4)))
+    assert watched.hooks.active
 
 
 def test_a_call_that_fails_does_not_end_the_counting(watched):
@@ -196,6 +271,43 @@ def test_a_backward_call_within_another_is_not_counted(watched):
     assert watched.observed.backwards == 1
 
 
+def test_backward_calls_of_every_kind_are_counted_and_look_ups_are_not(watched):
+    parameter = torch.nn.Parameter(torch.tensor(3.0))
+    torch.autograd.backward(parameter * 2)
+    watched.observed.stepped()
+    torch.autograd.backward([parameter * 2, parameter * 3])
+    watched.observed.stepped()
+    torch.autograd.backward(torch.autograd.graph.get_gradient_edge(parameter * 5), torch.tensor(1.0))
+    watched.observed.stepped()
+    (parameter * 7).backward()
+    loss = parameter * 2
+    assert hasattr(loss, "backward") and torch.autograd.grad(loss, parameter)[0] == 2
+    with pytest.raises(RuntimeError, match="scalar outputs"):
+        torch.stack([parameter, parameter]).backward()
+    assert (watched.observed.backwards, parameter.grad) == (4, 2 + 5 + 5 + 7)
+    assert [float(loss) for loss in watched.observed.losses] == [6, 21]
+
+
+def test_an_error_in_place_of_a_batch_is_not_the_end_of_an_epoch(watched):
+    parameter, errors = torch.nn.Parameter(torch.ones(4)), 0
+    optimizer = torch.optim.SGD([parameter], lr=0.01)
+    for _ in range(3):
+        batches = iter(DataLoader(Data(20, bad=9), batch_size=4))
+        assert hasattr(batches, "__next__")
+        while True:
+            try:
+                batch = next(batches)
+            except StopIteration:
+                break
+            except KeyError:
+                errors += 1
+                continue
+            (batch * parameter).sum().backward()
+            optimizer.step()
+    optimizer.step()
+    assert (errors, watched.observed.epochs_at, watched.observed.epoch_steps) == (3, [4, 8, 12], 4)
+
+
 def test_losses_are_those_before_a_scaler(watched):
     scaler, parameter = torch.amp.GradScaler("cpu"), torch.nn.Parameter(torch.tensor(3.0))
     (parameter * 2).backward()
@@ -226,3 +338,12 @@ def test_looking_for_an_optimizer_asks_no_object():
         optimizer = torch.optim.SGD([torch.nn.Parameter(torch.ones(1))])
         assert has_optimizer()
     del optimizer, before
+
+
+def test_loaders_that_are_made_and_not_used_are_named(watched):
+    assert watched.hooks.unused_loaders() == ()
+    used, unused = DataLoader(Data(), batch_size=4), DataLoader(Data(20), batch_size=4)
+    next(iter(used))
+    assert watched.hooks.unused_loaders() == ("passes over a loader of 5 batches",)
+    next(iter(unused))
+    assert watched.hooks.unused_loaders() == ()

@@ -52,7 +52,7 @@ def test_an_iteration_of_several_optimizers_is_one_step_from_the_first_on(measur
     optimizers = {"a": First(), "b": Second()}
     for letter in order:
         time.sleep(0.01)
-        measurement.observed.backward(Loss(), Loss())
+        measurement.observed.backward((Loss(),), Loss())
         measurement.optimizer_stepped(optimizers[letter], (), {})
     observed = measurement.observed
     assert len(observed.ends_s) == steps and sorted(observed.ends_s) == list(observed.ends_s)
@@ -68,7 +68,7 @@ def test_the_gpu_that_a_script_uses_is_known_after_its_first_step(measurement, m
     monkeypatch.setattr(Readings, "opened", lambda readings, index: asked.append(index))
     optimizer = First()
     for _ in range(3):
-        measurement.observed.backward(Loss(), Loss())
+        measurement.observed.backward((Loss(),), Loss())
         measurement.optimizer_stepped(optimizer, (), {})
     assert asked == [1]
 
