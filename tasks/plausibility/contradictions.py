@@ -105,7 +105,8 @@ def no_job(record: Record) -> str | None:
         if not 0 <= share <= 1 + SLACK:
             return f"{100 * share:.3g} % of its step is {name[:40]}"
     job = script.job
-    if job is None or (job.steps > 0 and 0 < job.low_s <= job.seconds <= job.high_s):
+    is_long = job is not None and (job.steps > 0 or (job.measured and job.steps == 0))
+    if job is None or (is_long and 0 < job.low_s <= job.seconds <= job.high_s):
         return None
     bounds = f"{job.low_s:.6g} to {job.high_s:.6g} s"
     return f"it states {job.seconds:.6g} s for a whole job of {job.steps} steps, with an interval of {bounds}"

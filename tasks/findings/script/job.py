@@ -17,6 +17,7 @@ from tasks.results.values import Estimate, RatioVerdict
 from tasks.results.wording import script_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.intervals import t_quantile, variance
+from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.script import JobTime
 
 NORMAL = 1.959964  # of a repeat's own 95 % interval
@@ -128,7 +129,7 @@ class WholeJobs(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "WholeJobs":
-        """Predict the job of every script's case whose length is given."""
+        """Predict the job of every script's case whose length is given, and take those that ran to their end."""
         machines = {machine.name: machine for machine in results.machines}
         jobs: dict[tuple[object, ...], list[JobOnMachine]] = {}
         for cell in results.cells:
@@ -150,7 +151,7 @@ class WholeJobs(Finding):
                     if job.hardware in tied
                 ]
                 money = (job.prediction.seconds(), job.usd, job.usd_per_hour)
-                length = (job.length.steps, job.first_step_s, job.step_s, job.prediction.repeats)
+                length = (job.length.steps or None, job.first_step_s, job.step_s, job.prediction.repeats)
                 rows.append((job.hardware, job.case.id, " and ".join(standings), *money, *length))
         return Table(COLUMNS, tuple(rows), LEAD) if rows else None
 
@@ -168,7 +169,7 @@ def _on_machine(
 ) -> dict[tuple[int | None, int | None], JobOnMachine]:
     """Return a cell's jobs by their length: epochs if they are known, else steps."""
     lengths: dict[tuple[int | None, int | None], list[JobTime]] = {}
-    for record in cell.usable:
+    for record in (*cell.usable, *filter(_has_finished, cell.records)):
         if record.script and (job := record.script.job):
             lengths.setdefault((job.epochs, None if job.epochs else job.steps), []).append(job)
     scripts = [record.script for record in cell.usable if record.script]
@@ -188,6 +189,12 @@ def _on_machine(
         )
         for length, jobs in lengths.items()
     }
+
+
+def _has_finished(record: Record) -> bool:
+    """Return whether a record without a step has the time of a job that ran to its end."""
+    job = record.script.job if record.script else None
+    return record.verdict is Verdict.UNSUPPORTED and job is not None and job.measured and job.steps == 0
 
 
 def _best(jobs: Sequence[JobOnMachine], by_cost: bool) -> tuple[list[str], str]:
@@ -235,7 +242,8 @@ def _sentence(jobs: Sequence[JobOnMachine], several: bool) -> str:
     available, length = {job.hardware: job for job in jobs}, jobs[0].length
     epochs = f"{format_count(length.epochs, 'epoch')}, " if length.epochs else ""
     steps = f"{epochs}{length.steps:,} step{'s' * (length.steps != 1)}"
-    what = f"the job of {script_text(jobs[0].case)} ({steps})" if several else f"this job of {steps}"
+    alone = f"this job of {steps}" if length.steps else "this job, whose step is unknown,"
+    what = f"the job of {script_text(jobs[0].case)} ({steps})" if several else alone
     if len(jobs) == 1:
         return f"On {jobs[0].hardware} {what} takes {_alone(jobs[0])}{_provisional(jobs)}."
     cheap, fast = _best(jobs, True), _best(jobs, False)

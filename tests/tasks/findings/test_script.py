@@ -138,6 +138,23 @@ def test_a_job_that_is_refused_for_its_machine_is_named_with_what_was_seen():
     assert compared(three("a")).finding(RefusedJobs).details() == ()
 
 
+def test_a_job_that_ran_to_its_end_has_its_time_without_a_step():
+    def finished(hardware, seconds):
+        job = JobTime(0, seconds, seconds, seconds, measured=True)
+        records = three(hardware, job=job)
+        return [replace(r, verdict=Verdict.UNSUPPORTED, reasons=("no order",), wall=None) for r in records]
+
+    found = compared(finished("a", 600.0), finished("b", 300.0))
+    jobs = {job.hardware: job for job in found.finding(WholeJobs).jobs[0]}
+    assert {name: job.prediction.seconds().value for name, job in jobs.items()} == {
+        "a": pytest.approx(600.0),
+        "b": pytest.approx(300.0),
+    }
+    assert not [summary for summary in found.summaries if summary.ok_repeats]
+    predicted = [replace(r, verdict=Verdict.UNSUPPORTED, wall=None) for r in three("a")]
+    assert compared(predicted).finding(WholeJobs).jobs == ()
+
+
 @pytest.mark.parametrize(
     ("probes", "why"),
     [

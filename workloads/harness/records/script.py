@@ -88,7 +88,7 @@ class JobTime:
     """Time of a script's whole job, from the start of its process to its end.
 
     Attributes:
-        steps: of the whole job.
+        steps: of the whole job; 0 if it ran to its end and its step is unknown.
         epochs: of it, where the script's loader tells how long one is.
         seconds, low_s, high_s: predicted, with the 95 % interval; all three alike where it ran to its end.
         measured: True if it ran to its end.

@@ -264,7 +264,7 @@ def _names(names: Sequence[str], number: int | None = None) -> str:
 def _job(job: JobTime) -> str:
     length = _count(job.steps, "step") + (f" in {_count(job.epochs, 'epoch')}" if job.epochs else "")
     if job.measured:
-        return f"{duration(job.seconds)} for {length}, measured to its end"
+        return f"{duration(job.seconds)}{f' for {length}' if job.steps else ''}, measured to its end"
     bounds = f"{duration(job.low_s)} – {duration(job.high_s)}"
     if job.left_out:
         return (

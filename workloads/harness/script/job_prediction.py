@@ -125,8 +125,10 @@ def pace_of(
     bound: the share is larger if the observed speed varied more.
     """
     first = max(warm_steps, 1)
-    steps_s = {place: end - begin for place, (begin, end) in enumerate(pairwise(ends_s), 1) if place >= first}
+    all_s = {place: end - begin for place, (begin, end) in enumerate(pairwise(ends_s), 1)}
+    steps_s = {place: seconds for place, seconds in all_s.items() if place >= first}
     over = _epoch_ends(steps_s, epochs_at)
+    early_s = [] if over else [all_s[place] for place in _epoch_ends(all_s, epochs_at) if place < first]
     within = {place: seconds for place, seconds in steps_s.items() if place not in over}
     if len(within) < FEWEST:  # an epoch is one step: each step holds an end
         over, within = [], steps_s
@@ -138,6 +140,8 @@ def pace_of(
     mean_s = math.fsum(within.values()) / len(within)  # an end of an epoch adds to the mean of all steps
     excess = [steps_s[place] - mean_s for place in over]
     uncertainty = COMPILED_EPOCH_END_UNCERTAINTY if compiled else EPOCH_END_UNCERTAINTY
+    if early_s:  # the end of the warm-up's last epoch can hold work that is done once
+        excess, uncertainty = [early_s[-1] - mean_s], COMPILED_EPOCH_END_UNCERTAINTY
     return ScriptPace(
         step,
         tuple(rare_work(within, rare, step.mean)),
@@ -217,8 +221,9 @@ def job_time(
     first_step_s: float,
     warm_steps: int,
     steps: int,
+    unseen: Sequence[str] = (),
 ) -> JobTime:
-    """Predict the time of a job of `steps` steps.
+    """Predict the time of a job of `steps` steps, in which `unseen` names further work that was never seen.
 
     It contains the observed time unchanged, with all work that is done once: the first evaluation can compile for
     longer than all later ones take. The interval is that of the same job at another time.
@@ -233,7 +238,7 @@ def job_time(
     )
     seconds, low_s, high_s = pace.bounds_s(steps - begun, ends, steps - warm, warm_ends, begun_s)
     epochs = steps // pace.epoch_steps if pace.epoch_steps and steps % pace.epoch_steps == 0 else None
-    return JobTime(steps, seconds, low_s, high_s, epochs, left_out=_left_out(pace, steps))
+    return JobTime(steps, seconds, low_s, high_s, epochs, left_out=(*_left_out(pace, steps), *unseen))
 
 
 def _left_out(pace: ScriptPace, steps: int) -> tuple[str, ...]:

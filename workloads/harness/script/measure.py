@@ -176,7 +176,8 @@ def _record(
     )
     if measurement.trouble is not None:
         findings.insert(0, (Verdict.CRASHED, f"the measurement itself failed: {measurement.trouble!r}"))
-    findings += [*wrong, *misplaced(repeat.device, observed)]
+    elsewhere = misplaced(repeat.device, observed)
+    findings += [*wrong, *elsewhere]
     readings.add(window_steps=times.window_steps)
     readings.shared_by(max(measurement.world, gpus_in_use()))
     if wall and not findings and not measurement.follows:
@@ -184,6 +185,8 @@ def _record(
     parts = readings.parts()
     other_times = _other_times(findings, parts["environment"].get("hypervisor"), uses_gpu())
     run = _script_run(script, words, measurement, ending, model, losses, parts["memory"], other_times)
+    if elsewhere:  # a job on another device is not this one's
+        run = replace(run, job=None)
     wall_s, unattributed_s = measurement.phases.close()
     torch: Any = sys.modules.get("torch")
     return repeat.record(
@@ -242,7 +245,7 @@ def _script_run(
         mean_high_s=mean_high_s,
         first_step_s=measurement.first_step_s,
         epoch_steps=epoch_steps,
-        job=_job(script, measurement, pace, ending),
+        job=_job(script, measurement, pace, ending, bool(model.refusal)),
         memory_left_bytes=_left_bytes(memory),
         ended=ending.ended,
         exit_code=ending.code,
@@ -267,20 +270,32 @@ def _other_times(findings: Sequence[Finding], is_virtual: bool | None, on_gpu: b
     return SHARED_TIMES if is_busy or may_be_shared else OTHER_TIMES
 
 
-def _job(script: Script, measurement: Measurement, pace: ScriptPace | None, ending: Ending) -> JobTime | None:
-    """Return the time of the whole job: measured if the script ran it, or predicted if its length is known."""
+def _job(
+    script: Script, measurement: Measurement, pace: ScriptPace | None, ending: Ending, is_refused: bool
+) -> JobTime | None:
+    """Return the time of the whole job: measured if the script ran it, or predicted if its length is known.
+
+    The time of a whole run is a fact, also if its step `is_refused`; then it has no number of steps.
+    """
     observed, steps = measurement.observed, script.steps
+    has_finished = ending.ended == "finished" and not ending.code
+    if script.whole and has_finished and (is_refused or not observed.ends_s):
+        seconds = measurement.phases.wall_s()
+        return JobTime(0, seconds, seconds, seconds, measured=True)
+    if is_refused:
+        return None
     if script.epochs and pace and pace.epoch_steps:
         steps = script.epochs * pace.epoch_steps
     is_asked_for = (script.steps or script.epochs) is None or steps == len(observed.ends_s)
-    if is_asked_for and ending.ended == "finished" and not ending.code and observed.ends_s:
+    if is_asked_for and has_finished and observed.ends_s:
         seconds = measurement.phases.wall_s()
         epochs = len(observed.epochs_at) or None
         return JobTime(len(observed.ends_s), seconds, seconds, seconds, epochs, measured=True)
     if steps is None or pace is None or measurement.first_step_s is None:
         return None
     warm_steps = measurement.times.warm_steps or 1
-    return job_time(pace, observed.ends_s, observed.epochs_at, measurement.first_step_s, warm_steps, steps)
+    first_s, unseen = measurement.first_step_s, measurement.hooks.unused_loaders()
+    return job_time(pace, observed.ends_s, observed.epochs_at, first_s, warm_steps, steps, unseen)
 
 
 def _work(run: ScriptRun) -> Work:

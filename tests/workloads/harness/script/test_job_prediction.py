@@ -174,3 +174,17 @@ def test_a_quiet_machine_has_no_moods():
         observed = [speed_variation([draw.lognormvariate(0, spread) for _ in range(400)]) for _ in range(100)]
         assert sum(share > 0 for share in observed) <= 15
     assert speed_variation([0.1] * 20) == 0.0 and OTHER_TIMES > 0
+
+
+def test_an_end_of_an_epoch_in_the_warm_up_is_one_that_was_seen():
+    ends = ends_of(300, epoch=40, end_s=4.0)
+    pace = pace_of(ends[:75], [40], 40, 50)
+    job = job_time(pace, ends[:75], [40], START_S, 50, 280)
+    assert job.left_out == () and pace.end.mean == pytest.approx(4.0, rel=0.1)
+    assert job.low_s < START_S + ends[279] - ends[0] + 4.0 < job.high_s
+
+
+def test_work_that_was_never_seen_is_named():
+    ends = ends_of(200)
+    job = job_time(pace_of(ends, [], None, 50), ends, [], START_S, 50, 1000, ("passes over a loader",))
+    assert job.left_out == ("passes over a loader",)

@@ -32,12 +32,25 @@ def test_a_script_that_ends_by_itself_is_the_job_only_where_that_was_asked_for(a
         phases=SimpleNamespace(wall_s=lambda: 9.0),
         first_step_s=3.0,
         times=SimpleNamespace(warm_steps=20),
+        hooks=SimpleNamespace(unused_loaders=lambda: ()),
     )
-    job = _job(
-        Script(("train.py",), **asked), measured, pace_of(ends_s, observed.epochs_at, 100, 20), Ending()
-    )
+    pace = pace_of(ends_s, observed.epochs_at, 100, 20)
+    job = _job(Script(("train.py",), **asked), measured, pace, Ending(), is_refused=False)
     assert (job.steps, job.measured) == (steps, is_measured)
     assert job.seconds == (9.0 if is_measured else pytest.approx(3.0 + 1.99, rel=0.01))
+
+
+@pytest.mark.parametrize(
+    ("whole", "code", "steps", "seconds"),
+    [(True, 0, 400, 9.0), (True, 0, 0, 9.0), (True, 1, 400, None), (False, 0, 400, None)],
+)
+def test_the_time_of_a_whole_run_is_known_without_its_step(whole, code, steps, seconds):
+    observed = SimpleNamespace(ends_s=[0.01] * steps, epochs_at=[])
+    measured = SimpleNamespace(observed=observed, phases=SimpleNamespace(wall_s=lambda: 9.0))
+    script = Script(("train.py",), steps=10, whole=whole)
+    job = _job(script, measured, None, Ending(code=code), is_refused=True)
+    assert (job and job.seconds) == seconds
+    assert job is None or (job.steps, job.measured) == (0, True)
 
 
 @pytest.mark.parametrize(
