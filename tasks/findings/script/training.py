@@ -26,10 +26,10 @@ COLUMNS = (
     Column("Because"),
 )
 LEAD = (
-    "A loss is what the first `backward()` of a step got, before a scaler; a script that accumulates can print another "
-    f"multiple of it. The first {EARLY} losses are compared closely between devices of one kind, with a tolerance that "
-    "grows with each step as rounding errors do. After that a training is wrong only if its loss is not a number, or "
-    "falls on one machine and not on another. The time of a wrong training is not used."
+    "A loss is the number that the first `backward()` of a step got, before a scaler; a script that accumulates can "
+    f"print another multiple of it. The first {EARLY} losses are compared closely between devices of one kind, with a "
+    "tolerance that grows with each step as rounding errors do. After that a training is wrong only if its loss is not "
+    "a number, or falls on one machine and not on another. The time of a wrong training is not used."
 )
 
 

@@ -156,7 +156,7 @@ class Hooks:
             self._watches.pop().remove()
 
     def _engine_runs(self, owner: None, frame: FrameType) -> None:
-        """Note a backward call, by whatever function; the gradients of `torch.autograd.grad` are none."""
+        """Note a backward call, by whatever function, but not the gradients of `torch.autograd.grad`."""
         observed = self._observed
         if not frame.f_locals["kwargs"].get("accumulate_grad"):
             return
@@ -309,7 +309,7 @@ def _before_scaling(loss: Any, scaler: Any) -> Any:
 
 
 def _length(batches: Any) -> int | None:
-    """Return the number of batches of a loader or its sampler; None if it has none, or the user's own code fails."""
+    """Return the number of batches of a loader or its sampler; None without one, or if the user's own code fails."""
     try:
         return len(batches)
     except Exception:
