@@ -64,3 +64,21 @@ def table_of(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
     for column in columns:
         table.add_column(column, justify="right" if column in right else "left")
     return table
+
+
+def share_of(option: str, text: str) -> float:
+    """Parse a share.
+
+    Raises:
+        GridbenchError: it is not a number from 0 to below 1.
+    """
+    number = text.strip().removesuffix("%")
+    try:
+        share = float(number) / (100 if number != text.strip() else 1)
+    except ValueError:
+        share = -1.0
+    if not 0 <= share < 1:
+        raise GridbenchError(
+            f"{option}={text!r} must be from 0 to below 1, such as 0.02, or a percentage, such as 2%"
+        )
+    return share

@@ -7,6 +7,7 @@ from prefect import get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 
 from tasks.dispatch.job_notes import jobs_of
+from tasks.earlier_sessions import sessions_of
 from tasks.findings.compare import compare as compare_records
 from tasks.plausibility.remarks import partial, remarks
 from tasks.population import population_of
@@ -41,7 +42,13 @@ def judged(records: Sequence[Record], store: Store, machines: Sequence[Machine] 
     population, problems = population_of(store)
     cases = {planned.case for planned in plan.cases}
     found = compare_records(
-        records, machines or plan.machines, plan.baseline, cases, jobs_of(store), population
+        records,
+        machines or plan.machines,
+        plan.baseline,
+        cases,
+        jobs_of(store),
+        population,
+        sessions_of(store, records),
     )
     names = {machine.name for machine in plan.hardware}
     further = [record.cell for record in records if plan.break_even and record.hardware in names]

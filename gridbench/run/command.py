@@ -11,7 +11,7 @@ from rich.table import Table
 
 from gridbench.run.box import BOX, with_boxes
 from gridbench.run.reach import check_code_reach, check_reach, suite_for_flow
-from gridbench.terminal import Results, RunName, console, say
+from gridbench.terminal import Results, RunName, console, say, share_of
 from tasks.dispatch.rental_order import order_for
 from tasks.errors import GridbenchError
 from tasks.findings.answer import price_notes
@@ -23,6 +23,7 @@ from tasks.planning.plan import FURTHER, Plan, skip_lines
 from tasks.planning.planner import check_budget, make_plan
 from tasks.planning.request import RunRequest
 from tasks.results.format import format_count
+from tasks.results.sessions import ENOUGH, SESSION_EFFECT
 from tasks.store.address import DEFAULT, ResultsAddress
 from tasks.store.bucket import find
 from tasks.store.store import Store
@@ -45,6 +46,14 @@ DryRun = Annotated[bool, typer.Option("--dry-run", help="Only print the plan")]
 ClusterFile = Annotated[
     Path | None, typer.Option(help="File that names several boxes of one kind, instead of --on")
 ]
+AssumedEffect = Annotated[
+    str | None,
+    typer.Option(
+        help="Assumed standard deviation of a machine's times between its sessions, until "
+        f"{ENOUGH} earlier runs of it show another one: 2% or 0.02",
+        show_default=f"{100 * SESSION_EFFECT:g}%",
+    ),
+]
 Boxes = Annotated[int, typer.Option(help="Copies to rent of each rented machine")]
 
 
@@ -64,6 +73,7 @@ def run(
     break_even: Annotated[
         bool, typer.Option("--break-even", help="Measure further sizes until each break-even is known")
     ] = False,
+    session_effect: AssumedEffect = None,
     dry_run: DryRun = False,
 ) -> None:
     """Measure a suite and print the answer.
@@ -88,6 +98,7 @@ def run(
         budget_usd=budget_usd,
         results=results.parameter,
         break_even=break_even,
+        session_effect=None if session_effect is None else share_of("session_effect", session_effect),
         cluster=_cluster(cluster, on),
         boxes=boxes,
     )

@@ -6,7 +6,7 @@ from typing import Annotated
 import typer
 from rich.markup import escape
 
-from gridbench.terminal import Results, log_or_screen, say, table_of
+from gridbench.terminal import Results, log_or_screen, say, share_of, table_of
 from tasks.errors import GridbenchError, one_line
 from tasks.findings.two_runs import ComparedRun
 from tasks.regressions.baseline import LEAST_CHANGE
@@ -69,7 +69,9 @@ def gate(
     hides it, unless both runs have controls: without them, measure both one right after the other.
     """
     limits = GateLimits(
-        _share("least_change", least_change), _share("margin", margin), _share("run_effect", run_effect)
+        share_of("least_change", least_change),
+        share_of("margin", margin),
+        share_of("run_effect", run_effect),
     )
     before = find(results, against)
     comparison, problems = _compared(find(results, name or _newest(results)), before, limits)
@@ -96,24 +98,6 @@ def _compared(now: Store, before: Store, limits: GateLimits) -> tuple[RunCompari
     if not comparison.cells:
         raise GridbenchError(f"runs {name} and {other} have no cell that could be compared")
     return comparison, [f"left out: {text}" for text in (*problems, *more)]
-
-
-def _share(option: str, text: str) -> float:
-    """Parse a share.
-
-    Raises:
-        GridbenchError: it is not a number from 0 to below 1.
-    """
-    number = text.strip().removesuffix("%")
-    try:
-        share = float(number) / (100 if number != text.strip() else 1)
-    except ValueError:
-        share = -1.0
-    if not 0 <= share < 1:
-        raise GridbenchError(
-            f"{option}={text!r} must be from 0 to below 1, such as 0.02, or a percentage, such as 2%"
-        )
-    return share
 
 
 def _newest(results: ResultsAddress) -> str:

@@ -10,6 +10,7 @@ from tasks.planning.plan import Plan, PlannedCase
 from tasks.planning.planner import skip_reason
 from tasks.results.billing import usd
 from tasks.results.repeats import latest
+from tasks.results.sessions import Sessions
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.record import Record
 from workloads.harness.registry import declared
@@ -65,7 +66,8 @@ def _next_cells(plan: Plan, records: Sequence[Record]) -> tuple[Cell, ...]:
     if not records:
         return ()
     cells, _ = judged_cells(latest(records), plan.machines)
-    pairings = pairs(cells, plan.machines, plan.baseline)
+    sessions = Sessions.of(plan.machines, assumed=plan.session_effect)
+    pairings = pairs(cells, plan.machines, plan.baseline, sessions)
     return next_cells(pairings, {planned.case for planned in plan.cases}, _step)
 
 

@@ -11,6 +11,7 @@ from tasks.results.comparison import Caveat
 from tasks.results.format import cases_text, format_count, format_ratio, format_seconds, listed, significant
 from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.repeats import Repeats
+from tasks.results.sessions import SessionEffect, Sessions
 from tasks.results.speedup import FALSE, MOST_REPEATS, scaled
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 from tasks.results.wording import verdict_text
@@ -20,6 +21,7 @@ from workloads.harness.records.step_parts import card_s, is_cards
 
 MOST_LINES, MOST_WORDS = 4, 25  # the line of caveats is the fifth
 MANY_TIED = 3  # machines as fast as the fastest that are counted
+ONE_SESSION = "one session of each machine"
 LISTED = 5  # cells that a sentence names before it counts the others
 
 
@@ -58,6 +60,7 @@ def caveats(
     totals = f"The totals are provisional: {suite.provisional}."
     return (
         *([Caveat("provisional totals", totals)] if suite.provisional else []),
+        *one_session(suite.sessions, list(suite.logs)),
         *left_out(suite),
         *wide(summaries),
         *refused(summaries),
@@ -229,10 +232,46 @@ def open_ratios(ratios: Sequence[Ratio]) -> list[str]:
         return [f"Undecided: {format_count(len(undecided), 'case')}, equal within a few percent."]
     needed = [ratio.repeats_needed for ratio in undecided if ratio.repeats_needed]
     if not needed:
-        return [f"More than {MOST_REPEATS} repeats, or a quieter machine, would decide the rest."]
+        sessions = any(ratio.sessions_sd for ratio in undecided)
+        first = "Other sessions" if sessions else f"More than {MOST_REPEATS} repeats"
+        return [f"{first}, or a quieter machine, would decide the rest."]
     some = f"{len(needed)} of the {len(undecided)} undecided"
     which = "the rest" if len(needed) == len(undecided) else some
     return [f"To decide {which}, run again with --repeats {max(needed)}."]
+
+
+def one_session(sessions: Sessions, names: Sequence[str]) -> list[Caveat]:
+    """Return how one session of each machine limits the answer, and which effect the intervals include."""
+    if len(names) < 2:
+        return []
+    boxes: dict[str, list[str]] = {}
+    for name in names:
+        boxes.setdefault(sessions.boxes.get(name, name), []).append(name)
+    sentences = []
+    if len(boxes) > 1 and sessions.effects:
+        effects = {sessions.effects[name]: name for name in reversed(names) if name in sessions.effects}
+        texts = [_effect_text(effect, effects[effect]) for effect in reversed(effects)]
+        sentences.append(
+            "Each machine was measured in one session, and its repeats cannot show how sessions differ. The intervals "
+            f"of ratios between machines include the difference: {'; '.join(texts)}."
+        )
+    sentences += [
+        f"{listed(alike, None)} took turns on one computer in one session: its effect is common to both sides of their "
+        "ratios, whose intervals do not include it."
+        for alike in boxes.values()
+        if len(alike) > 1
+    ]
+    return [Caveat(ONE_SESSION, sentence) for sentence in sentences]
+
+
+def _effect_text(effect: SessionEffect, name: str) -> str:
+    """Return the effect of a session with its source, such as `0.8 % between 6 earlier runs of a`."""
+    whole, cell = f"{100 * effect.whole:.2g} %", f"{100 * effect.cell:.2g} %"
+    text = whole if whole == cell else f"{whole} (single cells {cell})"
+    if not effect.is_assumed:
+        return f"{text} between {format_count(effect.runs, 'earlier run')} of {name}"
+    few = f", as the {format_count(effect.runs, 'earlier run')} of {name} are too few" if effect.runs else ""
+    return f"{text}, assumed{few}"
 
 
 def left_out(suite: CommonCases) -> list[Caveat]:

@@ -7,9 +7,10 @@ from tasks.results.finding import Results, Sentences
 from tasks.results.format import format_ratio, format_seconds, significant
 from tasks.results.model import Pairing
 from tasks.results.repeats import Repeats
+from tasks.results.sessions import WITHIN, Sessions
 from tasks.results.speedup import speedup
 from tasks.results.summaries import most_per_machine, over_repeats
-from tasks.results.values import Estimate, RatioVerdict
+from tasks.results.values import Estimate, Ratio, RatioVerdict
 from tasks.results.wording import case_text
 from workloads.harness.records.intervals import log_mean_interval
 from workloads.harness.records.record import Record
@@ -38,10 +39,13 @@ class ColdStarts(Sentences):
                 f"{format_ratio(ratio)} as long as later calls."
             ),
         )
-        return cls((*cold_starts(results.cells, results.pairings), *first_calls))
+        starts = cold_starts(results.cells, results.pairings, results.sessions)
+        return cls((*starts, *first_calls))
 
 
-def cold_starts(cells: Sequence[Repeats], pairings: Sequence[Pairing]) -> list[str]:
+def cold_starts(
+    cells: Sequence[Repeats], pairings: Sequence[Pairing], sessions: Sessions = WITHIN
+) -> list[str]:
     """Return how long a process on each machine needs before it can build, and when that pays off.
 
     Every repeat is a fresh process that starts alike for every case, so all of them count.
@@ -60,7 +64,9 @@ def cold_starts(cells: Sequence[Repeats], pairings: Sequence[Pairing]) -> list[s
         text = (
             f"Cold start: a process on {hardware} needs {format_seconds(seconds)} before it can build; {part}"
         )
-        more = _against(hardware, base, starts, pairings) if hardware != base else ""
+        ours, theirs = ([_start_s(r) for r in starts.get(name, [])] for name in (hardware, base))
+        longer = speedup(ours, theirs, sessions.of_cell(hardware, base)) if hardware != base else None
+        more = _against(hardware, base, longer, pairings)
         sentences.append(f"{text}{more}.")
     return sentences
 
@@ -76,10 +82,8 @@ def first_over_later(cell: Repeats) -> Estimate | None:
     return Estimate.of(interval) if interval else None
 
 
-def _against(hardware: str, base: str, starts: dict[str, list[Record]], pairings: Sequence[Pairing]) -> str:
+def _against(hardware: str, base: str, longer: Ratio | None, pairings: Sequence[Pairing]) -> str:
     """Return how much longer a start takes than on the baseline, and how many calls repay it."""
-    ours, theirs = ([_start_s(r) for r in starts.get(name, [])] for name in (hardware, base))
-    longer = speedup(ours, theirs)
     if longer is None or longer.outcome is not RatioVerdict.FASTER:
         return ""
     text = f"; that is {format_ratio(longer)} as long as on {base}"

@@ -20,6 +20,7 @@ from tasks.results.finding import Finding, LaneJob, Results
 from tasks.results.model import Machine, Pairing
 from tasks.results.repeats import RecordKey, Repeats, group, latest
 from tasks.results.scaling import band, device_ratio, efficiency, scaling, serial
+from tasks.results.sessions import Sessions
 from tasks.results.slices import without_sheets
 from tasks.results.speedup import corrected, per_unit, refusal, speedup
 from tasks.results.summaries import summarise
@@ -35,6 +36,7 @@ def compare(
     suite_cases: Collection[Case] = (),
     jobs: Sequence[LaneJob] = (),
     population: Sequence[Record] | None = None,
+    sessions: Sessions | None = None,
 ) -> Comparison:
     """Judge the records, summarise their cells, pair them with the baseline's, and state the results.
 
@@ -42,6 +44,7 @@ def compare(
         suite_cases: the cases that count for totals, without those measured only to find a break-even; all if empty.
         jobs: the lanes' jobs, for the bills.
         population: records of other machines to compare with, if the run asks which machines to keep.
+        sessions: the effect of a session on each machine; the assumed one by default.
 
     Raises:
         ValueError: no machine has the baseline's name.
@@ -50,11 +53,14 @@ def compare(
     machines = without_sheets(machines, records)
     cells, refusals = judged_cells(records, machines)
     summaries = with_bounds(summarise(cells, machines), cells)
-    pairings = with_payback(pairs(cells, machines, baseline), summaries)
+    sessions = sessions or Sessions.of(machines)
+    pairings = with_payback(pairs(cells, machines, baseline, sessions), summaries)
     cases = set(suite_cases) or {cell.cell.case for cell in cells}
-    results = Results(records, machines, baseline, cells, summaries, pairings, cases, jobs, population)
+    results = Results(
+        records, machines, baseline, cells, summaries, pairings, cases, jobs, population, sessions
+    )
     findings, scaled = tuple(kind.find(results) for kind in kinds()), families(cells)
-    suite = CommonCases.of(results.suite_cells)
+    suite = CommonCases.of(results.suite_cells, sessions)
     paired = [pairing for pairing in pairings if pairing.case in cases]
     leading = [line for finding in findings for line in finding.headline()]
     general = (
@@ -92,7 +98,9 @@ def judged_cells(
     return group(records, machines, refusals), refusals
 
 
-def pairs(cells: Sequence[Repeats], machines: Sequence[Machine], baseline: str) -> list[Pairing]:
+def pairs(
+    cells: Sequence[Repeats], machines: Sequence[Machine], baseline: str, sessions: Sessions
+) -> list[Pairing]:
     """Pair every cell of another machine with the baseline's cell of the same case.
 
     The verdicts of all pairs hold together, for each kind of ratio: any of them is false with a chance of at most 5 %.
@@ -106,7 +114,7 @@ def pairs(cells: Sequence[Repeats], machines: Sequence[Machine], baseline: str) 
             f"the baseline {baseline!r} is not one of the machines: {', '.join(available) or 'there are no machines'}"
         )
     base, others = _sides(cells, baseline)
-    found = [pair(cell, base.get(cell.cell.case), available, baseline) for cell in others]
+    found = [pair(cell, base.get(cell.cell.case), available, baseline, sessions) for cell in others]
     kinds_of = (
         corrected([p.compute for p in found]),
         corrected([p.end_to_end for p in found]),
@@ -118,14 +126,20 @@ def pairs(cells: Sequence[Repeats], machines: Sequence[Machine], baseline: str) 
     ]
 
 
-def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], baseline: str) -> Pairing:
+def pair(
+    side: Repeats,
+    base: Repeats | None,
+    machines: Mapping[str, Machine],
+    baseline: str,
+    sessions: Sessions,
+) -> Pairing:
     """Compare one cell with the baseline's cell of the same case, or say why there is no ratio."""
     case, hardware = side.cell.case, side.cell.hardware
     refused = refusal(base, side)
     if base is None or refused:
         return Pairing(case, hardware, baseline, refused=refused, grade=Grade.REFUSED)
-    times_s = per_unit(base, side)
-    compute = speedup(*times_s)
+    times_s, added = per_unit(base, side), sessions.of_cell(baseline, hardware)
+    compute = speedup(*times_s, added)
     fewest = min(len(base.usable), len(side.usable))
     first, other = side.usable[0], base.usable[0]
     ratio = device_ratio(first, machines.get(hardware), other, machines[baseline])
@@ -137,10 +151,10 @@ def pair(side: Repeats, base: Repeats | None, machines: Mapping[str, Machine], b
         hardware=hardware,
         baseline=baseline,
         compute=compute,
-        end_to_end=speedup(*per_unit(base, side, end_to_end=True)),
+        end_to_end=speedup(*per_unit(base, side, end_to_end=True), added),
         efficiency=share,
         efficiency_band=band(share) if share else "",
-        cost=cost_efficiency(compute, machines[baseline].usd_per_hour, price, fewest, times_s),
+        cost=cost_efficiency(compute, machines[baseline].usd_per_hour, price, fewest, times_s, added),
         confounds=confounds(side.usable, base.usable),
         scaling=kind,
         serial_fraction=serial(kind, compute.estimate.value, ratio) if compute and ratio else None,

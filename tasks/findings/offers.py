@@ -85,7 +85,7 @@ class Offers(Finding):
     @classmethod
     def find(cls, results: Results) -> "Offers":
         """Price the suite and every case on every machine."""
-        suite = CommonCases.of(results.suite_cells)
+        suite = CommonCases.of(results.suite_cells, results.sessions)
         return cls(
             offers(suite, results.cells, results.machines),
             {(m.name, purchase): price for m in results.machines for purchase, price in _prices(m)},
@@ -159,7 +159,7 @@ def offers(suite: CommonCases, cells: Sequence[Repeats], machines: Sequence[Mach
     passes = {name: sum(part[name] for part in parts) for name in common}
     found = [*front(_priced(None, suite, machines, passes), over_in(suite, machines))]
     for case, same in of_case.items():
-        alone = CommonCases.of(same)
+        alone = CommonCases.of(same, suite.sessions)
         found += front(_priced(case, alone, machines, joules.get(case, {})), over_in(alone, machines))
     return tuple(found)
 

@@ -9,6 +9,7 @@ from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_rat
 from tasks.results.finding import Finding, Results
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
+from tasks.results.sessions import shared_sd
 from tasks.results.speedup import corrected, decide, scaled
 from tasks.results.values import Ratio, RatioVerdict
 from workloads.harness.records.case import Case
@@ -43,7 +44,8 @@ class Rankings(Finding):
     @classmethod
     def find(cls, results: Results) -> "Rankings":
         """Rank the machines of the suite and of each case."""
-        return cls(rankings(CommonCases.of(results.suite_cells), results.cells, results.machines))
+        suite = CommonCases.of(results.suite_cells, results.sessions)
+        return cls(rankings(suite, results.cells, results.machines))
 
     def observations(self) -> tuple[str, ...]:
         """Return the order of three or more machines over the suite; the answer compares two."""
@@ -70,7 +72,8 @@ def rankings(
     of_case: dict[Case, list[Repeats]] = {}
     for cell in cells:
         of_case.setdefault(cell.cell.case, []).append(cell)
-    parts = [(None, suite), *((case, CommonCases.of(same)) for case, same in of_case.items())]
+    alone = {case: CommonCases.of(same, suite.sessions) for case, same in of_case.items()}
+    parts = [(None, suite), *alone.items()]
     return tuple(
         ranking
         for case, part in parts
@@ -98,7 +101,8 @@ def compared(suite: CommonCases, weights: Mapping[str, float]) -> dict[tuple[str
     ratios: list[Ratio | None] = []
     for over, under in pairs:
         factor = weights[over] / weights[under]
-        ratio = decide(scaled(time_ratio(suite, over, under), factor), fewest_repeats(suite))
+        sessions_sd = shared_sd(suite.between(over, under))
+        ratio = decide(scaled(time_ratio(suite, over, under), factor), fewest_repeats(suite), sessions_sd)
         ratios.append(replace(ratio, chance=time_ratio_p(suite, over, under, factor)))
     return {pair: ratio for pair, ratio in zip(pairs, corrected(ratios), strict=True) if ratio}
 

@@ -9,10 +9,11 @@ from tasks.results.billing import usd
 from tasks.results.format import format_count
 from tasks.results.model import Machine, Total
 from tasks.results.repeats import FEWEST, Repeats
+from tasks.results.sessions import WITHIN, Part, Sessions
 from tasks.results.turns import Span, pairs
 from tasks.results.values import Estimate
 from workloads.harness.records.case import Case, Cell
-from workloads.harness.records.intervals import t_quantile, two_sided_p, variance
+from workloads.harness.records.intervals import errors_of, likeliest, variance, widest
 from workloads.harness.records.record import Grade
 
 HALF = 0.5  # of a total
@@ -39,6 +40,7 @@ class CommonCases:
         grades: of each included cell.
         busy: number of these that were measured while other programs used the machine.
         restless: number of these during which the CPU's speed varied.
+        sessions: the effects of sessions on the ratio of two machines.
     """
 
     cases: tuple[Case, ...]
@@ -51,6 +53,7 @@ class CommonCases:
     grades: tuple[Grade, ...] = ()
     busy: int = 0
     restless: int = 0
+    sessions: Sessions = WITHIN
 
     @property
     def provisional(self) -> str:
@@ -62,7 +65,7 @@ class CommonCases:
         return f"the CPU's speed varied during {self.restless} {cells}" if self.restless else ""
 
     @classmethod
-    def of(cls, cells: Sequence[Repeats]) -> "CommonCases":
+    def of(cls, cells: Sequence[Repeats], sessions: Sessions = WITHIN) -> "CommonCases":
         """Select the common cases of all machines that have a cell with an interval."""
         counting: ByMachine = {}
         for cell in cells:
@@ -85,7 +88,13 @@ class CommonCases:
             grades=tuple(cell.grade for cell in used),
             busy=sum(cell.busy for cell in used),
             restless=sum(cell.restless for cell in used),
+            sessions=sessions,
         )
+
+    def between(self, over: str, under: str) -> list[Part]:
+        """Return the effects of sessions on the ratio of two machines' times."""
+        effects = self.sessions.of_whole if len(self.cases) > 1 else self.sessions.of_cell
+        return [*effects(over, under)]
 
 
 def _best(counting: ByMachine) -> ByMachine:
@@ -131,9 +140,11 @@ def fewest_repeats(suite: CommonCases) -> int:
 def time_ratio(suite: CommonCases, over: str, under: str, confidence: float = 0.95) -> Estimate:
     """Return the ratio of total times, with its interval by the delta method: a case weighs by its share of the total.
 
+    The interval includes the effects of the machines' sessions.
     Source: d log sum(t_i) = sum(t_i / T  d log t_i); Welch and Satterthwaite for the degrees of freedom.
     """
-    return _interval(_quotient(suite, over, under), _errors(suite, over, under, _shares), confidence)
+    parts, added = _errors(suite, over, under, _shares), suite.between(over, under)
+    return _interval(_quotient(suite, over, under), parts, confidence, added)
 
 
 def time_ratio_p(suite: CommonCases, over: str, under: str, factor: float = 1.0) -> float | None:
@@ -141,8 +152,8 @@ def time_ratio_p(suite: CommonCases, over: str, under: str, factor: float = 1.0)
 
     None if a part has a single repeat.
     """
-    error = _error(_errors(suite, over, under, _shares))
-    return None if error is None else two_sided_p(math.log(factor * _quotient(suite, over, under)), *error)
+    errors = _standard_errors(_errors(suite, over, under, _shares), suite.between(over, under))
+    return likeliest(math.log(factor * _quotient(suite, over, under)), errors) if errors else None
 
 
 def total_seconds(suite: CommonCases, hardware: str) -> Estimate:
@@ -158,7 +169,8 @@ def geomean_ratio(suite: CommonCases, over: str, under: str) -> Estimate:
     """
     ours, theirs, _ = _sides(suite, over, under)
     logs = [statistics.fmean(a) - statistics.fmean(b) for a, b in zip(ours, theirs, strict=True)]
-    return _interval(math.exp(statistics.fmean(logs)), _errors(suite, over, under, alike))
+    parts, added = _errors(suite, over, under, alike), suite.between(over, under)
+    return _interval(math.exp(statistics.fmean(logs)), parts, added=added)
 
 
 def _sides(suite: CommonCases, over: str, under: str) -> tuple[list[Logs], list[Logs], bool]:
@@ -243,33 +255,33 @@ def _total(suite: CommonCases, name: str, usd_per_hour: float | None, baseline: 
     )
 
 
-def half_width(parts: Iterable[tuple[float, Logs]], confidence: float = 0.95) -> float | None:
+def half_width(
+    parts: Iterable[tuple[float, Logs]], confidence: float = 0.95, added: Sequence[Part] = ()
+) -> float | None:
     """Return half of the t-interval of a sum of weight x mean(logs); None if a part has a single repeat.
 
+    `added` are further variances of the sum.
     Source: Welch 1947, Biometrika 34; Satterthwaite for the degrees of freedom.
     """
-    error = _error(list(parts))
-    if error is None:
-        return None
-    scatter, freedom = error
-    return t_quantile(0.5 + confidence / 2, freedom) * scatter if scatter else 0.0
+    errors = _standard_errors(list(parts), added)
+    return widest(errors, 0.5 + confidence / 2) if errors else None
 
 
-def _error(parts: Sequence[tuple[float, Logs]]) -> tuple[float, float] | None:
-    """Return the standard error of a sum of weight x mean(logs), and its degrees of freedom."""
+def _standard_errors(parts: Sequence[tuple[float, Logs]], added: Sequence[Part] = ()) -> list[Part]:
+    """Return the standard error of a sum of weight x mean(logs) and its degrees of freedom, without and with `added`.
+
+    Empty if a part has a single repeat.
+    """
     if any(len(logs) < 2 for _, logs in parts):
-        return None
-    variances = [weight**2 * variance(logs) / len(logs) for weight, logs in parts]
-    scatter = math.fsum(variances)
-    if not scatter > 0:
-        return 0.0, math.inf
-    freedom = sum(v**2 / (len(logs) - 1) for v, (_, logs) in zip(variances, parts, strict=True))
-    return math.sqrt(scatter), scatter**2 / freedom
+        return []
+    return errors_of([(w**2 * variance(logs) / len(logs), len(logs) - 1.0) for w, logs in parts], added)
 
 
-def _interval(value: float, parts: Iterable[tuple[float, Logs]], confidence: float = 0.95) -> Estimate:
+def _interval(
+    value: float, parts: Iterable[tuple[float, Logs]], confidence: float = 0.95, added: Sequence[Part] = ()
+) -> Estimate:
     """Return a value whose log is a sum of weight x mean(logs); without bounds if a part has a single repeat."""
-    half = half_width(parts, confidence)
+    half = half_width(parts, confidence, added)
     if half is None:
         return Estimate(value)
     return Estimate(value, value * math.exp(-half), value * math.exp(half))

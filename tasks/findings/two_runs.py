@@ -29,7 +29,9 @@ def compare_runs(first: ComparedRun, second: ComparedRun) -> tuple[list[Record],
     """
     ours, theirs = ({record.hardware for record in run.records} for run in (first, second))
     if not ours & theirs:
-        machines = {machine.name: machine for machine in (*second.machines, *first.machines)}
+        machines = {
+            m.name: replace(m, box=f"{run.name}/{m.box}") for run in (second, first) for m in run.machines
+        }
         records = [*first.records, *second.records]
         used = [machine for name, machine in machines.items() if name in ours | theirs]
         base = first.baseline if first.baseline in ours else next((m.name for m in used), first.baseline)

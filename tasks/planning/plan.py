@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
 
-from pydantic import ValidationError
+from pydantic import NonNegativeFloat, ValidationError
 
 from tasks.errors import GridbenchError
 from tasks.planning.channel import Night
@@ -79,6 +79,8 @@ class Plan(Strict):
         profile: True if the first repeat of each cell gets a profile pass.
         acceptance: True if its report says of each machine whether to keep it.
         break_even: True if further sizes are measured after the cases, until each break-even is known.
+        session_effect: assumed standard deviation of a machine's times between sessions, as a share; None for the
+            usual one.
         night: set for a night, which has controls where a machine has a reference; None for other runs.
         skips: cells that can't be measured, as known beforehand.
         notes: sentences about its scripts: guessed estimates, and changes that are in no commit.
@@ -99,6 +101,7 @@ class Plan(Strict):
     profile: bool = False
     acceptance: bool = False
     break_even: bool = False
+    session_effect: NonNegativeFloat | None = None
     night: Night | None = None
     baseline: str
     hardware: tuple[Hardware, ...]

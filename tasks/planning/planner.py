@@ -61,6 +61,7 @@ def make_plan(request: RunRequest) -> Plan:
         profile=suite.profile,
         acceptance=suite.acceptance,
         break_even=request.break_even,
+        session_effect=request.session_effect,
         night=request.night,
         baseline=_baseline(request, machines),
         hardware=tuple(machines),

@@ -1,6 +1,6 @@
 """The request for a run: the one value from which its plan is made, whoever sent it."""
 
-from pydantic import field_validator
+from pydantic import NonNegativeFloat, field_validator
 
 from tasks.planning.channel import Night
 from tasks.planning.cluster import Cluster
@@ -24,6 +24,7 @@ class RunRequest(Strict):
         resume: name of an earlier run; what it lacks is measured, and all else but the budget is ignored.
         results: folder of the results store, or a storage block; the default folder where None.
         break_even: measure further sizes after the suite, until each break-even is known.
+        session_effect: assumed standard deviation of times between sessions of a machine; None for the usual one.
         cluster: boxes of one kind that replace the hardware.
         boxes: copies of each rented machine.
         night: what makes the run a night; None for any other run.
@@ -40,6 +41,7 @@ class RunRequest(Strict):
     resume: str | None = None
     results: str | None = None
     break_even: bool = False
+    session_effect: NonNegativeFloat | None = None
     cluster: Cluster | None = None
     boxes: int = 1
     night: Night | None = None

@@ -6,6 +6,7 @@ from typing import Any, ClassVar, Self
 
 from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.repeats import Repeats
+from tasks.results.sessions import WITHIN, Sessions
 from tasks.results.table import Table
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record
@@ -38,6 +39,7 @@ class Results:
         pairings: every cell of another machine with the baseline's.
         suite: the cases that count for totals, without those measured only to find a break-even.
         population: valid records of other runs that asked which machines to keep; None if this one does not ask.
+        sessions: the effects of sessions on the ratio of two machines.
     """
 
     records: Sequence[Record]
@@ -49,6 +51,7 @@ class Results:
     suite: Collection[Case]
     jobs: Sequence[LaneJob] = ()
     population: Sequence[Record] | None = None
+    sessions: Sessions = WITHIN
 
     @property
     def suite_cells(self) -> list[Repeats]:

@@ -5,9 +5,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
 from itertools import takewhile
+from statistics import NormalDist
 
 from tasks.results.format import format_bounds
 from tasks.results.repeats import Repeats
+from tasks.results.sessions import Part, shared_sd
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 from workloads.harness.records.intervals import ratio_interval, ratio_p, t_quantile
 from workloads.harness.records.record import Grade
@@ -19,19 +21,24 @@ FALSE = 0.05  # probability of any false verdict among ratios that stand togethe
 EQUAL = 0.05  # sides that MOST_REPEATS would not distinguish are called equal within this relative difference
 
 
-def speedup(baseline_s: Sequence[float], times_s: Sequence[float]) -> Ratio | None:
+def speedup(
+    baseline_s: Sequence[float], times_s: Sequence[float], sessions: Sequence[Part] = ()
+) -> Ratio | None:
     """Return baseline time / time, of repeats whose time is total time over total work; None if a side has none.
 
     Source: Welch's t on the logs (`ratio_interval` of the harness); Hoefler & Belli 2015, rule 5.
+
+    Args:
+        sessions: the effects of the sessions of both sides; none if they share one.
     """
     if not baseline_s or not times_s:
         return None
-    interval = ratio_interval(baseline_s, times_s)
+    interval = ratio_interval(baseline_s, times_s, added=sessions)
     if interval is None:
         value = _geometric_mean(baseline_s) / _geometric_mean(times_s)
         return decide(Estimate(value), min(len(baseline_s), len(times_s)))
-    ratio = decide(Estimate.of(interval), min(len(baseline_s), len(times_s)))
-    return replace(ratio, chance=ratio_p(baseline_s, times_s))
+    ratio = decide(Estimate.of(interval), min(len(baseline_s), len(times_s)), shared_sd(sessions))
+    return replace(ratio, chance=ratio_p(baseline_s, times_s, added=sessions))
 
 
 def per_unit(baseline: Repeats, side: Repeats, end_to_end: bool = False) -> tuple[list[float], list[float]]:
@@ -51,16 +58,20 @@ def step_units(baseline: Repeats, side: Repeats) -> tuple[float, float]:
     return baseline.units, side.units
 
 
-def decide(estimate: Estimate, repeats: int) -> Ratio:
-    """Return the verdict of an interval: decided if it excludes 1, else undecided, with the reason in `why`."""
+def decide(estimate: Estimate, repeats: int, sessions_sd: float = 0.0) -> Ratio:
+    """Return the verdict of an interval: decided if it excludes 1, else undecided, with the reason in `why`.
+
+    `sessions_sd` is the standard deviation of the log ratio between sessions, which the interval includes.
+    """
     if estimate.low is None or estimate.high is None:
         return Ratio(estimate, RatioVerdict.UNDECIDED, ONE_REPEAT, repeats_needed=FEW_REPEATS)
+    known = Ratio(estimate, RatioVerdict.UNDECIDED, repeats=repeats, sessions_sd=sessions_sd)
     if estimate.low > 1:
-        return Ratio(estimate, RatioVerdict.FASTER, repeats=repeats)
+        return replace(known, outcome=RatioVerdict.FASTER)
     if estimate.high < 1:
-        return Ratio(estimate, RatioVerdict.SLOWER, repeats=repeats)
+        return replace(known, outcome=RatioVerdict.SLOWER)
     spans = f"the interval {format_bounds(estimate)} spans 1"
-    return _undecided(estimate, estimate.low, estimate.high, repeats, spans)
+    return _undecided(known, estimate.low, estimate.high, spans)
 
 
 def refusal(baseline: Repeats | None, side: Repeats) -> str:
@@ -111,30 +122,34 @@ def _not_significant(ratio: Ratio, count: int) -> Ratio:
     if ratio.outcome is RatioVerdict.UNDECIDED or low is None or high is None:
         return ratio
     chance = f"the interval {format_bounds(ratio.estimate)} excludes 1, which chance explains in {count} comparisons"
-    undecided = _undecided(ratio.estimate, low, high, ratio.repeats or FEW_REPEATS, chance, count)
-    return replace(undecided, chance=ratio.chance)
+    return _undecided(ratio, low, high, chance, count)
 
 
-def _undecided(
-    estimate: Estimate, low: float, high: float, repeats: int, because: str, count: int = 1
-) -> Ratio:
-    """Return the undecided ratio, with the repeats that would decide it or a bound on the difference.
+def _undecided(ratio: Ratio, low: float, high: float, because: str, count: int = 1) -> Ratio:
+    """Return the ratio as undecided, with the repeats that would decide it or a bound on the difference.
 
     Args:
+        ratio: with its estimate; `low` and `high` are its bounds.
         because: why it is undecided.
         count: of the comparisons among which it has to be significant.
     """
-    known = Ratio(estimate, RatioVerdict.UNDECIDED, repeats=repeats)
+    known, repeats = replace(ratio, outcome=RatioVerdict.UNDECIDED), ratio.repeats or FEW_REPEATS
     if not low or high == math.inf:
         return replace(known, why=f"{because}: the repeats differ too much, look at each of them")
-    half, distance = math.log(high / low) / 2, abs(math.log(estimate.value))
+    half, distance = math.log(high / low) / 2, abs(math.log(ratio.estimate.value))
+    # more repeats shrink their own part of the interval, not that of the sessions
+    sessions, normal = ratio.sessions_sd, NormalDist().inv_cdf(1 - FALSE / 2 / count)
+    own = math.sqrt(max(half**2 - (NormalDist().inv_cdf(1 - FALSE / 2) * sessions) ** 2, 0.0))
     for more in range(repeats + 1, MOST_REPEATS + 1):
-        if half * _reach(more, count) / _reach(repeats) < distance:
+        if math.hypot(own * _reach(more, count) / _reach(repeats), normal * sessions) < distance:
             why = f"{because}: run with --repeats {more} or more"
             return replace(known, why=why, repeats_needed=more)
     apart = max(1 / low, high) - 1
     if apart <= EQUAL:
         return replace(known, why=f"{because}: equal within {100 * apart:.2g} %", equal=True)
+    if sessions and normal * sessions >= distance:
+        apart_text = f"sessions differ by {100 * sessions:.2g} % on their own"
+        return replace(known, why=f"{because}: measure it again in other sessions, since {apart_text}")
     return replace(
         known, why=f"{because}: run with --repeats {MOST_REPEATS} or more, or on a quieter machine"
     )

@@ -44,6 +44,7 @@ class Ratio:
         repeats_needed: repeats that would decide it; None if it is decided, or no sensible number would.
         equal: whether it is undecided because the two sides are equal within a few percent.
         repeats: of the side with fewer; None if they are unknown.
+        sessions_sd: standard deviation of its log between sessions, which its interval includes; 0 within one session.
     """
 
     estimate: Estimate
@@ -53,6 +54,7 @@ class Ratio:
     repeats_needed: int | None = None
     equal: bool = False
     repeats: int | None = None
+    sessions_sd: float = 0.0
 
     @property
     def differs_alone(self) -> bool:

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 
 from tasks.results.finding import Finding, Results
 from tasks.results.format import format_ratio
+from tasks.results.sessions import WITHIN, Sessions
 from tasks.results.speedup import speedup
 from tasks.results.table import Column, Quantity, Table
 from tasks.results.values import Estimate, Ratio, RatioVerdict
@@ -34,6 +35,7 @@ class HostSpeed(Finding):
     Attributes:
         python: the readings of each machine; `launches`: the same by the device that computed, because launches on a
             GPU and on a CPU are different work.
+        sessions: the effects of sessions on the ratio of two machines.
     """
 
     name = "host-speed"
@@ -42,6 +44,7 @@ class HostSpeed(Finding):
     order = 46
     python: Mapping[str, Sequence[float]]
     launches: Mapping[str, Mapping[str, Sequence[float]]]
+    sessions: Sessions = WITHIN
 
     @classmethod
     def find(cls, results: Results) -> "HostSpeed":
@@ -52,7 +55,7 @@ class HostSpeed(Finding):
             device: _readings([record for record in records if record.device == device], names, LAUNCHES)
             for device in DEVICES
         }
-        return cls(_readings(records, names, PYTHON), launches)
+        return cls(_readings(records, names, PYTHON), launches, results.sessions)
 
     def table(self) -> Table | None:
         """Return a row per machine; None if no record has a reading."""
@@ -60,7 +63,7 @@ class HostSpeed(Finding):
             (
                 name,
                 _rate(self.python[name], 1e6),
-                against_fastest(self.python, name),
+                against_fastest(self.python, name, self.sessions),
                 *self._launches_of(name),
             )
             for name in self.python
@@ -77,7 +80,7 @@ class HostSpeed(Finding):
         for device, word in DEVICES.items():
             rates = self.launches[device]
             if name in rates:
-                return _rate(rates[name], 1e3), against_fastest(rates, name), word
+                return _rate(rates[name], 1e3), against_fastest(rates, name, self.sessions), word
         return None, None, ""
 
     def observations(self) -> tuple[str, ...]:
@@ -85,15 +88,18 @@ class HostSpeed(Finding):
         return tuple(
             f"The host of {name} runs Python at {format_ratio(ratio)} the speed of {_fastest(self.python)}'s."
             for name in self.python
-            if (ratio := against_fastest(self.python, name)) and _is_slower(ratio)
+            if (ratio := against_fastest(self.python, name, self.sessions)) and _is_slower(ratio)
         )
 
 
-def against_fastest(rates: Mapping[str, Sequence[float]], name: str) -> Ratio | None:
+def against_fastest(
+    rates: Mapping[str, Sequence[float]], name: str, sessions: Sessions = WITHIN
+) -> Ratio | None:
     """Return a machine's rate over that of the fastest; None for the fastest itself, or without a reading."""
     if name not in rates or name == (best := _fastest(rates)):
         return None
-    return speedup([1 / rate for rate in rates[best]], [1 / rate for rate in rates[name]])
+    best_s, own_s = ([1 / rate for rate in rates[side]] for side in (best, name))
+    return speedup(best_s, own_s, sessions.of_cell(best, name))
 
 
 def _fastest(rates: Mapping[str, Sequence[float]]) -> str:

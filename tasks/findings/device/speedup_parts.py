@@ -1,12 +1,13 @@
 """Where a speedup between two GPU machines comes from: the card, or what keeps the card waiting."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
 from tasks.results.finding import Finding, Results
 from tasks.results.format import format_ratio
 from tasks.results.repeats import Repeats
+from tasks.results.sessions import Part
 from tasks.results.speedup import per_unit, speedup, step_units
 from tasks.results.table import Column, Quantity, Table
 from tasks.results.values import Estimate, Ratio
@@ -93,7 +94,8 @@ class SpeedupParts(Finding):
             baseline = by_cell.get((results.baseline, cell.cell.case))
             if baseline is None or cell is baseline:
                 continue
-            if split := _split(baseline, cell, by_cell):
+            added = results.sessions.of_cell(results.baseline, cell.cell.hardware)
+            if split := _split(baseline, cell, by_cell, added):
                 found.append(split)
         return cls(tuple(found))
 
@@ -126,20 +128,19 @@ class SpeedupParts(Finding):
         return tuple(split.sentence() for split in worst.values())
 
 
-def _split(baseline: Repeats, side: Repeats, by_cell: Cells) -> Split | None:
+def _split(baseline: Repeats, side: Repeats, by_cell: Cells, sessions: Sequence[Part] = ()) -> Split | None:
     """Return the split of one speedup; None unless the card's time is known and above 0 on both sides.
 
     Times are per unit of work if both sides state theirs: in weak scaling a step is more work on one side.
     """
     before, after = _parts(baseline, by_cell), _parts(side, by_cell)
-    total = speedup(*per_unit(baseline, side))
+    total = speedup(*per_unit(baseline, side), sessions)
     cards = cards_s(baseline.usable, side.usable)
     if total is None or before is None or after is None or cards is None:
         return None
     units = step_units(baseline, side)
-    by_card = speedup(
-        *([value / unit for value in values] for values, unit in zip(cards, units, strict=True))
-    )
+    per_card = [[value / unit for value in values] for values, unit in zip(cards, units, strict=True)]
+    by_card = speedup(per_card[0], per_card[1], sessions)
     if by_card is None:
         return None
     before, after = before.scaled(1 / units[0]), after.scaled(1 / units[1])

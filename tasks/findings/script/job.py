@@ -10,13 +10,14 @@ from tasks.results.finding import Finding, Results
 from tasks.results.format import capitalised, format_count, format_duration, format_estimate, listed
 from tasks.results.model import Machine
 from tasks.results.repeats import FEWEST, Repeats
+from tasks.results.sessions import WITHIN, Part, Sessions, shared_sd
 from tasks.results.speedup import decide, scaled
 from tasks.results.summaries import median_or_none
 from tasks.results.table import Column, Quantity, Table, Value
 from tasks.results.values import Estimate, RatioVerdict
 from tasks.results.wording import script_text
 from workloads.harness.records.case import Case
-from workloads.harness.records.intervals import t_quantile, variance
+from workloads.harness.records.intervals import errors_of, t_quantile, variance, widest
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.script import JobTime
 
@@ -72,11 +73,14 @@ class JobPrediction:
         """Return the seconds of the job with their 95 % interval."""
         return _estimate(self.log_s, self.error, self.freedom)
 
-    def over(self, other: "JobPrediction") -> Estimate:
-        """Return the ratio of two machines' seconds: Welch's t on the logarithms."""
-        error = self.error + other.error
-        freedom = _freedom(((self.error, self.freedom), (other.error, other.freedom)), error)
-        return _estimate(self.log_s - other.log_s, error, freedom)
+    def over(self, other: "JobPrediction", sessions: Sequence[Part] = ()) -> Estimate:
+        """Return the ratio of two machines' seconds: Welch's t on logarithms, with the effects of sessions."""
+        own = ((self.error, self.freedom), (other.error, other.freedom))
+        log, least = self.log_s - other.log_s, min(self.freedom, other.freedom)
+        if least <= 0:
+            return Estimate(math.exp(log))
+        half = widest(errors_of(own, sessions), 0.975)
+        return Estimate(math.exp(log), math.exp(log - half), math.exp(log + half))
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +93,7 @@ class JobOnMachine:
         step_s: wall-clock seconds per step with evaluation and checkpoints, median of repeats.
         left_out: parts of the job that no repeat, or not each, has seen: the job takes at least the lower bound.
         busy, restless: whether other programs used the machine, or the CPU's speed varied, during a repeat.
+        sessions: the effects of sessions on the ratio of two machines.
     """
 
     hardware: str
@@ -101,6 +106,7 @@ class JobOnMachine:
     left_out: tuple[str, ...]
     busy: bool
     restless: bool
+    sessions: Sessions = WITHIN
 
     @property
     def usd(self) -> Estimate | None:
@@ -133,7 +139,7 @@ class WholeJobs(Finding):
         machines = {machine.name: machine for machine in results.machines}
         jobs: dict[tuple[object, ...], list[JobOnMachine]] = {}
         for cell in results.cells:
-            for length, job in _on_machine(cell, machines).items():
+            for length, job in _on_machine(cell, machines, results.sessions).items():
                 jobs.setdefault((cell.cell.case, *length), []).append(job)
         return cls(tuple(map(tuple, jobs.values())))
 
@@ -165,7 +171,7 @@ class WholeJobs(Finding):
 
 
 def _on_machine(
-    cell: Repeats, machines: Mapping[str, Machine]
+    cell: Repeats, machines: Mapping[str, Machine], sessions: Sessions
 ) -> dict[tuple[int | None, int | None], JobOnMachine]:
     """Return a cell's jobs by their length: epochs if they are known, else steps."""
     lengths: dict[tuple[int | None, int | None], list[JobTime]] = {}
@@ -186,6 +192,7 @@ def _on_machine(
             left_out=tuple(dict.fromkeys(part for job in jobs for part in job.left_out)),
             busy=cell.busy,
             restless=cell.restless,
+            sessions=sessions,
         )
         for length, jobs in lengths.items()
     }
@@ -206,8 +213,11 @@ def _best(jobs: Sequence[JobOnMachine], by_cost: bool) -> tuple[list[str], str]:
     best = min(ranked, key=lambda job: job.prediction.log_s + math.log(weights[job.hardware]))
     tied, why = [best.hardware], ""
     for job in ranked:
-        ratio = scaled(job.prediction.over(best.prediction), weights[job.hardware] / weights[best.hardware])
-        verdict = decide(ratio, min(job.prediction.repeats, best.prediction.repeats))
+        added = job.sessions.of_cell(job.hardware, best.hardware)
+        ratio = job.prediction.over(best.prediction, added)
+        repeats = min(job.prediction.repeats, best.prediction.repeats)
+        factor = weights[job.hardware] / weights[best.hardware]
+        verdict = decide(scaled(ratio, factor), repeats, shared_sd(added))
         if job is not best and verdict.outcome is not RatioVerdict.FASTER:
             tied.append(job.hardware)
             why = why or verdict.why

@@ -15,6 +15,7 @@ from tasks.regressions.change import GateLimits, Sample, changes_between
 from tasks.results.speedup import corrected, decide, speedup
 from tasks.results.values import RatioVerdict
 from tests.benchmarks.simulated import earlier, turns
+from tests.benchmarks.simulated.sessions import one_session
 from tests.tasks.examples import night_noise
 from tests.tasks.examples.records import IMAGES, MATMUL
 from tests.tasks.examples.simulated_nights import QUIET, Plan, filed, named_within
@@ -31,7 +32,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000)
     runs = parser.parse_args().runs
-    for table in (half_of_the_cells, many_verdicts, young_controls, turns.main):
+    for table in (half_of_the_cells, many_verdicts, one_session, young_controls, turns.main):
         table(runs)
         print()
 

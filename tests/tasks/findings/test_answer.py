@@ -276,7 +276,7 @@ def test_a_headline_counts_its_cases_and_a_caveat_names_the_others():
 
 def test_wide_cells_are_in_the_headline_and_a_caveat():
     found = two_machines(**WIDE)
-    assert found.answer[0].startswith("Fastest: b, 2.000×")
+    assert found.answer[0].startswith("Fastest: b, 2.00×")
     (caveat,) = wide(found.summaries)
     assert caveat in found.caveats and caveat.reason.startswith("4 of 6 cells are wide")
     assert refused(found.summaries) == []
@@ -329,7 +329,7 @@ def test_a_busy_baseline_is_ranked_with_the_others_provisionally():
     ]
     found = compare(records, [machine(name) for name in times], "mine")
     for line, word in zip(found.answer, ("Fastest", "Cheapest"), strict=False):
-        assert line.startswith(f"{word}: mine, 2.000×") and line.endswith("; provisional.")
+        assert line.startswith(f"{word}: mine, 2.00×") and line.endswith("; provisional.")
     assert "results left out of totals" not in kinds(found)
 
 

@@ -22,7 +22,7 @@ from tests.tasks.examples.records import (
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Grade, Record, Transfer, Verdict, Work
 
-ONE, TWO = machine("local-cpu-1", 0.05), machine("local-cpu", 0.10)
+ONE, TWO = machine("local-cpu-1", 0.05, box="local"), machine("local-cpu", 0.10, box="local")
 BLUR = Case.of("gaussian_blur", {"pixels": 2048})
 
 
@@ -57,7 +57,7 @@ def test_a_whole_comparison():
     assert decided.startswith("Decided: 3 of 3 cases")
     (detail,) = found.details
     assert "faster in 3 of 3" in detail and "corrected for 3 comparisons" in detail
-    assert [caveat.kind for caveat in found.caveats] == ["assumed prices"]
+    assert [caveat.kind for caveat in found.caveats] == ["one session of each machine", "assumed prices"]
 
 
 def test_an_unknown_baseline_is_refused_with_a_sentence():

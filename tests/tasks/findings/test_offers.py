@@ -190,7 +190,7 @@ def test_offers_are_told_apart_where_the_answer_tells_the_machines_apart():
     records = [
         r for name, s in (("a", 1.0), ("b", 1.02)) for r in repeats([s * t for t in spread], MATMUL, name)
     ]
-    found = compare(records, (machine("a"), machine("b")), "a")
+    found = compare(records, (machine("a", box="one"), machine("b", box="one")), "a")
     assert found.answer[1].startswith("Cheapest: a, 1.020×")
     for a, b in zip(*[iter(found.finding(Offers).offers)] * 2, strict=True):
         assert a.seconds.high > b.seconds.low

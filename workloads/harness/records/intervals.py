@@ -10,6 +10,7 @@ from operator import mul
 _MOST_LOG = 709  # of the largest float
 _FEWEST_TO_CORRELATE = 10  # samples
 _FEWEST_BATCHES = 3
+_NORMAL = 1e6  # degrees of freedom from which Student's t is the normal distribution to six digits
 _MOST_STEPS = 100  # of Newton's method, which needs about five, and some more for extreme quantiles
 
 
@@ -109,6 +110,7 @@ def t_quantile(p: float, df: float) -> float:
     """
     if not 0 < p < 1 or df <= 0:
         raise ValueError(f"t_quantile needs 0 < p < 1 and df > 0, got p={p}, df={df}")
+    df = min(df, _NORMAL)
     if p < 0.5:
         return -t_quantile(1 - p, df)
     log_top = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
@@ -124,6 +126,7 @@ def t_quantile(p: float, df: float) -> float:
 
 def t_tail(t: float, df: float) -> float:
     """Return the chance of a value above t, of 0 or more, by Student's distribution; exact far out, too."""
+    df = min(df, _NORMAL)
     return _beta_fraction(df / (df + t * t), df / 2, 0.5) / 2
 
 
@@ -180,25 +183,36 @@ def log_mean_interval(times: Sequence[float], confidence: float = 0.95) -> Inter
 
 
 def ratio_interval(
-    over: Sequence[float], under: Sequence[float], confidence: float = 0.95
+    over: Sequence[float],
+    under: Sequence[float],
+    confidence: float = 0.95,
+    added: Sequence[tuple[float, float]] = (),
 ) -> Interval | None:
     """Ratio of geometric means, over / under, by Welch's t on the logs; None below two repeats a side.
 
     Degrees of freedom by Satterthwaite (Welch 1947, Biometrika 34).
+
+    Args:
+        added: variances of the log ratio that the repeats do not show, each with its degrees of freedom.
     """
     if len(over) < 2 or len(under) < 2:
         return None
-    centre, error, df = _welch(over, under)
-    half = t_quantile(0.5 + confidence / 2, df) * error if error > 0 else 0.0
+    centre, *errors = _welch(over, under, added)
+    half = widest(errors, 0.5 + confidence / 2)
     return Interval(*map(_exp, (centre, centre - half, centre + half)))
 
 
-def ratio_p(over: Sequence[float], under: Sequence[float], factor: float = 1.0) -> float | None:
+def ratio_p(
+    over: Sequence[float],
+    under: Sequence[float],
+    factor: float = 1.0,
+    added: Sequence[tuple[float, float]] = (),
+) -> float | None:
     """Return the chance of a ratio this far from 1, times `factor`, if nothing differs; None as above."""
     if len(over) < 2 or len(under) < 2:
         return None
-    centre, error, df = _welch(over, under)
-    return two_sided_p(centre + math.log(factor), error, df)
+    centre, *errors = _welch(over, under, added)
+    return likeliest(centre + math.log(factor), errors)
 
 
 def two_sided_p(distance: float, error: float, df: float) -> float:
@@ -208,13 +222,42 @@ def two_sided_p(distance: float, error: float, df: float) -> float:
     return 2 * t_tail(abs(distance) / error, df)
 
 
-def _welch(over: Sequence[float], under: Sequence[float]) -> tuple[float, float, float]:
-    """Return the difference of mean logs, its standard error and its degrees of freedom."""
+def widest(errors: Sequence[tuple[float, float]], p: float) -> float:
+    """Return the largest t-quantile times error, each with its degrees of freedom.
+
+    A further part of an error can raise the degrees of freedom and so lower the product, but no part makes an
+    interval narrower.
+    """
+    return max(t_quantile(p, df) * error if error > 0 else 0.0 for error, df in errors)
+
+
+def likeliest(distance: float, errors: Sequence[tuple[float, float]]) -> float:
+    """Return the largest chance of a distance this far from 0, by each error with its degrees of freedom."""
+    return max(two_sided_p(distance, error, df) for error, df in errors)
+
+
+def errors_of(
+    own: Sequence[tuple[float, float]], added: Sequence[tuple[float, float]]
+) -> list[tuple[float, float]]:
+    """Return the standard error of a sum and its degrees of freedom, without and with the added variances.
+
+    Degrees of freedom by Satterthwaite 1946, Biometrics Bulletin 2.
+    """
+    errors = []
+    for parts in ([*own], [*own, *added])[: 2 if added else 1]:
+        spread = math.fsum(part for part, _ in parts)
+        squares = math.fsum(part**2 / df for part, df in parts)
+        errors.append((math.sqrt(spread), spread**2 / squares if squares > 0 else math.inf))
+    return errors
+
+
+def _welch(
+    over: Sequence[float], under: Sequence[float], added: Sequence[tuple[float, float]]
+) -> tuple[float, *tuple[tuple[float, float], ...]]:
+    """Return the difference of mean logs, and its standard error and degrees of freedom without and with `added`."""
     sides = [math.log(t) for t in over], [math.log(t) for t in under]
-    parts = [variance(side) / len(side) for side in sides]
-    centre, spread = statistics.fmean(sides[0]) - statistics.fmean(sides[1]), sum(parts)
-    squares = sum(part**2 / (len(side) - 1) for part, side in zip(parts, sides, strict=True))
-    return centre, math.sqrt(spread), spread**2 / squares if squares > 0 else math.inf
+    own = [(variance(side) / len(side), len(side) - 1.0) for side in sides]
+    return statistics.fmean(sides[0]) - statistics.fmean(sides[1]), *errors_of(own, added)
 
 
 def variance(values: Sequence[float]) -> float:

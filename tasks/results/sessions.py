@@ -1,0 +1,145 @@
+"""The effect of a session on a machine's times, which the repeats of one session share and cannot show."""
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import MappingProxyType
+
+from tasks.results.model import Machine
+from workloads.harness.records.intervals import variance
+
+# Assumed standard deviation: the middle of the effects in the simulations (0.5 to 2 %). That of a machine depends on
+# its type and its neighbours, so it is replaced as soon as enough earlier runs show it.
+SESSION_EFFECT = 0.01
+ENOUGH = 6  # earlier runs that show it; fewer have an interval of a factor of 3 or more, so they only widen
+
+Part = tuple[float, float]
+"""A variance of a logarithm, and its degrees of freedom."""
+
+
+@dataclass(frozen=True, slots=True)
+class SessionEffect:
+    """The standard deviation of the logarithm of a machine's times between its sessions.
+
+    Attributes:
+        whole: of the time of a whole suite.
+        cell: of the time of a single cell, whose own effects are in it too.
+        freedom: degrees of freedom of both; infinity if they are assumed.
+        runs: earlier runs of the same hardware that show it; 0 if there is none.
+    """
+
+    whole: float
+    cell: float
+    freedom: float = math.inf
+    runs: int = 0
+
+    @property
+    def is_assumed(self) -> bool:
+        """Return whether there are too few earlier runs."""
+        return self.runs < ENOUGH
+
+
+@dataclass(frozen=True, slots=True)
+class Sessions:
+    """The sessions of the machines of a comparison: one of each machine.
+
+    Attributes:
+        effects: by machine.
+        boxes: name of each machine's computer. Machines of one computer take turns in one session and share its effect.
+    """
+
+    effects: Mapping[str, SessionEffect] = field(default_factory=lambda: MappingProxyType({}))
+    boxes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+
+    @classmethod
+    def of(
+        cls,
+        machines: Sequence[Machine],
+        shown: Mapping[str, SessionEffect] = MappingProxyType({}),
+        assumed: float | None = None,
+    ) -> "Sessions":
+        """Return the sessions of some machines, with the effect that earlier runs show or else the assumed one.
+
+        Without an assumed effect it is the usual one.
+        """
+        sd = SESSION_EFFECT if assumed is None else assumed
+        otherwise = SessionEffect(sd, sd)
+        return cls(
+            {machine.name: shown.get(machine.name, otherwise) for machine in machines},
+            {machine.name: machine.box or machine.name for machine in machines},
+        )
+
+    def share(self, over: str, under: str) -> bool:
+        """Return whether two machines are one computer in one session."""
+        return self.boxes.get(over, over) == self.boxes.get(under, under)
+
+    def of_whole(self, over: str, under: str) -> tuple[Part, ...]:
+        """Return the effects of both sessions on the ratio of two machines over a suite; none if they share one."""
+        return _parts([(effect.whole, effect.freedom) for effect in self._both(over, under)])
+
+    def of_cell(self, over: str, under: str) -> tuple[Part, ...]:
+        """Return the effects of both sessions on the ratio of two cells; none if they share one."""
+        return _parts([(effect.cell, effect.freedom) for effect in self._both(over, under)])
+
+    def _both(self, over: str, under: str) -> list[SessionEffect]:
+        if self.share(over, under):
+            return []
+        return [self.effects[name] for name in (over, under) if name in self.effects]
+
+
+WITHIN = Sessions()  # ratios within a session, to which it adds nothing
+
+
+def _parts(deviations: Sequence[tuple[float, float]]) -> tuple[Part, ...]:
+    return tuple((sd**2, freedom) for sd, freedom in deviations if sd > 0)
+
+
+def shared_sd(parts: Sequence[Part]) -> float:
+    """Return the standard deviation that sessions add to a ratio."""
+    return math.sqrt(math.fsum(part for part, _ in parts))
+
+
+def effect_of(runs: Sequence[Mapping[str, Sequence[float]]], assumed: float) -> SessionEffect | None:
+    """Return the effect that earlier runs of a machine show; None if no case was measured in two of them.
+
+    The variance between runs less that of the mean of their repeats, by moments. Fewer runs than `ENOUGH` can only
+    widen the assumed effect. Degrees of freedom are those of the runs, since the cells of a run share its effect.
+    Source: S. R. Searle et al., Variance Components, 1992, section 3.4.
+
+    Args:
+        runs: of each run, the log seconds of the repeats by case.
+        assumed: standard deviation without earlier runs.
+    """
+    of_case: dict[str, list[int]] = {}
+    for index, run in enumerate(runs):
+        for case, logs in run.items():
+            if logs:
+                of_case.setdefault(case, []).append(index)
+    common = {case: indices for case, indices in of_case.items() if len(indices) > 1}
+    used = sorted({i for indices in common.values() for i in indices})
+    if not used:
+        return None
+    levels = {
+        case: statistics.fmean(statistics.fmean(runs[i][case]) for i in common[case]) for case in common
+    }
+    distances = {
+        i: {c: statistics.fmean(runs[i][c]) - levels[c] for c in common if i in common[c]} for i in used
+    }
+    repeats = {i: [_of_mean(runs[i][case]) for case in distances[i]] for i in used}
+    means = [statistics.fmean(each.values()) for each in distances.values()]
+    whole = variance(means) - statistics.fmean(
+        statistics.fmean(each) / len(each) for each in repeats.values()
+    )
+    apart = [value**2 for each in distances.values() for value in each.values()]
+    cell = math.fsum(apart) / (len(apart) - len(common)) - statistics.fmean(
+        value for each in repeats.values() for value in each
+    )
+    least, freedom = (0.0, len(used) - 1.0) if len(used) >= ENOUGH else (assumed, math.inf)
+    sds = [max(math.sqrt(max(value, 0.0)), least) for value in (whole, max(cell, whole))]
+    return SessionEffect(sds[0], sds[1], freedom, len(used))
+
+
+def _of_mean(logs: Sequence[float]) -> float:
+    """Return the variance of the mean of repeats; 0 for one repeat, whose noise then counts as the session's."""
+    return variance(logs) / len(logs) if len(logs) > 1 else 0.0
