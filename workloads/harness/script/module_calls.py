@@ -38,24 +38,26 @@ class StandIn(OrderedDict[Any, Any]):
     def __init__(self, name: str) -> None:
         super().__init__()
         self._name, self._torchs = name, None
+        self._names: dict[str, Any] = {}  # of torch's module
 
     @property
     def present(self) -> Any:
-        """The dictionary that torch looks at."""
-        return getattr(_torchs_module(), self._name)
+        """The dictionary that torch looks at; None before this one has been in its place."""
+        return self._names.get(self._name)
 
     def put(self) -> bool:
         """Put it into its place; return False if the script's own hooks are there."""
-        present = self.present
+        names = self._names = self._names or vars(_torchs_module())
+        present = names[self._name]
         if present is not self and not present:
             self._torchs = present
-            setattr(_torchs_module(), self._name, self)
-        return self.present is self
+            names[self._name] = self
+        return names[self._name] is self
 
     def take(self) -> None:
         """Give the place back to torch's own dictionary."""
         if self.present is self and not len(self):
-            setattr(_torchs_module(), self._name, self._torchs)
+            self._names[self._name] = self._torchs
 
 
 class HiddenHooks(StandIn):
@@ -74,10 +76,11 @@ class HiddenHooks(StandIn):
     def drop(self, key: str) -> None:
         """Remove a hook, if it is there."""
         self._hooks.pop(key, None)
-        if self.present is not self:
-            self.present.pop(key, None)
-        elif not self._hooks:
+        present = self.present
+        if present is self and not self._hooks:
             self.take()
+        elif present is not None and present is not self:
+            present.pop(key, None)
 
     def has(self, key: str) -> bool:
         """Return whether there is a hook of this key."""
@@ -115,8 +118,7 @@ class _AskedFor(StandIn):
     def stop(self) -> None:
         """Watch no calls."""
         self.watches = False
-        if self._codes:
-            self.take()
+        self.take()
 
     def __bool__(self) -> bool:
         """Return whether there are hooks, as torch asks, and note the call in which it asks."""
@@ -210,7 +212,8 @@ class OutermostCalls:
     def begins(self, module: Any, args: Any) -> None:
         """Note the beginning of a call, and take the hook away if the calls within are not to be seen."""
         if self._visited(module, args) and self._visits:
-            self._module = weakref.ref(module)
+            if self._module is None or self._module() is not module:
+                self._module = weakref.ref(module)
             self._hooks.drop(VISIT)
 
     def _first_called(self, module: Any, args: Any) -> Any:
