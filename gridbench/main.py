@@ -36,6 +36,7 @@ GROUPS: dict[str, dict[str, LazyCommand]] = {
         "resume": LazyCommand(
             "run.command:resume", "Finish an interrupted run, keeping its measured repeats."
         ),
+        "confirm": LazyCommand("run.confirm:confirm", "Measure again what decides a run's answer."),
     },
     "Read results": {
         "show": LazyCommand("read:show", "List the runs, or show the records of one."),

@@ -6,6 +6,7 @@ from dataclasses import replace
 from prefect import get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 
+from tasks.confirmed_run import confirmed_sessions
 from tasks.dispatch.job_notes import jobs_of
 from tasks.earlier_sessions import sessions_of
 from tasks.findings.compare import compare as compare_records
@@ -40,6 +41,7 @@ def judged(records: Sequence[Record], store: Store, machines: Sequence[Machine] 
     """
     plan = store.plan
     population, problems = population_of(store)
+    earlier, more = confirmed_sessions(store)
     cases = {planned.case for planned in plan.cases}
     found = compare_records(
         records,
@@ -49,9 +51,10 @@ def judged(records: Sequence[Record], store: Store, machines: Sequence[Machine] 
         jobs_of(store),
         population,
         sessions_of(store, records),
+        earlier,
     )
     names = {machine.name for machine in plan.hardware}
     further = [record.cell for record in records if plan.break_even and record.hardware in names]
     odd = remarks(records, plan.run, [*plan.cells, *further], plan.created_at, plan.repeats)
-    reasons = (*partial(found.summaries), *odd, *store.unreadable(records), *problems)
+    reasons = (*partial(found.summaries), *odd, *store.unreadable(records), *problems, *more)
     return replace(found, caveats=(*found.caveats, *(Caveat("odd records", reason) for reason in reasons)))

@@ -108,7 +108,11 @@ def run(
 def plan_and_measure(request: RunRequest, results: ResultsAddress, dry_run: bool) -> None:
     """Print the plan of a request; unless it is a `dry_run`, measure it, print the answer and exit."""
     request = with_boxes(request)
-    plan = make_plan(request)
+    measure_plan(make_plan(request), request, results, dry_run)
+
+
+def measure_plan(plan: Plan, request: RunRequest, results: ResultsAddress, dry_run: bool) -> None:
+    """Print a plan; unless it is a `dry_run`, check that it can be measured, measure it, print the answer and exit."""
     show_plan(plan)
     lacking = without_gpu(plan)
     if lacking and dry_run:
@@ -227,12 +231,15 @@ def say_worst_cases(plan: Plan, budget_usd: float | None) -> None:
 def _run(request: RunRequest, results: ResultsAddress, plan: Plan) -> None:
     """Measure a request with `bench`, print the answer, and exit with the code of `tell`."""
     from gridbench.run.follow import follow
-    from gridbench.run.outcome import tell
+    from gridbench.run.outcome import tell, went_to_its_end
     from gridbench.run.remote import open_session
+    from tasks.findings.confirmation import EXIT_CODES, Confirmed
 
     deployment = "bench/full" if request.suite == "full" else "bench/quick"
     with open_session(plan.hardware, results.folder, say) as api:
         console.print(api.ui_text, soft_wrap=True, highlight=False, markup=False)
         flow_run = asyncio.run(follow(request, deployment, console, api.check, plan.estimate_s))
         exit_code = tell(flow_run, results.folder, api.ui_url if api.lasts else None, console)
+        if plan.confirms and not went_to_its_end(flow_run):
+            exit_code = EXIT_CODES[Confirmed.OPEN]
     raise typer.Exit(exit_code)

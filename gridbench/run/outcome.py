@@ -14,6 +14,7 @@ from tasks.dispatch.flow_runs import collect, lane_jobs
 from tasks.errors import GridbenchError
 from tasks.findings.acceptance.acceptance import EXIT_CODES, Acceptance
 from tasks.findings.acceptance.advice import Advice
+from tasks.findings.confirmation import Confirmation
 from tasks.gather import judged
 from tasks.measure import NOTHING
 from tasks.planning.plan import skip_lines
@@ -69,7 +70,7 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str | None, console: Console)
 
     The code is 0 if every cell was measured and at least one repeat counts, else 1. If the run asks which
     machines to keep, it is 4 if the advice is to return one, and 3 if every cell was measured and one is undecided.
-    Without `ui_url` the server ends with the command.
+    The code of a confirmation that has ended is that of its verdict. Without `ui_url` the server ends with the command.
     """
 
     def say(text: str) -> None:
@@ -84,7 +85,7 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str | None, console: Console)
     store = Store.open(results, flow_run.name)
     comparison = comparison_of(store)
     report = store.folder / "report.html"
-    for line in comparison.answer:
+    for line in [*comparison.answer, *_confirmed(comparison)]:
         say(line)
     if comparison.caveats:
         say(f"{comparison.caveat_line} Reasons: {report}#caveats")
@@ -108,7 +109,20 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str | None, console: Console)
         count = format_count(len(tried), "repeat")
         say(f"No result counts ({count}: {verdicts}): measure them again on an idle machine.")
     is_complete = not failed and measured == len(planned) * plan.repeats
-    acceptance = comparison.finding(Acceptance)
+    return _exit_code(comparison, is_complete, refused)
+
+
+def _confirmed(comparison: Comparison) -> tuple[str, ...]:
+    """Return the sentences on the sessions of a confirmation; none of another run."""
+    confirmation = comparison.finding(Confirmation)
+    return confirmation.details() if confirmation else ()
+
+
+def _exit_code(comparison: Comparison, is_complete: bool, refused: bool) -> int:
+    """Return the exit code of a run that has ended; `refused` if no repeat counts."""
+    confirmation, acceptance = comparison.finding(Confirmation), comparison.finding(Acceptance)
+    if confirmation and confirmation.run:
+        return confirmation.exit_code
     advised = acceptance.exit_code if acceptance else 0
     code = advised if is_complete or advised == EXIT_CODES[Advice.RETURN] else NOT_MEASURED
     return code or (NOT_MEASURED if refused else 0)

@@ -2,11 +2,12 @@
 
 import csv
 import io
+import json
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 from rich.markup import escape
@@ -21,6 +22,9 @@ from tasks.store.address import DEFAULT, ResultsAddress
 from tasks.store.bucket import find
 from workloads.harness.records.errors import WorkloadsError, hint
 from workloads.harness.records.files import write_text
+
+if TYPE_CHECKING:
+    from tasks.regressions.series_reader import PastRun
 
 Output = Annotated[Path | None, typer.Option(help="Folder to write into")]
 SHOWN = 20  # nights that fit a terminal's screen
@@ -107,7 +111,7 @@ def history(
         "confirmations": series_of(again),
     }
     chosen = chosen_of(case, on, [series for group in groups.values() for series in group])
-    notes = {run.plan.run: f"confirms {run.confirms}" for run in again}
+    notes = {run.plan.run: f"confirms {run.confirms}" for run in again} | _confirmed(plain)
     for title, group in groups.items():
         for series in group:
             if series in chosen:
@@ -140,6 +144,22 @@ def chosen_of(case: str, on: str | None, all_series: Sequence[Series]) -> list[S
     if on and on not in machines:
         raise GridbenchError(f"hardware {on!r} has no history of {case}; {hint(on, machines)}")
     return [series for series in of_case if on in (None, series.key.hardware)]
+
+
+def _confirmed(past: Sequence["PastRun"]) -> dict[str, str]:
+    """Return a note for each run that measured an earlier run's answer again, and for that run, with the verdict."""
+    notes: dict[str, str] = {}
+    for run in past:
+        if run.plan.confirms:
+            try:
+                published = json.loads((run.folder / "benchmark_results.json").read_text())
+                verdict = str(published["confirmation"]["verdict"])
+            except (OSError, ValueError, KeyError, TypeError):  # it was interrupted, or the file is damaged
+                notes[run.plan.run] = f"confirms {run.plan.confirms}"
+                continue
+            notes[run.plan.run] = f"confirms {run.plan.confirms}: {verdict}"
+            notes[run.plan.confirms] = f"{verdict} by {run.plan.run}"
+    return notes
 
 
 def _workload(case: str) -> str:

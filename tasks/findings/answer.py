@@ -253,7 +253,8 @@ def one_session(sessions: Sessions, names: Sequence[str]) -> list[Caveat]:
         texts = [_effect_text(effect, effects[effect]) for effect in reversed(effects)]
         sentences.append(
             "Each machine was measured in one session, and its repeats cannot show how sessions differ. The intervals "
-            f"of ratios between machines include the difference: {'; '.join(texts)}."
+            f"of ratios between machines include the difference: {'; '.join(texts)}. `gridbench confirm` measures the "
+            "answer again."
         )
     sentences += [
         f"{listed(alike, None)} took turns on one computer in one session: its effect is common to both sides of their "

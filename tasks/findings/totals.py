@@ -4,6 +4,7 @@ import math
 import statistics
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from tasks.results.billing import usd
 from tasks.results.format import format_count
@@ -19,6 +20,14 @@ from workloads.harness.records.record import Grade
 HALF = 0.5  # of a total
 Logs = list[float]  # log seconds of a case, one per repeat
 ByMachine = dict[str, dict[Case, Repeats]]
+
+
+class LogRatio(NamedTuple):
+    """The logarithm of a ratio, with the variance that its repeats show and its degrees of freedom."""
+
+    log: float
+    variance: float
+    freedom: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -154,6 +163,18 @@ def time_ratio_p(suite: CommonCases, over: str, under: str, factor: float = 1.0)
     """
     errors = _standard_errors(_errors(suite, over, under, _shares), suite.between(over, under))
     return likeliest(math.log(factor * _quotient(suite, over, under)), errors) if errors else None
+
+
+def log_time_ratio(suite: CommonCases, over: str, under: str) -> LogRatio:
+    """Return the logarithm of the ratio of total times within a session; without degrees of freedom from one repeat."""
+    log = math.log(_quotient(suite, over, under))
+    errors = _standard_errors(_errors(suite, over, under, _shares))
+    return LogRatio(log, errors[0][0] ** 2, errors[0][1]) if errors else LogRatio(log, math.inf, 0.0)
+
+
+def times_by_case(suite: CommonCases, hardware: str) -> dict[Case, float]:
+    """Return the seconds of a step of each common case."""
+    return dict(zip(suite.cases, map(_mean_s, suite.logs[hardware]), strict=True))
 
 
 def total_seconds(suite: CommonCases, hardware: str) -> Estimate:

@@ -81,6 +81,7 @@ class Plan(Strict):
         break_even: True if further sizes are measured after the cases, until each break-even is known.
         session_effect: assumed standard deviation of a machine's times between sessions, as a share; None for the
             usual one.
+        confirms: the run whose answer it measures again; None for other runs.
         night: set for a night, which has controls where a machine has a reference; None for other runs.
         skips: cells that can't be measured, as known beforehand.
         notes: sentences about its scripts: guessed estimates, and changes that are in no commit.
@@ -102,6 +103,7 @@ class Plan(Strict):
     acceptance: bool = False
     break_even: bool = False
     session_effect: NonNegativeFloat | None = None
+    confirms: str | None = None
     night: Night | None = None
     baseline: str
     hardware: tuple[Hardware, ...]

@@ -30,6 +30,23 @@ class LaneJob:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierSession:
+    """A run whose answer this one measures again, or an earlier such measurement of it.
+
+    Attributes:
+        cells: the judged repeats of every cell.
+        suite: the cases that count for its answer.
+        sessions: the effects of sessions on the ratio of two of its machines.
+    """
+
+    run: str
+    cells: Sequence[Repeats]
+    machines: Sequence[Machine]
+    suite: Collection[Case]
+    sessions: Sessions
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """Everything that a finding is made from.
 
@@ -40,6 +57,7 @@ class Results:
         suite: the cases that count for totals, without those measured only to find a break-even.
         population: valid records of other runs that asked which machines to keep; None if this one does not ask.
         sessions: the effects of sessions on the ratio of two machines.
+        earlier: the run whose answer this one measures again, and the confirmations between them; none of other runs.
     """
 
     records: Sequence[Record]
@@ -52,6 +70,7 @@ class Results:
     jobs: Sequence[LaneJob] = ()
     population: Sequence[Record] | None = None
     sessions: Sessions = WITHIN
+    earlier: Sequence[EarlierSession] = ()
 
     @property
     def suite_cells(self) -> list[Repeats]:

@@ -27,6 +27,8 @@ Keys, stable within `schema` 1. Times are in seconds. null: not measured or not 
     crossings            break-evens by size: the fields of `tasks.findings.break_even.BreakEven`
     bills                bills of the machines: the fields of `Bill`, parts_s as {part: seconds}
     observations         further statements that the intervals support, in sentences
+    confirmation         of a run that measures an earlier answer again: {run, verdict, claims: [{by, best, rival,
+                         before, now, together, change, sessions, cases, verdict}]}, ratios as {value, low, high}
     siblings             comparison of machines of one kind: the fields of `NodeGroup`
     findings             findings by name: {title, columns: [{title, quantity, unit}], rows,
                          notes, sentences}

@@ -1,0 +1,134 @@
+"""The plan of a run that measures the answer of an earlier run again, and the earlier sessions of that answer."""
+
+import secrets
+import statistics
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from importlib.metadata import version
+from pathlib import Path
+
+from tasks.earlier_sessions import sessions_of
+from tasks.errors import GridbenchError
+from tasks.findings.claims import AnswerClaim, carrying_cases, claims_of
+from tasks.findings.compare import judged_cells
+from tasks.findings.totals import CommonCases
+from tasks.imported import SUITE as IMPORTED
+from tasks.planning.estimates import estimate_s, lane_usd
+from tasks.planning.hardware import Hardware
+from tasks.planning.plan import Plan, PlannedCase
+from tasks.results.finding import EarlierSession
+from tasks.results.repeats import FEWEST, latest
+from tasks.store.bucket import Bucket
+from tasks.store.store import Store, runs
+from tasks.travel.tree import take
+from workloads.harness.records.case import Case
+
+
+def plan_of_confirmation(store: Store, repeats: int | None = None) -> tuple[Plan, tuple[AnswerClaim, ...]]:
+    """Return the plan that measures again what decides a run's answer, and the claims of that answer.
+
+    Its cells are those of the best machine and its rivals, in the cases that make nearly all of their difference.
+
+    Raises:
+        GridbenchError: the run compares nothing, cannot be measured from here, or its code has changed.
+    """
+    plan, session = store.plan, session_of(store)
+    if plan.suite == IMPORTED:
+        raise GridbenchError(f"run {plan.run} was imported: its machines cannot be measured from here")
+    suite = CommonCases.of([c for c in session.cells if c.cell.case in session.suite], session.sessions)
+    claims = claims_of(suite, session.machines)
+    if not claims:
+        raise GridbenchError(
+            f"run {plan.run} has nothing to confirm: no case has valid results on two of its machines"
+        )
+    repeats = max(plan.repeats, FEWEST) if repeats is None else repeats
+    if repeats < FEWEST:
+        raise GridbenchError(f"repeats={repeats} must be {FEWEST} or more, since one repeat has no interval")
+    names = {name for claim in claims for name in (claim.best, claim.rival)}
+    chosen = set(carrying_cases(suite, claims))
+    hardware = tuple(machine for machine in plan.hardware if machine.name in names)
+    cases = tuple(planned for planned in plan.cases if planned.case in chosen)
+    _check_code(plan, cases)
+    lanes_s = {machine.name: _lane_s(machine, chosen, session, repeats) for machine in hardware}
+    now = datetime.now(UTC)
+    changes = {
+        "run": f"{now:%Y%m%d-%H%M%S}-confirm-{secrets.token_hex(2)}",
+        "title": f"Confirmation of {plan.run}",
+        "created_at": now.isoformat(timespec="seconds"),
+        "gridbench": version("gridbench"),
+        "seed": secrets.randbelow(2**31),
+        "repeats": repeats,
+        "acceptance": False,
+        "break_even": False,
+        "night": None,
+        "confirms": plan.run,
+        "baseline": plan.baseline if plan.baseline in names else claims[0].rival,
+        "hardware": hardware,
+        "cases": cases,
+        "skips": (),
+        "estimate_s": estimate_s(lanes_s, hardware),
+        "estimate_usd": sum(lane_usd(machine, lanes_s[machine.name]) for machine in hardware),
+    }
+    return plan.model_copy(update=changes), claims
+
+
+def session_of(store: Store) -> EarlierSession:
+    """Return a stored run as a session, with its judged cells.
+
+    Raises:
+        GridbenchError: none of its records can be read.
+    """
+    plan, records = store.plan, latest(store.records()[0])
+    if not records:
+        raise GridbenchError(f"run {plan.run} has no record that can be read; `gridbench resume {plan.run}`")
+    cells, _ = judged_cells(records, plan.machines)
+    cases = {planned.case for planned in plan.cases}
+    return EarlierSession(plan.run, cells, plan.machines, cases, sessions_of(store, records))
+
+
+def confirmed_sessions(store: Store) -> tuple[list[EarlierSession], list[str]]:
+    """Return the run whose answer a run measures again, the confirmations of it between them, and a problem if any.
+
+    A run that confirms none has no sessions.
+    """
+    plan, results = store.plan, store.folder.parent
+    if not plan.confirms:
+        return [], []
+    try:
+        if isinstance(store.bucket, Bucket) and not (results / plan.confirms / "plan.json").is_file():
+            store.bucket.fetch(plan.confirms, results)
+        first = session_of(Store(results / plan.confirms, store.bucket))
+    except GridbenchError as error:
+        return [], [f"The answer of {plan.confirms} cannot be compared with this run: {error}."]
+    return [first, *_between(results, plan)], []
+
+
+def _between(results: Path, plan: Plan) -> list[EarlierSession]:
+    """Return the earlier confirmations of the same run, oldest first; one that cannot be read is left out."""
+    began, sessions = datetime.fromisoformat(plan.created_at), []
+    for name in sorted(runs(results)):
+        try:
+            other = Store(results / name).plan
+            is_before = other.run != plan.run and datetime.fromisoformat(other.created_at) < began
+            if other.confirms == plan.confirms and is_before:
+                sessions.append(session_of(Store(results / name)))
+        except GridbenchError:
+            continue
+    return sessions
+
+
+def _lane_s(machine: Hardware, cases: set[Case], session: EarlierSession, repeats: int) -> float:
+    """Return the estimated seconds of a lane: the wall time of the earlier repeats, as often as they are measured."""
+    own = [cell for cell in session.cells if cell.cell.hardware == machine.name and cell.cell.case in cases]
+    walls_s = [statistics.fmean(record.wall_s for record in cell.usable or cell.records) for cell in own]
+    return machine.start_s + repeats * sum(walls_s)
+
+
+def _check_code(plan: Plan, cases: Sequence[PlannedCase]) -> None:
+    """Check that users' scripts are as they were, as another script would be another answer."""
+    scripts = {case.script.code: case.script for case in cases if case.script and case.script.code}
+    for code, script in scripts.items():
+        if take(Path(script.folder)).id != code:
+            raise GridbenchError(
+                f"the code in {script.folder} differs from that of run {plan.run}: restore it to confirm the answer"
+            )

@@ -1,0 +1,288 @@
+"""The answer of an earlier run, measured again in another session: confirmed, refuted or open."""
+
+import math
+import statistics
+from collections.abc import Collection, Sequence
+from dataclasses import asdict, dataclass, replace
+from enum import StrEnum
+from typing import Any
+
+from tasks.findings.claims import AnswerClaim, claims_of
+from tasks.findings.totals import CommonCases, LogRatio, fewest_repeats, log_time_ratio
+from tasks.results.finding import EarlierSession, Finding, Results
+from tasks.results.format import format_count, format_ratio
+from tasks.results.sessions import Part, shared_sd
+from tasks.results.speedup import corrected, decide
+from tasks.results.table import Column, Mark, Quantity, Table
+from tasks.results.values import Estimate, Ratio, RatioVerdict
+from workloads.harness.records.case import Case
+from workloads.harness.records.intervals import errors_of, likeliest, variance, widest
+
+FREEDOM = 4.0  # degrees of freedom of an assumed effect against that of the sessions at hand
+
+
+class Confirmed(StrEnum):
+    """The verdict of a confirmation, the gravest first."""
+
+    REFUTED = "refuted"
+    OPEN = "open"
+    CONFIRMED = "confirmed"
+
+
+EXIT_CODES = {Confirmed.CONFIRMED: 0, Confirmed.REFUTED: 1, Confirmed.OPEN: 3}
+OUTCOMES = {Confirmed.CONFIRMED: RatioVerdict.FASTER, Confirmed.REFUTED: RatioVerdict.SLOWER}
+COLUMNS = (
+    Column("Claim"),
+    Column("Then", Quantity.RATIO),
+    Column("Now", Quantity.RATIO),
+    Column("All sessions", Quantity.RATIO),
+    Column("Now over then", Quantity.RATIO),
+    Column("Sessions", Quantity.COUNT),
+    Column("Verdict", Quantity.VERDICT),
+)
+LEAD = (
+    "The rival's time or cost over that of the best machine, above 1 if the claim is true. Then and now are single "
+    "sessions, over the same cases. Over all sessions, the means of the sessions are the unit."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ClaimAgain:
+    """A claim in the run that made it and now. The ratios are the rival's over the best machine's.
+
+    Attributes:
+        before, now: in these two sessions alone, with the effects of sessions.
+        together: over all sessions.
+        change: the ratio now over that before.
+        sessions: number of sessions with the claim's cases on both machines.
+        cases: number of these cases.
+        ratio: `now` with its verdict alone.
+    """
+
+    claim: AnswerClaim
+    before: Estimate
+    now: Estimate
+    together: Estimate
+    change: Estimate
+    sessions: int
+    cases: int
+    verdict: Confirmed
+    ratio: Ratio
+
+    @property
+    def sentence(self) -> str:
+        """Return the verdict with both ratios, in at most 25 words."""
+        way = "as fast" if self.claim.by == "time" else "as cheap"
+        states = {
+            Confirmed.CONFIRMED: f"Confirmed: {self.claim.text}",
+            Confirmed.REFUTED: f"Refuted: that {self.claim.text}",
+            Confirmed.OPEN: f"Open: whether {self.claim.text}",
+        }
+        then = "" if self.claim.is_decided else " and undecided"
+        return (
+            f"{states[self.verdict]}, {format_ratio(self.now)} {way} now, {format_ratio(self.before)} then{then}, "
+            f"over {format_count(self.cases, 'case')}."
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Confirmation(Finding):
+    """The claims of an earlier run's answer, each in that run and in this one.
+
+    Attributes:
+        run: the earlier run; empty if this run confirms none.
+        missing: the claims without a verdict, each with the reason.
+    """
+
+    name = "confirmation"
+    title = "The answer measured again"
+    order = 1
+    run: str = ""
+    claims: tuple[ClaimAgain, ...] = ()
+    missing: tuple[str, ...] = ()
+
+    @classmethod
+    def find(cls, results: Results) -> "Confirmation":
+        """Hold this run's ratios against those of the run that it confirms."""
+        if not results.earlier:
+            return cls()
+        first = results.earlier[0]
+        suite = CommonCases.of(
+            [cell for cell in first.cells if cell.cell.case in first.suite], first.sessions
+        )
+        now = EarlierSession("", results.cells, results.machines, results.suite, results.sessions)
+        made = [(claim, _again(claim, [*results.earlier, now])) for claim in claims_of(suite, first.machines)]
+        missing = [f"{claim.text}: not measured again on both" for claim, again in made if again is None]
+        return cls(first.run, _judged([again for _, again in made if again]), tuple(missing))
+
+    @property
+    def verdict(self) -> Confirmed:
+        """Return the gravest verdict of all claims; open if one could not be measured."""
+        verdicts = [again.verdict for again in self.claims]
+        if Confirmed.REFUTED in verdicts:
+            return Confirmed.REFUTED
+        sure = bool(verdicts) and not self.missing and Confirmed.OPEN not in verdicts
+        return Confirmed.CONFIRMED if sure else Confirmed.OPEN
+
+    @property
+    def exit_code(self) -> int:
+        """Return 0 if the answer is confirmed, 1 if it is refuted, 3 if that is open."""
+        return EXIT_CODES[self.verdict]
+
+    def headline(self) -> tuple[str, ...]:
+        """Return a line for each claim."""
+        if self.run and not self.claims:
+            return ("Open: the answer could not be measured again, as valid results are missing.",)
+        return tuple(again.sentence for again in self.claims)
+
+    def details(self) -> tuple[str, ...]:
+        """Return the difference between the sessions, and the ratio over all of them."""
+        return (
+            *(
+                f"{again.claim.text}: {format_ratio(again.together)} over "
+                f"{format_count(again.sessions, 'session')}; the ratio now is {format_ratio(again.change)} of that in "
+                f"{self.run}."
+                for again in self.claims
+            ),
+            *(f"Open: {reason}." for reason in self.missing),
+        )
+
+    def table(self) -> Table | None:
+        """Return a row per claim."""
+        rows = tuple(
+            (
+                again.claim.text,
+                again.before,
+                again.now,
+                again.together,
+                again.change,
+                again.sessions,
+                Mark(str(again.verdict), OUTCOMES.get(again.verdict)),
+            )
+            for again in self.claims
+        )
+        return Table(COLUMNS, rows, f"{LEAD} Then is {self.run}.") if rows else None
+
+    def published(self) -> dict[str, Any]:
+        """Return `confirmation` with the earlier run, the verdict and the claims, if this run confirms one."""
+        if not self.run:
+            return {}
+        return {
+            "confirmation": {
+                "run": self.run,
+                "verdict": str(self.verdict),
+                "claims": [_published(again) for again in self.claims],
+            }
+        }
+
+
+def _published(again: ClaimAgain) -> dict[str, Any]:
+    """Return a claim as an object, its ratios as those of the rival over the best machine."""
+    ratios = {name: asdict(getattr(again, name)) for name in ("before", "now", "together", "change")}
+    counts = {"sessions": again.sessions, "cases": again.cases}
+    return asdict(again.claim) | ratios | counts | {"verdict": str(again.verdict)}
+
+
+def _again(claim: AnswerClaim, sessions: Sequence[EarlierSession]) -> ClaimAgain | None:
+    """Return a claim in the first and the last of some sessions; None unless both have its cases on both machines."""
+    suites = [_suite(session, claim, session.suite) for session in sessions]
+    used = [suite for suite in suites if {claim.best, claim.rival} <= suite.logs.keys() and suite.cases]
+    if len(used) < 2 or used[0] is not suites[0] or used[-1] is not suites[-1]:
+        return None
+    common = {case for case in used[0].cases if all(case in suite.cases for suite in used)}
+    pairs = zip(sessions, suites, strict=True)
+    alike = [_suite(session, claim, common) for session, suite in pairs if suite in used]
+    if not common or any(set(suite.cases) != common for suite in alike):
+        return None
+    ratios = [log_time_ratio(suite, claim.rival, claim.best) for suite in alike]
+    effects = [suite.between(claim.rival, claim.best) for suite in alike]
+    log_factor = math.log(claim.factor)
+    levels = [ratio.log + log_factor for ratio in ratios]
+    parts = [_parts(ratio, effect) for ratio, effect in zip(ratios, effects, strict=True)]
+    before, now = _estimate(levels[0], parts[0]), _estimate(levels[-1], parts[-1])
+    change = _estimate(levels[-1] - levels[0], [*parts[0], *parts[-1]])
+    together = _together(levels, parts, differ=change.low is not None and not _holds_1(change))
+    ratio = _ratio(now, levels[-1], parts[-1], fewest_repeats(alike[-1]), effects[-1])
+    return ClaimAgain(claim, before, now, together, change, len(alike), len(common), Confirmed.OPEN, ratio)
+
+
+def _suite(session: EarlierSession, claim: AnswerClaim, cases: Collection[Case]) -> CommonCases:
+    """Return the common cases of the two machines of a claim in a session."""
+    names = {claim.best, claim.rival}
+    cells = [cell for cell in session.cells if cell.cell.hardware in names and cell.cell.case in cases]
+    return CommonCases.of(cells, session.sessions)
+
+
+def _parts(ratio: LogRatio, effects: Sequence[Part]) -> list[Part]:
+    """Return the variances of a ratio: of its repeats, and the effects of the machines' sessions."""
+    return [(ratio.variance, ratio.freedom), *effects]
+
+
+def _freedom(parts: Sequence[Part]) -> float:
+    """Return the degrees of freedom of a sum of variances; 0 if one of them has 0."""
+    return errors_of(parts, ())[0][1] if all(freedom > 0 for _, freedom in parts) else 0.0
+
+
+def _estimate(log: float, parts: Sequence[Part]) -> Estimate:
+    """Return e to a power with its 95 % interval; without one if a part has no degrees of freedom.
+
+    The first of the parts is that of the repeats.
+    """
+    if _freedom(parts) <= 0:
+        return Estimate(math.exp(log))
+    half = widest(errors_of(parts[:1], parts[1:]), 0.975)
+    return Estimate(math.exp(log), math.exp(log - half), math.exp(log + half))
+
+
+def _ratio(now: Estimate, log: float, parts: Sequence[Part], repeats: int, effects: Sequence[Part]) -> Ratio:
+    """Return the ratio of this session with its verdict and p value."""
+    chance = likeliest(log, errors_of(parts[:1], parts[1:])) if _freedom(parts) > 0 else None
+    return replace(decide(now, repeats, shared_sd(effects)), chance=chance)
+
+
+def _together(levels: Sequence[float], parts: Sequence[Sequence[Part]], differ: bool) -> Estimate:
+    """Return the mean of the sessions' ratios, whose unit is the mean of a session.
+
+    Its variance is that of the sessions' means, pooled with the one that repeats and earlier sessions show, whose
+    degrees of freedom are at most `FREEDOM` for each session. If the first and the last session differ by more than
+    that explains, it is that of their means alone.
+    Source: Kalibera & Jones 2013, Rigorous benchmarking in reasonable time, section 7 (hierarchical intervals).
+    """
+    count, apart = len(levels), variance(levels)
+    expected = statistics.fmean(math.fsum(part for part, _ in each) for each in parts)
+    weight = 0.0 if differ else sum(min(_freedom(each), FREEDOM) for each in parts)
+    freedom = weight + count - 1
+    pooled = (weight * expected + (count - 1) * apart) / freedom
+    return _estimate(statistics.fmean(levels), [(pooled / count, freedom)])
+
+
+def _holds_1(estimate: Estimate) -> bool:
+    return estimate.low is not None and estimate.high is not None and estimate.low <= 1 <= estimate.high
+
+
+def _judged(claims: Sequence[ClaimAgain]) -> tuple[ClaimAgain, ...]:
+    """Return the claims with their verdicts, which hold together (Holm)."""
+    ratios = corrected([again.ratio for again in claims])
+    return tuple(
+        replace(again, verdict=_verdict(again, ratio)) for again, ratio in zip(claims, ratios, strict=True)
+    )
+
+
+def _verdict(again: ClaimAgain, ratio: Ratio | None) -> Confirmed:
+    """Return the verdict of a claim.
+
+    Of a claim that the earlier run had decided, this session alone decides: it was not chosen by its own luck. It is
+    refuted, too, if this session excludes the whole interval of the lead and does not show one. Of an undecided
+    claim, all sessions together decide.
+    """
+    if not again.claim.is_decided:
+        low, high = again.together.low, again.together.high
+        if low is None or high is None or low <= 1 <= high:
+            return Confirmed.OPEN
+        return Confirmed.CONFIRMED if low > 1 else Confirmed.REFUTED
+    outcome = ratio.outcome if ratio else RatioVerdict.UNDECIDED
+    if outcome is RatioVerdict.FASTER:
+        return Confirmed.CONFIRMED
+    low, high = again.before.low, again.now.high
+    is_gone = low is not None and high is not None and high < low
+    return Confirmed.REFUTED if outcome is RatioVerdict.SLOWER or is_gone else Confirmed.OPEN

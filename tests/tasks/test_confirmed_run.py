@@ -1,0 +1,99 @@
+"""The plan that measures an answer again, and the stored runs that it is held against."""
+
+from dataclasses import replace
+
+import pytest
+
+from tasks.confirmed_run import confirmed_sessions, plan_of_confirmation
+from tasks.errors import GridbenchError
+from tasks.findings.confirmation import Confirmation, Confirmed
+from tasks.gather import judged
+from tasks.imported import SUITE as IMPORTED
+from tasks.planning.plan import read_plan
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
+from tasks.store.store import Store
+from tests.tasks.examples.records import record
+from workloads.harness.records.record import Work
+
+SPEEDS = {"local-cpu-1": 1.0, "local-cpu": 2.0, "slow-box": 0.5}
+
+
+def stored(results, plan, speeds=SPEEDS):
+    """A run with a record of every repeat: the first case takes 50 times as long as the others."""
+    store = Store.create(results, plan)
+    for machine in plan.hardware:
+        for repeat in plan.repeats_on(machine):
+            first = repeat.case == plan.cases[0].case
+            seconds = (1.0 if first else 0.02) / speeds[machine.name] * (1 + 1e-3 * repeat.repeat)
+            one = record(seconds, repeat.case, machine.name, repeat.repeat, run=plan.run)
+            store.add(replace(one, work=Work(1, "steps", None, None)))
+    return store
+
+
+def plan_with(names=SPEEDS, **changes):
+    """A plan of two cases of different workloads on some of the machines."""
+    made = make_plan(RunRequest(suite="quick", hardware=["local-cpu-1", "local-cpu"], repeats=3, seed=7))
+    slow = made.hardware[0].model_copy(update={"name": "slow-box", "box": None})
+    first = made.cases[0]
+    other = next(planned for planned in made.cases if planned.workload != first.workload)
+    hardware = tuple(machine for machine in (*made.hardware, slow) if machine.name in names)
+    return made.model_copy(update={"hardware": hardware, "cases": (first, other), "skips": (), **changes})
+
+
+@pytest.fixture
+def store(tmp_path):
+    return stored(tmp_path, plan_with(created_at="2026-07-01T00:00:00+00:00"))
+
+
+def test_only_the_deciding_machines_and_cases_are_measured_again(store):
+    plan, claims = plan_of_confirmation(store)
+    assert {(c.best, c.rival) for c in claims if c.by == "time"} == {("local-cpu", "local-cpu-1")}
+    assert {machine.name for machine in plan.hardware} == {"local-cpu", "local-cpu-1"}
+    assert plan.cases == store.plan.cases[:1]
+    assert (plan.confirms, plan.repeats, plan.skips) == (store.plan.run, 3, ())
+    assert plan.run != store.plan.run and plan.seed != store.plan.seed
+    assert read_plan(plan.model_dump_json(), "plan") == plan
+    walls_s = [record.wall_s for record in store.records()[0] if record.cell in plan.cells]
+    start_s = sum(machine.start_s for machine in plan.hardware)
+    assert len(walls_s) == 6 and plan.estimate_s == pytest.approx(sum(walls_s) + start_s)  # they take turns
+    assert plan.estimate_usd > 0 and plan_of_confirmation(store, 5)[0].estimate_s > plan.estimate_s
+
+
+def test_a_confirmation_is_judged_with_the_run_and_those_between(store, tmp_path):
+    first = stored(tmp_path, plan_of_confirmation(store)[0])
+    plan = plan_of_confirmation(store)[0].model_copy(update={"created_at": "2099-07-01T00:00:00+00:00"})
+    second = stored(tmp_path, plan)
+    sessions, problems = confirmed_sessions(second)
+    assert [session.run for session in sessions] == [store.plan.run, first.plan.run] and problems == []
+    confirmation = judged(second.records()[0], second).finding(Confirmation)
+    assert confirmation.run == store.plan.run and confirmation.verdict is Confirmed.CONFIRMED
+    assert {again.sessions for again in confirmation.claims} == {3}
+    assert confirmed_sessions(store) == ([], [])
+
+
+def test_a_slower_winner_is_refuted_by_the_stored_run(store, tmp_path):
+    again = stored(tmp_path, plan_of_confirmation(store)[0], SPEEDS | {"local-cpu": 0.9})
+    confirmation = judged(again.records()[0], again).finding(Confirmation)
+    assert confirmation.verdict is Confirmed.REFUTED and confirmation.exit_code == 1
+
+
+def test_a_run_whose_earlier_answer_is_gone_says_so(store, tmp_path):
+    plan = plan_of_confirmation(store)[0].model_copy(update={"confirms": "gone"})
+    again = stored(tmp_path, plan)
+    found = judged(again.records()[0], again)
+    assert any("answer of gone" in caveat.reason for caveat in found.caveats)
+    assert found.finding(Confirmation).claims == ()
+
+
+@pytest.mark.parametrize(
+    ("changes", "repeats", "sentence"),
+    [
+        ({"suite": IMPORTED}, None, "was imported"),
+        ({}, 1, "repeats=1 must be 2 or more"),
+        ({"names": ("local-cpu",), "baseline": "local-cpu"}, None, "nothing to confirm"),
+    ],
+)
+def test_what_cannot_be_confirmed_is_one_sentence(tmp_path, changes, repeats, sentence):
+    with pytest.raises(GridbenchError, match=sentence):
+        plan_of_confirmation(stored(tmp_path, plan_with(**changes)), repeats)
