@@ -95,6 +95,9 @@ def test_all_of_it_is_as_without_us(name, tmp_path, box_lock):
     verdict, steps = SCRIPTS[name]
     assert record.verdict == verdict, record.reasons
     assert record.script.steps == steps or steps is None
+    if plain[0] == 0:  # the time of the whole job is known, also without a step
+        assert record.script.job.measured and 0 < record.script.job.seconds < 200
+        assert record.script.job.steps == steps
 
 
 @pytest.mark.parametrize("last", [signal.SIGTERM, signal.SIGINT])
