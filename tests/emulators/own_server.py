@@ -61,10 +61,10 @@ class PrefectServer:
             base_url=self.url, auth=tuple(AUTH.split(":")), trust_env=False, timeout=60
         ) as client:
             for row in client.post("/deployments/filter", json={}).json():
-                client.delete(f"/deployments/{row['id']}")
+                client.delete(f"/deployments/{row['id']}").raise_for_status()
             for kind, by_name in (("work_pools", "work_pools"), ("variables", "variables/name")):
                 for name in self.names(kind):
-                    client.delete(f"/{by_name}/{name}")
+                    client.delete(f"/{by_name}/{name}").raise_for_status()
 
     def stop(self):
         self.process.terminate()

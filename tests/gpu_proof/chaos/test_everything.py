@@ -30,6 +30,7 @@ def test_every_step_runs_on_a_cpu(tmp_path, box_lock):
         "precise",
         "clocks",
         "failures",
+        "health",
         "groups",
         "cases",
     }

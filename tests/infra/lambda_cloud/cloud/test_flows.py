@@ -192,7 +192,7 @@ async def test_what_is_not_given_back_is_said(rentals):
         finally:
             rentals.cloud.control.account = "active"
         assert (state.type.value, state.name) == ("FAILED", "NotReturned")
-        assert f"instance {rental.instance} could not be given back" in state.message
+        assert f"instance {rental.instance} could not be returned" in state.message
         assert "gridbench lambda janitor" in state.message
         assert RentalStatus.of((await rentals.run(run_id)).labels).returned is None
     async with client(rentals.cloud) as api:

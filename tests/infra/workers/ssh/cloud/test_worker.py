@@ -39,7 +39,7 @@ async def test_the_job_reaches_its_run_alone_and_nobody_finds_a_key(pool, machin
         assert (await pool.end(run_id)).name == "Completed"
         logs = [line.message for line in await pool.logs(run_id)]
     assert not any(secret in line or token in line for line in logs)
-    refused = f"Box {pool_box(machine)}, flow run {run_id}: GET '/api/variables/name/any' was refused"
+    refused = f"Box {pool_box(machine)}, flow run {run_id}: refused GET '/api/variables/name/any'"
     assert [line for line in logs if line.startswith(refused)], logs
     assert secret not in machine.run(
         "ps axeww; cat /root/.prefect-ssh/*/* /tmp/* 2>/dev/null; ls -R /dev/shm", check=False
