@@ -10,6 +10,7 @@ from typing import Any
 from workloads.harness.engine.clock import Clock, Step, timer_cost_s
 from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.sampling.blocks import Sampler, sized
+from workloads.harness.engine.sampling.mean import MeanBounds
 from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.engine.sampling.stop import Sampled, WarmUp, never, sample, settle, warm_up
 from workloads.harness.engine.sampling.summary import burst_s, summarise, sustained, thinned
@@ -65,20 +66,21 @@ def time_step(
             with phases("warm_up"):
                 settled_s = settle(take, rules, clock.now)
             with phases("samples"):
-                sampled = sample(take, rules, clock.now, warm.samples_s)
-    return _timed(take, rules, cost_s, replace(warm, samples_s=(*warm.samples_s, *settled_s)), sampled)
+                warm = replace(warm, samples_s=(*warm.samples_s, *settled_s))
+                sampled = sample(take, rules, clock.now, warm.samples_s, take.means_s)
+    return _timed(take, rules, cost_s, warm, sampled)
 
 
 def _timed(take: Sampler, rules: Rules, timer_s: float, warm: WarmUp, sampled: Sampled) -> Timed:
     blocks = take.timed.last(len(sampled.samples_s) * take.count)
     burst = burst_s(warm.samples_s, take.block * take.count) if rules.soak_s else None
 
-    def timing(of_blocks: list[float]) -> Timing:
+    def timing(of_blocks: list[float], mean: MeanBounds | None = None) -> Timing:
         steady = warm.steady and not sampled.drift
         samples_s = take.samples(of_blocks)
         steps = take.block * take.count
         return replace(
-            summarise(samples_s, take.block, steady, sampled.precise, of_blocks),
+            summarise(samples_s, take.block, steady, sampled.precise, of_blocks, mean),
             drift=sampled.drift,
             needed_s=sampled.needed_s,
             sustained=sustained(samples_s, steps, rules.batch_s, warm.samples_s) if rules.batch_s else None,
@@ -86,7 +88,8 @@ def _timed(take: Sampler, rules: Rules, timer_s: float, warm: WarmUp, sampled: S
 
     return Timed(
         wall=replace(
-            timing(blocks.wall_s), warmup_s=thinned((*warm.samples_s, *sampled.early_s)), burst_s=burst
+            timing(blocks.wall_s, sampled.mean),
+            warmup_s=thinned((*warm.samples_s, *sampled.early_s)), burst_s=burst
         ),
         device_time=timing(blocks.device_s) if blocks.device_s else None,
         straggle_share=statistics.median(blocks.straggle_shares),

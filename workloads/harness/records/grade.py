@@ -3,7 +3,7 @@
 import statistics
 from collections.abc import Iterator, Sequence
 
-from workloads.harness.records.intervals import median_interval
+from workloads.harness.records.intervals import inefficiency, median_interval
 from workloads.harness.records.record import Grade, Record, Timing, Verdict
 
 # Readings over the sampling window above which a record is noisy: proposals, until records set them.
@@ -82,9 +82,15 @@ def _apart(before: Sequence[float], after: Sequence[float]) -> bool:
     if not before or not after:
         return False
     first, second = statistics.median(before), statistics.median(after)
-    one, other = median_interval(before), median_interval(after)
+    one, other = (median_interval(side, inefficiency=inefficiency(_level(side))) for side in (before, after))
     told = one is not None and other is not None and (one.high < other.low or other.high < one.low)
     return told or abs(second - first) > MOST_DRIFT * first
+
+
+def _level(values: Sequence[float]) -> list[float]:
+    """Return values without the line through them, whose slope is no noise that lasts."""
+    slope = statistics.linear_regression(range(len(values)), values).slope if len(values) > 1 else 0.0
+    return [value - slope * place for place, value in enumerate(values)]
 
 
 def _loads(record: Record, timing: Timing) -> Iterator[tuple[float, float]]:

@@ -111,9 +111,11 @@ def step_text(record: Record, write: Callable[[float | None], str] = seconds) ->
 def precision(timing: Timing) -> str:
     """Return how well a step's time is known, `±1.2%`; `unknown` beyond a factor, empty without bounds.
 
-    It is that of the median, or of the sustained mean of a GPU at its power limit.
+    It is that of the mean, which is the sustained one of a GPU at its power limit; in older records that of the median.
     """
     value_s, low_s, high_s = timing.median_s, timing.ci_low_s, timing.ci_high_s
+    if timing.batches is not None:
+        value_s, low_s, high_s = timing.total_mean_s, timing.mean_low_s, timing.mean_high_s
     if timing.sustained:
         value_s, low_s, high_s = timing.sustained.mean_s, timing.sustained.low_s, timing.sustained.high_s
     if low_s is None or high_s is None or value_s <= 0:
@@ -123,7 +125,7 @@ def precision(timing: Timing) -> str:
     return f"±{(high_s - low_s) / 2 / value_s:.1%}"
 
 
-HEAD = ["cell", "time per step", "median ±", "throughput", "verdict", "why"]
+HEAD = ["cell", "time per step", "±", "throughput", "verdict", "why"]
 
 
 def detail(record: Record) -> str:

@@ -3,6 +3,8 @@
 import math
 from dataclasses import dataclass
 
+FEWEST_BATCHES = 8  # independent batches of samples that bound a mean
+
 
 @dataclass(frozen=True, slots=True)
 class SustainedRate:
@@ -26,6 +28,8 @@ class Timing:
     """Seconds per step. A sample is the median of some blocks, of each its time divided by its `block` steps.
 
     `ci_low_s` and `ci_high_s` bound the median at 95 % (order statistics); None below 6 samples.
+    `mean_low_s` and `mean_high_s` bound the mean at 95 %, by the means of `batches` independent batches of samples;
+    None of fewer than three, and in older records.
     `steady` is whether warm-up ended by agreement; `precision_reached` whether sampling ended by it. `whole`
     says that the one sample is a whole job, whose spread is between repeats.
 
@@ -55,6 +59,9 @@ class Timing:
     needed_s: float | None = None
     burst_s: float | None = None
     sustained: SustainedRate | None = None
+    mean_low_s: float | None = None
+    mean_high_s: float | None = None
+    batches: int | None = None
 
     @property
     def total_mean_s(self) -> float:

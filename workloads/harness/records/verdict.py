@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping
 
 from workloads.harness.records.grade import CANARY_DRIFT, FOREIGN_CORES, SM_CLOCK_DRIFT, STEAL_SHARE
 from workloads.harness.records.record import Timing, Verdict
+from workloads.harness.records.timing import FEWEST_BATCHES
 from workloads.harness.records.text import LOOSEST, UNKNOWN, duration, precision
 
 # Shares over the sampling window above which a reading taints the time: proposals, until records set them.
@@ -100,11 +101,14 @@ def _way(drift: float) -> str:
 
 
 def _imprecise(wall: Timing) -> str:
-    what, known = "mean" if wall.sustained else "median", precision(wall)
-    text = f"{len(wall.samples_s)} samples are too few to bound the {what}"
-    if known:
+    what = "mean" if wall.sustained or wall.batches is not None else "median"
+    known, count, batches = precision(wall), len(wall.samples_s), wall.batches
+    text = f"{count} samples are too few to bound the {what}"
+    if batches is not None and batches < min(FEWEST_BATCHES, count) and not wall.sustained:
+        text = f"{count} samples are worth {batches} independent ones, too few to bound the mean"
+    elif known:
         how = f"known to {known}" if known != UNKNOWN else f"not known within a factor of {LOOSEST:g}"
-        text = f"the {what} is {how} after {len(wall.samples_s)} samples"
+        text = f"the {what} is {how} after {count} samples"
     if wall.needed_s is None:
         return f"{text}, at the limit in time"
     return f"{text}; a precise one would take {duration(wall.needed_s)}"

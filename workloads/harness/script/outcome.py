@@ -60,7 +60,7 @@ def _timing(blocks_s: Sequence[float], times: StepTimes) -> Timing:
     starts = range(0, len(blocks_s), times.count)
     samples_s = tuple(statistics.median(blocks_s[start : start + times.count]) for start in starts)
     steady = warm.steady and not sampled.drift
-    timing = summarise(samples_s, times.block, steady, sampled.precise, blocks_s)
+    timing = summarise(samples_s, times.block, steady, sampled.precise, blocks_s, sampled.mean)
     return replace(timing, drift=sampled.drift, needed_s=sampled.needed_s)
 
 
@@ -71,7 +71,7 @@ def _early_timing(times: StepTimes, observed: Observations, rules: Rules) -> Tim
         return None
     first = times.warm_steps - 1 if times.warm_steps else len(steps_s) // 2
     kept = steps_s[min(first, len(steps_s) - FEWEST) :]
-    precise = len(kept) >= rules.min_samples and is_precise(kept, rules.half_width)
+    precise = len(kept) >= rules.min_samples and is_precise(kept, rules)
     timing = summarise(kept, 1, bool(times.warm and times.warm.steady), precise)
     return replace(timing, warmup_s=thinned(steps_s[: -len(kept)]))
 

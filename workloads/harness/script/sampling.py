@@ -24,7 +24,7 @@ from workloads.harness.engine.sampling.stop import (
     warming_up,
 )
 from workloads.harness.script.observations import Observations
-from workloads.harness.script.rare_work import RareWork, rare_places, rare_work
+from workloads.harness.script.rare_work import RARE_STEP_RATIO, RareWork, rare_places, rare_work
 from workloads.harness.script.timers import BlockTimer, TimedBlock, uses_gpu
 
 T = TypeVar("T")
@@ -38,6 +38,7 @@ LEAST_SHARE, GPU_SHARE, BLIND_SHARE = 1 / 3, 1 / 6, 2 / 3
 AGAIN_S, AGAIN_SHARE = 0.5, 0.05  # of the time so far, until the next look, which takes time, too
 PROFILED = 4  # steps
 LOOK_S = 0.05  # of steps between two decisions to wait longer: a decision costs as much as several hooks
+USUAL = 15  # samples, whose median is a usual one
 EPOCHS = 3  # ends of epochs that the prediction of a job waits for
 
 
@@ -50,6 +51,8 @@ class StepTimes:
         plain_steps: steps before the profiler, which makes steps longer.
         block, count: steps of a block, and blocks of a sample.
         blocks: the blocks of the samples.
+        means_s: seconds per step of each sample, from the warm-up on; usual ones if it holds rare work, which the time
+            of a job has apart.
         profile: torch's profiler of the last steps.
     """
 
@@ -61,6 +64,7 @@ class StepTimes:
     block: int = 1
     count: int = 1
     blocks: list[TimedBlock] = field(default_factory=list)
+    means_s: list[float] = field(default_factory=list)
     loader_share: float | None = None
     profile: Any = None
 
@@ -107,7 +111,8 @@ def sample_steps(
         times.warm_steps, times.blocks = len(observed.ends_s), []
         loader_s, started_s = observed.loader_s, observed.now_s()
         with phases("samples"):
-            times.sampled = yield from _fed(sampling(rules, observed.now_s, times.warm.samples_s), times)
+            rule = sampling(rules, observed.now_s, times.warm.samples_s, times.means_s)
+            times.sampled = yield from _fed(rule, times)
         times.window_steps = len(observed.ends_s) - times.warm_steps
         times.loader_share = min((observed.loader_s - loader_s) / (observed.now_s() - started_s), 1.0)
     with phases("wall"):
@@ -143,10 +148,18 @@ def _fed(rule: Rule[T], times: StepTimes) -> SamplingSteps[T]:
             for _ in range(times.count):
                 blocks.append((yield times.block))
                 times.blocks.append(blocks[-1])
-            rule.send(statistics.median(block.step_s for block in blocks))
+            steps_s = [block.step_s for block in blocks]
+            times.means_s.append(_without_rare(statistics.fmean(steps_s), times.means_s))
+            rule.send(statistics.median(steps_s))
     except StopIteration as end:
         found: T = end.value
         return found
+
+
+def _without_rare(mean_s: float, before_s: Sequence[float]) -> float:
+    """Return the mean of a sample, or that of usual ones before it if it holds rare work."""
+    usual_s = statistics.median(before_s[-USUAL:]) if before_s else mean_s
+    return mean_s if mean_s <= RARE_STEP_RATIO * usual_s else usual_s
 
 
 def _awaited(

@@ -32,6 +32,11 @@ def cloud(chance, now_s, call):
     return (1 + 0.04 * chance.gauss(0, 1)) * slow
 
 
+def twice(chance, now_s, call):
+    """A shared box: 4 % noise, and 8 % of the steps take twice as long."""
+    return (1 + 0.04 * chance.gauss(0, 1)) * (2.0 if chance.random() < 0.08 else 1.0)
+
+
 def ramp(tau_steps=None, tau_s=None):
     """A clock that falls: the first step is 10 % quicker than the last."""
 
@@ -106,8 +111,27 @@ class PowerCapped:
         return 1 + first + self._swing(chance, now_s) + self.WANDER * self._wander
 
 
+class Telegraph:
+    """A neighbour who makes steps 8 % slower for 1 s on average, and keeps away for half a second on average."""
+
+    ON_S, OFF_S = 1.0, 0.5
+
+    def __init__(self):
+        self._there, self._until_s = None, 0.0
+
+    def __call__(self, chance, now_s, call):
+        if self._there is None:
+            self._there = chance.random() > self.ON_S / (self.ON_S + self.OFF_S)
+        while self._until_s <= now_s:
+            self._there = not self._there
+            self._until_s += chance.expovariate(1 / (self.ON_S if self._there else self.OFF_S))
+        return (1.08 if self._there else 1.0) * quiet(chance, now_s, call)
+
+
 class Correlated:
     """Noise of 2 % in which each step has nine tenths of the one before."""
+
+    KEPT = 0.9
 
     def __init__(self):
         self._state = None
@@ -115,14 +139,20 @@ class Correlated:
     def __call__(self, chance, now_s, call):
         if self._state is None:
             self._state = chance.gauss(0, 1)
-        self._state = 0.9 * self._state + math.sqrt(1 - 0.81) * chance.gauss(0, 1)
+        self._state = self.KEPT * self._state + math.sqrt(1 - self.KEPT**2) * chance.gauss(0, 1)
         return 1 + 0.02 * self._state
 
 
-def median_of(noise, steps=40_000):
-    """Return the median of a noise over a long time, in steps of 10 ms."""
+class Slow(Correlated):
+    """The same with 99 hundredths."""
+
+    KEPT = 0.99
+
+
+def mean_of(noise, steps=200_000):
+    """Return the mean of a noise over a long time, in steps of 10 ms."""
     stream = Stream(noise, 10e-3, 12345)
-    return statistics.median(stream.step() for _ in range(steps)) / 10e-3
+    return math.fsum(stream.step() for _ in range(steps)) / steps / 10e-3
 
 
 class Stream:
@@ -132,6 +162,7 @@ class Stream:
         self._noise, self._step_s = noise() if isinstance(noise, type) else noise, step_s
         self._chance = random.Random(seed)
         self.now_s, self.calls = 0.0, 0
+        self.means_s = []
         self.swings = isinstance(self._noise, PowerCapped)
         self.rules = (rules or Rules()).for_step(step_s)
         self.block = block_size(step_s, TIMER_S, self.rules)
@@ -147,16 +178,18 @@ class Stream:
         of_blocks = [
             math.fsum(self.step() for _ in range(self.block)) / self.block for _ in range(self.blocks)
         ]
+        self.means_s.append(statistics.fmean(of_blocks))
         return statistics.median(of_blocks)
 
     def measure(self):
         self.warm = warm_up(self.take, self.rules, lambda: self.now_s, lambda: self.swings)
+        before = self.warm.samples_s
         if self.swings:
             self.rules = self.rules.at_power_limit()
-            settle(self.take, self.rules, lambda: self.now_s)
+            before = (*before, *settle(self.take, self.rules, lambda: self.now_s))
         self.warm_s = self.now_s
-        self.sampled = sample(self.take, self.rules, lambda: self.now_s, self.warm.samples_s)
-        self.median = statistics.median(self.sampled.samples_s) / self._step_s
+        self.sampled = sample(self.take, self.rules, lambda: self.now_s, before, self.means_s)
+        self.mean = statistics.fmean(self.means_s[-len(self.sampled.samples_s) :]) / self._step_s
         self.steady = self.warm.steady and not self.sampled.drift
         self.ok = self.steady and self.sampled.precise
         return self
@@ -173,13 +206,19 @@ def share(flags):
     return sum(flags) / len(flags) if flags else 0.0
 
 
+def share_of_some(flags, fewest=10):
+    """Return the share of true ones; NaN of few."""
+    flags = list(flags)
+    return share(flags) if len(flags) >= fewest else math.nan
+
+
 @dataclass(frozen=True)
 class Row:
     """What became of many streams of one noise: shares, and medians of seconds and numbers.
 
     Attributes:
-        wrong: of those that are ok, the share whose median is off by more than 1 %.
-        covered: of all, the share whose interval holds the true value.
+        wrong: of those that are ok, the share whose mean is off by more than 1 %.
+        covered: of those with an interval of the mean, the share whose interval holds the true value; NaN of few.
     """
 
     ok: float
@@ -192,20 +231,14 @@ class Row:
 
 
 def row(found, true):
-    """Summarise streams whose true median is `true`, a multiple of the step's length."""
-    from workloads.harness.records.intervals import inefficiency, median_interval
-
-    def holds(stream):
-        samples = [value / stream._step_s for value in stream.sampled.samples_s]
-        interval = median_interval(samples, inefficiency=inefficiency(samples))
-        return interval is not None and interval.low <= true <= interval.high
-
+    """Summarise streams whose true mean is `true`, a multiple of the step's length."""
+    bounds = [(s.sampled.mean.interval, s._step_s * true) for s in found if s.sampled.mean]
     return Row(
         share(s.ok for s in found),
         share(not s.sampled.precise for s in found),
         share(not s.steady for s in found),
-        share(abs(s.median / true - 1) > 0.01 for s in found if s.ok),
-        share(holds(s) for s in found),
+        share(abs(s.mean / true - 1) > 0.01 for s in found if s.ok),
+        share_of_some(bound.low <= mean_s <= bound.high for bound, mean_s in bounds if bound),
         statistics.median(len(s.sampled.samples_s) for s in found),
         statistics.median(s.now_s for s in found),
     )

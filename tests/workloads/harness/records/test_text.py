@@ -44,6 +44,22 @@ def test_a_precision_that_says_nothing_has_no_percent(low_s, high_s, words, reas
     assert verdict is Verdict.IMPRECISE and reason in text
 
 
+@pytest.mark.parametrize(
+    ("low_s", "high_s", "batches", "words", "reason"),
+    [
+        (1.96, 2.04, 20, "±2.0%", "the mean is known to ±2.0% after"),
+        (1.9, 2.1, 4, "±5.0%", "are worth 4 independent ones"),
+        (None, None, 2, "–", "are worth 2 independent ones"),
+    ],
+)
+def test_a_newer_record_states_how_well_its_mean_is_known(low_s, high_s, batches, words, reason):
+    bounds = {"mean_low_s": low_s, "mean_high_s": high_s, "batches": batches}
+    wall = timing(median_s=1.0, mean_s=2.0, ci_low_s=0.99, ci_high_s=1.01, samples_s=(2.0,) * 20, **bounds)
+    assert line(replace(FULL, wall=wall, device_time=None))[2] == words
+    ((verdict, text),) = judge(wall, {}, 0.0, None)
+    assert verdict is Verdict.IMPRECISE and reason in text
+
+
 def test_what_a_step_goes_to_is_said_with_the_largest_first():
     shares = {"loader": 0.034, "compute": 0.953, "other": 0.013}
     assert script_facts(ScriptRun(("train.py",), shares=shares)) == [

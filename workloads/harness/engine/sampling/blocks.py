@@ -32,6 +32,7 @@ class Sampler:
 
     Attributes:
         timed: the blocks since `begin`.
+        means_s: seconds per step of each sample so far, also before `begin`: the mean of its blocks.
         result: what the last step returned; no more than one, because all would fill the device.
         steps: how many steps were taken since `begin`.
     """
@@ -39,6 +40,7 @@ class Sampler:
     def __init__(self, step: Step, clock: Clock, between: Before, block: int, count: int) -> None:
         self._step, self._clock, self._between = step, clock, between
         self.block, self.count = block, count
+        self.means_s: list[float] = []
         self.result: Any = None
         self.begin()
 
@@ -51,7 +53,9 @@ class Sampler:
         for _ in range(self.count):
             self._time_block()
         self.steps += self.block * self.count
-        return statistics.median(self.timed.wall_s[-self.count :])
+        blocks_s = self.timed.wall_s[-self.count :]
+        self.means_s.append(statistics.fmean(blocks_s))
+        return statistics.median(blocks_s)
 
     def _time_block(self) -> None:
         """Time a block, with no result held on: one that lived into the next step takes its memory twice."""

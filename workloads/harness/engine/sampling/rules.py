@@ -3,6 +3,7 @@
 from dataclasses import dataclass, replace
 
 from workloads.harness.records.repeat import Repeat
+from workloads.harness.records.timing import FEWEST_BATCHES
 
 DEVICE_MIN_S = 2.0  # of samples on a GPU: halves of a clock that is read ten times a second
 # At its power limit an H100 swings about its sustained clock with a period of 1.0 s. After an idle moment the
@@ -30,10 +31,14 @@ class Rules:
             and the probes' counters need something to count.
         look_growth: precision is looked at each time that the window has grown by this share; looking after
             each sample would stop at a lucky moment.
-        half_width: the median is precise when half its 95 % interval is below this share of it. Not the whole
+        half_width: the mean is precise when half its 95 % interval is below this share of it. Not the whole
             1 % that we promise: who looks again and again stops at a lucky moment.
-        drift: the halves' medians differ by no more than this share, or than noise explains. A clock that
-            settles with a time constant of 3 s is then within 1 % of its end.
+        batches: the mean is precise only if so many independent batches of samples bound it.
+        few_batches: the same if the interval is within half of what precision asks for, and the samples are on no ramp.
+        is_long: each step is a batch, because it is longer than what steps remember, and few show no memory.
+        to_come: samples count when no more than this share is left to come of the ramp that they are on, or lies
+            within them.
+        drift: the halves of a device at its power limit differ by no more than this share, or than noise explains.
         hopeless: sampling ends early if by its interval so far it would need so many times its cap.
         long_step_s: from this length on a step is measured with fewer samples, and with caps of `long_cap_s`.
         batch_s: precision is that of the mean over batches of this length; 0 takes the median of all samples.
@@ -53,6 +58,10 @@ class Rules:
     min_samples: int = 10
     max_samples: int = 300
     half_width: float = 0.009
+    batches: int = FEWEST_BATCHES
+    few_batches: int = 4
+    is_long: bool = False
+    to_come: float = 0.005
     drift: float = 0.002
     sample_min_s: float = 2.0
     look_growth: float = 0.15
@@ -77,6 +86,8 @@ class Rules:
         return replace(
             self,
             min_samples=6,
+            batches=6,
+            is_long=True,
             stretch_samples=4 if has_time else 3,
             agreements=2 if has_time else 1,
             sample_cap_s=self.long_cap_s,

@@ -10,8 +10,10 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
+from workloads.harness.engine.sampling.mean import MeanBounds, mean_bounds
+from workloads.harness.engine.sampling.ramp import FIRST, ramp
 from workloads.harness.engine.sampling.rules import Rules
-from workloads.harness.records.intervals import inefficiency, mean_interval, median_interval, t_quantile
+from workloads.harness.records.intervals import Interval, mean_interval, t_quantile
 
 Take = Callable[[], float]
 T = TypeVar("T")
@@ -20,6 +22,7 @@ FEWEST_OF_HALF = 3  # samples, to see a drift
 FEWEST = 2  # samples in warm-up, and in sampling, however long they take
 DRIFT_OF_BATCHES = 0.01  # between halves: as much as a sustained rate is sure to
 NOISE = 2.0  # standard errors that a difference of two medians may have without being one
+UNSURE = 2.0  # times as long as it is, the memory of few samples may seem
 NORMAL = 1.4826  # the standard deviation of a normal distribution over its median absolute deviation
 OF_MEDIAN = 1.2533  # the standard error of its median over that of its mean: the root of half pi
 
@@ -37,11 +40,12 @@ class Sampled:
     """Seconds of each sample that counts.
 
     Attributes:
-        precise: the median became so before the cap.
-        drift: how much slower the second half is than the first, as a share, if the samples went one way to
-            the end; else 0.
+        precise: the mean became so before the cap.
+        drift: how much slower the second half is than the first, as a share, if the samples were still on their way
+            at the end; else 0.
         early_s: samples that still drifted, before the first one that counts.
         needed_s: seconds that precision would take by the interval so far, where sampling gave up for it.
+        mean: the interval of the mean; None for a device at its power limit.
     """
 
     samples_s: tuple[float, ...]
@@ -49,6 +53,7 @@ class Sampled:
     drift: float = 0.0
     early_s: tuple[float, ...] = ()
     needed_s: float | None = None
+    mean: MeanBounds | None = None
 
 
 def fed(rule: Rule[T], take: Take) -> T:
@@ -77,9 +82,15 @@ def settle(take: Take, rules: Rules, now: Callable[[], float]) -> tuple[float, .
     return fed(settling(rules, now), take)
 
 
-def sample(take: Take, rules: Rules, now: Callable[[], float], before: Sequence[float] = ()) -> Sampled:
+def sample(
+    take: Take,
+    rules: Rules,
+    now: Callable[[], float],
+    before: Sequence[float] = (),
+    means_s: Sequence[float] | None = None,
+) -> Sampled:
     """Take samples by the rule `sampling`."""
-    return fed(sampling(rules, now, before), take)
+    return fed(sampling(rules, now, before, means_s), take)
 
 
 def warming_up(rules: Rules, now: Callable[[], float], swings: Callable[[], bool] = never) -> Rule[WarmUp]:
@@ -113,42 +124,97 @@ def settling(rules: Rules, now: Callable[[], float]) -> Rule[tuple[float, ...]]:
     return tuple(samples)
 
 
-def sampling(rules: Rules, now: Callable[[], float], before: Sequence[float] = ()) -> Rule[Sampled]:
-    """Ask for samples until their median is precise without drift, or would clearly take too long.
+def sampling(
+    rules: Rules,
+    now: Callable[[], float],
+    before: Sequence[float] = (),
+    means_s: Sequence[float] | None = None,
+) -> Rule[Sampled]:
+    """Ask for samples until their mean is precise and settled, or would clearly take too long.
 
-    While they drift one way, the first quarter of them is left to the warm-up. Few samples are held against
-    those `before`, of the warm-up.
+    While the samples are on their way to a level, the first quarter of them is left to the warm-up.
+
+    Args:
+        before: samples of the warm-up, with which the samples are one stream.
+        means_s: the mean of each sample so far, the latest last; None if a sample is its own mean.
     """
     window, started = Window(now()), now()
     due = started + rules.sample_min_s
-    drifts: list[float] = []
+    trends: list[float] = []
     while True:
         window.add((yield), now())
         over = window.ends[-1] >= started + rules.sample_cap_s or len(window.samples) >= rules.max_samples
         over = over and len(window.samples) >= FEWEST
         if not over and (len(window.samples) < rules.min_samples or window.ends[-1] < due):
             continue
-        most = max(len(window.samples), 2 * rules.min_samples)
         if rules.batch_s:
-            drifts.append(trend(window.batches(rules.batch_s)))
+            trends.append(trend(window.batches(rules.batch_s)))
+            look = _of_batches(window, rules, trends)
         else:
-            drifts.append(drift([*before, *window.early, *window.samples][-most:]))
-        if not over and _is_ramp(drifts, rules.drift):
+            look = _of_samples(window, rules, before, means_s)
+        if not over and look.moves:
             window.drop_quarter()
             due = window.begun + rules.sample_min_s
             continue
-        width = window.half_width(rules.batch_s)
         enough = len(window.samples) >= rules.min_samples
-        precise = enough and width is not None and width <= rules.half_width
-        gives_up = not (precise or over or rules.batch_s)  # few batches don't show how long precision takes
-        needed_s = _needed_s(width, window.spent_s, rules) if gives_up else None
-        if precise or over or needed_s is not None:
-            is_notable = (
-                abs(drifts[-1]) > DRIFT_OF_BATCHES if rules.batch_s else _is_ramp(drifts, rules.drift)
-            )
-            ramp = drifts[-1] if is_notable else 0.0
-            return Sampled(tuple(window.samples), precise, ramp, tuple(window.early), needed_s)
+        precise = enough and look.width is not None and look.width <= rules.half_width
+        hopeless = look.needed_s > rules.hopeless * rules.sample_cap_s and not (precise or over)
+        if precise or over or hopeless:
+            needed_s = look.needed_s if hopeless else None
+            samples_s, early_s = tuple(window.samples), tuple(window.early)
+            return Sampled(samples_s, precise, look.drift, early_s, needed_s, look.mean)
         due = window.ends[-1] + rules.look_growth * window.spent_s
+
+
+@dataclass(frozen=True, slots=True)
+class Look:
+    """What the samples of a window show so far.
+
+    Attributes:
+        moves: they are on their way, so that the first of them do not count.
+        drift: how much slower the second half is than the first, as a share, if that makes them unsteady; else 0.
+        width: half of the mean's 95 % interval as a share of the mean; None if that is not known.
+        needed_s: seconds that precision takes by that; 0 if that is not known.
+    """
+
+    moves: bool
+    drift: float
+    width: float | None
+    needed_s: float = 0.0
+    mean: MeanBounds | None = None
+
+
+def _of_batches(window: "Window", rules: Rules, trends: Sequence[float]) -> Look:
+    """Look at a device at its power limit: few batches do not show how long precision takes."""
+    is_notable = abs(trends[-1]) > DRIFT_OF_BATCHES
+    width = _width(mean_interval(window.batches(rules.batch_s)))
+    return Look(_is_ramp(trends, rules.drift), trends[-1] if is_notable else 0.0, width)
+
+
+def _of_samples(
+    window: "Window", rules: Rules, before: Sequence[float], means_s: Sequence[float] | None
+) -> Look:
+    """Look at samples: the curve through them and the warm-up, and the interval of their mean."""
+    count = len(window.samples)
+    stream = [*before[len(before) // FIRST :], *window.early, *window.samples]
+    mean_s, curve = statistics.fmean(window.samples), ramp(stream)
+    left = curve.to_come(mean_s, count) if curve else 0.0
+    moves = curve is not None and max(abs(left), curve.fall(mean_s, count)) > rules.to_come
+    values = list(means_s[-len(stream) :]) if means_s is not None else stream
+    if curve:
+        values = [value - above for value, above in zip(values, curve.above_mean(count), strict=True)]
+    earlier = values[:-count][-min(count, len(stream) // 2) :]
+    found = mean_bounds(values[-count:], earlier, abs(left) * mean_s, 1 if rules.is_long else None)
+    width, drift = _width(found.interval), curve.drift(mean_s, count) if curve and moves else 0.0
+    is_narrow = curve is None and width is not None and width <= rules.half_width / 2
+    batches = rules.few_batches if is_narrow else rules.batches
+    times = max(batches * found.size / count / UNSURE, ((width or 0.0) / rules.half_width) ** 2)
+    return Look(moves, drift, width if found.batches >= batches else None, times * window.spent_s, found)
+
+
+def _width(interval: Interval | None) -> float | None:
+    """Return half an interval as a share of its value."""
+    return (interval.high - interval.low) / 2 / interval.value if interval and interval.value > 0 else None
 
 
 @dataclass(slots=True)
@@ -174,13 +240,6 @@ class Window:
         """Return the means of the samples of each `batch_s` seconds."""
         return batch_means(self.samples, self.spent_s / len(self.samples), batch_s)
 
-    def half_width(self, batch_s: float) -> float | None:
-        """Return half of the 95 % interval as a share of the median, or of the mean of batches; None of too few."""
-        if not batch_s:
-            return _half_width(self.samples)
-        interval = mean_interval(self.batches(batch_s))
-        return (interval.high - interval.low) / 2 / interval.value if interval else None
-
     def drop_quarter(self) -> None:
         """Leave the first quarter of the samples to the warm-up."""
         count = max(len(self.samples) // 4, 1)
@@ -196,25 +255,11 @@ def batch_means(samples: Sequence[float], sample_s: float, batch_s: float) -> li
     return [math.fsum(samples[start : start + size]) / size for start in starts]
 
 
-def is_precise(samples: Sequence[float], half_width: float) -> bool:
-    """True if half of the median's 95 % interval is within `half_width` of the median."""
-    width = _half_width(samples)
-    return width is not None and width <= half_width
-
-
-def drift(samples: Sequence[float]) -> float:
-    """Return how far the second half's median is above the first's, as a share; 0 if noise explains it.
-
-    Noise is what is left beside a line through the two medians; samples that hang together count as fewer.
-    """
-    half = len(samples) // 2
-    if half < FEWEST_OF_HALF:
-        return 0.0
-    first, second = statistics.median(samples[:half]), statistics.median(samples[-half:])
-    slope = (second - first) / (len(samples) - half)
-    rest = [value - slope * place for place, value in enumerate(samples)]
-    noise = NOISE * math.sqrt(2) * _error(rest, half) * math.sqrt(inefficiency(rest))
-    return (second - first) / min(first, second) if abs(second - first) > noise else 0.0
+def is_precise(samples: Sequence[float], rules: Rules) -> bool:
+    """Return whether enough independent batches of these samples bound their mean as the rules ask for."""
+    found = mean_bounds(samples, size=1 if rules.is_long else None)
+    width = _width(found.interval)
+    return width is not None and found.batches >= rules.batches and width <= rules.half_width
 
 
 def trend(batches: Sequence[float]) -> float:
@@ -249,14 +294,3 @@ def _error(samples: Sequence[float], count: int) -> float:
     middle = statistics.median(samples)
     spread = NORMAL * statistics.median(abs(value - middle) for value in samples)
     return OF_MEDIAN * spread / math.sqrt(count)
-
-
-def _half_width(samples: Sequence[float]) -> float | None:
-    interval = median_interval(samples, inefficiency=inefficiency(samples))
-    return (interval.high - interval.low) / 2 / interval.value if interval and interval.value > 0 else None
-
-
-def _needed_s(width: float | None, spent_s: float, rules: Rules) -> float | None:
-    """Return the seconds that precision takes, if they are too many; an interval shrinks with their root."""
-    needed_s = 0.0 if width is None else spent_s * (width / rules.half_width) ** 2
-    return needed_s if needed_s > rules.hopeless * rules.sample_cap_s else None

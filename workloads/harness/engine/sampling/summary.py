@@ -3,6 +3,7 @@
 import statistics
 from collections.abc import Sequence
 
+from workloads.harness.engine.sampling.mean import MeanBounds, mean_bounds
 from workloads.harness.engine.sampling.stop import batch_means
 from workloads.harness.records.intervals import inefficiency, mean_interval, median_interval, outliers
 from workloads.harness.records.timing import SustainedRate, Timing
@@ -18,14 +19,18 @@ def summarise(
     steady: bool = True,
     precise: bool = True,
     blocks_s: Sequence[float] = (),
+    bounds: MeanBounds | None = None,
 ) -> Timing:
     """Summarise samples of seconds per step; outliers are counted, never dropped.
 
-    `blocks_s` are the blocks of `block` steps whose medians the samples are; none if these are blocks.
+    `blocks_s` are the blocks of `block` steps whose medians the samples are; none if these are blocks. `bounds` are
+    those of the mean that sampling has found; None takes those of the blocks.
     """
     interval = median_interval(samples_s, inefficiency=inefficiency(samples_s))
     mild, severe = outliers(samples_s)
-    ordered = sorted(blocks_s or samples_s)
+    blocks_s = blocks_s or samples_s
+    ordered = sorted(blocks_s)
+    bounds = bounds or mean_bounds(means(blocks_s, len(blocks_s) // len(samples_s)))
     return Timing(
         samples_s=tuple(samples_s),
         block=block,
@@ -40,7 +45,18 @@ def summarise(
         precision_reached=precise,
         mean_s=statistics.fmean(ordered),
         steps=len(ordered) * block,
+        mean_low_s=bounds.interval.low if bounds.interval else None,
+        mean_high_s=bounds.interval.high if bounds.interval else None,
+        batches=bounds.batches,
     )
+
+
+def means(blocks_s: Sequence[float], count: int) -> list[float]:
+    """Return the mean of each sample of `count` blocks."""
+    return [
+        statistics.fmean(blocks_s[start : start + count])
+        for start in range(0, len(blocks_s) - count + 1, count)
+    ]
 
 
 def sustained(

@@ -1,0 +1,96 @@
+"""The stop rule over simulated streams of steps: `python -m tests.benchmarks.simulated.samples [--streams N] [--write]`.
+
+It prints the table of docs/measuring.md, and with `--write` puts it there. A record is wrong if its mean is off by more
+than 1 %. 20 minutes for 1,000 streams a cell.
+"""
+
+import argparse
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from tests.docs import tables
+from tests.workloads.harness.engine import streams as s
+from workloads.harness.engine.sampling.rules import Rules
+
+STEPS_S = (0.01, 0.04, 0.1)  # of the targets
+PATIENCES = (("full", Rules()), ("quick", Rules().quick()))
+MARK = "streams"
+BESIDE = 1.5 / (1 / 1.08 + 0.5)  # mean time of a step, of which more are taken while the neighbour is away
+
+
+@dataclass(frozen=True)
+class World:
+    """A noise, the multiple of a step that its mean is, and what the rule of the median made of it.
+
+    Attributes:
+        ok, wrong: shares of ok records, and of these the wrong ones, by the rule of the median: as they were simulated
+            before it was replaced, with full and quick patience, or over all that were tried. Empty for none known.
+    """
+
+    name: str
+    noise: object
+    true: float
+    before: str = ""
+
+
+WORLDS = (
+    World("quiet, 0.3 %", s.quiet, 1.0, "0"),
+    World("even noise of 2.7 %", s.gauss, 1.0),
+    World("cloud: 4 %, and 8 % of the steps up to twice as slow", s.cloud, 1.08, ".18 to .29"),
+    World("4 %, and 8 % of the steps take twice as long", s.twice, 1.08, ".65"),
+    World("Student's t with two degrees of freedom, 1 %", s.heavy, 1.0, "1.00"),
+    World("neighbour, 1 s of each 1.5 s, 8 %", s.neighbour, BESIDE),
+    World("neighbour, 1 s on and 0.5 s off on average, 8 %", s.Telegraph, BESIDE, ".87 to .98"),
+    World("thermal cycle of 2 s, 3 %", s.thermal, 1.0),
+    World("two modes, 6 % apart", s.bimodal, 1.03),
+    World("AR(1) .9, 2 %", s.Correlated, 1.0, ".06, .30, .48"),
+    World("AR(1) .99, 2 %", s.Slow, 1.0, ".50 to .63"),
+    World("clock falls by 10 %, 1 s", s.ramp(tau_s=1.0), 1.0),
+    World("clock falls by 10 %, 3 s", s.ramp(tau_s=3.0), 1.0, ".18, .77, .96"),
+    World("clock falls by 10 %, 10 s", s.ramp(tau_s=10.0), 1.0, "1.0, 1.0, 1.0"),
+    World("1 % slower each second, for ever", s.drift, math.inf, "1.0, 1.0, 1.0"),
+)
+
+
+def main() -> None:
+    """Print the table."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--streams", type=int, default=1000)
+    parser.add_argument("--write", action="store_true")
+    parser.add_argument("worlds", nargs="*", help="parts of names of worlds")
+    given = parser.parse_args()
+    lines = []
+    for line in table(given.streams, given.worlds):
+        print(line, flush=True)
+        lines.append(line)
+    if given.write:
+        print(f"written to {tables.written('measuring.md', MARK, lines)}")
+
+
+def table(count: int, worlds: list[str]) -> Iterator[str]:
+    """Yield the lines of the table; cells have values for steps of 10, 40 and 100 ms."""
+    yield "| stream | patience | wrong among ok, by the median | ok | wrong among ok | ok and wrong, of all | unsteady | interval holds the mean | seconds |"
+    yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
+    for world in WORLDS:
+        if not worlds or any(part in world.name for part in worlds):
+            for name, rules in PATIENCES:
+                rows = [s.row(s.streams(world.noise, step_s, count, rules), world.true) for step_s in STEPS_S]
+                yield f"| {world.name} | {name} | {world.before if name == 'full' else ''} | {cells(rows)} |"
+
+
+def cells(rows: list[s.Row]) -> str:
+    """Return the cells of a line."""
+    columns = (
+        [f"{row.ok:.2f}" for row in rows],
+        [f"{row.wrong:.2f}" if row.ok else "–" for row in rows],
+        [f"{row.ok * row.wrong:.3f}" for row in rows],
+        [f"{row.unsteady:.2f}" for row in rows],
+        ["–" if math.isnan(row.covered) else f"{row.covered:.2f}" for row in rows],
+        [f"{row.seconds:.1f}" for row in rows],
+    )
+    return " | ".join(" / ".join(column) for column in columns)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,21 @@
+"""Tables that a benchmark writes into a page, between two marks: `<!-- NAME -->` and `<!-- /NAME -->`."""
+
+from collections.abc import Iterable
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def written(page: str, name: str, lines: Iterable[str]) -> Path:
+    """Write lines into docs/`page` in place of those between the marks; return its path.
+
+    Raises:
+        ValueError: the page has no such marks.
+    """
+    path = ROOT / "docs" / page
+    begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
+    text = path.read_text()
+    before, rest = text.split(begin, 1)
+    _, after = rest.split(end, 1)
+    path.write_text(before + begin + "".join(f"{line}\n" for line in lines) + end + after)
+    return path

@@ -1,0 +1,99 @@
+"""The mean of samples and its interval, also if successive samples are alike."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from workloads.harness.records.intervals import Interval, mean_interval
+
+Floats = NDArray[np.float64]
+NOTABLE = 0.5  # standard errors above 0 from which a correlation of neighbours counts, at its upper bound
+UPPER = 1.0  # standard errors of that bound
+NEGLIGIBLE = 5e-4  # of the mean: a spread that bounds it, and that a clock's resolution can make
+MOST = 0.999  # correlation of neighbours
+LENGTH = 2.0  # of a batch, in inefficiencies above 1: the means of two neighbours are then nearly independent
+
+
+@dataclass(frozen=True, slots=True)
+class MeanBounds:
+    """The 95 % interval of a mean by batches.
+
+    Attributes:
+        interval: None if there are fewer than three batches.
+        batches: number of independent batches of samples.
+        size: samples of a batch.
+    """
+
+    interval: Interval | None
+    batches: int
+    size: int
+
+
+def mean_bounds(
+    samples: Sequence[float], earlier: Sequence[float] = (), bias: float = 0.0, size: int | None = None
+) -> MeanBounds:
+    """Return the mean of samples with its 95 % interval by batches as long as the samples' memory asks for.
+
+    Args:
+        earlier: values just before the samples, which show the memory, too.
+        bias: how far the mean can be from the truth besides, by which the interval is wider on both sides.
+        size: samples of a batch, if that is known.
+    """
+    size = size or batch_size([*earlier, *samples])
+    count = len(samples) // size
+    if count == 0:
+        return MeanBounds(None, 0, size)
+    batches = np.asarray(samples[-count * size :], float).reshape(count, size).mean(axis=1)
+    found = mean_interval(batches.tolist())
+    if found is None:
+        return MeanBounds(None, count, size)
+    mean, half = math.fsum(samples) / len(samples), (found.high - found.low) / 2 + bias
+    return MeanBounds(Interval(mean, mean - half, mean + half), count, size)
+
+
+def batch_size(values: Sequence[float]) -> int:
+    """Return how many successive values make batches whose means are nearly independent.
+
+    Source: J. M. Flegal and G. L. Jones, Batch means and spectral variance estimators in Markov chain Monte Carlo,
+    Annals of Statistics 38, 2010: the length of a batch follows the autocorrelation.
+    """
+    if len(values) < 2 or np.std(values) <= NEGLIGIBLE * abs(np.mean(values)):
+        return 1
+    return max(math.ceil(LENGTH * (variance_growth(values) - 1)), 1)
+
+
+def variance_growth(values: Sequence[float]) -> float:
+    """Return by how much correlation raises the variance of the mean of these values: at least 1.
+
+    It is the integrated autocorrelation time by pairs of lags, as long as they are positive and fall (C. J. Geyer,
+    Practical Markov chain Monte Carlo, Statistical Science 7, 1992). Few values show too little of it: their own mean
+    is subtracted from them. So it is at least that of a process of first order with the upper bound of the
+    neighbours' correlation (bias: F. H. C. Marriott and J. A. Pope, Biometrika 41, 1954).
+    """
+    correlations = autocorrelations(values)
+    count = len(values)
+    if len(correlations) < 2:
+        return 1.0
+    pairs = correlations[: len(correlations) // 2 * 2].reshape(-1, 2).sum(axis=1)
+    positive = pairs[: int(np.argmax(pairs <= 0))] if (pairs <= 0).any() else pairs
+    growth = max(2 * float(np.minimum.accumulate(positive).sum()) - 1, 1.0)
+    first, error = float(correlations[1]), 1 / math.sqrt(count)
+    if first + error**2 < NOTABLE * error:
+        return growth
+    known = first + (1 + 3 * max(first, 0.0)) / count + UPPER * math.sqrt(max(1 - first**2, 0.0)) * error
+    bound = min(known, MOST)
+    return max(growth, (1 + bound) / (1 - bound))
+
+
+def autocorrelations(values: Sequence[float]) -> Floats:
+    """Return the autocorrelations of values at each lag from 0 on; none if the values do not differ."""
+    centred = np.asarray(values, float) - np.mean(values) if len(values) else np.empty(0)
+    power = float(centred @ centred)
+    if power <= 0:
+        return np.empty(0)
+    spectrum = np.fft.rfft(centred, 2 * len(centred))
+    products: Floats = np.fft.irfft((spectrum * spectrum.conj()).real)[: len(centred)]
+    return products / power

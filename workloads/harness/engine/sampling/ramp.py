@@ -1,0 +1,70 @@
+"""Times that approach a level: how far from it the last of them still are."""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from workloads.harness.engine.sampling.mean import Floats, variance_growth
+
+FEWEST = 8  # values that a curve is fitted to
+SHOWN = 3.0  # standard errors from which on a ramp is none of chance
+TAUS = np.geomspace(1 / 32, 4, 15)  # time constants that are tried, in lengths of the stream; the last is nearly a line
+CLIPPED = 1.5  # times the median, or less than it by as much: interruptions are no ramp
+FIRST = 4  # one in so many values of the warm-up, its first ones, holds first calls and is left out
+
+
+@dataclass(frozen=True, slots=True)
+class Ramp:
+    """The curve of least squares through times: level + b exp(-t / tau).
+
+    Attributes:
+        above: how far each value of the curve is above its level, in seconds.
+    """
+
+    above: Floats
+
+    def above_mean(self, count: int) -> list[float]:
+        """Return how far each value of the curve is above the curve's mean over its last `count` values, in seconds."""
+        apart: list[float] = (self.above - self.above[-count:].mean()).tolist()
+        return apart
+
+    def to_come(self, mean_s: float, count: int) -> float:
+        """Return how much slower the level is than the mean of the last `count` values, as a share of `mean_s`."""
+        return -float(self.above[-count:].mean()) / mean_s
+
+    def fall(self, mean_s: float, count: int) -> float:
+        """Return how far the curve goes within the last `count` values, as a share of `mean_s`."""
+        return abs(float(self.above[-count] - self.above[-1])) / mean_s
+
+    def drift(self, mean_s: float, count: int) -> float:
+        """Return how much slower the second half of the last `count` values is than the first, by the curve."""
+        half = max(count // 2, 1)
+        last = self.above[-count:]
+        return float(last[-half:].mean() - last[:half].mean()) / mean_s
+
+
+def ramp(values_s: Sequence[float]) -> Ramp | None:
+    """Return the ramp through successive times, or None if chance explains it or they are too few.
+
+    Each value lasts as long as it says. For each time constant, level and height are those of least squares; the
+    standard error of the height knows that what is left can be correlated.
+    """
+    count = len(values_s)
+    if count < FEWEST:
+        return None
+    values = np.asarray(values_s, float)
+    ends = np.cumsum(values)
+    usual = float(np.median(values))
+    values = values.clip(usual / CLIPPED, usual * CLIPPED)
+    decays = np.exp(-((ends - ends[0]) / (ends[-1] - ends[0]))[None, :] / TAUS[:, None])
+    centred, apart = values - values.mean(), decays - decays.mean(axis=1, keepdims=True)
+    power = (apart**2).sum(axis=1)
+    heights = apart @ centred / power
+    best = int(np.argmax(heights**2 * power))
+    rest = centred - heights[best] * apart[best]
+    error = math.sqrt(float(rest @ rest) / (count - 3) / power[best] * variance_growth(rest.tolist()))
+    if abs(heights[best]) <= SHOWN * error:
+        return None
+    return Ramp(heights[best] * decays[best])
