@@ -1,4 +1,4 @@
-"""The stop rule over simulated streams of steps: `python -m tests.benchmarks.simulated.samples [--streams N] [--write]`.
+"""The stop rule over simulated streams: `python -m tests.benchmarks.simulated.samples [--streams N] [--write]`.
 
 It prints the table of docs/measuring.md, and with `--write` puts it there. A record is wrong if its mean is off by more
 than 1 %. 20 minutes for 1,000 streams a cell.
@@ -6,12 +6,14 @@ than 1 %. 20 minutes for 1,000 streams a cell.
 
 import argparse
 import math
+import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
 
 from tests.docs import tables
 from tests.workloads.harness.engine import streams as s
 from workloads.harness.engine.sampling.rules import Rules
+from workloads.harness.engine.sampling.summary import sustained
 
 STEPS_S = (0.01, 0.04, 0.1)  # of the targets
 PATIENCES = (("full", Rules()), ("quick", Rules().quick()))
@@ -70,13 +72,33 @@ def main() -> None:
 
 def table(count: int, worlds: list[str]) -> Iterator[str]:
     """Yield the lines of the table; cells have values for steps of 10, 40 and 100 ms."""
-    yield "| stream | patience | wrong among ok, by the median | ok | wrong among ok | ok and wrong, of all | unsteady | interval holds the mean | seconds |"
+    yield (
+        "| stream | patience | wrong among ok, by the median | ok | wrong among ok | ok and wrong, of all "
+        "| unsteady | interval holds the mean | seconds |"
+    )
     yield "| --- | --- | --- | --- | --- | --- | --- | --- | --- |"
     for world in WORLDS:
         if not worlds or any(part in world.name for part in worlds):
             for name, rules in PATIENCES:
                 rows = [s.row(s.streams(world.noise, step_s, count, rules), world.true) for step_s in STEPS_S]
                 yield f"| {world.name} | {name} | {world.before if name == 'full' else ''} | {cells(rows)} |"
+
+
+def power_limit(count: int) -> Iterator[str]:
+    """Yield the lines of a table of GPUs at their power limit, with steps of 1.6 and 60 ms."""
+    yield "| at the power limit | ok, by the rule before | ok | its interval holds the long-run mean | half of that |"
+    yield "| --- | --- | --- | --- | --- |"
+    for name, rules in PATIENCES:
+        for step_s in (1.6e-3, 60e-3):
+            found = s.streams(s.PowerCapped, step_s, count, rules.on_device())
+            rates = [
+                sustained(each.sampled.samples_s, each.block * each.blocks, each.rules.batch_s)
+                for each in found
+            ]
+            held = s.share(rate.low_s <= step_s <= rate.high_s for rate in rates)
+            half = statistics.median((rate.high_s - rate.low_s) / 2 / step_s for rate in rates)
+            ok = s.share(each.ok for each in found)
+            yield f"| {1e3 * step_s:g} ms, {name} | .00 to .02 | {ok:.2f} | {held:.2f} | {100 * half:.2f} % |"
 
 
 def cells(rows: list[s.Row]) -> str:

@@ -89,7 +89,8 @@ def _timed(take: Sampler, rules: Rules, timer_s: float, warm: WarmUp, sampled: S
     return Timed(
         wall=replace(
             timing(blocks.wall_s, sampled.mean),
-            warmup_s=thinned((*warm.samples_s, *sampled.early_s)), burst_s=burst
+            warmup_s=thinned((*warm.samples_s, *sampled.early_s)),
+            burst_s=burst,
         ),
         device_time=timing(blocks.device_s) if blocks.device_s else None,
         straggle_share=statistics.median(blocks.straggle_shares),

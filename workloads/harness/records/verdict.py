@@ -4,8 +4,8 @@ from collections.abc import Iterator, Mapping
 
 from workloads.harness.records.grade import CANARY_DRIFT, FOREIGN_CORES, SM_CLOCK_DRIFT, STEAL_SHARE
 from workloads.harness.records.record import Timing, Verdict
-from workloads.harness.records.timing import FEWEST_BATCHES
 from workloads.harness.records.text import LOOSEST, UNKNOWN, duration, precision
+from workloads.harness.records.timing import FEWEST_BATCHES
 
 # Shares over the sampling window above which a reading taints the time: proposals, until records set them.
 THROTTLED_SHARE = 0.02

@@ -1,15 +1,19 @@
 """The mean of samples and its interval, also if successive samples are alike."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import TYPE_CHECKING
 
 from workloads.harness.records.intervals import Interval, mean_interval
 
-Floats = NDArray[np.float64]
+if TYPE_CHECKING:  # it takes a tenth of a second, which commands that measure nothing need not wait for
+    import numpy as np
+    from numpy.typing import NDArray
+
+    Floats = NDArray[np.float64]
 NOTABLE = 0.5  # standard errors above 0 from which a correlation of neighbours counts, at its upper bound
 UPPER = 1.0  # standard errors of that bound
 NEGLIGIBLE = 5e-4  # of the mean: a spread that bounds it, and that a clock's resolution can make
@@ -42,6 +46,8 @@ def mean_bounds(
         bias: how far the mean can be from the truth besides, by which the interval is wider on both sides.
         size: samples of a batch, if that is known.
     """
+    import numpy as np
+
     size = size or batch_size([*earlier, *samples])
     count = len(samples) // size
     if count == 0:
@@ -60,6 +66,8 @@ def batch_size(values: Sequence[float]) -> int:
     Source: J. M. Flegal and G. L. Jones, Batch means and spectral variance estimators in Markov chain Monte Carlo,
     Annals of Statistics 38, 2010: the length of a batch follows the autocorrelation.
     """
+    import numpy as np
+
     if len(values) < 2 or np.std(values) <= NEGLIGIBLE * abs(np.mean(values)):
         return 1
     return max(math.ceil(LENGTH * (variance_growth(values) - 1)), 1)
@@ -73,6 +81,8 @@ def variance_growth(values: Sequence[float]) -> float:
     is subtracted from them. So it is at least that of a process of first order with the upper bound of the
     neighbours' correlation (bias: F. H. C. Marriott and J. A. Pope, Biometrika 41, 1954).
     """
+    import numpy as np
+
     correlations = autocorrelations(values)
     count = len(values)
     if len(correlations) < 2:
@@ -90,6 +100,8 @@ def variance_growth(values: Sequence[float]) -> float:
 
 def autocorrelations(values: Sequence[float]) -> Floats:
     """Return the autocorrelations of values at each lag from 0 on; none if the values do not differ."""
+    import numpy as np
+
     centred = np.asarray(values, float) - np.mean(values) if len(values) else np.empty(0)
     power = float(centred @ centred)
     if power <= 0:

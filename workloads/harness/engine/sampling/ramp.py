@@ -1,16 +1,20 @@
 """Times that approach a level: how far from it the last of them still are."""
 
+from __future__ import annotations
+
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-import numpy as np
+from workloads.harness.engine.sampling.mean import variance_growth
 
-from workloads.harness.engine.sampling.mean import Floats, variance_growth
+if TYPE_CHECKING:
+    from workloads.harness.engine.sampling.mean import Floats
 
 FEWEST = 8  # values that a curve is fitted to
 SHOWN = 3.0  # standard errors from which on a ramp is none of chance
-TAUS = np.geomspace(1 / 32, 4, 15)  # time constants that are tried, in lengths of the stream; the last is nearly a line
+SHORTEST, LONGEST, TAUS = 1 / 32, 4.0, 15  # time constants in lengths of the stream, and how many are tried
 CLIPPED = 1.5  # times the median, or less than it by as much: interruptions are no ramp
 FIRST = 4  # one in so many values of the warm-up, its first ones, holds first calls and is left out
 
@@ -54,11 +58,14 @@ def ramp(values_s: Sequence[float]) -> Ramp | None:
     count = len(values_s)
     if count < FEWEST:
         return None
+    import numpy as np
+
     values = np.asarray(values_s, float)
     ends = np.cumsum(values)
     usual = float(np.median(values))
     values = values.clip(usual / CLIPPED, usual * CLIPPED)
-    decays = np.exp(-((ends - ends[0]) / (ends[-1] - ends[0]))[None, :] / TAUS[:, None])
+    taus = np.geomspace(SHORTEST, LONGEST, TAUS)[:, None]
+    decays = np.exp(-((ends - ends[0]) / (ends[-1] - ends[0]))[None, :] / taus)
     centred, apart = values - values.mean(), decays - decays.mean(axis=1, keepdims=True)
     power = (apart**2).sum(axis=1)
     heights = apart @ centred / power

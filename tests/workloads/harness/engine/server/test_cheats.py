@@ -112,7 +112,8 @@ def test_a_step_without_a_median_is_imprecise(engine, virtual):
     record = engine("restless", rules=Rules())
     assert record.verdict in (Verdict.UNSTEADY, Verdict.IMPRECISE, Verdict.NOISY)
     assert_matches(
-        r"the mean is known to ±\S+ after \d+ samples|samples are worth \d+ independent ones", " ".join(record.reasons)
+        r"the mean is known to ±\S+ after \d+ samples|samples are worth \d+ independent ones",
+        " ".join(record.reasons),
     )
     assert record.phases_s["samples"] < 4  # not the cap of 10 s
     assert record.wall.precision_reached is False
