@@ -5,7 +5,7 @@ and a column per night; NaN was not measured. The constants were chosen by simul
 `tests/tasks/regressions/test_nights_simulated.py` repeats.
 """
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 
@@ -16,9 +16,11 @@ from tasks.regressions.robust import (
     Ints,
     half_of,
     memory,
+    pseudomedian,
     slope,
     spread,
     trimmed_mean,
+    two_modes,
 )
 
 WINDOW = 60  # nights of a baseline, before those that it leaves out
@@ -42,6 +44,10 @@ CENTRE_VARIANCE = 1.14
 EFFICIENCY = 0.6  # of the spread, in degrees of freedom: deciles and MAD of normal values
 # Variance of the pseudomedian of so many standard normal values. Both by simulation, which a test repeats.
 RERUN_VARIANCE = {3: 0.341, 4: 0.273, 5: 0.215}
+AROUND_MODES = 1.4  # times the spread around two modes: a split of one mode makes that too narrow
+CONTROLS_Z = 2.5  # standard errors of fresh controls together at which they show the same
+# Assumed share of series whose fresh runs have nothing in common, though all runs of a night seem to.
+SEPARATE = 0.1
 CONTROL_Z = 3.0  # spreads from their usual level at which controls show a change of the machine, whatever their weight
 
 
@@ -125,6 +131,11 @@ class Baseline:
         warming: whether there are too few nights.
         recent: (series, nights) those since, newest first, as distances from the centre; NaN for none.
         flaps: whether a recent change was confirmed and soon undone.
+        apart: half of the distance between two modes, as of two kinds of host; the centre is then between them, and the
+            spread is that around each. 0 for one mode.
+        recent_variance: variance of a recent night relative to a night, since its control has more weight.
+        recent_control: (series, nights) distances of the control from its usual level in those nights.
+        control_error: standard deviation of a single number of the control by its repeats; infinity if unknown.
     """
 
     centre: Floats
@@ -139,6 +150,10 @@ class Baseline:
     warming: Bools
     recent: Floats
     flaps: Bools
+    apart: Floats
+    recent_variance: Floats
+    recent_control: Floats
+    control_error: Floats
 
     def select(self, rows: Ints) -> "Baseline":
         """Return the baseline of some series."""
@@ -159,24 +174,62 @@ class Baseline:
             return np.zeros(len(self.control), np.bool_)
         return np.abs(half_of(log_control_s) - self.control) > CONTROL_Z * self.control_spread
 
+    def of_fresh_runs(self, log_s: Floats, log_control_s: Floats) -> tuple[Floats, Bools]:
+        """Return `adjusted` fresh runs, and for which series their controls have all the weight.
+
+        On a machine that never moved before, a control has no weight. If the controls of fresh runs have moved by more
+        than their own noise, the machine has: then they can explain a change, but not make one.
+        """
+        values, whole = self.adjusted(log_s, log_control_s), np.ones(len(self.beta))
+        full = less(log_s, whole, log_control_s, self.control)
+        error = self.control_error * np.sqrt(_rerun_variance(np.isfinite(log_control_s).sum(axis=1)))
+        has_moved = np.abs(pseudomedian(log_control_s) - self.control) > CONTROLS_Z * error
+        sizes = [np.abs(pseudomedian(side) - self.centre) for side in (full, values)]
+        explains = has_moved & (sizes[0] < sizes[1])
+        return np.where(explains[:, None], full, values), explains | self.box_moved(log_control_s)
+
+    def of_one_mode(self, distance: Floats) -> Floats:
+        """Return distances from the centre as those from the nearer mode, or 0 between the modes."""
+        apart = self.apart if distance.ndim == 1 else self.apart[:, None]
+        nearer: Floats = np.sign(distance) * np.maximum(np.abs(distance) - apart, 0.0)
+        return nearer
+
+    def beside(self, moved: Bools) -> "Baseline":
+        """Return the baseline with the full weight of the control in recent nights if the machine has moved."""
+        left = np.where(moved, 1 - of_several(self.beta, LAG), 0.0)[:, None]
+        recent = self.recent - np.where(left > 0, left * self.recent_control, 0.0)
+        variance = np.where(moved, self.of_full_weight, self.recent_variance)
+        return replace(self, recent=recent, recent_variance=variance)
+
     @property
-    def of_recent(self) -> Floats:
-        """Return the variance of a recent night relative to a night, since its control has more weight."""
-        weight: Floats = (1 + of_several(self.beta, LAG) ** 2) / (1 + self.beta**2)
-        return weight
+    def of_full_weight(self) -> Floats:
+        """Return the variance of a number less its whole control, relative to that of a night."""
+        variance: Floats = 2 / (1 + self.beta**2)
+        return variance
+
+    @property
+    def whole_spread(self) -> Floats:
+        """Return the standard deviation of a night, of both modes together."""
+        return np.hypot(self.spread, self.apart)
+
+    @property
+    def whole_shared(self) -> Floats:
+        """Return the share of that variance that all runs of one night have in common: the mode is."""
+        shared: Floats = 1 - (1 - self.shared) * (self.spread / self.whole_spread) ** 2
+        return shared
 
     @property
     def of_centre(self) -> Floats:
         """Return the variance of the centre relative to that of a night."""
         return CENTRE_VARIANCE / np.maximum(self.nights, 1) * (1 + self.memory) / (1 - self.memory)
 
-    def of_fresh(self, runs: Ints) -> Floats:
+    def of_fresh(self, runs: Ints, separate: Floats | float = 0.0) -> Floats:
         """Return the variance of fresh runs of one night together, relative to that of a night.
 
-        More runs do not reduce the part that all runs of a night share.
+        More runs do not reduce the part that all runs of a night share. `separate` is the chance that they share none.
         """
-        fresh = np.array([RERUN_VARIANCE.get(min(int(count), RERUNS), np.inf) for count in runs])
-        return fresh * (1 - self.shared) + self.shared
+        shared = self.shared * (1 - separate)
+        return _rerun_variance(runs) * (1 - shared) + shared
 
     def needed(self, confirm_z: float) -> Floats:
         """Return `confirm_z` as a quantile of t, since the spread itself is estimated from few nights.
@@ -220,7 +273,12 @@ def baseline(nights: Nights, level: SeriesLevels, alone: Floats, hardware: Ints)
     count, centre = np.isfinite(values).sum(axis=1), trimmed_mean(values, TRIMMED)
     few = count < WARMING
     kept = few & level.carried
-    width = np.maximum(np.where(kept, level.spread, spread(values, centre)), LEAST_SPREAD)
+    middle, apart, around = two_modes(values)
+    centre = np.where(apart > 0, middle, centre)
+    width = np.where(apart > 0, AROUND_MODES * around, np.where(kept, level.spread, spread(values, centre)))
+    width = np.maximum(width, LEAST_SPREAD)
+    nothing = np.full(len(beta), np.nan)
+    of_control = half_of(_window(nights.own_control, level.segment, segment_end, nothing))
     shared = np.where(kept, level.shared, _shared(nights, level.start, end, beta, width))
     return Baseline(
         centre=centre,
@@ -235,6 +293,10 @@ def baseline(nights: Nights, level: SeriesLevels, alone: Floats, hardware: Ints)
         warming=few & ~(level.carried & (count >= np.where(level.unseeded, CARRIED, 1))),
         recent=_recent(nights, end, of_several(beta, LAG), control) - centre[:, None],
         flaps=level.flaps,
+        apart=apart,
+        recent_variance=(1 + of_several(beta, LAG) ** 2) / (1 + beta**2),
+        recent_control=_left_out_of(nights.log_control_s, end) - control[:, None],
+        control_error=np.sqrt(np.nan_to_num(of_control, nan=np.inf)),
     )
 
 
@@ -312,10 +374,20 @@ def _shared(nights: Nights, start: Ints, end: Ints, beta: Floats, width: Floats)
 
 def _recent(nights: Nights, end: Ints, beta: Floats, control: Floats) -> Floats:
     """Return (series, nights) the log seconds that the baseline leaves out, newest first, and NaN."""
-    log_s, log_control_s = nights.log_s[:, -LAG - 1 : -1], nights.log_control_s[:, -LAG - 1 : -1]
-    last = nights.log_s.shape[1] - 1
-    left_out = np.arange(last - log_s.shape[1], last) >= end[:, None]
-    return np.where(left_out, less(log_s, beta, log_control_s, control), np.nan)[:, ::-1]
+    log_s, log_control_s = _left_out_of(nights.log_s, end), _left_out_of(nights.log_control_s, end)
+    return less(log_s, beta, log_control_s, control)
+
+
+def _left_out_of(values: Floats, end: Ints) -> Floats:
+    """Return (series, nights) the values that the baseline leaves out, newest first; NaN elsewhere."""
+    last, recent = values.shape[1] - 1, values[:, -LAG - 1 : -1]
+    left_out = np.arange(last - recent.shape[1], last) >= end[:, None]
+    return np.where(left_out, recent, np.nan)[:, ::-1]
+
+
+def _rerun_variance(runs: Ints) -> Floats:
+    """Return the variance of the pseudomedian of so many numbers, relative to one; infinity of too few."""
+    return np.array([RERUN_VARIANCE.get(min(int(count), RERUNS), np.inf) for count in runs])
 
 
 def less(log_s: Floats, beta: Floats, log_control_s: Floats, control: Floats) -> Floats:

@@ -12,6 +12,7 @@ from tasks.regressions.baseline import (
     LEAST_CHANGE,
     LEAST_RERUNS,
     RERUNS,
+    SEPARATE,
     SUSPECT_Z,
     WINDOW,
     Baseline,
@@ -25,6 +26,10 @@ from tasks.regressions.robust import Floats, Ints, half_of, inner_range, lasting
 from tasks.regressions.series import FreshRuns, SeriesKey
 from tasks.results.values import Estimate
 
+WITHOUT_OUTLIER = 1.41  # makes the variance of five normal values unbiased whose farthest counts as the next
+LEAST_OWN = 1e-6  # of the variance, that runs do not share
+# What a level keeps of the baseline before it, and the names of that there: a new level has one mode first.
+BEHAVIOUR = {"spread": "whole_spread", "beta": "beta", "shared": "whole_shared", "freedom": "freedom"}
 MISSED = 3  # nights in a row without a number that are news
 LASTING_Z = 2.5  # of tonight and the nights before together, of which there are several choices
 LEAST_Z = 0.5  # of tonight alone, if these make a suspect
@@ -151,7 +156,7 @@ def confirm_suspects(screening: Screening, fresh: Mapping[SeriesKey, FreshRuns])
     before = screening.before.select(rows)
     signs, logs, z = confirmed(log_s, log_control_s, before, screening.confirm_z)
     box, shares = before.box_moved(log_control_s), np.expm1(logs)
-    behaviour = np.column_stack([before.spread, before.beta, before.shared, before.freedom]).tolist()
+    behaviour = np.column_stack([getattr(before, name) for name in BEHAVIOUR.values()]).tolist()
     results = []
     for i, row in enumerate(rows):
         share, key = float(shares[i]), keys[row]
@@ -169,7 +174,7 @@ def suspected(log_s: Floats, log_control_s: Floats, before: Baseline) -> tuple[I
 
     A series without a number tonight, or with a warming baseline, is neither.
     """
-    moved = before.adjusted(log_s[:, -1:], log_control_s[:, -1:])[:, 0] - before.centre
+    moved = before.of_one_mode(before.adjusted(log_s[:, -1:], log_control_s[:, -1:])[:, 0] - before.centre)
     z = np.where(before.warming, np.nan, moved / before.spread / np.sqrt(1 + before.of_centre))
     together = _with_recent(moved, np.ones(len(moved)), before)[1][:, 1:].max(axis=1, initial=-np.inf)
     beyond = (np.abs(z) > SUSPECT_Z) | ((np.abs(z) > LEAST_Z) & (together > LASTING_Z))
@@ -187,9 +192,10 @@ def confirmed(
         before: that night's baseline.
         confirm_z: `threshold_z` of the number of watched series.
     """
-    values = before.adjusted(log_s, log_control_s)
-    tonight, runs = pseudomedian(values) - before.centre, np.isfinite(values).sum(axis=1)
-    change, z = _surest(tonight, np.maximum(before.of_fresh(runs), _of_scatter(values, before)), before)
+    values, moved = before.of_fresh_runs(log_s, log_control_s)
+    tonight, runs = before.of_one_mode(pseudomedian(values) - before.centre), np.isfinite(values).sum(axis=1)
+    fresh = before.of_fresh(runs, _separate(values, before)) * np.where(moved, before.of_full_weight, 1.0)
+    change, z = _surest(tonight, np.maximum(fresh, _of_scatter(values, before)), before.beside(moved))
     agree = inner_range(values) <= np.maximum(AGREEMENT * before.spread, np.abs(change) / 2)
     large = np.minimum(np.abs(tonight), np.abs(change)) > np.log1p(LEAST_CHANGE)
     shown = (np.abs(z) > before.needed(confirm_z)) & large & agree
@@ -203,9 +209,31 @@ def _of_scatter(values: Floats, before: Baseline) -> Floats:
     of it is used.
     """
     runs = np.maximum(np.isfinite(values).sum(axis=1), 2)
-    apart = np.nansum((values - pseudomedian(values)[:, None]) ** 2, axis=1) / (runs - 1)
-    variance: Floats = apart / before.spread**2 / runs / 2
+    variance: Floats = _scatter(values) / before.spread**2 / runs / 2
     return variance
+
+
+def _scatter(values: Floats) -> Floats:
+    """Return the variance of fresh runs around their centre; of five, one can be an outlier and counts as the next."""
+    count, rows = np.maximum(np.isfinite(values).sum(axis=1), 2), np.arange(len(values))
+    squares = np.sort((values - pseudomedian(values)[:, None]) ** 2, axis=1)
+    all_of_them, last = np.nansum(squares, axis=1), np.minimum(count, values.shape[1]) - 1
+    without = (all_of_them - squares[rows, last] + squares[rows, last - 1]) * WITHOUT_OUTLIER
+    scatter: Floats = np.where(count >= RERUNS, without, all_of_them) / (count - 1)
+    return scatter
+
+
+def _separate(values: Floats, before: Baseline) -> Floats:
+    """Return the chance that the fresh runs of a night have nothing in common, by their scatter.
+
+    Runs that share the state of a night scatter less around each other than nights do. The odds are those of two normal
+    distributions, by Bayes' theorem.
+    """
+    freedom = np.maximum(np.isfinite(values).sum(axis=1) - 2, 1)  # of the scatter without an outlier
+    scatter, own = _scatter(values) / before.spread**2, np.maximum(1 - before.shared, LEAST_OWN)
+    odds = freedom / 2 * (np.log(own) + scatter / own - scatter) + math.log(SEPARATE / (1 - SEPARATE))
+    chance: Floats = 1 / (1 + np.exp(-np.clip(odds, -50.0, 50.0)))
+    return chance
 
 
 def _surest(change: Floats, variance: Floats, before: Baseline) -> tuple[Floats, Floats]:
@@ -215,7 +243,7 @@ def _surest(change: Floats, variance: Floats, before: Baseline) -> tuple[Floats,
     """
     sizes, z = _with_recent(change, variance, before)
     z[:, 1:] -= CHOICES_Z
-    nights_before = before.recent * np.sign(change)[:, None]
+    nights_before = before.of_one_mode(before.recent) * np.sign(change)[:, None]
     last = nights_before[np.arange(len(z)), np.isfinite(nights_before).argmax(axis=1)]
     z[before.flaps & ~(last > sizes[:, 0] / 2)] = 0.0
     best, rows, direction = np.argmax(np.nan_to_num(z), axis=1), np.arange(len(z)), np.sign(change)
@@ -233,8 +261,9 @@ def _with_recent(change: Floats, variance: Floats, before: Baseline) -> tuple[Fl
         variance: of tonight's number, relative to that of a night.
     """
     size = np.abs(change)[:, None]
-    recent = np.minimum(before.recent * np.sign(change)[:, None], size + before.spread[:, None])
-    first, each = 1 / variance[:, None], np.isfinite(recent) / before.of_recent[:, None]
+    recent = before.of_one_mode(before.recent) * np.sign(change)[:, None]
+    recent = np.minimum(recent, size + before.spread[:, None])
+    first, each = 1 / variance[:, None], np.isfinite(recent) / before.recent_variance[:, None]
     weights = first + np.pad(np.cumsum(each, axis=1), ((0, 0), (1, 0)))
     sums = first * size + np.pad(np.cumsum(each * np.nan_to_num(recent), axis=1), ((0, 0), (1, 0)))
     error = np.sqrt(lasting(before.memory, weights.shape[1]) / weights + before.of_centre[:, None])
@@ -274,8 +303,8 @@ def _carry(
     level = levels_at(before, changes, begin - 1)
     old = baseline(before.until(begin - 1), level, before.alone, before.hardware)
     known = rows[~old.warming]
-    for name in ("spread", "beta", "shared", "freedom"):
-        getattr(levels, name)[known] = getattr(old, name)[~old.warming]
+    for name, whole in BEHAVIOUR.items():
+        getattr(levels, name)[known] = getattr(old, whole)[~old.warming]
 
 
 def _logs(values: Sequence[Sequence[float]]) -> Floats:

@@ -19,6 +19,9 @@ FEW_PAIRS = {2: 0.399, 3: 0.994, 4: 0.512, 5: 0.844, 6: 0.611, 7: 0.857, 8: 0.66
 CHANCE_Z = 2.0  # 1 in 40 series without memory exceeds it
 LIKELY_Z = 1.0  # 1 in 6 of them; for a use in which overlooked memory costs more than falsely found memory
 MOST_MEMORY = 0.9
+FEWEST_OF_MODES = 20  # values that can show two modes
+FAIR_SHARE = 0.2  # of the values, at least, in each mode
+LEFT_BY_MODES = 0.30  # of the variance, at most, around two modes; of a normal distribution 1 - 2/π is left
 LEAST_SPREAD = 1e-3  # assumed lower limit of any spread
 # Variance of a pseudomedian of many normal values, relative to their mean's. Source: Hodges and Lehmann, 1963.
 PSEUDOMEDIAN_VARIANCE = np.pi / 3
@@ -113,6 +116,31 @@ def spread(values: Floats, centre: Floats) -> Floats:
     ordered, count = np.sort(values, axis=1), _count(values)
     deciles = _quantile(ordered, count, 0.9) - _quantile(ordered, count, 0.1)
     return (deciles / DECILES_TO_SD + MAD_TO_SD * half_of(np.abs(values - centre[:, None]))) / 2
+
+
+def two_modes(values: Floats) -> tuple[Floats, Floats, Floats]:
+    """Return for each row the middle of its two modes, half of their distance, and the standard deviation around each.
+
+    The distance is 0 for a row that is not clearly of two modes. It is if the best split in two leaves less of the
+    variance than of a normal distribution, and both sides have a fair share of the values.
+    Source: W. D. Fisher, On grouping for maximum homogeneity, Journal of the American Statistical Association 53, 1958.
+    """
+    ordered, count = np.sort(values, axis=1), _count(values)
+    shifted = np.where(np.isfinite(ordered), ordered - ordered[:, :1], 0.0)
+    low, number = np.arange(1, values.shape[1] + 1), count[:, None]
+    high = np.maximum(number - low, 1)
+    sums, squares = np.cumsum(shifted, axis=1), (shifted**2).sum(axis=1)
+    left = squares[:, None] - sums**2 / low - (sums[:, -1:] - sums) ** 2 / high
+    fair = np.minimum(low, number - low) >= FAIR_SHARE * number
+    left, rows = np.where(fair, left, np.inf), np.arange(len(values))
+    best = np.argmin(left, axis=1)
+    least, below = left[rows, best], sums[rows, best]
+    levels = below / low[best], (sums[:, -1] - below) / high[rows, best]
+    total = squares - sums[:, -1] ** 2 / np.maximum(count, 1)
+    shown = (count >= FEWEST_OF_MODES) & (least < LEFT_BY_MODES * total)
+    deviation = np.sqrt(np.where(shown, least, 0.0) / np.maximum(count - 2, 1))
+    middle: Floats = ordered[:, 0] + (levels[0] + levels[1]) / 2
+    return middle, np.where(shown, (levels[1] - levels[0]) / 2, 0.0), deviation
 
 
 def slope(values: Floats, on: Floats) -> tuple[Floats, Ints]:

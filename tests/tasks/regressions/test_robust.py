@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from tasks.regressions.baseline import CENTRE_VARIANCE, RERUN_VARIANCE, TRIMMED
+from tasks.regressions.nightly_gate import WITHOUT_OUTLIER
 from tasks.regressions.robust import (
     FEW_PAIRS,
     half_of,
@@ -18,6 +19,7 @@ from tasks.regressions.robust import (
     spread,
     spread_of_pairs,
     trimmed_mean,
+    two_modes,
     typical_variance,
 )
 
@@ -85,6 +87,21 @@ def test_the_spread_is_the_standard_deviation_of_normal_values_and_of_a_pool_of_
     assert np.quantile(found, 0.01) > 0.85 * np.hypot(1.7, 1.0)
 
 
+def test_two_modes_are_told_from_one_and_their_spread_is_that_around_each():
+    rng = np.random.default_rng(8)
+    high = rng.random((500, 60)) < 0.5
+    middle, apart, deviation = two_modes(np.where(high, 5.4, 2.0) + rng.normal(0, 1, high.shape))
+    shown = apart > 0
+    assert shown.mean() > 0.8
+    assert middle[shown].mean() == pytest.approx(3.7, abs=0.1)
+    assert apart[shown].mean() == pytest.approx(1.7, abs=0.15)
+    assert deviation[shown].mean() == pytest.approx(1.0, abs=0.1)
+    assert np.mean(two_modes(rng.normal(size=(2000, 60)))[1] > 0) < 0.03
+    outliers = rng.normal(size=(500, 60)) + 6 * (rng.random((500, 60)) < 0.05)
+    assert np.mean(two_modes(outliers)[1] > 0) < 0.05
+    assert not two_modes(np.full((1, 60), np.nan))[1].any() and not two_modes(np.zeros((1, 60)))[1].any()
+
+
 def test_the_slope_is_clamped_and_needs_pairs():
     rng = np.random.default_rng(2)
     box, own = rng.normal(0, 3.0, (500, 60)), lambda: rng.normal(0, 1.0, (500, 60))
@@ -115,6 +132,10 @@ def test_the_constants_are_what_a_simulation_gives():
         assert np.median(values, axis=1).var() == pytest.approx(median_variance(count), rel=0.04)
         typical = typical_variance(float(np.median(values.var(axis=1, ddof=1))), count)
         assert typical == pytest.approx(1.0, rel=0.05)
+    fives = rng.normal(size=(200_000, 5))
+    squares = np.sort((fives - pseudomedian(fives)[:, None]) ** 2, axis=1)
+    without = (squares.sum(axis=1) - squares[:, -1] + squares[:, -2]) / 4
+    assert WITHOUT_OUTLIER * without.mean() == pytest.approx(1.0, rel=0.02)
     assert 60 * trimmed_mean(rng.normal(size=(60_000, 60)), TRIMMED).var() == pytest.approx(
         CENTRE_VARIANCE, rel=0.03
     )
