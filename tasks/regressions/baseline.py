@@ -386,7 +386,7 @@ def _left_out_of(values: Floats, end: Ints) -> Floats:
 
 
 def _rerun_variance(runs: Ints) -> Floats:
-    """Return the variance of the pseudomedian of so many numbers, relative to one; infinity of too few."""
+    """Return the variance of the pseudomedian of each number of values, relative to one value; infinity for too few."""
     return np.array([RERUN_VARIANCE.get(min(int(count), RERUNS), np.inf) for count in runs])
 
 

@@ -28,7 +28,7 @@ from tasks.results.values import Estimate
 
 WITHOUT_OUTLIER = 1.41  # makes the variance of five normal values unbiased whose farthest counts as the next
 LEAST_OWN = 1e-6  # of the variance, that runs do not share
-# What a level keeps of the baseline before it, and the names of that there: a new level has one mode first.
+# Attributes of a baseline that the next level keeps, and their names there: at first, a new level has one mode.
 BEHAVIOUR = {"spread": "whole_spread", "beta": "beta", "shared": "whole_shared", "freedom": "freedom"}
 MISSED = 3  # nights in a row without a number that are news
 LASTING_Z = 2.5  # of tonight and the nights before together, of which there are several choices

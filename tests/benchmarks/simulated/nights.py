@@ -97,7 +97,7 @@ def row(model: str, control: bool, histories: int) -> str:
 
 
 def made(model: str, control: bool, histories: int) -> night_noise.Noise:
-    """Return so many histories of a model."""
+    """Return simulated histories of a model."""
     shape = histories, QUIET + WATCHED
     nights: night_noise.Noise = getattr(night_noise, model)(np.random.default_rng(20261122), shape)
     return nights if control else nights.without_control()

@@ -23,11 +23,11 @@ BESIDE = 1.5 / (1 / 1.08 + 0.5)  # mean time of a step, of which more are taken 
 
 @dataclass(frozen=True)
 class World:
-    """A noise, the multiple of a step that its mean is, and what the rule of the median made of it.
+    """A noise, and its mean as a multiple of a step.
 
     Attributes:
-        ok, wrong: shares of ok records, and of these the wrong ones, by the rule of the median: as they were simulated
-            before it was replaced, with full and quick patience, or over all that were tried. Empty for none known.
+        before: the share of wrong records among the ok ones by the earlier rule, which asked for a precise median:
+            simulated before it was replaced, for steps of 10, 40 and 100 ms or as a range. Empty if it is unknown.
     """
 
     name: str

@@ -88,7 +88,7 @@ def _apart(before: Sequence[float], after: Sequence[float]) -> bool:
 
 
 def _level(values: Sequence[float]) -> list[float]:
-    """Return values without the line through them, whose slope is no noise that lasts."""
+    """Return values minus the line through them: a slope is not autocorrelated noise."""
     slope = statistics.linear_regression(range(len(values)), values).slope if len(values) > 1 else 0.0
     return [value - slope * place for place, value in enumerate(values)]
 

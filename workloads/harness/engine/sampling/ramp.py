@@ -13,10 +13,10 @@ if TYPE_CHECKING:
     from workloads.harness.engine.sampling.mean import Floats
 
 FEWEST = 8  # values that a curve is fitted to
-SHOWN = 3.0  # standard errors from which on a ramp is none of chance
+SHOWN = 3.0  # standard errors of the height, above which chance does not explain a ramp
 SHORTEST, LONGEST, TAUS = 1 / 32, 4.0, 15  # time constants in lengths of the stream, and how many are tried
-CLIPPED = 1.5  # times the median, or less than it by as much: interruptions are no ramp
-FIRST = 4  # one in so many values of the warm-up, its first ones, holds first calls and is left out
+CLIPPED = 1.5  # times the median, or its inverse: the curve ignores interruptions
+FIRST = 4  # the first quarter of the warm-up is left out, because first calls are slow
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,7 +53,7 @@ def ramp(values_s: Sequence[float]) -> Ramp | None:
     """Return the ramp through successive times, or None if chance explains it or they are too few.
 
     Each value lasts as long as it says. For each time constant, level and height are those of least squares; the
-    standard error of the height knows that what is left can be correlated.
+    standard error of the height knows that the residuals can be correlated.
     """
     count = len(values_s)
     if count < FEWEST:

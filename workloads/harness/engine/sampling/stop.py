@@ -22,7 +22,7 @@ FEWEST_OF_HALF = 3  # samples, to see a drift
 FEWEST = 2  # samples in warm-up, and in sampling, however long they take
 DRIFT_OF_BATCHES = 0.01  # between halves: as much as a sustained rate is sure to
 NOISE = 2.0  # standard errors that a difference of two medians may have without being one
-UNSURE = 2.0  # times as long as it is, the memory of few samples may seem
+UNSURE = 2.0  # factor by which few samples can overstate their memory
 NORMAL = 1.4826  # the standard deviation of a normal distribution over its median absolute deviation
 OF_MEDIAN = 1.2533  # the standard error of its median over that of its mean: the root of half pi
 
@@ -167,8 +167,8 @@ def sampling(
 
 
 @dataclass(frozen=True, slots=True)
-class Look:
-    """What the samples of a window show so far.
+class WindowLook:
+    """The state of a window of samples.
 
     Attributes:
         moves: they are on their way, so that the first of them do not count.
@@ -184,16 +184,16 @@ class Look:
     mean: MeanBounds | None = None
 
 
-def _of_batches(window: "Window", rules: Rules, trends: Sequence[float]) -> Look:
+def _of_batches(window: "Window", rules: Rules, trends: Sequence[float]) -> WindowLook:
     """Look at a device at its power limit: few batches do not show how long precision takes."""
     is_notable = abs(trends[-1]) > DRIFT_OF_BATCHES
     width = _width(mean_interval(window.batches(rules.batch_s)))
-    return Look(_is_ramp(trends, rules.drift), trends[-1] if is_notable else 0.0, width)
+    return WindowLook(_is_ramp(trends, rules.drift), trends[-1] if is_notable else 0.0, width)
 
 
 def _of_samples(
     window: "Window", rules: Rules, before: Sequence[float], means_s: Sequence[float] | None
-) -> Look:
+) -> WindowLook:
     """Look at samples: the curve through them and the warm-up, and the interval of their mean."""
     count = len(window.samples)
     stream = [*before[len(before) // FIRST :], *window.early, *window.samples]
@@ -209,7 +209,9 @@ def _of_samples(
     is_narrow = curve is None and width is not None and width <= rules.half_width / 2
     batches = rules.few_batches if is_narrow else rules.batches
     times = max(batches * found.size / count / UNSURE, ((width or 0.0) / rules.half_width) ** 2)
-    return Look(moves, drift, width if found.batches >= batches else None, times * window.spent_s, found)
+    return WindowLook(
+        moves, drift, width if found.batches >= batches else None, times * window.spent_s, found
+    )
 
 
 def _width(interval: Interval | None) -> float | None:
