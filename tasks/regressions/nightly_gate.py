@@ -26,7 +26,6 @@ from tasks.regressions.robust import Floats, Ints, half_of, inner_range, lasting
 from tasks.regressions.series import FreshRuns, SeriesKey
 from tasks.results.values import Estimate
 
-WITHOUT_OUTLIER = 1.41  # makes the variance of five normal values unbiased whose farthest counts as the next
 LEAST_OWN = 1e-6  # of the variance, that runs do not share
 # Attributes of a baseline that the next level keeps, and their names there: at first, a new level has one mode.
 BEHAVIOUR = {"spread": "whole_spread", "beta": "beta", "shared": "whole_shared", "freedom": "freedom"}
@@ -214,13 +213,10 @@ def _of_scatter(values: Floats, before: Baseline) -> Floats:
 
 
 def _scatter(values: Floats) -> Floats:
-    """Return the variance of fresh runs around their centre; of five, one can be an outlier and counts as the next."""
-    count, rows = np.maximum(np.isfinite(values).sum(axis=1), 2), np.arange(len(values))
-    squares = np.sort((values - pseudomedian(values)[:, None]) ** 2, axis=1)
-    all_of_them, last = np.nansum(squares, axis=1), np.minimum(count, values.shape[1]) - 1
-    without = (all_of_them - squares[rows, last] + squares[rows, last - 1]) * WITHOUT_OUTLIER
-    scatter: Floats = np.where(count >= RERUNS, without, all_of_them) / (count - 1)
-    return scatter
+    """Return the variance of fresh runs around their centre."""
+    runs = np.maximum(np.isfinite(values).sum(axis=1), 2)
+    variance: Floats = np.nansum((values - pseudomedian(values)[:, None]) ** 2, axis=1) / (runs - 1)
+    return variance
 
 
 def _separate(values: Floats, before: Baseline) -> Floats:
@@ -229,7 +225,7 @@ def _separate(values: Floats, before: Baseline) -> Floats:
     Runs that share the state of a night scatter less around each other than nights do. The odds are those of two normal
     distributions, by Bayes' theorem.
     """
-    freedom = np.maximum(np.isfinite(values).sum(axis=1) - 2, 1)  # of the scatter without an outlier
+    freedom = np.maximum(np.isfinite(values).sum(axis=1) - 1, 1)
     scatter, own = _scatter(values) / before.spread**2, np.maximum(1 - before.shared, LEAST_OWN)
     odds = freedom / 2 * (np.log(own) + scatter / own - scatter) + math.log(SEPARATE / (1 - SEPARATE))
     chance: Floats = 1 / (1 + np.exp(-np.clip(odds, -50.0, 50.0)))

@@ -21,6 +21,7 @@ LIKELY_Z = 1.0  # 1 in 6 of them; for a use in which overlooked memory costs mor
 MOST_MEMORY = 0.9
 FEWEST_OF_MODES = 20  # values that can show two modes
 FAIR_SHARE = 0.2  # of the values, at least, in each mode
+ALTERNATING = 0.25  # of the values, at least, are in the other mode than the one before
 LEFT_BY_MODES = 0.30  # of the variance, at most, around two modes; of a normal distribution 1 - 2/π is left
 LEAST_SPREAD = 1e-3  # assumed lower limit of any spread
 # Variance of a pseudomedian of many normal values, relative to their mean's. Source: Hodges and Lehmann, 1963.
@@ -121,8 +122,9 @@ def spread(values: Floats, centre: Floats) -> Floats:
 def two_modes(values: Floats) -> tuple[Floats, Floats, Floats]:
     """Return for each row the middle of its two modes, half of their distance, and the standard deviation around each.
 
-    The distance is 0 for a row that is not clearly of two modes. It is if the best split in two leaves less of the
-    variance than of a normal distribution, and both sides have a fair share of the values.
+    The distance is 0 for a row that does not seem to have two modes. It does if the best split leaves less of the
+    variance than that of most normal values, both sides have a fair share of the values, and the values alternate,
+    unlike those of a step.
     Source: W. D. Fisher, On grouping for maximum homogeneity, Journal of the American Statistical Association 53, 1958.
     """
     ordered, count = np.sort(values, axis=1), _count(values)
@@ -131,15 +133,16 @@ def two_modes(values: Floats) -> tuple[Floats, Floats, Floats]:
     high = np.maximum(number - low, 1)
     sums, squares = np.cumsum(shifted, axis=1), (shifted**2).sum(axis=1)
     left = squares[:, None] - sums**2 / low - (sums[:, -1:] - sums) ** 2 / high
-    fair = np.minimum(low, number - low) >= FAIR_SHARE * number
-    left, rows = np.where(fair, left, np.inf), np.arange(len(values))
-    best = np.argmin(left, axis=1)
+    best, rows = np.argmin(np.where(low < number, left, np.inf), axis=1), np.arange(len(values))
     least, below = left[rows, best], sums[rows, best]
     levels = below / low[best], (sums[:, -1] - below) / high[rows, best]
+    middle: Floats = ordered[:, 0] + (levels[0] + levels[1]) / 2
+    side = np.where(np.isfinite(values), np.sign(values - middle[:, None]), 0.0)
     total = squares - sums[:, -1] ** 2 / np.maximum(count, 1)
     shown = (count >= FEWEST_OF_MODES) & (least < LEFT_BY_MODES * total)
+    shown &= np.minimum(low[best], count - low[best]) >= FAIR_SHARE * count
+    shown &= (side[:, 1:] * side[:, :-1] < 0).sum(axis=1) >= ALTERNATING * count
     deviation = np.sqrt(np.where(shown, least, 0.0) / np.maximum(count - 2, 1))
-    middle: Floats = ordered[:, 0] + (levels[0] + levels[1]) / 2
     return middle, np.where(shown, (levels[1] - levels[0]) / 2, 0.0), deviation
 
 

@@ -15,13 +15,14 @@ if TYPE_CHECKING:
 FEWEST = 8  # values that a curve is fitted to
 SHOWN = 3.0  # standard errors of the height, above which chance does not explain a ramp
 SHORTEST, LONGEST, TAUS = 1 / 32, 4.0, 15  # time constants in lengths of the stream, and how many are tried
+ONSETS = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5)  # when it begins, in lengths of the stream: heat and power act late
 CLIPPED = 1.5  # times the median, or its inverse: the curve ignores interruptions
 FIRST = 4  # the first quarter of the warm-up is left out, because first calls are slow
 
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """The curve of least squares through times: level + b exp(-t / tau).
+    """The curve of least squares through times: level + b exp(-t / tau), flat until its onset.
 
     Attributes:
         above: how far each value of the curve is above its level, in seconds.
@@ -52,8 +53,8 @@ class Ramp:
 def ramp(values_s: Sequence[float]) -> Ramp | None:
     """Return the ramp through successive times, or None if chance explains it or they are too few.
 
-    Each value lasts as long as it says. For each time constant, level and height are those of least squares; the
-    standard error of the height knows that the residuals can be correlated.
+    Each value lasts as long as it says. For each onset and time constant, level and height are those of least squares;
+    the standard error of the height knows that the residuals can be correlated.
     """
     count = len(values_s)
     if count < FEWEST:
@@ -64,8 +65,9 @@ def ramp(values_s: Sequence[float]) -> Ramp | None:
     ends = np.cumsum(values)
     usual = float(np.median(values))
     values = values.clip(usual / CLIPPED, usual * CLIPPED)
-    taus = np.geomspace(SHORTEST, LONGEST, TAUS)[:, None]
-    decays = np.exp(-((ends - ends[0]) / (ends[-1] - ends[0]))[None, :] / taus)
+    since = (ends - ends[0]) / (ends[-1] - ends[0]) - np.repeat(ONSETS, TAUS)[:, None]
+    taus = np.tile(np.geomspace(SHORTEST, LONGEST, TAUS), len(ONSETS))[:, None]
+    decays = np.exp(-np.maximum(since, 0.0) / taus)
     centred, apart = values - values.mean(), decays - decays.mean(axis=1, keepdims=True)
     power = (apart**2).sum(axis=1)
     heights = apart @ centred / power
