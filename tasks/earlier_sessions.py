@@ -10,7 +10,7 @@ from pathlib import Path
 from tasks.errors import GridbenchError
 from tasks.imported import SUITE as IMPORTED
 from tasks.planning.plan import Plan
-from tasks.results.sessions import SESSION_EFFECT, SessionEffect, Sessions, effect_of
+from tasks.results.sessions import SESSION_EFFECT, Part, SessionEffect, Sessions, effect_of, repeats_of
 from tasks.store.store import Store, runs
 from workloads.harness.records.record import Record, Verdict
 
@@ -27,10 +27,12 @@ def sessions_of(store: Store, records: Sequence[Record]) -> Sessions:
     plan = store.plan
     assumed = SESSION_EFFECT if plan.session_effect is None else plan.session_effect
     effects: dict[str, SessionEffect] = {}
+    repeats: dict[str, dict[str, Part]] = {}
     for name, earlier in _earlier(store, records).items():
+        repeats[name] = repeats_of(earlier)
         if effect := effect_of(earlier, assumed):
             effects[name] = effect
-    return Sessions.of(plan.machines, effects, assumed)
+    return Sessions.of(plan.machines, effects, assumed, repeats)
 
 
 def _earlier(store: Store, records: Sequence[Record]) -> dict[str, list[Logs]]:

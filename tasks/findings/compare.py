@@ -141,7 +141,9 @@ def pair(
     if base is None or refused:
         return Pairing(case, hardware, baseline, refused=refused, grade=Grade.REFUSED)
     times_s, added = per_unit(base, side), sessions.of_cell(baseline, hardware)
-    compute = speedup(*times_s, added)
+    sides = zip((baseline, hardware), times_s, strict=True)
+    earlier = [part for name, each in sides for part in sessions.of_repeats(name, case.id, each)]
+    compute = speedup(*times_s, added, earlier)
     fewest = min(len(base.usable), len(side.usable))
     first, other = side.usable[0], base.usable[0]
     ratio = device_ratio(first, machines.get(hardware), other, machines[baseline])

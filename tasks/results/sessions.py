@@ -47,10 +47,12 @@ class Sessions:
     Attributes:
         effects: by machine.
         boxes: name of each machine's computer. Machines of one computer take turns in one session and share its effect.
+        repeats: variance of a repeat that earlier runs show, by machine and case.
     """
 
     effects: Mapping[str, SessionEffect] = field(default_factory=lambda: MappingProxyType({}))
     boxes: Mapping[str, str] = field(default_factory=lambda: MappingProxyType({}))
+    repeats: Mapping[str, Mapping[str, Part]] = field(default_factory=lambda: MappingProxyType({}))
 
     @classmethod
     def of(
@@ -58,6 +60,7 @@ class Sessions:
         machines: Sequence[Machine],
         shown: Mapping[str, SessionEffect] = MappingProxyType({}),
         assumed: float | None = None,
+        repeats: Mapping[str, Mapping[str, Part]] = MappingProxyType({}),
     ) -> "Sessions":
         """Return the sessions of some machines, with the effect that earlier runs show or else the assumed one.
 
@@ -68,6 +71,7 @@ class Sessions:
         return cls(
             {machine.name: shown.get(machine.name, otherwise) for machine in machines},
             {machine.name: machine.box or machine.name for machine in machines},
+            repeats,
         )
 
     def share(self, over: str, under: str) -> bool:
@@ -81,6 +85,18 @@ class Sessions:
     def of_cell(self, over: str, under: str) -> tuple[Part, ...]:
         """Return the effects of both sessions on the ratio of two cells; none if they share one."""
         return _parts([(effect.cell, effect.freedom) for effect in self._both(over, under)])
+
+    def of_repeats(self, name: str, case: str, times_s: Sequence[float]) -> tuple[Part, ...]:
+        """Return the variance of the mean log time of a cell's repeats that earlier runs show and these lack.
+
+        Three processes of a machine with two states are all in one of them in a quarter of the runs or more, and then
+        seem to repeat well. None if there are too few earlier repeats, or these differ as much.
+        """
+        earlier, freedom = self.repeats.get(name, {}).get(case, (0.0, 0.0))
+        if not earlier or len(times_s) < 2:
+            return ()
+        lacking = earlier - variance([math.log(seconds) for seconds in times_s])
+        return ((lacking / len(times_s), freedom),) if lacking > 0 else ()
 
     def _both(self, over: str, under: str) -> list[SessionEffect]:
         if self.share(over, under):
@@ -98,6 +114,21 @@ def _parts(deviations: Sequence[tuple[float, float]]) -> tuple[Part, ...]:
 def shared_sd(parts: Sequence[Part]) -> float:
     """Return the standard deviation that sessions add to a ratio."""
     return math.sqrt(math.fsum(part for part, _ in parts))
+
+
+def repeats_of(runs: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Part]:
+    """Return by case the variance of repeats within the runs, pooled, if it has enough degrees of freedom."""
+    sums: dict[str, list[tuple[float, int]]] = {}
+    for run in runs:
+        for case, logs in run.items():
+            if len(logs) > 1:
+                sums.setdefault(case, []).append((variance(logs), len(logs) - 1))
+    pooled = {case: sum(freedom for _, freedom in parts) for case, parts in sums.items()}
+    return {
+        case: (math.fsum(value * freedom for value, freedom in parts) / pooled[case], float(pooled[case]))
+        for case, parts in sums.items()
+        if pooled[case] >= ENOUGH
+    }
 
 
 def effect_of(runs: Sequence[Mapping[str, Sequence[float]]], assumed: float) -> SessionEffect | None:

@@ -22,7 +22,10 @@ EQUAL = 0.05  # sides that MOST_REPEATS would not distinguish are called equal w
 
 
 def speedup(
-    baseline_s: Sequence[float], times_s: Sequence[float], sessions: Sequence[Part] = ()
+    baseline_s: Sequence[float],
+    times_s: Sequence[float],
+    sessions: Sequence[Part] = (),
+    repeats: Sequence[Part] = (),
 ) -> Ratio | None:
     """Return baseline time / time, of repeats whose time is total time over total work; None if a side has none.
 
@@ -30,15 +33,16 @@ def speedup(
 
     Args:
         sessions: the effects of the sessions of both sides; none if they share one.
+        repeats: variances of repeats that earlier runs of both sides show and these lack.
     """
     if not baseline_s or not times_s:
         return None
-    interval = ratio_interval(baseline_s, times_s, added=sessions)
+    interval = ratio_interval(baseline_s, times_s, added=(*sessions, *repeats))
     if interval is None:
         value = _geometric_mean(baseline_s) / _geometric_mean(times_s)
         return decide(Estimate(value), min(len(baseline_s), len(times_s)))
     ratio = decide(Estimate.of(interval), min(len(baseline_s), len(times_s)), shared_sd(sessions))
-    return replace(ratio, chance=ratio_p(baseline_s, times_s, added=sessions))
+    return replace(ratio, chance=ratio_p(baseline_s, times_s, added=(*sessions, *repeats)))
 
 
 def per_unit(baseline: Repeats, side: Repeats, end_to_end: bool = False) -> tuple[list[float], list[float]]:

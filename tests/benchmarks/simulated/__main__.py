@@ -1,6 +1,6 @@
 """The rules of verdicts before and after their last change: `python -m tests.benchmarks.simulated [--runs N]`.
 
-Each share is of N simulated runs, so its standard error is the root of share x (1 - share) / N. An hour for 1,000.
+Each share is of N simulated runs, so its standard error is the root of share x (1 - share) / N. Two hours for 1,000.
 """
 
 import argparse
@@ -34,6 +34,15 @@ def main() -> None:
     runs = parser.parse_args().runs
     for table in (half_of_the_cells, many_verdicts, one_session, young_controls, turns.main):
         table(runs)
+        print()
+    for lines in (
+        samples.table(runs, []),
+        samples.power_limit(runs),
+        modes.table(runs),
+        nights.table(runs, []),
+    ):
+        for line in lines:
+            print(line, flush=True)
         print()
 
 

@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--histories", type=int, default=1000)
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    lines = []
+    lines = [f"{given.histories} histories of each kind:", ""]
     for line in table(given.histories, given.models):
         print(line, flush=True)
         lines.append(line)

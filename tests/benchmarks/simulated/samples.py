@@ -1,7 +1,7 @@
 """The stop rule over simulated streams: `python -m tests.benchmarks.simulated.samples [--streams N] [--write]`.
 
 It prints the table of docs/measuring.md, and with `--write` puts it there. A record is wrong if its mean is off by more
-than 1 %. 20 minutes for 1,000 streams a cell.
+than 1 %. Ten minutes for 1,000 streams a cell.
 """
 
 import argparse
@@ -62,7 +62,7 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("worlds", nargs="*", help="parts of names of worlds")
     given = parser.parse_args()
-    lines = []
+    lines = [f"{given.streams} streams a cell:", ""]
     for line in table(given.streams, given.worlds):
         print(line, flush=True)
         lines.append(line)

@@ -6,9 +6,18 @@ import numpy as np
 import pytest
 
 from tasks.findings.compare import compare
-from tasks.results.sessions import ENOUGH, WITHIN, SessionEffect, Sessions, effect_of, shared_sd
+from tasks.results.sessions import (
+    ENOUGH,
+    WITHIN,
+    SessionEffect,
+    Sessions,
+    effect_of,
+    repeats_of,
+    shared_sd,
+)
 from tasks.results.speedup import decide, speedup
 from tasks.results.values import Estimate, RatioVerdict
+from tests.benchmarks.simulated import modes
 from tests.tasks.examples.records import IMAGES, MATMUL, machine, repeats
 
 ASSUMED = 0.01
@@ -100,3 +109,17 @@ def test_equal_machines_are_rarely_told_apart_by_what_earlier_runs_show(runs):
         sides = (np.exp(rng.normal(0, 0.02) + rng.normal(0, 0.003, 3)).tolist() for _ in "ab")
         told += speedup(*sides, added).outcome is not RatioVerdict.UNDECIDED
     assert told / 400 < 0.09
+
+
+def test_earlier_repeats_widen_those_that_happen_to_agree():
+    sessions = Sessions(repeats={"a": repeats_of([{"case": [0.0, 0.04, 0.04]}] * 6)})
+    ((added, freedom),) = sessions.of_repeats("a", "case", CLOSE)
+    assert added == pytest.approx((0.04**2 / 3 - 1e-6) / 3, rel=0.01) and freedom == 12
+    assert sessions.of_repeats("a", "case", [1.0, 1.1, 1.2]) == ()
+    assert sessions.of_repeats("a", "other", CLOSE) == sessions.of_repeats("b", "case", CLOSE) == ()
+    assert repeats_of([{"case": [0.0, 0.04, 0.04]}] * 2) == {}
+
+
+def test_intervals_of_a_machine_of_two_states_hold_the_truth_once_earlier_runs_have_shown_both():
+    (before, _), (after, _) = modes.coverage(300, 0.08, 0.5, 3)
+    assert before < 0.85 and after >= 0.9
