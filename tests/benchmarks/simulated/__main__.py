@@ -14,7 +14,7 @@ from tasks.findings.totals import CommonCases, fewest_repeats, time_ratio
 from tasks.regressions.change import GateLimits, Sample, changes_between
 from tasks.results.speedup import corrected, decide, speedup
 from tasks.results.values import RatioVerdict
-from tests.benchmarks.simulated import earlier, turns
+from tests.benchmarks.simulated import earlier, modes, nights, samples, turns
 from tests.benchmarks.simulated.sessions import one_session
 from tests.tasks.examples import night_noise
 from tests.tasks.examples.records import IMAGES, MATMUL
