@@ -12,6 +12,7 @@ from rich.console import Console
 from gridbench import main
 from gridbench.run import command, follow, outcome
 from tasks.errors import GridbenchError
+from tasks.findings.acceptance.acceptance import Acceptance
 from tasks.findings.acceptance.advice import Advice
 from tasks.planning.plan import PlannedSkip
 from tasks.planning.planner import make_plan
@@ -163,7 +164,9 @@ def test_what_was_planned_as_skipped_is_no_failure(store, capsys):
 def test_a_script_learns_by_the_exit_code_whether_to_keep_a_machine(store, monkeypatch, advice, but, code):
     fill(store, Verdict.OK, but)
     machine = SimpleNamespace(advice=advice)
-    found = SimpleNamespace(answer=(), caveats=(), finding=lambda kind: kind((machine,)))
+    found = SimpleNamespace(
+        answer=(), caveats=(), finding=lambda kind: kind((machine,)) if kind is Acceptance else None
+    )
     monkeypatch.setattr(outcome, "comparison_of", lambda store: found)
     assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) == code
 
