@@ -248,6 +248,8 @@ def _together(levels: Sequence[float], parts: Sequence[Sequence[Part]], differ: 
     that explains, it is that of their means alone.
     Source: Kalibera & Jones 2013, Rigorous benchmarking in reasonable time, section 7 (hierarchical intervals).
     """
+    if any(_freedom(each) <= 0 for each in parts):  # a session of single repeats has no variance
+        return Estimate(math.exp(statistics.fmean(levels)))
     count, apart = len(levels), variance(levels)
     expected = statistics.fmean(math.fsum(part for part, _ in each) for each in parts)
     weight = 0.0 if differ else sum(min(_freedom(each), FREEDOM) for each in parts)

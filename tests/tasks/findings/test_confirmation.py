@@ -145,3 +145,11 @@ def test_a_confirmation_is_rarely_false(gap, most_false):
     assert verdicts.count(false) / 150 <= most_false
     if gap:
         assert verdicts.count(Confirmed.CONFIRMED) / 150 > 0.8
+
+
+def test_a_session_of_single_repeats_leaves_the_answer_open():
+    alone, twice = session("first", {"a": 1.0, "b": 2.0}, spread=CLOSE[:1]), {"a": 1.0, "b": 2.0}
+    found = compare(records_of("second", twice), [machine("a"), machine("b")], "a", earlier=[alone])
+    (claim,) = found.finding(Confirmation).claims
+    assert claim.verdict is Confirmed.OPEN and claim.now.low > 1
+    assert (claim.before.low, claim.together.low, claim.change.low) == (None, None, None)
