@@ -103,7 +103,7 @@ class TestWithoutTorch:
         wait_for(lambda: all(gone(int(pid)) for pid in note.read_text().split()), limit_s=20)
 
     def test_an_interrupt_of_ours_ends_the_child_too(self, run, note, monkeypatch):
-        def interrupted(process, timeout_s):
+        def interrupted(process, timeout_s, alarm):
             wait_for(lambda: note.exists() and note.read_text())
             raise KeyboardInterrupt
 
