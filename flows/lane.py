@@ -26,6 +26,7 @@ from tasks.travel.job_setup import JobSetup, prepared
 from tasks.travel.run_code import JobCode
 from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
+from workloads.harness.repeat.forks import Forks
 from workloads.harness.repeat.limits import tells_of_others
 from workloads.harness.repeat.runs import COMMAND
 from workloads.harness.repeat.series import measure_or_skip
@@ -51,7 +52,7 @@ def lane(
     code: list[str] | None = None,
     workloads: str | None = None,
 ) -> State[None]:
-    """Measure the repeats that `bench` has ordered, each in a fresh process, and send each record.
+    """Measure the repeats that `bench` has ordered, each in a process of its own, and send each record.
 
     Args:
         run: the name of the run that they belong to.
@@ -129,15 +130,16 @@ def measure_all(
     """
     ended: list[Record] = []
     setup = setup or JobSetup()
-    for number, repeat in enumerate(repeats, start=1):
-        say(f"[{number}/{len(repeats)}] {repeat.id}")
-        record = saved_record(repeat) or _measured(repeat, ended, say, command, reference, setup)
-        if tells_of_others(record):
-            ended.append(record)
-        put(record)
-        say(f"{repeat.id}: {record.verdict.value} {'; '.join(record.reasons)}".rstrip())
-        if record.control:
-            say(f"its control: {record.control.verdict} {'; '.join(record.control.reasons)}".rstrip())
+    with Forks(repeats, say) as forks:
+        for number, repeat in enumerate(repeats, start=1):
+            say(f"[{number}/{len(repeats)}] {repeat.id}")
+            record = saved_record(repeat) or _measured(repeat, ended, say, command, reference, setup, forks)
+            if tells_of_others(record):
+                ended.append(record)
+            put(record)
+            say(f"{repeat.id}: {record.verdict.value} {'; '.join(record.reasons)}".rstrip())
+            if record.control:
+                say(f"its control: {record.control.verdict} {'; '.join(record.control.reasons)}".rstrip())
     return len(repeats)
 
 
@@ -148,11 +150,12 @@ def _measured(
     command: Sequence[str],
     reference: Sequence[str],
     setup: JobSetup,
+    forks: Forks,
 ) -> Record:
     frozen = () if repeat.script else tuple(reference)  # a frozen environment lacks a script's packages
     with setup.environment(repeat):
         here, words = setup.repeat(repeat), setup.command(repeat, command)
-        return setup.noted(repeat, measure_or_skip(here, ended, say, words, frozen))
+        return setup.noted(repeat, measure_or_skip(here, ended, say, words, frozen, forks))
 
 
 if __name__ == "__main__":

@@ -47,13 +47,14 @@ def recipe() -> Recipe:
     )
 
 
-@workload(batch=(16, 32, 128, 512), tiny={"batch": 8}, layouts=LAYOUTS)
+@workload(has_model=True, batch=(16, 32, 128, 512), tiny={"batch": 8}, layouts=LAYOUTS)
 def cifar10(env: Env, batch: int) -> Prepared:
     """One step on `batch` images."""
     return classifier_step(env, recipe(), load_images(env, CIFAR10, batch))
 
 
 @workload(
+    has_model=True,
     kind="job",
     of="cifar10",
     epochs=(1, 3),

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 VALIDATE_EVERY = 20  # epochs
 
 
-@workload(hidden=(16, 64, 256), tiny={"hidden": 4})
+@workload(has_model=True, hidden=(16, 64, 256), tiny={"hidden": 4})
 def gcn(env: Env, hidden: int) -> Prepared:
     """One step on the whole graph."""
     task = gcn_task(env)
@@ -37,7 +37,7 @@ def gcn(env: Env, hidden: int) -> Prepared:
     return replace(step, flops=training, bytes=step.bytes + graph_bytes(task))
 
 
-@workload(kind="job", of="gcn", hidden=(16,), epochs=(200,), tiny={"hidden": 4, "epochs": 21})
+@workload(has_model=True, kind="job", of="gcn", hidden=(16,), epochs=(200,), tiny={"hidden": 4, "epochs": 21})
 def gcn_job(env: Env, hidden: int, epochs: int) -> Job:
     """The whole training: `epochs` steps with a validation after every 20 of them, then the test."""
     import torch

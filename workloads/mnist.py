@@ -49,7 +49,7 @@ def recipe() -> Recipe:
     )
 
 
-@workload(batch=(16, 64, 256, 1024), tiny={"batch": 2}, layouts=LAYOUTS)
+@workload(has_model=True, batch=(16, 64, 256, 1024), tiny={"batch": 2}, layouts=LAYOUTS)
 def mnist(env: Env, batch: int) -> Prepared:
     """One step on `batch` images."""
     tolerance = FLIPS if env.precision == "fp32" else 1.0
@@ -57,6 +57,7 @@ def mnist(env: Env, batch: int) -> Prepared:
 
 
 @workload(
+    has_model=True,
     kind="job",
     of="mnist",
     epochs=(1, 14),

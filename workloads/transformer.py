@@ -25,6 +25,7 @@ SIZES: dict[str, Any] = {
 
 
 @workload(
+    has_model=True,
     **SIZES,
     flops=lambda width, length, batch: 3 * forward_flops(width, length, batch, batch * length),
 )
@@ -52,6 +53,7 @@ def transformer_train(env: Env, width: int, length: int, batch: int) -> Prepared
 
 
 @workload(
+    has_model=True,
     **SIZES,
     flops=lambda width, length, batch: forward_flops(width, length, batch, batch),
 )

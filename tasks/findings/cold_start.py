@@ -48,12 +48,14 @@ def cold_starts(
 ) -> list[str]:
     """Return how long a process on each machine needs before it can build, and when that pays off.
 
-    Every repeat is a fresh process that starts alike for every case, so all of them count.
+    A process starts alike for every case, so the repeats of all cases count, except those that were forked from
+    a process which had started before.
     """
     sentences, base = [], next((p.baseline for p in pairings), "")
     starts: dict[str, list[Record]] = {}
     for cell in cells:
-        starts.setdefault(cell.cell.hardware, []).extend(r for r in cell.usable if _start_s(r) > 0)
+        own = (record for record in cell.usable if _start_s(record) > 0 and not record.inherited_s)
+        starts.setdefault(cell.cell.hardware, []).extend(own)
     for hardware, records in starts.items():
         seconds = over_repeats([_start_s(record) for record in records])
         if seconds is None or seconds.low is None:

@@ -114,7 +114,8 @@ def no_job(record: Record) -> str | None:
 
 def _stretches(record: Record) -> Iterator[tuple[str, float]]:
     yield "its process", record.wall_s
-    yield from ((f"its phase {name[:40]}", seconds) for name, seconds in record.phases_s.items())
+    for phases_s in (record.phases_s, record.inherited_s):
+        yield from ((f"its phase {name[:40]}", seconds) for name, seconds in phases_s.items())
     for timing in (record.wall, record.device_time):
         if timing and timing.samples_s:
             yield "one of its samples", min(timing.samples_s)

@@ -63,9 +63,10 @@ def over_repeats(times: Sequence[float]) -> Estimate | None:
 
 def cold_s(record: Record) -> float | None:
     """Return the seconds from process start to the end of the first call; None if a phase is not recorded."""
-    phases = [record.phases_s.get(name) for name in COLD_PHASES]
+    phases_s = record.fresh_phases_s
+    phases = [phases_s.get(name) for name in COLD_PHASES]
     available = [seconds for seconds in phases if seconds is not None]
-    mode_s = sum(record.phases_s.get(name, 0.0) for name in MODE_PHASES)
+    mode_s = sum(phases_s.get(name, 0.0) for name in MODE_PHASES)
     return sum(available) + mode_s if len(available) == len(COLD_PHASES) else None
 
 

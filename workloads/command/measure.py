@@ -5,7 +5,7 @@ import json
 import os
 import sys
 from collections.abc import Callable
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import fields, replace
 from functools import partial
 from typing import IO, Any
@@ -70,6 +70,11 @@ def repeat(options: argparse.Namespace) -> int:
     return _measure_here(partial(_ordered, options.json))
 
 
+def forked(text: str, phases: Phases) -> int:
+    """Measure a repeat in a process that was forked for it; `phases` began when it was ordered."""
+    return _measure_here(partial(_ordered, text), phases)
+
+
 def suite(options: argparse.Namespace) -> int:
     """Measure a suite."""
     suite = load_suite(options.name).tiny() if options.tiny else load_suite(options.name)
@@ -127,12 +132,13 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
-def _typed(options: argparse.Namespace) -> Repeat:
+def _typed(options: argparse.Namespace, phases: Phases) -> Repeat:
     case = find(options.workload).case(parse_size(options.size), options.precision, options.mode)
-    return repeat_of(options, case)
+    with nullcontext() if options.device else phases("find_device"):  # another process asks torch
+        return repeat_of(options, case)
 
 
-def _ordered(text: str) -> Repeat:
+def _ordered(text: str, phases: Phases) -> Repeat:
     order = Repeat.from_json(text)
     if order.script is not None:
         return order
@@ -140,11 +146,11 @@ def _ordered(text: str) -> Repeat:
     return replace(order, case=case)
 
 
-def _measure_here(order: Callable[[], Repeat]) -> int:
+def _measure_here(order: Callable[[Phases], Repeat], phases: Phases | None = None) -> int:
     """Measure a repeat in this process, or as one rank of its group, or by ranks that this process starts."""
-    phases = Phases(since_process_start_s())
+    phases = phases or Phases(since_process_start_s())
     records_out = _records_out()
-    repeat = order()
+    repeat = order(phases)
     if repeat.script is not None:
         return _script_here(repeat, phases, records_out)
     workload = find(repeat.case.workload)

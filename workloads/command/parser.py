@@ -7,7 +7,7 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from workloads.command import measure, roof, script
+from workloads.command import fork_server, measure, roof, script
 from workloads.command.compare import compare, read
 from workloads.command.mistakes import Parser
 from workloads.harness.checks.fitness import before_measuring, findings
@@ -64,6 +64,9 @@ def parser(description: str) -> Parser:
     sub = commands.add_parser("repeat")  # for our own processes, so help does not list it
     sub.add_argument("json", help="the repeat to measure")
     sub.set_defaults(command=measure.repeat)
+    sub = commands.add_parser("fork-server")  # as `repeat`
+    sub.add_argument("descriptor", type=int, help="the socket for its orders")
+    sub.set_defaults(command=partial(fork_server.serve, measure=measure.forked))
     commands.add_parser("needs").set_defaults(command=measure.needs)  # for planning
     return top
 

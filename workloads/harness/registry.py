@@ -45,6 +45,7 @@ class Workload:
         wrapper: distributes a model over several processes: each has all of it (DDP) or a share (FSDP).
         model: name of a network that several workloads run.
         task: use of the network.
+        has_model: building it builds a torch model or optimizer, for which torch imports its compiler, in seconds.
         by_size: table of its sizes in a report: matrices by `n`, or images by `pixels` and `batch`.
         layouts: memory layouts to try; the fastest one on the device is measured.
         attention: whether its step calls torch's attention, of which new GPUs have several kernels to try.
@@ -70,6 +71,7 @@ class Workload:
     wrapper: Wrapper = "DDP"
     model: str | None = None
     task: Task | None = None
+    has_model: bool = False
     by_size: Literal["matrix", "images"] | None = None
     layouts: tuple[str, ...] = LAYOUTS[:1]
     attention: bool = False
@@ -156,12 +158,17 @@ def declared(name: str) -> Workload | None:
     return _found.get(name) or all_workloads().get(name)
 
 
-def all_workloads() -> dict[str, Workload]:
-    """Return every workload by name, from this package and from the folder GRIDBENCH_WORKLOADS, if set."""
+def import_built_in() -> None:
+    """Import every workload of this package, and none of the user's folder."""
     for folder in FOLDERS:
         for module in pkgutil.iter_modules(importlib.import_module(folder).__path__):
             if not module.ispkg and not module.name.startswith("_"):
                 importlib.import_module(f"{folder}.{module.name}")
+
+
+def all_workloads() -> dict[str, Workload]:
+    """Return every workload by name, from this package and from the folder GRIDBENCH_WORKLOADS, if set."""
+    import_built_in()
     if own := os.environ.get(FOLDER):
         _import_folder(Path(own))
     _looked_in.add(own)

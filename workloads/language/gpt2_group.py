@@ -13,6 +13,7 @@ TINY = {"millions": 0, "batch": 2, "length": 16, "processes": 2}
 of_gpt2 = partial(
     workload,
     of="gpt2_train",
+    has_model=True,
     scaling="weak",
     millions=GPT2_MILLIONS,
     batch=(1, 4, 16),

@@ -18,6 +18,7 @@ def flops_of(millions: int, batch: int, length: int) -> float:
 
 
 @workload(
+    has_model=True,
     millions=GPT2_MILLIONS,
     batch=(1, 16, 64),
     length=(128, 1024),

@@ -9,6 +9,7 @@ from workloads.nets.shapes import LLAMA, LLAMA_MILLIONS
 
 
 @workload(
+    has_model=True,
     millions=LLAMA_MILLIONS,
     batch=(1, 8),
     prompt=(128, 512, 2048, 8192),

@@ -36,6 +36,7 @@ def _flops(millions: int, batch: int, length: int, rank: int) -> float:
 
 
 @workload(
+    has_model=True,
     millions=LLAMA_MILLIONS,
     batch=(1, 4),
     length=(128, 512, 2048),

@@ -223,6 +223,7 @@ def register(
                 of=None if way.kind == "step" else f"{name}_{alone}",
                 model=name,
                 task=way.task,
+                has_model=True,
                 layouts=LAYOUTS[:1] if way.kind == "job" else LAYOUTS,
             )
         )

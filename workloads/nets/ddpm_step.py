@@ -50,7 +50,9 @@ def multiples(**size: int) -> dict[str, int]:
     return {"channels": STRIDE}
 
 
-ddpm_workload = partial(workload, optional=WIDTH, elements=elements, flops=flops, multiples=multiples)
+ddpm_workload = partial(
+    workload, has_model=True, optional=WIDTH, elements=elements, flops=flops, multiples=multiples
+)
 
 
 def training_step(env: Env, batch: int, channels: int, in_group: bool) -> Prepared:

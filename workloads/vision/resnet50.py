@@ -24,6 +24,7 @@ def _flops(batch: int, pixels: int) -> float:
 
 
 @workload(
+    has_model=True,
     batch=(2, 64, 256),
     pixels=(64, PIXELS),
     tiny={"batch": 8, "pixels": 32},
@@ -58,6 +59,7 @@ def resnet50_train(env: Env, batch: int, pixels: int) -> Prepared:
 
 
 @workload(
+    has_model=True,
     batch=(1, 64, 256),
     pixels=(64, PIXELS),
     tiny={"batch": 2, "pixels": 32},

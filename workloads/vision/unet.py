@@ -18,6 +18,7 @@ TOLERANCE = 3.0  # roundings add up over the layers
 
 
 @workload(
+    has_model=True,
     millions=tuple(SHAPES),
     latents=(16, 64, 96),
     batch=(1, 2, 8),

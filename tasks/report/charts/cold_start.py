@@ -65,7 +65,8 @@ def _phase_colour() -> alt.Color:
 
 def _phases(record: Record) -> dict[str, float]:
     """Return the phases of a cold start, without the phases of the measurement itself."""
-    return {name: record.phases_s[name] for name in COLD_PHASES if name in record.phases_s}
+    phases_s = record.fresh_phases_s
+    return {name: phases_s[name] for name in COLD_PHASES if name in phases_s}
 
 
 def _cold_s(record: Record) -> float:

@@ -16,8 +16,8 @@ Keys, stable within `schema` 1. Times are in seconds. null: not measured or not 
     unpaired             sentences on cells without a matching baseline cell
     rows                 one object for each record: {run, hardware, case: {id, workload, size, precision, mode},
                          repeat, verdict, grade, reasons, compute_s, end_to_end_s, device_samples_s,
-                         wall_samples_s, warmup_s, phases_s, unattributed_s, wall_s, work, transfer, check,
-                         memory, training, group, profile, control, script, latency, device_s,
+                         wall_samples_s, warmup_s, phases_s, inherited_s, unattributed_s, wall_s, work,
+                         transfer, check, memory, training, group, profile, control, script, latency, device_s,
                          waiting_share, device_busy_s, sustained_share, energy_j, probes, missing,
                          threads, layout, device, started_at, environment_id}
     environments         fingerprint of machine and software by environment_id
@@ -125,6 +125,7 @@ def _row(record: Record, comparison: Comparison) -> dict[str, Any]:
         "wall_samples_s": _samples(record.wall),
         "warmup_s": list(timing.warmup_s) if timing else [],
         "phases_s": record.phases_s,
+        "inherited_s": record.inherited_s,
         "unattributed_s": record.unattributed_s,
         "wall_s": record.wall_s,
         **{name: asdict(value) if (value := getattr(record, name)) else None for name in (*kept, "latency")},

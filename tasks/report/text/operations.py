@@ -141,8 +141,8 @@ def start_up(grid: Grid, records: Sequence[Record], name: str, cases: Sequence[C
     counting = [r for r in records if r.hardware == name and counts(r) and r.case in selected]
     rows: dict[str, float] = {}
     for label, phases in ONCE:
-        whole = [r for r in counting if all(p in r.phases_s for p in phases)]
-        available = [sum(r.phases_s[p] for p in phases) for r in whole]
+        spent = [record.fresh_phases_s for record in counting]
+        available = [sum(s[p] for p in phases) for s in spent if all(p in s for p in phases)]
         if not available:
             return {}
         rows[label] = statistics.median(available)
@@ -157,8 +157,8 @@ def _median_phase(ok: Sequence[Record], phase: str) -> dict[Case, float]:
     """Return the median seconds of a phase by case."""
     available: dict[Case, list[float]] = {}
     for record in ok:
-        if phase in record.phases_s:
-            available.setdefault(record.case, []).append(record.phases_s[phase])
+        if phase in (spent := record.fresh_phases_s):
+            available.setdefault(record.case, []).append(spent[phase])
     return {case: statistics.median(seconds) for case, seconds in available.items()}
 
 

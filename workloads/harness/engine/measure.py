@@ -341,6 +341,7 @@ def _record(
         threads=threads,
         wall_s=wall_s,
         phases_s=phases.seconds,
+        inherited_s=phases.inherited_s,
         unattributed_s=unattributed_s,
         **parts,
         **readings.parts(),

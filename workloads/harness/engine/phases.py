@@ -2,7 +2,7 @@
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,11 +12,14 @@ class Phases:
 
     Attributes:
         seconds: phase name to seconds spent in it, in the order of first entry.
+        inherited_s: the same of the processes that this one was forked from, as far as they are not in
+            `seconds`; empty for a process that was not forked.
         origin_s: when the process started, on the clock of `time.perf_counter`.
     """
 
-    def __init__(self, process_start_s: float = 0.0) -> None:
+    def __init__(self, process_start_s: float = 0.0, inherited_s: Mapping[str, float] | None = None) -> None:
         self.seconds: dict[str, float] = {"process_start": process_start_s}
+        self.inherited_s: dict[str, float] = dict(inherited_s or {})
         self.origin_s = time.perf_counter() - process_start_s
         self._inner: list[float] = []
 
@@ -32,6 +35,11 @@ class Phases:
             self.seconds[name] = self.seconds.get(name, 0.0) + spent - self._inner.pop()
             if self._inner:
                 self._inner[-1] += spent
+
+    def with_inherited_s(self) -> dict[str, float]:
+        """Return the seconds by phase so far, of this process and of those that it was forked from."""
+        names = dict.fromkeys((*self.inherited_s, *self.seconds))
+        return {name: self.inherited_s.get(name, 0.0) + self.seconds.get(name, 0.0) for name in names}
 
     def wall_s(self) -> float:
         """Return the seconds since the process started."""

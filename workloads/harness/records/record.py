@@ -207,6 +207,8 @@ class Record:
             Behind a `+` follows the kernel that attention asked first, where several were tried. Trials are
             of the step before it is compiled.
         phases_s: seconds per phase of the process, which with `unattributed_s` add up to `wall_s`.
+        inherited_s: seconds per phase of the process that this one was forked from, such as `import`, which a
+            process of its own would have spent, too. They are in no other field; empty if it was not forked.
         wall: host time per step.
         device_time: time per step by the device's events, in which it also waits for its host; None if the host is the
             device. `device_s` is the time in which it works.
@@ -265,6 +267,7 @@ class Record:
     latency: Latency | None = None
     device_busy_s: float | None = None
     script: ScriptRun | None = None
+    inherited_s: dict[str, float] = field(default_factory=dict)
 
     @property
     def cell(self) -> Cell:
@@ -280,6 +283,12 @@ class Record:
     def ok(self) -> bool:
         """True if nothing is to be said against this record; a wide one counts too, see `grade.counts`."""
         return self.verdict is Verdict.OK
+
+    @property
+    def fresh_phases_s(self) -> dict[str, float]:
+        """Seconds per phase of a process that starts by itself: what this one was spared by a fork is included."""
+        names = dict.fromkeys((*self.phases_s, *self.inherited_s))
+        return {name: self.phases_s.get(name, 0.0) + self.inherited_s.get(name, 0.0) for name in names}
 
     @property
     def compute_s(self) -> float | None:

@@ -148,6 +148,7 @@ def detail(record: Record) -> str:
     if record.cache:
         rows.append(("cache", cache_text(record.cache)))
     rows += [(f"phase {name}", seconds(value)) for name, value in record.phases_s.items()]
+    rows += [(f"inherited {name}", seconds(value)) for name, value in record.inherited_s.items()]
     rows += [("unattributed", seconds(record.unattributed_s)), ("wall", seconds(record.wall_s))]
     if record.memory and record.memory.peak_rss_bytes:
         rows.append(("peak memory", f"{record.memory.peak_rss_bytes / 2**20:.0f} MiB"))

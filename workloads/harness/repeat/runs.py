@@ -11,7 +11,7 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from threading import Thread
-from typing import IO, Any
+from typing import IO, Any, Protocol
 
 from workloads.harness.probes.memory import available_bytes, oom_kills
 from workloads.harness.records import out_of_memory
@@ -36,6 +36,24 @@ LAST_S = 5.0  # in which what was killed is gone
 Say = Callable[[str], None]
 
 
+class Running(Protocol):
+    """A repeat's process: `subprocess.Popen`, or one that a fork server has forked."""
+
+    pid: int
+    returncode: Any
+    stdout: Any
+    stderr: Any
+
+    def poll(self) -> int | None:
+        """Return the exit code, or None while the process runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end, and return the exit code, negative for a signal."""
+
+
+Start = Callable[[Repeat, int, Mapping[str, str]], Running | None]
+
+
 def run_repeat(
     repeat: Repeat,
     lock: int,
@@ -43,26 +61,19 @@ def run_repeat(
     command: Sequence[str] = COMMAND,
     environ: Mapping[str, str] = os.environ,
     alarm: Alarm | None = None,
+    start: Start | None = None,
 ) -> Record:
-    """Measure a repeat in a process of its own that holds `lock`; it is gone when this returns or raises.
+    """Measure a repeat in a separate process that holds `lock`; it is gone when this returns or raises.
 
+    `start` starts the process if the command is our own. If it does not, a fresh one is started.
     The process is ended early if `alarm` rings, and `alarm` rings if a script replaces its process.
 
     Raises:
         OSError: there is no such command, or it can't be started.
     """
     kills, started = oom_kills(), time.perf_counter()
-    process = subprocess.Popen(
-        [*command, *arguments(repeat, command)],
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        text=True,
-        errors="replace",
-        start_new_session=True,
-        pass_fds=(lock,),
-        env={**environ, INHERITED: str(lock), PARENT: str(os.getpid())},
-    )
+    process = start(repeat, lock, environ) if start and tuple(command) == COMMAND else None
+    process = process or _fresh(repeat, lock, command, environ)
     out: list[str] = []
     last_words: list[str] = []
     say = at_most(say) if repeat.script else say
@@ -78,6 +89,22 @@ def run_repeat(
     return _death(repeat, process.returncode, last_words, oom_kills() != kills, wall_s)
 
 
+def _fresh(
+    repeat: Repeat, lock: int, command: Sequence[str], environ: Mapping[str, str]
+) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*command, *arguments(repeat, command)],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+        pass_fds=(lock,),
+        env={**environ, INHERITED: str(lock), PARENT: str(os.getpid())},
+    )
+
+
 def arguments(repeat: Repeat, command: Sequence[str] = COMMAND) -> list[str]:
     """Return the arguments by which a command measures a repeat.
 
@@ -90,7 +117,7 @@ def arguments(repeat: Repeat, command: Sequence[str] = COMMAND) -> list[str]:
 
 
 def _watch(
-    process: subprocess.Popen[str],
+    process: Running,
     timeout_s: float,
     say: Say,
     out: list[str],
@@ -114,15 +141,36 @@ def _watch(
             thread.join(timeout=LAST_S)
 
 
-def _ended_within(process: subprocess.Popen[str], timeout_s: float, alarm: Alarm | None) -> bool:
+def waits_for_end(pid: int, timeout_s: float, alarm: Alarm | None = None) -> bool:
+    """Wait for the end of any process, not only of a child; True if it ends in time, and before `alarm` rings.
+
+    Raises:
+        OSError: the kernel has no such handles of processes, or a sandbox forbids them.
+        AttributeError: the system is not Linux.
+    """
+    try:
+        handle = os.pidfd_open(pid)
+    except ProcessLookupError:
+        return True
+    try:
+        others = [alarm.fileno()] if alarm else []
+        return handle in readable((handle, *others), timeout_s)
+    finally:
+        os.close(handle)
+
+
+def readable(descriptors: Sequence[int], timeout_s: float) -> list[int]:
+    """Return the descriptors that can be read within `timeout_s`; a process's handle can be read once it has ended."""
+    poll = select.poll()  # `select` refuses descriptors above 1023
+    for descriptor in descriptors:
+        poll.register(descriptor, select.POLLIN)
+    return [descriptor for descriptor, _ in poll.poll(1000 * timeout_s)]
+
+
+def _ended_within(process: Running, timeout_s: float, alarm: Alarm | None) -> bool:
     """True if the process ends in time; noticed at once, where `Popen.wait` would look every 50 ms."""
-    if hasattr(os, "pidfd_open"):
-        handle = os.pidfd_open(process.pid)
-        try:
-            waited_for = [handle, alarm.fileno()] if alarm else [handle]
-            return handle in select.select(waited_for, [], [], timeout_s)[0]
-        finally:
-            os.close(handle)
+    with suppress(OSError, AttributeError):
+        return waits_for_end(process.pid, timeout_s, alarm)
     ends_s = time.monotonic() + timeout_s
     while process.poll() is None and time.monotonic() < ends_s:
         if alarm and alarm.wait(LOOK_S):
@@ -132,11 +180,11 @@ def _ended_within(process: subprocess.Popen[str], timeout_s: float, alarm: Alarm
     return process.poll() is not None
 
 
-def _collect(process: subprocess.Popen[str], out: list[str], alarm: Alarm | None) -> None:
+def _collect(process: Running, out: list[str], alarm: Alarm | None) -> None:
     assert process.stdout is not None
     for line in process.stdout:
         out.append(line)
-    if alarm and not out and (command := replaced_by(process)):
+    if alarm and not out and isinstance(process, subprocess.Popen) and (command := replaced_by(process)):
         alarm.ring(not_measured(command))
 
 
@@ -165,7 +213,7 @@ def at_most(say: Say, characters: int = MOST_SAID) -> Say:
     return limited
 
 
-def _stop(process: subprocess.Popen[str], has_ended: bool) -> None:
+def _stop(process: Running, has_ended: bool) -> None:
     """Kill the process with all its descendants, and reap it: ranks have their own sessions.
 
     A process that `has_ended` has no children left: the kernel gave them to another parent.
@@ -230,14 +278,19 @@ def be_a_good_child(device: str, processes: int = 1) -> None:
     if INHERITED in os.environ:
         die_with_parent()
         not_for_children(int(os.environ[INHERITED]))
-    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
-        file.write("1000")
+    be_killed_first()
     free, (own, _) = available_bytes(), resource.getrlimit(resource.RLIMIT_DATA)
     if device == "cpu" and free:
         limit = int(free * SHARE_OF_MEMORY / processes)
         limit = limit if own == resource.RLIM_INFINITY else min(limit, own)
         with suppress(OSError, ValueError):
             resource.setrlimit(resource.RLIMIT_DATA, (limit, limit))
+
+
+def be_killed_first() -> None:
+    """Have the kernel end this process before others if memory runs out."""
+    with suppress(OSError), open("/proc/self/oom_score_adj", "w") as file:
+        file.write("1000")
 
 
 def die_with_parent() -> None:

@@ -9,6 +9,7 @@ from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.control import run_with_control
 from workloads.harness.repeat.exclusive import whole_box
+from workloads.harness.repeat.forks import Forks
 from workloads.harness.repeat.limits import tells_of_others, too_large, too_much_for
 from workloads.harness.repeat.local_limits import limits_here
 from workloads.harness.repeat.runs import COMMAND, Say, run_repeat
@@ -17,7 +18,7 @@ from workloads.harness.repeat.suite import Suite
 
 
 def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = False) -> list[Repeat]:
-    """Shuffle every repeat of every case by the seed of `base`, so that no case always comes first.
+    """Shuffle the cases by the seed of `base` for each round of repeats, so that no case always comes first.
 
     Repeats come in rounds: each round has one repeat of every case, in an order of its own. So the repeats of a case
     are spread over the run, and its scatter holds the box's slow changes. The order is a result: it is stored in each
@@ -41,7 +42,7 @@ def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = 
 
 
 def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Callable[[Record], None]) -> None:
-    """Measure a suite on this box, one fresh process after another; `keep` gets each record as it comes.
+    """Measure a suite on this box, one process after another; `keep` gets each record as it comes.
 
     Cases that this box can't measure are reported first. `base` has the run's settings; the suite has those
     that it leaves open.
@@ -67,14 +68,15 @@ def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Call
 
 
 def measure_repeats(todo: Sequence[Repeat], say: Say, keep: Callable[[Record], None]) -> None:
-    """Measure one repeat after another, each in a fresh process; `keep` gets each record as it comes."""
+    """Measure one repeat after another, each in a process of its own; `keep` gets each record as it comes."""
     ended: list[Record] = []
-    for repeat in todo:
-        say(f"[{repeat.order + 1}/{len(todo)}] {repeat.id}")
-        record = measure_or_skip(repeat, ended, say)
-        if tells_of_others(record):
-            ended.append(record)
-        keep(record)
+    with Forks(todo, say) as forks:
+        for repeat in todo:
+            say(f"[{repeat.order + 1}/{len(todo)}] {repeat.id}")
+            record = measure_or_skip(repeat, ended, say, forks=forks)
+            if tells_of_others(record):
+                ended.append(record)
+            keep(record)
 
 
 def measure_or_skip(
@@ -83,6 +85,7 @@ def measure_or_skip(
     say: Say,
     command: Sequence[str] = COMMAND,
     reference: Sequence[str] = (),
+    forks: Forks | None = None,
 ) -> Record:
     """Measure a repeat alone on the box, or skip it if the box or earlier records, `ended`, leave it no hope.
 
@@ -90,17 +93,19 @@ def measure_or_skip(
 
     `reference` is the command of a frozen environment, in which a control is measured next to it. A user's
     script has none: the same code would run in both, so a control would hide what the code changed.
+    `forks` are those of the series that the repeat belongs to.
     """
     ended = [record for record in ended if record.hardware == repeat.hardware]  # others take turns with it
     if reason := too_much_for(repeat.case, ended, repeat.timeout_s) or _too_large_here(repeat):
         return repeat.failed(Verdict.SKIPPED, reason)
     repeat = replace(repeat, layout=layout_of(repeat, ended))
     with whole_box(say) as lock:
+        start = forks.start if forks else None
         if reference and not repeat.script:
-            return run_with_control(repeat, lock, say, reference, command)
+            return run_with_control(repeat, lock, say, reference, command, start)
         if repeat.script:
             return with_hint(run_script(repeat, lock, say, command), ended)
-        return run_repeat(repeat, lock, say, command)
+        return run_repeat(repeat, lock, say, command, start=start)
 
 
 def layout_of(repeat: Repeat, ended: Sequence[Record]) -> str | None:

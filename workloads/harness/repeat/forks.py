@@ -1,0 +1,215 @@
+"""Processes of repeats that are forked from one that has imported torch, so that they start in milliseconds.
+
+The fork server (`workloads.command.fork_server`) opens no device, starts no thread and runs no code of the
+user's. Python's own, `multiprocessing.forkserver`, does not fit: each of its processes first imports the main
+module of the process that asks, such as Prefect's engine, and has neither streams, a session nor an exit by a
+signal of its own.
+"""
+
+import json
+import os
+import select
+import signal
+import socket
+import subprocess
+from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, suppress
+from pathlib import Path
+from typing import IO
+
+from workloads.harness.probes.cpu import affinity
+from workloads.harness.records.case import Cell
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.registry import find
+from workloads.harness.repeat.exclusive import INHERITED
+from workloads.harness.repeat.runs import COMMAND, PARENT, Running, Say, waits_for_end
+
+START_S = 120.0  # torch takes seconds to import, on a cold disk a minute
+REAP_S = 20.0
+LONGEST_ANSWER = 2**16  # bytes
+FEWEST = 2  # cells: a server that forks once costs as much as a fresh process
+
+
+Streams = tuple[int, int]  # standard output and standard error
+
+
+class NoForkError(Exception):
+    """A fork server did not give a process."""
+
+
+class Forked:
+    """A process that a fork server has forked, used like one of `subprocess.Popen`."""
+
+    def __init__(self, server: "ForkServer", pid: int, stdout: IO[str], stderr: IO[str]) -> None:
+        self.pid, self.stdout, self.stderr = pid, stdout, stderr
+        self.returncode: int | None = None
+        self._server = server
+
+    def wait(self, timeout: float | None = None) -> int:
+        """Wait for the end; return the exit code, negative for a signal. `timeout` is of no use here."""
+        if self.returncode is None:
+            self.returncode = self._server.reap(self.pid)
+        return self.returncode
+
+
+class ForkServer:
+    """The client's end of a fork server, which serves one process at a time and ends with this one."""
+
+    def __init__(
+        self, environ: Mapping[str, str], streams: Streams, parent: "ForkServer | None" = None
+    ) -> None:
+        """Start a server, or have a `parent` fork one that has imported what models need, too.
+
+        What it says while it imports goes to the streams, which are those of its first process.
+
+        Raises:
+            OSError: it can't be started.
+            NoForkError: the parent can't fork it.
+        """
+        self._process: subprocess.Popen[bytes] | None = None
+        self._socket, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with its:
+            if parent:
+                pid = parent.fork("", (*streams, its.fileno()))
+            else:
+                self._process = _started(environ, streams, its.fileno())
+                pid = self._process.pid
+            self._handle = os.pidfd_open(pid)
+
+    def fork(self, order: str, descriptors: Iterable[int]) -> int:
+        """Fork a process with these descriptors, and return its id; it leads a session of its own.
+
+        Raises:
+            NoForkError: the server has ended or hangs, or has something that a process must not inherit.
+        """
+        self._socket.settimeout(START_S)
+        try:
+            socket.send_fds(self._socket, [json.dumps(order).encode()], [*descriptors])
+            answer = self._socket.recv(LONGEST_ANSWER)
+        except OSError as error:
+            raise NoForkError(f"their common process does not answer ({error})") from None
+        if not answer:
+            raise NoForkError("their common process has ended")
+        content = json.loads(answer)
+        if "unfit" in content:
+            raise NoForkError(content["unfit"])
+        return int(content["pid"])
+
+    def reap(self, pid: int) -> int:
+        """Reap a process that has ended or was killed, and return its exit code, negative for a signal.
+
+        A server that is gone has taken its process along, by SIGKILL. One that does not answer is killed.
+        """
+        with suppress(OSError):
+            self._socket.settimeout(REAP_S)
+            self._socket.send(b"reap")
+            if answer := self._socket.recv(LONGEST_ANSWER):
+                return int(json.loads(answer)["code"])
+        self._kill()
+        waits_for_end(pid, REAP_S)
+        return -signal.SIGKILL
+
+    @property
+    def has_ended(self) -> bool:
+        """True if it can fork no more."""
+        return bool(select.select([self._handle], [], [], 0)[0])
+
+    def close(self) -> None:
+        """End the server with its processes."""
+        self._socket.close()
+        self._kill()
+        if self._process:
+            self._process.wait()
+        os.close(self._handle)
+
+    def _kill(self) -> None:
+        with suppress(ProcessLookupError):
+            signal.pidfd_send_signal(self._handle, signal.SIGKILL)
+
+
+def _started(environ: Mapping[str, str], streams: Streams, orders: int) -> subprocess.Popen[bytes]:
+    out, err = streams
+    return subprocess.Popen(
+        [*COMMAND, "fork-server", str(orders)],
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        start_new_session=True,
+        pass_fds=(orders,),
+        env={**environ, PARENT: str(os.getpid())},
+    )
+
+
+class Forks:
+    """The fork servers of a series of repeats: one, and a second for models that the first has forked.
+
+    Two repeats of a cell never come from the same server: the address layout and the seed of hashes, which a
+    process draws once and which can move a time by percents, are drawn anew for each of them. Servers are also
+    replaced if what a process inherits has changed, such as the environment.
+    """
+
+    def __init__(self, repeats: Iterable[Repeat], say: Say) -> None:
+        self._say = say
+        cells = {repeat.cell for repeat in repeats if repeat.script is None}
+        self._is_on = hasattr(os, "pidfd_open") and len(cells) >= FEWEST
+        self._servers: dict[bool, ForkServer] = {}  # the one for models has the key True
+        self._served: set[Cell] = set()
+        self._inherits: tuple[object, ...] = ()
+
+    def __enter__(self) -> "Forks":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def start(self, repeat: Repeat, lock: int, environ: Mapping[str, str]) -> Running | None:
+        """Start a repeat's process that holds `lock`; None if it must be a fresh one."""
+        if not self._is_on or repeat.script is not None:
+            return None
+        with ExitStack() as until_forked, ExitStack() as ends:
+            (out, out_end), (err, err_end) = (_pipe(until_forked, ends) for _ in range(2))
+            try:
+                server = self._server_for(repeat, environ, (out_end, err_end))
+                pid = server.fork(repeat.to_json(), (out_end, err_end, lock))
+            except (NoForkError, OSError) as error:
+                self._say(f"from here on each repeat is a fresh process, because none can be forked: {error}")
+                self._is_on = False
+                self.close()
+                return None
+            until_forked.pop_all()
+        return Forked(server, pid, out, err)
+
+    def close(self) -> None:
+        """End the servers."""
+        for server in self._servers.values():
+            server.close()
+        self._servers, self._served = {}, set()
+
+    def _server_for(self, repeat: Repeat, environ: Mapping[str, str], streams: Streams) -> ForkServer:
+        own = {name: value for name, value in environ.items() if name not in (INHERITED, PARENT)}
+        inherits = (own, *_inheritance())
+        is_over = any(server.has_ended for server in self._servers.values())
+        if is_over or repeat.cell in self._served or self._inherits != inherits:
+            self.close()
+        workload = find(repeat.case.workload)
+        kinds = (False, True) if workload.has_model and not workload.in_group else (False,)
+        for kind in kinds:
+            if kind not in self._servers:
+                self._servers[kind] = ForkServer(own, streams, self._servers.get(False))
+        self._inherits = inherits
+        self._served.add(repeat.cell)
+        return self._servers[kinds[-1]]
+
+
+def _inheritance() -> tuple[object, ...]:
+    """Return what a process inherits beside its environment, as a fresh one would have it now."""
+    files = [Path("/proc/self") / name for name in ("limits", "cgroup")]
+    texts = [file.read_text() if file.exists() else "" for file in files]
+    return os.getcwd(), affinity(), os.getpriority(os.PRIO_PROCESS, 0), *texts
+
+
+def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[IO[str], int]:
+    """Make a pipe; return its stream to read and its descriptor to write, which the two stacks close."""
+    out, end = os.pipe()
+    writing.callback(os.close, end)
+    return reading.enter_context(os.fdopen(out, errors="replace")), end
