@@ -75,6 +75,8 @@ def test_its_declarations_agree(name):
     needed = {"matrix": {"n"}, "images": {"pixels", "batch"}, None: set()}[workload.by_size]
     assert needed <= workload.sizes.keys()
     assert (workload.model is None) == (workload.task is None)
+    if workload.of is not None:
+        assert workload.has_model == find(workload.of).has_model
 
 
 @pytest.mark.parametrize(("name", "precision"), each_with(PRECISIONS, {"fp32", "bf16"}))
@@ -159,6 +161,7 @@ def test_a_job_runs_from_the_beginning_each_time(name):
 @pytest.mark.parametrize("name", STEPS)
 def test_it_says_what_a_step_does(name):
     workload, prepared = find(name), build(name)
+    assert (prepared.parameters is not None) == workload.has_model
     assert prepared.units > 0
     assert prepared.unit
     assert prepared.flops >= 0

@@ -1,6 +1,7 @@
 """Workloads that end as no workload should: each repeat must still leave a record that says what happened."""
 
 import os
+import signal
 import subprocess
 import sys
 import threading
@@ -85,6 +86,22 @@ def hangs(env, n):
         time.sleep(600)
 
     return doomed(env, end)
+
+
+@workload(has_model=True, n=(64,), tiny={"n": 64})
+def hangs_with_a_model(env, n):
+    return hangs(env, n)
+
+
+@death
+def kills_its_parent(env, n):
+    return doomed(env, lambda call: os.kill(os.getppid(), signal.SIGKILL))
+
+
+@death
+def stops_its_parent(env, n):
+    os.kill(os.getppid(), signal.SIGSTOP)
+    return doomed(env, lambda call: None)
 
 
 @death

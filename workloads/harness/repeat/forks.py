@@ -68,13 +68,15 @@ class ForkServer:
         """
         self._process: subprocess.Popen[bytes] | None = None
         self._socket, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with its:
+        with its, ExitStack() as until_started:
+            until_started.callback(self._socket.close)
             if parent:
                 pid = parent.fork("", (*streams, its.fileno()))
             else:
                 self._process = _started(environ, streams, its.fileno())
                 pid = self._process.pid
             self._handle = os.pidfd_open(pid)
+            until_started.pop_all()
 
     def fork(self, order: str, descriptors: Iterable[int]) -> int:
         """Fork a process with these descriptors, and return its id; it leads a session of its own.
@@ -83,11 +85,14 @@ class ForkServer:
             NoForkError: the server has ended or hangs, or has something that a process must not inherit.
         """
         self._socket.settimeout(START_S)
+        answer = b""
         try:
             socket.send_fds(self._socket, [json.dumps(order).encode()], [*descriptors])
             answer = self._socket.recv(LONGEST_ANSWER)
-        except OSError as error:
-            raise NoForkError(f"their common process does not answer ({error})") from None
+        except TimeoutError:
+            raise NoForkError(f"their common process does not answer within {START_S:g} s") from None
+        except ConnectionError:
+            pass
         if not answer:
             raise NoForkError("their common process has ended")
         content = json.loads(answer)
