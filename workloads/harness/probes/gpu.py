@@ -29,7 +29,8 @@ FACTS = (
     *("nvlinks", "other_gpus", "mig_slice", "mig_devices"),
 )
 FOREIGN = ("gpu_foreign_processes", "gpu_foreign_share", "gpu_foreign_memory_bytes")
-_FOREIGN = {"gpu_foreign_share": "gpu_utilisation_share", "gpu_foreign_memory_bytes": "gpu_memory_used_bytes"}
+_UTILISATION, _MEMORY = "gpu_utilisation_share", "gpu_memory_used_bytes"
+_FOREIGN = {"gpu_foreign_share": _UTILISATION, "gpu_foreign_memory_bytes": _MEMORY}
 # nvml.h: nvmlClocksEventReasons…; the power brake is pulled by the machine's own power supply
 SLOWED_BY = {
     "gpu_slowed_by_power_cap_share": 0x4,
@@ -42,6 +43,7 @@ _SLOWED = sum(SLOWED_BY.values())
 _POWER, _THERMAL = 0, 1  # nvml.h: NVML_PERF_POLICY_…
 _SM_CLOCK, _CORE_SENSOR = 1, 0  # nvml.h: NVML_CLOCK_SM, NVML_TEMPERATURE_GPU
 _FEWEST_CLOCKS = 3  # samples of the clock in a half of the window
+_IDLE_READINGS, _IDLE_BYTES = 3, 2**30  # any process that computes takes some hundred MB
 _TRUSTED_GROWTH = 1.1  # a counter of seconds that outruns the clock by more is broken
 
 
@@ -272,17 +274,21 @@ def clock_drift(clocks_mhz: Sequence[float]) -> Readings:
 def foreign_load(
     gpu: Gpu, window_s: float = 1.0, samples: int = 10, sleep: Callable[[float], None] = time.sleep
 ) -> Readings:
-    """Others' use of the GPU, to be asked before our own context exists; takes `window_s` seconds on a GPU.
+    """Return others' use of the GPU, to be asked before our own context exists.
+
+    An idle card is left after a few readings: no other process is listed, and little memory is taken. Any other
+    is read for a window of `window_s` seconds. If it seems busy then, a second window decides: a reading is of up
+    to a second of the past (nvmlUtilization_t), in which our own previous process computed.
 
     Readings: `gpu_foreign_processes`, `gpu_foreign_share` (mean utilisation) and `gpu_foreign_memory_bytes`
     (the most that was in use; the driver alone may hold some tens of MB).
     """
+    why, rows = gpu.read()[1], list[Mapping[str, float]]()
+    if not all(source in why for source in _FOREIGN.values()):
+        rows = _window(gpu, samples, lambda: sleep(window_s / samples))
+        if any(row.get(_UTILISATION) for row in rows):
+            rows = _window(gpu, samples, lambda: sleep(window_s / samples))
     values, missing = gpu.foreign_processes()
-    why = gpu.read()[1]
-    rows: list[dict[str, float]] = []
-    while len(rows) < samples and not all(source in why for source in _FOREIGN.values()):
-        sleep(window_s / samples)
-        rows.append(gpu.read()[0])
     for name, source in _FOREIGN.items():
         column = [row[source] for row in rows if source in row]
         if not column:
@@ -290,6 +296,26 @@ def foreign_load(
         else:
             values[name] = max(column) if name.endswith("_bytes") else math.fsum(column) / len(column)
     return values, missing
+
+
+def _window(gpu: Gpu, samples: int, pause: Callable[[], None]) -> list[Mapping[str, float]]:
+    """Return so many readings, or the last few as soon as they are those of an idle card."""
+    rows: list[Mapping[str, float]] = []
+    while len(rows) < samples:
+        pause()
+        rows.append(gpu.read()[0])
+        last = rows[-_IDLE_READINGS:]
+        if len(last) == _IDLE_READINGS and _is_idle(gpu, last):
+            return last
+    return rows
+
+
+def _is_idle(gpu: Gpu, rows: Sequence[Mapping[str, float]]) -> bool:
+    """True if the card did nothing in these readings, and no process that could use it is there."""
+    is_at_rest = all(
+        row.get(_UTILISATION, math.inf) == 0 and row.get(_MEMORY, math.inf) <= _IDLE_BYTES for row in rows
+    )
+    return is_at_rest and gpu.foreign_processes()[0].get("gpu_foreign_processes") == 0
 
 
 def _process_of(pid: int, nvml: Any, gpu: Any) -> Any:

@@ -31,6 +31,7 @@ class FakeNvml:
         self.utilisation = 50
         self.pids = [os.getpid()]
         self.own_bytes = 10**9
+        self.used_bytes = 100
         self.handles = {UUID: "handle"}
         self.inits = 0
         self.uuids = [UUID]
@@ -76,7 +77,7 @@ class FakeNvml:
         return SimpleNamespace(gpu=self.utilisation, memory=3)
 
     def nvmlDeviceGetMemoryInfo(self, _, version=None):
-        return SimpleNamespace(used=100 if version else 700, total=24 * 2**30, version=version)
+        return SimpleNamespace(used=self.used_bytes if version else 700, total=24 * 2**30, version=version)
 
     def nvmlDeviceGetPowerUsage(self, _):
         return 71_500

@@ -76,7 +76,39 @@ class TestForeignLoad:
         values, missing = gpu.foreign_load(gpu.open_gpu(UUID, nvml), 1.0, 10, naps.append)
         assert values == {"gpu_foreign_processes": 0, "gpu_foreign_share": 0, "gpu_foreign_memory_bytes": 100}
         assert not missing
+        assert sum(naps) == pytest.approx(0.3)
+
+    @pytest.mark.parametrize("change", [{"pids": [os.getpid(), 1]}, {"used_bytes": 2 * 2**30}])
+    def test_a_card_that_somebody_else_could_use_is_read_for_the_whole_window(self, change):
+        nvml, naps = FakeNvml(), []
+        nvml.utilisation = 0
+        vars(nvml).update(change)
+        values, _ = gpu.foreign_load(gpu.open_gpu(UUID, nvml), 1.0, 10, naps.append)
+        assert values["gpu_foreign_share"] == 0
         assert sum(naps) == pytest.approx(1.0)
+
+    def test_what_our_own_last_process_did_is_not_of_others(self):
+        """The counter is of the last second: it falls while nobody uses the card any more."""
+        nvml, naps = FakeNvml(), []
+
+        def nap(seconds):
+            naps.append(seconds)
+            nvml.utilisation = max(90 - 15 * len(naps), 0)
+
+        values, _ = gpu.foreign_load(gpu.open_gpu(UUID, nvml), 1.0, 10, nap)
+        assert values["gpu_foreign_share"] == 0
+        assert sum(naps) == pytest.approx(0.8)  # until three readings in a row are 0
+
+    def test_a_card_that_is_busy_is_read_twice(self):
+        nvml, naps = FakeNvml(), []
+
+        def nap(seconds):
+            naps.append(seconds)
+            nvml.utilisation = 80 if len(naps) > 10 else 100
+
+        values, _ = gpu.foreign_load(gpu.open_gpu(UUID, nvml), 1.0, 10, nap)
+        assert values["gpu_foreign_share"] == pytest.approx(0.8)
+        assert sum(naps) == pytest.approx(2.0)
 
     def test_a_shared_card(self):
         nvml = FakeNvml()
