@@ -23,7 +23,7 @@ from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.forks import Forks
 from workloads.harness.repeat.runs import run_repeat
 
-PAIRS, TURNS = 5, 150
+PAIRS, TURNS = 5, 400
 RECORDS = (("matmul", {"n": 500}), ("image_pipeline", {"pixels": 512, "batch": 1}), ("mnist", {"batch": 8}))
 MEASURES = ("warm_up", "samples", "compile")  # phases of the measurement itself
 GOAL_S, GOAL_RATIO = 3.0, "0.99 to 1.01"
@@ -38,13 +38,13 @@ def main(pairs: int = PAIRS) -> None:
 
 def steps(number: int, name: str, pairs: int) -> str:
     """Return the ratio of the times of a step, with the interval over pairs of processes."""
-    ratios, times = [], {False: [], True: []}
+    times: dict[bool, list[float]] = {False: [], True: []}
     for pair in range(pairs):
-        blocks = _in_turns(number, name, pair)
-        ratios.append(statistics.median(b / a for a, b in zip(blocks[False], blocks[True], strict=True)))
-        for is_forked, seconds in blocks.items():
-            times[is_forked].append(statistics.quantiles(seconds, n=10)[0])
-    ratio = log_mean_interval(ratios)
+        for is_forked, seconds in _in_turns(number, name, pair).items():
+            times[is_forked].append(
+                statistics.quantiles(seconds, n=10)[0]
+            )  # of blocks that nothing disturbed
+    ratio = log_mean_interval([b / a for a, b in zip(times[False], times[True], strict=True)])
     widths = [
         f"±{100 * (max(column) / min(column) - 1) / 2:.1f} % {way}"
         for way, column in (("fresh", times[False]), ("forked", times[True]))
@@ -59,7 +59,8 @@ def _in_turns(number: int, name: str, pair: int) -> dict[bool, list[float]]:
     """Return seconds per step of alternate blocks of a fresh and of a forked process."""
     workload = find("model_in_turns" if find(name).has_model else "in_turns")
     first, other = (
-        Repeat("perf", "here", workload.case({"number": n})) for n in (number, (number + 1) % len(CASES))
+        Repeat("perf", "here", workload.case({"number": n}), threads=1)
+        for n in (number, (number + 1) % len(CASES))
     )
     with (
         tempfile.TemporaryDirectory() as folder,

@@ -15,6 +15,7 @@ from workloads.harness.records.case import COMPILED, EAGER
 if TYPE_CHECKING:
     import torch
 
+EXACT = "float64"  # the type of most references
 # Torch draws normal values in blocks of 16, and fewer than one block in another way.
 BLOCK = 16
 DRAWN = 2**22 * BLOCK  # values that are drawn on the host at once
@@ -50,6 +51,7 @@ class Prepared:
         alone: whether each process of a group measures its steps alone, too, while the others wait.
         chosen: what the workload has chosen on the device at hand, such as m, n and k of a product.
         reference_on_device: whether `reference` computes on the device, and so takes memory of it.
+        reference_dtype: the type that `reference` computes in.
     """
 
     step: Callable[[], torch.Tensor]
@@ -72,6 +74,7 @@ class Prepared:
     alone: bool = False
     chosen: tuple[int, ...] = ()
     reference_on_device: bool = False
+    reference_dtype: str = EXACT
 
     @property
     def is_training(self) -> bool:

@@ -74,4 +74,5 @@ def _step(env: Env, millions: int, batch: int, length: int, sharded: bool) -> Pr
         parameters=shape.parameters,
         unexchanged=trainer.unexchanged,
         reference_on_device=True,
+        reference_dtype=trainer.reference_dtype,
     )

@@ -33,7 +33,7 @@ def gpt2_train(env: Env, millions: int, batch: int, length: int) -> Prepared:
     """A step of AdamW on `batch` sequences of `length` tokens; each position predicts the token after it."""
     import torch
 
-    from workloads.nets.gpt2 import Gpt, adamw, check_length, next_token_loss
+    from workloads.nets.gpt2 import adamw, check_length, drawn_gpt, next_token_loss
 
     shape = GPT2[millions]
     check_length(shape, length)
@@ -41,7 +41,7 @@ def gpt2_train(env: Env, millions: int, batch: int, length: int) -> Prepared:
     linear = 3 * shape.linear_flops(batch, length)
     made = training_step(
         env,
-        env.model(lambda: Gpt(shape)),
+        drawn_gpt(env, shape),
         next_token_loss,
         (env.place_exact(tokens),),
         adamw,

@@ -49,4 +49,5 @@ def llm_decode(env: Env, millions: int, batch: int, context: int) -> Prepared:
         bytes=decoding.bytes,
         matmul_flops=linear,
         parameters=shape.parameters,
+        reference_on_device=decoding.is_exact_on_device,
     )

@@ -45,4 +45,5 @@ def llm_prefill(env: Env, millions: int, batch: int, prompt: int) -> Prepared:
         bytes=reading.bytes,
         matmul_flops=linear,
         parameters=shape.parameters,
+        reference_on_device=reading.is_exact_on_device,
     )

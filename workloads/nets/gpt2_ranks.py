@@ -12,8 +12,8 @@ import torch
 from workloads.harness.group.distributed import mean_over_ranks, replicated, sharded_over_ranks
 from workloads.harness.prepared import Env
 from workloads.harness.training.training import GRADIENTS, Learner, gradients_of
-from workloads.harness.training.wider import apart, visited, wider_than
-from workloads.nets.gpt2 import Gpt, adamw, next_token_loss
+from workloads.harness.training.wider import apart, name_of, place_of, visited, wider_than
+from workloads.nets.gpt2 import Gpt, adamw, drawn_gpt, next_token_loss
 from workloads.nets.shapes import GptShape
 
 
@@ -22,6 +22,7 @@ class GroupTrainer:
 
     Attributes:
         tolerance: multiplies the precision's bound.
+        reference_dtype: the type that `exact` computes in.
         unexchanged: a context in which gradients stay on their rank; None where weights are gathered, too.
     """
 
@@ -29,6 +30,7 @@ class GroupTrainer:
 
     def __init__(self, env: Env, shape: GptShape, sharded: bool) -> None:
         self._env, self._shape, self.tolerance = env, shape, GRADIENTS[env.precision]
+        self.reference_dtype = name_of(wider_than(env.dtype))
         self._drawn = env.generator.get_state()
         model = self._built(env, "cpu" if sharded else env.device)  # a device may not hold all of it
         if sharded:
@@ -40,7 +42,8 @@ class GroupTrainer:
         self.reset = self._learner.reset
 
     def _built(self, env: Env, device: str | torch.device) -> Gpt:
-        return replace(env, device=torch.device(device)).model(lambda: Gpt(self._shape))
+        place = torch.device(device)
+        return drawn_gpt(replace(env, device=place, to_device=lambda tensor: tensor.to(place)), self._shape)
 
     def step(self, tokens: torch.Tensor) -> torch.Tensor:
         """Learn from this rank's tokens; return their loss."""
@@ -53,12 +56,14 @@ class GroupTrainer:
     def exact(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
         """Compute what `shown` gives from the beginning, in a wider type, by a whole model for each rank.
 
-        Its weights are on the host, and each block's on the device only while it computes.
+        If the device has no room for it, its weights are on the host, and each block's on the device only while
+        it computes.
         """
         wide = wider_than(self._env.dtype)
         generator = torch.Generator()
         generator.set_state(self._drawn)
-        whole = self._built(replace(self._env, generator=generator), "cpu").to(wide)
+        place = place_of(self._env.device, self._shape.parameters * wide.itemsize)
+        whole = self._built(replace(self._env, generator=generator), place).to(wide)
         model = visited(whole, "blocks", self._env.device, wide)
         loss = apart(model, next_token_loss, (tokens,), wide)
         return loss, mean_over_ranks(gradients_of(model))

@@ -12,6 +12,7 @@ from torch.nn import functional as F
 from workloads.harness.prepared import Env
 from workloads.harness.training.drawn import Pool, drawn_model
 from workloads.harness.training.layers import copy_on
+from workloads.harness.training.wider import place_of
 from workloads.nets.shapes import LlamaShape
 
 EPSILON, BASE = 1e-5, 500_000.0  # of the norms, and of the rotary frequencies
@@ -115,6 +116,7 @@ class LlamaPass:
     Attributes:
         inputs: the tokens [b, l]; where l is below 16, those that could come next, of which the first l do.
         bytes: that a pass reads and writes at least.
+        is_exact_on_device: `exact` computes on the device, because there is room for two blocks in float64.
     """
 
     def __init__(self, env: Env, shape: LlamaShape, batch: int, length: int, start: int = 0) -> None:
@@ -127,6 +129,9 @@ class LlamaPass:
         # Separate tensors: if the blocks write into views of one, torch.compile copies all of it in each block.
         self._caches = [(pool.filled(size), pool.filled(size)) for _ in range(shape.layers)]
         self._turns = turns(shape.head_width, start, length).to(env.device, env.dtype)
+        block_bytes = 8 * sum(weight.numel() for weight in self.model.blocks[0].parameters())
+        self._place = place_of(env.device, 2 * block_bytes)
+        self.is_exact_on_device = env.device.type != "cpu" and self._place == env.device
         self._rows = env.draw(shape.vocabulary, SCORES)
         self._positions = sorted({*env.draw(length, POSITIONS), length - 1})
         read = shape.read_weights + shape.cached(batch, start)
@@ -148,7 +153,10 @@ class LlamaPass:
         return torch.stack(cached), self._trace.first[:SEQUENCES], scores[:SEQUENCES, self._rows]
 
     def _exact_block(self, at: int) -> Any:
-        return copy_on("cpu", self.model.blocks[at]).double()
+        return copy_on(self._place, self.model.blocks[at]).double()
+
+    def _widened(self, tensor: torch.Tensor) -> torch.Tensor:
+        return tensor.to(self._place, torch.float64)
 
     def exact(self) -> tuple[torch.Tensor, ...]:
         """Compute what `view` shows in float64: the first block, and the last from what went into it.
@@ -159,20 +167,21 @@ class LlamaPass:
         assert self._trace is not None
         with torch.inference_mode():
             first, last = (self._exact_block(at) for at in (0, -1))
-            exact_turns, place = self._turns.cpu().double(), self._start + self._length - 1
+            exact_turns, last_at = self._widened(self._turns), self._start + self._length - 1
             tokens = self.inputs[:SEQUENCES, self._positions]
-            x = self.model.embed(tokens).cpu().double()
+            x = self._widened(self.model.embed(tokens))
             _, *cached = first.attention.project(first.norm(x), exact_turns[:, self._positions])
 
             def alone(block: nn.Module, x: torch.Tensor, at: int) -> torch.Tensor:
-                kept = [part[:SEQUENCES].cpu().double() for part in self._caches[at]]
-                done: torch.Tensor = block(x, exact_turns[:, -1:], kept, place)
+                kept = [self._widened(part[:SEQUENCES]) for part in self._caches[at]]
+                done: torch.Tensor = block(x, exact_turns[:, -1:], kept, last_at)
                 return done[:, -1]
 
-            ended = alone(last, self._trace.before_last[:SEQUENCES, None].cpu().double(), -1)
-            norm = copy_on("cpu", self.model.norm).double()
-            scores = F.linear(norm(ended), self.model.table[self._rows].cpu().double())
-            return torch.stack(cached), alone(first, x[:, -1:], 0), scores
+            ended = alone(last, self._widened(self._trace.before_last[:SEQUENCES, None]), -1)
+            norm = copy_on(self._place, self.model.norm).double()
+            scores = F.linear(norm(ended), self._widened(self.model.table[self._rows]))
+            results = (torch.stack(cached), alone(first, x[:, -1:], 0), scores)
+            return tuple(result.cpu() for result in results)
 
 
 def turns(head_width: int, start: int, length: int) -> torch.Tensor:

@@ -18,7 +18,7 @@ CASES = (
 )
 NUMBERS = tuple(range(len(CASES)))
 ASKS = "GRIDBENCH_TURNS"  # the path of the socket
-BLOCK_S = 0.03
+BLOCK_S = 0.008
 
 
 def serve(env: Env, number: int) -> Prepared:

@@ -1,4 +1,4 @@
-"""Correctness: a wrong result has no time. Results are compared with float64 before and after timing."""
+"""Correctness: a wrong result has no time. Results are compared with references before and after timing."""
 
 from __future__ import annotations
 
@@ -49,7 +49,10 @@ def check(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
         raise WrongError(
             f"the result is off by {max(errors):.2g} (relative, 2-norm); {precision} allows {bound:.0e}"
         )
-    return Check(max(errors), bound, sum(part.numel() for part in seen))
+    place = prepared.inputs[0].device.type if prepared.reference_on_device else "cpu"
+    return Check(
+        max(errors), bound, sum(part.numel() for part in seen), f"{prepared.reference_dtype} on {place}"
+    )
 
 
 def _parts(result: torch.Tensor | tuple[torch.Tensor, ...]) -> tuple[torch.Tensor, ...]:

@@ -153,11 +153,17 @@ class Transfer:
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """The result against a float64 reference: relative error (2-norm), its bound, elements compared."""
+    """The result against a reference: relative error (2-norm), its bound, elements compared.
+
+    `reference` says in which type the reference was computed, and on the host or by the device that is measured,
+    such as `float64 on cpu`. The same device in a wider type, with other kernels, is weaker evidence than another
+    one. None in records from before it was noted.
+    """
 
     error: float
     bound: float
     checked_elements: int
+    reference: str | None = None
 
 
 @dataclass(frozen=True, slots=True)

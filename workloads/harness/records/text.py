@@ -144,7 +144,8 @@ def detail(record: Record) -> str:
             ("rate", f"{rate_text(record.work.flops / record.compute_s, 'FLOP/s')} over the whole step")
         )
     if record.check:
-        rows.append(("relative error", f"{record.check.error:.2g} (bound {record.check.bound:.0e})"))
+        against = f", against {record.check.reference}" if record.check.reference else ""
+        rows.append(("relative error", f"{record.check.error:.2g} (bound {record.check.bound:.0e}{against})"))
     if record.cache:
         rows.append(("cache", cache_text(record.cache)))
     rows += [(f"phase {name}", seconds(value)) for name, value in record.phases_s.items()]

@@ -7,11 +7,20 @@ from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, cast
 
 from workloads.harness.engine.correctness import WrongError
-from workloads.harness.prepared import Env, Prepared
+from workloads.harness.prepared import EXACT, Env, Prepared
 from workloads.harness.records.case import CAPTURED, EAGER
 from workloads.harness.training.layers import copy_on, layer_flops, parameter_bytes, parameter_count
 from workloads.harness.training.masks import Kept, keeping, replay
-from workloads.harness.training.wider import apart, as_it_began, visited, widened, wider_copy, wider_than
+from workloads.harness.training.wider import (
+    apart,
+    as_it_began,
+    name_of,
+    place_of,
+    visited,
+    widened,
+    wider_copy,
+    wider_than,
+)
 
 if TYPE_CHECKING:
     import torch
@@ -89,6 +98,7 @@ def training_step(
         parameters=parameter_count(model),
         data=data,
         reference_on_device=blocks is not None,
+        reference_dtype=name_of(wider_than(env.dtype)) if blocks is not None else EXACT,
     )
 
 
@@ -141,6 +151,7 @@ def inference_step(
         parameters=parameter_count(model),
         data=data,
         reference_on_device=large,
+        reference_dtype=name_of(wider_than(env.dtype)) if large else EXACT,
     )
 
 
@@ -253,13 +264,15 @@ class Learner:
         """Compute what `reference` does on the device, in fp32, or of fp32 in float64, block by block.
 
         Float64 on the host would take minutes, and a GPU that has little of it does well in fp32. A whole
-        copy in a wider type would take more of the device than the step does. The step's own gradients, which
-        have been shown, are let go for it; those of a graph stay, because each replay fills the same.
+        copy in a wider type can take more of the device than the step does: if there is no room for it, blocks
+        come from the host one by one, which takes seconds. The step's own gradients, which have been shown, are
+        let go for it; those of a graph stay, because each replay fills the same.
         """
         if self._env.mode not in CAPTURED:
             self.optimizer.zero_grad(set_to_none=True)
-        wide = wider_than(self._env.dtype)
-        began = as_it_began(self.model, self._beginning[0], wide)
+        wide, beginning = wider_than(self._env.dtype), self._beginning[0]
+        count = sum(tensor.numel() for tensor in beginning.values())
+        began = as_it_began(self.model, beginning, wide, place_of(self._env.device, count * wide.itemsize))
         replay(began, self._masks)
         exact = visited(began, blocks, self._env.device, wide)
         return apart(exact, loss, inputs, wide), gradients_of(exact)

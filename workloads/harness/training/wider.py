@@ -13,6 +13,10 @@ from workloads.harness.training.layers import copy_on
 if TYPE_CHECKING:
     import torch
 
+ROOM = (
+    4  # times the bytes of wide weights: the weights, their gradients, and the work on a block and the loss
+)
+
 
 def wider_than(dtype: torch.dtype) -> torch.dtype:
     """Return a type whose roundings don't count beside those of `dtype`."""
@@ -25,6 +29,28 @@ def wider_copy(env: Env, model: torch.nn.Module) -> tuple[torch.nn.Module, torch
     """Return a copy of a model on the device, in a type that is wider than the case's, and that type."""
     wide = wider_than(env.dtype)
     return copy_on(env.device, model).to(wide), wide
+
+
+def name_of(dtype: torch.dtype) -> str:
+    """Return a type's name, such as `float32`."""
+    return str(dtype).removeprefix("torch.")
+
+
+def place_of(device: torch.device, weights_bytes: int) -> torch.device:
+    """Return where the wide weights of a reference lie: on the device if it has room for all of its work."""
+    import torch
+
+    return device if free_bytes(device) >= ROOM * weights_bytes else torch.device("cpu")
+
+
+def free_bytes(device: torch.device) -> int:
+    """Return the bytes that a GPU can still give this process; 0 for any other device."""
+    import torch
+
+    if device.type != "cuda":
+        return 0
+    free, _ = torch.cuda.mem_get_info(device)
+    return free + torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
 
 
 def widened(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
@@ -55,9 +81,12 @@ def apart(
 
 
 def as_it_began(
-    model: torch.nn.Module, beginning: Mapping[str, torch.Tensor], dtype: torch.dtype
+    model: torch.nn.Module,
+    beginning: Mapping[str, torch.Tensor],
+    dtype: torch.dtype,
+    device: torch.device,
 ) -> torch.nn.Module:
-    """Return a copy of a model with the tensors of its beginning, in `dtype` where those are: on the host.
+    """Return a copy of a model with the tensors of its beginning, in `dtype` and on `device`.
 
     What is not among them, such as frozen weights, is the model's own, so that no second copy of it is made.
     """
@@ -67,7 +96,7 @@ def as_it_began(
     for name, tensor in chain(model.named_parameters(), model.named_buffers()):
         kept = tensor.detach()
         if name in beginning:
-            kept = widened(beginning[name].clone(), dtype)
+            kept = widened(beginning[name].to(device, copy=True), dtype)
         is_parameter = isinstance(tensor, torch.nn.Parameter)
         copies[id(tensor)] = torch.nn.Parameter(kept, tensor.requires_grad) if is_parameter else kept
     return copy.deepcopy(model, copies)
@@ -76,8 +105,8 @@ def as_it_began(
 def visited(model: torch.nn.Module, blocks: str, device: torch.device, dtype: torch.dtype) -> torch.nn.Module:
     """Move a model to a device in `dtype` but for a row of blocks, which come there only while they compute.
 
-    Backward they come once more, and the block computes again. Its gradients are where its weights are. The
-    row of a name that is empty is the model itself.
+    Backward they come once more, and the block computes again. Its gradients are where its weights are. Blocks
+    that are on the device already stay there. The row of a name that is empty is the model itself.
     """
     import torch
     from torch.func import functional_call
