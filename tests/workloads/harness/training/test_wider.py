@@ -12,6 +12,7 @@ from workloads.harness.checks.fakes import faked
 from workloads.harness.checks.needs import OTHER, _step
 from workloads.harness.engine.correctness import first_step
 from workloads.harness.prepared import Prepared
+from workloads.harness.training import wider
 from workloads.harness.training.training import Learner, training_step
 
 MIB = 2**20
@@ -50,10 +51,14 @@ def sgd(weights):
     return torch.optim.SGD([weight for weight in weights if weight.requires_grad], lr=0.1)
 
 
+@pytest.mark.parametrize("free_bytes", [0, 2**40])
 @pytest.mark.parametrize(
     ("build", "blocks", "shape"), [(Rows, "inner.row", (1, 8)), (pictures, "", (6, 3, 8, 8))]
 )
-def test_it_is_the_reference_of_the_whole_with_what_the_step_let_through(build, blocks, shape):
+def test_it_is_the_reference_of_the_whole_with_what_the_step_let_through(
+    monkeypatch, build, blocks, shape, free_bytes
+):
+    monkeypatch.setattr(wider, "free_bytes", lambda device: free_bytes)
     torch.manual_seed(0)
     learner = Learner(environment(), build(), sgd)
     inputs = (torch.randn(shape), torch.randint(4, shape[:1]))
@@ -61,9 +66,9 @@ def test_it_is_the_reference_of_the_whole_with_what_the_step_let_through(build, 
         learner.learn(lambda: loss(learner.model, *inputs))
     learner.learn(lambda: loss(learner.model, *inputs))  # it begins anew all the same
     before = {name: value.clone() for name, value in learner.model.state_dict().items()}
-    wider, whole = learner.wider(loss, inputs, blocks), learner.reference(loss, inputs)
-    torch.testing.assert_close(wider, whole, rtol=1e-9, atol=1e-12)
-    assert wider[1].count_nonzero() > 50
+    apart, whole = learner.wider(loss, inputs, blocks), learner.reference(loss, inputs)
+    torch.testing.assert_close(apart, whole, rtol=1e-9, atol=1e-12)
+    assert apart[1].count_nonzero() > 50
     after = learner.model.state_dict()
     assert all(torch.equal(value, after[name]) for name, value in before.items())
 
@@ -114,9 +119,25 @@ def long_row():
     return nn.Sequential(*row, nn.Linear(256, 4))
 
 
-def test_a_long_row_of_blocks_takes_little_of_the_device_beside_its_step():
-    """In float64, of which a whole copy with its gradients would take four times the weights."""
-    weights = sum(p.nbytes for p in long_row().parameters())
-    stepped, checked = peaks(long_row, "", (4, 256))
-    assert stepped > 2 * weights
-    assert checked - stepped < weights / 4
+class TestRoom:
+    """Where the weights of the reference of a long row of blocks lie: in float64, with their gradients on the device."""
+
+    def test_without_room_it_takes_little_of_the_device_beside_its_step(self):
+        """A whole copy with its gradients would take four times the weights."""
+        weights = sum(p.nbytes for p in long_row().parameters())
+        stepped, checked = peaks(long_row, "", (4, 256))
+        assert stepped > 2 * weights
+        assert checked - stepped < weights / 4
+
+    @pytest.mark.parametrize(("times", "is_there"), [(0.99, False), (1.0, True)])
+    def test_they_lie_on_a_device_that_has_room_for_all_of_the_work(self, monkeypatch, times, is_there):
+        weights = sum(p.nbytes for p in long_row().parameters())
+        monkeypatch.setattr(wider, "free_bytes", lambda device: int(times * wider.ROOM * 2 * weights))
+        _, checked = peaks(long_row, "", (4, 256))
+        # its gradients are let go before the reference: weights, then twice as wide ones and their gradients
+        assert (checked >= (1 + 2 + 2) * weights) == is_there
+        assert checked <= (1 + wider.ROOM * 2) * weights
+
+    def test_a_host_has_none(self):
+        assert wider.free_bytes(torch.device("cpu")) == 0
+        assert wider.place_of(torch.device("cpu"), 1) == torch.device("cpu")
