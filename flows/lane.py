@@ -26,7 +26,7 @@ from tasks.travel.job_setup import JobSetup, prepared
 from tasks.travel.run_code import JobCode
 from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
-from workloads.harness.repeat.forks import Forks
+from workloads.harness.repeat.forks import ForkServers
 from workloads.harness.repeat.limits import tells_of_others
 from workloads.harness.repeat.runs import COMMAND
 from workloads.harness.repeat.series import measure_or_skip
@@ -130,7 +130,7 @@ def measure_all(
     """
     ended: list[Record] = []
     setup = setup or JobSetup()
-    with Forks(repeats, say) as forks:
+    with ForkServers.of(repeats, say) as forks:
         for number, repeat in enumerate(repeats, start=1):
             say(f"[{number}/{len(repeats)}] {repeat.id}")
             record = saved_record(repeat) or _measured(repeat, ended, say, command, reference, setup, forks)
@@ -150,7 +150,7 @@ def _measured(
     command: Sequence[str],
     reference: Sequence[str],
     setup: JobSetup,
-    forks: Forks,
+    forks: ForkServers,
 ) -> Record:
     frozen = () if repeat.script else tuple(reference)  # a frozen environment lacks a script's packages
     with setup.environment(repeat):

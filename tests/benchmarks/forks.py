@@ -20,7 +20,7 @@ from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import FOLDER, find
 from workloads.harness.repeat.exclusive import whole_box
-from workloads.harness.repeat.forks import Forks
+from workloads.harness.repeat.forks import ForkServers
 from workloads.harness.repeat.runs import run_repeat
 
 PAIRS, TURNS = 5, 400
@@ -58,14 +58,11 @@ def steps(number: int, name: str, pairs: int) -> str:
 def _in_turns(number: int, name: str, pair: int) -> dict[bool, list[float]]:
     """Return seconds per step of alternate blocks of a fresh and of a forked process."""
     workload = find("model_in_turns" if find(name).has_model else "in_turns")
-    first, other = (
-        Repeat("perf", "here", workload.case({"number": n}), threads=1)
-        for n in (number, (number + 1) % len(CASES))
-    )
+    first = Repeat("perf", "here", workload.case({"number": number}), threads=1)
     with (
         tempfile.TemporaryDirectory() as folder,
         _listening(Path(folder) / "asks") as asks,
-        Forks([first, other], print) as forks,
+        ForkServers(print) as forks,
         whole_box() as lock,
     ):
         threads = [
@@ -103,7 +100,7 @@ def records() -> None:
     cases = [find(name).case(size) for name, size in RECORDS]
     repeats = [Repeat("perf", "here", case, repeat=n, quick=True) for n in (1, 2, 3) for case in cases]
     by_start: dict[str, list[Record]] = {"fresh": [], "first of a fork server": [], "forked": []}
-    with Forks(repeats, print) as forks, whole_box() as lock:
+    with ForkServers(print) as forks, whole_box() as lock:
         for repeat in repeats:
             for start in (None, forks.start) if repeat.repeat % 2 else (forks.start, None):
                 record = run_repeat(repeat, lock, lambda text: None, start=start)

@@ -22,7 +22,7 @@ def measured(monkeypatch, tmp_path):
     """The arguments of every repeat that the lane has measured, by something that measures nothing."""
     found = []
 
-    def measure(repeat, ended, say, command, reference):
+    def measure(repeat, ended, say, command, reference, forks):
         found.append((repeat.repeat, reference))
         record = repeat.failed(Verdict.OK, "fine")
         return replace(record, control=CONTROL) if reference else record
@@ -50,7 +50,7 @@ def test_a_repeat_hears_of_those_before_it_that_tell_it_something(monkeypatch, t
     """All of them would be gone through a thousand times in a job of a thousand."""
     heard = []
 
-    def measure(repeat, ended, say, command, reference):
+    def measure(repeat, ended, say, command, reference, forks):
         heard.append([record.repeat for record in ended])
         return repeat.failed(Verdict.OUT_OF_MEMORY if repeat.repeat == 2 else Verdict.CRASHED, "by order")
 

@@ -71,6 +71,7 @@ def main(arguments: list[str] | None = None) -> int:
     finally:
         if monitor:
             bench.end(monitor)
+        bench.forks.close()
         report.write()
         watchdog.cancel()
     return 0 if all_hold(report.rows) else 1

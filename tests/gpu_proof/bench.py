@@ -9,12 +9,14 @@ import tempfile
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import psutil
 
 from tests.gpu_proof.cards import can
+from workloads.harness.repeat.forks import ForkServers
 
 ROOT = Path(__file__).parents[2]
 LAST_WORDS = 4000  # characters of a process's standard error that the log keeps
@@ -68,8 +70,14 @@ class Bench:
     clocks: dict[str, dict[str, float]] = field(
         default_factory=dict
     )  # of the stage of that name, for later ones
+    costs_s: list[float] = field(default_factory=list)  # of forked records, beside what they measured
     running: set[int] = field(default_factory=set)
     stopped: str = ""  # why nothing more is to be begun
+
+    @cached_property
+    def forks(self) -> ForkServers:
+        """Processes that are forked from one that has imported torch, as those of a suite are."""
+        return ForkServers(self.log)
 
     @property
     def on_gpu(self) -> bool:
@@ -101,11 +109,13 @@ class Bench:
             ended = Ended(process.returncode, _read(out), _read(err), seconds, late)
         if late and left_s < limit_s:  # what it did not come to says nothing of the card
             self.stop("no time was left")
-        with open(self.out / "log.txt", "a") as log:
-            log.write(
-                f"$ {' '.join(command)}\n{ended.err[-LAST_WORDS:]}\n# {seconds:.1f} s, code {ended.code}\n"
-            )
+        self.log(f"$ {' '.join(command)}\n{ended.err[-LAST_WORDS:]}\n# {seconds:.1f} s, code {ended.code}")
         return ended
+
+    def log(self, text: str) -> None:
+        """Write a line to the log."""
+        with open(self.out / "log.txt", "a") as log:
+            log.write(f"{text}\n")
 
     def start(
         self,
@@ -143,6 +153,7 @@ class Bench:
     def stop(self, why: str) -> None:
         """Begin nothing more, and end what runs."""
         self.stopped = self.stopped or why
+        self.forks.kill()
         for pid in [*self.running]:
             kill_tree(pid)
 

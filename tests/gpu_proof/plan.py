@@ -6,12 +6,12 @@ from pathlib import Path
 
 from tests.gpu_proof.bench import Bench
 from tests.gpu_proof.leave import Earlier
-from tests.gpu_proof.stages import card, cases, clocks, failures, groups, health, later, precise
+from tests.gpu_proof.stages import card, cases, clocks, cost, failures, groups, health, later, precise
 from tests.gpu_proof.steps import Step, taken
 from tests.gpu_proof.table import FAIL, NOT_RUN, Row
 
 NOTHING = Earlier()
-STAGES = (precise, clocks, failures, health, groups, cases)
+STAGES = (precise, clocks, failures, health, groups, cases, cost)
 
 
 def asked(only: Sequence[str]) -> list[str]:

@@ -62,7 +62,8 @@ def list_all(options: argparse.Namespace) -> int:
 
 def run(options: argparse.Namespace) -> int:
     """Measure the case of the command line."""
-    return _measure_here(partial(_typed, options))
+    phases = Phases(since_process_start_s())
+    return _measure_here(partial(_typed, options, phases), phases)
 
 
 def repeat(options: argparse.Namespace) -> int:
@@ -132,13 +133,13 @@ def _given(options: argparse.Namespace) -> dict[str, Any]:
     return {name: getattr(options, name) for name in names}
 
 
-def _typed(options: argparse.Namespace, phases: Phases) -> Repeat:
+def _typed(options: argparse.Namespace, phases: Phases | None = None) -> Repeat:
     case = find(options.workload).case(parse_size(options.size), options.precision, options.mode)
-    with nullcontext() if options.device else phases("find_device"):  # another process asks torch
+    with phases("find_device") if phases and not options.device else nullcontext():  # a process asks torch
         return repeat_of(options, case)
 
 
-def _ordered(text: str, phases: Phases) -> Repeat:
+def _ordered(text: str) -> Repeat:
     order = Repeat.from_json(text)
     if order.script is not None:
         return order
@@ -146,11 +147,11 @@ def _ordered(text: str, phases: Phases) -> Repeat:
     return replace(order, case=case)
 
 
-def _measure_here(order: Callable[[Phases], Repeat], phases: Phases | None = None) -> int:
+def _measure_here(order: Callable[[], Repeat], phases: Phases | None = None) -> int:
     """Measure a repeat in this process, or as one rank of its group, or by ranks that this process starts."""
     phases = phases or Phases(since_process_start_s())
     records_out = _records_out()
-    repeat = order(phases)
+    repeat = order()
     if repeat.script is not None:
         return _script_here(repeat, phases, records_out)
     workload = find(repeat.case.workload)

@@ -19,6 +19,7 @@ from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.text import seconds, table
 from workloads.harness.registry import find
 from workloads.harness.repeat.exclusive import whole_box
+from workloads.harness.repeat.forks import ForkServers
 from workloads.harness.repeat.runs import run_repeat
 from workloads.harness.roofline.products import SEARCH_S
 from workloads.harness.roofline.roof import (
@@ -84,12 +85,12 @@ def roof(options: argparse.Namespace) -> int:
         reasons.append(f"{ALL_REDUCE}: a single process has no other to communicate with")
     if todo:
         ends_s = time.monotonic() + 60 * options.minutes
-        with whole_box(say) as lock:
+        with whole_box(say) as lock, ForkServers(say) as forks:
             for item in todo:
                 if time.monotonic() + item.estimate_s > ends_s:
                     reasons.append(f"{_names(item)}: no time was left; run it again, or with more --minutes")
                     continue
-                record = _measured(item, repeat, lock)
+                record = _measured(item, repeat, lock, forks)
                 rates = [rate for rate in measured_rates([record]) if rate.name in item.rates]
                 if not rates:
                     reasons.append(f"{_names(item)}: {record.verdict.value}: {'; '.join(record.reasons)}")
@@ -137,7 +138,7 @@ def _processes(device: str) -> int:
     return torch.cuda.device_count()
 
 
-def _measured(item: Limit, repeat: Repeat, lock: int) -> Record:
+def _measured(item: Limit, repeat: Repeat, lock: int, forks: ForkServers) -> Record:
     """Measure a limit at the best of its sizes, once more: the best of several brief samples is biased."""
     (_, precision, mode, processes), *_ = item.rates
     if processes > 1:
@@ -147,7 +148,7 @@ def _measured(item: Limit, repeat: Repeat, lock: int) -> Record:
     def run(size: dict[str, int], brief: bool) -> Record:
         ordered = replace(repeat, case=workload.case(size, precision, mode), brief=brief)
         say(f"{ordered.case.id}{' briefly' if brief else ''}")
-        return run_repeat(ordered, lock, lambda text: None)
+        return run_repeat(ordered, lock, lambda text: None, start=forks.start)
 
     best_rate, best_size = 0.0, item.sizes[0]
     for size in item.sizes if len(item.sizes) > 1 else ():

@@ -5,7 +5,7 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tests.gpu_proof.bench import Bench
-from tests.gpu_proof.measured import Measured, measure
+from tests.gpu_proof.measured import Measured, measure_forked
 from tests.gpu_proof.stages.expected import rows_of
 from tests.gpu_proof.stages.verdicts import MEASURED
 from tests.gpu_proof.steps import Step
@@ -102,7 +102,7 @@ CASES = (
 
 
 def look(case: Case, precision: str, name: str, bench: Bench) -> Iterator[Row]:
-    measured = measure(bench, case.workload, case.size, precision, case.options)
+    measured = measure_forked(bench, case.workload, case.size, precision, case.options)
     record = measured.record
     if bench.lacks(precision):
         yield holds(name, name, measured.verdict == "unsupported", measured.told)

@@ -7,7 +7,7 @@ from functools import partial
 
 from tests.gpu_proof.bench import ROOT, Bench
 from tests.gpu_proof.cards import can
-from tests.gpu_proof.measured import Measured, command, measure
+from tests.gpu_proof.measured import Measured, command, measure, measure_forked
 from tests.gpu_proof.stages.verdicts import MEASURED
 from tests.gpu_proof.steps import Step
 from tests.gpu_proof.table import Row, holds, within
@@ -62,9 +62,9 @@ def shared(bench: Bench) -> Iterator[Row]:
 
 
 def spread(bench: Bench) -> Iterator[Row]:
-    """Three repeats of one case, each in a process of its own."""
+    """Three repeats of one case, each in a process of its own; the second is forked."""
     precision = "bf16" if bench.card and can(bench.card.capability, "bf16") else "fp32"
-    runs = [measure(bench, "matmul", "n=8192", precision) for _ in range(3)]
+    runs = [start(bench, "matmul", "n=8192", precision) for start in (measure, measure_forked, measure)]
     times = [
         run.record["device_time"]["median_s"] for run in runs if run.record and run.record["device_time"]
     ]

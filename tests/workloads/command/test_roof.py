@@ -24,7 +24,7 @@ def box(tmp_path, monkeypatch, box_lock):
         def __init__(self):
             self.repeats, self.verdict, self.fast = [], Verdict.OK, None
 
-        def measure(self, repeat, lock, say):
+        def measure(self, repeat, lock, say, start):
             self.repeats.append(repeat)
             if self.verdict is not Verdict.OK:
                 return repeat.failed(self.verdict, "so it was")

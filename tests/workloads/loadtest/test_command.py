@@ -37,7 +37,7 @@ class TestMistakes:
     def test_one_sentence_before_anything_is_measured(self, monkeypatch, tmp_path, capsys, arguments, words):
         monkeypatch.chdir(tmp_path)
         monkeypatch.setattr(
-            "workloads.harness.repeat.series.measure_or_skip", lambda *_: pytest.fail("it went on")
+            "workloads.harness.repeat.series.measure_or_skip", lambda *_, **__: pytest.fail("it went on")
         )
         assert main(["suite", *arguments]) == 2
         err = capsys.readouterr().err
@@ -72,7 +72,7 @@ def on_paper(monkeypatch):
     """The load test with records made up for speed: everything but the measuring itself is real."""
     monkeypatch.setattr(command, "system_info", lambda: SYSTEM | {"gpu_names": []})
 
-    def measure(repeat, ended, say):
+    def measure(repeat, ended, say, forks):
         say("a detail of the measuring process")
         seconds, units = (4.0, 9600) if repeat.case.workload.endswith("_job") else (0.004, 16)
         return replace(record_of(repeat.case, seconds, units), device=repeat.device, order=repeat.order)
@@ -118,7 +118,7 @@ class TestRun:
         assert json.loads(path.read_text())["test_summary"]["total_tests"] == 2
 
     def test_one_failure_is_its_own(self, on_paper, tmp_path, monkeypatch):
-        def measure(repeat, ended, say):
+        def measure(repeat, ended, say, forks):
             if repeat.case.id == "simple_cnn_infer_job/batch=32,batches=50,workers=0/fp32":
                 return repeat.failed(Verdict.CRASHED, "it fell over")
             return on_paper(repeat, ended, say)
@@ -133,7 +133,7 @@ class TestRun:
         )
 
     def test_an_interrupt_keeps_what_was_measured(self, on_paper, tmp_path, monkeypatch):
-        def measure(repeat, ended, say):
+        def measure(repeat, ended, say, forks):
             if len(ended) == 7:
                 raise KeyboardInterrupt
             return on_paper(repeat, ended, say)

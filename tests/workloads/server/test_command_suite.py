@@ -54,7 +54,7 @@ class TestSuite:
         (tmp_path / "mine.toml").write_text(SUITE)
         ended = iter(range(100))
 
-        def measure(repeat, *_):
+        def measure(repeat, *_, forks):
             return replace(repeat.failed(Verdict.OK, ""), wall_s=float(next(ended)))
 
         monkeypatch.setattr("workloads.harness.repeat.series.measure_or_skip", measure)
@@ -75,7 +75,8 @@ class TestSuite:
         (tmp_path / "mine.toml").write_text(SUITE)
         measured = []
         monkeypatch.setattr(
-            "workloads.harness.repeat.series.measure_or_skip", lambda repeat, *_: measured.append(repeat)
+            "workloads.harness.repeat.series.measure_or_skip",
+            lambda repeat, *_, forks: measured.append(repeat),
         )
         out = tmp_path / "mine.toml" / "records"
         assert main(["suite", str(tmp_path / "mine.toml"), "--out", str(out)]) == 2

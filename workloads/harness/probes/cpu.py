@@ -15,9 +15,10 @@ ROOT = Path("/")
 MIN_WINDOW_S = 0.5  # the kernel books CPU time in ticks of up to 10 ms: 2 % of a core in this window
 _OF_MACHINE_TIME = ("steal_share", "foreign_load_share", "foreign_cores", "idle_cpus")
 # The shorter a piece, the likelier that one of them was not disturbed: on a quiet shared VM two readings of 5
-# pieces of 4 ms differed by over 3 % in a third of the tries, of 20 pieces of 1 ms in one of 40.
-_CANARY_PIECES = 80
-_CANARY_STEPS = 25_000
+# pieces of 4 ms differed by over 3 % in a third of the tries, of 20 pieces of 1 ms in one of 40. On two cores with
+# eight busy processes none of 100 such pairs did, whether of 200 pieces of 0.25 ms or of 80 of 1.2 ms.
+_CANARY_PIECES, _CANARY_S = 100, 0.08  # at least
+_CANARY_STEPS = 5_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,19 +99,23 @@ def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], di
 
 
 def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
-    """Time a fixed loop of plain arithmetic: seconds, best of 80 pieces of about 1 ms.
+    """Time a fixed loop of plain arithmetic: seconds, best of at least 100 pieces of about 0.25 ms.
 
     The best piece was not interrupted, so that it reads the clock speed and not the scheduler's noise. Right
     after matrix products the first tens of milliseconds of such arithmetic were seen to be up to a third
     slower, so that fewer pieces would tell of a change that no sample had.
     """
-    pieces = []
-    for _ in range(_CANARY_PIECES):
+    pieces: list[float] = []
+    begun: float | None = None
+    while True:
         started, x = clock(), 1
+        begun = started if begun is None else begun
         for _ in range(_CANARY_STEPS):
             x = (x * 5 + 1) & 0xFFFF
-        pieces.append(clock() - started)
-    return min(pieces)
+        ended = clock()
+        pieces.append(ended - started)
+        if len(pieces) >= _CANARY_PIECES and ended - begun >= _CANARY_S:
+            return min(pieces)
 
 
 def python_steps_per_s(canary_s: float) -> float:

@@ -37,7 +37,7 @@ class NoForkError(Exception):
     """A fork server did not give a process."""
 
 
-class Forked:
+class ForkedProcess:
     """A process that a fork server has forked, used like one of `subprocess.Popen`."""
 
     def __init__(self, server: "ForkServer", pid: int, stdout: IO[str], stderr: IO[str]) -> None:
@@ -110,7 +110,7 @@ class ForkServer:
             self._socket.send(b"reap")
             if answer := self._socket.recv(LONGEST_ANSWER):
                 return int(json.loads(answer)["code"])
-        self._kill()
+        self.kill()
         waits_for_end(pid, REAP_S)
         return -signal.SIGKILL
 
@@ -122,12 +122,13 @@ class ForkServer:
     def close(self) -> None:
         """End the server with its processes."""
         self._socket.close()
-        self._kill()
+        self.kill()
         if self._process:
             self._process.wait()
         os.close(self._handle)
 
-    def _kill(self) -> None:
+    def kill(self) -> None:
+        """Kill the server, and its processes with it."""
         with suppress(ProcessLookupError):
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
@@ -145,7 +146,7 @@ def _started(environ: Mapping[str, str], streams: Streams, orders: int) -> subpr
     )
 
 
-class Forks:
+class ForkServers:
     """The fork servers of a series of repeats: one, and a second for models that the first has forked.
 
     Two repeats of a cell never come from the same server: the address layout and the seed of hashes, which a
@@ -153,19 +154,26 @@ class Forks:
     replaced if what a process inherits has changed, such as the environment.
     """
 
-    def __init__(self, repeats: Iterable[Repeat], say: Say) -> None:
+    def __init__(self, say: Say) -> None:
         self._say = say
-        cells = {repeat.cell for repeat in repeats if repeat.script is None}
-        self._is_on = hasattr(os, "pidfd_open") and len(cells) >= FEWEST
+        self._is_on = hasattr(os, "pidfd_open")
         self._servers: dict[bool, ForkServer] = {}  # the one for models has the key True
         self._served: set[Cell] = set()
         self._inherits: tuple[object, ...] = ()
 
-    def __enter__(self) -> "Forks":
+    def __enter__(self) -> "ForkServers":
         return self
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    @classmethod
+    def of(cls, repeats: Iterable[Repeat], say: Say) -> "ForkServers":
+        """Return the fork servers of a series; none if each of them would fork once only."""
+        forks = cls(say)
+        cells = {repeat.cell for repeat in repeats if repeat.script is None}
+        forks._is_on = forks._is_on and len(cells) >= FEWEST
+        return forks
 
     def start(self, repeat: Repeat, lock: int, environ: Mapping[str, str]) -> Running | None:
         """Start a repeat's process that holds `lock`; None if it must be a fresh one."""
@@ -182,7 +190,12 @@ class Forks:
                 self.close()
                 return None
             until_forked.pop_all()
-        return Forked(server, pid, out, err)
+        return ForkedProcess(server, pid, out, err)
+
+    def kill(self) -> None:
+        """Kill the servers with their processes, on behalf of any thread."""
+        for server in [*self._servers.values()]:
+            server.kill()
 
     def close(self) -> None:
         """End the servers."""

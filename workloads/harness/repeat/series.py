@@ -9,7 +9,7 @@ from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.control import run_with_control
 from workloads.harness.repeat.exclusive import whole_box
-from workloads.harness.repeat.forks import Forks
+from workloads.harness.repeat.forks import ForkServers
 from workloads.harness.repeat.limits import tells_of_others, too_large, too_much_for
 from workloads.harness.repeat.local_limits import limits_here
 from workloads.harness.repeat.runs import COMMAND, Say, run_repeat
@@ -70,7 +70,7 @@ def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Call
 def measure_repeats(todo: Sequence[Repeat], say: Say, keep: Callable[[Record], None]) -> None:
     """Measure one repeat after another, each in a process of its own; `keep` gets each record as it comes."""
     ended: list[Record] = []
-    with Forks(todo, say) as forks:
+    with ForkServers.of(todo, say) as forks:
         for repeat in todo:
             say(f"[{repeat.order + 1}/{len(todo)}] {repeat.id}")
             record = measure_or_skip(repeat, ended, say, forks=forks)
@@ -85,7 +85,7 @@ def measure_or_skip(
     say: Say,
     command: Sequence[str] = COMMAND,
     reference: Sequence[str] = (),
-    forks: Forks | None = None,
+    forks: ForkServers | None = None,
 ) -> Record:
     """Measure a repeat alone on the box, or skip it if the box or earlier records, `ended`, leave it no hope.
 

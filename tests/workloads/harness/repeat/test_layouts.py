@@ -38,7 +38,7 @@ def test_it_reaches_our_own_process_and_no_other_version():
 def test_the_process_that_measures_is_given_it(monkeypatch, box_lock):
     given = []
     monkeypatch.setattr(series, "_too_large_here", lambda repeat: None)
-    monkeypatch.setattr(series, "run_repeat", lambda repeat, *_: given.append(repeat.layout))
+    monkeypatch.setattr(series, "run_repeat", lambda repeat, *_, start: given.append(repeat.layout))
     for records in ([], [ended("channels_last", TRIALS_S)]):
         series.measure_or_skip(MNIST, records, lambda text: None)
     assert given == [None, "channels_last"]

@@ -251,7 +251,7 @@ def test_a_soak_reaches_the_repeats_of_its_case_alone(tmp_path, monkeypatch):
     )
     made = []
 
-    def keeps(repeat, ended, say):
+    def keeps(repeat, ended, say, forks):
         made.append(repeat)
         return repeat.failed(Verdict.CRASHED, "not measured")
 

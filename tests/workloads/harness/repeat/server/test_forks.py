@@ -18,7 +18,7 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.exclusive import whole_box
-from workloads.harness.repeat.forks import Forks
+from workloads.harness.repeat.forks import ForkServers
 from workloads.harness.repeat.runs import run_repeat
 
 STATES = Path(__file__).parents[1] / "states"
@@ -47,7 +47,7 @@ def series(box_lock):
 
     def measure(*repeats, between=lambda number: None):
         records = []
-        with Forks(repeats, said.append) as forks, whole_box() as lock:
+        with ForkServers.of(repeats, said.append) as forks, whole_box() as lock:
             for number, repeat in enumerate(repeats):
                 records.append(run_repeat(repeat, lock, said.append, start=forks.start))
                 between(number)
@@ -237,5 +237,5 @@ class TestEnds:
 
 def measure_until_killed(name):
     repeats = [repeat_of(name), repeat_of("matmul", n=64)]
-    with Forks(repeats, print) as forks, whole_box() as lock:
+    with ForkServers.of(repeats, print) as forks, whole_box() as lock:
         run_repeat(repeats[0], lock, print, start=forks.start)
