@@ -52,7 +52,7 @@ def lane(
     code: list[str] | None = None,
     workloads: str | None = None,
 ) -> State[None]:
-    """Measure the repeats that `bench` has ordered, each in a process of its own, and send each record.
+    """Measure the repeats that `bench` has ordered, each in a separate process, and send each record.
 
     Args:
         run: the name of the run that they belong to.
