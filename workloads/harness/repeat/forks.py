@@ -8,7 +8,6 @@ signal of its own.
 
 import json
 import os
-import select
 import signal
 import socket
 import subprocess
@@ -17,12 +16,13 @@ from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import IO
 
+from workloads.harness.probes.code import code_hash
 from workloads.harness.probes.cpu import affinity
 from workloads.harness.records.case import Cell
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.registry import find
 from workloads.harness.repeat.exclusive import INHERITED
-from workloads.harness.repeat.runs import COMMAND, PARENT, Running, Say, waits_for_end
+from workloads.harness.repeat.runs import COMMAND, PARENT, Running, Say, readable, waits_for_end
 
 START_S = 120.0  # torch takes seconds to import, on a cold disk a minute
 REAP_S = 20.0
@@ -74,6 +74,7 @@ class ForkServer:
                 pid = parent.fork("", (*streams, its.fileno()))
             else:
                 self._process = _started(environ, streams, its.fileno())
+                until_started.callback(_end, self._process)
                 pid = self._process.pid
             self._handle = os.pidfd_open(pid)
             until_started.pop_all()
@@ -117,19 +118,19 @@ class ForkServer:
     @property
     def has_ended(self) -> bool:
         """True if it can fork no more."""
-        return bool(select.select([self._handle], [], [], 0)[0])
+        return bool(readable((self._handle,), 0))
 
     def close(self) -> None:
         """End the server with its processes."""
         self._socket.close()
         self.kill()
         if self._process:
-            self._process.wait()
+            _end(self._process)
         os.close(self._handle)
 
     def kill(self) -> None:
         """Kill the server, and its processes with it."""
-        with suppress(ProcessLookupError):
+        with suppress(OSError):  # it has ended, or another thread has closed it
             signal.pidfd_send_signal(self._handle, signal.SIGKILL)
 
 
@@ -146,12 +147,19 @@ def _started(environ: Mapping[str, str], streams: Streams, orders: int) -> subpr
     )
 
 
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Kill a process and reap it, unless the kernel can't end it."""
+    process.kill()
+    with suppress(subprocess.TimeoutExpired):
+        process.wait(REAP_S)
+
+
 class ForkServers:
     """The fork servers of a series of repeats: one, and a second for models that the first has forked.
 
     Two repeats of a cell never come from the same server: the address layout and the seed of hashes, which a
     process draws once and which can move a time by percents, are drawn anew for each of them. Servers are also
-    replaced if what a process inherits has changed, such as the environment.
+    replaced if what a process inherits has changed, such as the environment or the code.
     """
 
     def __init__(self, say: Say) -> None:
@@ -220,10 +228,14 @@ class ForkServers:
 
 
 def _inheritance() -> tuple[object, ...]:
-    """Return what a process inherits beside its environment, as a fresh one would have it now."""
+    """Return what a process inherits beside its environment, as a fresh one would have it now.
+
+    The code is part of it: a record names the hash of the files as they are when it is made.
+    """
     files = [Path("/proc/self") / name for name in ("limits", "cgroup")]
     texts = [file.read_text() if file.exists() else "" for file in files]
-    return os.getcwd(), affinity(), os.getpriority(os.PRIO_PROCESS, 0), *texts
+    scheduling = os.sched_getscheduler(0), os.getpriority(os.PRIO_PROCESS, 0)
+    return os.getcwd(), code_hash(), affinity(), scheduling, *texts
 
 
 def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[IO[str], int]:

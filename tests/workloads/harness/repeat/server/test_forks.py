@@ -1,5 +1,6 @@
 """Repeats that are forked from one process: each has what a fresh process has, and ends as one does."""
 
+import errno
 import json
 import os
 import re
@@ -7,6 +8,8 @@ import signal
 import subprocess
 import sys
 import threading
+import time
+from datetime import datetime
 from pathlib import Path
 
 import psutil
@@ -32,6 +35,10 @@ pytestmark = pytest.mark.flaky(
 def repeat_of(name, number=1, timeout_s=100.0, **size):
     case = Case.of(name, size or {"n": 64})
     return Repeat("a-run", "a-box", case, repeat=number, threads=1, brief=True, timeout_s=timeout_s)
+
+
+def refuses(pid):
+    raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
 
 
 def servers():
@@ -108,11 +115,23 @@ class TestState:
         assert [fact["alike"]["threads"] for fact in (first, second, third)] == [1, 2, 2]
         assert first["parent"] != second["parent"] == third["parent"]
 
+    def test_a_process_has_the_code_of_its_time(self, series, facts, monkeypatch):
+        """A record names the hash of the files that it finds, so that these must be the ones that ran."""
+        repeats = [repeat_of("tells_state", n=n) for n in (1, 2, 3)]
+        hashed = "workloads.harness.repeat.forks.code_hash"
+        series(*repeats, between=lambda number: number or monkeypatch.setattr(hashed, lambda: "another"))
+        first, second, third = facts()
+        assert first["parent"] != second["parent"] == third["parent"]
+
     def test_peaks_of_memory_and_seconds_of_a_start_are_those_of_fresh_processes(self, series, box_lock):
         repeats = [repeat_of("matmul", n=n) for n in (62, 64)] + [repeat_of("mnist", batch=b) for b in (2, 4)]
-        records = series(*repeats)
+        ends_s = []
+        records = series(*repeats, between=lambda _: ends_s.append(time.time()))
         with whole_box() as lock:
             fresh = [run_repeat(repeat, lock, print) for repeat in repeats]
+        for forked, end_s in zip(records, ends_s, strict=True):
+            began_s = datetime.fromisoformat(forked.started_at).timestamp() - forked.phases_s["process_start"]
+            assert -3 < began_s + forked.wall_s - end_s < 0.5  # a text is to the second
         for forked, own in zip(records, fresh, strict=True):
             assert forked.memory.peak_rss_bytes == pytest.approx(own.memory.peak_rss_bytes, rel=0.05)
             assert own.inherited_s == {}
@@ -136,6 +155,18 @@ class TestFresh:
         records = series(*(repeat_of("matmul", number, n=64) for number in (1, 2)))
         assert [record.inherited_s for record in records] == [{}, {}]
         assert all(record.phases_s["import"] > 0.1 for record in records)
+
+    @pytest.mark.parametrize("is_there", [False, True])
+    def test_a_system_without_handles_of_processes_needs_none(self, series, monkeypatch, is_there):
+        """Systems other than Linux have none, and some sandboxes refuse them."""
+        if is_there:
+            monkeypatch.setattr(os, "pidfd_open", refuses)
+        else:
+            monkeypatch.delattr(os, "pidfd_open")
+        records = series(*(repeat_of("matmul", n=n) for n in (62, 64)))
+        assert [record.inherited_s for record in records] == [{}, {}]
+        assert all(record.check for record in records), records
+        assert len([text for text in series.said if "Operation not permitted" in text]) == is_there
 
     @pytest.mark.parametrize(
         ("code", "why"),
@@ -177,6 +208,22 @@ class TestEnds:
         assert re.search(reason, record.reasons[0]), record.reasons
         assert after.check and later.check and later.inherited_s
 
+    @pytest.mark.parametrize("generation", [0, 1], ids=["its own", "of both"])
+    def test_a_server_that_is_killed_takes_its_process_along(self, series, note, generation):
+        def kill():
+            pid = int(wait_for(lambda: note.exists() and note.read_text(), 60))
+            family = psutil.Process(pid).parents()[: 1 + generation]
+            found.extend(SERVER in process.cmdline() for process in family)
+            family[-1].kill()
+
+        found, killer = [], threading.Thread(target=kill)
+        killer.start()
+        record, after = series(repeat_of("hangs_with_a_model"), repeat_of("matmul", n=64))
+        killer.join()
+        assert found == [True] * (1 + generation)
+        assert record.reasons[0].startswith("the measuring process was killed by SIGKILL")
+        assert after.check
+
     def test_a_server_that_hangs_is_replaced(self, series, monkeypatch):
         monkeypatch.setattr("workloads.harness.repeat.forks.REAP_S", 1.0)
         record, after = series(repeat_of("stops_its_parent"), repeat_of("matmul", n=64))
@@ -212,8 +259,9 @@ class TestEnds:
         assert after.check
 
     @pytest.mark.chaos
+    @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
     @pytest.mark.parametrize("has_model", [False, True])
-    def test_whoever_orders_is_killed(self, box_lock, note, has_model):
+    def test_whoever_orders_is_ended(self, box_lock, note, has_model, number):
         """The measuring process and its servers die with it, and the box is free at once."""
         script = (
             "import tests.workloads.harness.repeat.server.test_forks as t\n"
@@ -223,7 +271,7 @@ class TestEnds:
         pid = int(wait_for(lambda: note.exists() and note.read_text(), 60))
         family = psutil.Process(parent.pid).children(recursive=True)
         assert len(family) == 2 + has_model
-        parent.send_signal(signal.SIGKILL)
+        parent.send_signal(number)
         parent.wait()
         try:
             wait_for(lambda: all(gone(process.pid) for process in family), limit_s=5)
@@ -236,6 +284,7 @@ class TestEnds:
 
 
 def measure_until_killed(name):
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
     repeats = [repeat_of(name), repeat_of("matmul", n=64)]
     with ForkServers.of(repeats, print) as forks, whole_box() as lock:
         run_repeat(repeats[0], lock, print, start=forks.start)
