@@ -9,7 +9,7 @@ from workloads.harness.records.record import Record
 
 OVERLAP_S = 5.0  # `started_at` is rounded to seconds, and the time before it is from another clock
 PAUSE_S = 120.0  # at most between two repeats that are a pair: the second control, the start of a process
-BEFORE_START = ("process_start", "import")  # phases of a process before its `started_at`
+BEFORE_START = ("process_start",)  # phases of a process before its `started_at`
 
 
 @dataclass(frozen=True, slots=True)

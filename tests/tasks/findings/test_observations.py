@@ -96,6 +96,14 @@ def test_cold_starts_say_what_they_are_made_of_and_when_they_are_paid_back():
     assert "as long as on cpu;" in gpu and gpu.endswith("after about 31 calls.")
 
 
+def test_forked_repeats_say_nothing_of_a_start():
+    own = phases(1.0)["phases_s"] | {"process_start": 0.0, "import": 0.0}
+    forked = cell(2.0, IMAGES, phases_s=own, inherited_s={"process_start": 0.1, "import": 2.0})
+    alone, both = (starting("Cold start", said(cells)) for cells in (cell(2.0), [*cell(2.0), *forked]))
+    assert both == alone and len(alone) == 1
+    assert starting("Cold start", said(forked)) == []
+
+
 def test_a_first_call_that_takes_hardly_longer_than_a_later_one_is_not_worth_a_sentence():
     found = starting("The first call", said(cell(2.0), cell(1.0, hardware="gpu", **phases(1.0))))
     assert len(found) == 1 and "of matmul n=5000 fp32 on gpu takes 30.0" in found[0]

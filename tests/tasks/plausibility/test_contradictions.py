@@ -19,6 +19,7 @@ RANKS = tuple(Rank(place, "cpu", 1.0) for place in (0, 1))
     ("changes", "reason"),
     [
         ({"phases_s": {"import": -2.0}}, "its phase import took -2 s: the clock ran backwards"),
+        ({"inherited_s": {"import": -2.0}}, "its phase import took -2 s: the clock ran backwards"),
         ({"wall_s": -3.0}, "its process took -3 s: the clock ran backwards"),
         ({"wall_s": 1e300}, "its process took 1e+300 s, more than 31 years"),
         ({"unattributed_s": -9.0}, "its phases took 9 s more than its process: the clock ran backwards"),

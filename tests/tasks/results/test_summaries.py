@@ -58,6 +58,12 @@ def test_the_cold_start_is_a_sum_of_phases_and_a_median_of_repeats():
     assert summary.cold_s == pytest.approx(2.4 + 2.2)
 
 
+def test_the_cold_start_of_a_forked_repeat_is_that_of_a_fresh_one():
+    own = record(1.0).phases_s | {"process_start": 0.01, "import": 0.0, "build": 0.1}
+    forked = record(1.0, phases_s=own, inherited_s={"process_start": 0.09, "import": 2.0, "build": 0.2})
+    assert cold_s(forked) == pytest.approx(cold_s(record(1.0)))
+
+
 def test_only_ok_repeats_enter_and_every_reason_is_kept():
     bad = failed(Verdict.NOISY, "the hypervisor took 4 %", repeat=3)
     again = failed(Verdict.NOISY, "the hypervisor took 4 %", repeat=4)

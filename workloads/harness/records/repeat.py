@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import asdict, dataclass, fields
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from workloads.harness.records.case import EAGER, Case, Cell
@@ -105,7 +105,7 @@ class Repeat:
             verdict=verdict,
             reasons=(printable(reason),),
             threads=self.threads,
-            started_at=now_text(),
+            started_at=now_text(wall_s),
             wall_s=wall_s,
             unattributed_s=wall_s,
             script=self.script.died() if self.script else None,
@@ -125,6 +125,6 @@ class Repeat:
         )
 
 
-def now_text() -> str:
-    """Return the time now, UTC, ISO 8601 to the second."""
-    return datetime.now(UTC).isoformat(timespec="seconds")
+def now_text(earlier_s: float = 0.0) -> str:
+    """Return the time now, or so many seconds earlier: UTC, ISO 8601 to the second."""
+    return (datetime.now(UTC) - timedelta(seconds=earlier_s)).isoformat(timespec="seconds")
