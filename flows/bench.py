@@ -46,7 +46,7 @@ async def bench(
         suite: The cases to measure: a file in deployments/suites.
         hardware: The machines to measure on: files in deployments/hardware.
         baseline: The machine or box that speedups are relative to; the first one where empty.
-        repeats: Fresh processes per cell; 0 for the suite's own number. One gives no interval.
+        repeats: Repeats of each cell; 0 for the suite's own number. One gives no interval.
         budget_usd: Refuse to start above it by the estimate, and stop once it is spent.
         break_even: After the suite, measure further sizes until each break-even is known within 1.25x.
         boxes: Number of boxes to rent of each rented machine, to compare them with each other.

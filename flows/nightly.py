@@ -34,7 +34,7 @@ async def nightly(
         hardware: The machines to measure on: files in deployments/hardware.
         channel: Name of the software version that is followed, such as main: a night is compared with earlier
             nights of the same channel.
-        repeats: Fresh processes per cell; 0 for the suite's own number.
+        repeats: Repeats of each cell; 0 for the suite's own number.
         budget_usd: Limit for the whole night, including everything that is measured again.
         results: Folder of the results store, or a block such as s3-bucket/gridbench; results/ where empty.
     """

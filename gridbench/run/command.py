@@ -64,7 +64,7 @@ def run(
     on: Hardware = None,
     baseline: Baseline = None,
     repeats: Annotated[
-        int | None, typer.Option(help="Fresh processes per cell; by default the number in the suite")
+        int | None, typer.Option(help="Repeats of each cell; by default the number in the suite")
     ] = None,
     budget_usd: Budget = 5.0,
     results: Results = DEFAULT,

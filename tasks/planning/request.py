@@ -19,7 +19,7 @@ class RunRequest(Strict):
             there is a `cluster`.
         found: machines without a file: boxes that were asked what they are.
         baseline: the machine or box that speedups are relative to; the first one by default.
-        repeats: fresh processes per cell; the suite's own number by default.
+        repeats: repeats of each cell; the suite's own number by default.
         budget_usd: the run is refused above it by the estimate, and stopped once it is spent; None: no limit.
         resume: name of an earlier run; what it lacks is measured, and all else but the budget is ignored.
         results: folder of the results store, or a storage block; the default folder where None.

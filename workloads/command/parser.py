@@ -36,7 +36,9 @@ def parser(description: str) -> Parser:
         command("script", script.script, "Measure your own training script, unchanged: script -- train.py.")
     )
     _add_suite(
-        command("suite", measure.suite, "Measure a suite, each repeat in a fresh process, in shuffled order.")
+        command(
+            "suite", measure.suite, "Measure a suite in shuffled rounds, each repeat in a process of its own."
+        )
     )
     _add_model(command("model", measure.model, "Show a workload's model: layers, output shapes, parameters."))
     _add_largest(
@@ -128,9 +130,7 @@ def _add_script(sub: argparse.ArgumentParser) -> None:
 
 def _add_suite(sub: argparse.ArgumentParser) -> None:
     sub.add_argument("name", help="name of a suite, or path of a TOML file")
-    sub.add_argument(
-        "--repeats", type=_count, help="fresh processes per case; the suite's own number by default"
-    )
+    sub.add_argument("--repeats", type=_count, help="repeats of each case; the suite's own number by default")
     sub.add_argument(
         "--tiny", action="store_true", help="use tiny sizes, once each, to test whether everything runs here"
     )

@@ -1,1 +1,1 @@
-"""Start each repeat in a fresh process, within the limits of its box."""
+"""Start each repeat in a process of its own, within the limits of its box."""
