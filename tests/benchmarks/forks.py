@@ -1,7 +1,7 @@
 """A repeat in a fresh process against the same one forked from a process that has imported torch.
 
 The time of a step: both processes are there at once and time a block each, in turns, so that whatever else the
-machine does changes both alike. The cost of a record: what it takes beside its samples, by phase.
+machine does changes both alike. The cost of a record: its seconds without its samples, by phase.
 """
 
 import os
@@ -96,7 +96,7 @@ def _listening(path: Path) -> Iterator[socket.socket]:
 
 
 def records() -> None:
-    """Print the seconds of quick records beside their samples: fresh, first of a fork server, and forked."""
+    """Print the seconds of quick records without their samples: fresh, first of a fork server, and forked."""
     cases = [find(name).case(size) for name, size in RECORDS]
     repeats = [Repeat("perf", "here", case, repeat=n, quick=True) for n in (1, 2, 3) for case in cases]
     by_start: dict[str, list[Record]] = {"fresh": [], "first of a fork server": [], "forked": []}
@@ -116,7 +116,7 @@ def _cost(name: str, group: list[Record]) -> str:
     costs = [r.wall_s - sum(r.phases_s.get(p, 0.0) for p in MEASURES) for r in group]
     parts = ", ".join(f"{phase} {seconds:.2f}" for phase, seconds in middle.items() if seconds >= 0.005)
     return (
-        f"a record beside its measurement, {name}: {statistics.median(costs):.2f} s ({min(costs):.2f} to "
+        f"a record without its measurement, {name}: {statistics.median(costs):.2f} s ({min(costs):.2f} to "
         f"{max(costs):.2f}, goal {GOAL_S:g} if forked); {parts}"
     )
 

@@ -70,7 +70,7 @@ class Bench:
     clocks: dict[str, dict[str, float]] = field(
         default_factory=dict
     )  # of the stage of that name, for later ones
-    costs_s: list[float] = field(default_factory=list)  # of forked records, beside what they measured
+    costs_s: list[float] = field(default_factory=list)  # of forked records, without their measurement
     running: set[int] = field(default_factory=set)
     stopped: str = ""  # why nothing more is to be begun
 

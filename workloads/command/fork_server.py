@@ -28,7 +28,7 @@ from workloads.harness.repeat.runs import be_killed_first, die_with_parent
 ORDER_BYTES = 2**20
 OUT, ERR = 1, 2
 PAGE_BYTES = os.sysconf("SC_PAGESIZE")
-AROUND_BYTES = 2**16  # the kernel maps so many bytes of a file at once, see fault_around_bytes
+AROUND_BYTES = 2**16  # the kernel maps these bytes of a file at once, see fault_around_bytes
 PRESENT = 1 << 63  # a bit of each entry of /proc/self/pagemap
 Measure = Callable[[str, Phases], int]
 
@@ -73,7 +73,7 @@ def _begun(order: str, descriptor: int, phases: Phases, measure: Measure) -> int
     if order:
         os.environ[INHERITED] = str(descriptor)
         return measure(order, phases)
-    with phases("build"):  # of a model, where a fresh process imports it
+    with phases("build"):  # of a model: a fresh process imports it then
         importlib.import_module("torch._dynamo")
     return _serve(socket.socket(fileno=descriptor), phases, measure)
 
@@ -92,7 +92,7 @@ def _answer(connection: socket.socket, **content: object) -> None:
 
 
 def _let_go(descriptors: Collection[int]) -> None:
-    """Close what a process was forked with, and the streams of the first, which end when it does."""
+    """Close the descriptors of a forked process, and the streams of the first, which end when it does."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     for stream in (OUT, ERR):
         os.dup2(nothing, stream)
@@ -108,7 +108,7 @@ def _stop_threads() -> None:
 
 
 def _unfit(allowed: Collection[int]) -> str:
-    """Return what a process must not inherit; empty if there is nothing."""
+    """Name a thing that a process must not inherit; return an empty text if this process is fit to be forked."""
     import torch
 
     cuda: Any = torch.cuda  # torch has no types for it
@@ -168,11 +168,11 @@ def _resident_files() -> list[int]:
     A fork does not map these pages, so that a process has them only once it has read them. Without them its
     peak of memory would be smaller than that of a fresh process.
     """
-    found: list[int] = []
+    addresses: list[int] = []
     with suppress(OSError), open("/proc/self/pagemap", "rb", buffering=0) as pages:
         for start, end in _mapped_files():
-            found += _present(pages, start, end)
-    return found
+            addresses += _present(pages, start, end)
+    return addresses
 
 
 def _mapped_files(maps: Path = Path("/proc/self/maps")) -> Iterator[tuple[int, int]]:

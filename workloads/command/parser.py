@@ -37,7 +37,7 @@ def parser(description: str) -> Parser:
     )
     _add_suite(
         command(
-            "suite", measure.suite, "Measure a suite in shuffled rounds, each repeat in a process of its own."
+            "suite", measure.suite, "Measure a suite in shuffled rounds, each repeat in a separate process."
         )
     )
     _add_model(command("model", measure.model, "Show a workload's model: layers, output shapes, parameters."))

@@ -1,4 +1,4 @@
-"""What the records so far cost beside what they measured, where they were forked."""
+"""The cost of the forked records so far, without their measurement."""
 
 import statistics
 from collections.abc import Iterator
@@ -11,7 +11,7 @@ GOAL_S = 3.0
 
 
 def look(bench: Bench) -> Iterator[Row]:
-    name, costs_s = "a forked record beside its measurement: median seconds", bench.costs_s
+    name, costs_s = "a forked record without its measurement: median seconds", bench.costs_s
     if not costs_s:
         yield Row("cost", name, FAIL, "none was forked")
         return

@@ -62,7 +62,7 @@ def shared(bench: Bench) -> Iterator[Row]:
 
 
 def spread(bench: Bench) -> Iterator[Row]:
-    """Three repeats of one case, each in a process of its own; the second is forked."""
+    """Three repeats of one case, each in a separate process; the second is forked."""
     precision = "bf16" if bench.card and can(bench.card.capability, "bf16") else "fp32"
     runs = [start(bench, "matmul", "n=8192", precision) for start in (measure, measure_forked, measure)]
     times = [

@@ -121,7 +121,7 @@ class TestRun:
         def measure(repeat, ended, say, forks):
             if repeat.case.id == "simple_cnn_infer_job/batch=32,batches=50,workers=0/fp32":
                 return repeat.failed(Verdict.CRASHED, "it fell over")
-            return on_paper(repeat, ended, say)
+            return on_paper(repeat, ended, say, forks)
 
         monkeypatch.setattr("workloads.harness.repeat.series.measure_or_skip", measure)
         assert main(["suite", "loadtest", "--quick", "--output", str(tmp_path / "r.json")]) == 1
@@ -136,7 +136,7 @@ class TestRun:
         def measure(repeat, ended, say, forks):
             if len(ended) == 7:
                 raise KeyboardInterrupt
-            return on_paper(repeat, ended, say)
+            return on_paper(repeat, ended, say, forks)
 
         monkeypatch.setattr("workloads.harness.repeat.series.measure_or_skip", measure)
         assert main(["suite", "loadtest", "--output", str(tmp_path / "r.json")]) == 130

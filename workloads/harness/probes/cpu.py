@@ -103,7 +103,7 @@ def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
 
     The best piece was not interrupted, so that it reads the clock speed and not the scheduler's noise. Right
     after matrix products the first tens of milliseconds of such arithmetic were seen to be up to a third
-    slower, so that fewer pieces would tell of a change that no sample had.
+    slower, so that fewer pieces would show a change that no sample had.
     """
     pieces: list[float] = []
     begun: float | None = None

@@ -299,7 +299,7 @@ def foreign_load(
 
 
 def _window(gpu: Gpu, samples: int, pause: Callable[[], None]) -> list[Mapping[str, float]]:
-    """Return so many readings, or the last few as soon as they are those of an idle card."""
+    """Return `samples` readings, or the last few as soon as they are those of an idle card."""
     rows: list[Mapping[str, float]] = []
     while len(rows) < samples:
         pause()

@@ -126,5 +126,5 @@ class Repeat:
 
 
 def now_text(earlier_s: float = 0.0) -> str:
-    """Return the time now, or so many seconds earlier: UTC, ISO 8601 to the second."""
+    """Return the time `earlier_s` seconds ago: UTC, ISO 8601 to the second."""
     return (datetime.now(UTC) - timedelta(seconds=earlier_s)).isoformat(timespec="seconds")

@@ -1,1 +1,1 @@
-"""Start each repeat in a process of its own, within the limits of its box."""
+"""Start each repeat in a separate process, within the limits of its box."""

@@ -45,6 +45,10 @@ class ForkedProcess:
         self.returncode: int | None = None
         self._server = server
 
+    def poll(self) -> int | None:
+        """Return the exit code; None before `wait` has returned it."""
+        return self.returncode
+
     def wait(self, timeout: float | None = None) -> int:
         """Wait for the end; return the exit code, negative for a signal. `timeout` is of no use here."""
         if self.returncode is None:
@@ -60,7 +64,7 @@ class ForkServer:
     ) -> None:
         """Start a server, or have a `parent` fork one that has imported what models need, too.
 
-        What it says while it imports goes to the streams, which are those of its first process.
+        Its output while it imports goes to the streams, which are those of its first process.
 
         Raises:
             OSError: it can't be started.
@@ -80,7 +84,7 @@ class ForkServer:
             until_started.pop_all()
 
     def fork(self, order: str, descriptors: Iterable[int]) -> int:
-        """Fork a process with these descriptors, and return its id; it leads a session of its own.
+        """Fork a process with these descriptors, and return its id; it leads a new session.
 
         Raises:
             NoForkError: the server has ended or hangs, or has something that a process must not inherit.
@@ -159,7 +163,7 @@ class ForkServers:
 
     Two repeats of a cell never come from the same server: the address layout and the seed of hashes, which a
     process draws once and which can move a time by percents, are drawn anew for each of them. Servers are also
-    replaced if what a process inherits has changed, such as the environment or the code.
+    replaced if the environment, the code or another thing that a process inherits has changed.
     """
 
     def __init__(self, say: Say) -> None:
@@ -228,7 +232,7 @@ class ForkServers:
 
 
 def _inheritance() -> tuple[object, ...]:
-    """Return what a process inherits beside its environment, as a fresh one would have it now.
+    """Return all that a process inherits besides its environment, as a fresh one would have it now.
 
     The code is part of it: a record names the hash of the files as they are when it is made.
     """

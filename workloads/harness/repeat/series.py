@@ -68,7 +68,7 @@ def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Call
 
 
 def measure_repeats(todo: Sequence[Repeat], say: Say, keep: Callable[[Record], None]) -> None:
-    """Measure one repeat after another, each in a process of its own; `keep` gets each record as it comes."""
+    """Measure one repeat after another, each in a separate process; `keep` gets each record as it comes."""
     ended: list[Record] = []
     with ForkServers.of(todo, say) as forks:
         for repeat in todo:

@@ -37,7 +37,7 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def place_of(device: torch.device, weights_bytes: int) -> torch.device:
-    """Return where the wide weights of a reference lie: on the device if it has room for all of its work."""
+    """Return the place of a reference's wide weights: the device if it has room for all of its work."""
     import torch
 
     return device if free_bytes(device) >= ROOM * weights_bytes else torch.device("cpu")

@@ -88,7 +88,7 @@ class TestForeignLoad:
         assert sum(naps) == pytest.approx(1.0)
 
     def test_what_our_own_last_process_did_is_not_of_others(self):
-        """The counter is of the last second: it falls while nobody uses the card any more."""
+        """The counter is of the last second: it falls although the card is idle."""
         nvml, naps = FakeNvml(), []
 
         def nap(seconds):

@@ -1,4 +1,4 @@
-"""Repeats that are forked from one process: each has what a fresh process has, and ends as one does."""
+"""Repeats that are forked from one process: each begins and ends as a fresh process does."""
 
 import errno
 import json
@@ -49,7 +49,7 @@ def servers():
 
 @pytest.fixture
 def series(box_lock):
-    """Measures repeats in order, as series do; nothing may be left of their servers."""
+    """Measures repeats in order, as series do; none of their servers remains."""
     said = []
 
     def measure(*repeats, between=lambda number: None):
@@ -66,7 +66,7 @@ def series(box_lock):
 
 
 class TestState:
-    """What a forked process begins with, held against a fresh one."""
+    """The state in which a forked process begins, compared with a fresh one."""
 
     @pytest.fixture
     def facts(self, use_workloads, tmp_path, monkeypatch):
@@ -158,7 +158,7 @@ class TestFresh:
 
     @pytest.mark.parametrize("is_there", [False, True])
     def test_a_system_without_handles_of_processes_needs_none(self, series, monkeypatch, is_there):
-        """Systems other than Linux have none, and some sandboxes refuse them."""
+        """Only Linux has them, and some sandboxes refuse them."""
         if is_there:
             monkeypatch.setattr(os, "pidfd_open", refuses)
         else:

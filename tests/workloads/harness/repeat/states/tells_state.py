@@ -33,7 +33,7 @@ def pdeathsig():
 
 
 def alike():
-    """What must be the same in every process."""
+    """Facts that must be the same in every process."""
     return {
         "threads": torch.get_num_threads(),
         "interop_threads": torch.get_num_interop_threads(),
@@ -67,7 +67,7 @@ def comm(task):
 
 
 def drawn():
-    """What each process draws for itself."""
+    """Values that each process draws for itself."""
     return {
         "torch": torch.default_generator.initial_seed(),
         "numpy": int(numpy.random.randint(2**62)),
