@@ -50,7 +50,16 @@ class TestRun:
         assert abs(record.unattributed_s) <= 0.1 * record.wall_s + 0.5  # a phase left out would be seconds
         assert record.wall_s <= elapsed_s + 0.02  # its start is told in ticks of 10 ms
         assert elapsed_s - record.wall_s <= 0.15 * elapsed_s + 1  # in which it ends, on a busy machine
-        began = ["process_start", "find_device", "waiting", "import", "probe", "context", "build", "first_call"]
+        began = [
+            "process_start",
+            "find_device",
+            "waiting",
+            "import",
+            "probe",
+            "context",
+            "build",
+            "first_call",
+        ]
         assert [*record.phases_s][:9] == [*began, "search"]
         assert record.phases_s["import"] > 0.1
         timed_s, cap_s = record.wall.mean_s * record.wall.steps, Rules().sample_cap_s

@@ -161,7 +161,7 @@ def test_a_suite_measures_its_scripts_and_a_reference_adds_no_control(suite_of, 
     """A control in a frozen environment would run the same code, and hide what the code changed."""
     measured = []
 
-    def run_repeat(repeat, lock, say, command, start):
+    def run_repeat(repeat, lock, say, command):
         measured.append(repeat)
         return repeat.failed(Verdict.CRASHED, "KeyError: 'lr'")
 
