@@ -199,7 +199,7 @@ class Dispatcher:
         return None if self.budget_usd is None else self.budget_usd - self.spent_usd()
 
     async def _submit(self, lane: Lane, repeats: list[Repeat], box_variables: dict[str, Any]) -> None:
-        variables = {**within_budget(lane.machine, self._left_usd()), **box_variables}
+        variables = {**within_budget(lane.machine, self._left_usd(), len(lane.entries)), **box_variables}
         job, order = await submit_lane(self._client, self.store, lane, repeats, variables, self.pace)
         self._receiver.expect(job.id, order)
         self._start(lane, job.id, order)

@@ -15,7 +15,7 @@ from workloads.harness.records.repeat import Repeat
 TRIES = 2  # how often a repeat may be in measurement while its job dies
 # The lane is given up after so many jobs in a row without a record:
 STILLBORN = 2  # where the last never ran, or somebody cancelled it,
-FRUITLESS = 5  # where it ran: two repeats that kill every job must not take the rest along,
+FRUITLESS = 5  # for each entry, if it ran: two repeats that kill every job must not take the rest along,
 RECLAIMS = 5  # where the provider took the machine back: no repeat is to blame then.
 HOPELESS = (JobEnd.NO_MACHINE, JobEnd.UNFIT, JobEnd.UNSEEN)  # ends after which asking again is no use
 START_WITHIN_S = 900.0  # for a worker to take a job
@@ -23,12 +23,15 @@ SHORTEST_S = 60  # AWS Batch takes no shorter limit
 JOB_LIMIT = 1000  # repeats in one job: its order has about 400 kB, and a request may have 5 MiB
 
 
-def within_budget(machine: Hardware, left_usd: float | None) -> dict[str, Any]:
+def within_budget(machine: Hardware, left_usd: float | None, entries: int = 1) -> dict[str, Any]:
     """Return a machine's job variables, with `timeout_s` limited to the time that the money buys.
 
-    The limit is needed because a job may outlive its `bench`.
+    The limit is needed because a job can outlive its `bench`. A job in which several entries take turns has the time
+    of all of them.
     """
     variables, usd_per_hour = machine.job_variables, machine.price.usd_per_hour
+    if "timeout_s" in variables:
+        variables = variables | {"timeout_s": variables["timeout_s"] * entries}
     if "timeout_s" not in variables or left_usd is None or not usd_per_hour:
         return variables
     left_s = affordable_s(left_usd, usd_per_hour)
@@ -168,7 +171,7 @@ class Lane:
         self.fruitless = 0 if job.delivered else self.fruitless + 1
         lost = list(job.missing.values())
         taken_away, blames = end is JobEnd.TAKEN_AWAY, ran and end is not JobEnd.CANCELLED
-        most = RECLAIMS if taken_away else FRUITLESS if blames else STILLBORN
+        most = RECLAIMS if taken_away else FRUITLESS * len(self.entries) if blames else STILLBORN
         if end in HOPELESS or self.fruitless >= most:
             self.waiting |= job.missing
             verdict = Verdict.PREEMPTED if taken_away else Verdict.CAPACITY

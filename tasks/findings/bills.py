@@ -142,6 +142,7 @@ def _split(job: LaneJob, measured: Mapping[str, Sequence[Record]]) -> list[LaneJ
             job,
             hardware=name,
             turns_with=(),
+            idle_share=share,
             wait_s=job.wait_s * share,
             run_s=job.run_s * share,
             stages_s=tuple((stage, seconds * share) for stage, seconds in job.stages_s),
@@ -160,7 +161,7 @@ def bill(hardware: str, records: Sequence[Record], machine: Machine | None, jobs
     measured_s, run_s = math.fsum(record.wall_s for record in records), math.fsum(job.run_s for job in jobs)
     whole = bool(jobs) and run_s >= measured_s
     if whole:
-        after_s = machine.idle_s if machine else 0.0
+        after_s = machine.idle_s * max(job.idle_share for job in jobs) if machine else 0.0
         waits = _sums(stage for job in jobs for stage in job.stages_s or ((WAITED, job.wait_s),))
         parts = {**waits, **parts, IDLE: run_s - measured_s, AFTERWARDS: after_s}
     parts = {name: seconds for name, seconds in parts.items() if seconds}

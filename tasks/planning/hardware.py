@@ -113,7 +113,7 @@ class Hardware(Strict):
             spot_usd_per_hour=self.price.spot_usd_per_hour,
             instance_type=self.instance_type,
             shape=self.shape,
-            box=self.box or "",
+            box=self.job_key if self.box else "",
             idle_s=self.idle_s,
             purchase=self.price.purchase if self.price.purchase in ("on-demand", "spot") else None,
             gpu=self.gpu,

@@ -18,7 +18,7 @@ class LaneJob:
 
     `stages_s` are the parts of `wait_s` by name, if its work pool reports them. `usd` is the cost of a rented machine;
     the jobs on it subtract their time by a negative `run_s`, and have no cost. `turns_with` names the other hardware
-    entries of its box that took turns in it.
+    entries of its box that took turns in it. `idle_share` is the part of the machine's idle time that is its own.
     """
 
     hardware: str
@@ -27,6 +27,7 @@ class LaneJob:
     stages_s: tuple[tuple[str, float], ...] = ()
     usd: float | None = None
     turns_with: tuple[str, ...] = ()
+    idle_share: float = 1.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -46,7 +46,7 @@ class Sessions:
 
     Attributes:
         effects: by machine.
-        boxes: name of each machine's computer. Machines of one computer take turns in one session and share its effect.
+        boxes: each machine's computer. Machines that took turns on one computer have the same, and share its effect.
         repeats: variance of a repeat that earlier runs show, by machine and case.
     """
 

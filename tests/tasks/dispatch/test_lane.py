@@ -205,3 +205,29 @@ def test_other_entries_have_lanes_of_their_own(plan, change):
     assert [len(lane.entries) for lane in lanes_of([one, other.model_copy(update=change)])] == [1, 1]
     price = other.price.model_copy(update={"usd_per_hour": 7.0})
     assert len(lanes_of([one, other.model_copy(update={"price": price})])) == 2
+
+
+def test_a_case_that_kills_its_job_on_every_entry_does_not_take_their_lane_along(plan):
+    one, other = plan.hardware
+    third = other.model_copy(update={"name": "a-third"})
+    (lane,) = lanes_of([one, other, third])
+    for machine in lane.entries:
+        lane.ask(plan.repeats_on(machine), now=0.0)
+    killer = lane.next_job()[0].case
+    ended = {}
+    while lane.waiting:
+        for repeat in start(lane):
+            if repeat.case == killer:
+                break
+            lane.delivered(repeat.id)
+        lost, given_up = lane.job_ended(True, "killed")
+        ended |= {record.id: record for record in given_up}
+        lane.ask(lost, now=1.0)
+    assert {record.verdict for record in ended.values()} == {Verdict.CRASHED}
+    assert {record.case for record in ended.values()} == {killer} and len(ended) == 6
+
+
+def test_a_job_in_which_entries_take_turns_has_the_time_of_all(plan):
+    machine = plan.hardware[0].model_copy(update={"job_variables": {"timeout_s": 3600}})
+    assert within_budget(machine, None, 2)["timeout_s"] == 7200
+    assert within_budget(machine, 0.1, 2)["timeout_s"] == 3600, "0.10 USD buy an hour"

@@ -131,10 +131,10 @@ def test_entries_that_took_turns_share_the_bill_of_their_job_by_the_time_of_thei
     records = [*repeats([1.0] * 2), *repeats([1.0] * 6, hardware="other")]
     wall_s = records[0].wall_s
     job = LaneJob("cpu-box", 40.0, 12 * wall_s, (("boot", 40.0),), turns_with=("other",))
-    ours, theirs = bills(records, (machine(), machine("other")), [job])
+    ours, theirs = bills(records, (machine(idle_s=80.0), machine("other", idle_s=80.0)), [job])
     assert (ours.billed_s, theirs.billed_s) == (
-        pytest.approx(10.0 + 3 * wall_s),
-        pytest.approx(30.0 + 9 * wall_s),
+        pytest.approx(10.0 + 3 * wall_s + 20.0),
+        pytest.approx(30.0 + 9 * wall_s + 60.0),
     )
     assert dict(ours.parts_s)["boot"] == pytest.approx(10.0)
     assert dict(theirs.parts_s)["idle"] == pytest.approx(3 * wall_s)
