@@ -23,7 +23,7 @@ class Machine:
         spot_usd_per_hour: price of the same machine as spot capacity, if known.
         instance_type, purchase: those that its records must state; None if they were not planned.
         shape: the hardware of which it is one of several machines; None if it is the only one.
-        box: the same text for entries of one computer that took turns by repeat; empty if it has a computer of its own.
+        box: the same text for entries of one computer that took turns by repeat; empty for a lone entry.
         idle_s: paid seconds after its last job, until it is removed.
         gpu: the model that its hardware file names, or None.
         slice: the part of a card that its records are of, if that is a MIG slice; its rates are then unknown.
