@@ -16,7 +16,7 @@ from tasks.imported import SUITE as IMPORTED
 from tasks.planning.estimates import estimate_s, lane_usd
 from tasks.planning.hardware import Hardware
 from tasks.planning.plan import Plan, PlannedCase
-from tasks.results.finding import EarlierSession
+from tasks.results.finding import NO_ANSWER, EarlierAnswer, EarlierSession
 from tasks.results.repeats import FEWEST, latest
 from tasks.store.bucket import Bucket
 from tasks.store.store import Store, runs
@@ -86,21 +86,19 @@ def session_of(store: Store) -> EarlierSession:
     return EarlierSession(plan.run, cells, plan.machines, cases, sessions_of(store, records))
 
 
-def confirmed_sessions(store: Store) -> tuple[list[EarlierSession], list[str]]:
-    """Return the run whose answer a run measures again, the confirmations of it between them, and a problem if any.
-
-    A run that confirms none has no sessions.
-    """
+def confirmed_answer(store: Store) -> EarlierAnswer:
+    """Return the answer that a run measures again: of the earlier run, and of the confirmations between them."""
     plan, results = store.plan, store.folder.parent
     if not plan.confirms:
-        return [], []
+        return NO_ANSWER
     try:
         if isinstance(store.bucket, Bucket) and not (results / plan.confirms / "plan.json").is_file():
             store.bucket.fetch(plan.confirms, results)
         first = session_of(Store(results / plan.confirms, store.bucket))
     except GridbenchError as error:
-        return [], [f"The answer of {plan.confirms} cannot be compared with this run: {error}."]
-    return [first, *_between(results, plan)], []
+        problem = f"The answer of {plan.confirms} cannot be compared with this run: {error}."
+        return EarlierAnswer(plan.confirms, (), problem)
+    return EarlierAnswer(plan.confirms, (first, *_between(results, plan)))
 
 
 def _between(results: Path, plan: Plan) -> list[EarlierSession]:

@@ -6,7 +6,7 @@ from dataclasses import replace
 from prefect import get_run_logger, task
 from prefect.cache_policies import NO_CACHE
 
-from tasks.confirmed_run import confirmed_sessions
+from tasks.confirmed_run import confirmed_answer
 from tasks.dispatch.job_notes import jobs_of
 from tasks.earlier_sessions import sessions_of
 from tasks.findings.compare import compare as compare_records
@@ -41,7 +41,8 @@ def judged(records: Sequence[Record], store: Store, machines: Sequence[Machine] 
     """
     plan = store.plan
     population, problems = population_of(store)
-    earlier, more = confirmed_sessions(store)
+    earlier = confirmed_answer(store)
+    more = [earlier.problem] if earlier.problem else []
     cases = {planned.case for planned in plan.cases}
     found = compare_records(
         records,

@@ -14,7 +14,8 @@ from tasks.dispatch.flow_runs import collect, lane_jobs
 from tasks.errors import GridbenchError
 from tasks.findings.acceptance.acceptance import EXIT_CODES, Acceptance
 from tasks.findings.acceptance.advice import Advice
-from tasks.findings.confirmation import Confirmation
+from tasks.findings.confirmation import EXIT_CODES as CONFIRMATION_CODES
+from tasks.findings.confirmation import Confirmation, Confirmed
 from tasks.gather import judged
 from tasks.measure import NOTHING
 from tasks.planning.plan import skip_lines
@@ -70,7 +71,8 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str | None, console: Console)
 
     The code is 0 if every cell was measured and at least one repeat counts, else 1. If the run asks which
     machines to keep, it is 4 if the advice is to return one, and 3 if every cell was measured and one is undecided.
-    The code of a confirmation that has ended is that of its verdict. Without `ui_url` the server ends with the command.
+    The code of a confirmation that has ended is that of its verdict, but 3 if it is confirmed and not every cell was
+    measured. Without `ui_url` the server ends with the command.
     """
 
     def say(text: str) -> None:
@@ -122,7 +124,8 @@ def _exit_code(comparison: Comparison, is_complete: bool, refused: bool) -> int:
     """Return the exit code of a run that has ended; `refused` if no repeat counts."""
     confirmation, acceptance = comparison.finding(Confirmation), comparison.finding(Acceptance)
     if confirmation and confirmation.run:
-        return confirmation.exit_code
+        open_code = CONFIRMATION_CODES[Confirmed.OPEN]
+        return confirmation.exit_code or (0 if is_complete else open_code)
     advised = acceptance.exit_code if acceptance else 0
     code = advised if is_complete or advised == EXIT_CODES[Advice.RETURN] else NOT_MEASURED
     return code or (NOT_MEASURED if refused else 0)

@@ -16,7 +16,7 @@ from tasks.plausibility.physics import gate
 from tasks.results.comparison import Comparison
 from tasks.results.confounds import confounds
 from tasks.results.cost import cost_efficiency
-from tasks.results.finding import EarlierSession, Finding, LaneJob, Results
+from tasks.results.finding import NO_ANSWER, EarlierAnswer, Finding, LaneJob, Results
 from tasks.results.model import Machine, Pairing
 from tasks.results.repeats import RecordKey, Repeats, group, latest
 from tasks.results.scaling import band, device_ratio, efficiency, scaling, serial
@@ -37,7 +37,7 @@ def compare(
     jobs: Sequence[LaneJob] = (),
     population: Sequence[Record] | None = None,
     sessions: Sessions | None = None,
-    earlier: Sequence[EarlierSession] = (),
+    earlier: EarlierAnswer = NO_ANSWER,
 ) -> Comparison:
     """Judge the records, summarise their cells, pair them with the baseline's, and state the results.
 
@@ -46,7 +46,7 @@ def compare(
         jobs: the lanes' jobs, for the bills.
         population: records of other machines to compare with, if the run asks which machines to keep.
         sessions: the effect of a session on each machine; the assumed one by default.
-        earlier: the run whose answer this one measures again, and the confirmations between them.
+        earlier: the answer of an earlier run that these records measure again.
 
     Raises:
         ValueError: no machine has the baseline's name.

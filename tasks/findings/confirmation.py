@@ -10,12 +10,13 @@ from typing import Any
 from tasks.findings.claims import AnswerClaim, claims_of
 from tasks.findings.totals import CommonCases, LogRatio, fewest_repeats, log_time_ratio
 from tasks.results.finding import EarlierSession, Finding, Results
-from tasks.results.format import format_count, format_ratio
+from tasks.results.format import format_count, format_ratio, listed
+from tasks.results.repeats import FEWEST
 from tasks.results.sessions import Part, shared_sd
 from tasks.results.speedup import corrected, decide
 from tasks.results.table import Column, Mark, Quantity, Table
 from tasks.results.values import Estimate, Ratio, RatioVerdict
-from workloads.harness.records.case import Case
+from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.intervals import errors_of, likeliest, variance, widest
 
 FREEDOM = 4.0  # degrees of freedom of an assumed effect against that of the sessions at hand
@@ -42,7 +43,7 @@ COLUMNS = (
 )
 LEAD = (
     "The rival's time or cost over that of the best machine, above 1 if the claim is true. Then and now are single "
-    "sessions, over the same cases. Over all sessions, the means of the sessions are the unit."
+    "sessions, over the cases of this run's plan. Over all sessions, the means of the sessions are the unit."
 )
 
 
@@ -54,7 +55,7 @@ class ClaimAgain:
         before, now: in these two sessions alone, with the effects of sessions.
         together: over all sessions.
         change: the ratio now over that before.
-        sessions: number of sessions with the claim's cases on both machines.
+        sessions: number of sessions with all the cases of this run's plan on both machines.
         cases: number of these cases.
         ratio: `now` with its verdict alone.
     """
@@ -87,11 +88,11 @@ class ClaimAgain:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation(Finding):
-    """The claims of an earlier run's answer, each in that run and in this one.
+    """The claims of an earlier run's answer, each in that run and in this one, the gravest verdict first.
 
     Attributes:
         run: the earlier run; empty if this run confirms none.
-        missing: the claims without a verdict, each with the reason.
+        missing: clauses, each with a claim that has no verdict, and the reason; or why there is no claim.
     """
 
     name = "confirmation"
@@ -103,17 +104,24 @@ class Confirmation(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Confirmation":
-        """Hold this run's ratios against those of the run that it confirms."""
-        if not results.earlier:
+        """Hold this run's ratios against those of the run that it confirms, over all cases of this run's plan."""
+        answer = results.earlier
+        if not answer.run:
             return cls()
-        first = results.earlier[0]
+        if not answer.sessions:
+            return cls(answer.run, (), (answer.problem.rstrip(".") or f"{answer.run} cannot be read",))
+        first = answer.sessions[0]
         suite = CommonCases.of(
             [cell for cell in first.cells if cell.cell.case in first.suite], first.sessions
         )
         now = EarlierSession("", results.cells, results.machines, results.suite, results.sessions)
-        made = [(claim, _again(claim, [*results.earlier, now])) for claim in claims_of(suite, first.machines)]
-        missing = [f"{claim.text}: not measured again on both" for claim, again in made if again is None]
-        return cls(first.run, _judged([again for _, again in made if again]), tuple(missing))
+        claims, missing = list[ClaimAgain](), list[str]()
+        for claim in claims_of(suite, first.machines):
+            if lacks := _lacks(claim, first, now):
+                missing.append(f"whether {claim.text}, as {lacks}")
+            else:
+                claims.append(_again(claim, [*answer.sessions, now], results.suite))
+        return cls(answer.run, _judged(claims), tuple(missing))
 
     @property
     def verdict(self) -> Confirmed:
@@ -130,16 +138,19 @@ class Confirmation(Finding):
         return EXIT_CODES[self.verdict]
 
     def headline(self) -> tuple[str, ...]:
-        """Return a line for each claim."""
+        """Return a line for each claim, refuted ones first, and one for those that could not be judged."""
         if self.run and not self.claims:
-            return ("Open: the answer could not be measured again, as valid results are missing.",)
-        return tuple(again.sentence for again in self.claims)
+            return (f"Open: the answer of {self.run} could not be judged again.",)
+        refuted = [again.sentence for again in self.claims if again.verdict is Confirmed.REFUTED]
+        others = [again.sentence for again in self.claims if again.verdict is not Confirmed.REFUTED]
+        lacking = f"Open: {format_count(len(self.missing), 'claim')} without valid results of all cases."
+        return (*refuted, *([lacking] if self.missing else []), *others)
 
     def details(self) -> tuple[str, ...]:
-        """Return the difference between the sessions, and the ratio over all of them."""
+        """Return each claim's verdict, the ratio over all sessions, and the difference between two of them."""
         return (
             *(
-                f"{again.claim.text}: {format_ratio(again.together)} over "
+                f"{again.claim.text} ({again.verdict}): {format_ratio(again.together)} over "
                 f"{format_count(again.sessions, 'session')}; the ratio now is {format_ratio(again.change)} of that in "
                 f"{self.run}."
                 for again in self.claims
@@ -171,6 +182,7 @@ class Confirmation(Finding):
             "confirmation": {
                 "run": self.run,
                 "verdict": str(self.verdict),
+                "missing": [*self.missing],
                 "claims": [_published(again) for again in self.claims],
             }
         }
@@ -183,17 +195,29 @@ def _published(again: ClaimAgain) -> dict[str, Any]:
     return asdict(again.claim) | ratios | counts | {"verdict": str(again.verdict)}
 
 
-def _again(claim: AnswerClaim, sessions: Sequence[EarlierSession]) -> ClaimAgain | None:
-    """Return a claim in the first and the last of some sessions; None unless both have its cases on both machines."""
-    suites = [_suite(session, claim, session.suite) for session in sessions]
-    used = [suite for suite in suites if {claim.best, claim.rival} <= suite.logs.keys() and suite.cases]
-    if len(used) < 2 or used[0] is not suites[0] or used[-1] is not suites[-1]:
-        return None
-    common = {case for case in used[0].cases if all(case in suite.cases for suite in used)}
-    pairs = zip(sessions, suites, strict=True)
-    alike = [_suite(session, claim, common) for session, suite in pairs if suite in used]
-    if not common or any(set(suite.cases) != common for suite in alike):
-        return None
+def _lacks(claim: AnswerClaim, first: EarlierSession, now: EarlierSession) -> str:
+    """Return why a claim cannot be judged: the cells that one of the two sessions lacks; empty if it can."""
+    for session, name in ((first, first.run), (now, "this run")):
+        if not _is_whole(_suite(session, claim, now.suite), claim, now.suite):
+            bounded = {cell.cell for cell in session.cells if len(cell.compute_s) >= FEWEST}
+            cells = [Cell(machine, case) for case in now.suite for machine in (claim.best, claim.rival)]
+            names = sorted(cell.id for cell in cells if cell not in bounded)
+            return f"{name} has no {FEWEST} valid repeats of {listed(names)}"
+    return ""
+
+
+def _is_whole(suite: CommonCases, claim: AnswerClaim, cases: Collection[Case]) -> bool:
+    """Return whether a session has all cases of a claim on both of its machines."""
+    return bool(cases) and {claim.best, claim.rival} <= suite.logs.keys() and {*suite.cases} == {*cases}
+
+
+def _again(claim: AnswerClaim, sessions: Sequence[EarlierSession], cases: Collection[Case]) -> ClaimAgain:
+    """Return a claim in the first and the last of some sessions, over all these cases.
+
+    A session between them that lacks a case is left out: over fewer cases, the ratio would be another one.
+    """
+    suites = [_suite(session, claim, cases) for session in sessions]
+    alike = [suite for suite in suites if _is_whole(suite, claim, cases)]
     ratios = [log_time_ratio(suite, claim.rival, claim.best) for suite in alike]
     effects = [suite.between(claim.rival, claim.best) for suite in alike]
     log_factor = math.log(claim.factor)
@@ -203,14 +227,14 @@ def _again(claim: AnswerClaim, sessions: Sequence[EarlierSession]) -> ClaimAgain
     change = _estimate(levels[-1] - levels[0], [*parts[0], *parts[-1]])
     together = _together(levels, parts, differ=change.low is not None and not _holds_1(change))
     ratio = _ratio(now, levels[-1], parts[-1], fewest_repeats(alike[-1]), effects[-1])
-    return ClaimAgain(claim, before, now, together, change, len(alike), len(common), Confirmed.OPEN, ratio)
+    return ClaimAgain(claim, before, now, together, change, len(alike), len(cases), Confirmed.OPEN, ratio)
 
 
 def _suite(session: EarlierSession, claim: AnswerClaim, cases: Collection[Case]) -> CommonCases:
-    """Return the common cases of the two machines of a claim in a session."""
+    """Return the cases of a claim that both of its machines have in a session, also if other programs used them."""
     names = {claim.best, claim.rival}
     cells = [cell for cell in session.cells if cell.cell.hardware in names and cell.cell.case in cases]
-    return CommonCases.of(cells, session.sessions)
+    return CommonCases.of(cells, session.sessions, keeps_busy=True)
 
 
 def _parts(ratio: LogRatio, effects: Sequence[Part]) -> list[Part]:
@@ -263,11 +287,12 @@ def _holds_1(estimate: Estimate) -> bool:
 
 
 def _judged(claims: Sequence[ClaimAgain]) -> tuple[ClaimAgain, ...]:
-    """Return the claims with their verdicts, which hold together (Holm)."""
+    """Return the claims with their verdicts, which hold together (Holm), the gravest first."""
     ratios = corrected([again.ratio for again in claims])
-    return tuple(
+    judged = [
         replace(again, verdict=_verdict(again, ratio)) for again, ratio in zip(claims, ratios, strict=True)
-    )
+    ]
+    return tuple(sorted(judged, key=lambda again: [*Confirmed].index(again.verdict)))
 
 
 def _verdict(again: ClaimAgain, ratio: Ratio | None) -> Confirmed:

@@ -74,13 +74,18 @@ class CommonCases:
         return f"the CPU's speed varied during {self.restless} {cells}" if self.restless else ""
 
     @classmethod
-    def of(cls, cells: Sequence[Repeats], sessions: Sessions = WITHIN) -> "CommonCases":
-        """Select the common cases of all machines that have a cell with an interval."""
+    def of(
+        cls, cells: Sequence[Repeats], sessions: Sessions = WITHIN, keeps_busy: bool = False
+    ) -> "CommonCases":
+        """Select the common cases of all machines that have a cell with an interval.
+
+        With `keeps_busy`, cells of a busy machine stay.
+        """
         counting: ByMachine = {}
         for cell in cells:
             if cell.usable:
                 counting.setdefault(cell.cell.hardware, {})[cell.cell.case] = cell
-        compared = _best(counting)
+        compared = _best(counting, keeps_busy)
         cases, first = _common(compared), next(iter(compared.values()), {})
         used = [own[case] for own in compared.values() for case in cases]
         both = _common({name: counting[name] for name in compared})
@@ -106,7 +111,7 @@ class CommonCases:
         return [*effects(over, under)]
 
 
-def _best(counting: ByMachine) -> ByMachine:
+def _best(counting: ByMachine, keeps_busy: bool = False) -> ByMachine:
     """Keep the cells with an interval, and only the quiet ones of these if they represent the suite.
 
     They do if they drop no machine and at most half of the cases. Otherwise the busy cells stay, and the totals are
@@ -115,6 +120,8 @@ def _best(counting: ByMachine) -> ByMachine:
     bounded = _keep(counting, lambda cell: len(cell.compute_s) >= FEWEST)
     if len(bounded) < min(2, len(counting)) or not _common(bounded):
         return counting
+    if keeps_busy:
+        return bounded
     quiet = _keep(bounded, lambda cell: not cell.busy)
     enough = len(quiet) == len(bounded) and 2 * len(_common(quiet)) >= len(_common(bounded))
     return quiet if enough else bounded

@@ -48,6 +48,24 @@ class EarlierSession:
 
 
 @dataclass(frozen=True, slots=True)
+class EarlierAnswer:
+    """The answer of an earlier run, which this run measures again.
+
+    Attributes:
+        run: the earlier run; empty if this run confirms none.
+        sessions: that run, then the confirmations of it before this run; empty if the run cannot be read.
+        problem: a sentence on why it cannot be read.
+    """
+
+    run: str = ""
+    sessions: Sequence[EarlierSession] = ()
+    problem: str = ""
+
+
+NO_ANSWER = EarlierAnswer()  # of a run that confirms none
+
+
+@dataclass(frozen=True, slots=True)
 class Results:
     """Everything that a finding is made from.
 
@@ -58,7 +76,7 @@ class Results:
         suite: the cases that count for totals, without those measured only to find a break-even.
         population: valid records of other runs that asked which machines to keep; None if this one does not ask.
         sessions: the effects of sessions on the ratio of two machines.
-        earlier: the run whose answer this one measures again, and the confirmations between them; none of other runs.
+        earlier: the answer that this run measures again; an empty one of other runs.
     """
 
     records: Sequence[Record]
@@ -71,7 +89,7 @@ class Results:
     jobs: Sequence[LaneJob] = ()
     population: Sequence[Record] | None = None
     sessions: Sessions = WITHIN
-    earlier: Sequence[EarlierSession] = ()
+    earlier: EarlierAnswer = NO_ANSWER
 
     @property
     def suite_cells(self) -> list[Repeats]:

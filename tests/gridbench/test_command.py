@@ -14,6 +14,7 @@ from gridbench.run import command, follow, outcome
 from tasks.errors import GridbenchError
 from tasks.findings.acceptance.acceptance import Acceptance
 from tasks.findings.acceptance.advice import Advice
+from tasks.findings.confirmation import Confirmation, Confirmed
 from tasks.planning.plan import PlannedSkip
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
@@ -166,6 +167,27 @@ def test_a_script_learns_by_the_exit_code_whether_to_keep_a_machine(store, monke
     machine = SimpleNamespace(advice=advice)
     found = SimpleNamespace(
         answer=(), caveats=(), finding=lambda kind: kind((machine,)) if kind is Acceptance else None
+    )
+    monkeypatch.setattr(outcome, "comparison_of", lambda store: found)
+    assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) == code
+
+
+@pytest.mark.parametrize(
+    ("verdict", "but", "code"),
+    [
+        (Confirmed.CONFIRMED, 0, 0),
+        (Confirmed.CONFIRMED, 1, 3),
+        (Confirmed.OPEN, 0, 3),
+        (Confirmed.REFUTED, 0, 1),
+        (Confirmed.REFUTED, 1, 1),
+    ],
+)
+def test_a_confirmation_that_lacks_a_cell_is_open(store, monkeypatch, verdict, but, code):
+    fill(store, Verdict.OK, but)
+    claims = (SimpleNamespace(verdict=verdict),)
+    monkeypatch.setattr(Confirmation, "details", lambda self: ())
+    found = SimpleNamespace(
+        answer=(), caveats=(), finding=lambda kind: kind("first", claims) if kind is Confirmation else None
     )
     monkeypatch.setattr(outcome, "comparison_of", lambda store: found)
     assert outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console()) == code

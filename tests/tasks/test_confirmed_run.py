@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 
-from tasks.confirmed_run import confirmed_sessions, plan_of_confirmation
+from tasks.confirmed_run import confirmed_answer, plan_of_confirmation
 from tasks.errors import GridbenchError
 from tasks.findings.confirmation import Confirmation, Confirmed
 from tasks.gather import judged
@@ -64,12 +64,13 @@ def test_a_confirmation_is_judged_with_the_run_and_those_between(store, tmp_path
     first = stored(tmp_path, plan_of_confirmation(store)[0])
     plan = plan_of_confirmation(store)[0].model_copy(update={"created_at": "2099-07-01T00:00:00+00:00"})
     second = stored(tmp_path, plan)
-    sessions, problems = confirmed_sessions(second)
-    assert [session.run for session in sessions] == [store.plan.run, first.plan.run] and problems == []
+    answer = confirmed_answer(second)
+    assert [session.run for session in answer.sessions] == [store.plan.run, first.plan.run]
+    assert (answer.run, answer.problem) == (store.plan.run, "")
     confirmation = judged(second.records()[0], second).finding(Confirmation)
     assert confirmation.run == store.plan.run and confirmation.verdict is Confirmed.CONFIRMED
     assert {again.sessions for again in confirmation.claims} == {3}
-    assert confirmed_sessions(store) == ([], [])
+    assert confirmed_answer(store).run == ""
 
 
 def test_a_slower_winner_is_refuted_by_the_stored_run(store, tmp_path):
@@ -83,7 +84,9 @@ def test_a_run_whose_earlier_answer_is_gone_says_so(store, tmp_path):
     again = stored(tmp_path, plan)
     found = judged(again.records()[0], again)
     assert any("answer of gone" in caveat.reason for caveat in found.caveats)
-    assert found.finding(Confirmation).claims == ()
+    confirmation = found.finding(Confirmation)
+    assert (confirmation.run, confirmation.claims, confirmation.exit_code) == ("gone", (), 3)
+    assert "gone" in confirmation.missing[0]
 
 
 @pytest.mark.parametrize(

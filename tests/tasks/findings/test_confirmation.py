@@ -9,9 +9,11 @@ from tasks.findings.claims import carrying_cases, claims_of
 from tasks.findings.compare import compare, judged_cells
 from tasks.findings.confirmation import EXIT_CODES, Confirmation, Confirmed
 from tasks.findings.totals import CommonCases
-from tasks.results.finding import EarlierSession
+from tasks.results.finding import EarlierAnswer, EarlierSession
 from tasks.results.sessions import Sessions
 from tests.tasks.examples.records import IMAGES, MATMUL, machine, record, repeats
+from workloads.harness.records.case import Cell
+from workloads.harness.records.record import Verdict
 
 CASES = (MATMUL, IMAGES)
 CLOSE = (0.999, 1.0, 1.001)
@@ -33,12 +35,36 @@ def session(run, times, box="", cases=CASES, usd=None, spread=CLOSE):
     return EarlierSession(run, cells, machines, set(cases), Sessions.of(machines))
 
 
+def judged(earlier, records, machines, cases=CASES):
+    """The comparison of a run that was planned with these cases."""
+    answer = EarlierAnswer(earlier[0].run, earlier)
+    return compare(records, machines, machines[0].name, cases, earlier=answer)
+
+
 def again(then, now, box="", usd=None, between=(), cases=CASES, now_cases=CASES, spread=CLOSE):
     earlier = [session("first", then, box, cases, usd, spread)]
     earlier += [session(f"between-{i}", times, box, cases, usd) for i, times in enumerate(between)]
     machines = [machine(name, usd, box=box) for name in now]
-    found = compare(records_of("second", now, now_cases, spread), machines, next(iter(now)), earlier=earlier)
+    found = judged(earlier, records_of("second", now, now_cases, spread), machines, now_cases)
     return found, found.finding(Confirmation)
+
+
+def mixed(run, factors, but=(), **changes):
+    """Records of machines by name with a factor to each case's time, but for some pairs of a machine and a case."""
+    return [
+        r
+        for name, of_cases in factors.items()
+        for case, seconds in zip(CASES, of_cases, strict=True)
+        if (name, case) not in but
+        for r in repeats([seconds * t for t in CLOSE], case, name, run=run, **changes)
+    ]
+
+
+def mixed_session(run, factors, but=()):
+    machines = [machine(name, None) for name in factors]
+    return EarlierSession(
+        run, judged_cells(mixed(run, factors, but), machines)[0], machines, {*CASES}, Sessions.of(machines)
+    )
 
 
 @pytest.mark.parametrize(
@@ -93,19 +119,82 @@ def test_time_and_cost_are_two_claims_and_a_missing_one_is_open():
     then = {"a": 1.0, "b": 1.1, "c": 1.5}
     earlier = [session("first", then, usd=1.0)]
     machines = [machine(name, 1.0) for name in "ab"]
-    found = compare(records_of("second", {"a": 1.0, "b": 1.1}), machines, "a", earlier=earlier)
+    found = judged(earlier, records_of("second", {"a": 1.0, "b": 1.1}), machines)
     confirmation = found.finding(Confirmation)
     assert {(c.claim.by, c.claim.rival) for c in confirmation.claims} == {("time", "b"), ("cost", "b")}
     assert confirmation.verdict is Confirmed.CONFIRMED
-    alone = compare(records_of("second", {"a": 1.0}), machines[:1], "a", earlier=earlier)
+    alone = judged(earlier, records_of("second", {"a": 1.0}), machines[:1])
     confirmation = alone.finding(Confirmation)
     assert confirmation.claims == () and confirmation.verdict is Confirmed.OPEN
     assert len(confirmation.missing) == 2 and alone.answer[0].startswith("Open: ")
 
 
-def test_only_cases_of_both_sessions_are_compared():
+def test_all_cases_of_the_plan_are_compared_and_no_others():
     _, confirmation = again({"a": 1.0, "b": 1.1}, {"a": 1.0, "b": 1.1}, now_cases=CASES[:1])
     assert confirmation.claims[0].cases == 1 and confirmation.verdict is Confirmed.CONFIRMED
+
+
+MIXED = {"a": (1.0, 1.0), "b": (3.0, 0.9)}  # a wins by the first case and loses the second one
+
+
+@pytest.mark.parametrize("but", [("a", MATMUL), ("b", MATMUL), ("a", IMAGES), ("b", IMAGES)])
+def test_an_unchanged_answer_that_lacks_a_case_is_open(but):
+    machines = [machine(name, None) for name in MIXED]
+    found = judged([mixed_session("first", MIXED)], mixed("second", MIXED, [but]), machines)
+    confirmation = found.finding(Confirmation)
+    assert confirmation.claims == () and confirmation.verdict is Confirmed.OPEN
+    assert confirmation.exit_code == 3 and Cell(*but).id in confirmation.missing[0]
+
+
+def test_an_earlier_session_that_lacks_a_case_narrows_nothing():
+    first, now, machines = (
+        mixed_session("first", MIXED),
+        mixed("third", MIXED),
+        [machine(n, None) for n in MIXED],
+    )
+    for but, sessions in (((), 3), ([("b", MATMUL)], 2), ([("a", IMAGES)], 2)):
+        between = mixed_session("second", MIXED, but)
+        (claim,) = judged([first, between], now, machines).finding(Confirmation).claims
+        assert (claim.sessions, claim.cases, claim.verdict) == (sessions, 2, Confirmed.CONFIRMED)
+        assert claim.now.value == pytest.approx(3.9 / 2, rel=1e-3)
+
+
+def test_a_case_of_a_busy_machine_stays():
+    quiet = mixed("second", MIXED, [("b", MATMUL)])
+    busy = [r for r in mixed("second", MIXED, verdict=Verdict.NOISY) if (r.hardware, r.case) == ("b", MATMUL)]
+    machines = [machine(name, None) for name in MIXED]
+    (claim,) = judged([mixed_session("first", MIXED)], [*quiet, *busy], machines).finding(Confirmation).claims
+    assert claim.cases == 2 and claim.now.value == pytest.approx(3.9 / 2, rel=1e-3)
+
+
+def test_an_answer_that_cannot_be_read_is_open():
+    records, machines = records_of("second", {"a": 1.0, "b": 2.0}), [machine("a"), machine("b")]
+    answer = EarlierAnswer("first", (), "The run first is damaged.")
+    found = compare(records, machines, "a", CASES, earlier=answer)
+    confirmation = found.finding(Confirmation)
+    assert (confirmation.run, confirmation.exit_code) == ("first", 3)
+    assert confirmation.published()["confirmation"]["verdict"] == "open"
+    assert "Open: The run first is damaged." in confirmation.details() and found.answer[0].startswith(
+        "Open: "
+    )
+
+
+def test_the_gravest_verdicts_are_first():
+    then = {"a": 1.0, "b": 1.001, "c": 1.002, "d": 1.003}
+    now = {"a": 1.0, "b": 1.1, "c": 1.002, "d": 0.9}
+    found, confirmation = again(then, now, between=[now] * 9)
+    verdicts = [claim.verdict for claim in confirmation.claims]
+    assert set(verdicts) == {*Confirmed} and verdicts == sorted(verdicts, key=[*Confirmed].index)
+    assert found.answer[0].startswith("Refuted: ") and confirmation.exit_code == 1
+    for line, claim in zip(confirmation.details(), confirmation.claims, strict=True):
+        assert claim.claim.text in line and str(claim.verdict) in line
+
+
+def test_claims_without_a_verdict_follow_the_refuted_ones():
+    then, now = {"a": 1.0, "b": 1.001, "c": 1.002}, {"a": 1.0, "b": 0.9}
+    _, confirmation = again(then, now, between=[now] * 9)
+    assert len(confirmation.missing) == 1 and confirmation.exit_code == 1
+    assert [line.split(":")[0] for line in confirmation.headline()] == ["Refuted", "Open"]
 
 
 def test_a_run_that_confirms_none_has_no_line():
@@ -149,7 +238,7 @@ def test_a_confirmation_is_rarely_false(gap, most_false):
 
 def test_a_session_of_single_repeats_leaves_the_answer_open():
     alone, twice = session("first", {"a": 1.0, "b": 2.0}, spread=CLOSE[:1]), {"a": 1.0, "b": 2.0}
-    found = compare(records_of("second", twice), [machine("a"), machine("b")], "a", earlier=[alone])
+    found = judged([alone], records_of("second", twice), [machine("a"), machine("b")])
     (claim,) = found.finding(Confirmation).claims
     assert claim.verdict is Confirmed.OPEN and claim.now.low > 1
     assert (claim.before.low, claim.together.low, claim.change.low) == (None, None, None)
