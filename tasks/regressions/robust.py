@@ -124,9 +124,11 @@ def two_modes(values: Floats) -> tuple[Floats, Floats, Floats]:
 
     The distance is 0 for a row that does not seem to have two modes. It does if the best split leaves less of the
     variance than that of most normal values, both sides have a fair share of the values, and the values alternate,
-    unlike those of a step.
+    unlike those of a step. Rows without columns have none.
     Source: W. D. Fisher, On grouping for maximum homogeneity, Journal of the American Statistical Association 53, 1958.
     """
+    if not values.shape[1]:
+        return np.full(len(values), np.nan), np.zeros(len(values)), np.zeros(len(values))
     ordered, count = np.sort(values, axis=1), _count(values)
     shifted = np.where(np.isfinite(ordered), ordered - ordered[:, :1], 0.0)
     low, number = np.arange(1, values.shape[1] + 1), count[:, None]

@@ -103,6 +103,13 @@ def test_two_modes_are_told_from_one_and_their_spread_is_that_around_each():
     assert not two_modes(np.full((1, 60), np.nan))[1].any() and not two_modes(np.zeros((1, 60)))[1].any()
 
 
+@pytest.mark.parametrize("rows", [0, 3])
+def test_rows_without_columns_have_no_modes(rows):
+    middle, apart, deviation = two_modes(np.empty((rows, 0)))
+    assert [len(middle), len(apart), len(deviation)] == [rows] * 3
+    assert np.isnan(middle).all() and not apart.any() and not deviation.any()
+
+
 def test_the_slope_is_clamped_and_needs_pairs():
     rng = np.random.default_rng(2)
     box, own = rng.normal(0, 3.0, (500, 60)), lambda: rng.normal(0, 1.0, (500, 60))
