@@ -82,6 +82,7 @@ def _timed(take: Sampler, rules: Rules, timer_s: float, warm: WarmUp, sampled: S
         return replace(
             summarise(samples_s, take.block, steady, sampled.precise, of_blocks, mean),
             drift=sampled.drift,
+            to_come=sampled.to_come,
             needed_s=sampled.needed_s,
             sustained=sustained(samples_s, steps, rules.batch_s, warm.samples_s) if rules.batch_s else None,
         )

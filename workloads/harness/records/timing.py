@@ -36,8 +36,10 @@ class Timing:
     `mean_s` is the time of all timed blocks over their `steps`: what throughput and cost are made of, because
     it doesn't move with the length of a block. Records may lack it: read `total_mean_s`. `p95_s` and `max_s`
     are of blocks. `drift` is how much slower the second half of the samples is, as a share, if that made them
-    unsteady; `needed_s` what sampling would have taken, if it saw that and ended early. `burst_s` is of the
-    first second of a soaking warm-up. `sustained` is None unless the device is a GPU at its power limit.
+    unsteady; `to_come` how much slower the level that they approach is than their mean, as a share, negative for
+    a faster level, and None for steady samples and in older records; `needed_s` what sampling would have taken, if
+    it saw that and ended early. `burst_s` is of the first second of a soaking warm-up. `sustained` is None unless
+    the device is a GPU at its power limit.
     """
 
     samples_s: tuple[float, ...]
@@ -62,6 +64,7 @@ class Timing:
     mean_low_s: float | None = None
     mean_high_s: float | None = None
     batches: int | None = None
+    to_come: float | None = None
 
     @property
     def total_mean_s(self) -> float:

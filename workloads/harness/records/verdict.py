@@ -85,15 +85,21 @@ def _statistics(wall: Timing, probes: Mapping[str, float]) -> Iterator[Finding]:
     if not is_swinging and abs(drift := probes.get("sm_clock_drift", 0.0)) > SM_CLOCK_DRIFT:
         yield Verdict.UNSTEADY, f"the GPU's clock {_way(drift)} by {abs(drift):.1%} within the samples"
     if wall.drift:
-        yield (
-            Verdict.UNSTEADY,
-            f"the second half of the samples is {abs(wall.drift):.1%} "
-            f"{'slower' if wall.drift > 0 else 'faster'} than the first",
-        )
+        yield Verdict.UNSTEADY, _drifting(wall)
     elif not wall.steady:
         yield Verdict.UNSTEADY, f"{len(wall.warmup_s)} warm-up samples did not settle before the cap"
     if not wall.precision_reached:
         yield Verdict.IMPRECISE, _imprecise(wall)
+
+
+def _drifting(wall: Timing) -> str:
+    """Say how the samples drift: by what is still to come, if that is more than lies between their halves."""
+    left = wall.to_come or 0.0
+    if abs(left) > abs(wall.drift):
+        way = "above" if left < 0 else "below"
+        return f"the mean of the samples is still {abs(left):.1%} {way} the level that they approach"
+    way = "slower" if wall.drift > 0 else "faster"
+    return f"the second half of the samples is {abs(wall.drift):.1%} {way} than the first"
 
 
 def _way(drift: float) -> str:

@@ -61,7 +61,7 @@ def _timing(blocks_s: Sequence[float], times: StepTimes) -> Timing:
     samples_s = tuple(statistics.median(blocks_s[start : start + times.count]) for start in starts)
     steady = warm.steady and not sampled.drift
     timing = summarise(samples_s, times.block, steady, sampled.precise, blocks_s, sampled.mean)
-    return replace(timing, drift=sampled.drift, needed_s=sampled.needed_s)
+    return replace(timing, drift=sampled.drift, to_come=sampled.to_come, needed_s=sampled.needed_s)
 
 
 def _early_timing(times: StepTimes, observed: Observations, rules: Rules) -> Timing | None:

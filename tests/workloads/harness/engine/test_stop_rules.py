@@ -51,6 +51,7 @@ class TestBars:
         found = s.streams(s.ramp(tau_s=3.0), 10e-3, FEW, rules) + s.streams(s.drift, 10e-3, FEW, rules)
         assert s.share(stream.steady for stream in found) <= 0.05
         assert all(stream.sampled.drift > 0 for stream in found if not stream.steady and stream.warm.steady)
+        assert all((stream.sampled.to_come or 0.0) > 0 for stream in found if stream.sampled.drift)
 
     def test_full_patience_is_not_worse_than_quick_on_a_ramp(self):
         for step_s in (10e-3, 100e-3):
@@ -182,7 +183,7 @@ class TestSampling:
         stream = s.Stream(s.ramp(tau_s=1.0), 10e-3, 0)
         stream.warm, stream.rules = None, replace(stream.rules, sample_min_s=0.5)
         sampled = sample(stream.take, stream.rules, lambda: stream.now_s)
-        assert sampled.early_s and sampled.drift == 0
+        assert sampled.early_s and sampled.drift == 0 and sampled.to_come is None
         assert statistics.median(sampled.early_s) < min(sampled.samples_s)
 
     @given(st.lists(st.floats(1e-6, 10), max_size=5))

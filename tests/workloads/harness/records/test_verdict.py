@@ -44,3 +44,18 @@ def test_the_clock_of_a_gpu_at_its_power_limit_is_a_fact_and_not_a_fault():
     assert verdict is Verdict.THROTTLED and "20.0%" in text
     drifting = timing(precision_reached=True, sustained=wall.sustained, drift=0.03)
     assert [verdict for verdict, _ in judge(drifting, {}, 0.0, None)] == [Verdict.UNSTEADY]
+
+
+@pytest.mark.parametrize(
+    ("drift", "to_come", "share", "word"),
+    [
+        (-0.0002, -0.012, "1.2%", "above"),
+        (0.0002, 0.007, "0.7%", "below"),
+        (-0.03, -0.012, "3.0%", "faster"),
+        (0.03, None, "3.0%", "slower"),  # as in older records
+    ],
+)
+def test_an_unsteady_record_states_the_larger_of_its_drift_and_what_is_to_come(drift, to_come, share, word):
+    wall = timing(precision_reached=True, drift=drift, to_come=to_come)
+    ((verdict, text),) = judge(wall, {}, 0.0, None)
+    assert verdict is Verdict.UNSTEADY and share in text and word in text

@@ -46,6 +46,8 @@ class Sampled:
         early_s: samples that still drifted, before the first one that counts.
         needed_s: seconds that precision would take by the interval so far, where sampling gave up for it.
         mean: the interval of the mean; None for a device at its power limit.
+        to_come: how much slower the level is that they approach than their mean, as a share, if they were still on
+            their way by a curve; else None.
     """
 
     samples_s: tuple[float, ...]
@@ -54,6 +56,7 @@ class Sampled:
     early_s: tuple[float, ...] = ()
     needed_s: float | None = None
     mean: MeanBounds | None = None
+    to_come: float | None = None
 
 
 def fed(rule: Rule[T], take: Take) -> T:
@@ -162,7 +165,8 @@ def sampling(
         if precise or over or hopeless:
             needed_s = look.needed_s if hopeless else None
             samples_s, early_s = tuple(window.samples), tuple(window.early)
-            return Sampled(samples_s, precise, look.drift, early_s, needed_s, look.mean)
+            to_come = look.to_come if look.moves else None
+            return Sampled(samples_s, precise, look.drift, early_s, needed_s, look.mean, to_come)
         due = window.ends[-1] + rules.look_growth * window.spent_s
 
 
@@ -175,6 +179,7 @@ class WindowLook:
         drift: how much slower the second half is than the first, as a share, if that makes them unsteady; else 0.
         width: half of the mean's 95 % interval as a share of the mean; None if that is not known.
         needed_s: seconds that precision takes by that; 0 if that is not known.
+        to_come: how much slower the level is that they approach than their mean, as a share; None without a curve.
     """
 
     moves: bool
@@ -182,6 +187,7 @@ class WindowLook:
     width: float | None
     needed_s: float = 0.0
     mean: MeanBounds | None = None
+    to_come: float | None = None
 
 
 def _of_batches(window: "Window", rules: Rules, trends: Sequence[float]) -> WindowLook:
@@ -209,9 +215,8 @@ def _of_samples(
     is_narrow = curve is None and width is not None and width <= rules.half_width / 2
     batches = rules.few_batches if is_narrow else rules.batches
     times = max(batches * found.size / count / UNSURE, ((width or 0.0) / rules.half_width) ** 2)
-    return WindowLook(
-        moves, drift, width if found.batches >= batches else None, times * window.spent_s, found
-    )
+    width = width if found.batches >= batches else None
+    return WindowLook(moves, drift, width, times * window.spent_s, found, left if curve else None)
 
 
 def _width(interval: Interval | None) -> float | None:
