@@ -35,7 +35,8 @@ class Timing:
 
     `mean_s` is the time of all timed blocks over their `steps`: what throughput and cost are made of, because
     it doesn't move with the length of a block. Records may lack it: read `total_mean_s`. `p95_s` and `max_s`
-    are of blocks. `drift` is how much slower the second half of the samples is, as a share, if that made them
+    are of blocks. In the mean of a script, samples with rare work, such as an evaluation, count as usual ones.
+    `drift` is how much slower the second half of the samples is, as a share, if that made them
     unsteady; `to_come` how much slower the level that they approach is than their mean, as a share, negative for
     a faster level, and None for steady samples and in older records; `needed_s` what sampling would have taken, if
     it saw that and ended early. `burst_s` is of the first second of a soaking warm-up. `sustained` is None unless

@@ -11,16 +11,17 @@ from itertools import pairwise
 from typing import Any
 
 from workloads.harness.engine.failures import finding
+from workloads.harness.engine.sampling.mean import MeanBounds, mean_bounds
 from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.engine.sampling.stop import is_precise
-from workloads.harness.engine.sampling.summary import summarise, thinned
+from workloads.harness.engine.sampling.summary import means, summarise, thinned
 from workloads.harness.records.case import Case
 from workloads.harness.records.printable import printable
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.timing import Timing
 from workloads.harness.records.verdict import Finding
 from workloads.harness.script.observations import Observations
-from workloads.harness.script.sampling import StepTimes
+from workloads.harness.script.sampling import MOST_RARE, StepTimes
 from workloads.harness.script.timers import uses_gpu
 
 CHILDREN_S = 0.5  # CPU seconds of child processes: a child that only prints its version takes less
@@ -48,20 +49,61 @@ def timings(times: StepTimes, observed: Observations, rules: Rules) -> tuple[Tim
     sampled, warm = times.sampled, times.warm
     assert warm is not None
     blocks = times.blocks[-len(sampled.samples_s) * times.count :]
-    wall = _timing([block.wall_s for block in blocks], times)
+    wall = _timing([block.wall_s for block in blocks], times, rules)
     wall = replace(wall, warmup_s=thinned((*warm.samples_s, *sampled.early_s)))
     on_device = [block.device_s for block in blocks if block.device_s is not None]
-    return wall, _timing(on_device, times) if len(on_device) == len(blocks) else None
+    return wall, _timing(on_device, times, rules) if len(on_device) == len(blocks) else None
 
 
-def _timing(blocks_s: Sequence[float], times: StepTimes) -> Timing:
+def _timing(blocks_s: Sequence[float], times: StepTimes, rules: Rules) -> Timing:
+    """Return the times of a step by one clock, with the bounds of the mean that is stored.
+
+    Samples with rare work, such as an evaluation, count as usual ones in that mean: it is of the steady step, which
+    ratios and costs of a step are of. The mean over the whole script and the time of its job have the rare work apart.
+    If more samples hold such work than rare work does, as with a loader that stalls every few batches, it belongs to
+    the step: the mean and its bounds are then of all samples, and precision is asked of them.
+    """
     sampled, warm = times.sampled, times.warm
     assert sampled is not None and warm is not None
     starts = range(0, len(blocks_s), times.count)
     samples_s = tuple(statistics.median(blocks_s[start : start + times.count]) for start in starts)
-    steady = warm.steady and not sampled.drift
-    timing = summarise(samples_s, times.block, steady, sampled.precise, blocks_s, sampled.mean)
-    return replace(timing, drift=sampled.drift, to_come=sampled.to_come, needed_s=sampled.needed_s)
+    steady, precise, needed_s = warm.steady and not sampled.drift, sampled.precise, sampled.needed_s
+    values, bounds = means(blocks_s, times.count), None
+    ruled, rare = _ruled(times)
+    if len(rare) > MOST_RARE * len(samples_s):
+        rules = rules.for_step(statistics.median(samples_s))
+        bounds = mean_bounds(values, size=1 if rules.is_long else None)
+        if precise and not is_precise(values, rules):
+            precise, needed_s = False, _needed_s(bounds, math.fsum(blocks_s) * times.block, rules)
+    elif list(blocks_s) == ruled:
+        values, bounds = times.means_s[-len(samples_s) :], sampled.mean
+    else:
+        usual_s = statistics.median(value for place, value in enumerate(values) if place not in rare)
+        values = [usual_s if place in rare else value for place, value in enumerate(values)]
+    bounds = bounds or mean_bounds(values)
+    timing = summarise(samples_s, times.block, steady, precise, blocks_s, bounds)
+    mean_s = statistics.fmean(values)
+    return replace(timing, mean_s=mean_s, drift=sampled.drift, to_come=sampled.to_come, needed_s=needed_s)
+
+
+def _needed_s(bounds: MeanBounds, spent_s: float, rules: Rules) -> float:
+    """Return the seconds of samples that would make a mean precise: it is as the root of their number."""
+    if bounds.interval is None:
+        return spent_s * rules.batches / max(bounds.batches, 1)
+    half = (bounds.interval.high - bounds.interval.low) / 2 / bounds.interval.value
+    return spent_s * max(rules.batches / bounds.batches, (half / rules.half_width) ** 2)
+
+
+def _ruled(times: StepTimes) -> tuple[list[float], set[int]]:
+    """Return the blocks in seconds per step that the rule for the end of sampling saw, and the rare samples.
+
+    On a GPU these are by the device's clock, so the bounds that the rule has found are of that clock alone.
+    """
+    assert times.sampled is not None
+    count = len(times.sampled.samples_s)
+    ruled = [block.step_s for block in times.blocks[-count * times.count :]]
+    pairs = zip(means(ruled, times.count), times.means_s[-count:], strict=True)
+    return ruled, {place for place, (mean_s, usual_s) in enumerate(pairs) if mean_s > usual_s}
 
 
 def _early_timing(times: StepTimes, observed: Observations, rules: Rules) -> Timing | None:

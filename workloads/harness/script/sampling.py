@@ -39,6 +39,7 @@ AGAIN_S, AGAIN_SHARE = 0.5, 0.05  # of the time so far, until the next look, whi
 PROFILED = 4  # steps
 LOOK_S = 0.05  # of steps between two decisions to wait longer: a decision costs as much as several hooks
 USUAL = 15  # samples, whose median is a usual one
+MOST_RARE = 0.1  # of the samples: work that more of them hold is part of the step
 EPOCHS = 3  # ends of epochs that the prediction of a job waits for
 
 

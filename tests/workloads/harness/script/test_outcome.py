@@ -1,10 +1,19 @@
-"""The parts of a step by what a profiler saw: each moment counts once."""
+"""The times of a step by both clocks, and its parts by what a profiler saw, in which each moment counts once."""
 
+import random
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import pytest
 
-from workloads.harness.script.outcome import shares_of
+from workloads.harness.engine.phases import Phases
+from workloads.harness.engine.sampling.rules import Rules
+from workloads.harness.records.record import Verdict
+from workloads.harness.records.verdict import judge
+from workloads.harness.script.observations import Observations
+from workloads.harness.script.outcome import shares_of, timings
+from workloads.harness.script.sampling import SamplingPlan, StepTimes, sample_steps
+from workloads.harness.script.timers import TimedBlock
 
 
 def event(name, start, end, device="CPU"):
@@ -53,3 +62,72 @@ def test_on_a_gpu_what_idles_waits_for_the_loader_or_for_the_host():
 
 def test_nothing_profiled_has_no_shares():
     assert shares_of(profiler(), 0.5) == {}
+
+
+class Observed(Observations):
+    """A script's steps in virtual time."""
+
+    at_s = 0.0
+
+    def now_s(self):
+        return self.at_s
+
+
+def measured(step_of):
+    """Return the times by both clocks of steps as long as `step_of` says of their places."""
+    observed, times = Observed(), StepTimes()
+    timer = SimpleNamespace(cost_s=0.0)
+    asked = sample_steps(SamplingPlan(Rules(), profiled=0), times, observed, timer, Phases(), nullcontext())
+    block = next(asked)
+    with pytest.raises(StopIteration):
+        while True:
+            assert block == 1
+            step = step_of(len(observed.ends_s))
+            observed.at_s += step.wall_s
+            observed.ends_s.append(observed.at_s)
+            block = asked.send(step)
+    return timings(times, observed, Rules())
+
+
+@pytest.mark.parametrize("on_gpu", [True, False])
+def test_each_clock_has_the_bounds_of_its_own_mean(on_gpu):
+    chance = random.Random(3)
+
+    def step(place):
+        wall_s = 0.1 * (1 + 0.01 * chance.gauss(0, 1))
+        return TimedBlock(wall_s, wall_s / 2 if on_gpu else None)
+
+    wall, device = measured(step)
+    assert wall.mean_low_s < wall.mean_s < wall.mean_high_s < 0.11
+    assert wall.mean_s == pytest.approx(0.1, rel=0.01)
+    if on_gpu:
+        assert device.mean_low_s < device.mean_s < device.mean_high_s < 0.055
+    else:
+        assert device is None
+
+
+@pytest.mark.parametrize("on_gpu", [True, False])
+def test_rare_work_is_not_in_the_mean_of_a_steady_step_nor_in_its_bounds(on_gpu):
+    chance = random.Random(4)
+
+    def step(place):
+        wall_s = 0.1 * (1 + 0.01 * chance.gauss(0, 1)) + 2.0 * (place % 25 == 24)
+        return TimedBlock(wall_s, wall_s / 2 if on_gpu else None)
+
+    wall, device = measured(step)
+    assert wall.max_s > 2.0 and wall.precision_reached
+    for timing, step_s in [(wall, 0.1), *([(device, 0.05)] if on_gpu else [])]:
+        assert timing.mean_low_s < timing.mean_s < timing.mean_high_s
+        assert timing.mean_s == pytest.approx(step_s, rel=0.01)
+
+
+def test_work_that_every_fourth_step_holds_is_part_of_the_step_and_widens_its_mean():
+    chance = random.Random(5)
+
+    def step(place):
+        return TimedBlock(0.1 + (0.3 + 0.5 * chance.random()) * (place % 4 == 3))
+
+    wall, _ = measured(step)
+    assert wall.mean_s > 0.17 and wall.mean_low_s < wall.mean_s < wall.mean_high_s
+    assert not wall.precision_reached and wall.needed_s > 30
+    assert [verdict for verdict, _ in judge(wall, {}, 0.0, None)] == [Verdict.IMPRECISE]
