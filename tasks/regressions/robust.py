@@ -124,7 +124,7 @@ def two_modes(values: Floats) -> tuple[Floats, Floats, Floats]:
 
     The distance is 0 for a row that does not seem to have two modes. It does if the best split leaves less of the
     variance than that of most normal values, both sides have a fair share of the values, and the values alternate,
-    unlike those of a step. Rows without columns have none.
+    unlike those of a step. The distance is also 0 for rows without columns.
     Source: W. D. Fisher, On grouping for maximum homogeneity, Journal of the American Statistical Association 53, 1958.
     """
     if not values.shape[1]:

@@ -93,7 +93,7 @@ def _statistics(wall: Timing, probes: Mapping[str, float]) -> Iterator[Finding]:
 
 
 def _drifting(wall: Timing) -> str:
-    """Say how the samples drift: by what is still to come, if that is more than lies between their halves."""
+    """Say how the samples drift: by the distance from their level, or between their halves if that is larger."""
     left = wall.to_come or 0.0
     if abs(left) > abs(wall.drift):
         way = "above" if left < 0 else "below"

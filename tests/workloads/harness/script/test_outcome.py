@@ -1,4 +1,4 @@
-"""The times of a step by both clocks, and its parts by what a profiler saw, in which each moment counts once."""
+"""The times of a step by both clocks, and its parts by a profiler, in which each moment counts once."""
 
 import random
 from contextlib import nullcontext
@@ -74,7 +74,7 @@ class Observed(Observations):
 
 
 def measured(step_of):
-    """Return the times by both clocks of steps as long as `step_of` says of their places."""
+    """Return the times by both clocks of steps, of which `step_of` returns that at a place."""
     observed, times = Observed(), StepTimes()
     timer = SimpleNamespace(cost_s=0.0)
     asked = sample_steps(SamplingPlan(Rules(), profiled=0), times, observed, timer, Phases(), nullcontext())
