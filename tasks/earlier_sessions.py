@@ -1,17 +1,22 @@
 """The effect of a session on each machine of a run, by the earlier runs of the same hardware in its results store."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from datetime import datetime, timedelta
 from itertools import islice
 from pathlib import Path
 
 from tasks.errors import GridbenchError
 from tasks.imported import SUITE as IMPORTED
+from tasks.planning.limits import threads_on
 from tasks.planning.plan import Plan
 from tasks.results.sessions import SESSION_EFFECT, Part, SessionEffect, Sessions, effect_of, repeats_of
+from tasks.results.wording import code_of, files_of
 from tasks.store.store import Store, runs
+from tasks.travel.run_code import workloads_hash
+from workloads.harness.probes.code import CHANGED
 from workloads.harness.records.record import Record, Verdict
 
 MOST_SESSIONS = 30  # the latest ones: older ones say little about the machine of today
@@ -20,6 +25,9 @@ APART = timedelta(hours=1)  # between two sessions: runs in a row share more tha
 
 Logs = dict[str, list[float]]
 """Log seconds of a run's repeats by case."""
+
+Measured = tuple[str, str, str, str]
+"""Hardware, fingerprint of machine and software, case, and code: the hash of its files or its commit."""
 
 
 def sessions_of(store: Store, records: Sequence[Record]) -> Sessions:
@@ -36,45 +44,79 @@ def sessions_of(store: Store, records: Sequence[Record]) -> Sessions:
 
 
 def _earlier(store: Store, records: Sequence[Record]) -> dict[str, list[Logs]]:
-    """Return the times of the latest earlier runs by machine, of the same cases, machine and software."""
+    """Return the times of the latest earlier runs by machine, of the same cases, code, machine and software."""
     plan, results = store.plan, store.folder.parent
     names = {machine.name for machine in plan.hardware}
-    prints = {(record.hardware, record.environment_id) for record in records if record.environment_id}
-    cases = {planned.case.id for planned in plan.cases}
+    measured, ways, own = _measured(records), _ways(plan), workloads_hash(store.folder)
     by_machine: dict[str, list[Logs]] = {name: [] for name in names}
-    later = dict.fromkeys(names, datetime.fromisoformat(plan.created_at))
-    for began, folder, other in _plans(results):
+    began_last = datetime.fromisoformat(plan.created_at)
+    later = dict.fromkeys(names, began_last)
+    for began, folder, other in _plans(results, began_last):
         alike = {m.name for m in other.hardware if m.name in names and later[m.name] - began >= APART}
         if not alike or other.quick != plan.quick or other.suite == IMPORTED:  # a copy shows no difference
             continue
-        for machine, logs in _times(folder, other, prints, cases).items():
+        if workloads_hash(folder) != own:
+            continue
+        same = {cell for cell, way in _ways(other).items() if ways.get(cell) == way}
+        for machine, logs in _times(folder, other, measured, same).items():
             if machine in alike and len(by_machine[machine]) < MOST_SESSIONS:
                 by_machine[machine].append(logs)
                 later[machine] = began
     return by_machine
 
 
-def _plans(results: Path) -> list[tuple[datetime, Path, Plan]]:
-    """Return the latest runs of a results store, each with the time and the folder of its plan, the latest first."""
-    plans = []
-    for name in islice(sorted(runs(results), reverse=True), MOST_FOLDERS):
+def _measured(records: Sequence[Record]) -> set[Measured]:
+    """Return what these records measured, as far as it is known; code by the hash of its files and by its commit."""
+    return {
+        (record.hardware, record.environment_id, record.case.id, code)
+        for record in records
+        for code in (files_of(record), code_of(record))
+        if record.environment_id and code and not code.endswith(CHANGED)  # which changes is not known
+    }
+
+
+def _ways(plan: Plan) -> dict[tuple[str, str], tuple[object, ...]]:
+    """Return threads, soak and command of each hardware and case; a command counts without its places."""
+    return {
+        (machine.name, planned.case.id): (
+            threads_on(machine, planned.threads),
+            planned.soak_s,
+            replace(planned.script, folder="", dirty=False, keep=None) if planned.script else None,
+        )
+        for machine in plan.hardware
+        for planned in plan.cases
+    }
+
+
+def _plans(results: Path, before: datetime) -> list[tuple[datetime, Path, Plan]]:
+    """Return the latest runs of a results store before a time, the latest first.
+
+    Each has the time of its plan, its folder and its plan.
+    """
+    return sorted(islice(_planned(results, before), MOST_FOLDERS), key=lambda run: run[0], reverse=True)
+
+
+def _planned(results: Path, before: datetime) -> Iterator[tuple[datetime, Path, Plan]]:
+    for name in sorted(runs(results), reverse=True):
         with suppress(GridbenchError):  # a damaged run shows nothing
             plan = Store(results / name).plan
-            plans.append((datetime.fromisoformat(plan.created_at), results / name, plan))
-    return sorted(plans, key=lambda run: run[0], reverse=True)
+            began = datetime.fromisoformat(plan.created_at)
+            if began < before:
+                yield began, results / name, plan
 
 
 def _times(
-    folder: Path, plan: Plan, prints: Collection[tuple[str, str]], cases: Collection[str]
+    folder: Path, plan: Plan, measured: Collection[Measured], cells: Collection[tuple[str, str]]
 ) -> Mapping[str, Logs]:
     """Return the log seconds of a run's valid repeats on an idle machine, by machine and case."""
     from tasks.regressions.run_rows import counting, read_rows  # imports pandas, which is slow
 
     rows = read_rows(folder, plan)[0]
-    quiet = counting(rows) & (rows["verdict"] != Verdict.NOISY) & rows["case"].isin(cases)
+    quiet = counting(rows) & (rows["verdict"] != Verdict.NOISY)
     times: dict[str, Logs] = {}
-    columns = ("hardware", "environment_id", "case", "compute_s")
-    for hardware, print_id, case, seconds in rows[quiet][[*columns]].itertuples(index=False):
-        if (hardware, print_id) in prints and seconds > 0:
-            times.setdefault(str(hardware), {}).setdefault(str(case), []).append(math.log(seconds))
+    columns = ("hardware", "environment_id", "case", "compute_s", "code", "commit")
+    for machine, print_id, case, seconds, files, commit in rows[quiet][[*columns]].itertuples(index=False):
+        code = files if isinstance(files, str) and files else commit  # older tables have no hash of files
+        if (machine, case) in cells and (machine, print_id, case, code) in measured and seconds > 0:
+            times.setdefault(machine, {}).setdefault(case, []).append(math.log(seconds))
     return times

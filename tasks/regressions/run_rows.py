@@ -19,7 +19,7 @@ TEXTS = ("machine_id", "environment_id", "commit", "reference", "hostname")
 SCHEMA = pa.schema(
     [
         (name, pa.string())
-        for name in ("run", "hardware", "case", "verdict", "grade", "control_verdict", *TEXTS)
+        for name in ("run", "hardware", "case", "verdict", "grade", "code", "control_verdict", *TEXTS)
     ]
     + [(name, pa.float64()) for name in ("repeat", "compute_s", "control_s", "restless")]
 )

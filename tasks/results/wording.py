@@ -51,6 +51,12 @@ def code_of(record: Record) -> str | None:
     return f"{commit}-{code}" if is_changed else commit
 
 
+def files_of(record: Record) -> str | None:
+    """Return the hash of the files that a record measured, a script's tree or our code; None if it is unknown."""
+    code = record.script.code if record.script else record.environment.get("code")
+    return code if isinstance(code, str) and code else None
+
+
 def code_text(code: str) -> str:
     """Return an id of code in short: `d1e4668d`, or `d1e4668d+1a2b3c4d` with the hash of uncommitted code that ran."""
     if match := CODE_ID.fullmatch(code):

@@ -8,7 +8,7 @@ import pandas as pd
 
 from tasks.plausibility.contradictions import out_of_range
 from tasks.results.repeats import RecordKey, standing, standing_grade
-from tasks.results.wording import code_of, size_text
+from tasks.results.wording import code_of, files_of, size_text
 from workloads.harness.probes.machine import machine_id
 from workloads.harness.records.case import Case
 from workloads.harness.records.grade import is_restless
@@ -128,6 +128,7 @@ def _circumstances(record: Record) -> dict[str, Any]:
         "seed": record.seed,
         "started_at": record.started_at,
         "environment_id": record.environment_id,
+        "code": files_of(record),
         **{name: _text(record.environment.get(name)) for name in _STACK},
         **_of_nights(record),
     }

@@ -14,6 +14,7 @@ from tasks.store.store import Store
 from tasks.travel.packing import pack
 from tasks.travel.requirements import check_packages
 from tasks.travel.tree import MIB, Tree, hex_of, take
+from workloads.harness.probes.code import code_hash
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_whole
 from workloads.harness.records.repeat import Repeat
@@ -21,6 +22,7 @@ from workloads.harness.registry import OWN_MODULES, declared
 
 FOLDER = "code"
 WORKLOADS = "workloads.id"  # names the tree of the folder GRIDBENCH_WORKLOADS
+WORKLOADS_HASH = "workloads.hash"  # of the Python files in that folder, also if no lane is sent them
 MOST_API_BYTES = 20 * MIB  # packed, through the Prefect API, whose database keeps it as long as the run lasts
 MOST_ENTRY_BYTES = 2048  # of a packed file beside its content
 
@@ -67,7 +69,7 @@ def refusal(tree: Tree, machine: Hardware, results: ResultsAddress | None = None
 
 
 def keep_code(store: Store) -> None:
-    """Pack what lanes on other machines need into the folder of a new run.
+    """Pack what lanes on other machines need into the folder of a new run, and note the hash of the user's workloads.
 
     Raises:
         GridbenchError: packages can't be had anywhere, or code may not travel, has changed since the plan
@@ -87,7 +89,10 @@ def keep_code(store: Store) -> None:
                 f"the code in {folder} has changed since the plan was made; start the run again"
             )
         _keep(store, tree, away[0].name)
-    if away and (mine := own_workloads(plan)):
+    if not (mine := own_workloads(plan)):
+        return
+    _write(store, WORKLOADS_HASH, (code_hash(mine) or "").encode())
+    if away:
         tree = take(mine)
         _keep(store, tree, away[0].name)
         _write(store, WORKLOADS, tree.id.encode())
@@ -99,6 +104,12 @@ def own_workloads(plan: Plan) -> Path | None:
     named = [declared(name) for name in {planned.workload for planned in plan.cases}] if folder else []
     mine = any(found and found.build.__module__.startswith(OWN_MODULES) for found in named)
     return Path(folder) if folder and mine else None
+
+
+def workloads_hash(folder: Path) -> str | None:
+    """Return the hash of the user's own workloads that a run's folder has; None if it measured none of them."""
+    note = folder / FOLDER / WORKLOADS_HASH
+    return note.read_text() if note.is_file() else None
 
 
 def code_for(store: Store, machine: Hardware, repeats: Iterable[Repeat]) -> JobCode:

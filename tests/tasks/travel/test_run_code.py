@@ -27,6 +27,7 @@ from tasks.travel.tree import take
 from tests.tasks.dispatch.dispatched import Run, serve
 from tests.tasks.dispatch.fake_prefect import installed
 from workloads.harness import registry
+from workloads.harness.probes.code import code_hash
 from workloads.harness.records.script import Script
 
 OWN_WORKLOAD = """
@@ -123,9 +124,23 @@ def test_a_folder_of_workloads_goes_where_it_is_needed(plan, tmp_path, mine):
     keep_code(store)
     tree = take(mine)
     assert code_for(store, far, plan.repeats_on(far)) == ((), tree.id)
+    assert run_code.workloads_hash(store.folder) == code_hash(mine)
     assert code_for(store, plan.hardware[1], []).ids == ()
     unpack(packed(store, tree.id).read_bytes(), tree.id, tmp_path / "there")
     assert (tmp_path / "there" / "gb_mine.py").read_text() == OWN_WORKLOAD
+
+
+def test_the_hash_of_own_workloads_is_kept_without_other_machines(plan, tmp_path, mine):
+    here = tuple(machine for machine in plan.hardware if not run_code.travels_to(machine))
+    case = plan.cases[0].model_copy(update={"workload": "gb_mine", "size": {"n": 1}})
+    local = plan.model_copy(update={"hardware": here, "baseline": here[0].name})
+    stores = (
+        Store.create(tmp_path / "without", local),
+        Store.create(tmp_path / "with", local.model_copy(update={"cases": (*plan.cases, case)})),
+    )
+    for store in stores:
+        keep_code(store)
+    assert [run_code.workloads_hash(store.folder) for store in stores] == [None, code_hash(mine)]
 
 
 async def test_a_job_has_its_code_before_its_order(kept, away, monkeypatch):
