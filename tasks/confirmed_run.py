@@ -16,6 +16,7 @@ from tasks.imported import SUITE as IMPORTED
 from tasks.planning.estimates import estimate_s, lane_usd
 from tasks.planning.hardware import Hardware
 from tasks.planning.plan import Plan, PlannedCase
+from tasks.planning.reprice import price_today
 from tasks.results.finding import NO_ANSWER, EarlierAnswer, EarlierSession
 from tasks.results.repeats import FEWEST, latest
 from tasks.store.bucket import Bucket
@@ -27,7 +28,8 @@ from workloads.harness.records.case import Case
 def plan_of_confirmation(store: Store, repeats: int | None = None) -> tuple[Plan, tuple[AnswerClaim, ...]]:
     """Return the plan that measures again what decides a run's answer, and the claims of that answer.
 
-    Its cells are those of the best machine and its rivals, in the cases that make nearly all of their difference.
+    Its cells are those of the best machine and its rivals, in the cases that make nearly all of their difference. Its
+    machines have today's prices, of which its notes name the changed ones; the claims keep the run's own prices.
 
     Raises:
         GridbenchError: the run compares nothing, cannot be measured from here, or its code has changed.
@@ -46,7 +48,7 @@ def plan_of_confirmation(store: Store, repeats: int | None = None) -> tuple[Plan
         raise GridbenchError(f"repeats={repeats} must be {FEWEST} or more, since one repeat has no interval")
     names = {name for claim in claims for name in (claim.best, claim.rival)}
     chosen = set(carrying_cases(suite, claims))
-    hardware = tuple(machine for machine in plan.hardware if machine.name in names)
+    hardware, notes = _at_todays_prices([machine for machine in plan.hardware if machine.name in names])
     cases = tuple(planned for planned in plan.cases if planned.case in chosen)
     _check_code(plan, cases)
     lanes_s = {machine.name: _lane_s(machine, chosen, session, repeats) for machine in hardware}
@@ -66,6 +68,7 @@ def plan_of_confirmation(store: Store, repeats: int | None = None) -> tuple[Plan
         "hardware": hardware,
         "cases": cases,
         "skips": (),
+        "notes": (*plan.notes, *notes),
         "estimate_s": estimate_s(lanes_s, hardware),
         "estimate_usd": sum(lane_usd(machine, lanes_s[machine.name]) for machine in hardware),
     }
@@ -113,6 +116,17 @@ def _between(results: Path, plan: Plan) -> list[EarlierSession]:
         except GridbenchError:
             continue
     return sessions
+
+
+def _at_todays_prices(machines: Sequence[Hardware]) -> tuple[tuple[Hardware, ...], list[str]]:
+    """Return machines at today's prices, and a sentence on each price that has changed or that could not be read."""
+    priced, notes = list[Hardware](), list[str]()
+    for machine in machines:
+        price, sentence = price_today(machine)
+        if price is machine.price or price.usd_per_hour != machine.price.usd_per_hour:
+            notes.append(sentence)
+        priced.append(machine.model_copy(update={"price": price}))
+    return tuple(priced), notes
 
 
 def _lane_s(machine: Hardware, cases: set[Case], session: EarlierSession, repeats: int) -> float:

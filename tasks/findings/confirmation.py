@@ -172,7 +172,9 @@ class Confirmation(Finding):
             )
             for again in self.claims
         )
-        return Table(COLUMNS, rows, f"{LEAD} Then is {self.run}.") if rows else None
+        return (
+            Table(COLUMNS, rows, f"{LEAD} Then is {self.run}, whose prices count in both.") if rows else None
+        )
 
     def published(self) -> dict[str, Any]:
         """Return `confirmation` with the earlier run, the verdict and the claims, if this run confirms one."""

@@ -84,7 +84,8 @@ class Plan(Strict):
         confirms: the run whose answer it measures again; None for other runs.
         night: set for a night, which has controls where a machine has a reference; None for other runs.
         skips: cells that can't be measured, as known beforehand.
-        notes: sentences about its scripts: guessed estimates, and changes that are in no commit.
+        notes: sentences about its scripts: guessed estimates, and changes that are in no commit; of a confirmation also
+            about prices that have changed.
         estimate_s: seconds until all lanes end; lanes of one box take turns.
         estimate_usd: cost at the hardware's prices. Neither estimate counts further sizes.
     """

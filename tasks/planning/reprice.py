@@ -3,9 +3,10 @@
 from dataclasses import replace
 
 from tasks.errors import GridbenchError
-from tasks.planning.hardware import load_hardware
+from tasks.planning.hardware import Hardware, load_hardware
 from tasks.planning.plan import Plan
 from tasks.pricing.checks import usd_text
+from tasks.pricing.price import Price
 from tasks.results.model import Machine
 
 
@@ -16,15 +17,7 @@ def at_new_prices(plan: Plan) -> tuple[list[Machine], list[str]]:
     """
     machines, sentences = [], []
     for hardware, machine in zip(plan.hardware, plan.machines, strict=True):
-        was = hardware.price
-        try:
-            now = load_hardware(hardware.shape or hardware.name).price
-        except GridbenchError as error:
-            sentences.append(
-                f"{machine.name} stays at {usd_text(was.usd_per_hour)} USD/h of the plan: {error}."
-            )
-            machines.append(machine)
-            continue
+        now, sentence = price_today(hardware)
         machines.append(
             replace(
                 machine,
@@ -34,8 +27,21 @@ def at_new_prices(plan: Plan) -> tuple[list[Machine], list[str]]:
                 spot_usd_per_hour=now.spot_usd_per_hour,
             )
         )
-        sentences.append(
-            f"{machine.name} is counted at {usd_text(now.usd_per_hour)} USD/h of {now.date}, "
-            f"not at the plan's {usd_text(was.usd_per_hour)} of {was.date}."
-        )
+        sentences.append(sentence)
     return machines, sentences
+
+
+def price_today(hardware: Hardware) -> tuple[Price, str]:
+    """Return today's price in a machine's hardware file, and a sentence about both prices.
+
+    It is the plan's price if the file is gone or has a mistake.
+    """
+    was = hardware.price
+    try:
+        now = load_hardware(hardware.shape or hardware.name).price
+    except GridbenchError as error:
+        return was, f"{hardware.name} stays at {usd_text(was.usd_per_hour)} USD/h of the plan: {error}."
+    return now, (
+        f"{hardware.name} is counted at {usd_text(now.usd_per_hour)} USD/h of {now.date}, "
+        f"not at the plan's {usd_text(was.usd_per_hour)} of {was.date}."
+    )

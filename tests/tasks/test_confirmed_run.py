@@ -9,6 +9,9 @@ from tasks.errors import GridbenchError
 from tasks.findings.confirmation import Confirmation, Confirmed
 from tasks.gather import judged
 from tasks.imported import SUITE as IMPORTED
+from tasks.planning import reprice
+from tasks.planning.estimates import lane_usd
+from tasks.planning.hardware import load_hardware
 from tasks.planning.plan import read_plan
 from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
@@ -29,6 +32,11 @@ def stored(results, plan, speeds=SPEEDS):
             one = record(seconds, repeat.case, machine.name, repeat.repeat, run=plan.run)
             store.add(replace(one, work=Work(1, "steps", None, None)))
     return store
+
+
+def of_machine(plan, machine):
+    """The cells of a machine."""
+    return [cell for cell in plan.cells if cell.hardware == machine.name]
 
 
 def plan_with(names=SPEEDS, **changes):
@@ -58,6 +66,42 @@ def test_only_the_deciding_machines_and_cases_are_measured_again(store):
     start_s = sum(machine.start_s for machine in plan.hardware)
     assert len(walls_s) == 6 and plan.estimate_s == pytest.approx(sum(walls_s) + start_s)  # they take turns
     assert plan.estimate_usd > 0 and plan_of_confirmation(store, 5)[0].estimate_s > plan.estimate_s
+
+
+def test_the_estimate_has_todays_prices_and_the_claims_keep_the_runs_own(store, tmp_path, monkeypatch):
+    before, claims = plan_of_confirmation(store)
+
+    def dearer(name):
+        made = load_hardware(name)
+        price = made.price.model_copy(update={"usd_per_hour": 10 * made.price.usd_per_hour})
+        return made.model_copy(update={"price": price}) if name == "local-cpu" else made
+
+    monkeypatch.setattr(reprice, "load_hardware", dearer)
+    plan, now = plan_of_confirmation(store)
+    was, price = ({m.name: m.price.usd_per_hour for m in p.hardware} for p in (store.plan, plan))
+    assert price == {"local-cpu": 10 * was["local-cpu"], "local-cpu-1": was["local-cpu-1"]}
+    assert plan.estimate_usd == pytest.approx(
+        sum(
+            lane_usd(
+                m, m.start_s + sum(r.wall_s for r in store.records()[0] if r.cell in of_machine(plan, m))
+            )
+            for m in plan.hardware
+        )
+    )
+    assert plan.estimate_usd > 2 * before.estimate_usd and now == claims
+    assert len(plan.notes) == 1 and "local-cpu is counted at" in plan.notes[0] and before.notes == ()
+    again = stored(tmp_path, plan)
+    judged_again = judged(again.records()[0], again).finding(Confirmation).claims
+    assert {(c.claim.by, c.claim.factor) for c in judged_again} == {(c.by, c.factor) for c in claims}
+
+
+def test_a_machine_without_a_file_keeps_its_price(tmp_path):
+    plan, _ = plan_of_confirmation(
+        stored(tmp_path, plan_with(("slow-box", "local-cpu"), baseline="local-cpu"))
+    )
+    (slow,) = (machine for machine in plan.hardware if machine.name == "slow-box")
+    assert slow.price == plan_with().hardware[-1].price
+    assert any("slow-box stays at" in note for note in plan.notes)
 
 
 def test_a_confirmation_is_judged_with_the_run_and_those_between(store, tmp_path):
