@@ -62,7 +62,7 @@ def _repeat(options: argparse.Namespace, member: Membership | None) -> Repeat:
         raise WorkloadsError("no script is given; write it after --, such as: script -- train.py --lr 1e-3")
     asked = Script(
         words,
-        folder=str(Path(options.folder or os.getcwd()).absolute()),
+        folder=os.path.abspath(options.folder or os.getcwd()),
         data=options.data,
         steps=options.steps,
         epochs=options.epochs,

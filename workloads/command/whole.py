@@ -39,6 +39,10 @@ def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
     """
     if out is not None:
         make_folder(out)
+        if (out / record_path(repeat)).exists():
+            raise WorkloadsError(
+                f"{out / record_path(repeat)} exists already; name another folder with --out"
+            )
     with tempfile.TemporaryFile("w+") as file:
         code, command = _run(repeat, lock, file)
         file.seek(0)
@@ -50,7 +54,8 @@ def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
     if out is not None and not write_record(out, record):
         raise WorkloadsError(f"{out / record_path(record)} exists already and was not changed")
     if code < 0:
-        signal.signal(-code, signal.SIG_DFL)
+        with suppress(OSError):  # SIGKILL has no handler
+            signal.signal(-code, signal.SIG_DFL)
         os.kill(os.getpid(), -code)
     return code
 

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from workloads.harness.records.errors import RecordError, WorkloadsError
 from workloads.harness.records.record import Record
+from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.text import profile_table
 
 
-def record_path(record: Record) -> Path:
-    """Return the path of a record below `records/`: the cell's id as folders, the repeat as the file.
+def record_path(record: Record | Repeat) -> Path:
+    """Return the path of a repeat's record below `records/`: the cell's id as folders, the repeat as the file.
 
     Raises:
         WorkloadsError: the id would lead elsewhere, as one from another box might.

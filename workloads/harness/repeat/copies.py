@@ -38,6 +38,7 @@ class FolderCopy:
         original, folder: the user's folder, and its copy.
         contents: of the original when it was copied.
         linked: files and folders that are links to the user's, from the folder on.
+        outward: the folder's own links that lead out of it.
         states: of the files in the copy, before the script runs.
     """
 
@@ -45,6 +46,7 @@ class FolderCopy:
     folder: Path
     contents: FolderContents
     linked: list[str] = field(default_factory=list)
+    outward: list[str] = field(default_factory=list)
     states: dict[str, FileState] = field(default_factory=dict)
 
     @property
@@ -61,7 +63,8 @@ class FolderCopy:
         return text.replace(str(self.folder), str(self.original))
 
     def environ(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return variables whose paths of Python modules are those of the copy."""
+        """Return variables whose working directory and paths of Python modules are those of the copy."""
+        environ = {**environ, "PWD": str(self.folder)} if "PWD" in environ else environ
         paths = environ.get("PYTHONPATH", "").split(os.pathsep)
         inside = [self._moved(path) for path in paths]
         return {**environ, "PYTHONPATH": os.pathsep.join(inside)} if inside != paths else dict(environ)
@@ -92,7 +95,8 @@ class FolderCopy:
         try:
             for name in names:
                 (folder / name).parent.mkdir(parents=True, exist_ok=True)
-                shutil.copy2(self.folder / name, folder / name)
+                with suppress(FileNotFoundError):  # removed since, by a process that the script left
+                    shutil.copy2(self.folder / name, folder / name)
         except OSError as error:
             raise WorkloadsError(f"files can't be kept in {folder} ({error.strerror})") from None
 
@@ -115,8 +119,8 @@ def fresh_copy(original: Path) -> Iterator[FolderCopy]:
         ) from None
     try:
         fcntl.flock(lock, fcntl.LOCK_EX)
-        copy = FolderCopy(original, _place(original, room), contents)
         try:
+            copy = FolderCopy(original, _place(original, room), contents)
             _fill(copy)
         except OSError as error:
             raise WorkloadsError(
@@ -195,7 +199,10 @@ def _fill(copy: FolderCopy) -> None:
     for name in copy.contents.tools:
         (copy.folder / name).symlink_to(copy.original / name)
     for name, target in copy.contents.links.items():
-        (copy.folder / name).symlink_to(_target(copy, name, target))
+        there = _target(copy, name, target)
+        (copy.folder / name).symlink_to(there)
+        if os.path.isabs(there) and not Path(there).is_relative_to(copy.folder):
+            copy.outward.append(name)
     copy.states = contents_now(copy.folder)
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass, field
+from itertools import islice
 from pathlib import Path
 
 from workloads.harness.records.errors import WorkloadsError
@@ -119,7 +120,7 @@ def contents_of(root: Path) -> FolderContents:
 
 
 class _Look:
-    """A look into a folder, which ends after `MOST_LOOKED_AT` entries."""
+    """A look into a folder: after `MOST_LOOKED_AT` entries the folders in it that are left are one link each."""
 
     def __init__(self, root: Path) -> None:
         self._root, self._left = root, MOST_LOOKED_AT
@@ -131,10 +132,14 @@ class _Look:
             OSError: the folder can't be listed.
         """
         contents, folders = FolderContents(), dict[str, FolderContents]()
-        with os.scandir(self._root / name) as entries:
+        with os.scandir(self._root / name) as found:
+            # files first, so that a large folder never hides the script next to it
+            entries = sorted(
+                islice(found, MOST_LOOKED_AT), key=lambda entry: entry.is_dir(follow_symlinks=False)
+            )
             for entry in entries:
                 self._left -= 1
-                if self._left < 0 or contents.is_too_much:
+                if contents.is_too_much or (name and self._left < 0):
                     break
                 self._take(f"{name}/{entry.name}" if name else entry.name, entry, contents, folders)
         return contents, folders
@@ -151,7 +156,7 @@ class _Look:
         elif entry.is_dir(follow_symlinks=False) and entry.name not in LEFT_OUT:
             if entry.name in TOOLS or os.path.lexists(f"{entry.path}/{ENVIRONMENT}"):
                 contents.tools.append(name)
-            elif (within := self._within(name)) is None:
+            elif self._left < 0 or (within := self._within(name)) is None:
                 contents.whole.append(name)
             else:
                 folders[name] = within

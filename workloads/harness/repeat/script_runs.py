@@ -83,13 +83,16 @@ def _files(copy: FolderCopy, repeat: Repeat, say: Say) -> ScriptFiles:
     written, kept = copy.written(), ""
     if repeat.script and repeat.script.keep and written:
         folder = _free(path_inside(Path(repeat.script.keep), f"{repeat.cell.id}/{repeat.repeat}"))
-        copy.keep(written, folder)
-        kept = str(folder)
-        say(f"{repeat.id}: its files are kept in {kept}")
+        try:
+            copy.keep(written, folder)
+            kept = str(folder)
+            say(f"{repeat.id}: its files are kept in {kept}")
+        except WorkloadsError as error:  # the measurement is sound without them
+            say(f"{repeat.id}: {error}")
     return ScriptFiles(
         written=len(written),
         names=_first(written),
-        linked=_first(copy.linked),
+        linked=_first([*copy.linked, *copy.outward]),
         changed=_first(copy.changed_originals()),
         kept=kept,
     )

@@ -169,3 +169,37 @@ def test_a_file_that_is_being_written_cannot_be_guarded(folder):
     file = folder / "out/last.pt"
     with file.open("ab"), WriteGuard([file, Path("/proc/version")], print) as guard:
         assert guard.unguarded[0] == file
+
+
+def test_files_next_to_a_folder_of_very_many_are_all_copied(tmp_path, monkeypatch):
+    monkeypatch.setattr(folder_contents, "MOST_LOOKED_AT", 40)
+    names = {f"{letter}.py" for letter in "abcxyz"} | {"train.py"}
+    for place in range(30):
+        folder = tmp_path / "data" / f"class-{place}"
+        folder.mkdir(parents=True)
+        for image in range(5):
+            (folder / f"{image}.png").touch()
+    (tmp_path / "later").mkdir()
+    for name in names:
+        (tmp_path / name).touch()
+    found = folder_contents.contents_of(tmp_path)
+    assert set(found.files) == names
+    assert "data" in found.whole and {"data", "later"} <= {*found.whole, *found.folders}
+
+
+def test_links_that_lead_out_of_the_folder_are_named(tmp_path):
+    project, outside = tmp_path / "project", tmp_path / "scratch"
+    project.mkdir()
+    outside.mkdir()
+    (project / "train.py").touch()
+    (project / "ckpt").symlink_to(outside)
+    (project / "same.py").symlink_to("train.py")
+    with fresh_copy(project) as copy:
+        assert copy.outward == ["ckpt"]
+
+
+def test_the_working_directory_variable_is_that_of_the_copy(tmp_path):
+    (tmp_path / "train.py").touch()
+    with fresh_copy(tmp_path) as copy:
+        assert copy.environ({"PWD": str(tmp_path)})["PWD"] == str(copy.folder)
+        assert "PWD" not in copy.environ({})
