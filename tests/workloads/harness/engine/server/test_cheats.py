@@ -103,7 +103,8 @@ def test_a_step_that_never_settles_is_unsteady(engine, virtual):
     assert record.wall.steady is False
     assert record.verdict in (Verdict.UNSTEADY, Verdict.NOISY)
     assert_matches(
-        r"\d+ warm-up samples did not settle|the second half of the samples is [\d.]+% slower",
+        r"\d+ warm-up samples did not settle|the second half of the samples is [\d.]+% slower"
+        r"|the mean of the samples is still [\d.]+% below the level",
         " ".join(record.reasons),
     )
 
