@@ -50,7 +50,7 @@ async def test_all_cells_are_asked_for_at_once_and_opened_by_and_by(api, store, 
     await measured(store, Pace(poll_s=0.01, open_cells=4), [])
     task.cancel()
     assert sorted(opened, key=str) == sorted(store.plan.cells, key=str) and opened.most <= 4
-    assert len(api.jobs) == 2, "a job a lane: none is split because its cells are not open"
+    assert len(api.jobs) == 1, "one job for the lane: it is not split because its cells are not open"
     assert len(store.records()[0]) == 20
 
 

@@ -23,7 +23,7 @@ def forgeries(plan, repeat):
     record = repeat.failed(Verdict.OK, "forged")
     rival = next(machine.name for machine in plan.hardware if machine.name != repeat.hardware)
     return [
-        replace(record, hardware=rival),
+        replace(record, hardware=rival, repeat=98),
         replace(record, repeat=99),
         replace(record, run="another-run"),
         replace(record, case=Case.of("matmul", {"n": 9})),

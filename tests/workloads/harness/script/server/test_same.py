@@ -110,7 +110,14 @@ def test_signals_reach_the_script_once_each(last, tmp_path, box_lock):
         place.mkdir()
         (place / "train.py").write_text(text)
         process = subprocess.Popen(
-            [*words, "train.py"], cwd=place, env=environ(tmp_path), stdout=subprocess.PIPE, text=True
+            [*words, "train.py"],
+            cwd=place,
+            env=environ(tmp_path),
+            stdout=subprocess.PIPE,
+            text=True,
+            preexec_fn=lambda: signal.signal(
+                signal.SIGHUP, signal.SIG_DFL
+            ),  # nohup ignores it for all children
         )
         said = [process.stdout.readline()]
         for number in numbers:
