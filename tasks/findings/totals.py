@@ -159,8 +159,9 @@ def time_ratio(suite: CommonCases, over: str, under: str, confidence: float = 0.
     The interval includes the effects of the machines' sessions.
     Source: d log sum(t_i) = sum(t_i / T  d log t_i); Welch and Satterthwaite for the degrees of freedom.
     """
-    parts, added = _errors(suite, over, under, _shares), suite.between(over, under)
-    return _interval(_quotient(suite, over, under), parts, confidence, added)
+    sides = _sides(suite, over, under)
+    parts, added = _errors(suite, sides, _shares), suite.between(over, under)
+    return _interval(_quotient(sides), parts, confidence, added)
 
 
 def time_ratio_p(suite: CommonCases, over: str, under: str, factor: float = 1.0) -> float | None:
@@ -168,14 +169,15 @@ def time_ratio_p(suite: CommonCases, over: str, under: str, factor: float = 1.0)
 
     None if a part has a single repeat.
     """
-    errors = _standard_errors(_errors(suite, over, under, _shares), suite.between(over, under))
-    return likeliest(math.log(factor * _quotient(suite, over, under)), errors) if errors else None
+    sides = _sides(suite, over, under)
+    errors = _standard_errors(_errors(suite, sides, _shares), suite.between(over, under))
+    return likeliest(math.log(factor * _quotient(sides)), errors) if errors else None
 
 
 def log_time_ratio(suite: CommonCases, over: str, under: str) -> LogRatio:
     """Return the logarithm of the ratio of total times within a session; without degrees of freedom from one repeat."""
-    log = math.log(_quotient(suite, over, under))
-    errors = _standard_errors(_errors(suite, over, under, _shares))
+    sides = _sides(suite, over, under)
+    log, errors = math.log(_quotient(sides)), _standard_errors(_errors(suite, sides, _shares))
     return LogRatio(log, errors[0][0] ** 2, errors[0][1]) if errors else LogRatio(log, math.inf, 0.0)
 
 
@@ -195,40 +197,49 @@ def geomean_ratio(suite: CommonCases, over: str, under: str) -> Estimate:
 
     It is the measurement error of this suite, whose cases are not a random sample of all workloads.
     """
-    ours, theirs, _ = _sides(suite, over, under)
-    logs = [statistics.fmean(a) - statistics.fmean(b) for a, b in zip(ours, theirs, strict=True)]
-    parts, added = _errors(suite, over, under, alike), suite.between(over, under)
+    sides = _sides(suite, over, under)
+    logs = [statistics.fmean(a) - statistics.fmean(b) for a, b in zip(*sides.logs, strict=True)]
+    parts, added = _errors(suite, sides, alike), suite.between(over, under)
     return _interval(math.exp(statistics.fmean(logs)), parts, added=added)
 
 
-def _sides(suite: CommonCases, over: str, under: str) -> tuple[list[Logs], list[Logs], bool]:
-    """Return the logs of two machines, and whether those of a case are pairs.
+class _Sides(NamedTuple):
+    """The logs of two machines, by case, and whether those of a case are pairs."""
 
-    They are if two entries of one box took turns, so that each repeat was measured right after its partner: then the
-    box's slow changes cancel, and cases are independent.
+    names: tuple[str, str]
+    logs: tuple[list[Logs], list[Logs]]
+    are_pairs: bool
+
+
+def _sides(suite: CommonCases, over: str, under: str) -> _Sides:
+    """Return the logs of two machines, as pairs if possible.
+
+    They are pairs if two entries of one box took turns, so that each repeat was measured right after its partner: then
+    the box's slow changes cancel, and cases are independent.
     """
-    sides = suite.logs[over], suite.logs[under]
+    names, logs = (over, under), (suite.logs[over], suite.logs[under])
     paired = [
         pairs(a, b) for a, b in zip(suite.spans.get(over, ()), suite.spans.get(under, ()), strict=False)
     ]
     if len(paired) < len(suite.cases) or any(len(places) < FEWEST for places in paired):
-        return *sides, False
-    ours = [[logs[i] for i, _ in places] for logs, places in zip(sides[0], paired, strict=True)]
-    theirs = [[logs[j] for _, j in places] for logs, places in zip(sides[1], paired, strict=True)]
-    return ours, theirs, True
+        return _Sides(names, logs, are_pairs=False)
+    ours = [[of_case[i] for i, _ in places] for of_case, places in zip(logs[0], paired, strict=True)]
+    theirs = [[of_case[j] for _, j in places] for of_case, places in zip(logs[1], paired, strict=True)]
+    return _Sides(names, (ours, theirs), are_pairs=True)
 
 
 def _errors(
-    suite: CommonCases, over: str, under: str, weights: Callable[[Sequence[Logs]], Sequence[float]]
+    suite: CommonCases, sides: _Sides, weights: Callable[[Sequence[Logs]], Sequence[float]]
 ) -> list[tuple[float, Logs]]:
     """Return the independent parts of the error of a ratio, in which the cases of a side weigh by `weights`.
 
     They are the cases if they are pairs. Otherwise cases that follow each other share slow changes of their box, and
     the parts are the rounds of each side. Simulated in `tests.benchmarks.simulated.turns`.
     """
-    ours, theirs, are_pairs = _sides(suite, over, under)
-    if not are_pairs:
-        return [(1.0, rounds(suite, name, weights(suite.logs[name]))) for name in (over, under)]
+    if not sides.are_pairs:
+        both = zip(sides.names, sides.logs, strict=True)
+        return [(1.0, rounds(suite, name, weights(logs))) for name, logs in both]
+    ours, theirs = sides.logs
     return [
         (1.0, [w * a - v * b for a, b in zip(case, other, strict=True)])
         for w, v, case, other in zip(weights(ours), weights(theirs), ours, theirs, strict=True)
@@ -263,9 +274,9 @@ def alike(logs: Sequence[Logs]) -> list[float]:
     return [1 / len(logs)] * len(logs)
 
 
-def _quotient(suite: CommonCases, over: str, under: str) -> float:
-    """Return the ratio of two total times, from the repeats that are pairs if there are any."""
-    ours, theirs, _ = _sides(suite, over, under)
+def _quotient(sides: _Sides) -> float:
+    """Return the ratio of two total times."""
+    ours, theirs = sides.logs
     return math.fsum(map(_mean_s, ours)) / math.fsum(map(_mean_s, theirs))
 
 

@@ -19,3 +19,13 @@ def written(page: str, name: str, lines: Iterable[str]) -> Path:
     _, after = rest.split(end, 1)
     path.write_text(before + begin + "".join(f"{line}\n" for line in lines) + end + after)
     return path
+
+
+def show(heading: str, lines: Iterable[str], page: str, name: str, write: bool) -> None:
+    """Print the lines of a table as they come, and with `write` put them into docs/`page` below a heading."""
+    shown = []
+    for line in lines:
+        print(line, flush=True)
+        shown.append(line)
+    if write:
+        print(f"written to {written(page, name, [heading, '', *shown])}")

@@ -62,12 +62,8 @@ def main() -> None:
     parser.add_argument("--histories", type=int, default=1000)
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
-    lines = [f"{given.histories} histories of each kind:", ""]
-    for line in table(given.histories, given.models):
-        print(line, flush=True)
-        lines.append(line)
-    if given.write:
-        print(f"written to {tables.written('nightly.md', MARK, lines)}")
+    heading = f"{given.histories} histories of each kind:"
+    tables.show(heading, table(given.histories, given.models), "nightly.md", MARK, given.write)
 
 
 def table(histories: int, models: list[str]) -> Iterator[str]:

@@ -62,12 +62,8 @@ def main() -> None:
     parser.add_argument("--write", action="store_true")
     parser.add_argument("worlds", nargs="*", help="parts of names of worlds")
     given = parser.parse_args()
-    lines = [f"{given.streams} streams a cell:", ""]
-    for line in table(given.streams, given.worlds):
-        print(line, flush=True)
-        lines.append(line)
-    if given.write:
-        print(f"written to {tables.written('measuring.md', MARK, lines)}")
+    heading = f"{given.streams} streams a cell:"
+    tables.show(heading, table(given.streams, given.worlds), "measuring.md", MARK, given.write)
 
 
 def table(count: int, worlds: list[str]) -> Iterator[str]:

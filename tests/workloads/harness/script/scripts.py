@@ -32,3 +32,18 @@ def measured(*words, **options):
     assert out.count("\n") == 1, err
     json.loads(out)
     return Record.from_json(out)
+
+
+def under_torchrun(*words, environ=None):
+    """Return the record of a script that two ranks of torchrun look at briefly."""
+    ranks = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "workloads", "script"]
+    done = subprocess.run(
+        [sys.executable, "-m", *ranks, "--brief", *words],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        env={**os.environ, "OMP_NUM_THREADS": "1", **(environ or {})},
+        timeout=120,
+    )
+    assert done.stdout.count("\n") == 1, done.stderr
+    return Record.from_json(done.stdout)

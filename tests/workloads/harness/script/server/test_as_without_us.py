@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tests.workloads.harness.script.scripts import ROOT, measured, start
+from tests.workloads.harness.script.scripts import ROOT, SCRIPTS, measured, start, under_torchrun
 from workloads.harness.records.files import read_records
 
 WHOLE = """
@@ -141,24 +141,6 @@ def test_ranks_run_to_the_end_and_leave_one_record_of_the_whole_job(tmp_path, bo
 
 
 def test_ranks_under_torchrun_leave_one_record(tmp_path, box_lock):
-    words = [
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node=2",
-        "-m",
-        "workloads",
-        "script",
-        "--brief",
-    ]
-    done = subprocess.run(
-        [sys.executable, *words, "--", str(ROOT / "tests/workloads/harness/script/server/scripts/ddp.py")],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1", "STEPS": str(tmp_path / "steps")},
-        timeout=120,
-    )
-    (tmp_path / "record.jsonl").write_text(done.stdout)
-    (record,) = read_records(tmp_path / "record.jsonl")
+    environ = {"STEPS": str(tmp_path / "steps")}
+    record = under_torchrun("--", str(SCRIPTS / "ddp.py"), environ=environ)
     assert record.script.ended == "stopped" and record.script.samples == 16, record.reasons

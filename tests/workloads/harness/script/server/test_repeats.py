@@ -1,13 +1,10 @@
 """Repeats of a script that saves: each begins as the first, and the user's folder stays as it is."""
 
-import os
-import subprocess
-import sys
 from dataclasses import replace
 
 import pytest
 
-from tests.workloads.harness.script.scripts import ROOT, start
+from tests.workloads.harness.script.scripts import start, under_torchrun
 from workloads.harness.records.files import read_records
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.repeat import Repeat
@@ -115,25 +112,6 @@ def test_a_whole_run_writes_into_the_folder_itself(folder, tmp_path, box_lock):
     assert record.script.files.place == "folder"
 
 
-def test_ranks_of_torchrun_share_the_folder_itself(folder, tmp_path, box_lock):
-    words = [
-        "-m",
-        "torch.distributed.run",
-        "--standalone",
-        "--nproc-per-node=2",
-        "-m",
-        "workloads",
-        "script",
-        "--brief",
-    ]
-    done = subprocess.run(
-        [sys.executable, *words, f"--folder={folder}", "--", "train.py", "last.pt", "4000"],
-        capture_output=True,
-        text=True,
-        cwd=ROOT,
-        env={**os.environ, "OMP_NUM_THREADS": "1"},
-        timeout=120,
-    )
-    (tmp_path / "record.jsonl").write_text(done.stdout)
-    (record,) = read_records(tmp_path / "record.jsonl")
+def test_ranks_of_torchrun_share_the_folder_itself(folder, box_lock):
+    record = under_torchrun(f"--folder={folder}", "--", "train.py", "last.pt", "4000")
     assert record.script.files.place == "folder" and (folder / "last.pt").exists()
