@@ -109,8 +109,8 @@ def measured(exhibit: Exhibit, results: Path) -> Store:
 
 
 def without_host(text: str) -> str:
-    """Return JSON without the name of the machine."""
-    return re.sub(r'("hostname": ?)"[^"]*"', rf'\1"{NOBODY}"', text)
+    """Return JSON without the name of the machine, and with another path of the checkout."""
+    return re.sub(r'("hostname": ?)"[^"]*"', rf'\1"{NOBODY}"', text.replace(str(ROOT), "/gridbench"))
 
 
 def packed(store: Store) -> bytes:
