@@ -3,14 +3,8 @@
 import re
 from fnmatch import fnmatch
 
-NAMES = (
-    *(".env", ".env.*", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx", "*.ppk"),
-    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*"),
-    *("credentials", "credentials.json", "credentials.toml", ".git-credentials", ".netrc", ".pypirc"),
-    *("kubeconfig", "kubeconfig.*", "*.kubeconfig"),
-)
-PATHS = (".kube/config", ".docker/config.json", ".aws/config")
-HARMLESS = ("*.pub", "*.py", "*.md", ".env.example", ".env.sample", ".env.template", ".env.dist")  # by name
+from workloads.harness.records.secret_names import is_secret_name
+
 # The first line of a key and some of the key itself: a program that only looks for such a line has no key.
 KEY = re.compile(
     rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\r|\\n|\s)+"
@@ -44,16 +38,12 @@ def looks_secret(name: str, content: bytes) -> bool:
         name: its path in the tree, with slashes.
         content: all of it.
     """
-    lower = name.lower()
-    last = lower.rpartition("/")[2]
-    named = any(fnmatch(last, pattern) for pattern in NAMES)
-    named = named or f"/{lower}".endswith(tuple(f"/{path}" for path in PATHS))
-    harmless = any(fnmatch(last, pattern) for pattern in HARMLESS)
-    if (named and not harmless) or KEY.search(content):
+    if is_secret_name(name) or KEY.search(content):
         return True
     if b"\0" in content[:TEXT_BYTES]:  # git's own way to tell what is no text
         return False
     if any(start in content for start in STARTS) and TOKENS.search(content):
         return True
+    last = name.lower().rpartition("/")[2]
     is_settings = any(fnmatch(last, pattern) for pattern in SETTINGS)
     return is_settings and b"://" in content and bool(PASSWORD.search(content))

@@ -112,7 +112,8 @@ class ScriptFiles:
         place: `copy` if it ran in a copy of its folder, which is gone; `folder` if in the folder itself.
         written: number of files that it made or changed in its copy; None in the folder itself.
         names: of the first of them, from the folder on.
-        linked: files and folders that were links to the user's, because they are too large to copy.
+        linked: files that were links to the user's, because they are too large to copy or look like secrets; folders
+            with such links, because they are too much to copy; links that lead out of the folder.
         changed: files of the user's own folder that have changed while it ran in a copy, the first of them.
         kept: the folder that got the files that it wrote; empty if none did.
     """

@@ -220,7 +220,7 @@ def file_facts(files: ScriptFiles) -> list[tuple[str, str]]:
             ("files", f"{_count(files.written, 'file')} written in a copy of its folder ({names}), {end}")
         )
     if files.linked:
-        rows.append(("linked", f"{_names(files.linked)}: too large to copy, so read from the folder itself"))
+        rows.append(("linked", f"{_names(files.linked)}: not copied, so read in place"))
     if files.changed:
         by = "by another program, or by the script through an absolute path"
         rows.append(

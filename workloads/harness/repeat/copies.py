@@ -1,7 +1,8 @@
 """A fresh copy of a script's folder for each repeat: no repeat finds the files of an earlier one, and the user's stay.
 
-The copy has all that the folder has. Files that are too large
+The copy has all that the folder has, and what links in it lead to outside. Files that are too large
 to copy are cloned if the file system can do so. Otherwise they are links to the user's files, which are guarded.
+A folder that is too much to copy is a real one with links.
 """
 
 from __future__ import annotations
@@ -18,16 +19,23 @@ from itertools import pairwise
 from pathlib import Path
 
 from workloads.harness.records.errors import WorkloadsError
-from workloads.harness.repeat.folder_contents import MOST_BYTES, FileState, FolderContents, contents_of
+from workloads.harness.repeat.folder_contents import (
+    ABOVE,
+    CACHE,
+    MOST_BYTES,
+    PREFIX,
+    FileState,
+    FolderContents,
+    contents_now,
+    contents_of,
+)
+from workloads.harness.repeat.mirrors import Mirror, mirror
+from workloads.harness.repeat.moved_paths import moved, moved_word
 
-PREFIX = "gridbench-copy-"
-ABOVE, MOST_ABOVE = (
-    3,
-    1000,
-)  # folders above whose entries are links in the copy, for `../data`, and entries of each
+MOST_ABOVE = 1000  # entries of a folder above that are links in the copy
 UNLOCKED_S = 60.0  # a copy that has just been begun is not locked yet
 FICLONE = 0x40049409  # ioctl_ficlone(2): share the blocks of another file
-CACHE = "__pycache__"
+UP, KEPT_UP = "../", "parent/"  # files above the copy, and their place among the kept ones
 
 
 @dataclass(slots=True)
@@ -36,79 +44,100 @@ class FolderCopy:
 
     Attributes:
         original, folder: the user's folder, and its copy.
+        room: the folder that is removed with the copy.
         contents: of the original when it was copied.
-        linked: files and folders that are links to the user's, from the folder on.
-        outward: the folder's own links that lead out of it.
-        states: of the files in the copy, before the script runs.
+        linked: files that are links to the user's, from the folder on, because they are too large, or secrets.
+        mirror: of the folders that are too much to copy.
+        states, originals: of the files in the copy and of the user's files that are watched, before the script runs.
     """
 
     original: Path
     folder: Path
+    room: Path
     contents: FolderContents
     linked: list[str] = field(default_factory=list)
-    outward: list[str] = field(default_factory=list)
+    mirror: Mirror = field(default_factory=Mirror)
     states: dict[str, FileState] = field(default_factory=dict)
+    originals: dict[str, FileState] = field(default_factory=dict)
+
+    @property
+    def links(self) -> list[str]:
+        """The names of all that is not copied: files, folders with links in them, and links that lead out."""
+        return [*self.linked, *self.contents.whole, *self.contents.outward]
 
     @property
     def linked_files(self) -> list[Path]:
-        """The user's files that the copy has as links."""
-        return [self.original / name for name in self.linked if name not in self.contents.whole]
+        """The user's files that are too large to copy, and are links."""
+        return [self.original / name for name in self.linked if name not in self.contents.secrets]
 
-    def here(self, text: str) -> str:
-        """Return a text with paths of the copy for those of the original."""
-        return text.replace(str(self.original), str(self.folder))
+    @property
+    def other_files(self) -> list[Path]:
+        """The user's other files that are links: in folders that are too much to copy, secrets, and modules outside."""
+        names = [*self.contents.secrets, *self.contents.outward, *self.mirror.files]
+        return [file for name in names if (file := self.original / name).is_file()]
+
+    def words(self, words: Iterable[str]) -> tuple[str, ...]:
+        """Return arguments whose paths in the original are those in the copy."""
+        tools = self.contents.tools
+        return tuple(moved_word(word, str(self.original), str(self.folder), tools) for word in words)
 
     def there(self, text: str) -> str:
         """Return a text with paths of the original for those of the copy."""
         return text.replace(str(self.folder), str(self.original))
 
     def environ(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return variables whose working directory and paths of Python modules are those of the copy."""
+        """Return variables whose working directory and paths are those of the copy; environments stay."""
         environ = {**environ, "PWD": str(self.folder)} if "PWD" in environ else environ
-        paths = environ.get("PYTHONPATH", "").split(os.pathsep)
-        inside = [self._moved(path) for path in paths]
-        return {**environ, "PYTHONPATH": os.pathsep.join(inside)} if inside != paths else dict(environ)
-
-    def _moved(self, path: str) -> str:
-        if path and Path(path).is_absolute() and Path(path).is_relative_to(self.original):
-            return str(self.folder / Path(path).relative_to(self.original))
-        return path
+        names = str(self.original), str(self.folder), self.contents.tools
+        return {name: moved(value, *names) for name, value in environ.items()}
 
     def written(self) -> list[str]:
         """Return the files that the script has made or changed in the copy; caches of Python are left out."""
-        now = contents_now(self.folder)
+        now = _states(self.folder, self.room)
         return sorted(name for name, state in now.items() if self.states.get(name) != state)
 
     def changed_originals(self) -> list[str]:
         """Return the user's own files that have changed, appeared or gone since they were copied."""
-        contents = self.contents
-        before, now = contents.files | contents.large, contents_now(self.original, contents.folders)
+        before, now = self.originals, self._originals_now()
         names = before.keys() | now.keys()
         return sorted(name for name in names if CACHE not in name and before.get(name) != now.get(name))
 
+    def note_states(self) -> None:
+        """Note the states of all files, before the script runs."""
+        self.states, self.originals = _states(self.folder, self.room), self._originals_now()
+
+    def _originals_now(self) -> dict[str, FileState]:
+        states = contents_now(self.original, ["", *self.contents.folders, *self.mirror.folders])
+        return {name: state for name, state in states.items() if name not in self.contents.links}
+
     def keep(self, names: Iterable[str], folder: Path) -> None:
-        """Copy files of the copy into a folder, which is made.
+        """Copy files and links of the copy into a folder, which is made.
 
         Raises:
             WorkloadsError: it can't be written.
         """
         try:
             for name in names:
-                (folder / name).parent.mkdir(parents=True, exist_ok=True)
+                source, kept = self.folder / name, folder / name.replace(UP, KEPT_UP)
+                kept.parent.mkdir(parents=True, exist_ok=True)
                 with suppress(FileNotFoundError):  # removed since, by a process that the script left
-                    shutil.copy2(self.folder / name, folder / name)
+                    if source.is_symlink() and source.readlink().is_relative_to(self.folder):
+                        kept.symlink_to(os.path.relpath(source.readlink(), source.parent))
+                    else:
+                        shutil.copy2(source, kept, follow_symlinks=False)
         except OSError as error:
             raise WorkloadsError(f"files can't be kept in {folder} ({error.strerror})") from None
 
 
 @contextmanager
-def fresh_copy(original: Path) -> Iterator[FolderCopy]:
-    """Copy a folder, and remove the copy afterwards.
+def fresh_copy(original: Path, without: Path | None = None) -> Iterator[FolderCopy]:
+    """Copy a folder without one of its folders, and remove the copy afterwards; only this user can read it.
 
     Raises:
-        WorkloadsError: the folder is too much to copy, or the copy can't be written.
+        WorkloadsError: the folder is too much to copy or holds a home, or the copy can't be written.
     """
-    contents = contents_of(original)
+    check_folder(original)
+    contents = contents_of(original, without)
     _remove_old_copies()
     try:
         room = Path(tempfile.mkdtemp(prefix=PREFIX)).resolve()
@@ -118,9 +147,10 @@ def fresh_copy(original: Path) -> Iterator[FolderCopy]:
             f"nothing can be written to {tempfile.gettempdir()} ({error.strerror}); free some space, or set TMPDIR"
         ) from None
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+        with suppress(OSError):  # a file system without locks, on which no process removes old copies
+            fcntl.flock(lock, fcntl.LOCK_EX)
         try:
-            copy = FolderCopy(original, _place(original, room), contents)
+            copy = FolderCopy(original, _place(original, room), room, contents)
             _fill(copy)
         except OSError as error:
             raise WorkloadsError(
@@ -136,7 +166,8 @@ def _remove_old_copies() -> None:
     """Remove copies of processes that were killed: those that no living process has locked."""
     for room in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
-            lock = os.open(room, os.O_RDONLY)
+            # A pipe or a link of this name is not opened.
+            lock = os.open(room, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_NONBLOCK)
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if time.time() - room.stat().st_mtime > UNLOCKED_S:
@@ -145,23 +176,34 @@ def _remove_old_copies() -> None:
                 os.close(lock)
 
 
-def contents_now(folder: Path, folders: Iterable[str] | None = None) -> dict[str, FileState]:
-    """Return the state of each file in a folder, without caches of Python; links are not followed.
+def check_folder(folder: Path) -> None:
+    """Refuse to copy a home folder, whose keys would be copied, and folders that hold it.
 
-    With `folders`, only files in the folder itself and in those of its folders are looked at.
+    Raises:
+        WorkloadsError: the folder is one of these.
     """
-    states = dict[str, FileState]()
-    left = [""] if folders is None else ["", *folders]
-    while left:
-        within = left.pop()
-        with suppress(OSError), os.scandir(folder / within) as entries:
-            for entry in entries:
-                name = f"{within}/{entry.name}" if within else entry.name
-                if entry.is_dir(follow_symlinks=False):
-                    left += [name] if folders is None and entry.name != CACHE else []
-                elif entry.is_file(follow_symlinks=False):
-                    with suppress(OSError):
-                        states[name] = FileState.of(entry.path)
+    with suppress(RuntimeError):  # this user has no home
+        if Path.home().resolve().is_relative_to(folder.resolve()):
+            raise WorkloadsError(
+                f"folder {folder} holds your home folder, and a repeat runs in a copy of its folder; "
+                "put the script into a folder of its own and name that by --folder"
+            )
+
+
+def _states(folder: Path, room: Path) -> dict[str, FileState]:
+    """Return the state of each file and link in a copy, and of those in the folders above it."""
+    states, below, up = contents_now(folder), folder, UP
+    while below != room:
+        with os.scandir(below.parent) as entries:
+            others = [entry for entry in entries if entry.name != below.name]
+        for entry in others:
+            if entry.is_dir(follow_symlinks=False):
+                inner = contents_now(Path(entry.path))
+                states |= {f"{up}{entry.name}/{name}": state for name, state in inner.items()}
+                continue
+            with suppress(FileNotFoundError):  # removed since, by a process that the script left
+                states[f"{up}{entry.name}"] = FileState.from_stat(entry.stat(follow_symlinks=False))
+        below, up = below.parent, up + UP
     return states
 
 
@@ -183,27 +225,28 @@ def _place(original: Path, room: Path) -> Path:
 
 def _fill(copy: FolderCopy) -> None:
     """Copy all entries of the original, or set links to them."""
-    for name in copy.contents.folders:
+    contents = copy.contents
+    for name in contents.folders:
         (copy.folder / name).mkdir()
-    for name in copy.contents.files:
+    for name in contents.files.keys() - contents.secrets:
         _copy(copy, name)
-    left_bytes = MOST_BYTES - copy.contents.size_bytes
-    for name, state in sorted(copy.contents.large.items(), key=lambda item: item[1].size_bytes):
+    left_bytes = MOST_BYTES - contents.size_bytes
+    for name, state in sorted(contents.large.items(), key=lambda item: item[1].size_bytes):
+        if name in contents.secrets:
+            continue
         if state.size_bytes <= left_bytes:
             _copy(copy, name)
             left_bytes -= state.size_bytes
         elif not _clone(copy.original / name, copy.folder / name):
             _link(copy, name)
-    for name in copy.contents.whole:
+    for name in contents.secrets:
         _link(copy, name)
-    for name in copy.contents.tools:
+    for name in contents.tools:
         (copy.folder / name).symlink_to(copy.original / name)
-    for name, target in copy.contents.links.items():
-        there = _target(copy, name, target)
-        (copy.folder / name).symlink_to(there)
-        if os.path.isabs(there) and not Path(there).is_relative_to(copy.folder):
-            copy.outward.append(name)
-    copy.states = contents_now(copy.folder)
+    for name, target in contents.links.items():
+        (copy.folder / name).symlink_to(target)
+    copy.mirror = mirror(copy.original, copy.folder, contents.whole, left_bytes)
+    copy.note_states()
 
 
 def _copy(copy: FolderCopy, name: str) -> None:
@@ -230,11 +273,3 @@ def _clone(source: Path, target: Path) -> bool:
         target.unlink(missing_ok=True)
         return False
     return True
-
-
-def _target(copy: FolderCopy, name: str, target: str) -> str:
-    """Return the target of a link in the copy: within the copy if it was within the original, or else the same."""
-    absolute = os.path.normpath(os.path.join(copy.original, os.path.dirname(name), target))
-    if Path(absolute).is_relative_to(copy.original):
-        return target if not os.path.isabs(target) else copy.here(absolute)
-    return absolute

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
+from stat import S_ISLNK, S_ISREG
 
 from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.secret_names import is_secret_folder, is_secret_name
 from workloads.harness.records.text import gigabytes
 
 MOST_BYTES = 512 * 2**20  # of a copy
@@ -17,6 +21,9 @@ LARGE_BYTES = 25 * 2**20  # of a file, which is copied only if the smaller ones 
 LEFT_OUT = frozenset({".gridbench", ".mypy_cache", ".pytest_cache", ".ruff_cache"})  # no script reads them
 TOOLS = frozenset({".git", ".hg", ".svn", "node_modules"})  # links in a copy, as environments are
 ENVIRONMENT = "pyvenv.cfg"
+CACHE = "__pycache__"
+ABOVE = 3  # folders above whose entries are links in a copy, for `../data`
+PREFIX = "gridbench-copy-"  # of copies, which are in no other copy
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,15 +32,6 @@ class FileState:
 
     size_bytes: int
     changed_ns: int
-
-    @classmethod
-    def of(cls, path: str | Path) -> FileState:
-        """Return the state of a file.
-
-        Raises:
-            OSError: there is no such file.
-        """
-        return cls.from_stat(os.lstat(path))
 
     @classmethod
     def from_stat(cls, stat: os.stat_result) -> FileState:
@@ -47,10 +45,12 @@ class FolderContents:
 
     Attributes:
         folders: to be made, each after the one that it is in.
-        files, large: regular files; the large ones have more than `LARGE_BYTES`.
-        links: symbolic links, with their targets.
-        whole: folders that a copy has as links, because they are too much to copy.
-        tools: folders of tools, such as `.git` and environments, that a copy has as links.
+        files, large: regular files, and those outside that links lead to; the large ones have more than `LARGE_BYTES`.
+        links: symbolic links, with their targets in the copy: relative if they stay in it, or else absolute.
+        outward: those of `links` that lead out of the folder.
+        secrets: those of `files` that are not copied, by their names.
+        whole: folders that are too much to copy.
+        tools: folders of tools and keys, such as `.git` and environments, that a copy has as links.
         count, size_bytes: number of files and links, and bytes of `files`.
     """
 
@@ -58,6 +58,8 @@ class FolderContents:
     files: dict[str, FileState] = field(default_factory=dict)
     large: dict[str, FileState] = field(default_factory=dict)
     links: dict[str, str] = field(default_factory=dict)
+    outward: list[str] = field(default_factory=list)
+    secrets: list[str] = field(default_factory=list)
     whole: list[str] = field(default_factory=list)
     tools: list[str] = field(default_factory=list)
     count: int = 0
@@ -84,6 +86,8 @@ class FolderContents:
     def add(self, other: FolderContents) -> None:
         """Add the entries of a folder in this one."""
         self.folders += other.folders
+        self.outward += other.outward
+        self.secrets += other.secrets
         self.whole += other.whole
         self.tools += other.tools
         self.files |= other.files
@@ -93,16 +97,16 @@ class FolderContents:
         self.size_bytes += other.size_bytes
 
 
-def contents_of(root: Path) -> FolderContents:
-    """Return the entries of a script's folder.
+def contents_of(root: Path, without: Path | None = None) -> FolderContents:
+    """Return the entries of a script's folder, and of folders outside that links in it lead to.
 
-    A folder in it that is too much to copy is one link; the smallest folders are copied first.
+    The smallest folders are copied first. The folder `without` is left out.
 
     Raises:
         WorkloadsError: the folder can't be listed, or the files in it that are in no folder are too much to copy.
     """
     try:
-        contents, folders = _Look(root).entries("")
+        contents, folders = _Look(root, without).entries("")
     except OSError as error:
         raise WorkloadsError(f"folder {root} can't be read ({error.strerror})") from None
     if contents.is_too_much:
@@ -119,11 +123,47 @@ def contents_of(root: Path) -> FolderContents:
     return contents
 
 
-class _Look:
-    """A look into a folder: after `MOST_LOOKED_AT` entries the folders in it that are left are one link each."""
+def is_tool(entry: os.DirEntry[str]) -> bool:
+    """Return whether a folder is one of tools or keys, which a copy has as a link."""
+    is_named = entry.name in TOOLS or is_secret_folder(entry.name)
+    return is_named or os.path.lexists(f"{entry.path}/{ENVIRONMENT}")
 
-    def __init__(self, root: Path) -> None:
+
+def is_within(path: str, folder: str) -> bool:
+    """Return whether an absolute path is a folder or in it, by its words alone."""
+    return path == folder or path.startswith(folder.rstrip("/") + "/")
+
+
+def contents_now(folder: Path, folders: Iterable[str] | None = None) -> dict[str, FileState]:
+    """Return the state of each file and link in a folder, without caches of Python; links are not followed.
+
+    With `folders`, only files in those of its folders are looked at, and links to files count as these.
+    """
+    states = dict[str, FileState]()
+    left = [""] if folders is None else [*folders]
+    while left:
+        within = left.pop()
+        with suppress(OSError), os.scandir(folder / within) as entries:
+            for entry in entries:
+                name = f"{within}/{entry.name}" if within else entry.name
+                if folders is None and entry.is_dir(follow_symlinks=False):
+                    left += [name] if entry.name != CACHE else []
+                    continue
+                with suppress(OSError):
+                    stat = entry.stat(follow_symlinks=folders is not None)
+                    if S_ISREG(stat.st_mode) or S_ISLNK(stat.st_mode):
+                        states[name] = FileState.from_stat(stat)
+    return states
+
+
+class _Look:
+    """A look into a folder: after `MOST_LOOKED_AT` entries the folders in it that are left are too much."""
+
+    def __init__(self, root: Path, without: Path | None) -> None:
         self._root, self._left = root, MOST_LOOKED_AT
+        self._real = os.path.realpath(root)
+        self._without = os.path.realpath(without) if without else ""
+        self._outside = dict[str, str]()  # real paths of folders that links lead to, by the links
 
     def entries(self, name: str) -> tuple[FolderContents, dict[str, FolderContents]]:
         """Return the entries of a folder, and apart from them those of the folders in it.
@@ -134,9 +174,7 @@ class _Look:
         contents, folders = FolderContents(), dict[str, FolderContents]()
         with os.scandir(self._root / name) as found:
             # files first, so that a large folder never hides the script next to it
-            entries = sorted(
-                islice(found, MOST_LOOKED_AT), key=lambda entry: entry.is_dir(follow_symlinks=False)
-            )
+            entries = sorted(islice(found, MOST_LOOKED_AT), key=lambda entry: os.path.isdir(entry.path))
             for entry in entries:
                 self._left -= 1
                 if contents.is_too_much or (name and self._left < 0):
@@ -148,18 +186,48 @@ class _Look:
         self, name: str, entry: os.DirEntry[str], contents: FolderContents, folders: dict[str, FolderContents]
     ) -> None:
         """Note one entry; sockets and other special files are left out."""
-        if entry.is_symlink():
-            contents.links[name] = os.readlink(entry.path)
-            contents.count += 1
-        elif entry.is_file(follow_symlinks=False):
-            contents.add_file(name, FileState.from_stat(entry.stat(follow_symlinks=False)))
-        elif entry.is_dir(follow_symlinks=False) and entry.name not in LEFT_OUT:
-            if entry.name in TOOLS or os.path.lexists(f"{entry.path}/{ENVIRONMENT}"):
+        if entry.is_symlink() and not self._is_content(name, entry.path, contents):
+            return
+        if entry.is_file():
+            if is_secret_name(name):
+                contents.secrets.append(name)
+            contents.add_file(name, FileState.from_stat(entry.stat()))
+        elif entry.is_dir() and not self._is_left_out(entry):
+            if is_tool(entry):
                 contents.tools.append(name)
             elif self._left < 0 or (within := self._within(name)) is None:
                 contents.whole.append(name)
             else:
                 folders[name] = within
+
+    def _is_left_out(self, entry: os.DirEntry[str]) -> bool:
+        is_kept = bool(self._without) and os.path.realpath(entry.path) == self._without
+        return is_kept or entry.name in LEFT_OUT or entry.name.startswith(PREFIX)
+
+    def _is_content(self, name: str, path: str, contents: FolderContents) -> bool:
+        """Return whether a link leads to a file or a folder outside that the copy has as its own; else note the link.
+
+        A link that leads to nothing outside is left out: the script would make the file there. A link to a module
+        stays one, because Python looks for the imports of a script next to the real file.
+        """
+        top = next((top for top in self._outside if is_within(name, top)), "")
+        base, real = self._outside.get(top, self._real), os.path.realpath(path)
+        target = link_within(name, path, base, self._real)
+        if target is not None:
+            contents.links[name] = target
+            contents.count += 1
+            return False
+        is_above = is_within(self._real, real) or real in self._outside.values()
+        if os.path.isdir(real) and not is_above:
+            self._outside[name] = real
+            return True
+        if os.path.isfile(real) and not real.endswith(".py"):
+            return True
+        if os.path.exists(real):
+            contents.links[name] = real
+            contents.outward.append(name)
+            contents.count += 1
+        return False
 
     def _within(self, name: str) -> FolderContents | None:
         """Return all that is in a folder; None if it is too much to copy, or can't be listed."""
@@ -171,3 +239,26 @@ class _Look:
             contents.folders.append(inner)
             contents.add(within)
         return None if contents.is_too_much or self._left < 0 else contents
+
+
+def link_within(name: str, path: str, base: str, root: str) -> str | None:
+    """Return the target of a link in a copy if it leads into the copy or to a folder above it, or else None.
+
+    Args:
+        name: of the link, from the script's folder on.
+        path: of the user's link.
+        base: the folder with the link's own neighbours: the script's one, or one that a link leads to.
+        root: the script's folder; both have no links in their paths.
+    """
+    target, parent = os.readlink(path), os.path.realpath(os.path.dirname(path))
+    there = os.path.normpath(os.path.join(parent, target))
+    if is_within(there, base):
+        return os.path.relpath(there, parent) if os.path.isabs(target) else target
+    real = os.path.realpath(path)
+    if is_within(real, base):
+        return os.path.relpath(real, parent)
+    inner = os.path.relpath(real, root)
+    is_above = is_within(root, real) and inner.count("..") <= ABOVE and real != "/"
+    if is_above or is_within(real, root):
+        return os.path.normpath(os.path.join(os.path.relpath(".", os.path.dirname(name) or "."), inner))
+    return None

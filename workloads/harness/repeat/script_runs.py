@@ -16,6 +16,7 @@ from workloads.harness.records.script import ScriptFiles
 from workloads.harness.records.text import gigabytes
 from workloads.harness.repeat.alarm import Alarm
 from workloads.harness.repeat.copies import FolderCopy, fresh_copy
+from workloads.harness.repeat.descendants import no_orphans
 from workloads.harness.repeat.runs import COMMAND, Say, run_repeat
 from workloads.harness.repeat.write_guard import WriteGuard
 
@@ -40,12 +41,26 @@ def run_script(
         if repeat.script.in_place:
             record = run_repeat(repeat, lock, say, command, environ, alarm)
             return with_files(record, ScriptFiles("folder"))
+        folder = Path(os.path.abspath(repeat.script.folder))
         try:
-            with fresh_copy(Path(repeat.script.folder)) as copy:
+            with fresh_copy(folder, kept_apart(repeat.script.keep, folder)) as copy:
                 record = _run_in(copy, repeat, lock, say, command, environ, alarm)
                 return with_files(record, _files(copy, repeat, say))
         except WorkloadsError as error:
             return repeat.failed(Verdict.UNSUPPORTED, str(error))
+
+
+def kept_apart(keep: str | None, folder: Path) -> Path | None:
+    """Return the folder of kept files, which is in no copy; None if there is none.
+
+    Raises:
+        WorkloadsError: it is the script's folder itself.
+    """
+    if keep and os.path.realpath(keep) == os.path.realpath(folder):
+        raise WorkloadsError(
+            f"keep is {keep}, which is the script's folder; name another one, such as {keep}/kept"
+        )
+    return Path(keep) if keep else None
 
 
 def _run_in(
@@ -57,21 +72,25 @@ def _run_in(
     environ: Mapping[str, str],
     alarm: Alarm,
 ) -> Record:
-    """Measure a repeat in a copy; its texts name the user's own folder."""
-    assert repeat.script is not None
-    here = replace(repeat, script=replace(repeat.script, folder=str(copy.folder)))
+    """Measure a repeat in a copy; its command and texts name the user's own folder."""
+    script = repeat.script
+    assert script is not None
+    data = None if script.data is None else copy.words([script.data])[0]
+    script = replace(script, folder=str(copy.folder), command=copy.words(script.command), data=data)
+    here = replace(repeat, script=script)
 
     def opened(file: Path) -> None:
-        alarm.ring(f"the script opened {_described(file)} for writing, which is too large to copy: {REMEDY}")
+        alarm.ring(f"the script opened {_described(file)} for writing, which is not copied: {REMEDY}")
 
-    with WriteGuard(copy.linked_files, opened) as guard:
-        if guard.unguarded:
-            file = _described(guard.unguarded[0])
+    with WriteGuard([*copy.linked_files, *copy.other_files], opened) as guard, no_orphans():
+        if unguarded := [file for file in guard.unguarded if file in copy.linked_files]:
+            file = _described(unguarded[0])
             raise WorkloadsError(f"{file} is too large to copy and can't be guarded here: {REMEDY}")
         record = run_repeat(
             here, lock, lambda text: say(copy.there(text)), command, copy.environ(environ), alarm
         )
-    return replace(record, reasons=tuple(map(copy.there, record.reasons)))
+    run = record.script and replace(record.script, command=tuple(map(copy.there, record.script.command)))
+    return replace(record, script=run, reasons=tuple(map(copy.there, record.reasons)))
 
 
 def _described(file: Path) -> str:
@@ -92,7 +111,7 @@ def _files(copy: FolderCopy, repeat: Repeat, say: Say) -> ScriptFiles:
     return ScriptFiles(
         written=len(written),
         names=_first(written),
-        linked=_first([*copy.linked, *copy.outward]),
+        linked=_first(copy.links),
         changed=_first(copy.changed_originals()),
         kept=kept,
     )

@@ -1,13 +1,15 @@
-"""A guard of files that a script reads through links: no process opens them for writing while it runs.
+"""A guard of files that a script reads through links: no process of it opens them for writing while it runs.
 
 It holds a lease on each file (fcntl(2), F_SETLEASE): the kernel lets a process that opens the file for writing wait
-until the lease is given up, and the guard sees that it waits. It gives the lease up only when that process is gone.
+until the lease is given up, and the guard sees that it waits. It keeps the lease until that process is gone, unless
+the process is another program's.
 """
 
 from __future__ import annotations
 
 import fcntl
 import os
+import resource
 import signal
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -15,15 +17,19 @@ from pathlib import Path
 from threading import Event, Thread
 from types import TracebackType
 
+from workloads.harness.repeat.descendants import is_opening_a_leased_file
+
 LOOK_S = 0.5  # between two looks: the kernel waits for /proc/sys/fs/lease-break-time, 45 s
+SPARE = 256  # descriptors that this process needs for other things
+MOST = 1000
 
 
 class WriteGuard:
     """Leases on files, from `__enter__` to `__exit__`.
 
     Args:
-        files: to be guarded.
-        opened: called, once and from a thread, with the first file that a process opens for writing.
+        files: to be guarded; as far as the descriptors of this process reach, the first ones.
+        opened: called, once and from a thread, with the first file that a process of ours opens for writing.
 
     Attributes:
         unguarded: those of the files that could be written and can't be guarded here.
@@ -33,8 +39,10 @@ class WriteGuard:
         self.unguarded: list[Path] = []
         self._opened, self._leases = opened, dict[int, Path]()
         self._over = Event()
-        for file in files:
+        most = min(max(resource.getrlimit(resource.RLIMIT_NOFILE)[0] - SPARE, 0), MOST)
+        for file in files[:most]:
             self._guard(file)
+        self.unguarded += [file for file in files[most:] if os.access(file, os.W_OK)]
 
     def __enter__(self) -> WriteGuard:
         if self._leases:
@@ -68,6 +76,9 @@ class WriteGuard:
         while not self._over.wait(LOOK_S):
             for lease, file in self._leases.items():
                 with suppress(OSError):
-                    if fcntl.fcntl(lease, fcntl.F_GETLEASE) != fcntl.F_RDLCK and not self._over.is_set():
+                    if fcntl.fcntl(lease, fcntl.F_GETLEASE) == fcntl.F_RDLCK or self._over.is_set():
+                        continue
+                    if is_opening_a_leased_file():
                         self._opened(file)
                         return
+                    fcntl.fcntl(lease, fcntl.F_SETLEASE, fcntl.F_UNLCK)  # another program goes on

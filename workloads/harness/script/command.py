@@ -1,11 +1,14 @@
 """A script's command: fill in its placeholders, and check it before anything starts."""
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from workloads.harness.records.case import Case, whole
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.script import DATA, OWN, PLACE, Script
+from workloads.harness.repeat.copies import check_folder
+from workloads.harness.repeat.folder_contents import is_within
 
 
 def own_case(script: Script, size: Mapping[str, int], name: str | None = None) -> Case:
@@ -75,8 +78,29 @@ def check_script(script: Script, world: int | None = None) -> None:
     stem(script.command)
     if script.command[0] != "-m" and not (folder / script.command[0]).is_file():
         raise WorkloadsError(f"file {script.command[0]} does not exist in {folder.absolute()}")
+    if not (script.whole or script.in_place):
+        _check_folder(script)
     script.check()
     if world is not None and script.processes not in (1, world):
         raise WorkloadsError(
             f"torchrun started {world} ranks, but processes={script.processes}; leave processes out"
+        )
+
+
+def _check_folder(script: Script) -> None:
+    """Check that a repeat can run in a copy of the script's folder.
+
+    Raises:
+        WorkloadsError: the folder is a home, or the file is outside of it.
+    """
+    folder = os.path.abspath(script.folder)
+    check_folder(Path(folder))
+    if script.command[0] == "-m":
+        return
+    file = os.path.abspath(os.path.join(folder, script.command[0]))
+    real, root = os.path.realpath(file), os.path.realpath(folder)
+    if not (is_within(file, folder) or is_within(real, root)):
+        raise WorkloadsError(
+            f"file {script.command[0]} is outside of the folder {folder}, in a copy of which a repeat runs; "
+            f"name its own one, such as --folder {os.path.dirname(real)}"
         )

@@ -205,12 +205,13 @@ class Hooks:
             self._observed.loader_ended(loader_pass)
             return
         self._observed.answered(loader_pass, batches)
-        if not self._observed.loaders.looks_at(loader_pass):
+        loaders = self._observed.loaders
+        if not loaders.looks_at(loader_pass):
             return
         if (frame := self._frame_of_next(sys._getframe())) is not None:
-            self._observed.batch_came(
-                loader_pass, frame.f_locals.get(BATCH), _length(iterator._index_sampler)
-            )
+            # A sampler's length can be the user's own code, which can do more than count: it is asked for once.
+            length = None if loaders.knows(loader_pass) else _length(iterator._index_sampler)
+            self._observed.batch_came(loader_pass, frame.f_locals.get(BATCH), length)
 
     def _went(self, key: int, iterator: Any) -> None:
         self._observed.loader_ended(self._passes.pop(key)[1])

@@ -109,18 +109,21 @@ class Loaders:
             use.rates.clear()
             use.epochs_at.clear()
 
+    def knows(self, loader_pass: LoaderPass) -> bool:
+        """True if a pass is noted since steps are counted, so that its length is not asked for again."""
+        return loader_pass.use is not None and loader_pass.generation == self._generation
+
     def looks_at(self, loader_pass: LoaderPass) -> bool:
         """True if the batches of a pass are still looked at."""
-        is_known = loader_pass.use is not None and loader_pass.generation == self._generation
-        return not is_known or loader_pass.looked_at < FIRST_BATCHES
+        return not self.knows(loader_pass) or loader_pass.looked_at < FIRST_BATCHES
 
     def batch_came(self, loader_pass: LoaderPass, batch: Any, batches: int | None, steps: int) -> None:
-        """Note the latest batch of a pass, in which there are `batches`."""
+        """Note the latest batch of a pass; `batches` in it count if the pass is not known yet."""
         before, tensor = loader_pass.batches - 1, first_tensor(batch)
         if before and loader_pass.use is None and loader_pass.ended:
             self._go_on(loader_pass)
         use = loader_pass.use
-        if use is None or loader_pass.generation != self._generation:
+        if use is None or not self.knows(loader_pass):
             use = self._begin(loader_pass, batches, steps)
             if tensor is not None and (not before or not use.shape):
                 use.shape = tuple(tensor.shape)

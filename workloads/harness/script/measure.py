@@ -22,6 +22,7 @@ from workloads.harness.records.record import Memory, Record, Verdict, Work
 from workloads.harness.records.repeat import Repeat, now_text
 from workloads.harness.records.script import OWN, JobTime, Script, ScriptRun
 from workloads.harness.records.verdict import Finding, judge
+from workloads.harness.repeat.descendants import adopt_orphans
 from workloads.harness.repeat.exclusive import INHERITED
 from workloads.harness.repeat.runs import PARENT
 from workloads.harness.script.amounts import Amounts
@@ -41,7 +42,6 @@ from workloads.harness.script.measurement import (
     EnoughError,
     Measurement,
     Seat,
-    adopt_orphans,
     end_children,
 )
 from workloads.harness.script.outcome import Ending, findings_of, losses_of, misplaced, shares_of, timings

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import ctypes
 import os
 import sys
 import threading
@@ -31,7 +30,6 @@ MOST_STEPS = 2**62
 GRACE_S = 5.0  # for a stopped script's own clean-up; then come its exit handlers
 EXIT_S = 10.0  # for exit handlers, which can upload something; then the process ends
 AHEAD = 4  # all ranks stop this many steps after the furthest: the message takes less than one step
-PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 Finish = Callable[[Ending], int]  # writes the record and returns the exit code
 
 
@@ -382,12 +380,6 @@ def _after(seconds: float, call: Callable[[], object]) -> None:
     timer = threading.Timer(seconds, call)
     timer.daemon = True
     timer.start()
-
-
-def adopt_orphans() -> None:
-    """Make processes whose parents end this process's children, so that `end_children` finds them."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def end_children() -> None:

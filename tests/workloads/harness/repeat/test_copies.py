@@ -1,5 +1,6 @@
 """A copy of a script's folder has all that the folder has, and nothing that is written there reaches the user's files."""
 
+import errno
 import os
 import subprocess
 import sys
@@ -10,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from workloads.harness.records.errors import WorkloadsError
-from workloads.harness.repeat import copies, folder_contents
+from workloads.harness.repeat import copies, descendants, folder_contents, mirrors
 from workloads.harness.repeat.copies import fresh_copy
 from workloads.harness.repeat.write_guard import WriteGuard
 
@@ -44,7 +45,8 @@ def folder(tmp_path):
 def small(monkeypatch):
     """Limits that tests can reach."""
     monkeypatch.setattr(folder_contents, "LARGE_BYTES", 1000)
-    monkeypatch.setattr(folder_contents, "MOST_FILES", 20)
+    for module in (folder_contents, mirrors):
+        monkeypatch.setattr(module, "MOST_FILES", 20)
     for module in (folder_contents, copies):
         monkeypatch.setattr(module, "MOST_BYTES", 5000)
 
@@ -114,15 +116,38 @@ def test_large_files_are_copied_as_far_as_there_is_room_and_else_linked(folder, 
         assert not (copy.folder / "b.bin").is_symlink()
 
 
-def test_a_folder_that_is_too_much_is_one_link(folder, small):
-    for place in ("pictures/train", "pictures/test"):
-        (folder / place).mkdir(parents=True)
-        for number in range(15):
-            (folder / place / str(number)).touch()
+def test_a_folder_that_is_too_much_is_a_real_one_with_links(folder, small):
+    (folder / "pictures/train").mkdir(parents=True)
+    for number in range(30):
+        (folder / f"pictures/train/{number}").touch()
+    (folder / "pictures/labels.bin").write_bytes(b"x" * 6000)
+    before = state(folder)
     with fresh_copy(folder) as copy:
-        assert copy.linked == ["pictures"] and copy.linked_files == []
-        assert (copy.folder / "pictures/train/3").exists()
-        assert (copy.folder / "out/last.pt").exists()
+        here = copy.folder
+        assert copy.links == ["pictures"] and copy.linked_files == []
+        assert (here / "pictures/labels.bin").stat().st_size == 6000
+        assert (here / "pictures/train/3").exists() and (here / "out/last.pt").exists()
+        for made in ("pictures/new.pt", "pictures/made.pt"):
+            (here / made).write_text("x")
+        assert copy.written() == ["pictures/made.pt", "pictures/new.pt"] and copy.changed_originals() == []
+        assert copy.other_files == [folder / "pictures/labels.bin"]
+        assert state(folder) == before
+        (here / "pictures/train/3").write_text("through the link of a folder with too many files")
+        (here / "pictures/train/new").touch()
+        assert copy.changed_originals() == ["pictures/train/3", "pictures/train/new"]
+
+
+def test_small_files_of_a_large_folder_with_few_entries_are_copied(folder, small):
+    (folder / "runs").mkdir()
+    for name, size in (("a.pt", 3000), ("b.pt", 4000), ("log.txt", 100)):
+        (folder / "runs" / name).write_bytes(b"x" * size)
+    before = state(folder)
+    with fresh_copy(folder) as copy:
+        with (copy.folder / "runs/log.txt").open("a") as log:
+            log.write("one more line")
+        assert copy.written() == ["runs/log.txt"]
+        assert {file.name for file in copy.other_files} <= {"a.pt", "b.pt"} and copy.other_files
+    assert state(folder) == before
 
 
 def test_too_many_files_in_the_folder_itself_are_refused(folder, small):
@@ -165,6 +190,33 @@ def test_a_guarded_file_can_be_read_and_not_written(folder):
     assert opened(file, "wb").wait(20) == 0 and file.stat().st_size == 0
 
 
+def test_another_programs_writer_goes_on_soon(folder, tmp_path):
+    file, rung = folder / "out/last.pt", []
+    write = (
+        f"sleep 0.3; date +%s.%N > {tmp_path / 'began'}; echo x > {file}; date +%s.%N > {tmp_path / 'ended'}"
+    )
+    with WriteGuard([file], rung.append):
+        subprocess.run(["setsid", "--fork", "sh", "-c", write], check=True)  # its parent is not this process
+        ends_s = time.monotonic() + 20
+        while not (tmp_path / "ended").exists() and time.monotonic() < ends_s:
+            time.sleep(0.05)
+        time.sleep(0.2)
+        waited_s = float((tmp_path / "ended").read_text()) - float((tmp_path / "began").read_text())
+    assert waited_s < 10 and rung == [] and file.read_text() == "x\n"  # the kernel would wait for 45 s
+
+
+def test_a_process_that_outlives_its_parent_is_ended(tmp_path):
+    with descendants.no_orphans():
+        done = subprocess.run(
+            ["setsid", "--fork", "sh", "-c", f"echo $$ > {tmp_path / 'pid'}; exec sleep 60"]
+        )
+        while not (tmp_path / "pid").exists() or not (tmp_path / "pid").read_text():
+            time.sleep(0.05)
+        pid = int((tmp_path / "pid").read_text())
+        assert done.returncode == 0 and Path(f"/proc/{pid}").exists()
+    assert not Path(f"/proc/{pid}").exists()
+
+
 def test_a_file_that_is_being_written_cannot_be_guarded(folder):
     file = folder / "out/last.pt"
     with file.open("ab"), WriteGuard([file, Path("/proc/version")], print) as guard:
@@ -187,15 +239,151 @@ def test_files_next_to_a_folder_of_very_many_are_all_copied(tmp_path, monkeypatc
     assert "data" in found.whole and {"data", "later"} <= {*found.whole, *found.folders}
 
 
-def test_links_that_lead_out_of_the_folder_are_named(tmp_path):
-    project, outside = tmp_path / "project", tmp_path / "scratch"
+@pytest.fixture
+def linked(tmp_path):
+    """A project whose checkpoints and latest weights are links to another disk, with links among themselves."""
+    project, scratch = tmp_path / "project", tmp_path / "scratch"
+    (scratch / "ckpt").mkdir(parents=True)
     project.mkdir()
-    outside.mkdir()
     (project / "train.py").touch()
-    (project / "ckpt").symlink_to(outside)
-    (project / "same.py").symlink_to("train.py")
-    with fresh_copy(project) as copy:
-        assert copy.outward == ["ckpt"]
+    (scratch / "ckpt/step-3.pt").write_text("weights of a real training")
+    (scratch / "ckpt/last.pt").symlink_to("step-3.pt")
+    (scratch / "ckpt/self").symlink_to("../ckpt")
+    (scratch / "ckpt/project").symlink_to(project)
+    (scratch / "best.pt").write_text("the best weights")
+    (scratch / "common.py").touch()
+    (project / "ckpt").symlink_to(scratch / "ckpt")
+    (project / "best.pt").symlink_to("../scratch/best.pt")
+    (project / "new").symlink_to(scratch / "new")
+    (project / "common.py").symlink_to(scratch / "common.py")
+    (project / "above").symlink_to(tmp_path)
+    (project / "same.py").symlink_to(project / "train.py")
+    return project
+
+
+def test_what_is_written_through_a_link_that_leads_out_stays_in_the_copy(linked):
+    before = state(linked.parent)
+    with fresh_copy(linked) as copy:
+        here = copy.folder
+        assert (here / "ckpt/last.pt").read_text() == "weights of a real training"
+        for name in ("ckpt/last.pt", "ckpt/step-4.pt", "best.pt", "new", "same.py"):
+            (here / name).write_text("written")
+        assert copy.written() == ["best.pt", "ckpt/step-3.pt", "ckpt/step-4.pt", "new", "train.py"]
+        assert (here / "common.py").resolve() == linked.parent / "scratch/common.py"
+        assert (here / "above").resolve() == here.parent and (here / "ckpt/project").resolve() == here
+        assert copy.links == ["common.py"]
+        assert copy.other_files == [linked / "common.py"] and copy.changed_originals() == []
+    assert state(linked.parent) == before
+
+
+def test_files_outside_that_links_lead_to_are_watched(linked):
+    with fresh_copy(linked) as copy:
+        (linked.parent / "scratch/best.pt").write_text("changed")
+        (linked.parent / "scratch/ckpt/step-4.pt").touch()
+        assert copy.changed_originals() == ["best.pt", "ckpt/step-4.pt"]
+
+
+def test_large_files_behind_links_are_guarded(linked, small):
+    (linked.parent / "scratch/ckpt/big.pt").write_bytes(b"x" * 6000)
+    with fresh_copy(linked) as copy:
+        assert copy.linked_files == [linked / "ckpt/big.pt"]
+
+
+def test_a_home_is_not_copied(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path / "home/me"))
+    (tmp_path / "home/me/project").mkdir(parents=True)
+    for folder in (tmp_path / "home/me", tmp_path / "home"):
+        with pytest.raises(WorkloadsError, match="--folder"), fresh_copy(folder):
+            pass
+    with fresh_copy(tmp_path / "home/me/project"):
+        pass
+
+
+def test_secrets_are_links_and_only_this_user_can_read_a_copy(folder):
+    (folder / ".env").write_text("TOKEN=x")
+    (folder / ".aws").mkdir()
+    (folder / ".aws/credentials").write_text("key")
+    with fresh_copy(folder) as copy:
+        assert (copy.folder / ".env").readlink() == folder / ".env"
+        assert (copy.folder / ".aws").readlink() == folder / ".aws"
+        assert copy.room.stat().st_mode & 0o777 == 0o700
+        assert copy.links == [".env"] and copy.other_files == [folder / ".env"]
+
+
+def test_kept_files_are_in_no_copy(folder):
+    (folder / "kept/1").mkdir(parents=True)
+    (folder / "kept/1/last.pt").touch()
+    with fresh_copy(folder, folder / "kept") as copy:
+        assert not (copy.folder / "kept").exists() and (copy.folder / "out/last.pt").exists()
+        assert copy.changed_originals() == []
+
+
+def test_links_and_files_above_the_copy_are_kept(folder, tmp_path):
+    with fresh_copy(folder) as copy:
+        (copy.folder / "out/latest").symlink_to(copy.folder / "out/last.pt")
+        (copy.folder / "../../made").mkdir()
+        for name in ("../new.pt", "../../made/x.pt"):
+            (copy.folder / name).write_text("x")
+        assert copy.written() == ["../../made/x.pt", "../new.pt", "out/latest"]
+        copy.keep(copy.written(), tmp_path / "kept")
+        assert (tmp_path / "kept/out/latest").readlink() == Path("last.pt")
+    assert {"parent/new.pt", "parent/parent/made/x.pt"} <= {
+        str(path.relative_to(tmp_path / "kept")) for path in (tmp_path / "kept").rglob("*")
+    }
+
+
+@pytest.mark.timeout(20)
+def test_a_pipe_or_a_link_with_the_name_of_a_copy_is_left_alone(folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    os.mkfifo(tmp_path / f"{copies.PREFIX}pipe")
+    (tmp_path / "mine").mkdir()
+    os.utime(tmp_path / "mine", (1, 1))
+    (tmp_path / f"{copies.PREFIX}link").symlink_to(tmp_path / "mine")
+    with fresh_copy(folder):
+        pass
+    assert (tmp_path / "mine").exists() and (tmp_path / f"{copies.PREFIX}pipe").is_fifo()
+
+
+def test_a_file_system_without_locks_can_hold_copies(folder, monkeypatch):
+    def no_locks(*_):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(copies.fcntl, "flock", no_locks)
+    with fresh_copy(folder) as copy:
+        assert (copy.folder / "train.py").exists()
+
+
+@pytest.mark.parametrize(
+    ("word", "moved"),
+    [
+        ("{there}/out/last.pt", "{here}/out/last.pt"),
+        ("--out={there}/out", "--out={here}/out"),
+        ("--out={alias}/out", "--out={here}/out"),
+        ("sqlite:///{there}/runs.db", "sqlite:///{here}/runs.db"),
+        ("{there}", "{here}"),
+        ("a:{there}/x:{there}/y", "a:{here}/x:{here}/y"),
+        ("../project/out", "{here}/out"),
+        ("--out={there}/../project/out", "--out={here}/../project/out"),
+        ("{above}/other/../project/out", "{here}/out"),
+        ("{there}2/out", "{there}2/out"),
+        ("/elsewhere{there}/out", "/elsewhere{there}/out"),
+        ("{there}/env/bin/tool", "{there}/env/bin/tool"),
+        ("../data/pictures", "../data/pictures"),
+        ("--lr=1e-3", "--lr=1e-3"),
+    ],
+)
+def test_arguments_in_the_folder_are_those_in_the_copy(folder, tmp_path, word, moved):
+    (tmp_path / "alias").symlink_to(folder)
+    with fresh_copy(folder) as copy:
+        names = {
+            "there": folder,
+            "above": folder.parent,
+            "alias": tmp_path / "alias",
+            "here": copy.folder,
+        }
+        assert copy.words([word.format(**names)]) == (moved.format(**names),)
+        assert copy.environ({"OUT": f"{folder}/out"}) == {"OUT": f"{copy.folder}/out"}
+        assert copy.environ({"VIRTUAL_ENV": f"{folder}/env"}) == {"VIRTUAL_ENV": f"{folder}/env"}
 
 
 def test_the_working_directory_variable_is_that_of_the_copy(tmp_path):

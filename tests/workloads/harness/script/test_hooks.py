@@ -251,6 +251,26 @@ def test_a_loader_whose_workers_stay_ends_its_epochs(watched):
     assert watched.observed.epochs_at == [2, 4]  # the third ends when the loader begins again
 
 
+def test_the_length_of_the_users_sampler_is_asked_for_once_in_a_pass(watched):
+    class Batches:
+        asked = 0
+
+        def __iter__(self):
+            return iter([[0, 1]] * 20)
+
+        def __len__(self):
+            self.asked += 1
+            return 20
+
+    batches, model = Batches(), Net()
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
+    for _ in range(2):
+        for batch in DataLoader(Data(), batch_sampler=batches):
+            model(batch).sum().backward()
+            optimizer.step()
+    assert watched.observed.epochs_at == [20, 40] and batches.asked <= 2
+
+
 def test_an_iterator_that_stays_ends_its_epoch_before_the_next_step(watched):
     parameter, kept = torch.nn.Parameter(torch.ones(4)), []
     optimizer = torch.optim.SGD([parameter], lr=0.01)

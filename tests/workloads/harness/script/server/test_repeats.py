@@ -1,5 +1,6 @@
 """Repeats of a script that saves: each begins as the first, and the user's folder stays as it is."""
 
+import time
 from dataclasses import replace
 
 import pytest
@@ -76,8 +77,48 @@ def test_a_script_that_found_its_own_checkpoint_is_told_so(folder, tmp_path, box
 
 
 def test_a_file_of_the_folder_itself_that_changes_is_named(folder, box_lock):
-    (record,), _ = repeats(folder, str(folder / "last.pt"), "4000", count=1)
+    (folder / "train.py").write_text(RESUMES.replace("sys.argv[1]", f"{str(folder)!r} + '/last.pt'"))
+    (record,), _ = repeats(folder, "last.pt", "4000", count=1)
     assert record.script.files.changed == ("last.pt",)
+
+
+def test_an_absolute_path_into_the_folder_leads_into_the_copy(folder, box_lock):
+    (record,), _ = repeats(folder, str(folder / "last.pt"), "4000", count=1)
+    assert record.script.files.changed == () and record.script.files.names == ("last.pt",)
+    assert record.script.command == ("train.py", str(folder / "last.pt"), "4000")
+    assert [path.name for path in folder.iterdir()] == ["train.py"]
+
+
+def test_a_script_outside_of_its_folder_is_refused_before_anything_starts(folder, box_lock):
+    (folder.parent / "other").mkdir()
+    for file in ("../project/train.py", str(folder / "train.py")):
+        code, out, err = start("--brief", "--", file, "last.pt", "10", folder=folder.parent / "other")
+        assert (code, out) == (2, "") and f"--folder {folder}" in err and err.count("\n") == 1
+
+
+def test_a_child_with_a_session_of_its_own_does_not_get_past_the_guard(folder, box_lock, monkeypatch):
+    monkeypatch.setattr(folder_contents, "LARGE_BYTES", 2000)
+    for module in (folder_contents, copies):
+        monkeypatch.setattr(module, "MOST_BYTES", 4000)
+    (folder / "real.pt").write_bytes(b"x" * 10_000)
+    (folder / "train.py").write_text(
+        "import subprocess, os, signal, time\n"
+        "subprocess.Popen(['sh', '-c', 'echo > real.pt'], start_new_session=True)\n"
+        "time.sleep(0.2)\nos.kill(os.getpid(), signal.SIGKILL)\n"
+    )
+    (record,), _ = repeats(folder, count=1)
+    assert record.verdict in (Verdict.CRASHED, Verdict.UNSUPPORTED)
+    time.sleep(0.5)
+    assert (folder / "real.pt").read_bytes() == b"x" * 10_000
+
+
+def test_kept_files_in_the_folder_are_not_in_the_next_copy(folder, box_lock):
+    (folder / "train.py").write_text(RESUMES + "print(os.listdir('.'))\n")
+    _, said = repeats(folder, "last.pt", "10", keep=str(folder / "kept"))
+    listed = [line for line in said if line.startswith("[")]
+    assert len({line for line in listed if "kept" in line}) == 0 and listed
+    (record,), _ = repeats(folder, "last.pt", "10", count=1, keep=str(folder))
+    assert record.verdict is Verdict.UNSUPPORTED and "keep" in record.reasons[0]
 
 
 def test_a_checkpoint_that_is_too_large_to_copy_is_not_overwritten(folder, box_lock, monkeypatch):

@@ -1,0 +1,35 @@
+"""Names of files and folders that hold secrets, such as keys and passwords."""
+
+import re
+from collections.abc import Iterable
+from fnmatch import translate
+
+NAMES = (
+    *(".env", ".env.*", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx", "*.ppk"),
+    *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*"),
+    *("credentials", "credentials.json", "credentials.toml", ".git-credentials", ".netrc", ".pypirc"),
+    *("kubeconfig", "kubeconfig.*", "*.kubeconfig"),
+)
+PATHS = (".kube/config", ".docker/config.json", ".aws/config")
+FOLDERS = frozenset({".aws", ".azure", ".docker", ".gnupg", ".kube", ".ssh"})
+HARMLESS = ("*.pub", "*.py", "*.md", ".env.example", ".env.sample", ".env.template", ".env.dist")
+
+
+def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
+    return re.compile("|".join(map(translate, patterns)))
+
+
+_NAMED, _HARMLESS = _any_of(NAMES), _any_of(HARMLESS)
+
+
+def is_secret_name(name: str) -> bool:
+    """Return whether a file holds a secret, by its path in a tree, with slashes."""
+    lower = name.lower()
+    last = lower.rpartition("/")[2]
+    is_named = _NAMED.match(last) or f"/{lower}".endswith(tuple(f"/{path}" for path in PATHS))
+    return bool(is_named) and not _HARMLESS.match(last)
+
+
+def is_secret_folder(name: str) -> bool:
+    """Return whether a folder of this name holds secrets."""
+    return name in FOLDERS

@@ -1,0 +1,93 @@
+"""Processes that a script starts: those that outlive it, and those that wait to open a guarded file."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import platform
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37  # prctl(2)
+LAST_S = 5.0  # in which what was killed is gone
+# Calls that open a file or change its size, by their numbers (syscalls(2)): creat, open, openat, openat2, truncate.
+OPENING = {"x86_64": {85, 2, 257, 437, 76}, "aarch64": {56, 437, 45}}
+
+
+def adopt_orphans(adopts: bool = True) -> None:
+    """Make processes whose parents end this process's children, or no longer."""
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
+
+
+@contextmanager
+def no_orphans() -> Iterator[None]:
+    """End the processes that outlive a child was started within, if they have another session than this process."""
+    was_adopting = _adopts()
+    adopt_orphans()
+    before = {child.pid for child in _children()}
+    try:
+        yield
+    finally:
+        left = [child for child in _children() if child.pid not in before and _is_apart(child.pid)]
+        for child in left:
+            with suppress(Exception):  # it is gone already
+                child.kill()
+        for child in left:
+            with suppress(Exception):
+                child.wait(LAST_S)
+        adopt_orphans(was_adopting)
+
+
+def is_opening_a_leased_file() -> bool:
+    """Return whether a process below this one waits until a lease is given up; True if that can't be seen."""
+    try:
+        return any(_waits_for_lease(task) for child in _children() for task in _tasks(child.pid))
+    except PermissionError:
+        return True
+
+
+def _waits_for_lease(task: Path) -> bool:
+    try:
+        place, call = (task / "wchan").read_text(), (task / "syscall").read_text().split()
+    except PermissionError:
+        raise
+    except OSError:  # it has ended
+        return False
+    if place.strip("0\n"):
+        return "break_lease" in place
+    opening = OPENING.get(platform.machine())  # the kernel does not tell the place
+    return bool(call) and call[0].isdigit() and (opening is None or int(call[0]) in opening)
+
+
+def _tasks(pid: int) -> list[Path]:
+    try:
+        return [*Path(f"/proc/{pid}/task").iterdir()]
+    except OSError:  # it has ended
+        return []
+
+
+def _children() -> list[Any]:
+    """Return the processes below this one."""
+    import psutil  # the process of a repeat has to be small
+
+    with suppress(psutil.Error):
+        return list(psutil.Process().children(recursive=True))
+    return []
+
+
+def _adopts() -> bool:
+    given = ctypes.c_int(0)
+    with suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(given), 0, 0, 0)
+    return bool(given.value)
+
+
+def _is_apart(pid: int) -> bool:
+    """Return whether a process has another session than this one."""
+    try:
+        return os.getsid(pid) != os.getsid(0)
+    except OSError:
+        return False

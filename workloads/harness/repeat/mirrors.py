@@ -1,0 +1,134 @@
+"""Folders that are too much to copy: real folders in a copy, whose entries are links to the user's."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections import deque
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from workloads.harness.records.secret_names import is_secret_name
+from workloads.harness.repeat.folder_contents import (
+    MOST_FILES,
+    MOST_LOOKED_AT,
+    FileState,
+    contents_now,
+    is_tool,
+    is_within,
+    link_within,
+)
+
+FEW = 100  # entries of a folder whose small files are copied: logs and settings are, pictures are not
+SMALL_BYTES = 2**20
+
+
+@dataclass(slots=True)
+class Mirror:
+    """Folders of a copy whose entries are links, by their paths from the script's folder on.
+
+    Attributes:
+        files: that are links to the user's.
+        whole: folders that are links, because there would be too many links in them.
+        folders: of the user, whose files are watched.
+        states: of the files in `folders`.
+    """
+
+    files: list[str] = field(default_factory=list)
+    whole: list[str] = field(default_factory=list)
+    folders: list[str] = field(default_factory=list)
+    states: dict[str, FileState] = field(default_factory=dict)
+
+
+def mirror(original: Path, copy: Path, names: Iterable[str], left_bytes: int) -> Mirror:
+    """Make folders in a copy with links for the entries of the user's: a new file there is not in the user's folder.
+
+    The upper folders come first. Small files, of `left_bytes` in all, are copied in folders with few entries.
+
+    Raises:
+        OSError: the copy can't be written.
+    """
+    made, links, root = Mirror(), MOST_FILES, os.path.realpath(original)
+    left = deque((name, _base(original / name, root)) for name in names)
+    outside = {root}
+    while left:
+        name, base = left.popleft()
+        entries = _entries(original / name, links)
+        if entries is None:
+            (copy / name).symlink_to(original / name)
+            made.whole.append(name)
+            continue
+        links -= len(entries)
+        (copy / name).mkdir()
+        made.folders.append(name)
+        for entry in entries:
+            inner, there = f"{name}/{entry.name}", copy / name / entry.name
+            size_bytes = _small_bytes(entry) if len(entries) <= FEW else None
+            target = link_within(inner, entry.path, base, root) if entry.is_symlink() else None
+            if target is not None:
+                there.symlink_to(target)
+            elif _is_to_enter(entry, outside):
+                left.append((inner, _base(entry.path, base)))
+            elif size_bytes is not None and size_bytes <= left_bytes:
+                shutil.copy2(entry.path, there)
+                left_bytes -= size_bytes
+            elif os.path.exists(
+                entry.path
+            ):  # a link to nothing is left out: the script would make the file there
+                there.symlink_to(entry.path)
+                made.files += [inner] if os.path.isfile(entry.path) else []
+    made.folders += _folders_in(original, made.whole)
+    made.states = contents_now(original, made.folders)
+    return made
+
+
+def _base(folder: str | Path, base: str) -> str:
+    """Return the folder in which links of a folder stay: `base`, or itself if it is outside."""
+    real = os.path.realpath(folder)
+    return base if is_within(real, base) else real
+
+
+def _entries(folder: Path, most: int) -> list[os.DirEntry[str]] | None:
+    """Return the entries of a folder; None if they are more than `most`, or can't be listed."""
+    try:
+        with os.scandir(folder) as found:
+            entries = list(islice(found, most + 1))
+    except OSError:
+        return None
+    return entries if len(entries) <= most else None
+
+
+def _is_to_enter(entry: os.DirEntry[str], outside: set[str]) -> bool:
+    """Return whether an entry is a folder to mirror; a link to a folder is entered once."""
+    if not os.path.isdir(entry.path) or is_tool(entry):
+        return False
+    if not entry.is_symlink():
+        return True
+    real = os.path.realpath(entry.path)
+    if any(is_within(other, real) for other in outside):
+        return False
+    outside.add(real)
+    return True
+
+
+def _small_bytes(entry: os.DirEntry[str]) -> int | None:
+    """Return the size of a small file that can be copied; None for any other entry."""
+    is_file = entry.is_file(follow_symlinks=False) and not is_secret_name(entry.name)
+    if not is_file or not os.access(entry.path, os.R_OK):
+        return None
+    size_bytes = entry.stat().st_size
+    return size_bytes if size_bytes <= SMALL_BYTES else None
+
+
+def _folders_in(original: Path, names: Iterable[str]) -> list[str]:
+    """Return folders and all folders in them, until `MOST_LOOKED_AT` entries are looked at; links are not followed."""
+    found, left, looked_at = list[str](), deque(names), 0
+    while left and looked_at < MOST_LOOKED_AT:
+        name = left.popleft()
+        entries = _entries(original / name, MOST_LOOKED_AT) or []
+        looked_at += len(entries)
+        found.append(name)
+        left += [f"{name}/{entry.name}" for entry in entries if entry.is_dir(follow_symlinks=False)]
+    return found
