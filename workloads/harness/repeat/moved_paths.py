@@ -8,7 +8,9 @@ from collections.abc import Sequence
 
 from workloads.harness.repeat.folder_contents import is_within
 
-BEFORE = r"(?:^|(?<=[=:,;\"'\s\[({@])|(?<=//))"  # characters before a path in a text; `//` is that of an address
+BEFORE = (
+    r"(?:^|(?<=[=:,;\"'\s\[({@])|(?<=//))"  # characters before a path in a text; `//` is that of an address
+)
 AFTER = r"(?=$|[/:,;\"'\s\])}?&#])"
 
 

@@ -20,9 +20,14 @@ from typing import Any, Protocol
 from workloads.harness.script.loaders import LoaderPass, first_tensor
 from workloads.harness.script.module_calls import CallsWithResults, HiddenHooks, OutermostCalls
 from workloads.harness.script.observations import LOSSES, Observations
+from workloads.harness.script.saves import main_saves_in_a_loop
 from workloads.harness.script.watching import CompiledCalls, WatchedMethod, WatchedNumber, WatchedReading
 
 YIELDED, BATCH = "_num_yielded", "data"  # attribute of a loader's iterator, and variable of its `__next__`
+SAVERS = (
+    "_open_zipfile_writer_file",
+    "_open_zipfile_writer_buffer",
+)  # of torch.save, to a path and to a file
 Safe = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 
@@ -68,6 +73,7 @@ class Hooks:
         self._next: Any = None  # the code of `__next__` of a loader's iterator
         self._passes: dict[int, tuple[Any, LoaderPass]] = {}  # by the id of a loader's iterator
         self._compile: Any = None  # torch's own function
+        self._sees_saves, self._saves = False, 0  # calls of `torch.save` after the first step
         os.register_at_fork(after_in_child=self.remove)
 
     def install(self, torch: Any) -> None:
@@ -112,6 +118,11 @@ class Hooks:
             return (f"passes over a loader of {batches:,} batches",)
         return (f"passes over {len(loaders)} other loaders",) if loaders else ()
 
+    def unseen_saves(self) -> tuple[str, ...]:
+        """Name the saves in the script's loops if none came after its first step, such as the first checkpoint."""
+        is_unseen = self._sees_saves and not self._saves and main_saves_in_a_loop()
+        return ("calls of torch.save in its loops",) if is_unseen else ()
+
     def _own(self, note: Callable[..., Any]) -> Callable[..., Any]:
         """Return a note whose errors do not reach the script."""
 
@@ -146,6 +157,10 @@ class Hooks:
         self._watches.append(
             WatchedMethod(self._torch.amp.GradScaler, "scale", safe(self._own(self._scales)))
         )
+        for name in SAVERS:
+            if "__exit__" in vars(kind := getattr(self._torch.serialization, name, object)):
+                self._watches.append(WatchedMethod(kind, "__exit__", safe(self._own(self._saved))))
+                self._sees_saves = True
         self._watches.append(WatchedNumber(batches, YIELDED, safe(self._own(self._yielded))))
         self._watches.append(
             register_optimizer_step_post_hook(safe(self._own(self._listener.optimizer_stepped)))
@@ -181,6 +196,9 @@ class Hooks:
 
     def _scales(self, scaler: Any) -> None:
         self._scaler = weakref.ref(scaler)
+
+    def _saved(self, writer: Any) -> None:
+        self._saves += bool(self._observed.ends_s)
 
     def _asked(self, iterator: Any, frame: FrameType) -> None:
         """Note that a loader is asked for a batch."""

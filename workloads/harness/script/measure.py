@@ -294,7 +294,8 @@ def _job(
     if steps is None or pace is None or measurement.first_step_s is None:
         return None
     warm_steps = measurement.times.warm_steps or 1
-    first_s, unseen = measurement.first_step_s, measurement.hooks.unused_loaders()
+    hooks, first_s = measurement.hooks, measurement.first_step_s
+    unseen = (*hooks.unused_loaders(), *hooks.unseen_saves())
     return job_time(pace, observed.ends_s, observed.epochs_at, first_s, warm_steps, steps, unseen)
 
 

@@ -82,6 +82,17 @@ def test_a_file_of_the_folder_itself_that_changes_is_named(folder, box_lock):
     assert record.script.files.changed == ("last.pt",)
 
 
+@pytest.mark.parametrize(("every", "is_unseen"), [(10**6, True), (20, False)])
+def test_a_checkpoint_that_never_came_is_left_out_of_the_job(every, is_unseen, folder, box_lock):
+    text = RESUMES.replace("; time.sleep(0.01)", "\n    time.sleep(0.01)")
+    (folder / "train.py").write_text(
+        text.replace("    torch.save", f"    if i % {every} == {every - 1}: torch.save")
+    )
+    (record,), _ = repeats(folder, "last.pt", "4000", count=1, steps=4000)
+    unseen = [part for part in record.script.job.left_out if "torch.save" in part]
+    assert bool(unseen) is is_unseen and bool(record.script.files.written) is not is_unseen
+
+
 def test_an_absolute_path_into_the_folder_leads_into_the_copy(folder, box_lock):
     (record,), _ = repeats(folder, str(folder / "last.pt"), "4000", count=1)
     assert record.script.files.changed == () and record.script.files.names == ("last.pt",)
