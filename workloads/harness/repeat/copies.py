@@ -158,7 +158,7 @@ def fresh_copy(original: Path, without: Path | None = None) -> Iterator[FolderCo
             ) from None
         yield copy
     finally:
-        shutil.rmtree(room, ignore_errors=True)
+        _remove(room)
         os.close(lock)
 
 
@@ -171,9 +171,19 @@ def _remove_old_copies() -> None:
             try:
                 fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 if time.time() - room.stat().st_mtime > UNLOCKED_S:
-                    shutil.rmtree(room, ignore_errors=True)
+                    _remove(room)
             finally:
                 os.close(lock)
+
+
+def _remove(room: Path) -> None:
+    """Remove a copy, also folders in it that the script has closed."""
+    shutil.rmtree(room, ignore_errors=True)
+    for folder, names, _ in os.walk(room):
+        for path in (os.path.join(folder, name) for name in names):
+            if not os.path.islink(path):  # a link can lead to the user's folder
+                os.chmod(path, 0o700)
+    shutil.rmtree(room, ignore_errors=True)
 
 
 def check_folder(folder: Path) -> None:

@@ -127,7 +127,9 @@ def _folders_in(original: Path, names: Iterable[str]) -> list[str]:
     found, left, looked_at = list[str](), deque(names), 0
     while left and looked_at < MOST_LOOKED_AT:
         name = left.popleft()
-        entries = _entries(original / name, MOST_LOOKED_AT) or []
+        entries = _entries(original / name, MOST_LOOKED_AT)
+        if entries is None:
+            continue
         looked_at += len(entries)
         found.append(name)
         left += [f"{name}/{entry.name}" for entry in entries if entry.is_dir(follow_symlinks=False)]

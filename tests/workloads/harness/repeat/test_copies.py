@@ -332,6 +332,16 @@ def test_links_and_files_above_the_copy_are_kept(folder, tmp_path):
     }
 
 
+def test_a_folder_that_the_script_has_closed_goes_with_the_copy(folder, tmp_path):
+    (tmp_path / "mine").mkdir(0o750)
+    with fresh_copy(folder) as copy:
+        (copy.folder / "out/mine").symlink_to(tmp_path / "mine")
+        (copy.folder / "out").chmod(0)
+        (copy.folder / "net").chmod(0)
+    assert not copy.room.exists()
+    assert (tmp_path / "mine").stat().st_mode & 0o777 == 0o750
+
+
 @pytest.mark.timeout(20)
 def test_a_pipe_or_a_link_with_the_name_of_a_copy_is_left_alone(folder, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
