@@ -87,9 +87,9 @@ class FolderCopy:
 
     def environ(self, environ: Mapping[str, str]) -> dict[str, str]:
         """Return variables whose working directory and paths are those of the copy; environments stay."""
-        environ = {**environ, "PWD": str(self.folder)} if "PWD" in environ else environ
         names = str(self.original), str(self.folder), self.contents.tools
-        return {name: moved(value, *names) for name, value in environ.items()}
+        inside = {name: moved(value, *names) for name, value in environ.items()}
+        return {**inside, "PWD": str(self.folder)} if "PWD" in environ else inside
 
     def written(self) -> list[str]:
         """Return the files that the script has made or changed in the copy; caches of Python are left out."""

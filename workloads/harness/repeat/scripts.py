@@ -11,6 +11,7 @@ from workloads.harness.records.case import HELPERS, Case, whole
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.script import DATA, OWN, PLACE, Script
 from workloads.harness.registry import declared
+from workloads.harness.repeat.copies import check_folder
 from workloads.harness.repeat.tables import check_keys, choices_of
 
 KEYS = {
@@ -41,6 +42,8 @@ def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
     folder = (here / Path(stated).expanduser()).resolve()
     if not folder.is_dir():
         raise WorkloadsError(f"folder is {stated!r}, but {folder} is not a folder")
+    if not entry.get("whole", False):
+        check_folder(folder)
     _check_program(words, folder)
     name, choices = _name(entry, words), choices_of(entry.get("size", {}))
     places = _places(words, choices, has_data="data" in entry)
