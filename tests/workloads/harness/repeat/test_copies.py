@@ -116,38 +116,31 @@ def test_large_files_are_copied_as_far_as_there_is_room_and_else_linked(folder, 
         assert not (copy.folder / "b.bin").is_symlink()
 
 
-def test_a_folder_that_is_too_much_is_a_real_one_with_links(folder, small):
-    (folder / "pictures/train").mkdir(parents=True)
-    for number in range(30):
-        (folder / f"pictures/train/{number}").touch()
-    (folder / "pictures/labels.bin").write_bytes(b"x" * 6000)
-    before = state(folder)
-    with fresh_copy(folder) as copy:
-        here = copy.folder
+@pytest.fixture
+def large(folder, small):
+    """The project with a folder that is too much to copy: logs, pictures by their kinds, and one kind of very many."""
+    for place, count in (("pictures", 2), ("pictures/cats", 15), ("pictures/dogs", 30)):
+        (folder / place).mkdir()
+        for number in range(count):
+            (folder / place / f"{number}").write_text("of the user")
+    return folder
+
+
+def test_a_folder_that_is_too_much_is_a_real_one_with_links(large, monkeypatch):
+    monkeypatch.setattr(mirrors, "FEW", 5)
+    before = state(large)
+    with fresh_copy(large) as copy:
+        here = copy.folder / "pictures"
         assert copy.links == ["pictures"] and copy.linked_files == []
-        assert (here / "pictures/labels.bin").stat().st_size == 6000
-        assert (here / "pictures/train/3").exists() and (here / "out/last.pt").exists()
-        for made in ("pictures/new.pt", "pictures/made.pt"):
-            (here / made).write_text("x")
-        assert copy.written() == ["pictures/made.pt", "pictures/new.pt"] and copy.changed_originals() == []
-        assert copy.other_files == [folder / "pictures/labels.bin"]
-        assert state(folder) == before
-        (here / "pictures/train/3").write_text("through the link of a folder with too many files")
-        (here / "pictures/train/new").touch()
-        assert copy.changed_originals() == ["pictures/train/3", "pictures/train/new"]
-
-
-def test_small_files_of_a_large_folder_with_few_entries_are_copied(folder, small):
-    (folder / "runs").mkdir()
-    for name, size in (("a.pt", 3000), ("b.pt", 4000), ("log.txt", 100)):
-        (folder / "runs" / name).write_bytes(b"x" * size)
-    before = state(folder)
-    with fresh_copy(folder) as copy:
-        with (copy.folder / "runs/log.txt").open("a") as log:
-            log.write("one more line")
-        assert copy.written() == ["runs/log.txt"]
-        assert {file.name for file in copy.other_files} <= {"a.pt", "b.pt"} and copy.other_files
-    assert state(folder) == before
+        assert (here / "cats/3").is_symlink() and (here / "dogs").readlink() == large / "pictures/dogs"
+        assert {*copy.other_files} == {large / f"pictures/cats/{number}" for number in range(15)}
+        for made in ("0", "new", "cats/new"):  # a small file in a folder with few is copied
+            (here / made).write_text("written")
+        assert copy.written() == ["pictures/0", "pictures/cats/new", "pictures/new"]
+        assert copy.changed_originals() == [] and state(large) == before
+        for changed in ("cats/3", "dogs/3", "dogs/new"):
+            (here / changed).write_text("written through a link")
+        assert copy.changed_originals() == [f"pictures/{name}" for name in ("cats/3", "dogs/3", "dogs/new")]
 
 
 def test_too_many_files_in_the_folder_itself_are_refused(folder, small):
