@@ -32,7 +32,7 @@ def test_a_script_that_ends_by_itself_is_the_job_only_where_that_was_asked_for(a
         phases=SimpleNamespace(wall_s=lambda: 9.0),
         first_step_s=3.0,
         times=SimpleNamespace(warm_steps=20),
-        hooks=SimpleNamespace(unused_loaders=lambda: ()),
+        hooks=SimpleNamespace(unused_loaders=lambda: (), unseen_saves=lambda: ()),
     )
     pace = pace_of(ends_s, observed.epochs_at, 100, 20)
     job = _job(Script(("train.py",), **asked), measured, pace, Ending(), is_refused=False)
