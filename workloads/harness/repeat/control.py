@@ -10,7 +10,7 @@ from dataclasses import replace
 from workloads.harness.records.parts import Control
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
-from workloads.harness.repeat.runs import COMMAND, Say, Start, run_repeat
+from workloads.harness.repeat.runs import COMMAND, Say, run_repeat
 
 # Variables that would lead a reference's Python, or that of its ranks, to code that is not its own.
 STRAYS = ("PYTHONPATH", "PYTHONHOME", "GRIDBENCH_WORKLOADS")
@@ -26,15 +26,15 @@ def run_with_control(
     say: Say,
     reference: Sequence[str],
     command: Sequence[str] = COMMAND,
-    start: Start | None = None,
 ) -> Record:
     """Measure a repeat, and its control alternately before or after it; a failed control leaves the record.
 
+    Both are fresh processes: a forked repeat has other pages in memory than its control, and can differ by that.
     A repeat without a time gets no control after it, because there is nothing to compare it with.
     """
     first = repeat.repeat % 2 == 0  # whichever comes second finds a warmer box
     control = run_control(repeat, lock, say, reference) if first else None
-    record = run_repeat(repeat, lock, say, command, start=start)
+    record = run_repeat(repeat, lock, say, command)
     if not first and record.compute_s is not None:
         control = run_control(repeat, lock, say, reference)
     return replace(record, control=control)

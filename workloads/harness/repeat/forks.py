@@ -41,19 +41,40 @@ class ForkedProcess:
     """A process that a fork server has forked, used like one of `subprocess.Popen`."""
 
     def __init__(self, server: "ForkServer", pid: int, stdout: IO[str], stderr: IO[str]) -> None:
+        """Take over a process and its streams.
+
+        Raises:
+            OSError: the kernel gives no handle of the process; then its server must be closed.
+        """
         self.pid, self.stdout, self.stderr = pid, stdout, stderr
         self.returncode: int | None = None
         self._server = server
+        self._handle = os.pidfd_open(pid)  # now: later, this process can have too many open files
 
     def poll(self) -> int | None:
-        """Return the exit code; None before `wait` has returned it."""
+        """Return the exit code, negative for a signal; None while the process runs."""
+        if self.returncode is None and readable((self._handle,), 0):
+            self._reap()
         return self.returncode
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end; return the exit code, negative for a signal. `timeout` is of no use here."""
+        """Wait for the end; return the exit code, negative for a signal.
+
+        Without a `timeout` in seconds, the process must have ended or been killed.
+
+        Raises:
+            subprocess.TimeoutExpired: it has not ended in time.
+        """
         if self.returncode is None:
-            self.returncode = self._server.reap(self.pid)
+            if timeout is not None and not readable((self._handle,), timeout):
+                raise subprocess.TimeoutExpired("a forked process", timeout)
+            self._reap()
+        assert self.returncode is not None
         return self.returncode
+
+    def _reap(self) -> None:
+        self.returncode = self._server.reap(self.pid)
+        os.close(self._handle)
 
 
 class ForkServer:
@@ -196,13 +217,14 @@ class ForkServers:
             try:
                 server = self._server_for(repeat, environ, (out_end, err_end))
                 pid = server.fork(repeat.to_json(), (out_end, err_end, lock))
+                process = ForkedProcess(server, pid, out, err)
             except (NoForkError, OSError) as error:
                 self._say(f"from here on each repeat is a fresh process, because none can be forked: {error}")
                 self._is_on = False
                 self.close()
                 return None
             until_forked.pop_all()
-        return ForkedProcess(server, pid, out, err)
+        return process
 
     def kill(self) -> None:
         """Kill the servers with their processes, on behalf of any thread."""

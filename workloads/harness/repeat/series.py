@@ -93,19 +93,21 @@ def measure_or_skip(
 
     `reference` is the command of a frozen environment, in which a control is measured next to it. A user's
     script has none: the same code would run in both, so a control would hide what the code changed.
-    `forks` are those of the series that the repeat belongs to.
+    `forks` are those of the series that the repeat belongs to. A script and a repeat with a control are fresh
+    processes, for which the servers give their memory back.
     """
     ended = [record for record in ended if record.hardware == repeat.hardware]  # others take turns with it
     if reason := too_much_for(repeat.case, ended, repeat.timeout_s) or _too_large_here(repeat):
         return repeat.failed(Verdict.SKIPPED, reason)
     repeat = replace(repeat, layout=layout_of(repeat, ended))
     with whole_box(say) as lock:
-        start = forks.start if forks else None
-        if reference and not repeat.script:
-            return run_with_control(repeat, lock, say, reference, command, start)
+        if not repeat.script and not reference:
+            return run_repeat(repeat, lock, say, command, start=forks.start if forks else None)
+        if forks:
+            forks.close()
         if repeat.script:
             return with_hint(run_script(repeat, lock, say, command), ended)
-        return run_repeat(repeat, lock, say, command, start=start)
+        return run_with_control(repeat, lock, say, reference, command)
 
 
 def layout_of(repeat: Repeat, ended: Sequence[Record]) -> str | None:

@@ -16,6 +16,7 @@ import psutil
 import pytest
 
 from tests.workloads.harness.repeat.box_holders import is_free
+from tests.workloads.harness.repeat.controls import frozen
 from tests.workloads.harness.repeat.dying import ROOT, gone, wait_for
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Verdict
@@ -23,6 +24,7 @@ from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.forks import ForkServers
 from workloads.harness.repeat.runs import run_repeat
+from workloads.harness.repeat.series import measure_or_skip
 
 STATES = Path(__file__).parents[1] / "states"
 SERVER = "fork-server"
@@ -156,6 +158,18 @@ class TestFresh:
         assert [record.inherited_s for record in records] == [{}, {}]
         assert all(record.phases_s["import"] > 0.1 for record in records)
 
+    def test_a_repeat_with_a_control_is_as_fresh_as_that_and_servers_give_their_memory_back(self, box_lock):
+        with ForkServers.of([repeat_of("matmul", n=n) for n in (62, 64)], print) as forks:
+            measure_or_skip(repeat_of("matmul", n=62), [], print, forks=forks)
+            assert servers()
+            watched = repeat_of("matmul", n=64)
+            record = measure_or_skip(watched, [], print, reference=frozen(), forks=forks)
+            assert not servers()
+            assert record.inherited_s == {} and record.phases_s["import"] > 0.1
+            assert record.control.compute_s == 2.0
+            after = measure_or_skip(repeat_of("matmul", 2, n=64), [], print, forks=forks)
+            assert servers() and after.check
+
     @pytest.mark.parametrize("is_there", [False, True])
     def test_a_system_without_handles_of_processes_needs_none(self, series, monkeypatch, is_there):
         """Only Linux has them, and some sandboxes refuse them."""
@@ -207,6 +221,20 @@ class TestEnds:
         assert record.verdict is Verdict.CRASHED
         assert re.search(reason, record.reasons[0]), record.reasons
         assert after.check and later.check and later.inherited_s
+
+    def test_without_a_handle_its_end_and_its_limit_are_noticed(self, series, monkeypatch, note):
+        """As in a process with too many open files: then it is looked at again and again."""
+
+        def refuses_all(*_):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+        monkeypatch.setattr("workloads.harness.repeat.runs.waits_for_end", refuses_all)
+        monkeypatch.setattr("workloads.harness.repeat.forks.REAP_S", 0.05)
+        began_s = time.monotonic()
+        slow, hanging = series(repeat_of("matmul", n=64), repeat_of("hangs", timeout_s=8.0))
+        assert slow.check and slow.wall_s > 0.1, slow
+        assert hanging.verdict is Verdict.TIMEOUT and "within 8 s" in hanging.reasons[0]
+        assert 8 < time.monotonic() - began_s < 60
 
     @pytest.mark.parametrize("generation", [0, 1], ids=["its own", "of both"])
     def test_a_server_that_is_killed_takes_its_process_along(self, series, note, generation):
