@@ -29,7 +29,7 @@ from workloads.harness.repeat.folder_contents import (
     contents_now,
     contents_of,
 )
-from workloads.harness.repeat.mirrors import Mirror, mirror
+from workloads.harness.repeat.mirrors import LinkedFolder, mirror
 from workloads.harness.repeat.moved_paths import moved, moved_word
 
 MOST_ABOVE = 1000  # entries of a folder above that are links in the copy
@@ -56,7 +56,7 @@ class FolderCopy:
     room: Path
     contents: FolderContents
     linked: list[str] = field(default_factory=list)
-    mirror: Mirror = field(default_factory=Mirror)
+    mirror: LinkedFolder = field(default_factory=LinkedFolder)
     states: dict[str, FileState] = field(default_factory=dict)
     originals: dict[str, FileState] = field(default_factory=dict)
 
@@ -196,7 +196,7 @@ def check_folder(folder: Path) -> None:
         if Path.home().resolve().is_relative_to(folder.resolve()):
             raise WorkloadsError(
                 f"folder {folder} holds your home folder, and a repeat runs in a copy of its folder; "
-                "put the script into a folder of its own and name that by --folder"
+                "put the script into a folder with its files alone and name that by --folder"
             )
 
 

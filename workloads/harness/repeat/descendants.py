@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37  # prctl(2)
-LAST_S = 5.0  # in which what was killed is gone
+LAST_S = 5.0  # in which a killed process is gone
 # Calls that open a file or change its size, by their numbers (syscalls(2)): creat, open, openat, openat2, truncate.
 OPENING = {"x86_64": {85, 2, 257, 437, 76}, "aarch64": {56, 437, 45}}
 

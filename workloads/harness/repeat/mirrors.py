@@ -26,7 +26,7 @@ SMALL_BYTES = 2**20
 
 
 @dataclass(slots=True)
-class Mirror:
+class LinkedFolder:
     """Folders of a copy whose entries are links, by their paths from the script's folder on.
 
     Attributes:
@@ -42,7 +42,7 @@ class Mirror:
     states: dict[str, FileState] = field(default_factory=dict)
 
 
-def mirror(original: Path, copy: Path, names: Iterable[str], left_bytes: int) -> Mirror:
+def mirror(original: Path, copy: Path, names: Iterable[str], left_bytes: int) -> LinkedFolder:
     """Make folders in a copy with links for the entries of the user's: a new file there is not in the user's folder.
 
     The upper folders come first. Small files, of `left_bytes` in all, are copied in folders with few entries.
@@ -50,7 +50,7 @@ def mirror(original: Path, copy: Path, names: Iterable[str], left_bytes: int) ->
     Raises:
         OSError: the copy can't be written.
     """
-    made, links, root = Mirror(), MOST_FILES, os.path.realpath(original)
+    made, links, root = LinkedFolder(), MOST_FILES, os.path.realpath(original)
     left = deque((name, _base(original / name, root)) for name in names)
     outside = {root}
     while left:

@@ -29,7 +29,7 @@ class WriteGuard:
 
     Args:
         files: to be guarded; as far as the descriptors of this process reach, the first ones.
-        opened: called, once and from a thread, with the first file that a process of ours opens for writing.
+        opened: called, once and from a thread, with the first file that the measurement opens for writing.
 
     Attributes:
         unguarded: those of the files that could be written and can't be guarded here.
