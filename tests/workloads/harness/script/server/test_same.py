@@ -176,21 +176,23 @@ RUNS = {
 
 @pytest.mark.parametrize("run", RUNS)
 def test_exit_handlers_run_when_a_script_is_stopped(run, tmp_path, box_lock):
-    left = tmp_path / "left"
+    left, project = tmp_path / "left", tmp_path / "project"
     left.mkdir()
-    (tmp_path / "train.py").write_text(ENDS.format(run=run, sleep=0))
+    project.mkdir()
+    (project / "train.py").write_text(ENDS.format(run=run, sleep=0))
     began = time.monotonic()
-    _, out, err, _ = ran(tmp_path, tmp_path, *OURS[:-1], "--", "train.py", str(left))
+    _, out, err, _ = ran(project, tmp_path, *OURS[:-1], "--", "train.py", str(left))
     assert {path.name for path in left.iterdir()} == RUNS[run], err
     assert '"stopped"' in out and time.monotonic() - began < 60
 
 
 @pytest.mark.chaos
 def test_exit_handlers_that_hang_end_with_the_process(tmp_path, box_lock):
-    left = tmp_path / "left"
+    left, project = tmp_path / "left", tmp_path / "project"
     left.mkdir()
-    (tmp_path / "train.py").write_text(ENDS.format(run="train()", sleep=600))
-    _, out, _, _ = ran(tmp_path, tmp_path, *OURS[:-1], "--", "train.py", str(left))
+    project.mkdir()
+    (project / "train.py").write_text(ENDS.format(run="train()", sleep=600))
+    _, out, _, _ = ran(project, tmp_path, *OURS[:-1], "--", "train.py", str(left))
     assert '"stopped"' in out and {path.name for path in left.iterdir()} == {"finally"}
 
 
