@@ -113,9 +113,11 @@ def test_a_child_with_a_session_of_its_own_does_not_get_past_the_guard(folder, b
         monkeypatch.setattr(module, "MOST_BYTES", 4000)
     (folder / "real.pt").write_bytes(b"x" * 10_000)
     (folder / "train.py").write_text(
-        "import subprocess, os, signal, time\n"
-        "subprocess.Popen(['sh', '-c', 'echo > real.pt'], start_new_session=True)\n"
-        "time.sleep(0.2)\nos.kill(os.getpid(), signal.SIGKILL)\n"
+        "import subprocess, os, time\n"
+        "no = subprocess.DEVNULL\n"
+        "end = f'kill -9 {os.getpid()}; echo > real.pt'\n"
+        "subprocess.Popen(['sh', '-c', end], start_new_session=True, stdout=no, stderr=no)\n"
+        "time.sleep(60)\n"
     )
     (record,), _ = repeats(folder, count=1)
     assert record.verdict in (Verdict.CRASHED, Verdict.UNSUPPORTED)
@@ -165,5 +167,7 @@ def test_a_whole_run_writes_into_the_folder_itself(folder, tmp_path, box_lock):
 
 
 def test_ranks_of_torchrun_share_the_folder_itself(folder, box_lock):
+    # One rank would read the file while another writes it.
+    (folder / "train.py").write_text(RESUMES.replace("os.path.exists(place)", "False"))
     record = under_torchrun(f"--folder={folder}", "--", "train.py", "last.pt", "4000")
     assert record.script.files.place == "folder" and (folder / "last.pt").exists()
