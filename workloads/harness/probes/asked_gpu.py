@@ -9,7 +9,6 @@ measuring process: a user's script that waits for all of its children, or kills 
                                         asker  calls NVML
 """
 
-import ctypes
 import json
 import os
 import select
@@ -18,13 +17,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable
+from contextlib import suppress
 from typing import IO, Any
 
 from workloads.harness.probes.device_here import HERE
 from workloads.harness.probes.gpu import Gpu, open_gpu
 from workloads.harness.probes.gpu_place import visible_uuid
+from workloads.harness.probes.orphans import adopting
 
 OPEN_S = (
     25.0  # a sound driver is up within one; without persistence it first starts every card of the machine
@@ -34,7 +34,6 @@ LAST_S = 1.0
 LOOK_S = 0.2  # between two looks at other processes, if the kernel has no handles for them
 _PROGRAM = f"import os; os.fork() and os._exit(0); from {__name__} import serve; serve()"
 _ENDED = b"ended with code "
-_PR_SET_CHILD_SUBREAPER, _PR_GET_CHILD_SUBREAPER = 36, 37  # prctl(2)
 # Signals that faulty code gets; the others are sent by a person, or by the kernel for want of memory.
 _FAULTS = {signal.SIGSEGV, signal.SIGABRT, signal.SIGBUS, signal.SIGILL, signal.SIGFPE}
 _LONGEST_READ = 1 << 16
@@ -154,7 +153,7 @@ def _started(uuid: str) -> tuple[IO[bytes], IO[bytes]]:
     Raises:
         OSError, subprocess.SubprocessError: it can't be started.
     """
-    with _without_orphans():
+    with adopting(False):  # in case this process is set to take orphans
         child = subprocess.Popen(
             [sys.executable, "-c", _PROGRAM, str(os.getpid()), uuid],
             stdin=subprocess.PIPE,
@@ -167,20 +166,6 @@ def _started(uuid: str) -> tuple[IO[bytes], IO[bytes]]:
         child.wait(OPEN_S)
     assert child.stdin and child.stdout
     return child.stdin, child.stdout
-
-
-@contextmanager
-def _without_orphans() -> Iterator[None]:
-    """Take no processes whose parents end, in case this process is set to take them."""
-    is_set, prctl = ctypes.c_int(), getattr(ctypes.CDLL(None), "prctl", None)
-    if prctl is None or prctl(_PR_GET_CHILD_SUBREAPER, ctypes.byref(is_set), 0, 0, 0) or not is_set.value:
-        yield
-        return
-    prctl(_PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0)
-    try:
-        yield
-    finally:
-        prctl(_PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def serve() -> None:

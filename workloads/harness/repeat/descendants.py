@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import platform
 from collections.abc import Iterator
@@ -10,35 +9,28 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37  # prctl(2)
+from workloads.harness.probes.orphans import adopting
+
 LAST_S = 5.0  # in which a killed process is gone
 # Calls that open a file or change its size, by their numbers (syscalls(2)): creat, open, openat, openat2, truncate.
 OPENING = {"x86_64": {85, 2, 257, 437, 76}, "aarch64": {56, 437, 45}}
 
 
-def adopt_orphans(adopts: bool = True) -> None:
-    """Make processes whose parents end this process's children, or no longer."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
-
-
 @contextmanager
 def no_orphans() -> Iterator[None]:
-    """End the processes that outlive a child was started within, if they have another session than this process."""
-    was_adopting = _adopts()
-    adopt_orphans()
-    before = {child.pid for child in _children()}
-    try:
-        yield
-    finally:
-        left = [child for child in _children() if child.pid not in before and _is_apart(child.pid)]
-        for child in left:
-            with suppress(Exception):  # it is gone already
-                child.kill()
-        for child in left:
-            with suppress(Exception):
-                child.wait(LAST_S)
-        adopt_orphans(was_adopting)
+    """End the processes that were started within and are left, if they have another session than this process."""
+    with adopting(True):
+        before = {child.pid for child in _children()}
+        try:
+            yield
+        finally:
+            left = [child for child in _children() if child.pid not in before and _is_apart(child.pid)]
+            for child in left:
+                with suppress(Exception):  # it is gone already
+                    child.kill()
+            for child in left:
+                with suppress(Exception):
+                    child.wait(LAST_S)
 
 
 def is_opening_a_leased_file() -> bool:
@@ -76,13 +68,6 @@ def _children() -> list[Any]:
     with suppress(psutil.Error):
         return list(psutil.Process().children(recursive=True))
     return []
-
-
-def _adopts() -> bool:
-    given = ctypes.c_int(0)
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(PR_GET_CHILD_SUBREAPER, ctypes.byref(given), 0, 0, 0)
-    return bool(given.value)
 
 
 def _is_apart(pid: int) -> bool:

@@ -14,8 +14,6 @@ from workloads.harness.records.secret_names import is_secret_name
 from workloads.harness.repeat.folder_contents import (
     MOST_FILES,
     MOST_LOOKED_AT,
-    FileState,
-    contents_now,
     is_tool,
     is_within,
     link_within,
@@ -31,34 +29,31 @@ class LinkedFolder:
 
     Attributes:
         files: that are links to the user's.
-        whole: folders that are links, because there would be too many links in them.
         folders: of the user, whose files are watched.
-        states: of the files in `folders`.
     """
 
     files: list[str] = field(default_factory=list)
-    whole: list[str] = field(default_factory=list)
     folders: list[str] = field(default_factory=list)
-    states: dict[str, FileState] = field(default_factory=dict)
 
 
 def mirror(original: Path, copy: Path, names: Iterable[str], left_bytes: int) -> LinkedFolder:
     """Make folders in a copy with links for the entries of the user's: a new file there is not in the user's folder.
 
-    The upper folders come first. Small files, of `left_bytes` in all, are copied in folders with few entries.
+    The upper folders come first; one with too many entries is a link itself. Small files, of `left_bytes` in all, are
+    copied in folders with few entries.
 
     Raises:
         OSError: the copy can't be written.
     """
     made, links, root = LinkedFolder(), MOST_FILES, os.path.realpath(original)
     left = deque((name, _base(original / name, root)) for name in names)
-    outside = {root}
+    outside, whole = {root}, list[str]()
     while left:
         name, base = left.popleft()
         entries = _entries(original / name, links)
         if entries is None:
             (copy / name).symlink_to(original / name)
-            made.whole.append(name)
+            whole.append(name)
             continue
         links -= len(entries)
         (copy / name).mkdir()
@@ -74,13 +69,12 @@ def mirror(original: Path, copy: Path, names: Iterable[str], left_bytes: int) ->
             elif size_bytes is not None and size_bytes <= left_bytes:
                 shutil.copy2(entry.path, there)
                 left_bytes -= size_bytes
-            elif os.path.exists(
-                entry.path
-            ):  # a link to nothing is left out: the script would make the file there
+            elif os.path.exists(entry.path):
+                # A link to nothing is left out: the script would make the file there.
                 there.symlink_to(entry.path)
-                made.files += [inner] if os.path.isfile(entry.path) else []
-    made.folders += _folders_in(original, made.whole)
-    made.states = contents_now(original, made.folders)
+                if os.path.isfile(entry.path):
+                    made.files.append(inner)
+    made.folders += _folders_in(original, whole)
     return made
 
 

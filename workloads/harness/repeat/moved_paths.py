@@ -8,9 +8,8 @@ from collections.abc import Sequence
 
 from workloads.harness.repeat.folder_contents import is_within
 
-BEFORE = (
-    r"(?:^|(?<=[=:,;\"'\s\[({@])|(?<=//))"  # characters before a path in a text; `//` is that of an address
-)
+# Characters before and after a path in a text; `//` is that of an address.
+BEFORE = r"(?:^|(?<=[=:,;\"'\s\[({@])|(?<=//))"
 AFTER = r"(?=$|[/:,;\"'\s\])}?&#])"
 
 

@@ -82,8 +82,9 @@ def _run_in(
     def opened(file: Path) -> None:
         alarm.ring(f"the script opened {_described(file)} for writing, which is not copied: {REMEDY}")
 
-    with WriteGuard([*copy.linked_files, *copy.other_files], opened) as guard, no_orphans():
-        if unguarded := [file for file in guard.unguarded if file in copy.linked_files]:
+    too_large = copy.linked_files
+    with WriteGuard([*too_large, *copy.other_files], opened) as guard, no_orphans():
+        if unguarded := [file for file in guard.unguarded if file in too_large]:
             file = _described(unguarded[0])
             raise WorkloadsError(f"{file} is too large to copy and can't be guarded here: {REMEDY}")
         record = run_repeat(

@@ -24,10 +24,8 @@ from workloads.harness.script.saves import main_saves_in_a_loop
 from workloads.harness.script.watching import CompiledCalls, WatchedMethod, WatchedNumber, WatchedReading
 
 YIELDED, BATCH = "_num_yielded", "data"  # attribute of a loader's iterator, and variable of its `__next__`
-SAVERS = (
-    "_open_zipfile_writer_file",
-    "_open_zipfile_writer_buffer",
-)  # of torch.save, to a path and to a file
+# Classes of torch.save, for a path and for a file.
+SAVERS = ("_open_zipfile_writer_file", "_open_zipfile_writer_buffer")
 Safe = Callable[[Callable[..., Any]], Callable[..., Any]]
 
 

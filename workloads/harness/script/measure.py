@@ -18,11 +18,11 @@ from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import rules_of
 from workloads.harness.group.ranks import FOLDER, Membership, membership_in
 from workloads.harness.probes.memory import available_bytes, resident_bytes
+from workloads.harness.probes.orphans import adopt_orphans
 from workloads.harness.records.record import Memory, Record, Verdict, Work
 from workloads.harness.records.repeat import Repeat, now_text
 from workloads.harness.records.script import OWN, JobTime, Script, ScriptRun
 from workloads.harness.records.verdict import Finding, judge
-from workloads.harness.repeat.descendants import adopt_orphans
 from workloads.harness.repeat.exclusive import INHERITED
 from workloads.harness.repeat.runs import PARENT
 from workloads.harness.script.amounts import Amounts

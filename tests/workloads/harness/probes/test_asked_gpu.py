@@ -127,7 +127,7 @@ def test_the_processes_end_with_the_measurement(card, real_driver, fault):
 STARTS = """
 import os, sys, threading, time
 from workloads.harness.probes.asked_gpu import AskedGpu
-from workloads.harness.script.measurement import adopt_orphans
+from workloads.harness.probes.orphans import adopt_orphans
 if "adopts" in sys.argv:
     adopt_orphans()
 made = []
