@@ -34,6 +34,8 @@ def read_mapping(path: Path) -> dict[str, Any]:
         ) from None
     except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
         raise GridbenchError(f"{path.name} can't be read: {' '.join(str(error).split())}") from None
+    except RecursionError:
+        raise GridbenchError(f"{path.name} can't be read: its brackets are nested too deeply") from None
     if not isinstance(raw, dict):
         raise GridbenchError(f"{path.name} holds {type(raw).__name__}, expected keys with values")
     return raw

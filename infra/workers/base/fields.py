@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, StringConstraints
+from pydantic import BaseModel, Field, StringConstraints, field_validator
 
 from .job_configuration import LONGEST_TIMEOUT_S
 
@@ -33,6 +33,15 @@ class JobFields(BaseModel):
         ge=10,
         le=LONGEST_TIMEOUT_S,
     )
+
+    @field_validator("image")
+    @classmethod
+    def _check_image(cls, image: str | None) -> str | None:
+        if image and image.startswith("-"):
+            raise ValueError(
+                f"{image!r} is an option of the container runtime, expected the name of an image"
+            )
+        return image
 
 
 def secret_field(variable: str, kind: str, pattern: str) -> Any:

@@ -142,6 +142,7 @@ def test_assumed_prices_say_so():
         (HEAD.replace("cpu", "tpu") + PRICE, "device is 'tpu'"),
         (HEAD + PRICE + "\ngpu: T4", "gpu 'T4' is unknown; there are"),
         ("- a list", "holds list"),
+        ("a: " + "[" * 10_000, "odd.yaml can't be read: its brackets are nested too deeply"),
         ("a: [", "odd.yaml can't be read at line 1, column 5"),
         ("pool: local\ntitle: a: b", "odd.yaml can't be read at line 2, column 9: mapping values"),
     ],

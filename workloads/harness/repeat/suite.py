@@ -1,6 +1,7 @@
 """Suites: named lists of cases, in TOML because a box with nothing but torch can read it."""
 
 import itertools
+import math
 import os
 import tomllib
 from collections.abc import Collection, Mapping, Sequence
@@ -30,6 +31,7 @@ CASE_KEYS = {
     **{"workload": str, "size": dict, "precision": list, "mode": list},
     **{"threads": int, "estimate_s": float, "device": str, "soak_s": float},
 }
+MOST_CASES = 20_000  # of a suite: its plan and its report stay readable, and its expansion takes seconds
 REPEATS, TIMEOUT_S = 3, 600.0  # the defaults of a suite; seconds are of a repeat
 
 
@@ -127,6 +129,8 @@ def _read(path: Path, name: str, folder: Path) -> dict[str, Any]:
         raise WorkloadsError(f"suite {name!r} is unknown; {hint(name, suite_names(folder))}") from None
     except (OSError, ValueError) as error:  # not TOML, not UTF-8, or a number of thousands of digits
         raise WorkloadsError(f"suite {path} can't be read: {error}") from None
+    except RecursionError:
+        raise WorkloadsError(f"suite {path} can't be read: its brackets are nested too deeply") from None
 
 
 def _suite(name: str, raw: Mapping[str, Any], folder: Path, here: Path) -> Suite:
@@ -146,6 +150,8 @@ def _suite(name: str, raw: Mapping[str, Any], folder: Path, here: Path) -> Suite
         threads, device = entry.get("threads", raw.get("threads")), device_of(entry)
         soak_s = float(entry["soak_s"]) if "soak_s" in entry else None
         for case in _expand(entry):
+            if len(stated) >= MOST_CASES:
+                raise WorkloadsError(f"it has more than {MOST_CASES} cases")
             member = SuiteCase(case, threads=threads, device=device, soak_s=soak_s)
             stated.setdefault(case, (member, entry.get("estimate_s")))
     for member in _scripts(raw, here, {case.workload for case in stated}):
@@ -209,6 +215,11 @@ def _expand(entry: Mapping[str, Any]) -> list[Case]:
     choices = choices_of(entry.get("size", {}))
     precisions, modes = entry.get("precision", ["fp32"]), entry.get("mode", [EAGER])
     lists = {"precision": precisions, "mode": modes, **choices}
+    if (count := math.prod(map(len, lists.values()))) > MOST_CASES:
+        raise WorkloadsError(
+            f"a case of {workload.name} makes {count} cases of its lists {', '.join(lists)}; "
+            f"at most {MOST_CASES} are possible"
+        )
     if empty := [name for name, values in lists.items() if not values]:
         raise WorkloadsError(f"{empty[0]} is [], which makes no case; give at least one value")
     return [case for terms in itertools.product(precisions, modes) for case in workload.grid(choices, *terms)]

@@ -154,6 +154,7 @@ def test_what_no_env_file_can_hold_is_refused_and_not_repeated(env, words):
             "hosts.0.host_key: string should match pattern",
         ),
         ({"image": None}, "image is not set"),
+        ({"image": "--privileged"}, "image: '--privileged' is an option of the container runtime"),
         ({"gpus": -1}, "gpus is -1"),
         ({"mounts": ["data"]}, "mounts has 'data'"),
         ({"env": {"LAMBDA_API_KEY": "x"}}, "env sets LAMBDA_API_KEY: "),

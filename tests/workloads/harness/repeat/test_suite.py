@@ -360,3 +360,28 @@ def test_files_that_are_no_text_of_ours(tmp_path):
             load_suite(name, tmp_path)
     with pytest.raises(WorkloadsError, match=r"binary.toml/x.toml can't be read: .*Not a directory"):
         load_suite(str(tmp_path / "binary.toml" / "x.toml"))
+
+
+@pytest.mark.parametrize("bracket", ["[", "{b="])
+def test_nested_brackets_are_one_sentence(tmp_path, bracket):
+    (tmp_path / "deep.toml").write_text(f"a = {bracket * 10_000}")
+    with pytest.raises(WorkloadsError, match=r"deep\.toml can't be read: its brackets are nested too deeply"):
+        load_suite("deep", tmp_path)
+
+
+MANY = f"size = {{ pixels = {list(range(16, 216))}, batch = {list(range(1, 201))} }}"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        case(f'workload = "image_pipeline"\n{MANY}'),
+        "".join(
+            case(f'workload = "matmul"\nsize = {{ n = {list(range(k, 60_000, 5))} }}') for k in (1, 2, 3)
+        ),
+    ],
+)
+def test_a_suite_of_too_many_cases_is_refused(tmp_path, text):
+    (tmp_path / "many.toml").write_text(text)
+    with pytest.raises(WorkloadsError, match=r"many\.toml.* 20000"):
+        load_suite("many", tmp_path)
