@@ -15,6 +15,7 @@ from workloads.harness.records.files import (
     write_record,
     write_text,
 )
+from workloads.harness.records.printable import printable_lines
 from workloads.harness.records.record import Record
 
 RECORDS = "records"
@@ -133,7 +134,7 @@ class Store:
         """
         path = path_inside(self.folder / REFUSED, f"{name}.txt")
         try:
-            write_text(path, text + "\n")
+            write_text(path, printable_lines(text) + "\n")
         except (WorkloadsError, OSError) as error:
             raise GridbenchError(f"results: {error}") from None
         self._note(path)

@@ -84,3 +84,8 @@ def test_what_cannot_be_read_is_a_sentence(store, records):
     (store.folder / "plan.json").unlink()
     with pytest.raises(GridbenchError, match=r"plan\.json can't be read \(No such file"):
         store.records()
+
+
+def test_a_refused_text_is_kept_without_what_moves_a_cursor(store):
+    path = store.keep_aside("job-1", "{\x1b[2J\x1b]0;owned\x07\n  \u202e}\u2028")
+    assert path.read_text() == "{\n  } \n"

@@ -1,4 +1,4 @@
-"""Text that terminals, files and pictures can show: no control sequences, nothing foreign to UTF-8 or XML."""
+"""Text that terminals, files and pictures show as it is: no control sequences, no marks that reorder it, valid XML."""
 
 import re
 from typing import Any
@@ -9,20 +9,30 @@ SEQUENCE = re.compile(
     r"|(?:\x1b[\]P^_X]|[\x9d\x90\x9e\x9f\x98])[^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)"
     r"|\x1b[ -/]*[0-Z\\^-~]"
 )
-WHITE, CONTROL = re.compile(r"[\t\n\r]+"), re.compile(r"[\x00-\x1f\x7f-\x9f]")
+WHITE, CONTROL = re.compile("[\t\n\r\u2028\u2029]+"), re.compile(r"[\x00-\x1f\x7f-\x9f]")
+# Unicode's Bidi_Control (UAX #9): with them, a text reads in another order than its characters have.
+BIDI = re.compile("[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 # Half a pair, and what XML forbids (XML 1.0, 2.2): a picture is SVG before it is PNG.
 NO_CHARACTER = re.compile("[\ud800-\udfff\ufffe\uffff]")
 REPLACEMENT = "\ufffd"
 # In JSON, escaped or not; what only looks like one costs a closer look.
-SUSPECT = re.compile(r"\\u00[01789]|\\[bfnrt]|\\u[dDfF]|[\x7f-\x9f\ud800-\udfff\ufffe\uffff]")
+SUSPECT = re.compile(
+    r"\\u00[01789]|\\[bfnrt]|\\u[dDfF]|\\u061[cC]|\\u20[0-6]"
+    "|[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
+)
 
 
 def printable(text: str) -> str:
-    """Return text as one line: breaks and tabs become spaces, control sequences and characters go."""
+    """Return text as one line: breaks and tabs become spaces; control sequences, characters and marks of order go."""
     if text.isascii() and text.isprintable():
         return text
-    plain = CONTROL.sub("", SEQUENCE.sub("", WHITE.sub(" ", text)))
+    plain = BIDI.sub("", CONTROL.sub("", SEQUENCE.sub("", WHITE.sub(" ", text))))
     return NO_CHARACTER.sub(REPLACEMENT, plain)
+
+
+def printable_lines(text: str) -> str:
+    """Return text of several lines with each of them printable."""
+    return "\n".join(map(printable, text.split("\n")))
 
 
 def printable_values(value: Any) -> Any:

@@ -22,8 +22,11 @@ from workloads.harness.records.timing import SustainedRate
 
 FINITE = st.floats(allow_nan=False, allow_infinity=False)
 COUNT = st.integers(-(2**63), 2**63 - 1)
-# No record keeps a control character, half a pair, or what XML forbids.
-PRINTABLE = st.characters(exclude_categories=["Cc", "Cs"], exclude_characters="\ufffe\uffff")
+# No record keeps a control character, half a pair, a line separator, a mark of order, or what XML forbids.
+ORDER = "\u061c\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"
+PRINTABLE = st.characters(
+    exclude_categories=["Cc", "Cs", "Zl", "Zp"], exclude_characters=f"\ufffe\uffff{ORDER}"
+)
 JSON = st.recursive(
     st.none() | st.booleans() | COUNT | FINITE | st.text(PRINTABLE, max_size=20),
     lambda inner: (
@@ -82,6 +85,13 @@ class TestRoundTrip:
         found = [*again.reasons, *again.missing.values(), *again.environment, *again.environment.popitem()[1]]
         assert len(set(found)) == 1 and found[0].endswith(" a b") and "title" not in found[0]
         assert not any(unicodedata.category(sign) == "Cc" for sign in found[0])
+
+    @pytest.mark.parametrize("escaped", [True, False])
+    @pytest.mark.parametrize("sign", [*ORDER, "\u2028", "\u2029"], ids=ascii)
+    def test_no_text_of_a_record_reads_otherwise_than_it_is(self, sign, escaped):
+        raw = json.dumps(asdict(replace(FULL, reasons=(f"faster{sign}slower",))), ensure_ascii=escaped)
+        kept = "faster slower" if sign in "\u2028\u2029" else "fasterslower"
+        assert Record.from_json(raw).reasons == (kept,)
 
     @pytest.mark.parametrize("sign", ["\ud800", "\udfff", "\ufffe", "\uffff"])
     def test_what_no_file_or_picture_can_hold_is_replaced(self, sign):
