@@ -10,4 +10,5 @@ BRAND = Branding(
     lock_file="~/.gridbench/box.lock",
     module="torch",
     code_module="infra.workers.ssh.lane_code",
+    artifact_type="bench-record",
 )

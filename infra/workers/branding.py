@@ -16,6 +16,8 @@ class Branding:
         module: module that the Python of a box without containers must have.
         code_module: module with `bring_code` and `code_variables`, for boxes without containers. If it is
             empty, the code must already be on the box.
+        artifact_type: the only type of artifacts that a box can make. If it is empty, boxes run flows of any kind:
+            these make any artifacts, and set the name and the retries of their own flow run.
     """
 
     name: str
@@ -25,3 +27,4 @@ class Branding:
     lock_file: str = ""
     module: str = "prefect"
     code_module: str = ""
+    artifact_type: str = ""

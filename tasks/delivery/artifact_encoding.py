@@ -46,13 +46,17 @@ def piece_in(data: Any) -> Piece | None:
     return piece if texts and numbers and 0 <= piece.place < piece.pieces <= MOST_PIECES else None
 
 
-def records_in(text: str) -> tuple[list[Record], list[tuple[str, str]]]:
-    """Return the records of an upload's text, and each line that holds none with the reason."""
+def records_in(text: str, most: int) -> tuple[list[Record], tuple[str, str] | None]:
+    """Return up to `most` records of an upload's text, and its first line that holds none with the reason.
+
+    The rest after such a line is not read: a text can have millions of them.
+    """
     records: list[Record] = []
-    odd: list[tuple[str, str]] = []
-    for line in text.split("\n"):
+    for number, line in enumerate(text.split("\n", most)):
+        if number == most:
+            return records, (line, f"one upload of this job has at most {most} records")
         try:
             records.append(Record.from_json(line))
         except RecordError as error:
-            odd.append((line, str(error)))
-    return records, odd
+            return records, (line, str(error))
+    return records, None

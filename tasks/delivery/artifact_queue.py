@@ -1,7 +1,9 @@
 """Read uploaded records from artifacts, each once, and delete an artifact once its records are stored."""
 
+import time
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass, field
 from typing import NamedTuple
 from uuid import UUID
 
@@ -14,8 +16,9 @@ from prefect.exceptions import ObjectNotFound
 from tasks.delivery.api_trouble import LOST_TOUCH
 from tasks.delivery.artifact_encoding import TYPE, Piece, piece_in
 
-PAGE = 100
-MOST_HELD = 4 * PAGE  # artifacts that wait for the other pieces of their text: a hostile lane sends no more
+PAGE = 20  # artifacts in one answer, of at most 1 MiB each behind SSH
+MOST_HELD_BYTES = 16 * 1024 * 1024  # of texts in pieces that are not complete: far above the largest record
+HELD_S = 300.0  # a lane job sends the pieces of a text one right after the other
 
 
 class Upload(NamedTuple):
@@ -26,47 +29,76 @@ class Upload(NamedTuple):
     text: str
 
 
+@dataclass(slots=True)
+class Pieces:
+    """A text of which not all pieces have come; `since` is on the monotonic clock."""
+
+    since: float = field(default_factory=time.monotonic)
+    by_place: dict[int, tuple[UUID, Piece]] = field(default_factory=dict)
+
+    @property
+    def size_bytes(self) -> int:
+        """Return the number of characters so far."""
+        return sum(len(piece.text) for _, piece in self.by_place.values())
+
+    @property
+    def artifact_ids(self) -> tuple[UUID, ...]:
+        """Return the artifacts that brought the pieces, in the order of the text."""
+        return tuple(self.by_place[place][0] for place in sorted(self.by_place))
+
+
 class ArtifactQueue:
-    """A reader of uploads; a look that finds none costs one small query."""
+    """A reader of uploads; each artifact is fetched once, and a look that finds none costs one small query.
+
+    The API can only count artifacts or return them whole, so the reader counts first. Those that it knows are the
+    pieces that it holds, and those that it has still to delete.
+    """
 
     def __init__(self, client: PrefectClient) -> None:
         self._client = client
         self._seen: set[UUID] = set()
-        self._stored: set[UUID] = set()
-        self._pieces: dict[tuple[UUID, str], dict[int, tuple[UUID, Piece]]] = {}
+        self._over: set[UUID] = set()
+        self._held: dict[tuple[UUID, str], Pieces] = {}
 
     async def new(self, flow_run_ids: Iterable[UUID]) -> list[Upload]:
         """Return uploads that have come since the last call; not all of them where there are many."""
+        self._drop_old()
         await self._remove()
         criteria = ArtifactFilter(
             flow_run_id=ArtifactFilterFlowRunId(any_=list(flow_run_ids)), type=ArtifactFilterType(any_=[TYPE])
         )
-        offset = 0
-        while True:
+        left, offset = await self._count(criteria) - len(self._seen), 0
+        while left > 0:
             page = await self._client.read_artifacts(
-                artifact_filter=criteria, sort=ArtifactSort.CREATED_DESC, limit=PAGE, offset=offset
+                artifact_filter=criteria,
+                sort=ArtifactSort.CREATED_DESC,
+                limit=min(left, PAGE),
+                offset=offset,
             )
             offset += len(page)
-            uploads = self._uploads(page)
-            if uploads or len(page) < PAGE:
+            fresh = [artifact for artifact in reversed(page) if artifact.id not in self._seen]
+            left -= len(fresh)
+            self._seen |= {artifact.id for artifact in fresh}
+            uploads = [upload for artifact in fresh if (upload := self._whole(artifact))]
+            if uploads or not page:
                 return uploads
+        return []
 
-    def _uploads(self, page: list[Artifact]) -> list[Upload]:
-        fresh = [artifact for artifact in reversed(page) if artifact.id not in self._seen]
-        self._seen |= {artifact.id for artifact in fresh}
-        return [upload for artifact in fresh if (upload := self._whole(artifact))]
+    async def _count(self, criteria: ArtifactFilter) -> int:
+        asked = {"artifacts": criteria.model_dump(mode="json")}
+        return int((await self._client.request("POST", "/artifacts/count", json=asked)).json())
 
     async def stored(self, upload: Upload) -> None:
         """Remove an upload whose records are stored; where the API does not answer, before the next look."""
-        self._stored |= {*upload.artifact_ids}
+        self._over |= {*upload.artifact_ids}
         with suppress(*LOST_TOUCH):
             await self._remove()
 
     async def _remove(self) -> None:
-        for artifact_id in list(self._stored):
+        for artifact_id in list(self._over):
             with suppress(ObjectNotFound):
                 await self._client.delete_artifact(artifact_id)
-            self._stored.discard(artifact_id)
+            self._over.discard(artifact_id)
             self._seen.discard(artifact_id)
 
     def _whole(self, artifact: Artifact) -> Upload | None:
@@ -77,13 +109,30 @@ class ArtifactQueue:
         piece = piece_in(artifact.data)
         if piece is None:
             return Upload(sender, (artifact.id,), str(artifact.data))
-        pieces = self._pieces.setdefault((sender, piece.parcel), {})
-        pieces[piece.place] = artifact.id, piece
-        if len(pieces) < piece.pieces:
-            if sum(map(len, self._pieces.values())) > MOST_HELD:
-                self._pieces.clear()
+        key = sender, piece.parcel
+        pieces = self._held.setdefault(key, Pieces())
+        if piece.place in pieces.by_place:  # it came twice
+            self._over.add(artifact.id)
             return None
-        del self._pieces[sender, piece.parcel]
-        in_order = [pieces[place] for place in sorted(pieces)]
-        text = "".join(piece.text for _, piece in in_order)
-        return Upload(sender, tuple(artifact_id for artifact_id, _ in in_order), text)
+        pieces.by_place[piece.place] = artifact.id, piece
+        if len(pieces.by_place) < piece.pieces:
+            self._drop_excess(sender)
+            return None
+        del self._held[key]
+        text = "".join(pieces.by_place[place][1].text for place in sorted(pieces.by_place))
+        return Upload(sender, pieces.artifact_ids, text)
+
+    def _drop_excess(self, sender: UUID) -> None:
+        """Drop all that is held of one lane job if that is more than any record needs."""
+        mine = [key for key in self._held if key[0] == sender]
+        if sum(self._held[key].size_bytes for key in mine) > MOST_HELD_BYTES:
+            self._drop(mine)
+
+    def _drop_old(self) -> None:
+        """Drop texts whose other pieces have not come in time."""
+        now = time.monotonic()
+        self._drop([key for key, pieces in self._held.items() if now - pieces.since > HELD_S])
+
+    def _drop(self, keys: Iterable[tuple[UUID, str]]) -> None:
+        for key in keys:
+            self._over |= {*self._held.pop(key).artifact_ids}

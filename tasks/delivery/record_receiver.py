@@ -1,5 +1,7 @@
 """Receive the records that lane jobs upload: each job may deliver only the repeats of its own order."""
 
+import asyncio
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from uuid import UUID
@@ -14,7 +16,9 @@ from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 
 MOST_ASIDE = 20  # what is refused of one lane job and kept; the rest is only counted
+KEPT = 100_000  # characters of each
 ROUNDS = 100  # pages of uploads that one call takes: a lane that floods its receiver must not stop the others
+MOST_BYTES, REPEAT_BYTES = 64 * 1024 * 1024, 1024 * 1024  # that one lane job sends, and more for each repeat
 
 
 @dataclass(slots=True)
@@ -25,6 +29,7 @@ class RecordReceiver:
         say: told of everything that is refused.
         arrived: called with each record that is in the store.
         orders: of every job that may deliver.
+        flooding: jobs that have sent more than their order can need; nothing more of them is read.
     """
 
     client: PrefectClient
@@ -32,8 +37,10 @@ class RecordReceiver:
     say: Callable[[str], None]
     arrived: Callable[[Record], None]
     orders: dict[UUID, frozenset[Identity]] = field(default_factory=dict)
+    flooding: set[UUID] = field(default_factory=set)
     _queue: ArtifactQueue = field(init=False)
     _refused: dict[UUID, int] = field(default_factory=dict)
+    _sent_bytes: dict[UUID, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         self._queue = ArtifactQueue(self.client)
@@ -54,37 +61,44 @@ class RecordReceiver:
         await self.collect()
         return orders
 
-    async def collect(self) -> None:
+    async def collect(self, within_s: float = float("inf")) -> None:
         """Store what has come, and remove it from the API; what does not belong to its sender is kept aside.
+
+        Once `within_s` seconds have passed, the rest is left to the next call.
 
         Raises:
             GridbenchError: the store can't be written.
         """
+        until = time.monotonic() + within_s
         for _ in range(ROUNDS if self.orders else 0):
             uploads = await self._queue.new(self.orders)
-            if not uploads:
-                return
             for upload in uploads:
-                self._open(upload)
+                await self._open(upload)
                 await self._queue.stored(upload)
+            if not uploads or time.monotonic() > until:
+                return
 
-    def _open(self, upload: Upload) -> None:
-        records, odd = records_in(upload.text)
-        order = self.orders[upload.flow_run_id]
-        for line, reason in odd:
-            self._refuse(upload.flow_run_id, line, reason)
+    async def _open(self, upload: Upload) -> None:
+        sender, order = upload.flow_run_id, self.orders[upload.flow_run_id]
+        sent_bytes = self._sent_bytes[sender] = self._sent_bytes.get(sender, 0) + len(upload.text)
+        if sent_bytes > MOST_BYTES + REPEAT_BYTES * len(order):
+            self.flooding.add(sender)
+            return
+        records, odd = await asyncio.to_thread(records_in, upload.text, len(order))
+        if odd:
+            self._refuse(sender, *odd)
         for record in records:
             if identity(record) in order:
                 self.store.add(record)
                 self.arrived(record)
             else:
                 reason = f"{record.run}/{record.id} is not among the repeats that it was asked for"
-                self._refuse(upload.flow_run_id, record.to_json(), reason)
+                self._refuse(sender, record.to_json(), reason)
 
     def _refuse(self, flow_run_id: UUID, text: str, reason: str) -> None:
         count = self._refused[flow_run_id] = self._refused.get(flow_run_id, 0) + 1
         if count <= MOST_ASIDE:
-            path = self.store.keep_aside(f"{flow_run_id}-{count}", text)
+            path = self.store.keep_aside(f"{flow_run_id}-{count}", text[:KEPT])
             self.say(f"a record of lane job {flow_run_id} is refused: {reason}; it is kept in {path}")
         elif count == MOST_ASIDE + 1:
             self.say(

@@ -7,6 +7,8 @@ from uuid import UUID
 
 from prefect.client.orchestration import PrefectClient
 from prefect.client.schemas.filters import (
+    FlowFilter,
+    FlowFilterName,
     FlowRunFilter,
     FlowRunFilterId,
     FlowRunFilterName,
@@ -23,6 +25,7 @@ from tasks.delivery.record_receiver import RecordReceiver
 from tasks.store.store import Store
 
 LANE_TAG = "gridbench-lane"
+BENCH = FlowFilter(name=FlowFilterName(any_=["bench"]))
 PAGE = 200
 
 
@@ -41,11 +44,15 @@ def has_begun(run: FlowRun) -> bool:
     return run.run_count > 0
 
 
-async def flow_runs(client: PrefectClient, criteria: FlowRunFilter) -> list[FlowRun]:
-    """Return every flow run that meets the criteria, from all pages, oldest first."""
+async def flow_runs(
+    client: PrefectClient, criteria: FlowRunFilter, of: FlowFilter | None = None
+) -> list[FlowRun]:
+    """Return every flow run that meets the criteria, of some flows or of all, from all pages, oldest first."""
     runs: list[FlowRun] = []
     while True:
-        page = await client.read_flow_runs(flow_run_filter=criteria, limit=PAGE, offset=len(runs))
+        page = await client.read_flow_runs(
+            flow_filter=of, flow_run_filter=criteria, limit=PAGE, offset=len(runs)
+        )
         runs += page
         if len(page) < PAGE:
             return sorted(runs, key=_planned_start)
@@ -56,9 +63,10 @@ def _planned_start(run: FlowRun) -> datetime:
 
 
 async def measuring(client: PrefectClient, run: str) -> list[FlowRun]:
-    """Return the flow runs of `bench` that measure a run now."""
+    """Return the flow runs of `bench` that measure a run now, without lane jobs of the same name."""
     state = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING]))
-    return await flow_runs(client, FlowRunFilter(name=FlowRunFilterName(any_=[run]), state=state))
+    named = FlowRunFilter(name=FlowRunFilterName(any_=[run]), state=state)
+    return [found for found in await flow_runs(client, named, BENCH) if LANE_TAG not in found.tags]
 
 
 async def myself_and_bench(

@@ -5,8 +5,9 @@ from uuid import uuid4
 
 import pytest
 
+from tasks.delivery import artifact_queue
 from tasks.delivery.artifact_encoding import pieces_of, text_of
-from tasks.delivery.artifact_queue import MOST_HELD, ArtifactQueue
+from tasks.delivery.artifact_queue import ArtifactQueue
 from tests.tasks.dispatch.fake_prefect import FakePrefect
 from workloads.harness.records.record import Verdict
 
@@ -58,13 +59,46 @@ async def test_nonsense_is_a_parcel_like_any_other(prefect, data):
     assert upload.text == str(data)
 
 
-async def test_pieces_that_never_become_whole_do_not_pile_up(prefect):
+def incomplete(number, text="x" * 10):
+    return {"parcel": str(number), "place": 0, "pieces": 2, "text": text}
+
+
+async def test_pieces_that_never_become_whole_are_fetched_once_and_deleted(prefect, monkeypatch):
     queue = ArtifactQueue(prefect)
-    for number in range(MOST_HELD + 50):
-        prefect.send(JOB, {"parcel": str(number), "place": 0, "pieces": 2, "text": "x" * 10})
+    for number in range(50):
+        prefect.send(JOB, incomplete(number))
     for _ in range(6):
         assert await queue.new([JOB.id]) == []
-    assert sum(map(len, queue._pieces.values())) <= MOST_HELD
+    assert len(prefect.fetched) == 50 and len(prefect.artifacts) == 50
+    monkeypatch.setattr(artifact_queue, "HELD_S", 0)
+    assert await queue.new([JOB.id]) == [] and not prefect.artifacts and not queue._held
+    assert len(prefect.fetched) == 50
+
+
+async def test_what_is_held_of_a_job_has_a_limit_and_other_jobs_keep_theirs(prefect, monkeypatch, repeats):
+    monkeypatch.setattr(artifact_queue, "MOST_HELD_BYTES", 1000)
+    queue, honest = ArtifactQueue(prefect), SimpleNamespace(id=uuid4())
+    text = text_of([repeats[0].failed(Verdict.CRASHED, "x")])
+    first, second = pieces_of(text, len(text) // 2 + 1)
+    prefect.send(honest, first)
+    for number in range(30):
+        prefect.send(JOB, incomplete(number, "x" * 100))
+    both = [JOB.id, honest.id]
+    for _ in range(2):
+        assert await queue.new(both) == []
+    assert len(prefect.artifacts) < 12 and len(prefect.fetched) == 31
+    prefect.send(honest, second)
+    (upload,) = await queue.new(both)
+    assert upload.text == text
+
+
+async def test_a_piece_that_comes_twice_is_deleted(prefect):
+    queue = ArtifactQueue(prefect)
+    for _ in range(3):
+        prefect.send(JOB, incomplete("a"))
+    for _ in range(2):
+        assert await queue.new([JOB.id]) == []
+    assert len(prefect.artifacts) == 1
 
 
 async def test_a_look_that_finds_nothing_is_one_request(prefect, repeats):

@@ -1,11 +1,14 @@
 """A lane job delivers the repeats of its own order, and nothing else gets into the results."""
 
 import asyncio
+import threading
 from dataclasses import replace
 
 import pytest
 
-from tasks.delivery.record_receiver import MOST_ASIDE
+from tasks.delivery import record_receiver
+from tasks.delivery.artifact_encoding import records_in
+from tasks.delivery.record_receiver import KEPT, MOST_ASIDE, RecordReceiver
 from tasks.dispatch.flow_runs import collect
 from tests.tasks.dispatch.dispatched import Run, until
 from tests.tasks.dispatch.fake_prefect import installed
@@ -91,3 +94,58 @@ async def test_records_of_a_run_that_ended_are_checked_as_well(prefect, store, p
     sentences = await collect(prefect, store, [job])
     assert {record.id for record in store.records()[0]} == {repeat.id for repeat in mine}
     assert len([line for line in sentences if "is refused" in line]) == 6
+
+
+@pytest.mark.parametrize(
+    "data", ["\n" * 1_000_000, "{}\n" * 400_000, "[" * 1_000_000], ids=["empty", "odd", "deep"]
+)
+async def test_a_million_bad_lines_end_at_the_first_and_off_the_event_loop(prefect, store, monkeypatch, data):
+    """The event loop of a run also watches its budget and its boxes: it stood still for 14 s."""
+    said, readers = [], []
+
+    def read(text, most):
+        readers.append(threading.current_thread())
+        return records_in(text, most)
+
+    monkeypatch.setattr(record_receiver, "records_in", read)
+    async with Run(store) as run:
+        await until(lambda: prefect.jobs)
+        job = prefect.job
+        mine = prefect.repeats(job)[:2]
+        receiver = RecordReceiver(prefect, store, said.append, lambda record: None)
+        receiver.expect(job.id, mine)
+        run.lanes._watch.cancel()
+        prefect.send(job, mine[0].failed(Verdict.TIMEOUT, "x").to_json() + "\n" + data)
+        await receiver.collect()
+        assert [record.id for record in store.records()[0]] == [mine[0].id] and not prefect.artifacts
+    (aside,) = (store.folder / "refused").iterdir()
+    assert len(said) == 1 and aside.stat().st_size <= KEPT + 1
+    assert len(readers) == 1 and threading.main_thread() not in readers
+
+
+def test_an_upload_has_no_more_records_than_its_order(repeats_of_one):
+    record = repeats_of_one[0].failed(Verdict.TIMEOUT, "x")
+    records, bad = records_in("\n".join([record.to_json()] * 5), 2)
+    assert records == [record] * 2 and bad and "at most 2 records" in bad[1]
+
+
+@pytest.fixture
+def repeats_of_one(plan):
+    return plan.repeats_on(plan.hardware[0])
+
+
+async def test_a_job_that_sends_more_than_its_order_needs_is_stopped_and_its_lane_given_up(
+    prefect, store, plan, monkeypatch
+):
+    monkeypatch.setattr(record_receiver, "MOST_BYTES", 10_000)
+    monkeypatch.setattr(record_receiver, "REPEAT_BYTES", 0)
+    async with Run(store) as run:
+        await until(lambda: prefect.jobs)
+        job = prefect.job
+        prefect.start(job)
+        for _ in range(5):
+            prefect.send(job, "x" * 5000)
+        records = await run.ended()
+        assert prefect.stopped(job) and not prefect.artifacts
+    assert {record.verdict for record in records} == {Verdict.CAPACITY}
+    assert "than its order can need" in records[0].reasons[0]

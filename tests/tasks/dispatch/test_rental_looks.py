@@ -6,7 +6,7 @@ from uuid import uuid4
 import pytest
 from prefect.states import Cancelled, Completed, Running
 
-from tasks.dispatch.flow_runs import myself_and_bench
+from tasks.dispatch.flow_runs import LANE_TAG, measuring, myself_and_bench
 
 
 class Client:
@@ -15,8 +15,9 @@ class Client:
     def __init__(self, *runs):
         self.runs, self.requests = list(runs), 0
 
-    async def read_flow_runs(self, flow_run_filter, limit, offset):
+    async def read_flow_runs(self, flow_run_filter, limit, offset, flow_filter=None):
         self.requests += 1
+        flows = flow_filter.name.any_ if flow_filter else None
         ids = flow_run_filter.id.any_ if flow_run_filter.id else None
         names = flow_run_filter.name.any_ if flow_run_filter.name else None
         states = flow_run_filter.state.type.any_ if flow_run_filter.state else None
@@ -25,13 +26,15 @@ class Client:
             for run in self.runs
             if (ids is None or run.id in ids)
             and (names is None or run.name in names)
+            and (flows is None or run.flow in flows)
             and (states is None or run.state.type in states)
         ]
         return found[offset : offset + limit]
 
 
-def flow_run(name, state):
-    return SimpleNamespace(id=uuid4(), name=name, state=state, expected_start_time=None, created=None)
+def flow_run(name, state, flow="bench", tags=()):
+    known = {"flow": flow, "tags": tags, "expected_start_time": None, "created": None}
+    return SimpleNamespace(id=uuid4(), name=name, state=state, **known)
 
 
 @pytest.fixture
@@ -56,6 +59,14 @@ async def test_a_bench_that_ended_is_none_and_a_resumed_one_is_found(me, state):
     assert await myself_and_bench(client, me.id, "a-run", bench.id) == (me, None)
     client.runs.append(resumed := flow_run("a-run", Running()))
     assert await myself_and_bench(client, me.id, "a-run", bench.id) == (me, resumed.id)
+
+
+@pytest.mark.parametrize("lane", [{"flow": "lane"}, {"tags": [LANE_TAG]}])
+async def test_a_lane_job_with_the_name_of_its_run_is_not_the_bench(me, lane):
+    """A box that could name its flow run like the run would be held, and paid, as long as it likes."""
+    client = Client(me, flow_run("a-run", Running(), **lane))
+    assert await myself_and_bench(client, me.id, "a-run", None) == (me, None)
+    assert await measuring(client, "a-run") == []
 
 
 async def test_a_flow_run_that_was_deleted_is_none(me):

@@ -6,7 +6,7 @@ import hmac
 import json
 import logging
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
@@ -26,19 +26,26 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ..command_line import ROOT
 from . import bodies
+from .callers import admit
 from .events import ARTIFACT, OwnThings, give_events, shake_hands, take_events, until_closed
-from .limits import BODY_BYTES, Allowance, Allowances, Refusal, spend
+from .limits import BODY_BYTES, TOO_LARGE, TOO_LATE, Allowance, Allowances, Refusal, spend
 
 if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
-UNKNOWN, TOO_LARGE, AWAY, NO_CSRF, WRONG = 401, 413, 503, 422, 400
+DONE, UNKNOWN, AWAY, NO_CSRF, WRONG = 204, 401, 503, 422, 400
 ANSWER_S = 50  # of the server: the box's client gives up after 60
+BODY_S = 60  # for the body of a request
 SLOWLY_S = 1.0  # between a flood's requests on each connection
+NO_ANSWER = "the Prefect API does not answer"
 PATH_SHOWN = 200  # characters
 LEASE = re.compile(r"/v2/concurrency_limits/leases/([0-9a-f-]{36})/renew")
 CODE = re.compile(r"/flow_runs/([0-9a-f-]{36})/input/code-[0-9a-f]{16}(-[0-9]{1,4})?")
 Written = Callable[[UUID, bytes, Allowances], Any]
+# Other boxes of the same hardware, and the ids of other runs, are in these fields.
+OF_RUN: dict[str, Any] = {"job_variables": {}, "infrastructure_pid": None, "parent_task_run_id": None}
+OF_DEPLOYMENT: dict[str, Any] = {"job_variables": {}, "parameters": {}}
+OF_POOL: dict[str, Any] = {"base_job_template": {}}
 
 
 class Rule(NamedTuple):
@@ -46,12 +53,12 @@ class Rule(NamedTuple):
 
     Attributes:
         body: reads the body and writes it anew; None for a request without one.
-        hidden: fields of the answer that are no business of the box.
+        hidden: fields of the answer that are no business of the box, with the value that it gets.
         open: for whoever reaches the port.
     """
 
     body: Written | None = None
-    hidden: tuple[str, ...] = ()
+    hidden: Mapping[str, Any] | None = None
     open: bool = False
 
 
@@ -63,16 +70,16 @@ def rules_of(run: "FlowRun") -> dict[tuple[str, str], Rule]:
         ("GET", "/csrf-token"): Rule(open=True),
         ("GET", "/admin/storage"): Rule(),
         ("GET", "/admin/version"): Rule(),
-        ("GET", own): Rule(),
+        ("GET", own): Rule(hidden=OF_RUN),
         ("GET", f"{own}/input/repeats"): Rule(),  # an order that was sent to it
         ("PATCH", own): Rule(bodies.update_body),
         ("POST", f"{own}/set_state"): Rule(bodies.state_body),
         ("POST", "/logs/"): Rule(bodies.lines_body),
         ("POST", "/artifacts/"): Rule(bodies.artifact_body),
         ("GET", f"/flows/{run.flow_id}"): Rule(),
-        ("GET", f"/deployments/{run.deployment_id}"): Rule(),
+        ("GET", f"/deployments/{run.deployment_id}"): Rule(hidden=OF_DEPLOYMENT),
         ("GET", f"/work_queues/{run.work_queue_id}"): Rule(),
-        ("GET", f"/work_pools/{quote(str(run.work_pool_name))}"): Rule(hidden=("base_job_template",)),
+        ("GET", f"/work_pools/{quote(str(run.work_pool_name))}"): Rule(hidden=OF_POOL),
     }
 
 
@@ -115,22 +122,37 @@ class JobProxy:
             return
         except Refusal as refusal:
             answer = await self._refuse(request.method, scope, refusal)
+        except (httpx.HTTPError, OSError):
+            answer = JSONResponse({"detail": NO_ANSWER}, AWAY)
         await answer(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        spend(self.limits.requests, 1, "requests")
+        known = self._knows(_credentials(request))
+        if known:
+            admit(request.scope)
+        spend(self.limits.requests if known else self.limits.strangers, 1, "requests")
         path = path_of(request.scope)
-        rule = await self._rule(request.method, path)
-        if not (rule.open or self._knows(_credentials(request))):
+        if not known and not self._rules.get((request.method, path), Rule()).open:
             raise Refusal("the request does not have the token of this flow run", UNKNOWN)
+        rule = await self._rule(request.method, path)
         if fixed := self._fixed(request.method, path):
             return fixed
-        content = await self._content(request)
-        body = rule.body(self.run.id, content, self.limits) if rule.body else None
+        body = None
+        if rule.body:
+            body = rule.body(self.run.id, await self._content(request), self.limits)
+            if body == {}:  # nothing that a box can change
+                return Response(status_code=DONE)
+            await self._check_tasks(body)
         answer = await self._ask(request.method, path, body, rule.hidden)
         if path == "/artifacts/" and answer.status_code < WRONG:
             self._own.add(f"{ARTIFACT}{json.loads(bytes(answer.body))['id']}")
         return answer
+
+    async def _check_tasks(self, body: Any) -> None:
+        for task_id in bodies.tasks_in(body):
+            if not self._own.has(task_id):
+                spend(self.limits.events, 1, "task runs")
+                await self._own.check_task(task_id)
 
     def _fixed(self, method: str, path: str) -> Response | None:
         """Return the answer to what a box asks of a server, and this proxy knows; None for the rest."""
@@ -156,14 +178,18 @@ class JobProxy:
 
     async def _content(self, request: Request) -> bytes:
         content = b""
-        async for chunk in request.stream():
-            spend(self.limits.sent_bytes, len(chunk), "bytes")
-            content += chunk
-            if len(content) > BODY_BYTES:
-                raise Refusal(f"the body has more than {BODY_BYTES} bytes", TOO_LARGE)
+        try:
+            async with asyncio.timeout(BODY_S):
+                async for chunk in request.stream():
+                    spend(self.limits.sent_bytes, len(chunk), "bytes")
+                    content += chunk
+                    if len(content) > BODY_BYTES:
+                        raise Refusal(f"the body has more than {BODY_BYTES} bytes", TOO_LARGE)
+        except TimeoutError:
+            raise Refusal(f"the body did not come within {BODY_S} s", TOO_LATE) from None
         return content
 
-    async def _ask(self, method: str, path: str, body: Any, hidden: tuple[str, ...]) -> Response:
+    async def _ask(self, method: str, path: str, body: Any, hidden: Mapping[str, Any] | None) -> Response:
         """Make the request anew: no header, no byte of the box's own goes on."""
         try:
             with SettingsContext(profile=self._once.profile, settings=self._once.settings):
@@ -173,20 +199,21 @@ class JobProxy:
         except httpx.HTTPStatusError as error:
             answer = error.response
         except (httpx.HTTPError, OSError, TimeoutError):
-            return JSONResponse({"detail": "the Prefect API does not answer"}, AWAY)
+            return JSONResponse({"detail": NO_ANSWER}, AWAY)
         content = answer.content
         if hidden and answer.is_success:
-            content = json.dumps({**answer.json(), **{name: {} for name in hidden}}).encode()
+            content = json.dumps({**answer.json(), **hidden}).encode()
         kept = {key: answer.headers[key] for key in ("content-type", "retry-after") if key in answer.headers}
         return Response(content, answer.status_code, kept)
 
     async def _socket(self, socket: WebSocket) -> None:
         try:
-            spend(self.limits.requests, 1, "requests")
             path = path_of(socket.scope)
             if path not in ("/events/in", "/events/out"):
                 raise Refusal("a box can access only its own flow run")
             await shake_hands(socket, self._knows)
+            admit(socket.scope)
+            spend(self.limits.requests, 1, "requests")
             if path == "/events/in":
                 refuse = partial(self._refuse, "EVENT", socket.scope)
                 serve = take_events(socket, self._own, self.limits, refuse)

@@ -7,9 +7,11 @@ from uuid import UUID
 from prefect.client.schemas.objects import StateType
 from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
-from .limits import Allowances, Refusal, spend
+from ...brand import BRAND
+from .limits import ARTIFACT_BYTES, ROW_BYTES, TOO_LARGE, Allowances, Refusal, spend
 
 WRONG = 422
+SENTENCE = 4_000  # characters of a state's message that go on
 T = TypeVar("T")
 Name = Annotated[str, Field(max_length=300)]
 Text = Annotated[str, Field(max_length=100_000)]
@@ -57,7 +59,10 @@ class Policy(BaseModel):
 
 
 class Update(Body):
-    """The engine's first words of its run."""
+    """The engine's first words of its run; its name and its policy go on only for flows of any kind.
+
+    The server would schedule a run with retries anew when it fails, and other programs find runs by name.
+    """
 
     name: Name | None = None
     flow_version: Name | None = None
@@ -102,20 +107,30 @@ def state_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
     kind = asked.state.type
     if kind not in OWN_STATES:
         raise Refusal(f"a box cannot set its flow run to the state {kind.value}")
+    if asked.state.message:
+        asked.state.message = asked.state.message[:SENTENCE]  # it becomes a part of other sentences
     state = asked.state.model_dump(mode="json", exclude_none=True)
     return {"state": state, "force": asked.force and kind in FORCED}
 
 
 def update_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
-    """Return what a run changes of itself."""
-    return _read(TypeAdapter(Update), body).model_dump(mode="json", exclude_unset=True)
+    """Return the changes that a run makes to itself; empty if it can make none of those that it asks for."""
+    ignored = {"name", "empirical_policy"} if BRAND.artifact_type else set()
+    return _read(TypeAdapter(Update), body).model_dump(mode="json", exclude_unset=True, exclude=ignored)
 
 
 def artifact_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
     """Return an artifact of the run."""
+    if len(body) > ARTIFACT_BYTES:
+        raise Refusal(f"the artifact has more than {ARTIFACT_BYTES} bytes", TOO_LARGE)
     artifact = _read(TypeAdapter(Artifact), body)
     _own(run_id, [artifact.flow_run_id], "artifact")
+    listed = [artifact.key, artifact.description, artifact.metadata_]
+    if BRAND.artifact_type and (artifact.type != BRAND.artifact_type or listed != [None] * 3):
+        kind = f"{BRAND.artifact_type} without key, description and metadata"
+        raise Refusal(f"a box can make only artifacts of type {kind}")
     spend(limits.artifacts, 1, "artifacts")
+    spend(limits.sent_bytes, ROW_BYTES, "bytes")
     return artifact.model_dump(mode="json", exclude_unset=True)
 
 
@@ -124,6 +139,7 @@ def lines_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
     lines = _read(_LINES, body)
     _own(run_id, [line.flow_run_id for line in lines], "log line")
     spend(limits.lines, len(lines), "log lines")
+    spend(limits.sent_bytes, ROW_BYTES * len(lines), "bytes")
     return _LINES.dump_python(lines, mode="json", exclude_unset=True)
 
 
@@ -131,6 +147,13 @@ def lease_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
     """Return for how long a slot of the run's deployment is kept."""
 
     return _read(TypeAdapter(Renewal), body).model_dump()
+
+
+def tasks_in(body: Any) -> set[UUID]:
+    """Return the task runs that a body names, as one of the functions above returns it."""
+    parts = body if isinstance(body, list) else [body]
+    named = [part.get("task_run_id") for part in parts if isinstance(part, dict)]
+    return {UUID(task_id) for task_id in named if task_id}
 
 
 def _own(run_id: UUID, named: Sequence[UUID], what: str) -> None:

@@ -17,11 +17,12 @@ from pydantic import ValidationError
 from starlette.websockets import WebSocket, WebSocketDisconnect
 
 from ...brand import BRAND
-from .limits import Allowances, Refusal, spend
+from .limits import BUSY, ROW_BYTES, Allowances, Refusal, spend
 
 NOTHING = f"{BRAND.name}.nothing"  # the name of no event
 PROTOCOL = "prefect"  # the WebSocket protocol whose first message carries the token
-HANDSHAKE_S = 30
+HANDSHAKE_S = 10
+MOST_OWN = 50_000  # task runs and artifacts of one flow run
 NOT_ALLOWED, BROKEN = 1008, 1011  # codes of a socket's end
 RUN, TASK, ARTIFACT = "prefect.flow-run.", "prefect.task-run.", "prefect.artifact."
 OF_A_RUN = ("prefect.flow-run.heartbeat", "prefect.flow-run.pull-step.")  # its states the server tells itself
@@ -62,8 +63,33 @@ class OwnThings:
         self._own: set[str] = set()
 
     def add(self, resource_id: str) -> None:
-        """Note something that the run has made."""
+        """Note something that the run has made.
+
+        Raises:
+            Refusal: it has made too much.
+        """
+        if len(self._own) >= MOST_OWN:
+            raise Refusal(f"this flow run has more than {MOST_OWN} task runs and artifacts", BUSY)
         self._own.add(resource_id)
+
+    def has(self, task_id: UUID) -> bool:
+        """Return whether a task run is known to be the flow run's."""
+        return f"{TASK}{task_id}" in self._own
+
+    async def check_task(self, task_id: UUID) -> None:
+        """Return if a task run is the flow run's, or one that the server does not know yet.
+
+        Raises:
+            Refusal: it belongs to another flow run.
+        """
+        if self.has(task_id):
+            return
+        try:
+            if (await self._client.read_task_run(task_id)).flow_run_id != self._run_id:
+                raise Refusal(f"the task run {task_id} belongs to another flow run")
+        except ObjectNotFound:
+            pass  # a new one
+        self.add(f"{TASK}{task_id}")
 
     async def check(self, event: Event) -> None:
         """Return if an event is about the flow run, something of its own, or a task run that is nobody's yet.
@@ -78,13 +104,9 @@ class OwnThings:
             raise Refusal(f"{about[:100]} was not created by this flow run")
         try:
             task_id = UUID(about.removeprefix(TASK))
-            if (await self._client.read_task_run(task_id)).flow_run_id != self._run_id:
-                raise Refusal(f"the task run {task_id} belongs to another flow run")
         except ValueError:
             raise Refusal(f"{about[:100]} is not a task run") from None
-        except ObjectNotFound:
-            pass  # a new one
-        self.add(about)
+        await self.check_task(task_id)
 
 
 async def take_events(
@@ -97,7 +119,7 @@ async def take_events(
     """
     async with get_events_client() as server:
         async for text in socket.iter_text():
-            spend(limits.sent_bytes, len(text), "bytes")
+            spend(limits.sent_bytes, len(text) + ROW_BYTES, "bytes")
             spend(limits.events, 1, "events")
             try:
                 event = Event.model_validate_json(text)

@@ -4,9 +4,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-BODY_BYTES = 5 * 1024 * 1024  # Prefect's own batches of log lines have at most 4 MB
-CONNECTIONS = 32  # of one box at a time: an engine holds about ten
-FORBIDDEN, BUSY = 403, 429
+MIB = 1024 * 1024
+BODY_BYTES = 5 * MIB  # Prefect's own batches of log lines have at most 4 MB
+ARTIFACT_BYTES = EVENT_BYTES = MIB
+ROW_BYTES = 200  # that the server stores for a line, an event or an artifact besides its text
+CONNECTIONS = 32  # that have named the token, at a time, and as many others: an engine holds about ten
+STRANGER_S = 10.0  # after which a connection ends that has not named the token
+FORBIDDEN, TOO_LATE, TOO_LARGE, BUSY = 403, 408, 413, 429
 SHORTEST_S, LONGEST_S = 1, 60  # that a box is told to wait
 
 
@@ -54,10 +58,19 @@ class Allowance:
 
 @dataclass
 class Allowances:
-    """The allowances of one flow run: many times what a flow of a thousand tasks sends."""
+    """The allowances of one flow run: many times those that a flow of a thousand tasks needs.
+
+    The server stores all that a box sends: at most 64 MiB and then 64 KiB a second, 1 GiB in four hours.
+
+    Attributes:
+        strangers: requests without the token: other users of the box reach the port.
+        logged: bytes of its log that the worker reads over SSH, with ROW_BYTES for each line.
+    """
 
     requests: Allowance = field(default_factory=lambda: Allowance(300, 10))
-    sent_bytes: Allowance = field(default_factory=lambda: Allowance(64 * 1024 * 1024, 1024 * 1024))
+    strangers: Allowance = field(default_factory=lambda: Allowance(60, 1))
+    sent_bytes: Allowance = field(default_factory=lambda: Allowance(64 * MIB, 64 * 1024))
+    logged: Allowance = field(default_factory=lambda: Allowance(64 * MIB, MIB / 60))
     artifacts: Allowance = field(default_factory=lambda: Allowance(2000, 2))
     lines: Allowance = field(default_factory=lambda: Allowance(20_000, 200))
     events: Allowance = field(default_factory=lambda: Allowance(5000, 50))

@@ -14,7 +14,8 @@ from uvicorn.server import ServerState
 
 from ...brand import BRAND
 from .app import JobProxy
-from .limits import BODY_BYTES, CONNECTIONS
+from .callers import Callers, Protocol
+from .limits import CONNECTIONS, EVENT_BYTES
 
 KEEP_ALIVE_S = 60
 SHORTAGE = asyncssh.OPEN_RESOURCE_SHORTAGE
@@ -44,7 +45,7 @@ async def serve(
         proxy,
         http="h11",
         ws="websockets-sansio",
-        ws_max_size=BODY_BYTES,
+        ws_max_size=EVENT_BYTES,
         lifespan="off",
         log_config=None,
         log_level=logging.CRITICAL,  # its warnings name no box
@@ -53,14 +54,15 @@ async def serve(
         server_header=False,
     )
     config.load()
+    callers = Callers()
 
     async def accept(host: str, from_port: int) -> Any:  # a session of asyncssh's own kind
-        if len(state.connections) >= CONNECTIONS:
+        if callers.full:
             raise asyncssh.ChannelOpenError(SHORTAGE, f"more than {CONNECTIONS} connections")
         return await connection.forward_unix_connection(path)
 
     def answer() -> asyncio.Protocol:
-        return config.http_protocol_class(config, state, {})  # type: ignore[call-arg]
+        return Protocol(config, state, callers)
 
     server = await asyncio.get_running_loop().create_unix_server(answer, path)
     resources.push_async_callback(_end, server, state)

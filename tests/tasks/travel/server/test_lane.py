@@ -77,7 +77,7 @@ def repeats_of(tree, tmp_path, **changes):
 
 async def records_of(client, run):
     uploads = await ArtifactQueue(client).new([run.id])
-    return [record for upload in uploads for record in records_in(upload.text)[0]]
+    return [record for upload in uploads for record in records_in(upload.text, 1000)[0]]
 
 
 async def test_a_lane_gets_the_code_and_runs_it(prefect, sent, store, tmp_path):

@@ -63,6 +63,7 @@ class Belongings:
                 entrypoint="lane_flow.py:lane",
                 pull_steps=steps,
                 work_pool_name=POOL,
+                job_variables={"env": {"A_KEY": SECRET}},
             )
             other = await client.create_flow_run_from_deployment(deployment_id, name="other", state=Running())
             await client.create_flow_run_input(other.id, "repeats", SECRET)

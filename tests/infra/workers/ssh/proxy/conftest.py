@@ -3,7 +3,7 @@
 import pytest
 from prefect.states import Pending
 
-from tests.infra.workers.ssh.proxy.belongings import Belongings
+from tests.infra.workers.ssh.proxy.belongings import SECRET, Belongings
 from tests.infra.workers.ssh.proxy.inputs import send
 from tests.infra.workers.worker_prefect import Prefect
 
@@ -26,6 +26,12 @@ async def theirs(locked):
 async def own(locked, theirs):
     """The flow run of a lane that a worker has just taken."""
     async with locked.client() as client:
-        run = await client.create_flow_run_from_deployment(theirs.deployment_id, name="own", state=Pending())
+        run = await client.create_flow_run_from_deployment(
+            theirs.deployment_id,
+            name="own",
+            state=Pending(),
+            job_variables={"hosts": [{"address": "10.0.0.2", "key": SECRET}]},
+        )
+        await client.update_flow_run(run.id, infrastructure_pid=SECRET)
         await send(client, run.id)
         return await client.read_flow_run(run.id)

@@ -2,15 +2,20 @@
 
 import json
 import uuid
+from dataclasses import replace
+from types import SimpleNamespace
 
 import pytest
 from prefect.client.schemas.objects import FlowRun
 from prefect.events.schemas.events import Event
+from prefect.exceptions import ObjectNotFound
 
-from infra.workers.ssh.proxy import bodies
+from infra.workers.brand import BRAND
+from infra.workers.ssh.proxy import bodies, events
 from infra.workers.ssh.proxy.app import is_code_of, path_of, rules_of
-from infra.workers.ssh.proxy.events import subject_of
-from infra.workers.ssh.proxy.limits import Allowance, Allowances, Refusal, spend
+from infra.workers.ssh.proxy.events import OwnThings, subject_of
+from infra.workers.ssh.proxy.limits import ARTIFACT_BYTES, Allowance, Allowances, Refusal, spend
+from tasks.delivery.artifact_encoding import TYPE
 from tasks.delivery.job_orders import KEY
 from tasks.travel.sending import name_of, piece_name
 
@@ -42,6 +47,13 @@ def test_a_state_goes_on_without_its_result_and_is_forced_as_the_engine_does():
     assert bodies.state_body(OWN, crashed, Allowances())["force"]
 
 
+def test_a_message_of_a_state_is_a_sentence():
+    """It is in the record of each repeat that the job has not measured."""
+    body = json.dumps({"state": {"type": "FAILED", "message": "x" * 100_000}}).encode()
+    message = bodies.state_body(OWN, body, Allowances())["state"]["message"]
+    assert message == "x" * bodies.SENTENCE
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -50,6 +62,7 @@ def test_a_state_goes_on_without_its_result_and_is_forced_as_the_engine_does():
         {"job_variables": {"image": "theirs"}},
         {"parameters": {"repeats": []}},
         {"empirical_policy": {"retries": 1000}},
+        {"state_type": "COMPLETED"},
         {"empirical_policy": {"retry_type": "reschedule"}},
     ],
 )
@@ -57,10 +70,86 @@ def test_a_box_changes_nothing_of_its_run_that_a_worker_reads(change):
     assert refused(bodies.update_body, change)
 
 
+def test_a_box_neither_names_its_run_nor_has_it_tried_again():
+    """The engine asks for both, with the values of its flow: it is answered, and nothing changes."""
+    asked = {"name": "a-run", "empirical_policy": {"retries": 10}, "flow_version": "1"}
+    assert bodies.update_body(OWN, json.dumps(asked).encode(), Allowances()) == {"flow_version": "1"}
+    del asked["flow_version"]
+    assert bodies.update_body(OWN, json.dumps(asked).encode(), Allowances()) == {}
+
+
+def test_where_flows_of_any_kind_run_they_set_their_name_and_retries(monkeypatch):
+    monkeypatch.setattr(bodies, "BRAND", replace(BRAND, artifact_type=""))
+    asked = {"name": "mine", "empirical_policy": {"retries": 2}}
+    assert bodies.update_body(OWN, json.dumps(asked).encode(), Allowances()) == asked
+    table = {"key": "my-table", "type": "table", "data": "[]", "flow_run_id": str(OWN)}
+    assert bodies.artifact_body(OWN, json.dumps(table).encode(), Allowances()) == table
+
+
+RECORD = {"type": TYPE, "data": "{}", "flow_run_id": str(OWN)}
+
+
+def test_a_record_goes_on():
+    assert bodies.artifact_body(OWN, json.dumps(RECORD).encode(), Allowances()) == RECORD
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"type": "markdown", "key": "bench-report"},
+        {"type": None},
+        {"type": "image", "data": "http://127.0.0.1:9/seen.png"},
+        {"key": "bench-report"},
+        {"description": "[click](javascript:alert(1))"},
+        {"metadata_": {"a": "b"}},
+        {"data": "x" * ARTIFACT_BYTES},
+    ],
+)
+def test_a_box_makes_no_artifact_but_records(change):
+    assert refused(bodies.artifact_body, RECORD | change)
+
+
+@pytest.mark.parametrize(
+    "body", [RECORD | {"task_run_id": str(TASK)}, [LINE | {"task_run_id": str(TASK)}, LINE]]
+)
+def test_the_task_runs_in_a_body_are_found(body):
+    assert bodies.tasks_in(body) == {TASK} and bodies.tasks_in({"state": {}}) == set()
+
+
+class Server:
+    """A client of an API that has the task run of another flow run."""
+
+    def __init__(self):
+        self.asked = 0
+
+    async def read_task_run(self, task_id):
+        self.asked += 1
+        if task_id != TASK:
+            raise ObjectNotFound(None)
+        return SimpleNamespace(flow_run_id=OTHER)
+
+
+async def test_nothing_is_said_of_another_runs_task_and_new_ones_are_asked_for_once():
+    own = OwnThings(server := Server(), OWN)
+    with pytest.raises(Refusal):
+        await own.check_task(TASK)
+    for _ in range(3):
+        await own.check_task(OTHER)  # the id of no task run yet
+    assert server.asked == 2
+
+
+async def test_the_names_of_own_things_have_a_limit(monkeypatch):
+    monkeypatch.setattr(events, "MOST_OWN", 3)
+    own = OwnThings(Server(), OWN)
+    with pytest.raises(Refusal) as caught:
+        for number in range(9):
+            await own.check_task(uuid.UUID(int=100 + number))
+    assert caught.value.status == 429
+
+
 @pytest.mark.parametrize("of", [str(OTHER), None])
 def test_logs_and_artifacts_are_of_the_own_run(of):
-    artifact = {"key": "bench-report", "data": "x", "flow_run_id": of}
-    assert refused(bodies.artifact_body, artifact)
+    assert "flow" in refused(bodies.artifact_body, RECORD | {"flow_run_id": of})
     assert refused(bodies.lines_body, [LINE | {"flow_run_id": str(OWN)}, LINE | {"flow_run_id": of}])
 
 
@@ -161,8 +250,31 @@ def test_an_allowance_is_spent_and_grows_back():
 def test_a_flood_of_lines_and_artifacts_ends():
     limits = Allowances()
     lines = json.dumps([LINE | {"flow_run_id": str(OWN)}] * 5000).encode()
-    artifact = json.dumps({"flow_run_id": str(OWN), "data": 1}).encode()
+    artifact = json.dumps(RECORD).encode()
     for read, body in ((bodies.lines_body, lines), (bodies.artifact_body, artifact)):
         with pytest.raises(Refusal, match="too many"):
             for _ in range(5000):
                 read(OWN, body, limits)
+
+
+def test_what_a_box_sends_in_four_hours_is_bounded():
+    """The server stores it all: 64 MiB at once, 1 GiB in the time of a job."""
+    now = [0.0]
+    limits = Allowances()
+    limits.sent_bytes.clock = lambda: now[0]
+    limits.sent_bytes._at = sent_bytes = 0
+    while now[0] < 4 * 3600:
+        if wait_s := limits.sent_bytes.take(1024 * 1024):
+            now[0] += wait_s
+        else:
+            sent_bytes += 1024 * 1024
+    assert sent_bytes < 1.1 * 1024**3
+
+
+def test_many_empty_lines_count_as_what_the_server_stores_of_them():
+    limits = Allowances()
+    limits.lines = Allowance(10**9, 1)
+    body = json.dumps([LINE | {"flow_run_id": str(OWN), "message": ""}] * 20_000).encode()
+    with pytest.raises(Refusal, match="too many bytes"):
+        for _ in range(20):
+            bodies.lines_body(OWN, body, limits)

@@ -81,7 +81,7 @@ async def test_a_lane_runs_through_its_tunnel(locked, own, tmp_path, caplog):
         records = await client.read_artifacts(
             artifact_filter=ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[own.id]))
         )
-        delivered = [record for upload in records for record in records_in(upload.data)[0]]
+        delivered = [record for upload in records for record in records_in(upload.data, 2)[0]]
         assert {identity(record) for record in delivered} == {*map(identity, REPEATS)} and len(delivered) == 2
         for _ in range(600):  # the server records task runs a moment after their events
             tasks = await client.read_task_runs(

@@ -11,10 +11,14 @@ from pathlib import Path
 
 import httpx
 import pytest
+from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 from websockets.exceptions import ConnectionClosed, InvalidStatus
 
 from infra.local.access import api_client
-from infra.workers.ssh.proxy.limits import CONNECTIONS
+from infra.workers.ssh.proxy import callers
+from infra.workers.ssh.proxy.limits import CONNECTIONS, Allowance
+from tasks.delivery.artifact_queue import ArtifactQueue
+from tasks.dispatch.flow_runs import measuring
 from tests.infra.workers.ssh.proxy.belongings import SECRET
 from tests.infra.workers.ssh.proxy.box_side import far_end
 
@@ -47,6 +51,7 @@ def attempts(own, theirs):
     block = "include_secrets=true"
     line = {"name": "x", "level": 20, "message": "forged", "timestamp": NOW, "flow_run_id": str(other)}
     record = {"key": "other-record", "type": "bench-record", "data": "forged", "flow_run_id": str(other)}
+    bare = {"type": "bench-record", "data": "forged", "flow_run_id": str(own.id)}
     state = {"state": {"type": "COMPLETED"}, "force": True}
     reads = [
         *(
@@ -97,7 +102,11 @@ def attempts(own, theirs):
         ("PATCH", f"/artifacts/{artifact}", {"data": "forged"}),
         ("DELETE", f"/artifacts/{artifact}", None),
         ("POST", "/artifacts/", record),
+        ("POST", "/artifacts/", record | {"flow_run_id": str(own.id)}),
+        ("POST", "/artifacts/", bare | {"type": "markdown", "key": "bench-report"}),
+        ("POST", "/artifacts/", bare | {"task_run_id": str(task)}),
         ("POST", "/logs/", [line]),
+        ("POST", "/logs/", [line | {"flow_run_id": str(own.id), "task_run_id": str(task)}]),
         ("POST", "/events", [{"event": "x", "resource": {"prefect.resource.id": "x"}}]),
         ("POST", f"/v2/concurrency_limits/leases/{uuid.uuid4()}/renew", {"lease_duration": 60}),
         ("GET", "/admin/settings", None),
@@ -219,6 +228,75 @@ async def test_sockets_tell_nothing_of_others(locked, own, theirs, box, path):
             assert heard == {f"prefect.flow-run.{own.id}"} and path == "/events/out"
     except InvalidStatus as error:
         assert error.response.status_code == 403 and path != "/events/out"
+
+
+async def test_a_box_sees_no_other_box_of_its_hardware(own, box):
+    async with box.http() as http:
+        run = (await http.get(f"/flow_runs/{own.id}")).json()
+        deployment = (await http.get(f"/deployments/{own.deployment_id}")).json()
+    assert (run["job_variables"], run["infrastructure_pid"], run["parent_task_run_id"]) == ({}, None, None)
+    assert (deployment["job_variables"], deployment["parameters"]) == ({}, {})
+    assert SECRET not in f"{run} {deployment}"
+
+
+async def test_a_box_has_its_run_neither_tried_again_nor_taken_for_another(locked, own, box):
+    """A run that waits for a retry was followed for ever; one with the name of `bench` kept its box rented."""
+    asked = {"name": "the-run", "empirical_policy": {"retries": 10, "retry_delay": 0}, "flow_version": "1"}
+    async with box.http() as http, locked.client() as client:
+        for body in (asked, {"name": "the-run"}):
+            assert (await http.patch(f"/flow_runs/{own.id}", json=body)).status_code == 204
+        for state in ("RUNNING", "FAILED"):
+            if state == "FAILED":
+                assert await measuring(client, "own") == []
+            answer = await http.post(f"/flow_runs/{own.id}/set_state", json={"state": {"type": state}})
+            assert answer.json()["state"]["type"] == state
+        run = await client.read_flow_run(own.id)
+    assert (run.name, run.flow_version, run.state.name) == ("own", "1", "Failed")
+
+
+async def test_incomplete_pieces_are_fetched_once(locked, own, box, monkeypatch):
+    async with box.http() as http, locked.client() as client:
+        for number in range(12):
+            piece = {"parcel": str(number), "place": 0, "pieces": 2, "text": "x" * 100_000}
+            record = {"type": "bench-record", "flow_run_id": str(own.id), "data": piece}
+            assert (await http.post("/artifacts/", json=record)).status_code == 201
+        fetched, read = [], client.read_artifacts
+
+        async def noted(**asked):
+            fetched.extend(page := await read(**asked))
+            return page
+
+        monkeypatch.setattr(client, "read_artifacts", noted)
+        queue = ArtifactQueue(client)
+        for _ in range(3):
+            assert await queue.new([own.id]) == []
+        assert len(fetched) == 12
+        monkeypatch.setattr("tasks.delivery.artifact_queue.HELD_S", 0)
+        assert await queue.new([own.id]) == [] and len(fetched) == 12
+        of_it = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[own.id]))
+        assert await read(artifact_filter=of_it) == []
+
+
+async def test_idle_strangers_do_not_lock_the_job_out(own, box, monkeypatch):
+    """Every user of the box can connect to the port: 32 connections without a word were enough."""
+    monkeypatch.setattr(callers, "STRANGER_S", 3)
+    streams = [await asyncio.open_connection("127.0.0.1", box.port) for _ in range(CONNECTIONS + 20)]
+    async with box.http() as http:
+        assert (await http.get(f"/flow_runs/{own.id}")).status_code == 200
+        async with asyncio.timeout(60):
+            for reader, writer in streams:
+                assert await reader.read(1) == b""
+                writer.close()
+        assert (await http.get(f"/flow_runs/{own.id}")).status_code == 200  # by the connection that it has
+
+
+async def test_strangers_spend_nothing_of_the_jobs_requests(own, box):
+    box.limits.strangers, box.limits.requests = Allowance(5, 0.001), Allowance(3, 0.001)
+    async with httpx.AsyncClient(base_url=box.url, trust_env=False, timeout=60) as nobody:
+        codes = [(await nobody.get(f"/flow_runs/{own.id}")).status_code for _ in range(7)]
+    async with box.http() as http:
+        mine = [(await http.get(f"/flow_runs/{own.id}")).status_code for _ in range(3)]
+    assert codes == [401] * 5 + [429] * 2 and mine == [200] * 3
 
 
 def forged(name, about, run_id, **payload):

@@ -1,0 +1,73 @@
+"""The connections to a proxy: each counts as a stranger's until a request on it has named the token.
+
+Every user of the box can connect. So strangers never take the places of the box's own connections, and none stays.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from uvicorn.config import Config
+from uvicorn.protocols.http.h11_impl import H11Protocol
+from uvicorn.server import ServerState
+
+from .limits import CONNECTIONS, STRANGER_S
+
+CALLER = "caller"  # in the state of an ASGI scope
+
+
+@dataclass(eq=False)
+class Caller:
+    """The other end of one connection; `known` once it has named the token."""
+
+    transport: asyncio.Transport | None = None
+    known: bool = False
+
+    def end(self) -> None:
+        """End the connection of a stranger."""
+        if self.transport and not self.known:
+            self.transport.abort()
+
+
+@dataclass
+class Callers:
+    """All connections to one proxy, oldest first."""
+
+    _callers: list[Caller] = field(default_factory=list)
+
+    @property
+    def full(self) -> bool:
+        """Return whether the box's own connections take all their places."""
+        return sum(caller.known for caller in self._open()) >= CONNECTIONS
+
+    def add(self, caller: Caller) -> None:
+        """Take a connection; it ends soon unless it names the token. The oldest of too many strangers goes."""
+        self._callers = [*self._open(), caller]
+        strangers = [each for each in self._callers if not each.known]
+        for oldest in strangers[:-CONNECTIONS]:
+            oldest.end()
+        asyncio.get_running_loop().call_later(STRANGER_S, caller.end)
+
+    def _open(self) -> list[Caller]:
+        return [each for each in self._callers if each.transport and not each.transport.is_closing()]
+
+
+class Protocol(H11Protocol):
+    """HTTP on one connection, which the requests on it know as `Caller`."""
+
+    def __init__(self, config: Config, state: ServerState, callers: Callers) -> None:
+        self._callers, self._caller = callers, Caller()
+        super().__init__(config, state, {CALLER: self._caller})
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin, as a stranger's."""
+        self._caller.transport = transport
+        self._callers.add(self._caller)
+        super().connection_made(transport)
+
+
+def admit(scope: Mapping[str, Any]) -> None:
+    """Let the connection of a request stay: it has named the token."""
+    if caller := (scope.get("state") or {}).get(CALLER):
+        caller.known = True
