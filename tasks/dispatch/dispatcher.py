@@ -17,6 +17,7 @@ from tasks.delivery.job_orders import delete_orders
 from tasks.delivery.pace import Pace, pace_here
 from tasks.delivery.record_receiver import RecordReceiver
 from tasks.dispatch.flow_runs import flow_runs, has_begun, is_final, lane_jobs, stop_jobs
+from tasks.dispatch.job_clock import JobClock
 from tasks.dispatch.job_end import JobEnd, end_of, had_machine, has_ended, reason_of
 from tasks.dispatch.job_notes import note_jobs
 from tasks.dispatch.lane import Lane, job_usd, lanes_of, within_budget
@@ -30,7 +31,9 @@ from workloads.harness.records.case import Cell
 from workloads.harness.records.record import WORTH_RETRY, Record
 from workloads.harness.records.repeat import Repeat
 
+COLLECT_S = 5.0  # of each round for records: the budget and the other lanes wait meanwhile
 GATHER_S = 0.1  # one job measures all cells requested within this time of each other
+FLOODS = "has sent more bytes than its order can need: no more of them are read"
 Say = Callable[[str], None]
 
 
@@ -54,6 +57,7 @@ class Dispatcher:
         self._cells: dict[Cell, asyncio.Future[None]] = {}
         self._jobs: dict[UUID, Lane] = {}
         self._cost_usd: dict[UUID, float] = {}
+        self._clock = JobClock()
         self._error: Exception | None = None
         self._is_away, self._asked = False, asyncio.Event()
         self.on_progress: Callable[[], Awaitable[None]] | None = None
@@ -160,7 +164,7 @@ class Dispatcher:
         """Collect and dispatch until cancelled; survive an API that is unreachable for a while."""
         while True:
             try:
-                await self._receiver.collect()
+                await self._receiver.collect(COLLECT_S)
                 await self._watch_jobs()
                 await self._boxes.mind(self.lanes)
                 await self._mind_budget()
@@ -226,18 +230,29 @@ class Dispatcher:
         for flow_run_id, lane in list(self._jobs.items()):
             run = runs.get(flow_run_id)
             if run and had_machine(run):
-                self._cost_usd[run.id] = job_usd(lane.machine, run.estimated_run_time.total_seconds())
+                self._cost_usd[run.id] = job_usd(lane.machine, self._clock.ran_s(run))
             if run is None or has_ended(run):
                 await self._receiver.collect()  # what it sent last may have come after the last look
-                await self._job_ended(lane, flow_run_id, run)
+                await self._job_ended(lane, flow_run_id, run, reason_of(run), end_of(run))
+            elif flow_run_id in self._receiver.flooding:
+                await self._stop(lane, run, f"lane job {run.name!r} {FLOODS}", JobEnd.UNFIT)
+            elif had_machine(run) and (why := self._clock.overrun(run)):
+                await self._stop(lane, run, why, JobEnd.UNREACHABLE)
             elif not has_begun(run):
                 await self._mind_start(lane, run)
 
-    async def _job_ended(self, lane: Lane, flow_run_id: UUID, run: FlowRun | None) -> None:
+    async def _stop(self, lane: Lane, run: FlowRun, why: str, end: JobEnd) -> None:
+        """End a job whose box does not end it, and store the records that it has delivered."""
+        await stop_jobs(self._client, [run.id])
+        await self._receiver.collect(COLLECT_S)
+        await self._job_ended(lane, run.id, run, why, end)
+
+    async def _job_ended(
+        self, lane: Lane, flow_run_id: UUID, run: FlowRun | None, reason: str, end: JobEnd
+    ) -> None:
         del self._jobs[flow_run_id]
         if lane.job is None or lane.job.flow_run_id != flow_run_id:
             return  # it had delivered everything, or its lane was given up
-        reason, end = reason_of(run), end_of(run)
         if lane.machine.rent and end in BAD_BOX:
             await self._boxes.give_back(lane.machine.name)
             end = JobEnd.TAKEN_AWAY

@@ -17,6 +17,7 @@ TRIES = 2  # how often a repeat may be in measurement while its job dies
 STILLBORN = 2  # where the last never ran, or somebody cancelled it,
 FRUITLESS = 5  # for each entry, if it ran: two repeats that kill every job must not take the rest along,
 RECLAIMS = 5  # where the provider took the machine back: no repeat is to blame then.
+BOXES_LOST = 10  # rented boxes that a lane loses in a run, also with records between
 HOPELESS = (JobEnd.NO_MACHINE, JobEnd.UNFIT, JobEnd.UNSEEN)  # ends after which asking again is no use
 START_WITHIN_S = 900.0  # for a worker to take a job
 SHORTEST_S = 60  # AWS Batch takes no shorter limit
@@ -80,6 +81,7 @@ class Lane:
         tries: number of jobs that died while they measured a repeat, by its id.
         fruitless: number of jobs in a row that died without a record.
         never_begun: number of rentals in a row that crashed before they began.
+        boxes_lost: number of rented boxes that were lost while the lane had work for them.
         ticket: key of the next job, the same for every attempt to start it.
     """
 
@@ -90,6 +92,7 @@ class Lane:
     tries: dict[str, int] = field(default_factory=dict)
     fruitless: int = 0
     never_begun: int = 0
+    boxes_lost: int = 0
     ticket: str = field(default_factory=lambda: str(uuid4()))
 
     @property
@@ -171,8 +174,9 @@ class Lane:
         self.fruitless = 0 if job.delivered else self.fruitless + 1
         lost = list(job.missing.values())
         taken_away, blames = end is JobEnd.TAKEN_AWAY, ran and end is not JobEnd.CANCELLED
+        self.boxes_lost += taken_away and self.machine.rent is not None
         most = RECLAIMS if taken_away else FRUITLESS * len(self.entries) if blames else STILLBORN
-        if end in HOPELESS or self.fruitless >= most:
+        if end in HOPELESS or self.fruitless >= most or self.boxes_lost >= BOXES_LOST:
             self.waiting |= job.missing
             verdict = Verdict.PREEMPTED if taken_away else Verdict.CAPACITY
             return [], self.give_up(self._in_a_row(reason), verdict)
@@ -187,6 +191,8 @@ class Lane:
         return lost[1:], [in_hand.failed(verdict, text)]
 
     def _in_a_row(self, reason: str) -> str:
+        if self.boxes_lost >= BOXES_LOST:
+            return f"{self.boxes_lost} rented boxes were lost in this run; the last: {reason}"
         if self.fruitless < 2:
             return reason
         return f"{self.fruitless} lane jobs in a row ended without a record; the last: {reason}"
@@ -200,9 +206,12 @@ class Lane:
             return self.job_ended(True, reason, JobEnd.TAKEN_AWAY)
         if end is JobEnd.TAKEN_AWAY:
             self.fruitless, self.never_begun = self.fruitless + 1, 0
-            if self.fruitless < RECLAIMS:
+            self.boxes_lost += self.machine.rent is not None
+            if self.fruitless < RECLAIMS and self.boxes_lost < BOXES_LOST:
                 return [], []
             text = f"{self.fruitless} boxes in a row went without a record; the last: {reason}"
+            if self.boxes_lost >= BOXES_LOST:
+                text = self._in_a_row(reason)
             return [], self.give_up(text, Verdict.PREEMPTED)
         self.never_begun += 1
         if self.never_begun < STILLBORN:

@@ -132,10 +132,10 @@ class PoolRuns:
 def verdict(run: FlowRun, job_id: str, outcome: JobOutcome, *, own_command: bool) -> State | None:
     """Return the state that a job's end gives its run, or None if the run is already further."""
     now = run.state
-    if now is None or now.is_scheduled() or now.is_paused():
-        return None  # suspended, or waiting for its next try
     if run.infrastructure_pid not in (None, job_id):
         return None  # the next try has a job of its own
+    if now is None or now.is_paused() or (now.is_scheduled() and not in_process(run)):
+        return None  # suspended, or waiting for its next try
     if outcome.name == "Cancelled" or now.is_cancelling():
         done = now.is_completed() or now.is_failed() or now.is_cancelled()
         return None if done else Cancelled(message=outcome.message)
@@ -149,6 +149,15 @@ def verdict(run: FlowRun, job_id: str, outcome: JobOutcome, *, own_command: bool
         return Completed(message=outcome.message)  # no flow's command: its exit code is all there is
     flow_did = "never started" if now.is_pending() else "did not report how it ended"
     return Crashed(message=f"{outcome.message.rstrip('.')}, but the flow {flow_did}.")
+
+
+def in_process(run: FlowRun) -> bool:
+    """Return whether the next try of a run was to happen in the process of the one before.
+
+    No other process starts it: without that one, the run would wait for ever.
+    """
+    waits = run.state is not None and run.state.name == "AwaitingRetry"
+    return waits and run.empirical_policy.retry_type == "in_process"
 
 
 def tries(states: Iterable[State]) -> int:

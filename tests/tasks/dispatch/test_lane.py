@@ -231,3 +231,22 @@ def test_a_job_in_which_entries_take_turns_has_the_time_of_all(plan):
     machine = plan.hardware[0].model_copy(update={"job_variables": {"timeout_s": 3600}})
     assert within_budget(machine, None, 2)["timeout_s"] == 7200
     assert within_budget(machine, 0.1, 2)["timeout_s"] == 3600, "0.10 USD buy an hour"
+
+
+def test_boxes_that_go_after_one_record_each_are_not_rented_for_ever(lane, monkeypatch):
+    monkeypatch.setattr("tasks.dispatch.lane.BOXES_LOST", 4)
+    lane.entries = (lane.machine.model_copy(update={"rent": object()}),)
+    for lost_boxes in range(1, 5):
+        lane.delivered(start(lane)[0].id)
+        lost, given_up = lane.job_ended(True, "it hung up", JobEnd.TAKEN_AWAY)
+        assert len(lost) == (10 - lost_boxes if lost_boxes < 4 else 0)
+        lane.ask(lost, now=1.0)
+    assert len(given_up) == 6 and "4 rented boxes were lost in this run" in given_up[0].reasons[0]
+    assert {record.verdict for record in given_up} == {Verdict.PREEMPTED} and not lane.waiting
+
+
+def test_rented_boxes_that_go_before_their_job_are_bounded_as_well(lane, monkeypatch):
+    monkeypatch.setattr("tasks.dispatch.lane.BOXES_LOST", 2)
+    lane.entries = (lane.machine.model_copy(update={"rent": object()}),)
+    assert lane.box_gone("reclaimed", JobEnd.TAKEN_AWAY) == ([], [])
+    assert len(lane.box_gone("reclaimed", JobEnd.TAKEN_AWAY)[1]) == 10

@@ -54,6 +54,16 @@ def test_the_state_that_an_end_gives(state, ending, named):
     assert (found.name if found else None) == named
 
 
+@pytest.mark.parametrize(("ending", "named"), [(CRASHED, "Crashed"), (FINE, "Crashed"), (GONE, "Reclaimed")])
+def test_a_try_that_only_the_ended_job_would_start_is_a_crash(ending, named):
+    """A server makes this state of Failed, and of the retries that a flow states for itself."""
+    waiting = run(states.AwaitingRetry())
+    waiting.empirical_policy.retry_type = "in_process"
+    assert verdict(waiting, "job", ending, own_command=False).name == named
+    waiting.infrastructure_pid = "the next one"
+    assert verdict(waiting, "job", ending, own_command=False) is None
+
+
 def test_a_command_that_is_no_flow_is_judged_by_its_exit_code():
     assert verdict(run(states.Pending()), "job", FINE, own_command=True).name == "Completed"
     assert verdict(run(states.Running()), "job", FINE, own_command=True).name == "Crashed"
