@@ -1,10 +1,10 @@
 """The calls of a box: the verbs of `box.sh`, which runs there."""
 
+import asyncio
 import hashlib
 import re
 import shlex
-from collections.abc import AsyncIterator, Sequence
-from contextlib import AbstractAsyncContextManager
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,7 +16,7 @@ from ..base.job_configuration import JobRefused
 from ..brand import BRAND
 from ..processes.bundle import bundle
 from .configuration import NONE, SshJobConfiguration
-from .connection import ANSWER_S, LOST, BoxUnreachable, call, error_text
+from .connection import ANSWER_S, LOST, BoxUnreachable, answer_of, call, error_text
 
 SCRIPT = (Path(__file__).parent / "box.sh").read_bytes()
 HOME = ".prefect-ssh"  # in the user's home on the box
@@ -231,7 +231,7 @@ class SshBox:
             pulled_s=seconds_in(facts.get("pulled", "")),
         )
 
-    async def lines(self, name: str, offset: int) -> AsyncIterator[bytes]:
+    async def lines(self, name: str, offset: int) -> AsyncGenerator[bytes, None]:
         """Yield the job's log from a byte on, as it grows, until the job has ended.
 
         Raises:
@@ -239,12 +239,13 @@ class SshBox:
         """
         words = ["sh", self._script_at, "lines", await self.folder(name), str(offset)]
         try:
-            async with self.connection.create_process(shlex.join(words), encoding=None) as process:
+            process = await self.connection.create_process(shlex.join(words), encoding=None)
+            try:
                 while chunk := await process.stdout.read(CHUNK_BYTES):
                     yield chunk
-                await process.wait()
-                if process.exit_status is None:
-                    raise BoxUnreachable("The connection was lost.")
+                await asyncio.wait_for(answer_of(process), ANSWER_S)
+            finally:
+                process.close()  # without waiting: a box need not answer
         except (*LOST, asyncssh.Error) as error:
             raise BoxUnreachable(f"The connection was lost ({error_text(error)}).") from None
 
@@ -262,9 +263,9 @@ class SshBox:
         """Follow a job by this connection; an earlier one that the box still keeps is ended."""
         await self._script("session", await self.folder(name))
 
-    def process(self, *arguments: str) -> "AbstractAsyncContextManager[asyncssh.SSHClientProcess[bytes]]":
+    async def process(self, *arguments: str) -> asyncssh.SSHClientProcess[bytes]:
         """Start a verb that reads its input; the script must lie there already, as after `check`."""
-        return self.connection.create_process(shlex.join(["sh", SCRIPT_AT, *arguments]), encoding=None)
+        return await self.connection.create_process(shlex.join(["sh", SCRIPT_AT, *arguments]), encoding=None)
 
     async def marked(self, kind: str, name: str) -> str:
         """Return the value that was kept under a name, which must be safe for a file; empty without one."""

@@ -15,6 +15,8 @@ from .configuration import Host, SshAddress
 CONNECT_S = 30  # until a box has let us in
 BEAT_S, BEATS = 10, 3  # a connection without an answer for so long is lost
 BLOCK = "block:"
+ANSWER_BYTES = 1024 * 1024  # of each of a command's two outputs; `docker info` has some kB
+REASON_BYTES = 4096
 ANSWER_S = 120  # a box that says nothing for so long is not there: `docker info` of a busy one takes seconds
 
 # A configuration made for people may forward an agent, start a command or ask for a terminal: not here.
@@ -166,12 +168,42 @@ async def call(
     """Run a command on the box to its end.
 
     Raises:
-        BoxUnreachable: the connection was lost, or nothing came back in time.
+        BoxUnreachable: the connection was lost, nothing came back in time, or too much.
     """
     try:
-        done = await asyncio.wait_for(connection.run(command, input=content, encoding=None), within_s)
+        async with asyncio.timeout(within_s):
+            process = await connection.create_process(command, input=content, encoding=None)
+            return await answer_of(process)
     except (*LOST, asyncssh.Error) as error:
         raise BoxUnreachable(f"The connection was lost ({error_text(error)}).") from None
-    if done.exit_status is None:  # asyncssh hands out what came before a connection broke
+
+
+async def answer_of(process: asyncssh.SSHClientProcess[bytes]) -> asyncssh.SSHCompletedProcess:
+    """Return a command's outputs and exit code.
+
+    Raises:
+        BoxUnreachable: it prints more than ANSWER_BYTES, or the connection was lost.
+    """
+    reading = [asyncio.create_task(_read(stream)) for stream in (process.stdout, process.stderr)]
+    try:
+        output, errors = await asyncio.gather(*reading)
+        await process.wait_closed()
+    finally:
+        for task in reading:
+            task.cancel()
+        process.close()
+    if process.exit_status is None:  # what came before a connection broke
         raise BoxUnreachable("The connection was lost.")
-    return done
+    # Reasons are in sentences: their beginning says enough.
+    return asyncssh.SSHCompletedProcess(
+        exit_status=process.exit_status, stdout=output, stderr=errors[:REASON_BYTES]
+    )
+
+
+async def _read(stream: asyncssh.SSHReader[bytes]) -> bytes:
+    content = bytearray()
+    while chunk := await stream.read(ANSWER_BYTES):
+        content += chunk
+        if len(content) > ANSWER_BYTES:
+            raise BoxUnreachable(f"The box answers a command with more than {ANSWER_BYTES} bytes.")
+    return bytes(content)

@@ -2,7 +2,7 @@
 
 import asyncio
 import time
-from contextlib import suppress
+from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
 
 from ..base.follow import JobFollow
@@ -13,6 +13,7 @@ from .box import Look, SshBox
 from .configuration import Host, SshJobConfiguration
 from .connection import BoxUnreachable, SecretOf, connect
 from .outcome import outcome_of
+from .proxy.limits import ROW_BYTES
 from .settings import SshSettings
 from .slurm.box import box_of
 from .tunnel import Tunnel
@@ -20,7 +21,9 @@ from .tunnel import Tunnel
 STAGE_LABELS = "ssh.waited_s", "ssh.pulled_s"
 NOTED_S = 5  # how often the box is told how much of the log Prefect has
 STOPS = 3  # how often a container is asked to stop
+SPARE_S = 600  # after timeout_s, for the box to stop the job and to answer
 LAST_LINES_S = 10
+MUTED = "The job prints too much: the rest of its log stays on the box."
 LOGGER = "ssh.job"
 
 
@@ -51,6 +54,7 @@ class SshFollow(JobFollow):
     _lines: Lines | None = None
     _stops: int = 0
     _waits: str = ""
+    _muted: bool = False  # the job has printed more than its allowance
 
     @property
     def cancelled_message(self) -> str:
@@ -62,7 +66,33 @@ class SshFollow(JobFollow):
         self._awake.set()
 
     async def to_the_end(self) -> JobOutcome | None:
-        """Follow the job until it has ended; None when another worker follows it from now on."""
+        """Follow the job until it has ended; None when another worker follows it from now on.
+
+        A box that does not stop the job in time, and says neither how it ended, is lost.
+        """
+        configuration = self.configuration
+        limit_s = configuration.timeout_s + SPARE_S + (configuration.wait_s if configuration.scheduler else 0)
+        try:
+            async with asyncio.timeout(limit_s) as deadline:
+                return await self._followed()
+        except TimeoutError:
+            if not deadline.expired():
+                raise
+        self.log.warning("Job %s has not ended within %s s: it is stopped.", self.name, limit_s)
+        with suppress(JobRefused, BoxUnreachable, TimeoutError):
+            async with asyncio.timeout(SPARE_S):
+                await self._stop_late()
+        allowed = f"{limit_s} s, after timeout_s {configuration.timeout_s}"
+        return self.end_of(JobOutcome("Lost", f"Box {self.host} did not end the job within {allowed}."))
+
+    async def _stop_late(self) -> None:
+        box = await self._connected()
+        try:
+            await box.stop(self.name)
+        finally:
+            box.connection.abort()
+
+    async def _followed(self) -> JobOutcome | None:
         lost_at: float | None = None
         box = self.box
         while not self.handed_over:
@@ -133,7 +163,8 @@ class SshFollow(JobFollow):
             if outcome := outcome_of(look, self.host, self.configuration):
                 return outcome if outcome.name == "Exited" else self.end_of(outcome)
             self._tell(look)
-            await asyncio.sleep(self.settings.poll_s / 10)  # its watcher is about to say how it ended
+            # Its watcher is about to say how it ended, unless its log is not read.
+            await asyncio.sleep(self.settings.poll_s / (1 if self._muted else 10))
 
     async def _look(self, box: SshBox) -> Look:
         """Read the job's state, and label its run with its start times once it runs: then it may cost."""
@@ -152,6 +183,10 @@ class SshFollow(JobFollow):
 
     async def _until_read(self, box: SshBox, lines: Lines) -> JobOutcome | None:
         """Pass lines on to their end; returns an outcome if the job is stopped before."""
+        if self._muted and self.stop:
+            return await self._stopped(box, asyncio.create_task(asyncio.sleep(0)), self.stop)
+        if self._muted:
+            return None
         reading = asyncio.create_task(self._read(box, lines))
         waking = asyncio.create_task(self._awake.wait())
         try:
@@ -173,10 +208,15 @@ class SshFollow(JobFollow):
         read = asyncio.Event()
         flushing = asyncio.create_task(self._flush(box, lines, read))
         try:
-            async for chunk in box.lines(self.name, lines.seen):
-                lines.take(chunk)
-                while lines.full and not flushing.done():
-                    await asyncio.sleep(self.settings.flush_s / 10)  # the box keeps what we don't take yet
+            async with aclosing(box.lines(self.name, lines.seen)) as chunks:
+                async for chunk in chunks:
+                    if self.tunnel.limits.logged.take(len(chunk) + ROW_BYTES * chunk.count(b"\n")):
+                        self._muted = True
+                        self.log.warning("%s", MUTED)
+                        break
+                    lines.take(chunk)
+                    while lines.full and not flushing.done():
+                        await asyncio.sleep(self.settings.flush_s / 10)  # the box keeps the rest
         finally:
             read.set()  # not cancelled: lines that are on their way would come twice
             await asyncio.gather(flushing, return_exceptions=True)

@@ -14,9 +14,10 @@ from ..base.job_configuration import JobRefused
 from .box import BUSY, BoxBusy, SshBox, text_of
 from .check import Facts, has_image
 from .configuration import SshJobConfiguration
-from .connection import LOST, BoxUnreachable, error_text
+from .connection import ANSWER_S, LOST, BoxUnreachable, answer_of, error_text
 
 CHUNK_BYTES = 1024 * 1024
+LOAD_S = 1800  # for a box to unpack an image that it has
 LAST_S = 5  # that `save` has to end by itself, once all was read
 IMAGES = "images"  # which of our images a box has, by their ids here
 
@@ -73,25 +74,27 @@ async def _send(box: SshBox, configuration: SshJobConfiguration, image: str) -> 
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.DEVNULL,
     )
+    loading = None
     try:
-        async with box.process("load", configuration.lock_file, *configuration.container_command) as loading:
-            with contextlib.suppress(BrokenPipeError):  # the box has ended its part: it says why
-                while chunk := await saving.stdout.read(CHUNK_BYTES):  # type: ignore[union-attr]
-                    loading.stdin.write(chunk)
-                    await loading.stdin.drain()
-                loading.stdin.write_eof()
-            done = await loading.wait()
+        words = ("load", configuration.lock_file, *configuration.container_command)
+        loading = await asyncio.wait_for(box.process(*words), ANSWER_S)
+        with contextlib.suppress(BrokenPipeError):  # the box has ended its part: it says why
+            while chunk := await saving.stdout.read(CHUNK_BYTES):  # type: ignore[union-attr]
+                loading.stdin.write(chunk)
+                await asyncio.wait_for(loading.stdin.drain(), ANSWER_S)
+            loading.stdin.write_eof()
+        done = await asyncio.wait_for(answer_of(loading), LOAD_S)
     except (*LOST, asyncssh.Error) as error:
         raise BoxUnreachable(f"The connection was lost ({error_text(error)}).") from None
     finally:
+        if loading:
+            loading.close()  # without waiting: a box need not answer
         if saving.returncode is None:
             with contextlib.suppress(ProcessLookupError, TimeoutError):
                 await asyncio.wait_for(saving.wait(), LAST_S)
         with contextlib.suppress(ProcessLookupError):
             saving.kill()
         await saving.wait()
-    if done.exit_status is None:
-        raise BoxUnreachable("The connection was lost.")
     if done.exit_status == BUSY:
         raise BoxBusy(text_of(done.stdout))
     if done.exit_status:
