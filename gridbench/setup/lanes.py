@@ -70,8 +70,8 @@ def _completed(client: "SyncPrefectClient", run: str) -> bool | None:
 
     name = filters.FlowRunFilter(name=filters.FlowRunFilterName(any_=[run]))
     flow = filters.FlowFilter(name=filters.FlowFilterName(any_=["bench"]))
-    found = client.read_flow_runs(flow_filter=flow, flow_run_filter=name)
-    states = [each.state for each in found if each.state]
+    runs = client.read_flow_runs(flow_filter=flow, flow_run_filter=name)
+    states = [each.state for each in runs if each.state]
     if any(not state.is_final() for state in states):
         return None
     return any(state.is_completed() for state in states)

@@ -85,8 +85,8 @@ class ArtifactQueue:
         return []
 
     async def _count(self, criteria: ArtifactFilter) -> int:
-        asked = {"artifacts": criteria.model_dump(mode="json")}
-        return int((await self._client.request("POST", "/artifacts/count", json=asked)).json())
+        body = {"artifacts": criteria.model_dump(mode="json")}
+        return int((await self._client.request("POST", "/artifacts/count", json=body)).json())
 
     async def stored(self, upload: Upload) -> None:
         """Remove an upload whose records are stored; where the API does not answer, before the next look."""

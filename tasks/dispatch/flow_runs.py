@@ -45,13 +45,13 @@ def has_begun(run: FlowRun) -> bool:
 
 
 async def flow_runs(
-    client: PrefectClient, criteria: FlowRunFilter, of: FlowFilter | None = None
+    client: PrefectClient, criteria: FlowRunFilter, flows: FlowFilter | None = None
 ) -> list[FlowRun]:
     """Return every flow run that meets the criteria, of some flows or of all, from all pages, oldest first."""
     runs: list[FlowRun] = []
     while True:
         page = await client.read_flow_runs(
-            flow_filter=of, flow_run_filter=criteria, limit=PAGE, offset=len(runs)
+            flow_filter=flows, flow_run_filter=criteria, limit=PAGE, offset=len(runs)
         )
         runs += page
         if len(page) < PAGE:
@@ -66,7 +66,7 @@ async def measuring(client: PrefectClient, run: str) -> list[FlowRun]:
     """Return the flow runs of `bench` that measure a run now, without lane jobs of the same name."""
     state = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING]))
     named = FlowRunFilter(name=FlowRunFilterName(any_=[run]), state=state)
-    return [found for found in await flow_runs(client, named, BENCH) if LANE_TAG not in found.tags]
+    return [each for each in await flow_runs(client, named, BENCH) if LANE_TAG not in each.tags]
 
 
 async def myself_and_bench(

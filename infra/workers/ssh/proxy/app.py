@@ -127,12 +127,12 @@ class JobProxy:
         await answer(scope, receive, send)
 
     async def _answer(self, request: Request) -> Response:
-        known = self._knows(_credentials(request))
-        if known:
+        has_token = self._knows(_credentials(request))
+        if has_token:
             admit(request.scope)
-        spend(self.limits.requests if known else self.limits.strangers, 1, "requests")
+        spend(self.limits.requests if has_token else self.limits.strangers, 1, "requests")
         path = path_of(request.scope)
-        if not known and not self._rules.get((request.method, path), Rule()).open:
+        if not has_token and not self._rules.get((request.method, path), Rule()).open:
             raise Refusal("the request does not have the token of this flow run", UNKNOWN)
         rule = await self._rule(request.method, path)
         if fixed := self._fixed(request.method, path):

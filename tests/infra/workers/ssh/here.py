@@ -1,8 +1,8 @@
 """This machine as a box: its scripts run here, in a home folder of a test, with commands that the test makes."""
 
 import asyncio
+import contextlib
 import os
-from types import SimpleNamespace
 
 
 class Here:
@@ -19,11 +19,37 @@ class Here:
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
-    async def run(self, command, input, encoding):
+    async def create_process(self, command, input, encoding):
         """What asyncssh's connection does."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_shell(
             command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=self.home, env=self.environ
         )
-        stdout, stderr = await process.communicate(input)
-        return SimpleNamespace(exit_status=process.returncode, stdout=stdout, stderr=stderr)
+        return Command(process, asyncio.create_task(give(process.stdin, input)))
+
+
+class Command:
+    """In place of asyncssh's process."""
+
+    def __init__(self, process, giving):
+        self.stdout, self.stderr = process.stdout, process.stderr
+        self._process, self._giving = process, giving
+
+    @property
+    def exit_status(self):
+        return self._process.returncode
+
+    async def wait_closed(self):
+        await asyncio.gather(self._giving, self._process.wait())
+
+    def close(self):
+        """Leave a command that still runs to itself, as sshd does."""
+        self._giving.cancel()
+
+
+async def give(stdin, content):
+    """Write a command's input, which it need not read."""
+    with contextlib.suppress(BrokenPipeError, ConnectionResetError):
+        stdin.write(content or b"")
+        await stdin.drain()
+    stdin.close()
