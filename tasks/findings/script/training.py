@@ -26,8 +26,8 @@ COLUMNS = (
     Column("Because"),
 )
 LEAD = (
-    "A loss is the number that the first `backward()` of a step got, before a scaler; a script that accumulates can "
-    f"print another multiple of it. The first {EARLY} losses are compared closely between devices of one kind, with a "
+    "A loss is the number that the first `backward()` of a step got, before a scaler. "
+    f"The first {EARLY} losses are compared closely between devices of one kind, with a "
     "tolerance that grows with each step as rounding errors do. After that a training is wrong only if its loss is not "
     "a number, or falls on one machine and not on another. The time of a wrong training is not used."
 )
@@ -56,7 +56,21 @@ class SameTraining(Finding):
             losses = record.script.losses if record.script else ()
             ends = (len(losses), losses[0], losses[-1])
             rows.append((record.hardware, record.case.id, *ends, mark, course.detail or None))
-        return Table(COLUMNS, tuple(rows), LEAD) if rows else None
+        return Table(COLUMNS, tuple(rows), " ".join([LEAD, *self._factors()])) if rows else None
+
+    def _factors(self) -> Iterator[str]:
+        """Yield for each script that accumulates how many times these numbers it prints if it divides its loss."""
+        calls = {
+            (course.record.case, round(course.record.script.accumulation)): None
+            for course in self.courses
+            if course.record.script and course.record.script.accumulation
+        }
+        for case, count in calls:
+            if count > 1:
+                yield (
+                    f"A step of {script_text(case)} has {count} backward calls: if the script divides each loss by "
+                    f"{count}, as accumulation does, its own loss is {count} times the number here."
+                )
 
     def details(self) -> tuple[str, ...]:
         """Name the machines on which the training is not shown to be the same; wrong ones are refused."""

@@ -94,7 +94,7 @@ def _losses(grid: Grid, case: Case, rows: list[dict[str, Any]]) -> ChartPanel:
     axis = alt.Axis(tickCount=5)
     chart = chart_of(rows).mark_line(strokeWidth=1.3).encode(
         x=alt.X("step:Q", title="step", axis=alt.Axis(tickCount=6)),
-        y=alt.Y("loss:Q", title="loss (dashed: wrong)", scale=alt.Scale(zero=False), axis=axis),
+        y=alt.Y("loss:Q", title="loss at backward() (dashed: wrong)", scale=alt.Scale(zero=False), axis=axis),
         detail=alt.Detail("line:N"),
         strokeDash=alt.StrokeDash("training:N", scale=dash, legend=None),
         color=machine_colour(grid),
@@ -102,7 +102,10 @@ def _losses(grid: Grid, case: Case, rows: list[dict[str, Any]]) -> ChartPanel:
         tooltip=tooltip("hardware", "repeat", "step", "loss", "training"),
     )  # fmt: skip
     title = _title(case)
-    text = f"Losses of the first steps of {title}, one line for each repeat. Dashed lines are wrong repeats."
+    text = (
+        f"Losses of the first steps of {title}, as the first backward() of each step got them, one line for each "
+        "repeat. Dashed lines are wrong repeats."
+    )
     return panel_of(title, text, 200, chart)
 
 

@@ -280,6 +280,13 @@ def test_the_same_training_is_an_observation():
     )
 
 
+@pytest.mark.parametrize(("calls", "words"), [(4.0, "its own loss is 4 times the number here"), (1.0, "")])
+def test_losses_are_named_as_what_backward_got_with_their_factor(calls, words):
+    lead = compared(three("a", accumulation=calls), three("b")).finding(SameTraining).table().lead
+    assert "the first `backward()` of a step got" in lead
+    assert words in lead and ("times the number here" in lead) == bool(words)
+
+
 def test_it_reaches_every_file_of_a_report():
     records, comparison = run()
     page = report_html(records, grid_of(records, comparison), RUN)
