@@ -1,6 +1,7 @@
 """Jobs whose steps are drawn, predicted from their beginning: how often the interval holds the job at another time.
 
-`python -m tests.workloads.harness.script.simulated_jobs [--jobs N] [--only WORLD…]` prints a table of all worlds.
+As much of each run is seen as a measurement on a CPU waits for. `python -m
+tests.workloads.harness.script.simulated_jobs [--jobs N] [--only WORLD…]` prints a table of all worlds.
 """
 
 import argparse
@@ -11,11 +12,21 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.script.job_prediction import OTHER_TIMES, job_time, pace_of
+from workloads.harness.script.observations import Observations
+from workloads.harness.script.sampling import (
+    AGAIN_S,
+    AGAIN_SHARE,
+    SamplingPlan,
+    StepTimes,
+    waits_until,
+)
 
 STEP_S, START_S, WARM = 0.1, 5.0, 20
 HALF_HOUR = 18_000  # steps
-SEEN = (300, 600)  # fewest and most steps of a measurement
+SAMPLED_S = (5.0, 20.0)  # shortest and longest time until the samples of a step are over
+PLAN = SamplingPlan(Rules(), predicts=True)
 
 
 @dataclass(frozen=True)
@@ -134,29 +145,69 @@ WORLDS = {
 
 @dataclass(frozen=True)
 class Covered:
-    """Shares of jobs: `inside` the interval, below it and above it; `width` is half of it over the prediction."""
+    """Shares of jobs.
+
+    Attributes:
+        inside, below, above: by the interval of the time.
+        width: half of the median interval over the prediction, whose median over the real time is `ratio`.
+        unseen: of which a part is named that was never seen.
+    """
 
     inside: float
     below: float
     above: float
     width: float
     ratio: float
+    unseen: float
+
+
+class Seen(Observations):
+    """Notes of the first steps of a job."""
+
+    def __init__(self, drawn: Drawn, ends_s: np.ndarray) -> None:
+        super().__init__()
+        self.ends_s.extend(ends_s)
+        self.places = [at for at in drawn.epochs_at if at < len(ends_s)]
+        self.of_epoch = drawn.epoch_steps
+
+    @property
+    def epochs_at(self) -> list[int]:
+        """Return the ends of epochs in these steps."""
+        return self.places
+
+    @property
+    def epoch_steps(self) -> int | None:
+        """Return the steps of an epoch by the loader."""
+        return self.of_epoch
+
+
+def seen_of(drawn: Drawn, sampled_s: float) -> Seen:
+    """Return what a measurement sees of a job whose samples are over after some seconds."""
+    ends_s, spent_s = np.cumsum(drawn.steps_s), sampled_s
+    times = StepTimes(warm_steps=WARM)
+    while True:
+        done = max(int(np.searchsorted(ends_s - ends_s[0], spent_s)) + 1, 2 * WARM)
+        seen = Seen(drawn, ends_s[:done])
+        until_s = waits_until(PLAN, times, seen, spent_s, on_gpu=False)
+        if spent_s >= until_s or done >= len(ends_s):
+            return seen
+        spent_s = min(until_s, spent_s + max(AGAIN_S, AGAIN_SHARE * spent_s))
 
 
 def covered(
     world: World, jobs: int, steps: int = HALF_HOUR, seed: int = 0, other_times: float = OTHER_TIMES
 ) -> Covered:
     """Predict jobs of a world, each from the beginning of a run, and compare them with another run of the same job."""
-    below, above, widths, ratios = 0, 0, [], []
+    below, above, unseen, widths, ratios = 0, 0, 0, [], []
     for number in range(jobs):
         draw = np.random.default_rng([seed, number])
         seen = world(draw, steps)
         again = world(np.random.default_rng([seed + 1, number]), steps) if seen.epoch_steps is None else seen
-        observed = int(draw.integers(*SEEN))
-        ends_s = [*np.cumsum(seen.steps_s[:observed])]
-        epochs_at = [at for at in seen.epochs_at if at < observed]
+        notes = seen_of(seen, draw.uniform(*SAMPLED_S))
+        ends_s, epochs_at = [*notes.ends_s], notes.epochs_at
         pace = pace_of(ends_s, epochs_at, seen.epoch_steps, WARM, other_times)
         job = job_time(pace, ends_s, epochs_at, START_S, WARM, steps)
+        unseen += bool(job.left_out)
         real_s = START_S + float(again.steps_s[1:].sum())
         below += real_s < job.low_s
         above += real_s > job.high_s
@@ -168,6 +219,7 @@ def covered(
         above / jobs,
         statistics.median(widths),
         statistics.median(ratios),
+        unseen / jobs,
     )
 
 
@@ -183,7 +235,7 @@ def main() -> None:
             got = covered(WORLDS[name], options.jobs, options.steps, other_times=other)
             print(
                 f"{name:30} {other:.2f} inside {got.inside:.2f} below {got.below:.2f} above {got.above:.2f} "
-                f"±{got.width:.1%} ratio {got.ratio:.3f}",
+                f"±{got.width:.1%} ratio {got.ratio:.3f} unseen {got.unseen:.2f}",
                 flush=True,
             )
 
