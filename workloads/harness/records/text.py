@@ -12,6 +12,7 @@ NAMED = 3  # files
 MEAN_APART = 1.05  # a mean that is further above the median stands first
 LOOSEST, UNKNOWN = 2.0, "unknown"  # a bound that is further from the median, by this factor, says nothing
 PREFIXED = ("FLOP/s", "B/s")
+UNSHOWN = "; a drift over hours and neighbours of minutes are not in it"  # no single measurement sees them
 JOULES = ((1.0, "J"), (1e-3, "mJ"), (1e-6, "µJ"), (1e-9, "nJ"), (1e-12, "pJ"))
 BYTE_UNITS = ((1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB"))
 
@@ -275,7 +276,7 @@ def _job(job: JobTime) -> str:
             f"at least {duration(job.low_s)} for {length}: {duration(job.seconds)} ({bounds}) without "
             f"{' and '.join(job.left_out)}, of which none was seen; --through N waits for N {_unit(job)}"
         )
-    return f"{duration(job.seconds)} for {length}, predicted from this repeat alone ({bounds})"
+    return f"{duration(job.seconds)} for {length}, predicted from this repeat alone ({bounds}){UNSHOWN}"
 
 
 def _unit(job: JobTime) -> str:

@@ -7,7 +7,7 @@ import pytest
 from tests.workloads.harness.records.timings import FULL, timing
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.script import JobTime, ScriptRun
-from workloads.harness.records.text import line, rate_text, script_facts
+from workloads.harness.records.text import UNSHOWN, line, rate_text, script_facts
 from workloads.harness.records.verdict import judge
 
 
@@ -25,6 +25,7 @@ from workloads.harness.records.verdict import judge
 def test_the_whole_job_of_a_script_is_said(job, words):
     ((name, text),) = script_facts(ScriptRun(("train.py",), job=job))
     assert name == "whole job" and text.startswith(words)
+    assert text.endswith(UNSHOWN) != job.measured
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from itertools import accumulate
 
 import pytest
 
+from tests.workloads.harness.script.simulated_jobs import WORLDS, covered
 from workloads.harness.script.job_prediction import OTHER_TIMES, job_time, pace_of, speed_variation
 
 STEP_S, START_S = 0.1, 5.0
@@ -49,6 +50,27 @@ def share_covered(observed, whole, epoch=None, **options):
 )
 def test_the_interval_covers_the_real_time_of_the_job(options):
     assert share_covered(**options) >= 0.9
+
+
+@pytest.mark.parametrize(
+    ("world", "least", "widest"),
+    [
+        ("independent 5 %", 0.93, 0.05),
+        ("AR(1) .9, 20 %", 0.93, 0.12),
+        ("stalls of 20 steps", 0.9, 0.9),
+        ("epochs of 150-250", 0.93, 0.2),
+        ("checkpoint 5 s each 400", 0.93, 0.2),
+    ],
+)
+def test_the_interval_holds_in_each_world_that_a_measurement_sees(world, least, widest):
+    found = covered(WORLDS[world], jobs=60)
+    assert found.inside >= least, found
+    assert found.width < widest
+
+
+def test_an_end_of_an_epoch_that_no_measurement_waits_for_is_named():
+    found = covered(WORLDS["epoch of 5,000, 30 s"], jobs=10)
+    assert found.unseen == 1.0 and found.ratio < 1.0
 
 
 def test_the_mean_over_the_wall_has_what_a_median_leaves_out():
