@@ -1,6 +1,6 @@
 """The time to a first result: the start of a process, and its first call."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.results.finding import Results, Sentences
@@ -17,6 +17,7 @@ from workloads.harness.records.record import Record
 
 BEFORE = {"process_start": "process start", "import": "import", "context": "context"}
 WORTH_SAYING = 3.0  # times a later call
+Start = dict[str, float]  # seconds of each phase of `BEFORE`
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,25 +49,23 @@ def cold_starts(
 ) -> list[str]:
     """Return how long a process on each machine needs before it can build, and when that pays off.
 
-    A process starts alike for every case, so the repeats of all cases count, except those that were forked from
-    a process which had started before.
+    A process starts alike for every case, so the repeats of all cases count. Of those that were forked from one
+    process, the start of that one counts, once. A machine with a single start has its time without an interval.
     """
     sentences, base = [], next((p.baseline for p in pairings), "")
-    starts: dict[str, list[Record]] = {}
-    for cell in cells:
-        own = (record for record in cell.usable if _start_s(record) > 0 and not record.inherited_s)
-        starts.setdefault(cell.cell.hardware, []).extend(own)
-    for hardware, records in starts.items():
-        seconds = over_repeats([_start_s(record) for record in records])
-        if seconds is None or seconds.low is None:
+    starts: dict[str, list[Start]] = {}
+    for name in dict.fromkeys(cell.cell.hardware for cell in cells):
+        starts[name] = _starts([r for cell in cells if cell.cell.hardware == name for r in cell.usable])
+    for hardware, own in starts.items():
+        seconds = over_repeats([sum(start.values()) for start in own])
+        if seconds is None:
             continue
-        sums = {name: sum(record.phases_s[name] for record in records) for name in BEFORE}
+        sums = {name: sum(start[name] for start in own) for name in BEFORE}
         longest = max(sums, key=lambda name: sums[name])
         part = f"{BEFORE[longest]} takes {100 * (sums[longest] / sum(sums.values())):.0f} % of that"
-        text = (
-            f"Cold start: a process on {hardware} needs {format_seconds(seconds)} before it can build; {part}"
-        )
-        ours, theirs = ([_start_s(r) for r in starts.get(name, [])] for name in (hardware, base))
+        once = ", seen once," if len(own) == 1 else ""
+        text = f"Cold start: a process on {hardware} needs {format_seconds(seconds)}{once} before it can build; {part}"
+        ours, theirs = ([sum(start.values()) for start in starts.get(name, [])] for name in (hardware, base))
         longer = speedup(ours, theirs, sessions.of_cell(hardware, base)) if hardware != base else None
         more = _against(hardware, base, longer, pairings)
         sentences.append(f"{text}{more}.")
@@ -97,7 +96,24 @@ def _against(hardware: str, base: str, longer: Ratio | None, pairings: Sequence[
     return f"{text}; faster steps make up for it after about {span}"
 
 
-def _start_s(record: Record) -> float:
-    """Return the seconds before a process can build; 0 if a part of them is not recorded."""
-    parts = [record.phases_s.get(name) for name in BEFORE]
-    return sum(part for part in parts if part) if None not in parts else 0.0
+def _starts(records: Sequence[Record]) -> list[Start]:
+    """Return the starts of processes that the records show: their own, else those that they were forked from.
+
+    A record of a fork server's first process has the server's start as its own. If it is not usable, the others
+    have that start, each the same.
+    """
+    own = [start for record in records if not record.inherited_s and (start := _start(record.phases_s))]
+    forked = {
+        tuple(record.inherited_s.get(name) for name in BEFORE): start
+        for record in records
+        if record.inherited_s and (start := _start(record.fresh_phases_s))
+    }
+    return own or [*forked.values()]
+
+
+def _start(phases_s: Mapping[str, float]) -> Start | None:
+    """Return the seconds of each phase before a process can build; None if one is not recorded, or all are 0."""
+    if not BEFORE.keys() <= phases_s.keys():
+        return None
+    start = {name: phases_s[name] for name in BEFORE}
+    return start if sum(start.values()) > 0 else None

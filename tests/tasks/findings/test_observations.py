@@ -96,12 +96,32 @@ def test_cold_starts_say_what_they_are_made_of_and_when_they_are_paid_back():
     assert "as long as on cpu;" in gpu and gpu.endswith("after about 31 calls.")
 
 
-def test_forked_repeats_say_nothing_of_a_start():
+def forked_from(*imports_s, number=1):
+    """Repeats of a cell, each forked from a process that took these seconds to import torch."""
     own = phases(1.0)["phases_s"] | {"process_start": 0.0, "import": 0.0}
-    forked = cell(2.0, IMAGES, phases_s=own, inherited_s={"process_start": 0.1, "import": 2.0})
-    alone, both = (starting("Cold start", said(cells)) for cells in (cell(2.0), [*cell(2.0), *forked]))
+    spent = phases(1.0) | {"phases_s": own, "wall_s": sum(own.values())}
+    return [
+        record(2.0, IMAGES, "cpu", repeat, inherited_s={"process_start": 0.1, "import": seconds}, **spent)
+        for repeat, seconds in enumerate(imports_s, number)
+    ]
+
+
+def test_repeats_that_were_forked_from_one_process_show_one_start():
+    alone, both = (
+        starting("Cold start", said(cells)) for cells in (cell(2.0), [*cell(2.0), *forked_from(4.0)])
+    )
     assert both == alone and len(alone) == 1
-    assert starting("Cold start", said(forked)) == []
+    (once,) = starting("Cold start", said(forked_from(2.0, 2.0, 2.0)))
+    assert "a process on cpu needs ~3.1 s, seen once," in once
+    (thrice,) = starting("Cold start", said(forked_from(1.9, 2.0, 2.1)))
+    assert "needs 3.10 s (" in thrice and "once" not in thrice
+
+
+def test_a_single_repeat_shows_a_start():
+    """As the first process of a fork server does, whose others have its start."""
+    first = record(2.0, hardware="cpu")
+    (found,) = starting("Cold start", said([first, *forked_from(5.0, number=1)]))
+    assert ", seen once," in found and "import takes 95 % of that" in found
 
 
 def test_a_first_call_that_takes_hardly_longer_than_a_later_one_is_not_worth_a_sentence():

@@ -71,10 +71,10 @@ def test_bills_list_their_largest_parts_and_missing_ones():
     assert "queue, boot and pull 3" in box and "records alone" not in box
 
 
-def test_one_repeat_of_one_machine_leaves_only_its_bill():
+def test_one_repeat_of_one_machine_leaves_only_its_start_and_its_bill():
     records = repeats([1.0], Case.of("matmul", {"n": 100}), "cpu")
-    (part,) = findings(compare(records, [machine("cpu", None)], "cpu"))
-    assert part.startswith(f"{Bills.title}:")
+    said, bill = findings(compare(records, [machine("cpu", None)], "cpu"))
+    assert "Cold start" in said and ", seen once," in said and bill.startswith(f"{Bills.title}:")
 
 
 def test_a_sign_that_ascii_lacks_is_spelt():
