@@ -123,13 +123,25 @@ def _tried_as_written(order: Order) -> tuple[str, dict[str, float]]:
     """Return the fastest layout of a step that is not compiled yet, with the seconds per step of each.
 
     A compile takes longer than all trials, and torch would not compile anew for another kernel of attention:
-    it keeps compiled code by the code that it is of.
+    it keeps compiled code by the code that it is of. A step that can be captured only once it is compiled is tried
+    without a capture.
     """
-    repeat = order.repeat
-    case = replace(repeat.case, mode=COMPILED[repeat.case.mode])
-    tried = build(order.workload, replace(repeat, case=case), order.device, Phases(), order.rank, order.world)
-    search_algorithms(False)
-    return tried.layout, tried.trials_s
+    try:
+        return _tried(order, COMPILED[order.repeat.case.mode])
+    except Exception as error:
+        if IN_CAPTURE not in getattr(error, "__notes__", ()):
+            raise
+    return _tried(order, EAGER)
+
+
+def _tried(order: Order, mode: str) -> tuple[str, dict[str, float]]:
+    """Return the fastest layout in another mode, with the seconds per step of each."""
+    repeat = replace(order.repeat, case=replace(order.repeat.case, mode=mode))
+    try:
+        tried = build(order.workload, repeat, order.device, Phases(), order.rank, order.world)
+        return tried.layout, tried.trials_s
+    finally:
+        search_algorithms(False)
 
 
 def _compared(order: Order, held: list[Prepared], layouts: Sequence[str]) -> Built:

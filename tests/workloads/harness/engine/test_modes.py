@@ -122,8 +122,10 @@ class FakeGraphs:
         @contextmanager
         def inside(name):
             before, fake.where = fake.where, name
-            yield
-            fake.where = before
+            try:
+                yield
+            finally:
+                fake.where = before
 
         monkeypatch.setattr(torch.cuda, "Stream", Stream)
         monkeypatch.setattr(torch.cuda, "current_stream", Stream)
@@ -307,3 +309,22 @@ def test_a_kernel_of_attention_is_chosen_before_the_only_compile(graphs, monkeyp
     assert asked[:2] == list(KERNELS) and f"contiguous+{asked[-1]}" == made.layout
     assert phases.seconds["layout"] > 0
     assert built(make, "compiled-graph", attention=True)[0].layout == "contiguous"
+
+
+def test_a_step_that_can_be_captured_only_once_it_is_compiled_has_its_kernel_chosen_without_a_capture(
+    graphs, monkeypatch
+):
+    """As one that copies a number to the host unless the compiler has removed that."""
+    monkeypatch.setattr(build_module, "has_kernels", lambda device, precision: precision == "bf16")
+    monkeypatch.setattr(build_module, "ask_first", lambda kernel: None)
+    compiler, tried = Compiler(graphs), []
+    error = RuntimeError("CUDA error: operation not permitted when stream is capturing")
+    as_written = failing(graphs, error)
+
+    def make(env, n):
+        tried.append(env.mode)
+        return compiler.make(env, n) if env.mode == "compiled-graph" else as_written(env, n)
+
+    made, _ = built(make, "compiled-graph", "bf16", attention=True)
+    assert list(made.trials_s) == ["contiguous+cudnn", "contiguous+flash"] and made.layout in made.trials_s
+    assert compiler.ran.count("captured") == 1 and tried == ["graph", "eager", "compiled-graph"]
