@@ -133,10 +133,10 @@ class Readings:
             for name in gpu.FOREIGN:
                 if self.probes.pop(name, None) is not None:
                     self.missing[name] = why
-            before, self.gpu = self.gpu, AskedGpu(uuid)
+            before, self.gpu = self.gpu, AskedGpu(uuid, self.gpu)
             self.monitor.watch(self.gpu)
-            before.close()  # only now: the monitor must not ask one that is closed
             self.environment["gpus"] = [self.gpu.describe()]
+            before.close()  # only now: the monitor must not ask one that is closed
         if opened:
             self.environment["gpus"] = [_as_slice(card, opened) for card in self.environment["gpus"]]
 

@@ -1,8 +1,8 @@
 """A GPU that another process asks through NVML: a driver can hang, or kill the process that asks it.
 
-That process stays for as long as the measurement lasts, and its answers are lines of JSON. A reading costs the
-measuring process a line written and a line read. NVML's own work is done in the other process. It is not a child of the
-measuring process: a user's script that waits for all of its children, or kills them, does not meet it.
+That process stays for as long as the measurement lasts, and its answers are lines of JSON on a socket. A reading costs
+the measuring process a line written and a line read. NVML's own work is done in the other process. It is not a child of
+the measuring process: a user's script that waits for all of its children, or kills them, does not meet it.
 
     measuring process ── starts ──> a process that forks and ends
                                       keeper   ends with the measuring process, and reports how the asker ends
@@ -13,13 +13,14 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import threading
 import time
 from collections.abc import Iterable
-from contextlib import suppress
-from typing import IO, Any
+from contextlib import ExitStack, suppress
+from typing import Any
 
 from workloads.harness.probes.device_here import HERE
 from workloads.harness.probes.gpu import Gpu, open_gpu
@@ -46,19 +47,29 @@ class AskedGpu(Gpu):
         is_lost: whether the driver hung or killed the process that asked it.
     """
 
-    def __init__(self, uuid: str | None = None) -> None:
-        """Start the other process; without `uuid` it asks CUDA's first GPU."""
+    def __init__(self, uuid: str | None = None, after: Gpu | None = None) -> None:
+        """Start the other process; without `uuid` it asks CUDA's first GPU.
+
+        The process of `after`, the GPU that was asked before, is used further if it lives: a script that handles
+        SIGCHLD would notice another start. With the first question, `after` is closed.
+        """
         super().__init__({})
         self.is_lost = False
         self._why = ""
         self._lock = threading.Lock()
         self._rest = b""
         self._first_cpu_s = 0.0
-        self._uuid = ""
+        self._uuid, self._asked = "", uuid or ""
         self._is_open = False
-        self._pipes: tuple[IO[bytes], IO[bytes]] | None = None  # for questions, and for answers
+        self._pid = os.getpid()
+        self._socket: socket.socket | None = None  # of questions and answers
+        self._after = after if isinstance(after, AskedGpu) else None
+        if not self._after:
+            self._start()
+
+    def _start(self) -> None:
         try:
-            self._pipes = _started(uuid or "")
+            self._socket = _started(self._asked)
         except (OSError, subprocess.SubprocessError) as error:
             self._why = f"the process that asks NVML can't be started: {error}"
 
@@ -73,6 +84,14 @@ class AskedGpu(Gpu):
         """End the other process, without waiting for it."""
         with self._lock:
             self._give_up("it was closed")
+
+    def _given_away(self) -> socket.socket | None:
+        """Return the socket for another GPU, or None without one; this GPU is closed then."""
+        with self._lock:
+            self._open()
+            ours, self._socket = self._socket, None
+            self._give_up("another GPU is asked in its place")
+            return ours
 
     def _ask(self, names: Iterable[str]) -> tuple[dict[str, Any], dict[str, str]]:
         names = list(names)
@@ -90,35 +109,40 @@ class AskedGpu(Gpu):
         """Wait for the first line, once: the UUID, or why there is no GPU."""
         if self._is_open or self._why:
             return
-        self._is_open = True
-        if (first := self._exchange(b"", OPEN_S)) is not None:
+        self._is_open, question = True, b""
+        if self._after:
+            self._socket = self._after._given_away()
+            if self._socket:
+                question = json.dumps(self._asked).encode() + b"\n"
+            else:
+                self._start()
+        if self._socket and (first := self._exchange(question, OPEN_S)) is not None:
             self._uuid, why, self._first_cpu_s = first
             if why:
                 self._give_up(why)
 
     def _exchange(self, question: bytes, limit_s: float) -> Any:
         """Return the next line of answers; None if there is none, and `_why` says why."""
-        assert self._pipes is not None
-        questions, answers = self._pipes
+        assert self._socket is not None
         try:
-            if question:
-                questions.write(question)
-            answer = json.loads(self._line(answers, limit_s))
+            if question:  # a script can have set SIGPIPE to end the process
+                self._socket.sendall(question, socket.MSG_NOSIGNAL)
+            answer = json.loads(self._line(self._socket, limit_s))
             if isinstance(answer, list):
                 return answer
         except TimeoutError:
             self.is_lost = True
             self._give_up(f"the NVIDIA driver did not answer NVML within {limit_s:g} s: it hangs")
             return None
-        except (OSError, ValueError):  # a pipe that is broken, or an answer that broke off
+        except (OSError, ValueError):  # the other end is closed, or an answer broke off
             pass
-        code = self._exit_code(answers)
+        code = self._exit_code(self._socket)
         self.is_lost = code is not None and -code in _FAULTS
         how = f"by signal {-code}" if code is not None and code < 0 else f"with code {code}"
         self._give_up(f"the process that asked NVML was ended {how}")
         return None
 
-    def _exit_code(self, answers: IO[bytes]) -> int | None:
+    def _exit_code(self, answers: socket.socket) -> int | None:
         """Return how the asker ended, by the keeper's last line; None if there is none."""
         with suppress(OSError, ValueError):
             while not (line := self._line(answers, LAST_S)).startswith(_ENDED):
@@ -126,14 +150,14 @@ class AskedGpu(Gpu):
             return int(line.removeprefix(_ENDED))
         return None
 
-    def _line(self, stream: IO[bytes], limit_s: float) -> bytes:
+    def _line(self, answers: socket.socket, limit_s: float) -> bytes:
         ends_s, poll = time.perf_counter() + limit_s, select.poll()  # `select` refuses handles above 1023
-        poll.register(stream, select.POLLIN)
+        poll.register(answers, select.POLLIN)
         while b"\n" not in self._rest:
             left_s = ends_s - time.perf_counter()
             if left_s <= 0 or not poll.poll(1000 * left_s):
                 raise TimeoutError
-            if not (part := os.read(stream.fileno(), _LONGEST_READ)):
+            if not (part := answers.recv(_LONGEST_READ)):
                 raise BrokenPipeError
             self._rest += part
         line, _, self._rest = self._rest.partition(b"\n")
@@ -141,37 +165,42 @@ class AskedGpu(Gpu):
 
     def _give_up(self, why: str) -> None:
         self.reason = self._why = self._why or why
-        pipes, self._pipes = self._pipes, None
-        for pipe in pipes or ():
+        ours, self._socket = self._socket, None
+        if ours is None:
+            return
+        if os.getpid() == self._pid:  # the copy of this end in a forked process would keep the other alive
             with suppress(OSError):
-                pipe.close()
+                ours.shutdown(socket.SHUT_RDWR)
+        ours.close()
 
 
-def _started(uuid: str) -> tuple[IO[bytes], IO[bytes]]:
-    """Start the process that asks NVML, in a new session; return pipes for questions and for answers.
+def _started(uuid: str) -> socket.socket:
+    """Start the process that asks NVML, in a new session; return the socket of questions and answers.
 
     Raises:
         OSError, subprocess.SubprocessError: it can't be started.
     """
-    with adopting(False):  # in case this process is set to take orphans
-        child = subprocess.Popen(
-            [sys.executable, "-c", _PROGRAM, str(os.getpid()), uuid],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            bufsize=0,
-            cwd=HERE,
-            start_new_session=True,
-        )
-        child.wait(OPEN_S)
-    assert child.stdin and child.stdout
-    return child.stdin, child.stdout
+    ours, its = socket.socketpair()
+    with its, ExitStack() as until_started:
+        until_started.callback(ours.close)
+        with adopting(False):  # in case this process is set to take orphans
+            child = subprocess.Popen(
+                [sys.executable, "-c", _PROGRAM, str(os.getpid()), uuid],
+                stdin=its.fileno(),
+                stdout=its.fileno(),
+                stderr=subprocess.DEVNULL,
+                cwd=HERE,
+                start_new_session=True,
+            )
+            child.wait(OPEN_S)
+        until_started.pop_all()
+    return ours
 
 
 def serve() -> None:
     """Answer questions about the GPU of the command line, in a child process whose end is the last answer.
 
-    The child is killed when the measuring process ends, or has closed the pipe of answers.
+    The child is killed when the measuring process ends, or has shut the socket down.
     """
     measuring, uuid = int(sys.argv[1]), sys.argv[2]
     asker = os.fork()
@@ -189,9 +218,9 @@ def serve() -> None:
 
 
 def _wait(measuring: int, asker: int) -> None:
-    """Wait until the asker has ended, the measuring process has, or its end of the pipe is closed."""
+    """Wait until the asker has ended, the measuring process has, or its end of the socket is shut down."""
     poll, limit_ms = select.poll(), None
-    poll.register(sys.stdout, 0)  # which reports the error of a closed pipe
+    poll.register(sys.stdout, 0)  # which reports that the other end is gone
     for pid in (measuring, asker):
         try:
             poll.register(os.pidfd_open(pid), select.POLLIN)
@@ -206,13 +235,22 @@ def _wait(measuring: int, asker: int) -> None:
 
 
 def _answer(measuring: int, uuid: str) -> None:
-    """Answer questions, a line each, until standard input ends."""
+    """Answer questions, a line each, until standard input ends; a line with a UUID turns to another GPU."""
+    gpu = _opened(measuring, uuid)
+    for line in sys.stdin.buffer:
+        question = json.loads(line)
+        if isinstance(question, str):
+            gpu = _opened(measuring, question)
+        else:
+            _say([*gpu._ask(question), time.process_time()])
+
+
+def _opened(measuring: int, uuid: str) -> Gpu:
+    """Open a GPU for the measuring process, and report its UUID, or why there is none."""
     gpu = open_gpu(uuid or visible_uuid() or _first_visible())
     gpu.own_pid = measuring
     _say([getattr(gpu, "uuid", ""), gpu.reason if not gpu.questions else "", time.process_time()])
-    for line in sys.stdin.buffer:
-        values, missing = gpu._ask(json.loads(line))
-        _say([values, missing, time.process_time()])
+    return gpu
 
 
 def _first_visible() -> str:

@@ -39,7 +39,7 @@ class FakeMemory:
 def card(monkeypatch):
     """One GPU that torch may not be asked about before it is opened."""
     nvml = FakeNvml()
-    monkeypatch.setattr(readings, "AskedGpu", lambda uuid=UUID: gpu.open_gpu(uuid, nvml))
+    monkeypatch.setattr(readings, "AskedGpu", lambda uuid=UUID, after=None: gpu.open_gpu(uuid, nvml))
     monkeypatch.setattr(gpu, "foreign_load", lambda card: ({"gpu_foreign_share": 0.5}, {}))
     monkeypatch.setattr(torch.cuda, "is_available", lambda: True)
     monkeypatch.setattr(
@@ -79,7 +79,7 @@ def test_cards_that_nvml_counts_in_another_order_are_told_apart(card, monkeypatc
 def test_a_slice_is_read_as_such_whichever_uuid_cuda_names(card, monkeypatch, named_by):
     slice = (1, 1, 14, 4864)
     card.slices, card.handles = [slice], {UUID: "handle", "MIG-a": slice}
-    monkeypatch.setattr(readings, "AskedGpu", lambda uuid="MIG-a": gpu.open_gpu(uuid, card))
+    monkeypatch.setattr(readings, "AskedGpu", lambda uuid="MIG-a", after=None: gpu.open_gpu(uuid, card))
     made = readings.Readings("cuda", 1, 0.0)
     monkeypatch.setattr(torch.cuda, "get_device_properties", properties("a" if named_by == "slice" else UUID))
     made.opened()

@@ -1,5 +1,5 @@
-/* A driver's library that answers for one card, hangs, or kills the process that asks, as NVML_FAKE says:
-   "init" or "power", a colon, and "hang", "segv" or "abort"; power is told twice before that. */
+/* A driver's library that answers for two cards, of which the second has no index, hangs, or kills the process
+   that asks, as NVML_FAKE says: "init" or "power", a colon, and "hang", "segv" or "abort"; power is told twice before that. */
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -7,6 +7,7 @@
 
 enum { SUCCESS = 0, NOT_FOUND = 6 };
 static const char UUID[] = "GPU-4f6ec1ba-0000-1111-2222-333344445555";
+static const char OTHER[] = "GPU-77777777-0000-1111-2222-333344445555";
 static int told;
 
 static void fail(const char *where) {
@@ -28,11 +29,11 @@ int nvmlDeviceGetHandleByIndex_v2(unsigned index, void **card) {
     return index ? NOT_FOUND : SUCCESS;
 }
 int nvmlDeviceGetHandleByUUID(const char *uuid, void **card) {
-    *card = (void *)UUID;
-    return strcmp(uuid, UUID) ? NOT_FOUND : SUCCESS;
+    *card = (void *)(strcmp(uuid, OTHER) ? UUID : OTHER);
+    return strcmp(uuid, *card) ? NOT_FOUND : SUCCESS;
 }
 int nvmlDeviceGetUUID(void *card, char *uuid, unsigned length) {
-    strncpy(uuid, UUID, length);
+    strncpy(uuid, card, length);
     return SUCCESS;
 }
 int nvmlDeviceGetName(void *card, char *name, unsigned length) {

@@ -173,3 +173,76 @@ def test_a_process_that_somebody_kills_is_no_fault_of_the_driver(card):
     helpers(os.getpid())[-1].kill()
     values, missing = gpu.read()
     assert not values and "signal 9" in missing["gpu_power_w"] and not gpu.is_lost
+
+
+OTHER = "GPU-77777777-0000-1111-2222-333344445555"
+HANDLES = """
+import os, signal, sys, time
+from types import SimpleNamespace
+from workloads.harness.engine import readings
+from workloads.harness.probes import asked_gpu
+made = readings.Readings("cuda", 1, 0.0)
+made.gpu.read()
+noticed = []
+signal.signal(signal.SIGCHLD, lambda *_: noticed.append("child"))
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)
+readings._properties = lambda index: SimpleNamespace(uuid=sys.argv[1])
+made.opened(1)
+print(made.gpu.uuid, made.gpu.read()[0].get("gpu_power_w"), noticed, flush=True)
+sys.stdin.readline()
+print(made.gpu.read()[1].get("gpu_power_w"), flush=True)
+if not (child := os.fork()):
+    time.sleep(60)
+print(child, flush=True)
+sys.stdin.readline()
+made.gpu.close()
+time.sleep(60)
+"""
+
+
+@pytest.fixture
+def handling(real_driver):
+    """Starts a process that handles signals, and turns to the GPU of a UUID while it does."""
+    started = []
+
+    def start(uuid):
+        words = [sys.executable, "-c", HANDLES, uuid]
+        started.append(
+            subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
+        )
+        return started[-1]
+
+    yield start
+    for process in started:
+        process.kill()
+        process.wait()
+
+
+def test_a_process_that_handles_its_children_does_not_notice_another_gpu(handling):
+    other, unknown = handling(OTHER), handling("GPU-unknown")
+    assert other.stdout.readline() == f"{OTHER} 71.5 []\n" and len(helpers(other.pid)) == 2
+    assert unknown.stdout.readline() == " None []\n" and are_gone(helpers(unknown.pid))
+
+
+def test_a_process_that_broken_pipes_end_goes_on_if_the_helper_is_gone(handling):
+    process = handling(UUID)
+    process.stdout.readline()
+    processes = helpers(process.pid)
+    processes[-1].kill()
+    assert are_gone(processes)
+    process.stdin.write("\n")
+    assert "the process that asked NVML was ended by signal 9" in process.stdout.readline()
+
+
+def test_a_child_that_lives_on_does_not_keep_the_processes(handling):
+    process = handling(UUID)
+    process.stdout.readline()
+    processes = helpers(process.pid)
+    process.stdin.write("\n")
+    assert process.stdout.readline() == "None\n"
+    child = psutil.Process(int(process.stdout.readline()))
+    try:
+        process.stdin.write("\n")
+        assert are_gone(processes) and child.is_running()
+    finally:
+        child.kill()
