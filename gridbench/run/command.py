@@ -238,7 +238,7 @@ def _run(request: RunRequest, results: ResultsAddress, plan: Plan) -> None:
     deployment = "bench/full" if request.suite == "full" else "bench/quick"
     with open_session(plan.hardware, results.folder, say) as api:
         console.print(api.ui_text, soft_wrap=True, highlight=False, markup=False)
-        flow_run = asyncio.run(follow(request, deployment, console, api.check, plan.estimate_s))
+        flow_run = asyncio.run(follow(request, deployment, console, api.check, plan.estimate_s, plan.repeats))
         exit_code = tell(flow_run, results.folder, api.ui_url if api.lasts else None, console)
         if plan.confirms and not went_to_its_end(flow_run):
             exit_code = EXIT_CODES[Confirmed.OPEN]

@@ -28,7 +28,6 @@ from tasks.results.format import format_duration
 POLL_S = 2.0
 STOP_WITHIN_S = 20.0
 LATE_S = 30.0
-MEASURED_SHARE = 0.2  # of the cells, from which on the remaining time follows from the finished ones
 PAGE = 200
 
 
@@ -38,10 +37,11 @@ async def follow(
     console: Console,
     check: Callable[[], str | None],
     estimate_s: float | None = None,
+    repeats: int = 1,
 ) -> FlowRun:
     """Run a deployment of `bench` and return its final flow run. Ctrl-C cancels it and waits for its end.
 
-    `estimate_s` is the estimate of its plan, or None if it has no plan yet.
+    `estimate_s` is the estimate of its plan, or None if it has no plan yet; `repeats` is its number of repeats.
 
     Raises:
         GridbenchError: the API does not answer or refuses the run.
@@ -49,7 +49,7 @@ async def follow(
     async with get_client() as client:
         run = await _begin(client, deployment, request)
         try:
-            return await _watch(client, run.id, console, check, estimate_s)
+            return await _watch(client, run.id, console, check, estimate_s, repeats)
         except (asyncio.CancelledError, KeyboardInterrupt):
             console.print("Stopping the run.")
             await _stop(client, run.id, console)
@@ -79,6 +79,7 @@ async def _watch(
     console: Console,
     check: Callable[[], str | None],
     estimate_s: float | None,
+    repeats: int,
 ) -> FlowRun:
     """Poll until the run has ended; print a line for each finished cell, and a live table in a terminal."""
     reported: set[str] = set()
@@ -100,7 +101,7 @@ async def _watch(
                 console.print(
                     f"No worker has started the run within {LATE_S:.0f} s: check that a worker serves its work pool."
                 )
-            clock = progress_text(cells, time.monotonic() - began, estimate_s)
+            clock = progress_text(cells, time.monotonic() - began, estimate_s, repeats)
             _report_ended(cells, reported, console, clock)
             live.update(lanes_table(run, cells, clock), refresh=console.is_terminal)
             if run.state and run.state.is_final():
@@ -130,17 +131,29 @@ def cell_text(cell: TaskRun) -> str:
     return f"{cell.name}: {first} ({str(state.name).lower()})"
 
 
-def progress_text(cells: list[TaskRun], elapsed_s: float, estimate_s: float | None) -> str:
+def progress_text(cells: list[TaskRun], elapsed_s: float, estimate_s: float | None, repeats: int = 1) -> str:
     """Return the finished cells, the elapsed time and the remaining time.
 
-    The remaining time follows from the plan's estimate until a fifth of the cells has ended, then from their
-    measured time.
+    A lane measures each cell once before it repeats one: if one of its cells has ended, only the last repeats of the
+    others are left. The remaining time follows from the measured time of the slowest lane, and from the plan's
+    estimate until each lane has ended a cell.
     """
-    done = sum(bool(cell.state and cell.state.is_final()) for cell in cells)
-    share = done / len(cells) if cells else 0.0
-    left_s = elapsed_s / share - elapsed_s if share >= MEASURED_SHARE else (estimate_s or 0.0) - elapsed_s
+    lanes: dict[str, list[bool]] = {}
+    for cell in cells:
+        lanes.setdefault(_lane_of(cell), []).append(bool(cell.state and cell.state.is_final()))
+    shares = [
+        (repeats - 1 + sum(ended) / len(ended)) / repeats if any(ended) else 0.0 for ended in lanes.values()
+    ]
+    share = min(shares, default=0.0)
+    left_s = elapsed_s / share - elapsed_s if share else (estimate_s or 0.0) - elapsed_s
     left = f", about {format_duration(left_s)} left" if left_s > 0 and share < 1 else ""
+    done = sum(map(sum, lanes.values()))
     return f"{done} of {len(cells)} cells, {format_duration(elapsed_s)} elapsed{left}"
+
+
+def _lane_of(cell: TaskRun) -> str:
+    """Return the hardware of a cell."""
+    return cell.name.split("/")[0]
 
 
 async def _cells(client: PrefectClient, run_id: UUID) -> list[TaskRun]:
@@ -159,8 +172,8 @@ def lanes_table(run: FlowRun, cells: list[TaskRun], clock: str) -> Table:
     table = Table(title=f"{run.name}: {clock}", title_justify="left")
     for column in ("lane", "cells", "finished", "verdicts", "latest"):
         table.add_column(column, overflow="fold")
-    for hardware in sorted({cell.name.split("/")[0] for cell in cells}):
-        lane = [cell for cell in cells if cell.name.split("/")[0] == hardware]
+    for hardware in sorted(set(map(_lane_of, cells))):
+        lane = [cell for cell in cells if _lane_of(cell) == hardware]
         done = [cell for cell in lane if cell.state and cell.state.is_final()]
         ended = Counter(cell.state.name for cell in done if cell.state)
         newest = max(done, key=lambda cell: cell.state.timestamp, default=None)  # type: ignore[union-attr]

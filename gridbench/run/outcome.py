@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import Callable
 from dataclasses import replace
+from itertools import islice
 from pathlib import Path
 
 from prefect.client.orchestration import get_client
@@ -25,10 +26,10 @@ from tasks.results.comparison import Caveat, Comparison
 from tasks.results.format import format_count
 from tasks.store.store import Store
 from workloads.harness.records.grade import counts
-from workloads.harness.records.record import Verdict
+from workloads.harness.records.record import Record, Verdict
 
 NOT_MEASURED = 1  # exit code of a run that lacks a cell
-LISTED = 10  # failed repeats that are named before the rest is counted
+LISTED = 10  # sentences on failures that are printed; the others are counted
 
 
 def comparison_of(store: Store, prices: str = "plan") -> Comparison:
@@ -96,10 +97,7 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str | None, console: Console)
     failed = [r for r in records if r.verdict.is_failure and r.case not in plan.skipped_on(r.hardware)]
     for sentence in skip_lines(plan)[:LISTED]:
         say(sentence)
-    for record in failed[:LISTED]:
-        say(f"{record.id} {record.verdict.value}: {'; '.join(record.reasons)}")
-    if len(failed) > LISTED:
-        say(f"and {len(failed) - LISTED} more; to list them: gridbench show {flow_run.name}")
+    _tell_failed(failed, flow_run.name, say)
     if any(record.verdict is Verdict.CAPACITY for record in failed):
         say(f"To retry the cells without capacity: gridbench resume {flow_run.name}")
     planned = set(plan.cells)
@@ -112,6 +110,18 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str | None, console: Console)
         say(f"No result counts ({count}: {verdicts}): measure them again on an idle machine.")
     is_complete = not failed and measured == len(planned) * plan.repeats
     return _exit_code(comparison, is_complete, refused)
+
+
+def _tell_failed(failed: list[Record], name: str, say: Callable[[str], None]) -> None:
+    """Print each verdict with its reasons once, and the repeats that it is of."""
+    alike: dict[str, list[str]] = {}
+    for record in failed:
+        alike.setdefault(f"{record.verdict.value}: {'; '.join(record.reasons)}", []).append(record.id)
+    for sentence, ids in islice(alike.items(), LISTED):
+        further = f" and {format_count(len(ids) - 1, 'more repeat')}:" if len(ids) > 1 else ""
+        say(f"{ids[0]}{further} {sentence}")
+    if len(alike) > LISTED or len(failed) > len(alike):
+        say(f"To list all {format_count(len(failed), 'failed repeat')}: gridbench show {name}")
 
 
 def _confirmed(comparison: Comparison) -> tuple[str, ...]:

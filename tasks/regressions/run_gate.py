@@ -255,9 +255,10 @@ def _too_few(
 
 
 def _advice(repeats: int | None) -> str:
+    """Return what would decide a cell; repeats that were refused do not count among the usable ones."""
     if repeats is None:
         return "measure both on a quieter machine, its repeats differ too much"
-    return f"measure both with --repeats {max(repeats, USUAL)} or more"
+    return f"{max(repeats, USUAL)} usable repeats or more in both runs (--repeats) can decide it"
 
 
 def _notes(

@@ -11,9 +11,9 @@ from gridbench.run.follow import cell_text, progress_text
 CELL = "local-cpu/matmul/n=500/fp32"
 
 
-def cell(state):
+def cell(state, name=CELL):
     state.timestamp = datetime(2026, 11, 26, tzinfo=UTC)
-    return SimpleNamespace(name=CELL, state=state)
+    return SimpleNamespace(name=name, state=state)
 
 
 @pytest.mark.parametrize(
@@ -43,3 +43,10 @@ def test_the_remaining_time_follows_the_plan_and_then_the_finished_cells():
     )
     assert "left" not in progress_text([done], 60.0, 100.0)
     assert "left" not in progress_text([waiting] * 10, 60.0, None)
+
+
+def test_the_remaining_time_counts_the_repeats_before_the_last_and_the_slowest_lane():
+    waiting, done = cell(Running()), cell(Completed(name="Ok", message="1 s"))
+    assert "about 20.0 s left" in progress_text([done] + [waiting] * 4, 105.0, 1.0, repeats=5)
+    slower = cell(Running(), "other/matmul/n=500/fp32")
+    assert "about 95.0 s left" in progress_text([done, waiting, slower], 105.0, 200.0, repeats=5)

@@ -111,7 +111,7 @@ def test_too_few_repeats_say_how_many_it_takes():
     assert one.status is CellStatus.UNDECIDED and one.change is None
     assert (
         one.why
-        == "now has 1 usable repeat of it, and at least 2 are needed; measure both with --repeats 3 or more"
+        == "now has 1 usable repeat of it, and at least 2 are needed; 3 usable repeats or more in both runs (--repeats) can decide it"
     )
     noisy = only(against(side("now", [1.0]), side("before", [1.0, 1.05, 0.96])))
     assert "--repeats" not in noisy.why and "quieter machine" in noisy.why

@@ -13,6 +13,8 @@ import os
 import sys
 import weakref
 from collections.abc import Callable, Sequence
+from contextlib import suppress
+from itertools import count
 from threading import RLock, get_ident
 from types import FrameType
 from typing import Any, Protocol
@@ -70,6 +72,8 @@ class Hooks:
         self._scaler: Any = None  # a weak reference to the scaler of the next backward call
         self._next: Any = None  # the code of `__next__` of a loader's iterator
         self._passes: dict[int, tuple[Any, LoaderPass]] = {}  # by the id of a loader's iterator
+        self._keys: dict[int, tuple[Any, int]] = {}  # of data sets, by their ids while they live
+        self._numbers = count()
         self._compile: Any = None  # torch's own function
         self._sees_saves, self._saves = False, 0  # calls of `torch.save` after the first step
         os.register_at_fork(after_in_child=self.remove)
@@ -109,8 +113,7 @@ class Hooks:
         loaders = [
             thing
             for thing in gc.get_objects()
-            if issubclass(type(thing), DataLoader)
-            and id(thing.__dict__.get("dataset")) not in self._observed.loaders.asked
+            if issubclass(type(thing), DataLoader) and id(thing.__dict__.get("dataset")) not in self._keys
         ]
         if len(loaders) == 1 and (batches := _length(loaders[0]._index_sampler)):
             return (f"passes over a loader of {batches:,} batches",)
@@ -204,13 +207,25 @@ class Hooks:
         key = id(iterator)
         if key not in self._passes:
             gone = functools.partial(self._gone, key)
-            data = id(iterator._dataset)
-            self._observed.loaders.asked.add(data)
-            self._passes[key] = weakref.ref(iterator, gone), LoaderPass(data)
+            self._passes[key] = weakref.ref(iterator, gone), LoaderPass(self._key_of(iterator._dataset))
         loader_pass = self._passes[key][1]
         if loader_pass.batches:
             self._listener.batch_asked(loader_pass)
         self._observed.asked(loader_pass)
+
+    def _key_of(self, data: Any) -> int:
+        """Return a data set's key, which no other one gets, also if it takes the place of this one in memory.
+
+        A list takes no weak reference: its place is its key.
+        """
+        place = id(data)
+        if place not in self._keys:
+            key, reference = place, None
+            with suppress(TypeError):
+                reference = weakref.ref(data, lambda _: self._keys.pop(place, None))
+                key = next(self._numbers)
+            self._keys[place] = reference, key
+        return self._keys[place][1]
 
     def _yielded(self, iterator: Any, before: int | None, batches: int) -> None:
         """Note a batch of a loader, or that the loader begins again."""

@@ -85,14 +85,9 @@ class LoaderPass:
 
 
 class Loaders:
-    """Notes on all loaders of a script; `steps` is the number of steps that are done.
-
-    Attributes:
-        asked: keys of the data sets whose loaders were asked for a batch.
-    """
+    """Notes on all loaders of a script; `steps` is the number of steps that are done."""
 
     def __init__(self) -> None:
-        self.asked: set[int] = set()
         self._uses: dict[tuple[int, int | None], LoaderUse] = {}
         self._generation = 0
 
