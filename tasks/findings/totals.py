@@ -11,7 +11,7 @@ from tasks.results.format import format_count
 from tasks.results.model import Machine, Total
 from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.sessions import WITHIN, Part, Sessions
-from tasks.results.turns import Span, pairs
+from tasks.results.turns import Span, in_pairs, pairs
 from tasks.results.values import Estimate
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.intervals import errors_of, likeliest, variance, widest
@@ -86,16 +86,14 @@ class CommonCases:
             if cell.usable:
                 counting.setdefault(cell.cell.hardware, {})[cell.cell.case] = cell
         compared = _best(counting, keeps_busy)
-        cases, first = _common(compared), next(iter(compared.values()), {})
+        cases = _common(compared)
         used = [own[case] for own in compared.values() for case in cases]
         both = _common({name: counting[name] for name in compared})
         missing = [case for case in both if case not in cases]
         left_out = [(name, case) for name in compared for case in missing if case not in compared[name]]
         return cls(
             cases,
-            {name: [own[case].logs_like(first[case]) for case in cases] for name, own in compared.items()},
-            {name: [own[case].numbers for case in cases] for name, own in compared.items()},
-            {name: [own[case].spans for case in cases] for name, own in compared.items()},
+            *_repeats_of(compared, cases),
             measured=len({cell.cell.case for cell in cells}),
             left_out=tuple(Cell(name, case).id for name, case in left_out),
             dropped=tuple(name for name in counting if name not in compared),
@@ -125,6 +123,29 @@ def _best(counting: ByMachine, keeps_busy: bool = False) -> ByMachine:
     quiet = _keep(bounded, lambda cell: not cell.busy)
     enough = len(quiet) == len(bounded) and 2 * len(_common(quiet)) >= len(_common(bounded))
     return quiet if enough else bounded
+
+
+def _repeats_of(
+    compared: ByMachine, cases: Sequence[Case]
+) -> tuple[dict[str, list[Logs]], dict[str, list[list[int]]], dict[str, list[list[Span | None]]]]:
+    """Return log seconds, numbers and times of the repeats that count, by machine and case.
+
+    Of entries of a box that took turns they are those with a partner on each of them: otherwise the order of machines
+    could rest on other repeats than their ratio.
+    """
+    first = next(iter(compared.values()), {})
+    logs = {name: [own[case].logs_like(first[case]) for case in cases] for name, own in compared.items()}
+    numbers = {name: [own[case].numbers for case in cases] for name, own in compared.items()}
+    spans = {name: [own[case].spans for case in cases] for name, own in compared.items()}
+    places = in_pairs(spans, FEWEST)
+    if places is None:
+        return logs, numbers, {}
+    for name, of_cases in places.items():
+        for case, kept in enumerate(of_cases):
+            logs[name][case] = [logs[name][case][i] for i in kept]
+            numbers[name][case] = [numbers[name][case][i] for i in kept]
+            spans[name][case] = [spans[name][case][i] for i in kept]
+    return logs, numbers, spans
 
 
 def _keep(machines: ByMachine, good: Callable[[Repeats], bool]) -> ByMachine:

@@ -3,6 +3,7 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from itertools import combinations
 from typing import Any
 
 from workloads.harness.records.record import Record
@@ -43,6 +44,33 @@ def pairs(one: Sequence[Span | None], other: Sequence[Span | None]) -> list[tupl
     return [
         (i, j) for i, a in enumerate(one) for j, b in enumerate(other) if a is not None and a.is_next_to(b)
     ]
+
+
+def in_pairs(
+    spans: Mapping[str, Sequence[Sequence[Span | None]]], fewest: int
+) -> dict[str, list[list[int]]] | None:
+    """Return by machine and case the places of the repeats that have a partner on each entry that takes turns with it.
+
+    Machines that take turns with none are not in it. Two take turns if each case has `fewest` pairs. None if a case
+    has fewer repeats with a partner on all entries.
+    """
+    turning = {
+        (left, right): partners
+        for left, right in combinations(spans, 2)
+        if (partners := [pairs(a, b) for a, b in zip(spans[left], spans[right], strict=True)])
+        and all(len(of_case) >= fewest for of_case in partners)
+    }
+    kept = {name: [{*range(len(of_case))} for of_case in spans[name]] for both in turning for name in both}
+    before = -1
+    while before != (before := sum(len(of_case) for own in kept.values() for of_case in own)):
+        for (left, right), partners in turning.items():
+            for case, places in enumerate(partners):
+                whole = [(i, j) for i, j in places if i in kept[left][case] and j in kept[right][case]]
+                kept[left][case] = {i for i, _ in whole}
+                kept[right][case] = {j for _, j in whole}
+    if any(len(of_case) < fewest for own in kept.values() for of_case in own):
+        return None
+    return {name: [sorted(of_case) for of_case in own] for name, own in kept.items()}
 
 
 def box_of(record: Record) -> str:

@@ -5,6 +5,8 @@ from datetime import UTC, datetime
 import numpy as np
 import pytest
 
+from tasks.findings.answer import fastest
+from tasks.findings.ranking import ordered
 from tasks.findings.totals import CommonCases, geomean_ratio, time_ratio, total_seconds, totals
 from tasks.results.repeats import group
 from tasks.results.speedup import speedup
@@ -78,8 +80,11 @@ def test_identical_repeats_give_a_closed_interval():
 
 def drifting(k, spread_a, spread_b, at=None):
     """Return `k` equal cases on two entries, each of which has the same spread; `at` gives seconds since the start."""
+    return of_entries(k, {"a": spread_a, "b": spread_b}, at)
+
+
+def of_entries(k, sides, at=None):
     cases = [replace(IMAGES, size=(("pixels", 2**i),)) for i in range(k)]
-    sides = {"a": spread_a, "b": spread_b}
     return [
         replace(
             each,
@@ -108,9 +113,6 @@ def test_a_total_is_as_wide_as_its_rounds_differ():
 
 @pytest.mark.parametrize("ratio", [time_ratio, geomean_ratio])
 def test_what_a_box_does_to_both_sides_of_a_pair_leaves_their_ratio(ratio):
-    def in_turns(place, repeat, name):
-        return 100.0 * (9 * repeat + place) + (20.0 if name == "b" else 0.0)
-
     def one_lane_after_the_other(place, repeat, name):
         return in_turns(place, repeat, "a") + (10_000.0 if name == "b" else 0.0)
 
@@ -121,6 +123,35 @@ def test_what_a_box_does_to_both_sides_of_a_pair_leaves_their_ratio(ratio):
     )
     assert pairs.low == pairs.value == pairs.high == pytest.approx(1)
     assert apart.high > 1.2
+
+
+def in_turns(place, repeat, name):
+    return 100.0 * (9 * repeat + place) + (20.0 if name == "b" else 0.0)
+
+
+def test_the_order_of_machines_and_their_ratio_rest_on_the_same_repeats():
+    """`a` lacks the partner of a slow repeat of `b`: by all repeats `a` is ahead, by pairs `b` is."""
+    records = drifting(2, [1.0, 1.0, 1.0, 1.0], [0.99, 0.99, 0.99, 1.3], in_turns)
+    lacking = [r for r in records if (r.hardware, r.repeat) != ("a", 3)]
+    suite = suite_of(lacking)
+    weights = {"a": 1.0, "b": 1.0}
+    assert ordered(suite, weights) == ["b", "a"]
+    assert time_ratio(suite, "a", "b").value == pytest.approx(1 / 0.99)
+    assert [total.seconds for total in totals(suite, (A, B), "a")] == pytest.approx([2.0, 1.98])
+    assert "Fastest: b" in fastest(suite, "a")[0]
+
+
+def test_a_repeat_needs_its_partner_on_every_entry_of_the_box():
+    sides = {"a": [1.0] * 4, "b": [1.1] * 4, "c": [1.2] * 4}
+    records = of_entries(
+        2, sides, lambda place, repeat, name: in_turns(place, repeat, "") + 10 * "abc".index(name)
+    )
+    lacking = [r for r in records if (r.hardware, r.repeat) not in {("a", 0), ("b", 1)}]
+    kept = suite_of(lacking).repeats
+    assert kept == {name: [[2, 3], [2, 3]] for name in "abc"}
+    fewer = [r for r in lacking if (r.hardware, r.repeat) != ("c", 2)]
+    suite = suite_of(fewer)
+    assert suite.spans == {} and suite.repeats["b"] == [[0, 2, 3], [0, 2, 3]]
 
 
 def test_a_round_that_lacks_most_of_its_cases_is_not_a_unit():
