@@ -1,5 +1,6 @@
 """The answer: at most four lines of at most 25 words, the most useful first; then its details and caveats."""
 
+import math
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from statistics import fmean
@@ -10,7 +11,7 @@ from tasks.findings.totals import CommonCases, time_ratio, total_seconds
 from tasks.results.comparison import Caveat
 from tasks.results.format import cases_text, format_count, format_ratio, format_seconds, listed, significant
 from tasks.results.model import Machine, Pairing, Summary
-from tasks.results.repeats import Repeats
+from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.sessions import SessionEffect, Sessions
 from tasks.results.speedup import FALSE, MOST_REPEATS, scaled
 from tasks.results.values import Estimate, Ratio, RatioVerdict
@@ -22,6 +23,8 @@ from workloads.harness.records.step_parts import card_s, is_cards
 MOST_LINES, MOST_WORDS = 4, 25  # the line of caveats is the fifth
 MANY_TIED = 3  # machines as fast as the fastest that are counted
 ONE_SESSION = "one session of each machine"
+STATES = "states of processes"
+SHOW_STATES = 5  # repeats from which two groups of processes are noticed
 LISTED = 5  # cells that a sentence names before it counts the others
 
 
@@ -61,6 +64,7 @@ def caveats(
     return (
         *([Caveat("provisional totals", totals)] if suite.provisional else []),
         *one_session(suite.sessions, list(suite.logs)),
+        *states(suite.sessions, pairings),
         *left_out(suite),
         *wide(summaries),
         *refused(summaries),
@@ -263,6 +267,46 @@ def one_session(sessions: Sessions, names: Sequence[str]) -> list[Caveat]:
         if len(alike) > 1
     ]
     return [Caveat(ONE_SESSION, sentence) for sentence in sentences]
+
+
+def states(sessions: Sessions, pairings: Sequence[Pairing]) -> list[Caveat]:
+    """Return which intervals the repeats of earlier runs made wider, and which repeats are too few to show two states.
+
+    Processes of some machines are in one of two states. Three are all in one of them in a quarter of the runs or more.
+    """
+    sentences = []
+    wider = [
+        f"{p.case.id} on {p.hardware}, {_half_text(p.own_compute)} to {_half_text(p.compute.estimate)}"
+        for p in pairings
+        if p.own_compute and p.compute
+    ]
+    if wider:
+        sentences.append(
+            "Repeats of earlier runs differ by more than those of this run, as if processes were in one of two states. "
+            f"The intervals of {format_count(len(wider), 'ratio')} include this and are wider: {_few(wider, '; ')}."
+        )
+    few = [p for p in pairings if p.compute and _hides_states(sessions, p, p.compute)]
+    if few:
+        counts = sorted({p.compute.repeats or 0 for p in few if p.compute})
+        sentences.append(
+            f"{' or '.join(map(str, counts))} repeats cannot show two states of processes, and earlier runs do not "
+            f"show them either: {format_count(len(few), 'ratio')} can be off by half of the difference between them. "
+            f"Measure with --repeats {SHOW_STATES} or more."
+        )
+    return [Caveat(STATES, sentence) for sentence in sentences]
+
+
+def _hides_states(sessions: Sessions, pairing: Pairing, ratio: Ratio) -> bool:
+    """Return whether a ratio has too few repeats to show two states, and no earlier ones of a side."""
+    names = (pairing.hardware, pairing.baseline)
+    is_known = all(pairing.case.id in sessions.repeats.get(name, {}) for name in names)
+    return FEWEST <= (ratio.repeats or 0) < SHOW_STATES and not is_known
+
+
+def _half_text(estimate: Estimate) -> str:
+    """Return half of an interval in percent of its value, such as `±1.2 %`."""
+    half = math.sqrt((estimate.high or 1.0) / (estimate.low or 1.0)) - 1
+    return f"±{significant(100 * half, 2)} %"
 
 
 def _effect_text(effect: SessionEffect, name: str) -> str:

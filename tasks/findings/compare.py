@@ -144,6 +144,7 @@ def pair(
     sides = zip((baseline, hardware), times_s, strict=True)
     earlier = [part for name, each in sides for part in sessions.of_repeats(name, case.id, each)]
     compute = speedup(*times_s, added, earlier)
+    alone = speedup(*times_s, added) if earlier else None
     fewest = min(len(base.usable), len(side.usable))
     first, other = side.usable[0], base.usable[0]
     ratio = device_ratio(first, machines.get(hardware), other, machines[baseline])
@@ -158,12 +159,15 @@ def pair(
         end_to_end=speedup(*per_unit(base, side, end_to_end=True), added),
         efficiency=share,
         efficiency_band=band(share) if share else "",
-        cost=cost_efficiency(compute, machines[baseline].usd_per_hour, price, fewest, times_s, added),
+        cost=cost_efficiency(
+            compute, machines[baseline].usd_per_hour, price, fewest, times_s, added, earlier
+        ),
         confounds=confounds(side.usable, base.usable),
         scaling=kind,
         serial_fraction=serial(kind, compute.estimate.value, ratio) if compute and ratio else None,
         grade=max(side.grade, base.grade, key=list(Grade).index),
         provisional=side.provisional or base.provisional,
+        own_compute=alone.estimate if alone else None,
     )
 
 

@@ -29,12 +29,14 @@ def cost_efficiency(
     repeats: int,
     times_s: tuple[Sequence[float], Sequence[float]] | None = None,
     sessions: Sequence[Part] = (),
+    earlier: Sequence[Part] = (),
 ) -> Ratio | None:
     """Return (baseline price x baseline time) / (price x time); above 1 is cheaper than the baseline.
 
     It equals speedup / price ratio, so its relative interval is the speedup's. None if a price is missing or zero.
     `repeats` is the smaller number of the two sides, for the advice in an undecided ratio. `times_s` are the times of
-    both sides, the baseline's first, for the p value; `sessions` are the effects of their sessions.
+    both sides, the baseline's first, for the p value; `sessions` are the effects of their sessions, and `earlier`
+    the variances that earlier runs' repeats add.
     Source: "Efficiency" of the AWS Batch image benchmark, (CPU price x CPU time) / (GPU price x GPU time).
     """
     if speedup is None or not baseline_usd_per_hour or not usd_per_hour:
@@ -42,7 +44,7 @@ def cost_efficiency(
     ratio = baseline_usd_per_hour / usd_per_hour
     if not 0 < ratio < math.inf:
         return None
-    chance = ratio_p(*times_s, ratio, added=sessions) if times_s else None
+    chance = ratio_p(*times_s, ratio, added=(*sessions, *earlier)) if times_s else None
     return replace(decide(scaled(speedup.estimate, ratio), repeats, shared_sd(sessions)), chance=chance)
 
 

@@ -145,6 +145,7 @@ class Pairing:
         refused: why there is no ratio; empty if there is one.
         grade: of the ratios: `wide` if a side is.
         provisional: whether a side was busy, or its CPU's speed varied.
+        own_compute: `compute` by the repeats of this run alone, if those of earlier runs made its interval wider.
     """
 
     case: Case
@@ -162,6 +163,7 @@ class Pairing:
     payback_calls: float | None = None
     grade: Grade = Grade.SOUND
     provisional: bool = False
+    own_compute: Estimate | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -57,7 +57,8 @@ def test_a_whole_comparison():
     assert decided.startswith("Decided: 3 of 3 cases")
     (detail,) = found.details
     assert "faster in 3 of 3" in detail and "corrected for 3 comparisons" in detail
-    assert [caveat.kind for caveat in found.caveats] == ["one session of each machine", "assumed prices"]
+    kinds = [caveat.kind for caveat in found.caveats]
+    assert kinds == ["one session of each machine", "states of processes", "assumed prices"]
 
 
 def test_an_unknown_baseline_is_refused_with_a_sentence():

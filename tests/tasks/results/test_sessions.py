@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from tasks.findings.answer import SHOW_STATES, STATES
 from tasks.findings.compare import compare
 from tasks.results.sessions import (
     ENOUGH,
@@ -118,6 +119,42 @@ def test_earlier_repeats_widen_those_that_happen_to_agree():
     assert sessions.of_repeats("a", "case", [1.0, 1.1, 1.2]) == ()
     assert sessions.of_repeats("a", "other", CLOSE) == sessions.of_repeats("b", "case", CLOSE) == ()
     assert repeats_of([{"case": [0.0, 0.04, 0.04]}] * 2) == {}
+
+
+def with_history(values, history):
+    """Two machines over two cases; `b` has these times, and earlier runs have shown these repeats."""
+    records = [
+        r
+        for name, times in (("a", CLOSE), ("b", values))
+        for case in (MATMUL, IMAGES)
+        for r in repeats(times, case, name)
+    ]
+    machines = (machine("a"), machine("b"))
+    return compare(records, machines, "a", sessions=Sessions.of(machines, {}, 0.0, history))
+
+
+def states_of(comparison):
+    return [caveat.reason for caveat in comparison.caveats if caveat.kind == STATES]
+
+
+def test_cells_whose_intervals_earlier_repeats_widen_are_named_with_both_widths():
+    known = repeats_of([{case.id: [0.0, 0.04, 0.04] for case in (MATMUL, IMAGES)}] * 6)
+    steady = repeats_of([{case.id: [0.0, 0.0005, 0.001] for case in (MATMUL, IMAGES)}] * 6)
+    found = with_history(CLOSE, {"a": steady, "b": known})
+    (reason,) = states_of(found)
+    assert "2 ratios" in reason and f"{MATMUL.id} on b, ±0.23 % to ±2.9 %" in reason
+    for pairing in found.pairings:
+        assert pairing.own_compute.high < pairing.compute.estimate.high
+        assert pairing.cost.chance == pytest.approx(pairing.compute.chance)
+    assert states_of(with_history(CLOSE, {"a": steady, "b": steady})) == []
+
+
+@pytest.mark.parametrize(("count", "caveats"), [(1, 0), (2, 1), (SHOW_STATES - 1, 1), (SHOW_STATES, 0)])
+def test_too_few_repeats_say_that_they_cannot_show_two_states(count, caveats):
+    times = [1 + place / 1000 for place in range(count)]
+    records = [r for name in "ab" for r in repeats(times, MATMUL, name)]
+    reasons = states_of(compare(records, (machine("a"), machine("b")), "a"))
+    assert len(reasons) == caveats and all(f"{count} repeats cannot show" in reason for reason in reasons)
 
 
 def test_intervals_of_a_machine_of_two_states_hold_the_truth_once_earlier_runs_have_shown_both():
