@@ -154,7 +154,11 @@ def _forked(connection: socket.socket, descriptors: list[int]) -> int:
 
 
 def _draw_anew() -> None:
-    """Give numpy and torch random states of this process's own; Python's own module does so by itself."""
+    """Give numpy and torch random states of this process's own, as a fresh process has.
+
+    Each fresh process seeds numpy's global state and torch's default generator from the system. Python's `random`
+    does so by itself after a fork.
+    """
     import numpy
     import torch
 

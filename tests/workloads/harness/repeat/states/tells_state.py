@@ -46,6 +46,7 @@ def alike():
         "precision": torch.get_float32_matmul_precision(),
         "default_dtype": str(torch.get_default_dtype()),
         "grad": torch.is_grad_enabled(),
+        "new_generator": torch.Generator().initial_seed(),
         "denormals": float(torch.tensor(1e-40) * 1),
         "cuda_is_open": [torch.cuda.is_initialized(), torch.cuda._is_in_bad_fork()],
         "allocated": torch.cuda.memory_allocated(),
@@ -69,8 +70,10 @@ def comm(task):
 def drawn():
     """Values that each process draws for itself."""
     return {
-        "torch": torch.default_generator.initial_seed(),
+        "torch_seed": torch.default_generator.initial_seed(),
+        "torch": torch.rand(1, dtype=torch.float64).item(),
         "numpy": int(numpy.random.randint(2**62)),
+        "numpy_generator": numpy.random.default_rng().random(),
         "random": random.random(),
     }
 
