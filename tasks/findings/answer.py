@@ -9,11 +9,12 @@ from types import MappingProxyType
 from tasks.findings.ranking import compared, ordered
 from tasks.findings.totals import CommonCases, time_ratio, total_seconds
 from tasks.results.comparison import Caveat
+from tasks.results.corrections import confidence_of_each
 from tasks.results.format import cases_text, format_count, format_ratio, format_seconds, listed, significant
 from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.sessions import SessionEffect, Sessions
-from tasks.results.speedup import FALSE, MOST_REPEATS, scaled
+from tasks.results.speedup import MOST_REPEATS, scaled
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 from tasks.results.wording import verdict_text
 from workloads.harness.records.case import Case
@@ -128,11 +129,11 @@ def _lead(suite: CommonCases, weights: Mapping[str, float], best: str, other: st
     """Return the ratio of another machine to the best, whose interval allows for the choice of the best.
 
     The best of several equal machines has been lucky. The interval is one of the simultaneous intervals of all
-    machines over the baseline, or of all pairs: it holds the truth whichever of them is chosen (Bonferroni).
+    machines over the baseline, or of all pairs: it holds the truth whichever of them is chosen.
     """
     machines = len(weights)
     choices = machines - 1 if baseline in (best, other) else machines * (machines - 1) // 2
-    ratio = time_ratio(suite, other, best, 1 - FALSE / choices)
+    ratio = time_ratio(suite, other, best, confidence_of_each(choices))
     return scaled(ratio, weights[other] / weights[best])
 
 

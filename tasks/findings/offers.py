@@ -8,11 +8,12 @@ from typing import Any
 
 from tasks.findings.totals import CommonCases, time_ratio, total_seconds
 from tasks.results.billing import usd
+from tasks.results.corrections import confidence_of_each
 from tasks.results.cost import cost_words
 from tasks.results.finding import Finding, Results
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
-from tasks.results.speedup import FALSE, scaled
+from tasks.results.speedup import scaled
 from tasks.results.summaries import median_or_none
 from tasks.results.table import Column, Mark, Quantity, Table, Value
 from tasks.results.values import Estimate, Ratio, RatioVerdict
@@ -201,10 +202,9 @@ def tied(one: Offer, other: Offer, over: Over) -> bool:
 def over_in(suite: CommonCases, machines: Sequence[Machine]) -> Over:
     """Return a function that gives the ratios of two offers for this suite.
 
-    The intervals of all pairs of machines hold together (Bonferroni), so that no equal machine leaves the front by
-    chance.
+    The intervals of all pairs of machines hold together, so that no equal machine leaves the front by chance.
     """
-    confidence = 1 - FALSE / max(math.comb(len(suite.logs), 2), 1)
+    confidence = confidence_of_each(math.comb(len(suite.logs), 2))
     price = {(m.name, purchase): usd for m in machines for purchase, usd in _prices(m)}
 
     @cache

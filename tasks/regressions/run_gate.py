@@ -19,6 +19,7 @@ from tasks.regressions.change import (
     sample,
 )
 from tasks.results.confounds import confounds, machine_difference
+from tasks.results.corrections import confidence_of_each
 from tasks.results.format import format_count, format_share
 from tasks.results.repeats import Repeats, latest
 from tasks.results.summaries import over_repeats
@@ -130,7 +131,7 @@ def compare_cells(
     open_ = [each.cell for each in cells if each.status is CellStatus.UNCHANGED]
     samples = {cell: (sample(ours[cell]), sample(theirs[cell])) for cell in open_}
     enough = [cell for cell in open_ if min(len(side.seconds) for side in samples[cell]) >= FEWEST]
-    confidence = 1 - 2 * FALSE_FAILURES / max(len(enough), 1)
+    confidence = confidence_of_each(len(enough), 2 * FALSE_FAILURES)
     changes: dict[Cell, Change] = {}
     for hardware in dict.fromkeys(cell.hardware for cell in enough):  # those of one machine together
         own = [cell for cell in enough if cell.hardware == hardware]

@@ -4,9 +4,9 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 from functools import lru_cache
-from itertools import takewhile
-from statistics import NormalDist
+from statistics import NormalDist, geometric_mean
 
+from tasks.results.corrections import confidence_of_each, holm
 from tasks.results.format import format_bounds
 from tasks.results.repeats import Repeats
 from tasks.results.sessions import Part, shared_sd
@@ -17,7 +17,6 @@ from workloads.harness.records.record import Grade
 FEW_REPEATS = 3
 ONE_REPEAT = f"one repeat has no interval: run with --repeats {FEW_REPEATS} or more"
 MOST_REPEATS = 20  # the largest number of repeats that is advised
-FALSE = 0.05  # probability of any false verdict among ratios that stand together
 EQUAL = 0.05  # sides that MOST_REPEATS would not distinguish are called equal within this relative difference
 
 
@@ -39,7 +38,7 @@ def speedup(
         return None
     interval = ratio_interval(baseline_s, times_s, added=(*sessions, *repeats))
     if interval is None:
-        value = _geometric_mean(baseline_s) / _geometric_mean(times_s)
+        value = geometric_mean(baseline_s) / geometric_mean(times_s)
         return decide(Estimate(value), min(len(baseline_s), len(times_s)))
     ratio = decide(Estimate.of(interval), min(len(baseline_s), len(times_s)), shared_sd(sessions))
     return replace(ratio, chance=ratio_p(baseline_s, times_s, added=(*sessions, *repeats)))
@@ -89,19 +88,6 @@ def refusal(baseline: Repeats | None, side: Repeats) -> str:
     return ""
 
 
-def holm(chances: Sequence[float | None]) -> list[bool]:
-    """Return which p values stay significant after correction for multiple comparisons; an unknown one does not.
-
-    The probability that any of them is false is at most 5 %. Without the correction each alone is false with that
-    probability, so of 14 cases without a difference one seems to differ in every second run.
-    Source: Holm 1979, A simple sequentially rejective multiple test procedure, Scand. J. Statist. 6.
-    """
-    known = sorted((chance, place) for place, chance in enumerate(chances) if chance is not None)
-    holding = takewhile(lambda i: known[i][0] <= FALSE / (len(known) - i), range(len(known)))
-    places = {known[i][1] for i in holding}
-    return [place in places for place in range(len(chances))]
-
-
 def corrected(ratios: Sequence[Ratio | None]) -> list[Ratio | None]:
     """Return ratios that stand together: undecided if they are not significant after the correction for all of them."""
     holding = holm([ratio.chance if ratio else None for ratio in ratios])
@@ -142,8 +128,8 @@ def _undecided(ratio: Ratio, low: float, high: float, because: str, count: int =
         return replace(known, why=f"{because}: the repeats differ too much, look at each of them")
     half, distance = math.log(high / low) / 2, abs(math.log(ratio.estimate.value))
     # more repeats shrink their own part of the interval, not that of the sessions
-    sessions, normal = ratio.sessions_sd, NormalDist().inv_cdf(1 - FALSE / 2 / count)
-    own = math.sqrt(max(half**2 - (NormalDist().inv_cdf(1 - FALSE / 2) * sessions) ** 2, 0.0))
+    sessions, normal = ratio.sessions_sd, NormalDist().inv_cdf(_upper(count))
+    own = math.sqrt(max(half**2 - (NormalDist().inv_cdf(_upper()) * sessions) ** 2, 0.0))
     for more in range(repeats + 1, MOST_REPEATS + 1):
         if math.hypot(own * _reach(more, count) / _reach(repeats), normal * sessions) < distance:
             why = f"{because}: run with --repeats {more} or more"
@@ -163,15 +149,16 @@ def _undecided(ratio: Ratio, low: float, high: float, because: str, count: int =
 def _reach(repeats: int, count: int = 1) -> float:
     """Return the factor of a half-width for a number of repeats on each of two sides: t / sqrt(n).
 
-    It is that of one of `count` comparisons, by Bonferroni.
+    It is that of one of `count` comparisons.
     """
-    return t_quantile(1 - FALSE / 2 / count, max(2 * repeats - 2, 1)) / math.sqrt(repeats)
+    return t_quantile(_upper(count), max(2 * repeats - 2, 1)) / math.sqrt(repeats)
+
+
+def _upper(count: int = 1) -> float:
+    """Return the probability below the upper bound of one of `count` intervals."""
+    return 0.5 + confidence_of_each(count) / 2
 
 
 def _not_ok(who: str, side: Repeats) -> str:
     reason = f": {side.why[0]}" if side.why else ""
     return f"{who} is {side.verdict}{reason}"
-
-
-def _geometric_mean(times: Sequence[float]) -> float:
-    return math.exp(math.fsum(map(math.log, times)) / len(times))
