@@ -17,7 +17,7 @@ from tasks.results.speedup import corrected, decide
 from tasks.results.table import Column, Mark, Quantity, Table
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 from workloads.harness.records.case import Case, Cell
-from workloads.harness.records.intervals import errors_of, likeliest, variance, widest
+from workloads.harness.records.intervals import errors_of, likeliest, pooled_variance, variance, widest
 
 FREEDOM = 4.0  # degrees of freedom of an assumed effect against that of the sessions at hand
 
@@ -279,8 +279,7 @@ def _together(levels: Sequence[float], parts: Sequence[Sequence[Part]], differ: 
     count, apart = len(levels), variance(levels)
     expected = statistics.fmean(math.fsum(part for part, _ in each) for each in parts)
     weight = 0.0 if differ else sum(min(_freedom(each), FREEDOM) for each in parts)
-    freedom = weight + count - 1
-    pooled = (weight * expected + (count - 1) * apart) / freedom
+    pooled, freedom = pooled_variance([(expected, weight), (apart, count - 1)])
     return _estimate(statistics.fmean(levels), [(pooled / count, freedom)])
 
 

@@ -7,23 +7,22 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 from tasks.findings.totals import CommonCases, Logs, alike, half_width, rounds
+from tasks.results.corrections import confidence_of_each
 from tasks.results.finding import Finding, Results
 from tasks.results.format import format_count, format_ratio, listed
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
 from tasks.results.table import Column, Mark, Quantity, Table
 from tasks.results.values import Estimate, RatioVerdict
+from workloads.harness.records.intervals import MAD_TO_SD
 
 STRAGGLES = 3.5
 """Modified z-score above which a value is an outlier. Source: Iglewicz & Hoaglin 1993, How to Detect and
 Handle Outliers, section 3."""
-NORMAL_MAD = 0.6745
-"""Median absolute deviation of a standard normal distribution, the scale of a modified z-score. Source: as above."""
 LEAST_MAD = math.log(1.01)
 """Assumed least scatter of machines, 1 %: a machine within 5 % of its siblings is never a straggler."""
 FEWEST = 3
 """Machines needed to know which one is the exception."""
-CONFIDENCE = 0.95
 STRAGGLER = "straggler"
 ODD_OF_TWO = "either of them can be the exception"
 COLUMNS = (
@@ -211,7 +210,7 @@ def _compared(shape: str, suite: CommonCases, left_out: Sequence[str]) -> NodeGr
     spread = _estimate(
         offsets[ends[0]] - offsets[ends[1]],
         [_own(suite, name) for name in ends],
-        1 - (1 - CONFIDENCE) / math.comb(count, 2),  # Bonferroni: the widest of all pairs was picked
+        confidence_of_each(math.comb(count, 2)),  # the widest of all pairs was picked
     )
     boxes = tuple(Node(name, ratios[name], name in problems) for name in ordered)
     return NodeGroup(shape, boxes, spread, len(suite.cases), tuple(left_out), suite.provisional)
@@ -256,11 +255,11 @@ def _stragglers(offsets: Mapping[str, float], ratios: Mapping[str, Estimate]) ->
     return {
         name
         for name, offset in offsets.items()
-        if NORMAL_MAD * (offset - centre) / mad > STRAGGLES and (ratios[name].low or 0.0) > 1
+        if (offset - centre) / (MAD_TO_SD * mad) > STRAGGLES and (ratios[name].low or 0.0) > 1
     }
 
 
-def _estimate(log: float, parts: Iterable[Part], confidence: float = CONFIDENCE) -> Estimate:
+def _estimate(log: float, parts: Iterable[Part], confidence: float = 0.95) -> Estimate:
     """Return e to a sum of weight x mean(logs), with its interval; no bounds if a cell has a single repeat."""
     half = half_width(parts, confidence)
     return Estimate(_exp(log)) if half is None else Estimate(_exp(log), _exp(log - half), _exp(log + half))

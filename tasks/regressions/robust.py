@@ -6,12 +6,13 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from workloads.harness.records.intervals import MAD_TO_SD
+
 Floats = NDArray[np.float64]
 Ints = NDArray[np.int64]
 Bools = NDArray[np.bool_]
 
 DECILES_TO_SD = 2.5631  # from the 10 % to the 90 % quantile of a normal distribution
-MAD_TO_SD = 1.4826  # 1 / the 75 % quantile of a normal distribution
 PAIRS_TO_SD = 2.2219  # 1 / the 25 % quantile of the distance of two standard normal values
 # Factors that make Qn unbiased for few normal values, by their number; a test repeats their simulation.
 # Source: C. Croux and P. J. Rousseeuw, Time-efficient algorithms for two highly robust estimators of scale, 1992.
@@ -57,6 +58,7 @@ def centre(values: Sequence[float]) -> float:
 def spread_within(sets: Sequence[Sequence[float]]) -> tuple[float, int]:
     """Return the standard deviation of values around the centre of their set, and its degrees of freedom.
 
+    Outliers hardly move it. `pooled_variance` of the harness is more precise for normal values, and they move it.
     Each set needs one value, and one of them two.
     """
     left = np.concatenate([np.asarray(values, dtype=np.float64) - centre(values) for values in sets])

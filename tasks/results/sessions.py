@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 
 from tasks.results.model import Machine
-from workloads.harness.records.intervals import variance
+from workloads.harness.records.intervals import pooled_variance, variance, variances
 
 # Assumed standard deviation: the middle of the effects in the simulations (0.5 to 2 %). That of a machine depends on
 # its type and its neighbours, so it is replaced as soon as enough earlier runs show it.
@@ -118,17 +118,12 @@ def shared_sd(parts: Sequence[Part]) -> float:
 
 def repeats_of(runs: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Part]:
     """Return by case the variance of repeats within the runs, pooled, if it has enough degrees of freedom."""
-    sums: dict[str, list[tuple[float, int]]] = {}
+    logs: dict[str, list[Sequence[float]]] = {}
     for run in runs:
-        for case, logs in run.items():
-            if len(logs) > 1:
-                sums.setdefault(case, []).append((variance(logs), len(logs) - 1))
-    pooled = {case: sum(freedom for _, freedom in parts) for case, parts in sums.items()}
-    return {
-        case: (math.fsum(value * freedom for value, freedom in parts) / pooled[case], float(pooled[case]))
-        for case, parts in sums.items()
-        if pooled[case] >= ENOUGH
-    }
+        for case, of_run in run.items():
+            logs.setdefault(case, []).append(of_run)
+    pooled = {case: pooled_variance(variances(of_case)) for case, of_case in logs.items()}
+    return {case: (value, freedom) for case, (value, freedom) in pooled.items() if freedom >= ENOUGH}
 
 
 def effect_of(runs: Sequence[Mapping[str, Sequence[float]]], assumed: float) -> SessionEffect | None:

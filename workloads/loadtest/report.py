@@ -1,6 +1,5 @@
 """The load test's results: its tests and their records, as JSON and as a summary for a terminal."""
 
-import math
 import statistics
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -330,7 +329,7 @@ def averages(run: Run, kind: str) -> dict[str, Any]:
             split.append(parts_of(test, job, alone))
     for sums in models.values():
         sums["samples_per_second"] = sums["samples"] / sums["seconds"]
-    mean = math.exp(statistics.fmean(map(math.log, shares))) if shares else None
+    mean = statistics.geometric_mean(shares) if shares else None
     return {
         "models": models,
         "share_of_compute_only": mean,

@@ -8,7 +8,15 @@ from typing import NamedTuple
 
 from tasks.results.values import Estimate
 from workloads.harness.records.case import Case
-from workloads.harness.records.intervals import t_quantile, t_tail, variance
+from workloads.harness.records.intervals import (
+    errors_of,
+    pooled_variance,
+    t_quantile,
+    t_tail,
+    variance,
+    variances,
+    widest,
+)
 
 FALSE_RETURNS = 0.01
 """Share of good machines, which differ from their siblings no more than these from each other."""
@@ -106,22 +114,17 @@ def time_ratio(own: Logs, siblings: Sequence[Logs]) -> Estimate:
 
     The siblings' scatter makes the typical sibling uncertain, the repeats' scatter the machine. The latter is taken
     over all machines, because two repeats show little, or from the machine's own repeats if that is more. There are
-    no bounds if no machine has a second repeat. Degrees of freedom by Satterthwaite.
+    no bounds if no machine has a second repeat.
     """
-    excess, freedom = _excess(own, siblings), sum(len(logs) - 1 for logs in (own, *siblings))
+    excess, (within, freedom) = _excess(own, siblings), pooled_variance(variances((own, *siblings)))
     if not freedom:
         return Estimate(math.exp(excess))
-    within = sum(variance(logs) * (len(logs) - 1) for logs in (own, *siblings) if len(logs) > 1) / freedom
     within = max(within, variance(own) if len(own) > 1 else 0.0)
-    parts = (
-        (variance(_means(siblings)) / len(siblings), len(siblings) - 1),
+    parts = [
+        (variance(_means(siblings)) / len(siblings), len(siblings) - 1.0),
         (within / len(own), freedom),
-    )
-    total = sum(part for part, _ in parts)
-    if not total > 0:
-        return Estimate(math.exp(excess), math.exp(excess), math.exp(excess))
-    degrees = total**2 / sum(part**2 / df for part, df in parts)
-    half = t_quantile(0.5 + CONFIDENCE / 2, degrees) * math.sqrt(total)
+    ]
+    half = widest(errors_of(parts), 0.5 + CONFIDENCE / 2)
     return Estimate(math.exp(excess), math.exp(excess - half), math.exp(excess + half))
 
 

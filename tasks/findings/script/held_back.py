@@ -1,6 +1,5 @@
 """The bottleneck of a user's script on each machine: waiting, copying, launching, or none."""
 
-import math
 import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -12,7 +11,7 @@ from tasks.results.summaries import over_repeats
 from tasks.results.table import Column, Parts, Quantity, Table
 from tasks.results.values import Estimate
 from tasks.results.wording import bytes_text, script_text, size_text
-from workloads.harness.records.intervals import t_quantile, variance
+from workloads.harness.records.intervals import half_of_mean
 from workloads.harness.records.text import script_step
 
 PARTS = ("loader", "copy", "launch", "communication", "compute", "other")
@@ -205,10 +204,10 @@ def held_back(cell: Repeats) -> HeldBack:
 
 def mean_share(values: Sequence[float]) -> Estimate:
     """Return the mean of shares with its t-interval, within 0 and 1; without bounds from one repeat."""
-    mean, count = statistics.fmean(values), len(values)
-    if count < FEWEST:
+    mean = statistics.fmean(values)
+    if len(values) < FEWEST:
         return Estimate(mean)
-    half = t_quantile(0.975, count - 1) * math.sqrt(variance(values) / count)
+    half = half_of_mean(values)
     return Estimate(mean, max(mean - half, 0.0), min(mean + half, 1.0))
 
 

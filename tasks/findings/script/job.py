@@ -17,7 +17,7 @@ from tasks.results.table import Column, Quantity, Table, Value
 from tasks.results.values import Estimate, RatioVerdict
 from tasks.results.wording import script_text
 from workloads.harness.records.case import Case
-from workloads.harness.records.intervals import errors_of, t_quantile, variance, widest
+from workloads.harness.records.intervals import errors_of, variance, widest
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.script import JobTime
 
@@ -66,9 +66,8 @@ class JobPrediction:
         if count < FEWEST:
             return cls(centre, math.inf, 0.0, count)
         within = statistics.fmean((math.log(job.high_s / job.low_s) / 2 / NORMAL) ** 2 for job in jobs)
-        between = variance(logs) / count
-        error = between + within
-        return cls(centre, error, _freedom(((between, count - 1),), error), count)
+        error, freedom = errors_of([(variance(logs) / count, count - 1.0), (within, math.inf)])[0]
+        return cls(centre, error**2, freedom, count)
 
     def seconds(self) -> Estimate:
         """Return the seconds of the job with their 95 % interval."""
@@ -290,17 +289,9 @@ def _provisional(jobs: Sequence[JobOnMachine]) -> str:
     return f"; provisional: {', and '.join(whys)}" if whys else ""
 
 
-def _freedom(parts: Sequence[tuple[float, float]], error: float) -> float:
-    """Return Satterthwaite's degrees of freedom; 0 if a part has none, infinity if nothing varies."""
-    if any(freedom <= 0 for _, freedom in parts):
-        return 0.0
-    squares = math.fsum(part**2 / freedom for part, freedom in parts)
-    return error**2 / squares if squares > 0 else math.inf
-
-
 def _estimate(log: float, error: float, freedom: float) -> Estimate:
     """Return e to a power with its interval; without one if there are no degrees of freedom."""
     if freedom <= 0:
         return Estimate(math.exp(log))
-    half = (t_quantile(0.975, min(freedom, 1e6)) if error > 0 else 0.0) * math.sqrt(error)
+    half = widest([(math.sqrt(error), freedom)], 0.975)
     return Estimate(math.exp(log), math.exp(log - half), math.exp(log + half))

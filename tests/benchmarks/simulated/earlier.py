@@ -11,9 +11,8 @@ from tasks.findings.totals import half_width
 from tasks.regressions import baseline
 from tasks.regressions.baseline import EFFICIENCY, LAG, PAIRED, YOUNG
 from tasks.regressions.change import Sample
-from tasks.regressions.robust import MAD_TO_SD
 from tasks.results.values import Estimate
-from workloads.harness.records.intervals import ratio_interval, t_quantile, variance
+from workloads.harness.records.intervals import MAD_TO_SD, ratio_interval, t_quantile, variance
 
 SHOWING_CELLS = 5
 

@@ -2,10 +2,13 @@
 
 import math
 import statistics
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from operator import mul
+
+MAD_TO_SD = 1.4826  # a normal distribution's standard deviation over its median absolute deviation
 
 _MOST_LOG = 709  # of the largest float
 _FEWEST_TO_CORRELATE = 10  # samples
@@ -55,22 +58,34 @@ def inefficiency(samples: Sequence[float]) -> float:
     """Return how many successive samples say as much of the median as one that is independent: at least 1.
 
     It is the integrated autocorrelation time of the signs about the median, by which a median's variance
-    grows (Heidelberger & Lewis 1984, Operations Research 32), added up while pairs of lags are positive
-    (Geyer 1992, Statistical Science 7). Fewer than 10 samples don't show it.
+    grows (Heidelberger & Lewis 1984, Operations Research 32). Fewer than 10 samples don't show it.
     """
     count = len(samples)
     if count < _FEWEST_TO_CORRELATE:
         return 1.0
     middle = statistics.median(samples)
     signs = [(value > middle) - (value < middle) for value in samples]
+    return correlation_time(_pairs_of_lags(signs))
+
+
+def correlation_time(pairs: Iterable[float]) -> float:
+    """Return the integrated autocorrelation time of a series, at least 1, by which the variance of its mean grows.
+
+    Source: C. J. Geyer, Practical Markov chain Monte Carlo, Statistical Science 7, 1992, section 3.3: the sums of
+    pairs count as long as they are positive.
+
+    Args:
+        pairs: the autocorrelations at the lags 0 and 1 together, at 2 and 3, and so on; as many as are asked for.
+    """
+    positive: Iterator[float] = takewhile(lambda pair: pair > 0, pairs)
+    return max(2 * math.fsum(positive) - 1, 1.0)
+
+
+def _pairs_of_lags(signs: Sequence[int]) -> Iterator[float]:
+    """Yield the autocorrelations of signs at two lags together, from 0 and 1 on."""
     power = sum(map(abs, signs)) or 1
-    total = 0.0
-    for lag in range(0, count - 1, 2):
-        pair = sum(map(mul, signs, signs[lag:])) + sum(map(mul, signs, signs[lag + 1 :]))
-        if pair <= 0:
-            break
-        total += pair / power
-    return max(2 * total - 1, 1.0)
+    for lag in range(0, len(signs) - 1, 2):
+        yield (sum(map(mul, signs, signs[lag:])) + sum(map(mul, signs, signs[lag + 1 :]))) / power
 
 
 def mean_interval(batches: Sequence[float], confidence: float = 0.95) -> Interval | None:
@@ -82,10 +97,16 @@ def mean_interval(batches: Sequence[float], confidence: float = 0.95) -> Interva
     """
     if len(batches) < _FEWEST_BATCHES:
         return None
-    mean = math.fsum(batches) / len(batches)
-    error = math.sqrt(variance(batches) / len(batches))
-    half = t_quantile(0.5 + confidence / 2, len(batches) - 1) * error
+    mean, half = math.fsum(batches) / len(batches), half_of_mean(batches, confidence)
     return Interval(mean, mean - half, mean + half)
+
+
+def half_of_mean(values: Sequence[float], confidence: float = 0.95) -> float:
+    """Return half of the t-interval of the mean of two or more independent values.
+
+    Source: Student, The probable error of a mean, Biometrika 6, 1908.
+    """
+    return t_quantile(0.5 + confidence / 2, len(values) - 1) * math.sqrt(variance(values) / len(values))
 
 
 def outliers(samples: Sequence[float]) -> tuple[int, int]:
@@ -176,9 +197,7 @@ def log_mean_interval(times: Sequence[float], confidence: float = 0.95) -> Inter
     if len(times) < 2:
         return None
     logs = [math.log(t) for t in times]
-    centre = statistics.fmean(logs)
-    error = math.sqrt(variance(logs) / len(logs))
-    half = t_quantile(0.5 + confidence / 2, len(logs) - 1) * error
+    centre, half = statistics.fmean(logs), half_of_mean(logs, confidence)
     return Interval(*map(_exp, (centre, centre - half, centre + half)))
 
 
@@ -237,7 +256,7 @@ def likeliest(distance: float, errors: Sequence[tuple[float, float]]) -> float:
 
 
 def errors_of(
-    own: Sequence[tuple[float, float]], added: Sequence[tuple[float, float]]
+    own: Sequence[tuple[float, float]], added: Sequence[tuple[float, float]] = ()
 ) -> list[tuple[float, float]]:
     """Return the standard error of a sum and its degrees of freedom, without and with the added variances.
 
@@ -258,6 +277,22 @@ def _welch(
     sides = [math.log(t) for t in over], [math.log(t) for t in under]
     own = [(variance(side) / len(side), len(side) - 1.0) for side in sides]
     return statistics.fmean(sides[0]) - statistics.fmean(sides[1]), *errors_of(own, added)
+
+
+def pooled_variance(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
+    """Return the mean of variances, each with its degrees of freedom as its weight, and the sum of these.
+
+    It is that of groups with different means and one variance. Both are 0 if no part has a degree of freedom.
+    Source: M. S. Bartlett, Properties of sufficiency and statistical tests, Proc. Royal Society A 160, 1937.
+    """
+    known = [(value, freedom) for value, freedom in parts if freedom > 0]
+    total = math.fsum(freedom for _, freedom in known)
+    return (math.fsum(value * freedom for value, freedom in known) / total if known else 0.0), total
+
+
+def variances(groups: Iterable[Sequence[float]]) -> list[tuple[float, float]]:
+    """Return the variance of each group of two values or more, with its degrees of freedom."""
+    return [(variance(values), len(values) - 1.0) for values in groups if len(values) > 1]
 
 
 def variance(values: Sequence[float]) -> float:

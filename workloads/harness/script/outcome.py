@@ -11,10 +11,10 @@ from itertools import pairwise
 from typing import Any
 
 from workloads.harness.engine.failures import finding
-from workloads.harness.engine.sampling.mean import MeanBounds, mean_bounds
+from workloads.harness.engine.sampling.mean import MeanBounds, batch_means, mean_bounds
 from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.engine.sampling.stop import is_precise
-from workloads.harness.engine.sampling.summary import means, summarise, thinned
+from workloads.harness.engine.sampling.summary import summarise, thinned
 from workloads.harness.records.case import Case
 from workloads.harness.records.printable import printable
 from workloads.harness.records.record import Verdict
@@ -68,7 +68,7 @@ def _timing(blocks_s: Sequence[float], times: StepTimes, rules: Rules) -> Timing
     starts = range(0, len(blocks_s), times.count)
     samples_s = tuple(statistics.median(blocks_s[start : start + times.count]) for start in starts)
     steady, precise, needed_s = warm.steady and not sampled.drift, sampled.precise, sampled.needed_s
-    values, bounds = means(blocks_s, times.count), None
+    values, bounds = batch_means(blocks_s, times.count), None
     ruled, rare = _ruled(times)
     if len(rare) > MOST_RARE * len(samples_s):
         rules = rules.for_step(statistics.median(samples_s))
@@ -102,7 +102,7 @@ def _ruled(times: StepTimes) -> tuple[list[float], set[int]]:
     assert times.sampled is not None
     count = len(times.sampled.samples_s)
     ruled = [block.step_s for block in times.blocks[-count * times.count :]]
-    pairs = zip(means(ruled, times.count), times.means_s[-count:], strict=True)
+    pairs = zip(batch_means(ruled, times.count), times.means_s[-count:], strict=True)
     return ruled, {place for place, (mean_s, usual_s) in enumerate(pairs) if mean_s > usual_s}
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 
-from workloads.harness.records.intervals import t_quantile, variance
+from workloads.harness.records.intervals import half_of_mean
 
 RARE_STEP_RATIO = 3.0  # a step this many times the median holds work that most steps do not
 LEAST_RATIO = 1.3  # the same if steps are steady, and by `NOISE_RATIO` median deviations from the median
@@ -84,7 +84,7 @@ class RareWork:
         if count < FEWEST_SIZES:
             spread = max(self.excess_s) - min(self.excess_s)
             return max(SIZE_UNCERTAINTY * mean_s / math.sqrt(count), spread)
-        return t_quantile(0.975, count - 1) * math.sqrt(variance(self.excess_s) / count)
+        return half_of_mean(self.excess_s)
 
 
 def rare_places(steps_s: Mapping[int, float]) -> list[int]:

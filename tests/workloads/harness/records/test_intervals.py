@@ -10,13 +10,18 @@ from hypothesis import strategies as st
 from scipy import stats
 
 from workloads.harness.records.intervals import (
+    correlation_time,
+    half_of_mean,
     log_mean_interval,
+    mean_interval,
     median_interval,
     outliers,
+    pooled_variance,
     ratio_interval,
     t_quantile,
     t_tail,
     variance,
+    variances,
 )
 
 TIMES = st.lists(st.floats(1e-6, 1e3), min_size=2, max_size=10)
@@ -124,3 +129,33 @@ def test_one_repeat_has_no_interval(time):
 @given(st.lists(st.floats(-12, 12), min_size=2, max_size=20))
 def test_variance_is_that_of_exact_arithmetic(values):
     assert variance(values) == pytest.approx(statistics.variance(values), rel=1e-9, abs=1e-18)
+
+
+@pytest.mark.parametrize("kept", [0.0, 0.5, 0.9])
+def test_the_correlation_time_of_a_first_order_process_is_the_known_one(kept):
+    """(1 + r) / (1 - r), by which the variance of its mean grows."""
+    pairs = [kept**lag + kept ** (lag + 1) for lag in range(0, 1000, 2)]
+    assert correlation_time(pairs) == pytest.approx((1 + kept) / (1 - kept))
+
+
+def test_the_correlation_time_ends_where_a_pair_of_lags_is_not_positive():
+    assert correlation_time([1.5, 0.25, 0.0, 9.0]) == 2.5
+    assert correlation_time([]) == correlation_time([-1.0]) == 1.0
+
+
+@settings(deadline=None)
+@given(values=st.lists(st.floats(-12, 12), min_size=3, max_size=20))
+def test_half_of_a_mean_is_scipys(values):
+    if statistics.stdev(values) > 1e-6:
+        low, high = stats.t.interval(0.9, len(values) - 1, statistics.fmean(values), stats.sem(values))
+        assert half_of_mean(values, 0.9) == pytest.approx((high - low) / 2)
+        assert mean_interval(values, 0.9).low == pytest.approx(low, abs=1e-9)
+
+
+@given(st.lists(st.lists(st.floats(-12, 12), min_size=1, max_size=6), min_size=1, max_size=6))
+def test_a_pooled_variance_is_that_of_the_distances_from_the_means_of_groups(groups):
+    squares = [(value - statistics.fmean(group)) ** 2 for group in groups for value in group]
+    freedom = len(squares) - len(groups)
+    value, known = pooled_variance(variances(groups))
+    assert known == freedom
+    assert value == pytest.approx(math.fsum(squares) / freedom if freedom else 0.0, rel=1e-9, abs=1e-18)

@@ -5,9 +5,10 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import accumulate
 from typing import TYPE_CHECKING
 
-from workloads.harness.records.intervals import Interval, mean_interval
+from workloads.harness.records.intervals import Interval, correlation_time, mean_interval
 
 if TYPE_CHECKING:  # it takes a tenth of a second, which commands that measure nothing need not wait for
     import numpy as np
@@ -46,18 +47,19 @@ def mean_bounds(
         bias: how far the mean can be from the truth besides, by which the interval is wider on both sides.
         size: samples of a batch, if that is known.
     """
-    import numpy as np
-
     size = size or batch_size([*earlier, *samples])
     count = len(samples) // size
-    if count == 0:
-        return MeanBounds(None, 0, size)
-    batches = np.asarray(samples[-count * size :], float).reshape(count, size).mean(axis=1)
-    found = mean_interval(batches.tolist())
+    found = mean_interval(batch_means(samples[len(samples) - count * size :], size))
     if found is None:
         return MeanBounds(None, count, size)
     mean, half = math.fsum(samples) / len(samples), (found.high - found.low) / 2 + bias
     return MeanBounds(Interval(mean, mean - half, mean + half), count, size)
+
+
+def batch_means(values: Sequence[float], size: int) -> list[float]:
+    """Return the means of whole batches of `size` successive values, from the first on."""
+    starts = range(0, len(values) - size + 1, size)
+    return [math.fsum(values[start : start + size]) / size for start in starts]
 
 
 def batch_size(values: Sequence[float]) -> int:
@@ -76,20 +78,16 @@ def batch_size(values: Sequence[float]) -> int:
 def variance_growth(values: Sequence[float]) -> float:
     """Return by how much correlation raises the variance of the mean of these values: at least 1.
 
-    It is the integrated autocorrelation time by pairs of lags, as long as they are positive and fall (C. J. Geyer,
-    Practical Markov chain Monte Carlo, Statistical Science 7, 1992). Few values show too little of it: their own mean
-    is subtracted from them. So it is at least that of a process of first order with the upper bound of the
-    neighbours' correlation (bias: F. H. C. Marriott and J. A. Pope, Biometrika 41, 1954).
+    It is the integrated autocorrelation time, to which no pair of lags adds more than the one before. Few values show
+    too little of it: their own mean is subtracted from them. So it is at least that of a process of first order with
+    the upper bound of the neighbours' correlation (bias: F. H. C. Marriott and J. A. Pope, Biometrika 41, 1954).
     """
-    import numpy as np
-
     correlations = autocorrelations(values)
     count = len(values)
     if len(correlations) < 2:
         return 1.0
     pairs = correlations[: len(correlations) // 2 * 2].reshape(-1, 2).sum(axis=1)
-    positive = pairs[: int(np.argmax(pairs <= 0))] if (pairs <= 0).any() else pairs
-    growth = max(2 * float(np.minimum.accumulate(positive).sum()) - 1, 1.0)
+    growth = correlation_time(accumulate(pairs.tolist(), min))
     first, error = float(correlations[1]), 1 / math.sqrt(count)
     if first + error**2 < NOTABLE * error:
         return growth

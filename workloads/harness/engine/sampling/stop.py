@@ -10,10 +10,10 @@ from collections.abc import Callable, Generator, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from workloads.harness.engine.sampling.mean import MeanBounds, mean_bounds
+from workloads.harness.engine.sampling.mean import MeanBounds, batch_means, mean_bounds
 from workloads.harness.engine.sampling.ramp import FIRST, ramp
 from workloads.harness.engine.sampling.rules import Rules
-from workloads.harness.records.intervals import Interval, mean_interval, t_quantile
+from workloads.harness.records.intervals import MAD_TO_SD, Interval, mean_interval, t_quantile
 
 Take = Callable[[], float]
 T = TypeVar("T")
@@ -23,7 +23,6 @@ FEWEST = 2  # samples in warm-up, and in sampling, however long they take
 DRIFT_OF_BATCHES = 0.01  # between halves: as much as a sustained rate is sure to
 NOISE = 2.0  # standard errors that a difference of two medians may have without being one
 UNSURE = 2.0  # factor by which few samples can overstate their memory
-NORMAL = 1.4826  # the standard deviation of a normal distribution over its median absolute deviation
 OF_MEDIAN = 1.2533  # the standard error of its median over that of its mean: the root of half pi
 
 
@@ -245,7 +244,7 @@ class Window:
 
     def batches(self, batch_s: float) -> list[float]:
         """Return the means of the samples of each `batch_s` seconds."""
-        return batch_means(self.samples, self.spent_s / len(self.samples), batch_s)
+        return batch_means(self.samples, samples_in(batch_s, self.spent_s / len(self.samples)))
 
     def drop_quarter(self) -> None:
         """Leave the first quarter of the samples to the warm-up."""
@@ -255,11 +254,9 @@ class Window:
         del self.samples[:count], self.ends[:count]
 
 
-def batch_means(samples: Sequence[float], sample_s: float, batch_s: float) -> list[float]:
-    """Return the means of whole batches of successive samples, each sample `sample_s` seconds long."""
-    size = max(round(batch_s / sample_s), 1)
-    starts = range(0, len(samples) - size + 1, size)
-    return [math.fsum(samples[start : start + size]) / size for start in starts]
+def samples_in(batch_s: float, sample_s: float) -> int:
+    """Return how many samples of `sample_s` seconds a batch of `batch_s` seconds has, at least one."""
+    return max(round(batch_s / sample_s), 1)
 
 
 def is_precise(samples: Sequence[float], rules: Rules) -> bool:
@@ -299,5 +296,5 @@ def _agree(one: Sequence[float], other: Sequence[float], share: float) -> bool:
 def _error(samples: Sequence[float], count: int) -> float:
     """Return the standard error of the median of `count` samples that spread like these."""
     middle = statistics.median(samples)
-    spread = NORMAL * statistics.median(abs(value - middle) for value in samples)
+    spread = MAD_TO_SD * statistics.median(abs(value - middle) for value in samples)
     return OF_MEDIAN * spread / math.sqrt(count)

@@ -3,8 +3,8 @@
 import statistics
 from collections.abc import Sequence
 
-from workloads.harness.engine.sampling.mean import MeanBounds, mean_bounds
-from workloads.harness.engine.sampling.stop import batch_means
+from workloads.harness.engine.sampling.mean import MeanBounds, batch_means, mean_bounds
+from workloads.harness.engine.sampling.stop import samples_in
 from workloads.harness.records.intervals import inefficiency, mean_interval, median_interval, outliers
 from workloads.harness.records.timing import SustainedRate, Timing
 
@@ -30,7 +30,7 @@ def summarise(
     mild, severe = outliers(samples_s)
     blocks_s = blocks_s or samples_s
     ordered = sorted(blocks_s)
-    bounds = bounds or mean_bounds(means(blocks_s, len(blocks_s) // len(samples_s)))
+    bounds = bounds or mean_bounds(batch_means(blocks_s, len(blocks_s) // len(samples_s)))
     return Timing(
         samples_s=tuple(samples_s),
         block=block,
@@ -51,14 +51,6 @@ def summarise(
     )
 
 
-def means(blocks_s: Sequence[float], count: int) -> list[float]:
-    """Return the mean of each sample of `count` blocks."""
-    return [
-        statistics.fmean(blocks_s[start : start + count])
-        for start in range(0, len(blocks_s) - count + 1, count)
-    ]
-
-
 def sustained(
     samples_s: Sequence[float], steps: int, batch_s: float, warm_s: Sequence[float] = ()
 ) -> SustainedRate | None:
@@ -66,7 +58,7 @@ def sustained(
 
     A sample takes `steps` steps. `warm_s` are samples from the beginning of the warm-up.
     """
-    means = batch_means(samples_s, steps * statistics.fmean(samples_s), batch_s)
+    means = batch_means(samples_s, samples_in(batch_s, steps * statistics.fmean(samples_s)))
     interval = mean_interval(means)
     if interval is None:
         return None
