@@ -1,17 +1,29 @@
 """Terminal output and options that all commands share."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import typer
 from rich import box
-from rich.console import Console
+from rich.console import Console, ConsoleOptions, RenderableType
+from rich.segment import Segment
 from rich.table import Table
 
 from tasks.errors import GridbenchError
 from tasks.store.address import ResultsAddress
+from workloads.harness.records.printable import printable_lines
 
-console = Console(emoji=False)  # a block or a case may be named `:x:`
+
+class PlainConsole(Console):
+    """A console that prints no control sequence of a text's own: names, titles and errors can come from a box."""
+
+    def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
+        """Yield the segments of what is printed, with printable texts."""
+        for segment in super().render(renderable, options):
+            yield segment if segment.control else segment._replace(text=printable_lines(segment.text))
+
+
+console = PlainConsole(emoji=False)  # a block or a case may be named `:x:`
 LOG_WIDTH = 140  # columns of a table if the output is not a terminal
 Results = Annotated[
     ResultsAddress,
@@ -27,7 +39,7 @@ RunName = Annotated[str, typer.Argument(help="Name of a run or its beginning")]
 
 def log_or_screen() -> Console:
     """Return the terminal, or a console wide enough for whole names if the output is not a terminal."""
-    return console if console.is_terminal else Console(width=max(console.width, LOG_WIDTH), emoji=False)
+    return console if console.is_terminal else PlainConsole(width=max(console.width, LOG_WIDTH), emoji=False)
 
 
 def say(text: str) -> None:
@@ -37,7 +49,7 @@ def say(text: str) -> None:
 
 def warn(text: str) -> None:
     """Print a sentence unchanged to stderr, so that programs can parse stdout."""
-    Console(stderr=True, emoji=False).print(text, soft_wrap=True, highlight=False, markup=False)
+    PlainConsole(stderr=True, emoji=False).print(text, soft_wrap=True, highlight=False, markup=False)
 
 
 def confirm(question: str, yes: bool) -> None:

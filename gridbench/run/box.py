@@ -20,6 +20,8 @@ BOX = "your own box with torch, ssh://USER@HOST?usd=1.99"  # in the help of comm
 SAYS = ("usd", "python")  # parameters of an address
 UNKNOWN_USD = 1.0
 START_S, FIRST_START_S = 20.0, 1200.0  # the first lane on a box installs its packages
+KIB = re.compile(r"[0-9]{1,16}")
+LONGEST_NAME = 100  # characters of a processor's name
 GB_PER_KIB = 1024 / 1e9
 
 
@@ -86,11 +88,11 @@ def hardware_of(
         says: parameters of its address.
         variables: job variables to reach it.
     """
-    gpus = [entry.partition(",")[2].strip() for entry in facts.get("gpu", [])]
+    gpus = [entry.partition(",")[2].strip()[:LONGEST_NAME] for entry in facts.get("gpu", [])]
     models = models_called(gpus[0], names_of(load_gpus())) if gpus else []
-    title = f"{len(gpus)} x {gpus[0]}" if gpus else next(iter(facts.get("cpu", [])), "CPU")
+    title = f"{len(gpus)} x {gpus[0]}" if gpus else next(iter(facts.get("cpu", [])), "CPU")[:LONGEST_NAME]
     port = f"-{host['port']}" if host.get("port", 22) != 22 else ""
-    memory_kib = next((int(kib) for kib in facts.get("memory_kib", []) if kib.isdigit()), 0)
+    memory_kib = next((int(kib) for kib in facts.get("memory_kib", []) if KIB.fullmatch(kib)), 0)
     source = "given with --on" if "usd" in says else "unknown; give it as ssh://…?usd=1.99"
     raw = {
         "name": re.sub(r"[^A-Za-z0-9.-]", "-", str(host["address"])) + port,

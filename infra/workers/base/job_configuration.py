@@ -10,6 +10,7 @@ from pydantic import PrivateAttr, ValidationError
 
 from .environment import passed_on
 from .outcome import StateName
+from .printable import printable
 from .retry import call_until_answered
 
 if TYPE_CHECKING:
@@ -34,7 +35,7 @@ class JobRefused(ValueError):
     """
 
     def __init__(self, sentence: str, state: StateName = "Crashed") -> None:
-        super().__init__(sentence)
+        super().__init__(printable(sentence))
         self.state = state
 
 

@@ -9,6 +9,7 @@ import httpx
 from prefect.client.schemas.actions import LogCreate
 
 from .job_configuration import SENT_BY_ENGINE
+from .printable import printable
 from .retry import call_until_answered
 
 LONGEST_BYTES = 16 * 1024  # of a line; what is longer comes in pieces
@@ -80,7 +81,7 @@ class Lines:
         return moved
 
     def _add(self, line: bytes) -> None:
-        text = line.decode(errors="replace").rstrip("\r").replace("\0", "\ufffd")  # which Postgres refuses
+        text = printable(line.decode(errors="replace").rstrip("\r"))
         for piece in (text[at : at + LONGEST_BYTES] for at in range(0, len(text), LONGEST_BYTES)):
             if not SENT_BY_ENGINE.match(piece):
                 self._waiting.append(self._line(piece, self._logger))
