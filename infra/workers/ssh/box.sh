@@ -35,6 +35,11 @@ alive() { # does the process that watches this job run, since this boot?
         { tr '\0' ' ' <"/proc/$pid/cmdline"; } 2>/dev/null | grep -qF " watch $1 "
 }
 
+who() { # HOLDER: what this note says. Another user may have put a link, a pipe or a flood in its place.
+    [ -L "$1" ] || ! [ -f "$1" ] ||
+        timeout 5 dd if="$1" iflag=nofollow,nonblock bs=200 count=1 2>/dev/null | tr -cd '[:print:]\n'
+}
+
 take() { # LOCK WAIT_S [-s]: this process and what inherits its file 9 hold the box, or with -s see it free
     [ -d "$(dirname "$1")" ] || mkdir -p -m 700 "$(dirname "$1")"
     # Another user may own the file: it is opened without O_CREAT, which a sticky folder refuses.
@@ -46,7 +51,7 @@ take() { # LOCK WAIT_S [-s]: this process and what inherits its file 9 hold the 
         exit 73
     fi
     if ! flock ${3:-} -w "$2" 9; then
-        [ ! -r "$1.holder" ] || cat "$1.holder"
+        who "$1.holder"
         exit $BUSY
     fi
 }
@@ -164,7 +169,8 @@ start)
         exit $BROKEN
     fi
     rm -f "$lock.holder" 2>/dev/null
-    (set -C && umask 022 && basename "$folder" >"$lock.holder") 2>/dev/null # a new file, never behind a link
+    # A new file, never behind a link; a pipe that another user has put there would wait for a reader.
+    timeout 5 sh -Cc 'umask 022 && [ ! -e "$2" ] && basename "$1" >"$2"' note "$folder" "$lock.holder" 2>/dev/null 8>&- 9<&-
     # One shell holds the lock and nothing that it runs does: a container's monitor might keep it for ever.
     # With a command behind it, the last one does not take the shell's place.
     setsid sh -c '"$@" 9<&-; exit' hold sh "$0" watch "$folder" "$limit" "$@" >/dev/null 2>&1 </dev/null 8>&- &

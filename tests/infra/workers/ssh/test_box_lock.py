@@ -51,3 +51,54 @@ def test_a_job_that_starts_writes_its_name_behind_no_link(tmp_path):
     assert verb(tmp_path, "start", str(folder), str(lock), "60", "0", "0", "label", "true").returncode == 0
     assert (tmp_path / "precious").read_text() == "precious"
     assert lock.with_name("box.lock.holder").read_text() == f"{name}\n"
+
+
+def busy(home, lock, put):
+    """What another user of the box has put in the place of the note, and the answer to who asks for the box."""
+    lock.write_text("")
+    holder = lock.with_name(f"{lock.name}.holder")
+    with subprocess.Popen(["flock", lock, "sleep", "60"]) as held:
+        while subprocess.run(["flock", "-n", lock, "true"], check=False).returncode == 0:
+            assert held.poll() is None
+        put(holder)
+        try:
+            return verb(home, "free", str(lock), "0")
+        finally:
+            held.kill()
+
+
+@pytest.mark.parametrize("target", ["/dev/zero", "private", "missing"])
+def test_a_note_that_is_a_link_is_not_read(tmp_path, target):
+    """It flooded the worker, or showed a file that only its owner reads."""
+    (tmp_path / "private").write_text("SECRETDATA")
+    done = busy(tmp_path, tmp_path / "l", lambda holder: holder.symlink_to(tmp_path / target))
+    assert (done.returncode, done.stdout) == (BUSY, "")
+
+
+def test_a_note_that_is_a_pipe_waits_for_nobody(tmp_path):
+    done = busy(tmp_path, tmp_path / "l", os.mkfifo)
+    assert (done.returncode, done.stdout) == (BUSY, "")
+
+
+def test_a_note_is_short_and_has_no_control_sequence(tmp_path):
+    done = busy(
+        tmp_path, tmp_path / "l", lambda holder: holder.write_text("\x1b[2J\x1b]0;x\x07evil" + "x" * 10**6)
+    )
+    assert done.returncode == BUSY and done.stdout.startswith("[2J]0;xevil")
+    assert len(done.stdout) <= 200 and done.stdout.isprintable()
+
+
+def test_a_pipe_in_the_place_of_the_note_stops_no_job(tmp_path):
+    """Of another user, in a sticky folder: it can't be removed, and to write to it would wait for a reader."""
+    name = f"pipe-{os.getpid()}"
+    folder, lock, removing = tmp_path / name, tmp_path / "box.lock", tmp_path / "bin" / "rm"
+    folder.mkdir()
+    (folder / "run").write_bytes(b"run\0")
+    removing.parent.mkdir()
+    removing.write_text('#!/bin/sh\ncase "$*" in *holder) exit 1 ;; esac\nexec /bin/rm "$@"\n')
+    removing.chmod(0o755)
+    os.mkfifo(tmp_path / "box.lock.holder")
+    environment = os.environ | {"HOME": str(tmp_path), "PATH": f"{removing.parent}:{os.environ['PATH']}"}
+    command = ["sh", SCRIPT, "start", str(folder), str(lock), "60", "0", "0", "label", "true"]
+    done = subprocess.run(command, stdin=subprocess.DEVNULL, capture_output=True, env=environment, timeout=40)
+    assert done.returncode == 0
