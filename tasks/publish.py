@@ -30,6 +30,7 @@ from tasks.report.artifacts import picture_urls, stage_tables
 from tasks.report.info import RunInfo
 from tasks.results.comparison import Comparison
 from tasks.store.bucket import hand_in
+from tasks.store.report_keys import REPORTS_SECRET, key_of_run
 from tasks.store.store import REPORTS_FOLDER, REPORTS_URL, Store
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.record import Record
@@ -156,8 +157,12 @@ def _side(store: Store) -> tuple[ComparedRun, list[str]]:
 def report_url(report: Path) -> str:
     """Return the URL under which a browser finds the report."""
     base, report = os.environ.get(REPORTS_URL), report.absolute()
-    served = os.environ.get(REPORTS_FOLDER, str(report.parents[1])) == str(report.parents[1])
-    return f"{base.rstrip('/')}/{report.parent.name}/{report.name}" if base and served else report.as_uri()
+    run, folder = report.parent.name, str(report.parents[1])
+    if not base or os.environ.get(REPORTS_FOLDER, folder) != folder:
+        return report.as_uri()
+    secret = os.environ.get(REPORTS_SECRET)
+    keyed = f"{key_of_run(secret, run)}/{run}" if secret else run
+    return f"{base.rstrip('/')}/{keyed}/{report.name}"
 
 
 def summary(comparison: Comparison, plan: Plan, report: Path, url: str) -> str:

@@ -16,7 +16,7 @@ from tenacity import Retrying, retry_if_exception_type, stop_after_delay, wait_f
 
 from gridbench.run.report_server import reports_served
 from infra.images.flavours import flavours
-from infra.local.access import auth_file, basic_auth
+from infra.local.access import auth_file, auth_string, basic_auth
 from infra.local.stack import LocalStack, LocalStackError, running_api
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import RENTED_POOL, Hardware
@@ -114,7 +114,7 @@ def session(
     kinds = {pool: POOLS[pool] for pool in pools}
     try:
         prepared = LocalStack(STATE, port, kinds, private=PRIVATE, stop_s=stop_s)
-        with reports_served(results), prepared as stack:
+        with reports_served(results, auth_string(STATE)), prepared as stack:
             os.environ.update(stack.environment)
             if not stack.joined:
                 deploy(schedules, stack.environment, *pools)
