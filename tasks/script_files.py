@@ -46,7 +46,7 @@ def check_files(store: Store) -> None:
             continue
         try:
             planned: dict[str, str] = json.loads(_list_of(store, script).read_text())
-        except (OSError, ValueError):
+        except (OSError, ValueError, RecursionError):
             planned = {}
         now = _marks(tree)
         changed = [name for name, mark in planned.items() if now.get(name) != mark]

@@ -55,5 +55,5 @@ def _pair(text: str) -> tuple[str, object]:
         raise GridbenchError(f"--set is {text!r}: write NAME=VALUE, such as namespace=bench")
     try:
         return name, yaml.safe_load(value)
-    except yaml.YAMLError:
+    except (yaml.YAMLError, RecursionError):
         raise GridbenchError(f"--set is {text!r}: the value is not YAML") from None

@@ -102,7 +102,7 @@ def _context_in(path: Path) -> str | None:
         raw = yaml.safe_load(path.read_text())
     except FileNotFoundError:
         return None
-    except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
         words = " ".join(str(error).split())
         raise GkeError(f"--kubeconfig {path} can't be read ({words})") from None
     if raw is None:

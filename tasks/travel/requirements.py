@@ -161,7 +161,7 @@ def _of_project(path: Path) -> list[str]:
     try:
         text = tomllib.loads(path.read_text())
         project, sources = text.get("project", {}), text.get("tool", {}).get("uv", {}).get("sources", {})
-    except (OSError, ValueError) as error:
+    except (OSError, ValueError, RecursionError) as error:  # the last of nested brackets
         raise GridbenchError(f"{path} can't be read: {error}") from None
     if "dependencies" in project.get("dynamic", []):
         raise GridbenchError(

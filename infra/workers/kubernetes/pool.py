@@ -27,7 +27,14 @@ def read_pool(path: Path) -> PoolFile:
     Raises:
         ValueError: the file has a mistake.
     """
-    raw = yaml.safe_load(path.read_text())
+    try:
+        raw = yaml.safe_load(path.read_text())
+    except (OSError, UnicodeDecodeError, yaml.YAMLError, RecursionError) as error:
+        raise ValueError(f"{path.name} can't be read: {' '.join(str(error).split())}.") from None
+    if not isinstance(raw, dict):
+        raise ValueError(
+            f"{path.name} holds {type(raw).__name__}: the fields are like, type and job_variables."
+        )
     if unknown := {*raw} - {"like", "type", "job_variables"}:
         raise ValueError(
             f"{path.name} has {sorted(unknown)[0]!r}: the fields are like, type and job_variables."

@@ -4,6 +4,7 @@ import sys
 import pytest
 
 from gridbench import main
+from infra.workers.kubernetes.pool import read_pool
 
 
 def printed(monkeypatch, capsys, *words):
@@ -38,6 +39,7 @@ def test_the_form_of_a_process_pool_takes_nothing_that_says_what_is_executed(mon
         (["local", "--set", "command=id"], "--set is 'command=id': a run sets nothing of pool local"),
         (["gke", "--set", "namespace"], "--set is 'namespace': write NAME=VALUE"),
         (["gke", "--set", "namespace={"], "--set is 'namespace={': the value is not YAML"),
+        (["gke", "--set", "namespace=" + "[" * 10_000], "the value is not YAML"),
         (["gke", "--set", "cpus=2"], "job_variables has 'cpus'"),
         (["gke", "--set", "vcpus=many"], "vcpus is 'many'"),
     ],
@@ -49,3 +51,11 @@ def test_a_mistake_is_one_sentence(monkeypatch, capsys, words, sentence):
         and sentence in " ".join((output.out + output.err).split())
         and "Traceback" not in output.err
     )
+
+
+@pytest.mark.parametrize("content", ["a: " + "[" * 10_000, "a: [", "- a list", "\x00"])
+def test_a_file_of_a_pool_that_is_none_is_one_sentence(tmp_path, content):
+    (tmp_path / "mine.yaml").write_text(content)
+    with pytest.raises(ValueError, match=r"mine\.yaml (can't be read|holds list)") as caught:
+        read_pool(tmp_path / "mine.yaml")
+    assert "\n" not in str(caught.value)

@@ -71,6 +71,7 @@ async def test_a_client_of_kubernetes_takes_it_and_asks_the_plugin(path, tmp_pat
         "just words",
         "[1, 2]",
         "key: [unclosed",
+        "[" * 10_000,
     ],
 )
 def test_what_somebody_else_wrote_is_not_replaced(tmp_path, content):

@@ -75,6 +75,12 @@ def test_the_dependencies_of_a_project(folder):
         wanted(folder, "pyproject.toml", HERE, PYTHON)
 
 
+def test_nested_brackets_in_a_project_are_one_sentence(folder):
+    (folder / "pyproject.toml").write_text("a = " + "[" * 10_000)
+    with pytest.raises(GridbenchError, match=r"pyproject\.toml can't be read"):
+        wanted(folder, "pyproject.toml", HERE, PYTHON)
+
+
 def test_hashes_may_be_asked_of_all(folder):
     (folder / "requirements.txt").write_text(
         "--require-hashes\ntorch==2.13.0 --hash=sha256:cccc\ntqdm==4.1 --hash=sha256:dddd\n"
