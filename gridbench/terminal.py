@@ -18,7 +18,7 @@ class PlainConsole(Console):
     """A console that prints no control sequence of a text's own: names, titles and errors can come from a box."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
-        """Yield the segments of what is printed, with printable texts."""
+        """Yield the printed segments, with printable texts."""
         for segment in super().render(renderable, options):
             yield segment if segment.control else segment._replace(text=printable_lines(segment.text))
 

@@ -1,4 +1,4 @@
-"""Keys in the paths of served reports: who has no link to a run cannot guess where its files are."""
+"""Keys in the paths of served reports: without a link to a run, the address of its files cannot be guessed."""
 
 import hashlib
 import hmac

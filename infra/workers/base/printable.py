@@ -1,4 +1,4 @@
-"""Text of a machine, as terminals and logs show it: the machine may be hostile, or only odd."""
+"""Text of a machine, as terminals and logs show it: the machine can be hostile, or only odd."""
 
 import re
 
@@ -16,7 +16,7 @@ REPLACEMENT = "\ufffd"
 
 
 def printable(text: str) -> str:
-    """Return text as one line: breaks and tabs become spaces, and what a terminal would not show goes or is marked."""
+    """Return text as one line: breaks and tabs become spaces; control sequences go, invisible signs are marked."""
     if text.isascii() and text.isprintable():
         return text
     return MISLEADING.sub(REPLACEMENT, BREAK.sub(" ", SEQUENCE.sub("", text)))
