@@ -2,9 +2,10 @@
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
-from pydantic import Field, NonNegativeFloat, NonNegativeInt, PositiveInt, WithJsonSchema
+from pydantic import Field, WithJsonSchema
 
 from tasks.planning.hardware import hardware_names, suites
+from tasks.schema import MOST_BOXES, MOST_REPEATS, MOST_USD
 
 if TYPE_CHECKING:
     SuiteName: TypeAlias = str
@@ -19,28 +20,35 @@ def _field(title: str) -> Any:
 
 
 TEXT = WithJsonSchema({"type": "string"})  # `str | None` would show a switch between the two
-WHOLE = WithJsonSchema({"type": "integer", "minimum": 0})
+MOST_STEPS, MOST_RANKS = 10**15, 10_000
+WHOLE = WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MOST_STEPS})
+RepeatCount = Annotated[int, Field(ge=0, le=MOST_REPEATS)]
+StepCount = Annotated[int, Field(ge=0, le=MOST_STEPS)]
 
 Suite = Annotated[SuiteName, _field("Suite")]
 Hardware = Annotated[list[HardwareName], _field("Hardware")]
-Repeats = Annotated[NonNegativeInt | None, WHOLE, _field("Repeats")]
-Budget = Annotated[NonNegativeFloat, _field("Budget in USD")]
+Repeats = Annotated[
+    RepeatCount | None,
+    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MOST_REPEATS}),
+    _field("Repeats"),
+]
+Budget = Annotated[float, Field(ge=0, le=MOST_USD), _field("Budget in USD")]
 Baseline = Annotated[str | None, TEXT, _field("Baseline")]
 BreakEven = Annotated[bool, _field("Break-even")]
-Boxes = Annotated[PositiveInt, _field("Copies of each rented machine")]
+Boxes = Annotated[int, Field(ge=1, le=MOST_BOXES), _field("Copies of each rented machine")]
 ClusterFile = Annotated[dict[str, Any] | None, _field("Cluster")]
 Results = Annotated[str | None, TEXT, _field("Results")]
 Resume = Annotated[str | None, TEXT, _field("Resume a run")]
 Command = Annotated[str, _field("Command")]
 Folder = Annotated[str, _field("Folder of the code")]
 Sizes = Annotated[str | None, TEXT, _field("Sizes")]
-Steps = Annotated[NonNegativeInt | None, WHOLE, _field("Steps of the whole job")]
-Epochs = Annotated[NonNegativeInt | None, WHOLE, _field("Epochs of the whole job")]
-Through = Annotated[NonNegativeInt | None, WHOLE, _field("Measured steps or epochs")]
+Steps = Annotated[StepCount | None, WHOLE, _field("Steps of the whole job")]
+Epochs = Annotated[StepCount | None, WHOLE, _field("Epochs of the whole job")]
+Through = Annotated[StepCount | None, WHOLE, _field("Measured steps or epochs")]
 StepOf = Annotated[str | None, TEXT, _field("End of a step")]
-Samples = Annotated[NonNegativeInt | None, WHOLE, _field("Samples of a step")]
+Samples = Annotated[StepCount | None, WHOLE, _field("Samples of a step")]
 Packages = Annotated[str | None, TEXT, _field("Packages")]
 Data = Annotated[str | None, TEXT, _field("Data")]
-Processes = Annotated[PositiveInt, _field("Ranks")]
+Processes = Annotated[int, Field(ge=1, le=MOST_RANKS), _field("Ranks")]
 Whole = Annotated[bool, _field("To its end")]
 Channel = Annotated[str, _field("Channel")]

@@ -17,6 +17,8 @@ from tasks.regressions.night import JudgedNight
 from tasks.schema import validated
 from tasks.store.address import ResultsAddress
 
+NOT_JUDGED = "NothingJudged"  # name of the state of a night without a number that counts
+
 
 @flow(name="nightly", on_cancellation=[end_children], on_crashed=[end_children])
 async def nightly(
@@ -59,7 +61,7 @@ async def nightly(
     except GridbenchError as error:
         return Failed(message=str(error))
     if verdicts.is_empty:
-        return Failed(message=verdicts.answer)
+        return Failed(name=NOT_JUDGED, message=verdicts.answer)
     if verdicts.bad:
         return Failed(name="Regressed", message=verdicts.answer)
     return Completed(message=verdicts.answer)

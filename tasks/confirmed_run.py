@@ -19,6 +19,7 @@ from tasks.planning.plan import Plan, PlannedCase
 from tasks.planning.reprice import price_today
 from tasks.results.finding import NO_ANSWER, EarlierAnswer, EarlierSession
 from tasks.results.repeats import FEWEST, latest
+from tasks.schema import MOST_REPEATS
 from tasks.store.bucket import Bucket
 from tasks.store.store import Store, runs
 from tasks.travel.tree import take
@@ -44,8 +45,9 @@ def plan_of_confirmation(store: Store, repeats: int | None = None) -> tuple[Plan
             f"run {plan.run} has nothing to confirm: no case has valid results on two of its machines"
         )
     repeats = max(plan.repeats, FEWEST) if repeats is None else repeats
-    if repeats < FEWEST:
-        raise GridbenchError(f"repeats={repeats} must be {FEWEST} or more, since one repeat has no interval")
+    if not FEWEST <= repeats <= MOST_REPEATS:
+        limits = f"must be {FEWEST} or more, since one repeat has no interval, and at most {MOST_REPEATS}"
+        raise GridbenchError(f"repeats={repeats} {limits}")
     names = {name for claim in claims for name in (claim.best, claim.rival)}
     chosen = set(carrying_cases(suite, claims))
     hardware, notes = _at_todays_prices([machine for machine in plan.hardware if machine.name in names])

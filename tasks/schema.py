@@ -1,15 +1,26 @@
 """Strict reading of data from files, with one sentence for the first mistake."""
 
+from collections.abc import Iterator
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar, get_args
 
 import yaml
-from pydantic import BaseModel, ConfigDict, ValidationError
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
 from tasks.errors import GridbenchError
 
 Model = TypeVar("Model", bound="Strict")
+
+# Bounds far above any sensible value: a slip of the hand is refused before a machine is paid for.
+LONGEST_S = 14 * 86_400.0  # the longest time limit of a job, too
+MOST_GPUS = 1024
+MOST_REPEATS = 10_000
+MOST_BOXES = 1000
+MOST_USD = 1e9
+Count = Annotated[int, Field(ge=1, le=1_000_000)]
+Seconds = Annotated[float, Field(ge=0, le=LONGEST_S)]
+Waited = Annotated[float, Field(gt=0, le=LONGEST_S)]
 
 
 class Strict(BaseModel):
@@ -50,18 +61,21 @@ def validated(kind: type[Model], raw: dict[str, Any], where: str) -> Model:
     try:
         return kind.model_validate(raw)
     except ValidationError as error:
-        raise GridbenchError(f"{where}: {first_mistake(error)}") from None
+        raise GridbenchError(f"{where}: {first_mistake(error, kind)}") from None
 
 
-def first_mistake(error: ValidationError) -> str:
-    """Return the first mistake that pydantic found, with field, value and the expected value."""
+def first_mistake(error: ValidationError, kind: type[BaseModel] | None = None) -> str:
+    """Return the first mistake that pydantic found, with field, value and the expected value.
+
+    For an unknown key it suggests the nearest key that is missing, or that `kind` has at that place.
+    """
     mistakes = error.errors()
     unknown = [mistake for mistake in mistakes if mistake["type"] == "extra_forbidden"]
     first = (unknown or mistakes)[0]  # a misspelt key is missing under its right name, too
     field = ".".join(map(str, first["loc"])) or "value"
     if unknown:
         lacking = [".".join(map(str, mistake["loc"])) for mistake in mistakes if mistake["type"] == "missing"]
-        near = get_close_matches(field, lacking, n=1)
+        near = get_close_matches(field, lacking, n=1) or _nearest(first["loc"], kind)
         return f"the key {field!r} is unknown" + (f"; did you mean {near[0]!r}?" if near else "")
     if first["type"] == "missing":
         return f"the key {field!r} is missing"
@@ -70,3 +84,20 @@ def first_mistake(error: ValidationError) -> str:
     message = first["msg"][0].lower() + first["msg"][1:].partition(", unable to parse")[0]
     message = message.replace("input should be", "must be")
     return f"{field} is {repr(first['input'])[:80]}: {message}"
+
+
+def _nearest(path: tuple[int | str, ...], kind: type[BaseModel] | None) -> list[str]:
+    """Return the key of a model that is nearest to the last one of a place, with its place; empty if none is near."""
+    for part in path[:-1] if kind else ():
+        field = kind.model_fields.get(str(part)) if kind else None
+        kind = kind if isinstance(part, int) else next(_models(field.annotation), None) if field else None
+    near = get_close_matches(str(path[-1]), [*kind.model_fields] if kind else [], n=1)
+    return [".".join(map(str, (*path[:-1], name))) for name in near]
+
+
+def _models(annotation: Any) -> Iterator[type[BaseModel]]:
+    """Yield the models in an annotation."""
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        yield annotation
+    for inner in get_args(annotation):
+        yield from _models(inner)

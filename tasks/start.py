@@ -15,6 +15,7 @@ from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
 from tasks.planning.planner import check_budget, make_plan
 from tasks.planning.request import RunRequest
+from tasks.pool_form import form_of, mistake_in
 from tasks.script_files import check_files, keep_files
 from tasks.store.bucket import Bucket, send
 from tasks.store.store import Store
@@ -36,7 +37,7 @@ async def open_store(request: RunRequest) -> Store:
     else:
         plan = request.plan or make_plan(request)
         check_budget(plan, request.budget_usd)
-        await check_variables(plan.hardware)
+        await check_job_variables(plan.hardware)
         store = Store.create(folder, plan, bucket)
         await asyncio.to_thread(keep_code, store)
         await asyncio.to_thread(keep_files, store)
@@ -74,20 +75,31 @@ def named_in(machine: Hardware) -> list[tuple[str, str]]:
     return [(field, name) for field, value in variables for name in NAMED.findall(json.dumps(value))]
 
 
-async def check_variables(hardware: Iterable[Hardware]) -> None:
-    """Check that every Prefect variable that a job variable refers to exists and is not empty.
+async def check_job_variables(hardware: Iterable[Hardware]) -> None:
+    """Check the job variables of machines with the server, before anything is paid for.
+
+    The form of the machine's work pool has each of them and accepts its value. Every Prefect variable to which one
+    refers exists and is not empty.
 
     Raises:
-        GridbenchError: one is missing; Prefect would leave the field empty, on a machine that is paid for.
+        GridbenchError: Prefect would leave a field empty, ignore one, or refuse a value.
     """
-    references = [(machine, field, name) for machine in hardware for field, name in named_in(machine)]
-    if not references:
+    machines = [machine for machine in hardware if machine.job_variables]
+    if not machines:
         return
     async with get_client() as client:
-        for machine, field, name in references:
-            variable = await client.read_variable_by_name(name)
-            if variable is None or variable.value in (None, ""):
-                raise GridbenchError(
-                    f"hardware {machine.name}: job_variables.{field} is the Prefect variable {name}, which "
-                    f"this server lacks: `prefect variable set {name} …`, or write the value there"
-                )
+        for machine in machines:
+            form = await form_of(client, machine.pool)
+            if form and (mistake := mistake_in(machine.job_variables, form)):
+                raise GridbenchError(f"hardware {machine.name}: {mistake}")
+            await _check_references(client, machine)
+
+
+async def _check_references(client: PrefectClient, machine: Hardware) -> None:
+    for field, name in named_in(machine):
+        variable = await client.read_variable_by_name(name)
+        if variable is None or variable.value in (None, ""):
+            raise GridbenchError(
+                f"hardware {machine.name}: job_variables.{field} is the Prefect variable {name}, which "
+                f"this server lacks: `prefect variable set {name} …`, or write the value there"
+            )

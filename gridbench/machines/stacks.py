@@ -9,7 +9,8 @@ import typer
 from gridbench.machines import aws, gke
 from gridbench.machines.lambda_cloud import sweep_overdue
 from gridbench.terminal import Results, console
-from tasks.store.address import DEFAULT
+from tasks.errors import GridbenchError
+from tasks.store.address import DEFAULT, RESULTS
 
 up_app = typer.Typer(invoke_without_command=True)
 status_app = typer.Typer(no_args_is_help=True, help="Show the resources in a cloud and their cost.")
@@ -35,9 +36,17 @@ def up(
         return
     from gridbench.run.session import pools_of_a_stack, session
 
+    if results.block:
+        raise GridbenchError(
+            f"results={results} is a block: name it in the form of each run; `up` takes a folder"
+        )
     if os.environ.get("LAMBDA_API_KEY"):
         sweep_overdue()
+    # For runs that the UI and schedules start: they name no folder.
+    os.environ[RESULTS] = str(results.folder.absolute())
     with session(console.print, results.folder, port, schedules=True, pools=pools_of_a_stack()) as api:
+        if api.lasts and results != DEFAULT:
+            console.print("Runs from its UI go to the results folder that it was started with.")
         for line in (api.ui_text, api.settings_text, "Ctrl-C stops it."):
             console.print(line, soft_wrap=True, highlight=False, markup=False)
         while True:

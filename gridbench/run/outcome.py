@@ -151,4 +151,7 @@ def _tell_failure(flow_run: FlowRun, results: Path, say: Callable[[str], None]) 
             say(sentence)
     except LOST_TOUCH as error:
         say(f"The Prefect API does not answer ({error}); `gridbench resume` collects the records.")
-    say(f"Measured repeats are kept. To continue: gridbench resume {flow_run.name}")
+    records, _ = Store.open(results, flow_run.name).records()
+    measured = any(not record.verdict.is_failure for record in records)
+    what = "Measured repeats are kept. To continue" if measured else "Nothing was measured. To try again"
+    say(f"{what}: gridbench resume {flow_run.name}")

@@ -9,7 +9,7 @@ from tasks.errors import GridbenchError
 from tasks.planning.channel import Night, Version
 from tasks.planning.hardware import Hardware, load_suite_checked
 from tasks.planning.plan import Plan
-from tasks.planning.planner import make_plan
+from tasks.planning.planner import check_amount, make_plan
 from tasks.planning.request import RunRequest
 from tasks.regressions.baseline import LEAST_RERUNS, RERUNS
 from tasks.regressions.bisect import most_rounds
@@ -111,8 +111,7 @@ def checked_plan(request: BisectRequest) -> Plan:
     plan = request.plan(0)
     if plan.skips:
         raise GridbenchError(f"{request.hardware} can't measure {request.case}: {plan.skips[0].reason}")
-    if not request.budget_usd >= 0:
-        raise GridbenchError(f"budget_usd={request.budget_usd} must be 0 or more")
+    check_amount(request.budget_usd)
     most = most_rounds(len(request.versions))
     if most * plan.estimate_usd > request.budget_usd:
         raise GridbenchError(

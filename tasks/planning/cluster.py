@@ -10,7 +10,7 @@ from pydantic import Field, model_validator
 
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import RENTED_POOL, Hardware, load_hardware
-from tasks.schema import Strict, read_mapping, validated
+from tasks.schema import MOST_BOXES, Strict, read_mapping, validated
 from workloads.harness.records.errors import hint
 
 SSH_PORT = 22
@@ -144,8 +144,8 @@ def multiplied(machines: Sequence[Hardware], boxes: int) -> list[Hardware]:
     Raises:
         GridbenchError: the number is below 1, or above 1 with no rented machine.
     """
-    if boxes < 1:
-        raise GridbenchError(f"boxes={boxes} must be 1 or more")
+    if not 1 <= boxes <= MOST_BOXES:
+        raise GridbenchError(f"boxes={boxes} must be 1 or more, and at most {MOST_BOXES}")
     if boxes > 1 and not any(machine.rent for machine in machines):
         names = ", ".join(machine.name for machine in machines)
         raise GridbenchError(

@@ -6,14 +6,15 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
-from pydantic import BeforeValidator, Field, NonNegativeFloat, PositiveFloat, PositiveInt, model_validator
+from pydantic import BeforeValidator, Field, model_validator
 
 from tasks.errors import GridbenchError
+from tasks.planning.job_variables import fault_in
 from tasks.planning.rent_terms import RentTerms
 from tasks.pricing.facts import Fact, load_facts
 from tasks.pricing.price import Price, PriceOf, flagged, named, price_of
 from tasks.results.model import Machine
-from tasks.schema import Strict, read_mapping, validated
+from tasks.schema import MOST_GPUS, Count, Seconds, Strict, Waited, read_mapping, validated
 from workloads.harness.records.errors import WorkloadsError, hint
 from workloads.harness.repeat.suite import Suite, load_suite, suite_names
 
@@ -22,6 +23,9 @@ DEPLOYMENTS = Path(os.environ.get("GRIDBENCH_DEPLOYMENTS") or Path(__file__).par
 RENTED_POOL = "ssh"
 NOT_OF_A_JOB = ("name", "title", "threads")  # fields that each repeat brings along
 AUTO = "auto"  # in place of a reference's command: the machine makes its own
+
+Gigabytes = Annotated[float, Field(gt=0, le=1e6)]
+Rate = Annotated[float, Field(gt=0, le=1e9)]
 
 
 def _by_itself(reference: object) -> object:
@@ -61,17 +65,17 @@ class Hardware(Strict):
     device: Literal["cpu", "cuda"]
     price: Price
     box: str | None = None
-    threads: PositiveInt | None = None
-    gpus: Annotated[int, Field(ge=0)] = 0
+    threads: Annotated[int, Field(ge=1, le=10_000)] | None = None
+    gpus: Annotated[int, Field(ge=0, le=MOST_GPUS)] = 0
     gpu: str | None = None
-    gpu_memory_gb: PositiveFloat | None = None
-    memory_gb: PositiveFloat | None = None
+    gpu_memory_gb: Gigabytes | None = None
+    memory_gb: Gigabytes | None = None
     job_variables: dict[str, Any] = Field(default_factory=dict)
     instance_type: str | None = None
-    start_s: PositiveFloat = 10.0  # on a machine that is up: Prefect's imports and the first poll
-    idle_s: NonNegativeFloat = 0.0
-    start_within_s: PositiveFloat = 900.0
-    cells_per_job: PositiveInt | None = None
+    start_s: Waited = 10.0  # on a machine that is up: Prefect's imports and the first poll
+    idle_s: Seconds = 0.0
+    start_within_s: Waited = 900.0
+    cells_per_job: Count | None = None
     rent: RentTerms | None = None
     shape: str | None = None
     command: tuple[str, ...] | None = None
@@ -130,9 +134,9 @@ class GpuPeaks(Strict):
     where one can.
     """
 
-    tflops: dict[str, float]
-    gb_per_s: float
-    memory_gb: PositiveFloat
+    tflops: dict[str, Rate]
+    gb_per_s: Rate
+    memory_gb: Gigabytes
     source: str
     called: str = ""
     capability: str | None = None
@@ -171,6 +175,8 @@ def load_hardware(name: str, folder: Path = DEPLOYMENTS, today: date | None = No
     if named(raw.get("price")):
         raw["price"] = _looked_up(raw, facts, day, where)
     hardware = validated(Hardware, raw, where)
+    if fault := fault_in(hardware.job_variables):
+        raise GridbenchError(f"{where}: {fault}")
     gpus = load_gpus(folder) if hardware.gpu else {}
     if hardware.gpu and hardware.gpu not in gpus:
         raise GridbenchError(f"{where}: gpu {hardware.gpu!r} is unknown; {hint(hardware.gpu, [*gpus])}")

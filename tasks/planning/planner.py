@@ -15,6 +15,7 @@ from tasks.planning.machines import baseline_of, machines_of
 from tasks.planning.memory import unfit
 from tasks.planning.plan import Plan, PlannedCase, PlannedSkip
 from tasks.planning.request import RunRequest
+from tasks.schema import MOST_REPEATS, MOST_USD
 from workloads.harness.records.case import Cell
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.repeat.limits import too_large
@@ -41,8 +42,8 @@ def make_plan(request: RunRequest) -> Plan:
     machines = machines_of(request, version_measured)
     suite = _for_devices(suite, machines)
     repeats = suite.repeats if request.repeats is None else request.repeats
-    if repeats < 1:
-        raise GridbenchError(f"repeats={repeats} must be 1 or more")
+    if not 1 <= repeats <= MOST_REPEATS:
+        raise GridbenchError(f"repeats={repeats} must be 1 or more, and at most {MOST_REPEATS}")
     if request.break_even:
         _check_break_even(repeats, machines)
     skips = _skips(machines, suite)
@@ -104,19 +105,28 @@ def check_budget(plan: Plan, budget_usd: float | None) -> None:
     """Refuse a plan whose estimate is above the budget; None allows any.
 
     Raises:
-        GridbenchError: the budget is negative.
+        GridbenchError: the budget is not from 0 to `MOST_USD`.
         OverBudget: the estimate is above it.
     """
     if budget_usd is None:
         return
-    if not budget_usd >= 0:
-        raise GridbenchError(f"budget_usd={budget_usd:g} must be 0 or more")
+    check_amount(budget_usd)
     if plan.estimate_usd > budget_usd:
         raise OverBudget(
             f"the estimate of {plan.estimate_usd:.3g} USD exceeds budget_usd={budget_usd:g} by "
             f"{plan.estimate_usd - budget_usd:.3g} USD: raise the budget, or choose fewer cells, repeats or machines",
             plan,
         )
+
+
+def check_amount(budget_usd: float) -> None:
+    """Refuse a budget that is negative, not a number, or above `MOST_USD`.
+
+    Raises:
+        GridbenchError: it is.
+    """
+    if not 0 <= budget_usd <= MOST_USD:
+        raise GridbenchError(f"budget_usd={budget_usd:g} must be 0 or more, and at most {MOST_USD:g}")
 
 
 def _planned(entry: SuiteCase) -> PlannedCase:

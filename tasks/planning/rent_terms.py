@@ -2,9 +2,9 @@
 
 from typing import Annotated, Literal
 
-from pydantic import Field, NonNegativeFloat, PositiveFloat
+from pydantic import Field
 
-from tasks.schema import Strict
+from tasks.schema import Strict, Waited
 
 
 class RentTerms(Strict):
@@ -22,7 +22,7 @@ class RentTerms(Strict):
     provider: Literal["lambda"]
     instances: Annotated[tuple[str, ...], Field(min_length=1)]
     regions: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
-    capacity_s: PositiveFloat = 1800.0
-    boot_s: PositiveFloat = 1200.0  # an 8x machine takes up to 15 minutes
-    most_hours: PositiveFloat = 8.0
-    most_usd_per_hour: NonNegativeFloat | None = None
+    capacity_s: Waited = 1800.0
+    boot_s: Waited = 1200.0  # an 8x machine takes up to 15 minutes
+    most_hours: Annotated[float, Field(gt=0, le=24 * 365)] = 8.0
+    most_usd_per_hour: Annotated[float, Field(ge=0, le=1e6)] | None = None

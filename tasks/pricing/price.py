@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import date
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import PositiveInt, model_validator
+from pydantic import Field, model_validator
 
 from tasks.errors import GridbenchError
 from tasks.pricing.checks import Quote, doubts, usd_text
 from tasks.pricing.facts import FILE, Fact, Kind, Name, Purchase, Usd
 from tasks.pricing.names import is_in, is_smaller
-from tasks.schema import Strict
+from tasks.schema import MOST_GPUS, Strict
 from workloads.harness.records.errors import hint
 
 
@@ -51,7 +51,7 @@ class PriceOf(Strict):
     instance: Name | None = None
     host: Name | None = None
     gpu: Name | None = None
-    count: PositiveInt = 1
+    count: Annotated[int, Field(ge=1, le=MOST_GPUS)] = 1
     region: Name | None = None
     purchase: Purchase = "on-demand"
 

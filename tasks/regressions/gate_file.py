@@ -136,6 +136,8 @@ class Verdicts(Strict):
             sentences.append(f"And {len(self.tickets) - LISTED} more tickets.")
         if without := sum(verdict.seconds is None for verdict in self.series):
             sentences.append(f"{without} of {len(self.series)} series have no number tonight.")
+        if self.is_empty:
+            sentences.insert(0, "Nothing could be judged.")
         result = " ".join(sentences) or "Nothing has got worse."
         return f"{result} {len(self.series)} series: {states or 'none'}."
 

@@ -8,7 +8,8 @@ from typing import Self
 
 S3, FOLDER = "s3-bucket", "local-file-system"  # block types, as Prefect calls them
 BLOCK = re.compile(rf"({S3}|{FOLDER})/[a-z0-9-]+")
-DEFAULT_FOLDER = Path(os.environ.get("GRIDBENCH_RESULTS") or Path(__file__).parents[2] / "results")
+RESULTS = "GRIDBENCH_RESULTS"  # the variable that names the default folder
+DEFAULT_FOLDER = Path(os.environ.get(RESULTS) or Path(__file__).parents[2] / "results")
 
 
 @dataclass(frozen=True, slots=True)

@@ -31,6 +31,15 @@ def without_logins(text: str) -> str:
     return QUERY.sub(r"\1***", LOGIN.sub(r"\1***@", text))
 
 
+def holds_secret(value: bytes) -> bool:
+    """Return whether a value contains a private key, a token of a known form, or an address with a password."""
+    return bool(KEY.search(value) or _has_token(value) or PASSWORD.search(value))
+
+
+def _has_token(content: bytes) -> bool:
+    return any(start in content for start in STARTS) and bool(TOKENS.search(content))
+
+
 def looks_secret(name: str, content: bytes) -> bool:
     """Return whether a file looks like a secret.
 
@@ -42,7 +51,7 @@ def looks_secret(name: str, content: bytes) -> bool:
         return True
     if b"\0" in content[:TEXT_BYTES]:  # git's own way to tell what is no text
         return False
-    if any(start in content for start in STARTS) and TOKENS.search(content):
+    if _has_token(content):
         return True
     last = name.lower().rpartition("/")[2]
     is_settings = any(fnmatch(last, pattern) for pattern in SETTINGS)

@@ -56,3 +56,15 @@ def test_a_field_has_a_title_and_a_description_and_what_only_flows_set_is_hidden
 def test_a_request_is_taken_though_the_form_hides_it():
     taken = bench.validate_parameters({"request": {"suite": "quick", "hardware": ["local-cpu"], "seed": 3}})
     assert (taken["request"].seed, taken["request"].hardware) == (3, ("local-cpu",))
+
+
+@pytest.mark.parametrize("flow", [bench, nightly, script], ids=["bench", "nightly", "script"])
+def test_every_number_of_a_form_has_bounds(flow):
+    """Prefect stores a whole number of more than 64 bits, and then fails to list its flow run."""
+    numbers = {
+        n: f for n, f in schema_of(flow)["properties"].items() if f.get("type") in ("integer", "number")
+    }
+    assert {"repeats", "budget_usd"} <= numbers.keys()
+    for name, field in numbers.items():
+        assert 0 <= field["minimum"] < field["maximum"] <= 10**15, name
+        assert validate({name: 10**20}, schema_of(flow), ignore_required=True), name

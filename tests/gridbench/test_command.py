@@ -6,7 +6,7 @@ from uuid import uuid4
 
 import httpx
 import pytest
-from prefect.states import Cancelled, Completed, Running
+from prefect.states import Cancelled, Completed, Failed, Running
 from rich.console import Console
 
 from gridbench import main
@@ -126,6 +126,27 @@ def test_only_a_record_for_every_repeat_is_a_success(store, capsys, verdict, but
     text = printed(capsys)
     assert ("gridbench resume" in text) is (verdict is Verdict.CAPACITY)
     assert ("No result counts" in text and "noisy" in text) is (verdict is Verdict.NOISY)
+
+
+def test_one_reason_of_many_repeats_is_printed_once(store, capsys):
+    fill(store, Verdict.CAPACITY)
+    outcome.tell(ended(store, Completed()), store.folder.parent, "http://ui", Console())
+    text = printed(capsys)
+    assert text.count("for a test") == 1
+    assert f"and {len(store.plan.cells) - 1} more repeats: capacity" in text
+
+
+@pytest.mark.parametrize(("verdict", "kept"), [(Verdict.OK, True), (Verdict.CAPACITY, False)])
+def test_repeats_are_only_said_to_be_kept_if_there_are_some(store, capsys, monkeypatch, verdict, kept):
+    async def nothing(store):
+        return []
+
+    monkeypatch.setattr(outcome, "_rescue", nothing)
+    fill(store, verdict)
+    assert outcome.tell(ended(store, Failed()), store.folder.parent, "http://ui", Console()) == 1
+    text = printed(capsys)
+    assert ("Measured repeats are kept" in text, "Nothing was measured" in text) == (kept, not kept)
+    assert f"gridbench resume {store.plan.run}" in text
 
 
 @pytest.mark.parametrize(

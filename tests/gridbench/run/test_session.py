@@ -1,10 +1,12 @@
 """A session: what it starts, which deployments it makes, which schedules it keeps still, and what it refuses."""
 
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 import yaml
 
+from gridbench.machines import stacks
 from gridbench.run import command
 from gridbench.run import session as sessions
 from gridbench.run.reach import check_reach
@@ -139,3 +141,32 @@ def test_deployments_are_told_apart_by_their_names_alone():
     assert {of["name"] for of in known if "schedules" in of} >= sessions.NEEDS.keys()
     for of in known:
         assert (sessions.ROOT / of["entrypoint"].partition(":")[0]).is_file()
+
+
+def up_with(monkeypatch, results):
+    """What `gridbench up` has started in its environment."""
+    started = []
+
+    @contextmanager
+    def session(say, folder, port, schedules, pools):
+        started.append((folder, service_environment(folder, "http://a/api", "worker-local")))
+        raise KeyboardInterrupt
+        yield
+
+    monkeypatch.setenv("GRIDBENCH_RESULTS", "another")
+    monkeypatch.setattr(sessions, "session", session)
+    with pytest.raises(KeyboardInterrupt):
+        stacks.up(SimpleNamespace(invoked_subcommand=None), None, results)
+    return started[0]
+
+
+def test_the_results_folder_of_a_stack_holds_for_all_that_it_starts(monkeypatch, tmp_path):
+    """Runs from the UI, by a schedule or by `prefect deployment run` name no folder."""
+    monkeypatch.chdir(tmp_path)
+    folder, environment = up_with(monkeypatch, ResultsAddress.parse("mine"))
+    assert environment["GRIDBENCH_RESULTS"] == str(tmp_path / "mine") == str(folder.absolute())
+
+
+def test_a_stack_takes_no_block_for_its_results(monkeypatch):
+    with pytest.raises(GridbenchError, match="results=s3-bucket/gridbench is a block"):
+        stacks.up(SimpleNamespace(invoked_subcommand=None), None, ResultsAddress.parse("s3-bucket/gridbench"))

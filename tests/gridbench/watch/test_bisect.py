@@ -77,7 +77,7 @@ def run(monkeypatch, capsys, tmp_path):
         ),
         ((CASE, "v1", "v6", *LIST, "--suite", "nightlie"), "suite 'nightlie' is unknown"),
         ((CASE, "v1", "v6", *LIST, "--repeats", "2"), "repeats=2 must be 3 or more"),
-        ((CASE, "v1", "v6", *LIST, "--budget-usd", "-1"), "budget_usd=-1.0 must be 0 or more"),
+        ((CASE, "v1", "v6", *LIST, "--budget-usd", "-1"), "budget_usd=-1 must be 0 or more"),
         (
             (CASE, "v1", "v6", *LIST, "--budget-usd", "0.0001"),
             "USD for 7 measurements is above budget_usd=0.0001",

@@ -138,7 +138,7 @@ def test_assumed_prices_say_so():
         (HEAD + PRICE.replace("1,", ".inf,"), "price.usd_per_hour is inf"),
         (HEAD + PRICE.replace("1,", "cheap,"), "price.usd_per_hour is 'cheap'"),
         (HEAD + PRICE.replace("spot", "stolen"), "price.purchase is 'stolen'"),
-        (HEAD + PRICE + "\nthreads: 0", "threads is 0: must be greater than 0"),
+        (HEAD + PRICE + "\nthreads: 0", "threads is 0: must be greater than or equal to 1"),
         (HEAD.replace("cpu", "tpu") + PRICE, "device is 'tpu'"),
         (HEAD + PRICE + "\ngpu: T4", "gpu 'T4' is unknown; there are"),
         ("- a list", "holds list"),

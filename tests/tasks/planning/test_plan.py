@@ -70,6 +70,9 @@ def test_lanes_of_one_box_take_turns_in_the_estimate():
         ({"suite": "quick", "hardware": ["local-cpu"], "repeats": 0}, "repeats=0 must be 1 or more"),
         ({"suite": "full", "hardware": ["local-cpu"], "budget_usd": 0.0001}, "exceeds budget_usd=0.0001"),
         ({"suite": "quick", "hardware": ["local-cpu"], "budget_usd": -1}, "budget_usd=-1 must be 0 or more"),
+        ({"suite": "quick", "hardware": ["local-cpu"], "budget_usd": 1e300}, "and at most 1e+09"),
+        ({"suite": "quick", "hardware": ["local-cpu"], "budget_usd": float("inf")}, "budget_usd=inf must be"),
+        ({"suite": "quick", "hardware": ["local-cpu"], "repeats": 10**20}, f"repeats={10**20} must be"),
     ],
 )
 def test_a_mistake_is_one_sentence(arguments, words):

@@ -255,7 +255,23 @@ def test_a_change_that_is_confirmed_late_names_the_commits_from_before_it_came(q
 def test_a_night_without_any_number_says_so(quiet):
     one_night(quiet, COUNT, verdict=Verdict.CRASHED)
     _, verdicts = judged(quiet, COUNT)
-    assert verdicts.is_empty and verdicts.answer.startswith("2 of 2 series have no number tonight.")
+    assert verdicts.is_empty
+    assert verdicts.answer.startswith("Nothing could be judged. 2 of 2 series have no number tonight.")
+
+
+@pytest.mark.parametrize(
+    "refused",
+    [
+        {"verdict": Verdict.NOISY, "probes": {"foreign_load_share": 0.9, "foreign_cores": 3.0}},
+        {"verdict": Verdict.NOISY, "probes": {"foreign_load_share": 0.9, "foreign_cores": 3.0}, "control": 0},
+        {"verdict": Verdict.THROTTLED},
+        {"verdict": Verdict.IMPOSSIBLE},
+    ],
+)
+def test_a_night_whose_repeats_are_all_refused_could_not_be_judged(quiet, refused):
+    one_night(quiet, COUNT, **refused)
+    _, verdicts = judged(quiet, COUNT)
+    assert verdicts.is_empty and verdicts.answer.startswith("Nothing could be judged.")
 
 
 def test_missing_is_told_late_where_the_third_night_was_not_judged(quiet):

@@ -16,6 +16,7 @@ COMPILED = {"compiled": EAGER, "compiled-graph": "graph"}  # and the same withou
 CAPTURED = ("graph", "compiled-graph")
 HELPERS = ("processes", "workers")  # size parameters that add processes, not work
 # Size parameters that hold nothing in memory, or name a model: there is none of half its size.
+MOST = 10**18  # of a size: what reads JSON keeps 64 bits
 NOT_MEMORY = (*HELPERS, "epochs", "batches", "millions")
 
 _SIZE = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)=(?P<value>\S+)")
@@ -91,7 +92,7 @@ def parse_size(text: str) -> dict[str, int]:
 
 
 def whole(name: str, value: object, least: int = 1) -> int:
-    """Return `value` as a whole number of `least` (0 or 1) or more.
+    """Return `value` as a whole number of `least` (0 or 1) or more, and at most `MOST`.
 
     Raises:
         WorkloadsError: it is anything else.
@@ -100,9 +101,12 @@ def whole(name: str, value: object, least: int = 1) -> int:
     number = isinstance(value, int) and not isinstance(value, bool)
     if not number and not (isinstance(value, str) and re.fullmatch(r"-?\d{1,18}", value)):
         raise WorkloadsError(f"size {name}={value!s:.40} must be a whole number {expected}")
-    if int(str(value)) < least:
+    count = int(str(value))
+    if count < least:
         raise WorkloadsError(f"size {name}={value} must be {expected.removeprefix('of ')}")
-    return int(str(value))
+    if count > MOST:
+        raise WorkloadsError(f"size {name}={count:.3g} must be at most 1e18")
+    return count
 
 
 def smaller(case: Case) -> str:

@@ -1,13 +1,15 @@
 """The grade of a record: whether its number counts, and with what width."""
 
+import math
 import statistics
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from workloads.harness.records.intervals import inefficiency, median_interval
 from workloads.harness.records.record import Grade, Record, Timing, Verdict
 
 # Readings over the sampling window above which a record is noisy: proposals, until records set them.
 STEAL_SHARE = 0.01
+HELD_SHARE = 0.01  # in which a CPU quota held it back: with as many threads as CPUs, some ms are usual
 FOREIGN_CORES = 0.25
 CANARY_DRIFT = 0.05
 SM_CLOCK_DRIFT = 0.01  # of a GPU's clock within the samples, above which a record is unsteady
@@ -48,10 +50,22 @@ def is_restless(record: Record) -> bool:
     loads = (
         probes.get("foreign_cores", 0.0) > FOREIGN_CORES,
         probes.get("steal_share", 0.0) > STEAL_SHARE,
-        probes.get("cgroup_throttled_s", 0.0) > 0,
+        held_share(probes, record.device_time or record.wall) > HELD_SHARE,
     )
     changed = abs(probes.get("canary_drift", 0.0)) > CANARY_DRIFT
     return record.verdict is Verdict.NOISY and changed and not any(loads)
+
+
+def held_share(probes: Mapping[str, float], timing: Timing | None) -> float:
+    """Return the share of the sampling window in which a container's CPU quota held its threads back.
+
+    Each CPU's wait counts: it can be above 1. The window is that of the probes, else the samples' total time.
+    """
+    held_s = probes.get("cgroup_throttled_s", 0.0)
+    window_s = probes.get("window_end_s", 0.0) - probes.get("window_start_s", 0.0)
+    if window_s <= 0 and timing is not None:
+        window_s = timing.total_mean_s * timing.timed_steps
+    return held_s / window_s if held_s > 0 and window_s > 0 else math.inf if held_s > 0 else 0.0
 
 
 def _within_bounds(record: Record) -> bool:
@@ -101,7 +115,6 @@ def _loads(record: Record, timing: Timing) -> Iterator[tuple[float, float]]:
     goes differs between repeats, so that their interval has it.
     """
     probes = record.probes
-    window_s = timing.total_mean_s * timing.timed_steps
     yield probes.get("steal_share", 0.0), MOST_STEAL_SHARE
-    yield probes.get("cgroup_throttled_s", 0.0), MOST_HELD_SHARE * window_s
+    yield held_share(probes, timing), MOST_HELD_SHARE
     yield probes.get("foreign_load_share", 0.0), MOST_BUSY_SHARE

@@ -2,7 +2,14 @@
 
 from collections.abc import Iterator, Mapping
 
-from workloads.harness.records.grade import CANARY_DRIFT, FOREIGN_CORES, SM_CLOCK_DRIFT, STEAL_SHARE
+from workloads.harness.records.grade import (
+    CANARY_DRIFT,
+    FOREIGN_CORES,
+    HELD_SHARE,
+    SM_CLOCK_DRIFT,
+    STEAL_SHARE,
+    held_share,
+)
 from workloads.harness.records.record import Timing, Verdict
 from workloads.harness.records.text import LOOSEST, UNKNOWN, duration, precision
 from workloads.harness.records.timing import FEWEST_BATCHES
@@ -27,7 +34,7 @@ def judge(
         finding
         for rule in (
             _impossible(wall, probes, flops, peak_flops),
-            _machine(probes),
+            _machine(wall, probes),
             _statistics(wall, probes),
         )
         for finding in rule
@@ -50,17 +57,17 @@ def _impossible(
         )
 
 
-def _machine(probes: Mapping[str, float]) -> Iterator[Finding]:
+def _machine(wall: Timing, probes: Mapping[str, float]) -> Iterator[Finding]:
     if (
         share := probes.get("thermal_throttled_share", 0.0)
     ) > THROTTLED_SHARE:  # a power limit is no disturbance
         yield Verdict.THROTTLED, f"heat slowed the device for {share:.1%} of the time"
     if (share := probes.get("gpu_foreign_share", 0.0)) > GPU_FOREIGN_SHARE:
         yield Verdict.SHARED, f"other processes used {share:.0%} of the GPU"
-    yield from _host(probes)
+    yield from _host(wall, probes)
 
 
-def _host(probes: Mapping[str, float]) -> Iterator[Finding]:
+def _host(wall: Timing, probes: Mapping[str, float]) -> Iterator[Finding]:
     """Yield what disturbed the host, as far as a step depends on it.
 
     A GPU that is busy for the whole of a step does not notice its host. If its busy share is unknown, as for a
@@ -70,8 +77,12 @@ def _host(probes: Mapping[str, float]) -> Iterator[Finding]:
     if host_share > 1 - DEVICE_BOUND_SHARE:
         if (share := probes.get("steal_share", 0.0)) > STEAL_SHARE:
             yield Verdict.NOISY, f"the hypervisor took {share:.1%} of the CPU time"
-        if (held_s := probes.get("cgroup_throttled_s", 0.0)) > 0:
-            yield Verdict.NOISY, f"the container's CPU quota paused the process for {held_s:.3g} s"
+        if (share := held_share(probes, wall)) > HELD_SHARE:
+            held_s = probes["cgroup_throttled_s"]
+            yield (
+                Verdict.NOISY,
+                f"the container's CPU quota paused the process for {held_s:.3g} s ({share:.1%})",
+            )
         if (cores := probes.get("foreign_cores", 0.0)) > FOREIGN_CORES:
             yield Verdict.NOISY, f"other processes kept {cores:.2f} cores busy"
     drift = probes.get("canary_drift", 0.0)

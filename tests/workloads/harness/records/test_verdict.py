@@ -30,6 +30,15 @@ def test_a_busy_gpu_does_not_notice_its_host(load):
     assert verdicts(device_busy_share=0.95, **load) == set()
 
 
+@pytest.mark.parametrize(
+    ("held_s", "found"), [(0.0, set()), (0.00008, set()), (0.0108, set()), (0.03, {Verdict.NOISY})]
+)
+def test_a_quota_that_pauses_a_process_counts_by_its_share_of_the_window(held_s, found):
+    """With as many threads as vCPUs, 48 of 101 repeats in containers were held for 0.08 to 10.8 ms."""
+    probes = {"cgroup_throttled_s": held_s, "window_start_s": 5.0, "window_end_s": 7.0}
+    assert {verdict for verdict, _ in judge(timing(precision_reached=True), probes, 0.0, None)} == found
+
+
 @pytest.mark.parametrize(("busy", "found"), [(0.86, set()), (0.7, {Verdict.NOISY})])
 def test_a_change_of_the_cpu_counts_by_the_hosts_share_of_a_step(busy, found):
     """On an H100 a product of fp8 was called noisy for a CPU that ran 29 % slower."""

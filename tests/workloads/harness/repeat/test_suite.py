@@ -307,9 +307,13 @@ MISTAKES = {
     'cases = ["matmul"]': r"a case is 'matmul', expected a table",
     "[cases]\nx = 1": "cases is .* expected list",
     case("size = { n = 64 }"): "a case lacks the key workload",
-    case(
-        MATMUL + "\nprecission = 1"
-    ): "a case has the unknown key 'precission'; known are workload, size, precision",
+    case(MATMUL + "\nprecission = 1"): "a case has the unknown key 'precission'; did you mean precision?",
+    "repeat = 3\n" + case(MATMUL): "the suite has the unknown key 'repeat'; did you mean repeats?",
+    f"repeats = {10**19}\n" + case(MATMUL): f"repeats={10**19} must be at most 10000",
+    "timeout_s = 1e300\n" + case(MATMUL): "timeout_s is 1e\\+300, expected int",
+    "minutes = 1e300\n" + case(MATMUL): r"minutes=1e\+300 must be at most 20160",
+    case(MATMUL + f"\nthreads = {10**30}"): f"threads={10**30} must be at most 10000",
+    case(f'workload = "matmul"\nsize = {{ n = {10**20} }}'): r"size n=1e\+20 must be at most 1e18",
     case('workload = "matmull"\nsize = { n = 1 }'): "workload 'matmull' is unknown; did you mean matmul",
     case('workload = "zzz"\nsize = { n = 1 }'): "workload 'zzz' is unknown; .*matmul",
     case("workload = 5"): "workload is 5, expected str",

@@ -1,0 +1,56 @@
+"""The job variables of hardware files: every number can be stored, and no secret is among them."""
+
+import math
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from tasks.travel.secrets import holds_secret
+
+# Prefect's API stores a larger number, and then answers 500 to each list with its flow run.
+MOST_WHOLE = 2**63 - 1
+# Names of variables whose values are secrets by custom: HF_TOKEN, DB_PASSWORD, WANDB_API_KEY, PGPASSWORD.
+SECRET_NAME = re.compile(
+    r"((^|_)(TOKEN|SECRET|PASSPHRASE|(API|ACCESS|SECRET|PRIVATE|AUTH)_?KEY|AUTH_STRING)|PASSWORD|PASSWD)$",
+    re.IGNORECASE,
+)
+REFERENCE = re.compile(r"\{\{.*\}\}", re.DOTALL)  # to a block or variable, which the worker looks up
+
+
+def fault_in(variables: Mapping[str, Any]) -> str:
+    """Return a sentence about the first job variable that must not be stored; empty if there is none."""
+    for name, value in _env_of(variables):
+        if SECRET_NAME.search(name) and isinstance(value, str) and value and not REFERENCE.search(value):
+            return _secret(f"job_variables.env.{name}")
+    for path, value in _values(variables, "job_variables"):
+        if isinstance(value, str) and holds_secret(value.encode(errors="replace")):
+            return _secret(path)
+        if isinstance(value, int) and abs(value) > MOST_WHOLE:
+            return f"{path} has {len(str(abs(value)))} digits; at most {MOST_WHOLE} can be stored"
+        if isinstance(value, float) and not math.isfinite(value):
+            return f"{path} is {value}, which is not a finite number"
+    return ""
+
+
+def _secret(path: str) -> str:
+    return (
+        f"{path} holds a secret, which the plan and Prefect's database would keep in plain text: store it in a "
+        "Secret block and write {{ prefect.blocks.secret.NAME }}, or in a secret of the cluster or cloud"
+    )
+
+
+def _env_of(variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    env = variables.get("env")
+    yield from ((str(name), value) for name, value in (env.items() if isinstance(env, dict) else ()))
+
+
+def _values(value: Any, path: str) -> Iterator[tuple[str, Any]]:
+    """Yield every value of nested lists and mappings, with its path."""
+    if isinstance(value, Mapping):
+        for key, inner in value.items():
+            yield from _values(inner, f"{path}.{key}")
+    elif isinstance(value, (list, tuple)):
+        for index, inner in enumerate(value):
+            yield from _values(inner, f"{path}.{index}")
+    else:
+        yield path, value
