@@ -21,6 +21,12 @@ def written(page: str, name: str, lines: Iterable[str]) -> Path:
     return path
 
 
+def lines(page: str, name: str) -> list[str]:
+    """Return the lines between the marks of docs/`page`."""
+    text = (ROOT / "docs" / page).read_text()
+    return text.split(f"<!-- {name} -->\n", 1)[1].split(f"<!-- /{name} -->", 1)[0].splitlines()
+
+
 def show(heading: str, lines: Iterable[str], page: str, name: str, write: bool) -> None:
     """Print the lines of a table as they come, and with `write` put them into docs/`page` below a heading."""
     shown = []

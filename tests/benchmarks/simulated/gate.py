@@ -1,18 +1,20 @@
-"""The run gate over simulated runs: `python -m tests.benchmarks.simulated.gate [--runs N]`.
+"""The run gate over simulated runs: `python -m tests.benchmarks.simulated.gate [--runs N] [--write]`.
 
-It prints the tables of docs/bisect-and-gate.md. The first has comparisons of two runs without any change, by the effect
-of a run on each cell besides its repeats: how many fail, and how many pass with no cell undecided. The second has runs
-in which some cells are slower: how many fail, and how many of the slower cells are shown.
+It prints the tables of docs/bisect-and-gate.md, and with `--write` puts them there. The first has comparisons of two runs
+without any change, by the effect of a run on each cell besides its repeats: how many fail, and how many pass with no cell
+undecided. The second has runs in which some cells are slower: how many fail, and how many of the slower cells are shown.
 """
 
 import argparse
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tasks.regressions.change import GateLimits, Sample, changes_between
+from tests.docs import tables
 
 NOISE = 0.01  # from repeat to repeat
 EFFECTS = (0.0, 0.005, 0.01, 0.02)
@@ -32,26 +34,37 @@ class Shares:
     shown: float
 
 
-def main(runs: int = 0) -> None:
-    if not runs:
-        parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-        parser.add_argument("--runs", type=int, default=1000)
-        runs = parser.parse_args().runs
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    heading = f"{given.runs} comparisons a cell:"
+    for name, lines in (("gate", unchanged(given.runs)), ("slower", slower_cells(given.runs))):
+        tables.show(heading, lines, "bisect-and-gate.md", name, given.write)
+
+
+def unchanged(runs: int) -> Iterator[str]:
+    """Yield the lines of the table of runs without a change."""
     effects = " | ".join(f"{100 * effect:g} %" for effect in EFFECTS)
-    print(f"| cells, repeats | {effects} | 1 % on all cells alike |")
-    print("| --- " * (len(EFFECTS) + 2) + "|")
+    yield f"| cells, repeats | {effects} | 1 % on all cells alike |"
+    yield "| --- " * (len(EFFECTS) + 2) + "|"
     for cells, repeats in SIZES:
         found = [compared(cells, repeats, effect, runs) for effect in EFFECTS]
         found.append(compared(cells, repeats, 0.01, runs, alike=True))
         shares = " | ".join(f"{each.failed:.3f}, {each.passed:.2f}" for each in found)
-        print(f"| {cells}, {repeats} | {shares} |", flush=True)
-    print()
-    print("| slower cells | " + " | ".join(f"by {100 * (factor - 1):.0f} %" for factor in FACTORS) + " |")
-    print("| --- " * (len(FACTORS) + 1) + "|")
+        yield f"| {cells}, {repeats} | {shares} |"
+
+
+def slower_cells(runs: int) -> Iterator[str]:
+    """Yield the lines of the table of runs of which some cells are slower."""
+    yield "| slower cells | " + " | ".join(f"by {100 * (factor - 1):.0f} %" for factor in FACTORS) + " |"
+    yield "| --- " * (len(FACTORS) + 1) + "|"
     for slow, cells in SLOWER:
         found = [compared(cells, 5, 0.0, runs, slow, factor) for factor in FACTORS]
         shares = " | ".join(f"{each.failed:.2f}, {each.shown:.2f}" for each in found)
-        print(f"| {slow} of {cells} | {shares} |", flush=True)
+        yield f"| {slow} of {cells} | {shares} |"
 
 
 def compared(

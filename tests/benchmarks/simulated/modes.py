@@ -1,30 +1,38 @@
 """Machines whose processes are in one of two states: how often intervals of a ratio hold the truth."""
 
 import math
-from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
 from tasks.results.sessions import Sessions, repeats_of
 from tasks.results.speedup import speedup
+from tests.benchmarks.simulated.part import Part
 
 NOISE = 0.01
 CASE = "case"
 EARLIER = 6  # runs of both machines in the results store
 
 
-def table(runs: int) -> Iterator[str]:
-    """Yield the lines of a table: a machine of two states against a steady one."""
-    yield "| two states | repeats | interval holds the truth | with six earlier runs | half-widths |"
-    yield "| --- | --- | --- | --- | --- |"
-    for apart in (0.04, 0.08):
-        for slow in (0.5, 0.8):
-            for repeats in (3, 5):
-                before, after = coverage(runs, apart, slow, repeats)
-                yield (
-                    f"| {100 * apart:.0f} % apart, the slower in {100 * slow:.0f} % of processes | {repeats} "
-                    f"| {before[0]:.2f} | {after[0]:.2f} | {before[1]:.3f}, {after[1]:.3f} |"
-                )
+def part() -> Part:
+    """Return the part of a machine of two states against a steady one."""
+    worlds = {
+        f"{100 * apart:.0f} % apart, the slower in {100 * slow:.0f} % of processes, {repeats} repeats": partial(
+            _cells, apart, slow, repeats
+        )
+        for apart in (0.04, 0.08)
+        for slow in (0.5, 0.8)
+        for repeats in (3, 5)
+    }
+    counted = (
+        "the share of intervals of a ratio that hold the truth, and half of their median width; after: with six "
+        "earlier runs"
+    )
+    return Part(counted, worlds)
+
+
+def _cells(apart: float, slow: float, repeats: int, runs: int) -> tuple[str, str]:
+    return tuple(f"{held:.3f}, {100 * half:.1f} %" for held, half in coverage(runs, apart, slow, repeats))
 
 
 def coverage(runs: int, apart: float, slow: float, repeats: int) -> list[tuple[float, float]]:
@@ -61,8 +69,3 @@ def _ratio(
 
 def _times(rng: np.random.Generator, apart: float, slow: float, repeats: int) -> np.ndarray:
     return apart * (rng.random(repeats) < slow) + rng.normal(0, NOISE, repeats)
-
-
-if __name__ == "__main__":
-    for line in table(1000):
-        print(line, flush=True)

@@ -6,9 +6,11 @@ the share of histories whose slowdown by 5 % is named within one night, three, s
 
 import argparse
 from collections.abc import Iterator
+from functools import partial
 
 import numpy as np
 
+from tests.benchmarks.simulated.part import Part
 from tests.docs import tables
 from tests.tasks.examples import night_noise
 from tests.tasks.examples.simulated_nights import QUIET, WATCHED, Plan, filed, named_within, slowed
@@ -77,6 +79,24 @@ def table(histories: int, models: list[str]) -> Iterator[str]:
         for model in MODELS if not control else BESIDE:
             if model in (models or [model]) and (control or model != "two_hosts_controlled"):
                 yield row(model, control, histories)
+
+
+def part() -> Part:
+    """Return the part of the nightly gate."""
+    counted = "false tickets in 100 nights of one of 20 series, and the share of slowdowns by 5 % named within 3 nights"
+    worlds = {
+        f"{MODELS[model]}, {'next to a control' if control else 'no control'}": partial(_cells, model, control)
+        for control in (False, True)
+        for model in (BESIDE if control else MODELS)
+        if control or model != "two_hosts_controlled"
+    }
+    return Part(counted, worlds)
+
+
+def _cells(model: str, control: bool, histories: int) -> tuple[str, str]:
+    nights = made(model, control, histories)
+    false, named = slower(filed(nights, Plan())) / histories, named_within(nights, slowed(), (3,))[0]
+    return BEFORE.get((model, control), ""), f"{false:.2g}, {100 * named:.0f} %"
 
 
 def row(model: str, control: bool, histories: int) -> str:

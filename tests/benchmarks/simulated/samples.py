@@ -9,7 +9,9 @@ import math
 import statistics
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
+from tests.benchmarks.simulated.part import Part
 from tests.docs import tables
 from tests.workloads.harness.engine import streams as s
 from workloads.harness.engine.sampling.rules import Rules
@@ -80,26 +82,57 @@ def table(count: int, worlds: list[str]) -> Iterator[str]:
                 yield f"| {world.name} | {name} | {world.before if name == 'full' else ''} | {cells(rows)} |"
 
 
-def power_limit(count: int) -> Iterator[str]:
-    """Yield the lines of a table of GPUs at their power limit, with steps of 1.6 and 60 ms."""
-    yield "| at the power limit | ok, by the rule before | ok | its interval holds the long-run mean | half of that |"
-    yield "| --- | --- | --- | --- | --- |"
-    for name, rules in PATIENCES:
-        for step_s in (1.6e-3, 60e-3):
-            found = s.streams(s.PowerCapped, step_s, count, rules.on_device())
-            rates = [
-                sustained(each.sampled.samples_s, each.block * each.blocks, each.rules.batch_s)
-                for each in found
-            ]
-            held = s.share(rate.low_s <= step_s <= rate.high_s for rate in rates)
-            half = statistics.median((rate.high_s - rate.low_s) / 2 / step_s for rate in rates)
-            ok = s.share(each.ok for each in found)
-            yield f"| {1e3 * step_s:g} ms, {name} | .00 to .02 | {ok:.2f} | {held:.2f} | {100 * half:.2f} % |"
+def part() -> Part:
+    """Return the part of the stop rule."""
+    counted = (
+        "the share of ok records; of these, that of a mean off by more than 1 %; of all records, that of both; steps "
+        "of 10, 40 and 100 ms; before: the second of these, if a precise median was enough"
+    )
+    worlds = {
+        f"{world.name}, {name}": partial(_wrong, world, name, rules)
+        for world in WORLDS
+        for name, rules in PATIENCES
+    }
+    return Part(counted, worlds)
+
+
+def _wrong(world: World, patience: str, rules: Rules, count: int) -> tuple[str, str]:
+    rows = [s.row(s.streams(world.noise, step_s, count, rules), world.true) for step_s in STEPS_S]
+    return world.before if patience == "full" else "", ", ".join(columns(rows)[:3])
+
+
+def power_limit() -> Part:
+    """Return the part of GPUs at their power limit."""
+    counted = (
+        "the share of ok records; after: also of intervals that hold the long-run mean, and half of their median "
+        "width"
+    )
+    worlds = {
+        f"steps of {1e3 * step_s:g} ms, {name}": partial(_capped, step_s, rules)
+        for name, rules in PATIENCES
+        for step_s in (1.6e-3, 60e-3)
+    }
+    return Part(counted, worlds)
+
+
+def _capped(step_s: float, rules: Rules, count: int) -> tuple[str, str]:
+    found = s.streams(s.PowerCapped, step_s, count, rules.on_device())
+    rates = [
+        sustained(each.sampled.samples_s, each.block * each.blocks, each.rules.batch_s) for each in found
+    ]
+    held = s.share(rate.low_s <= step_s <= rate.high_s for rate in rates)
+    half = statistics.median((rate.high_s - rate.low_s) / 2 / step_s for rate in rates)
+    return ".00 to .02", f"{s.share(each.ok for each in found):.2f}, {held:.2f}, {100 * half:.2f} %"
 
 
 def cells(rows: list[s.Row]) -> str:
     """Return the cells of a line."""
-    columns = (
+    return " | ".join(columns(rows))
+
+
+def columns(rows: list[s.Row]) -> list[str]:
+    """Return the share of ok records, of wrong ones among these, of both, and the other columns, by length of a step."""
+    shares = (
         [f"{row.ok:.2f}" for row in rows],
         [f"{row.wrong:.2f}" if row.ok else "–" for row in rows],
         [f"{row.ok * row.wrong:.3f}" for row in rows],
@@ -107,7 +140,7 @@ def cells(rows: list[s.Row]) -> str:
         ["–" if math.isnan(row.covered) else f"{row.covered:.2f}" for row in rows],
         [f"{row.seconds:.1f}" for row in rows],
     )
-    return " | ".join(" / ".join(column) for column in columns)
+    return [" / ".join(share) for share in shares]
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 """How often a run names the fastest of some machines that were measured in one session each."""
 
 import math
+from functools import partial
 
 import numpy as np
 
@@ -8,13 +9,13 @@ from tasks.findings.ranking import compared, ordered
 from tasks.findings.totals import CommonCases
 from tasks.results.sessions import SESSION_EFFECT, WITHIN, Sessions, effect_of
 from tasks.results.values import RatioVerdict
+from tests.benchmarks.simulated.part import Part, remembered
 from tests.tasks.examples.records import machine
 from workloads.harness.records.case import Case
 
 NOISE = 0.01  # from repeat to repeat
 CASES = tuple(Case.of("matmul", {"n": n}) for n in range(100, 1500, 100))
 REPEATS, EARLIER = 3, 6
-MANY = 0.05  # share of the runs of a table that simulate forty machines, whose pairs take long
 # machines; the effect of a session on a machine and on each cell; by how much each is slower than the one before
 WORLDS = (
     (2, 0.0, 0.0, 0.0),
@@ -30,17 +31,25 @@ WORLDS = (
 )
 
 
-def one_session(runs: int) -> None:
-    """Print the shares of runs that name a machine, and a wrong one: within the session, assumed, and shown earlier."""
-    print("| one session of each machine: named, wrongly | before | 1 % assumed | by 6 earlier runs |")
-    print("| --- | --- | --- | --- |")
-    for machines, whole, cell, step in WORLDS:
-        count = runs if machines < 10 else max(int(MANY * runs), 10)
-        shares = np.mean([_named(seed, machines, whole, cell, step) for seed in range(count)], axis=0)
-        what = f"{machines} machines, {100 * step:g} % apart" if step else f"{machines} equal machines"
-        sides = " | ".join(f"{named:.3f}, {wrong:.3f}" for named, wrong in shares)
-        effect = f"effect on a machine {100 * whole:g} %, on a cell {100 * cell:g} %"
-        print(f"| {what}, {effect} | {sides} |", flush=True)
+def one_session() -> Part:
+    """Return the part of one session of each machine."""
+    counted = (
+        "the share of runs that name a fastest machine, and a wrong one, from one session of each, 14 cases, "
+        "3 repeats; after: with 1 % assumed between sessions; with what 6 earlier runs show"
+    )
+    return Part(counted, {_name(*world): partial(_shares, *world) for world in WORLDS})
+
+
+def _name(machines: int, whole: float, cell: float, step: float) -> str:
+    what = f"{machines} machines, {100 * step:g} % apart" if step else f"{machines} equal machines"
+    return f"{what}, effect on a machine {100 * whole:g} %, on a cell {100 * cell:g} %"
+
+
+def _shares(machines: int, whole: float, cell: float, step: float, runs: int) -> tuple[str, str]:
+    with remembered():
+        shares = np.mean([_named(seed, machines, whole, cell, step) for seed in range(runs)], axis=0)
+    before, assumed, earlier = (f"{named:.3f}, {wrong:.3f}" for named, wrong in shares)
+    return before, f"{assumed}; {earlier}"
 
 
 def _named(seed: int, machines: int, whole: float, cell: float, step: float) -> list[tuple[bool, bool]]:

@@ -1,4 +1,4 @@
-"""Two equal entries of a box that drifts or has a neighbour: `python -m tests.benchmarks.simulated.turns [--runs N]`.
+"""Two equal entries of a box that drifts or has a neighbour: `python -m tests.benchmarks.simulated.turns [--write]`.
 
 Before, the box measured one entry after the other, and cells counted as independent. Now the entries take turns by
 repeat. A slot of the box is 8 s; 14 cells, 3 repeats, 1 % between repeats.
@@ -6,7 +6,8 @@ repeat. A slot of the box is 8 s; 14 cells, 3 repeats, 1 % between repeats.
 
 import argparse
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +17,8 @@ from tasks.results.speedup import corrected, scaled, speedup
 from tasks.results.turns import Span
 from tasks.results.values import RatioVerdict
 from tests.benchmarks.simulated import earlier
+from tests.benchmarks.simulated.part import Part
+from tests.docs import tables
 from tests.tasks.examples.records import IMAGES
 
 CELLS, REPEATS, NOISE, SLOT_S = 14, 3, 0.01, 8.0
@@ -25,18 +28,39 @@ Chance = np.random.Generator
 Slots = NDArray[np.int64]  # of each repeat of each cell
 
 
-def main(runs: int = 0) -> None:
-    if not runs:
-        parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
-        parser.add_argument("--runs", type=int, default=1000)
-        runs = parser.parse_args().runs
-    print(
-        "| two equal entries of a box | before: ratio of totals and total hold the truth, any cell differs | after |"
+def main() -> None:
+    """Print the table of docs/comparing.md, and with `--write` put it there."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--runs", type=int, default=1000)
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    tables.show(f"{given.runs} runs of each box:", table(given.runs), "comparing.md", "turns", given.write)
+
+
+def table(runs: int) -> Iterator[str]:
+    """Yield the lines of the table."""
+    yield (
+        "| the box | before: ratio of totals holds the truth | total does | any cell differs "
+        "| now: ratio | total | any cell differs |"
     )
-    print("| --- " * 7 + "|")
+    yield "| --- " * 7 + "|"
     for name, box in BOXES.items():
         before, after = (shares(box, order, runs) for order in (one_after_the_other, in_turns))
-        print(f"| {name} | {before} | {after} |", flush=True)
+        yield f"| {name} | {' | '.join(f'{share:.3f}' for share in (*before, *after))} |"
+
+
+def part() -> Part:
+    """Return the part of two equal entries of a box."""
+    counted = (
+        "the share of runs in which the interval of a ratio of totals and that of a total hold the truth, and of "
+        "those in which any cell differs"
+    )
+    return Part(counted, {name: partial(_cells, box) for name, box in BOXES.items()})
+
+
+def _cells(box: Callable[[Chance], FloatArray], runs: int) -> tuple[str, str]:
+    sides = (shares(box, order, runs) for order in (one_after_the_other, in_turns))
+    return tuple(", ".join(f"{share:.3f}" for share in side) for side in sides)
 
 
 def autoregressive(rho: float, spread: float) -> Callable[[Chance], FloatArray]:
@@ -83,7 +107,7 @@ def in_turns(chance: Chance) -> tuple[Slots, Slots]:
 
 def shares(
     box: Callable[[Chance], FloatArray], order: Callable[[Chance], tuple[Slots, Slots]], runs: int
-) -> str:
+) -> list[float]:
     """Return the shares of runs in which the ratio and a total hold the truth, and in which any cell differs."""
     counts = np.zeros(3)
     for number in range(runs):
@@ -91,7 +115,8 @@ def shares(
         speed, slots = box(chance), order(chance)
         sides = [speed[places] + chance.normal(0, NOISE, places.shape) for places in slots]
         counts += _verdicts(sides, slots, is_new=order is in_turns)
-    return " | ".join(f"{share:.3f}" for share in counts / runs)
+    shares: list[float] = (counts / runs).tolist()
+    return shares
 
 
 def _verdicts(sides: list[FloatArray], slots: tuple[Slots, Slots], is_new: bool) -> tuple[bool, bool, bool]:

@@ -1,28 +1,30 @@
 """Two machines of known speed under noise: how often intervals hold the truth, and how often they decide.
 
-`python -m tests.tasks.results.noisy_machines` prints the tables of docs/measuring.md; with `100 200 1.1`, of a
-machine that is 1.1 times as fast as the other. A repeat is drawn from what the engine's own stop rule makes of a
-stream of steps, and moved by what its process adds.
+`python -m tests.tasks.results.noisy_machines [--runs N] [--write]` prints the tables of docs/measuring.md, and with
+`--write` puts them there. A repeat is drawn from the records that the engine's own stop rule makes of streams of steps,
+and moved by the effect of its process.
 """
 
+import argparse
 import math
 import random
 import statistics
-import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tasks.findings.totals import CommonCases, time_ratio
 from tasks.results.repeats import group
 from tasks.results.speedup import decide, per_unit, speedup
 from tasks.results.values import Estimate, RatioVerdict
+from tests.docs import tables
 from tests.tasks.examples.records import record
 from tests.tasks.results.noisy_streams import Measured, SharedCore, falling, library, vm
 from tests.workloads.harness.engine.streams import quiet
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Timing, Verdict
 
-TRUTH = 2.2
+TRUTH, CLOSE = 2.2, 1.1
+REPEATS = (2, 3, 5)
 CASES = tuple(Case.of("matmul", {"n": n}) for n in (64, 128, 256, 512, 1024, 2048, 4096))
 STEPS_S = (0.01, 0.03, 0.04, 0.06, 0.1)  # of a VM's two threads; quick runs are not precise from 40 ms on
 Policy = Callable[[Sequence[Record]], list[Record]]
@@ -99,20 +101,10 @@ class Tally:
     provisional: int = 0
     quiet_covered: int = 0
 
-    def row(self) -> str:
-        """Return shares: of cells decided (coverage; wrong, and unmarked), then of headlines the same."""
-        return (
-            f"{self.decided / self.cells:.2f} ({_share(self.covered, self.intervals)}; "
-            f"{self.wrong / self.cells:.3f}, {self.misled / self.cells:.3f}) | {self.given / self.runs:.2f} / "
-            f"{self.headline_decided / self.runs:.2f} ({_share(self.headline_covered, self.given)}; "
-            f"{self.headline_wrong / self.runs:.2f}, {self.headline_misled / self.runs:.2f}), provisional "
-            f"{_share(self.provisional, self.given)}, coverage of the others "
-            f"{_share(self.quiet_covered, self.given - self.provisional)}"
-        )
 
-
-def _share(part: int, whole: int) -> str:
-    return f"{part / whole:.3f}" if whole else "-"
+def _shares(tallies: Sequence[Tally], part: Callable[[Tally], int], whole: Callable[[Tally], int]) -> str:
+    """Return a share for each number of repeats; a dash for a share of nothing."""
+    return " / ".join(f"{part(each) / whole(each):.2f}" if whole(each) else "–" for each in tallies)
 
 
 def simulate(
@@ -194,34 +186,85 @@ def worlds(count: int) -> dict[str, tuple[Box, Box]]:
         return Box(library(SharedCore(slower, 3), steps_s, 2 * count))
 
     return common | {
-        "core shared, 1.4 times for 3 s": (one, shared(1.4, (0.01, 0.03))),
-        "both share theirs, 1.4 times": (shared(1.4, (0.03, 0.04)), shared(1.4, (0.01, 0.03))),
-        "both share theirs, twice": (shared(2, (0.03, 0.04)), shared(2, (0.01, 0.03))),
-        "clock falls, tau 3 s": (one, Box(library(falling(3), (0.03, 0.1), count))),
-        "clock falls, tau 10 s": (one, Box(library(falling(10), (0.03, 0.1), count))),
-        "load beside 20 %, up to 35 %": (one, Box(calm, busy_share=0.2, busy_log=0.3)),
-        "load beside 50 %, up to 35 %": (one, Box(calm, busy_share=0.5, busy_log=0.3)),
-        "load beside all, up to 80 %": (one, Box(calm, busy_share=1.0, busy_log=0.6)),
+        "a core that a neighbour makes 1.4 times slower, 3 s at a time": (one, shared(1.4, (0.01, 0.03))),
+        "the same, and the other machine, too": (shared(1.4, (0.03, 0.04)), shared(1.4, (0.01, 0.03))),
+        "the same, twice as slow": (shared(2, (0.03, 0.04)), shared(2, (0.01, 0.03))),
+        "a clock that falls by 10 %, time constant 3 s": (one, Box(library(falling(3), (0.03, 0.1), count))),
+        "the same, 10 s": (one, Box(library(falling(10), (0.03, 0.1), count))),
+        "next to a load in 20 % of its repeats, 16 to 35 % slower": (
+            one,
+            Box(calm, busy_share=0.2, busy_log=0.3),
+        ),
+        "the same in 50 % of them": (one, Box(calm, busy_share=0.5, busy_log=0.3)),
+        "next to a load all the time, 35 to 82 % slower": (one, Box(calm, busy_share=1.0, busy_log=0.6)),
     }
 
 
-def main(count: int, runs: int, truth: float = TRUTH) -> None:
-    """Print a table a world: by repeats, without wide records and with them."""
-    for name, boxes in worlds(count).items():
-        drawn = boxes[1].drawn
-        verdicts = ", ".join(
-            f"{v} {statistics.fmean(one.verdict is v for one in drawn):.2f}"
-            for v in dict.fromkeys(o.verdict for o in drawn)
-        )
-        print(
-            f"\n{name} [{verdicts}]: cells decided (coverage; wrong, unmarked) | headlines given / decided (same)"
-        )
-        for repeats in (2, 3, 5):
-            for policy, whole in ((refuse_wide, True), (take_wide, False)):
-                row = simulate(boxes, repeats, policy, runs, truth, whole).row()
-                print(f"  {repeats} repeats, {policy.__name__:<12} {row}", flush=True)
+def held_table(found: dict[str, tuple[Box, Box]], runs: int) -> Iterator[str]:
+    """Yield the lines of the table of a machine that is `TRUTH` times as fast, without wide records and with them."""
+    yield (
+        "| one machine is | its records | cells decided (held) if wide ones are refused | headlines "
+        "| cells decided (held) if they count | headlines (held) | provisional (held of the others) |"
+    )
+    yield "| --- " * 7 + "|"
+    for name, boxes in found.items():
+        refused = [simulate(boxes, repeats, refuse_wide, runs, whole=True) for repeats in REPEATS]
+        taken = [simulate(boxes, repeats, take_wide, runs) for repeats in REPEATS]
+        cells = [_decided(refused), _shares(refused, lambda t: t.headline_decided, lambda t: t.runs)]
+        held = _shares(taken, lambda t: t.headline_covered, lambda t: t.given)
+        others = _shares(taken, lambda t: t.quiet_covered, lambda t: t.given - t.provisional)
+        decided = _shares(taken, lambda t: t.headline_decided, lambda t: t.runs)
+        provisional = _shares(taken, lambda t: t.provisional, lambda t: t.given)
+        cells += [_decided(taken), f"{decided} ({held})", f"{provisional} ({others})"]
+        yield f"| {' | '.join([name, _verdicts(boxes[1]), *cells])} |"
+
+
+def wrong_table(found: dict[str, tuple[Box, Box]], runs: int) -> Iterator[str]:
+    """Yield the lines of the table of a machine that is `CLOSE` times as fast, the other one next to a load: wrong verdicts."""
+    yield (
+        "| one machine is | cells decided | cells decided wrongly | of these not provisional | headlines decided "
+        "| headlines decided wrongly | of these not provisional | headlines provisional |"
+    )
+    yield "| --- " * 8 + "|"
+    for name, boxes in found.items():
+        if boxes[1].busy_share:
+            made = [simulate(boxes, repeats, take_wide, runs, CLOSE) for repeats in REPEATS]
+            cells = [
+                _shares(made, lambda t, part=part: getattr(t, part), lambda t: t.cells)
+                for part in ("decided", "wrong", "misled")
+            ] + [
+                _shares(made, lambda t, part=part: getattr(t, part), lambda t: t.runs)
+                for part in ("headline_decided", "headline_wrong", "headline_misled", "provisional")
+            ]
+            yield f"| {' | '.join([name, *cells])} |"
+
+
+def _decided(tallies: Sequence[Tally]) -> str:
+    decided = _shares(tallies, lambda t: t.decided, lambda t: t.cells)
+    return f"{decided} ({_shares(tallies, lambda t: t.covered, lambda t: t.intervals)})"
+
+
+def _verdicts(box: Box) -> str:
+    """Return the share of each verdict among the records that a machine's repeats are drawn from."""
+    shares = {v: statistics.fmean(one.verdict is v for one in box.drawn) for v in Verdict}
+    return ", ".join(f"{100 * share:.0f} % {verdict}" for verdict, share in shares.items() if share)
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--streams", type=int, default=100)
+    parser.add_argument("--runs", type=int, default=200)
+    parser.add_argument("--write", action="store_true")
+    given = parser.parse_args()
+    found = worlds(given.streams)
+    heading = f"{given.runs} runs a row, with 2 / 3 / 5 repeats:"
+    for name, lines in (
+        ("noisy", held_table(found, given.runs)),
+        ("loaded", wrong_table(found, given.runs)),
+    ):
+        tables.show(heading, lines, "measuring.md", name, given.write)
 
 
 if __name__ == "__main__":
-    given = sys.argv[1:]
-    main(*map(int, given[:2] or ("100", "200")), *map(float, given[2:]))
+    main()

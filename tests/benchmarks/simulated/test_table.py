@@ -1,0 +1,36 @@
+"""The table of verdicts: its rows stand in order, and each part of it runs."""
+
+import pytest
+
+from tests.benchmarks.simulated.__main__ import HEADING, MARK, PAGE, PARTS, caption, with_row
+from tests.docs import tables
+
+QUICK = ("gate", "sessions", "turns", "together", "two states")
+
+
+def test_a_row_takes_the_place_of_its_earlier_one_in_the_order_of_parts_and_worlds():
+    (first, second, *_), later = PARTS["gate"].worlds, next(iter(PARTS["turns"].worlds))
+    rows = [f"| {part} | {world} | 9 | a | b |" for part, world in (("gate", first), ("gate", second))]
+    lines = with_row(with_row(with_row([], f"| turns | {later} | 9 | a | b |"), rows[1]), rows[0])
+    assert lines[len(HEADING) :] == [
+        caption("gate"),
+        *rows,
+        caption("turns"),
+        f"| turns | {later} | 9 | a | b |",
+    ]
+    again = rows[0].replace("| a |", "| c |")
+    assert with_row(lines, again)[len(HEADING) + 1] == again
+
+
+def test_the_page_has_no_row_of_a_world_that_is_not_simulated():
+    lines = tables.lines(PAGE, MARK)
+    rows = [line for line in lines[len(HEADING) :] if not line.startswith("| **")]
+    assert rows and all(line in with_row(lines, rows[0]) for line in rows)
+    assert all(int(line.split("|")[3]) >= 1000 for line in rows)
+
+
+@pytest.mark.parametrize("part", QUICK)
+def test_a_part_has_a_cell_before_and_after(part):
+    world = next(iter(PARTS[part].worlds.values()))
+    before, after = world(2)
+    assert any(letter.isdigit() for letter in before) and any(letter.isdigit() for letter in after)
