@@ -85,7 +85,9 @@ def part() -> Part:
     """Return the part of the nightly gate."""
     counted = "false tickets in 100 nights of one of 20 series, and the share of slowdowns by 5 % named within 3 nights"
     worlds = {
-        f"{MODELS[model]}, {'next to a control' if control else 'no control'}": partial(_cells, model, control)
+        f"{MODELS[model]}, {'next to a control' if control else 'no control'}": partial(
+            _cells, model, control
+        )
         for control in (False, True)
         for model in (BESIDE if control else MODELS)
         if control or model != "two_hosts_controlled"
