@@ -1,13 +1,23 @@
 """python -m workloads: measure on a box that has nothing but torch, numpy and psutil."""
 
+import errno
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import NoReturn
 
+from workloads.command.output import close
 from workloads.command.parser import parser
 from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.streams import begin_whole
+
+REFUSED = (
+    errno.ENOSPC,
+    errno.EDQUOT,
+    errno.EFBIG,
+    errno.EBADF,
+    errno.EIO,
+)  # by standard output: full, or closed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -20,15 +30,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 2
     except (KeyboardInterrupt, BrokenPipeError):
         return 130
+    except OSError as error:
+        if error.errno not in REFUSED or error.filename is not None:
+            raise
+        print(f"error: standard output can't be written ({error.strerror})", file=sys.stderr)
+        return 1
 
 
 def _end(code: int) -> NoReturn:
     """Exit at once: threads that a workload left running must not keep the box."""
-    for stream in (sys.stdout, sys.stderr):
-        with suppress(OSError):  # whoever read us may be gone, as in `show … | head`
-            stream.flush()
-    os._exit(code)
+    os._exit(close(code))
 
 
 if __name__ == "__main__":
+    begin_whole()
     _end(main())

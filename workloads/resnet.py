@@ -68,4 +68,4 @@ def several(batch: int) -> None:
         raise WorkloadsError(f"size batch={batch} must be at least 2: the network normalises over the batch")
 
 
-classifier.register("resnet", __doc__, net, batch=(8, 16, 32), check=several)
+classifier.register("resnet", __name__, net, batch=(8, 16, 32), check=several)

@@ -29,4 +29,4 @@ def net() -> torch.nn.Module:
     )
 
 
-classifier.register("simple_cnn", __doc__, net, batch=(16, 32, 64))
+classifier.register("simple_cnn", __name__, net, batch=(16, 32, 64))

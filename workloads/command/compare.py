@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, geometric_mean
 
-from workloads.command.measure import say
+from workloads.command.output import say
 from workloads.harness.records.case import Case
 from workloads.harness.records.errors import RecordError, WorkloadsError
 from workloads.harness.records.files import read_records

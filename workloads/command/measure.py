@@ -3,8 +3,9 @@
 import argparse
 import json
 import os
+import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import ExitStack, nullcontext
 from dataclasses import fields, replace
 from functools import partial
@@ -12,6 +13,7 @@ from typing import IO, Any
 
 from workloads.command.largest import answer, find_largest, first_case
 from workloads.command.model_table import model_table
+from workloads.command.output import Records, say
 from workloads.harness.engine.measure import measure
 from workloads.harness.engine.phases import Phases, since_process_start_s
 from workloads.harness.group.launch import follow, lead, membership_of
@@ -19,22 +21,27 @@ from workloads.harness.group.ranks import membership_in
 from workloads.harness.probes.cpu import cores
 from workloads.harness.probes.device_here import device_here
 from workloads.harness.records.case import Case, parse_size
-from workloads.harness.records.files import make_folder, record_path, write_record
-from workloads.harness.records.record import Record
+from workloads.harness.records.files import make_folder
+from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.text import HEAD, line, table
 from workloads.harness.registry import all_workloads, find
 from workloads.harness.repeat.exclusive import whole_box
-from workloads.harness.repeat.runs import PARENT, be_a_good_child, die_with_parent
+from workloads.harness.repeat.runs import (
+    COMMAND,
+    PARENT,
+    Running,
+    be_a_good_child,
+    die_with_parent,
+    fresh,
+    run_repeat,
+)
 from workloads.harness.repeat.series import measure_suite
 from workloads.harness.repeat.suite import load_suite, suite_names
 from workloads.harness.script.measure import RECORD, measure_script
 from workloads.loadtest import command as load_test
 
-
-def say(text: str) -> None:
-    """Print progress to standard error; standard output is for records."""
-    print(text, file=sys.stderr, flush=True)
+MISTAKE = 2  # the exit code of a call that is wrong
 
 
 def list_all(options: argparse.Namespace) -> int:
@@ -61,8 +68,10 @@ def list_all(options: argparse.Namespace) -> int:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Measure the case of the command line."""
-    phases = Phases(since_process_start_s())
+    """Measure the case of the command line, in a child process that is stopped at the time limit."""
+    if PARENT not in os.environ and membership_in() is None:
+        return _measure_in_child(_typed(options))
+    phases = Phases(since_process_start_s())  # torchrun, or our own parent, watches this one
     return _measure_here(partial(_typed, options, phases), phases)
 
 
@@ -83,19 +92,17 @@ def suite(options: argparse.Namespace) -> int:
         base = Repeat(case=suite.cases[0], **_given(options))
         return load_test.run(options, suite, base)
     records: list[Record] = []
+    output = Records(options.out)
 
     def keep(record: Record) -> None:
         records.append(record)
-        if not options.out:
-            print(record.to_json(), flush=True)
-        elif not write_record(options.out, record):
-            say(f"{options.out / record_path(record)} already exists and was not changed")
+        output.put(record)
 
     if options.out:
         make_folder(options.out)
     measure_suite(suite, repeat_of(options, suite.cases[0]), options.repeats or suite.repeats, say, keep)
     say(table([HEAD, *map(line, records)]))
-    return 0 if all(record.ok for record in records) else 1
+    return 0 if all(record.ok for record in records) and not output.kept else 1
 
 
 def model(options: argparse.Namespace) -> int:
@@ -145,6 +152,35 @@ def _ordered(text: str) -> Repeat:
         return order
     case = find(order.case.workload).case(order.case.params, order.case.precision, order.case.mode)
     return replace(order, case=case)
+
+
+def _measure_in_child(repeat: Repeat) -> int:
+    """Measure a repeat in a child process, alone on the box; return 2 without a record if the call is wrong."""
+    signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    processes: list[Running] = []
+    last = ""
+
+    def start(repeat: Repeat, lock: int, environ: Mapping[str, str]) -> Running:
+        processes.append(fresh(repeat, lock, COMMAND, environ))
+        return processes[0]
+
+    def pass_on(text: str) -> None:
+        nonlocal last
+        last = text
+        say(text)
+
+    with whole_box(say) as lock:
+        record = run_repeat(repeat, lock, pass_on, start=start)
+    if (
+        processes[0].returncode == MISTAKE
+        and record.verdict is Verdict.CRASHED
+        and last.startswith("error: ")
+    ):
+        return MISTAKE
+    output = Records()
+    output.put(record)
+    say(table([HEAD, line(record)]))
+    return 0 if record.ok and not output.kept else 1
 
 
 def _measure_here(order: Callable[[], Repeat], phases: Phases | None = None) -> int:

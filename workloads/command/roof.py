@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from workloads.command.measure import say
+from workloads.command.output import say
 from workloads.harness.engine.cache import TIMES, last_level_bytes
 from workloads.harness.engine.device import ONLY_ON_GPUS
 from workloads.harness.probes.cpu import affinity, cores

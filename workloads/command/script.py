@@ -10,7 +10,8 @@ from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
 
-from workloads.command.measure import repeat_of, say
+from workloads.command.measure import repeat_of
+from workloads.command.output import Records, say
 from workloads.command.whole import run_whole
 from workloads.harness.group.launch import PREFIX
 from workloads.harness.group.ranks import Membership, membership_in
@@ -48,12 +49,13 @@ def script(options: argparse.Namespace) -> int:
             if is_first:
                 stack.callback(shutil.rmtree, folder, ignore_errors=True)
         record = run_script(repeat, lock, say, environ=environ)
+    output = Records()
     if is_first:
-        print(record.to_json(), flush=True)
+        output.put(record)
         say(table([HEAD, *map(line, [record])]))
         for name, text in script_facts(record.script) if record.script else ():
             say(f"{name}: {text}")
-    return 0 if record.ok else 1
+    return 0 if record.ok and not output.kept else 1
 
 
 def _repeat(options: argparse.Namespace, member: Membership | None) -> Repeat:

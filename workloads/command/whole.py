@@ -13,8 +13,9 @@ from threading import Thread
 from types import FrameType
 from typing import IO
 
+from workloads.command.output import Records
 from workloads.harness.records.errors import RecordError, WorkloadsError
-from workloads.harness.records.files import make_folder, record_path, write_record
+from workloads.harness.records.files import make_folder, record_path
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.script import ScriptFiles
@@ -51,8 +52,8 @@ def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
         except RecordError:
             record = _without_record(repeat, code, command)
     record = with_files(record, ScriptFiles("folder"))
-    if out is not None and not write_record(out, record):
-        raise WorkloadsError(f"{out / record_path(record)} exists already and was not changed")
+    if out is not None:
+        Records(out).put(record)
     if code < 0:
         with suppress(OSError):  # SIGKILL has no handler
             signal.signal(-code, signal.SIG_DFL)

@@ -1,5 +1,6 @@
 """The registry of workloads: one file each, found in folders, named after its function."""
 
+import ast
 import importlib
 import importlib.util
 import itertools
@@ -140,12 +141,20 @@ def workload(*, tiny: dict[str, int], **given: Any) -> Callable[[Build], Build]:
     options = {name: value for name, value in given.items() if name in OPTIONS}
 
     def register(build: Build) -> Build:
-        module = sys.modules[build.__module__]
-        summary = (module.__doc__ or build.__name__).strip().splitlines()[0]
+        summary = summary_of(build.__module__) or build.__name__
         add(Workload(build.__name__, summary, sizes, tiny, build, **options))
         return build
 
     return register
+
+
+def summary_of(name: str) -> str:
+    """Return the first line of an imported module's docstring, from its file if Python has removed it (-OO)."""
+    module = sys.modules[name]
+    text = module.__doc__
+    if text is None and module.__file__:
+        text = ast.get_docstring(ast.parse(Path(module.__file__).read_bytes()))
+    return next(iter((text or "").strip().splitlines()), "")
 
 
 def add(new: Workload) -> None:

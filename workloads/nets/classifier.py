@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from workloads.harness.engine.correctness import BOUNDS, FALLS_WITHIN
 from workloads.harness.prepared import Env, Job, JobResult, Prepared
-from workloads.harness.registry import LAYOUTS, Kind, Task, Workload, add
+from workloads.harness.registry import LAYOUTS, Kind, Task, Workload, add, summary_of
 from workloads.harness.training.layers import layer_flops, parameter_count
 from workloads.harness.training.loading import Loader, exact_results, loaded_inference, loaded_training
 from workloads.harness.training.optimizers import fused
@@ -203,11 +203,16 @@ WAYS = (
 
 
 def register(
-    name: str, text: str, net: Net, batch: tuple[int, ...], check: Callable[[int], None] = lambda batch: None
+    name: str,
+    module: str,
+    net: Net,
+    batch: tuple[int, ...],
+    check: Callable[[int], None] = lambda batch: None,
 ) -> None:
     """Register the six workloads of a network, such as `NAME_train` and `NAME_infer_loader`.
 
-    `check` raises WorkloadsError for a batch that the network can't be trained on.
+    `module` is the name of the network's module, whose first line is their summary. `check` raises WorkloadsError
+    for a batch that the network can't be trained on.
     """
     for way in WAYS:
         sizes = {"batch": batch, **way.more}
@@ -215,7 +220,7 @@ def register(
         add(
             Workload(
                 f"{name}_{way.name}",
-                text.strip().splitlines()[0],
+                summary_of(module),
                 sizes,
                 {size: TINY[size] for size in sizes},
                 _builder(way, net, check),

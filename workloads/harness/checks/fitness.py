@@ -26,7 +26,13 @@ def findings() -> list[tuple[bool, str]]:
         joules = f"CPU energy is unknown: {missing}" if missing else "CPU energy is measured by RAPL"
         return [
             *(_torch(), _threads(), *_quiet(), (free is None or free >= NEEDS_BYTES, room)),
-            *(preflight.shared_memory(), _gpu(), _launches(), (True, joules)),  # launches open the GPU
+            *(
+                preflight.shared_memory(),
+                preflight.sockets(),
+                _gpu(),
+                _launches(),
+                (True, joules),
+            ),  # launches open the GPU
         ]
 
 
@@ -51,6 +57,9 @@ def _torch() -> tuple[bool, str]:
 def _threads() -> tuple[bool, str]:
     facts, threads = machine.fingerprint(), cpu.cores()
     text = f"{threads} threads on {facts['cpu_model']}, {facts['logical_cpus']} logical CPUs"
+    if bound := cpu.binding():
+        names = " ".join(f"{name}={value}" for name, value in bound.items())
+        return False, f"{text}; {names} binds data loaders to the CPU of the main thread: measure without it"
     forced = os.environ.get("OMP_NUM_THREADS")
     if forced and forced != str(threads):
         return True, f"{text}; OMP_NUM_THREADS={forced} is overridden"

@@ -15,6 +15,7 @@ from typing import Any
 from workloads.harness.probes.cpu import ROOT
 from workloads.harness.probes.device_here import driver_answer
 from workloads.harness.probes.gpu_place import cards_on_bus
+from workloads.harness.probes.sockets import sockets_fault
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.training.loading import SHARED_MEMORY
 
@@ -46,6 +47,12 @@ def shared_memory(folder: Path = SHARED_MEMORY) -> Finding:
         False,
         f"{text}, data loaders need {needed_mib}: set docker run --shm-size, or shared_memory_mib in the pool",
     )
+
+
+def sockets() -> Finding:
+    """Check that loader processes can open the sockets by which they hand over batches."""
+    fault = sockets_fault()
+    return not fault, fault or "the temporary folder is fit for the sockets of data loaders"
 
 
 def too_few(visible: int, expected: int, on_bus: list[str] | None) -> str:

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import warnings
 from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from workloads.harness.engine.clock import Clock, CudaClock, HostClock
+from workloads.harness.probes.cpu import affinity
 from workloads.harness.probes.device_here import FABRIC, is_not_ready
 from workloads.harness.records.case import DEVICES
 from workloads.harness.records.errors import WorkloadsError
@@ -56,7 +56,7 @@ def open_device(name: str, precision: str, threads: int) -> Device:
 
     if name not in DEVICES:
         raise WorkloadsError(f"device {name!r} is unknown; choose from {', '.join(DEVICES)}")
-    limit = len(os.sched_getaffinity(0))
+    limit = len(affinity())
     if not 1 <= threads <= limit:
         raise WorkloadsError(
             f"threads={threads} must be from 1 to {limit}, the number of CPUs that this process can use"

@@ -7,16 +7,17 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import sys
 import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, nullcontext
 from dataclasses import fields, replace
 from functools import partial
 from pathlib import Path
-from threading import Thread
+from threading import Thread, Timer
 from typing import IO, Any
 
 from workloads.harness.engine.failures import finding
@@ -25,8 +26,8 @@ from workloads.harness.engine.phases import Phases
 from workloads.harness.group import ranks
 from workloads.harness.group.distributed import RankProcess
 from workloads.harness.group.ranks import FOLDER, Membership, ProgressBoard
-from workloads.harness.group.watch import Watch, alive, place
-from workloads.harness.probes.cpu import affinity
+from workloads.harness.group.watch import GRACE_S, Watch, alive, place
+from workloads.harness.probes.cpu import affinity, binding
 from workloads.harness.probes.device_here import driver_answer
 from workloads.harness.probes.memory import oom_kills
 from workloads.harness.records import out_of_memory
@@ -77,12 +78,15 @@ def follow(repeat: Repeat, member: Membership, phases: Phases, say: Say, out: IO
     die_with_parent()
     if member.folder:
         ProgressBoard(member.folder, member.world).sit(member.rank)
+    else:
+        _check_unbound(repeat, member)
     if repeat.device == "cuda":  # make only this rank's GPU visible, as device 0, before torch looks
         visible = os.environ.get("CUDA_VISIBLE_DEVICES")
         os.environ["CUDA_VISIBLE_DEVICES"] = visible.split(",")[member.rank] if visible else str(member.rank)
     with ExitStack() as held:
         if member.rank == 0:
             held.enter_context(whole_box(say))
+            held.enter_context(nullcontext() if member.folder else _limited(repeat, out))
         try:
             tell = say if member.rank == 0 else lambda text: None
             record = measure(repeat, repeat.threads or 1, phases, tell, join=partial(RankProcess, member))
@@ -104,6 +108,38 @@ def follow(repeat: Repeat, member: Membership, phases: Phases, say: Say, out: IO
     return 0 if member.folder or member.rank or record.ok else 1
 
 
+def _check_unbound(repeat: Repeat, member: Membership) -> None:
+    """Refuse ranks of torchrun that its own process has taken along to the one CPU that OpenMP bound it to.
+
+    Raises:
+        WorkloadsError: they have fewer CPUs than they need.
+    """
+    if not binding() or repeat.device != "cpu":
+        return
+    if reason := no_room("cpu", member.world, repeat.threads or 1):
+        raise WorkloadsError(f"{reason}: torchrun was bound to them by {_text(binding())}; start it without")
+
+
+@contextmanager
+def _limited(repeat: Repeat, out: IO[str]) -> Iterator[None]:
+    """End this process, which torchrun started, at its time limit, with a record; torchrun then ends the others."""
+
+    def end() -> None:
+        reason = f"no result within {repeat.timeout_s:g} s: the process was stopped"
+        print(repeat.failed(Verdict.TIMEOUT, reason, repeat.timeout_s).to_json(), file=out, flush=True)
+        os._exit(1)
+
+    timer = Timer(repeat.timeout_s, end)
+    timer.daemon = True
+    timer.start()
+    signal.setitimer(signal.ITIMER_REAL, repeat.timeout_s + GRACE_S)  # the kernel's, if Python hangs
+    try:
+        yield
+    finally:
+        timer.cancel()
+        signal.setitimer(signal.ITIMER_REAL, 0)
+
+
 def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
     """Start as many ranks as the case says, wait until all have ended, and return their record.
 
@@ -118,6 +154,8 @@ def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
     try:
         if reason := no_room(repeat.device, processes, threads):
             return repeat.failed(Verdict.UNSUPPORTED, reason)
+        if repeat.script is None:
+            _unbind()
         return _record_of_ranks(repeat, processes, lock, spent_s)
     except WorkloadsError:
         raise
@@ -126,6 +164,18 @@ def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
         text = text.removeprefix("the workload raised ")
         reason = f"{processes} processes could not be started: {text}"
         return repeat.failed(verdict, reason, time.perf_counter() - started)
+
+
+def _unbind() -> None:
+    """Remove the variables that bind threads: the main threads of all ranks would be bound to the same CPU."""
+    if bound := binding():
+        print(f"{_text(bound)} is left out: it would bind all ranks to one CPU", file=sys.stderr, flush=True)
+    for name in bound:
+        del os.environ[name]
+
+
+def _text(variables: Mapping[str, str]) -> str:
+    return " ".join(f"{name}={value}" for name, value in variables.items())
 
 
 def processes_of(repeat: Repeat) -> int:

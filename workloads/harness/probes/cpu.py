@@ -5,8 +5,9 @@ Every reader of files takes a `root`, so that a fake /proc and /sys can stand in
 
 import os
 import resource
+import sys
 import time
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -128,11 +129,26 @@ def canary_drift(before_s: float, after_s: float) -> float:
     return after_s / before_s - 1 if before_s > 0 else 0.0
 
 
-def affinity() -> frozenset[int]:
-    """Return the numbers of the logical CPUs that this process may run on."""
+def _affinity_now() -> frozenset[int]:
     if hasattr(os, "sched_getaffinity"):
         return frozenset(os.sched_getaffinity(0))
     return frozenset(range(os.cpu_count() or 1))  # macOS has no affinity
+
+
+# Of this process before torch: if the environment asks OpenMP to bind threads, importing torch binds the main thread
+# to one CPU (pytorch/pytorch issues 49971 and 91989), and the kernel then reports that one.
+_AT_START = _affinity_now()
+BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
+
+
+def affinity() -> frozenset[int]:
+    """Return the numbers of the logical CPUs that this process can run on, all of its threads together."""
+    return _AT_START if "torch" in sys.modules and binding() else _affinity_now()
+
+
+def binding(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
+    """Return the variables that ask OpenMP to bind each thread to CPUs, with their values."""
+    return {name: environ[name] for name in BINDING if environ.get(name)}
 
 
 def numa_nodes(root: Path = ROOT, cpus: Collection[int] | None = None) -> list[int]:

@@ -13,6 +13,7 @@ from workloads.harness.probes import machine
 from workloads.harness.probes.asked_gpu import AskedGpu
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_whole
+from workloads.harness.records.places import user_cache
 
 FOLDER = "GRIDBENCH_ROOF"  # the environment variable that names another folder
 SIZES, RATES = "sizes", "rates"  # of the fastest products by precision and side; of all that was measured
@@ -56,4 +57,4 @@ def keep_roof(path: Path, kept: Mapping[str, Any]) -> None:
 def _folder() -> Path:
     if named := os.environ.get(FOLDER):
         return Path(named)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gridbench" / "roof"
+    return user_cache() / "roof"

@@ -4,13 +4,13 @@ import errno
 import fcntl
 import os
 import stat
-import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.places import home, temporary_home
 
 INHERITED = "GRIDBENCH_BOX_LOCK_FD"  # set for a child whose parent holds the lock for it
 POLL_S = 0.2
@@ -28,10 +28,8 @@ def lock_path() -> Path:
 
 def _own_folder() -> Path:
     """Return a folder that is ours alone: in the home, or below /tmp where no home can be written to."""
-    home = Path(os.path.expanduser("~"))
-    if os.access(home, os.W_OK | os.X_OK):
-        return home / ".gridbench"
-    return Path(tempfile.gettempdir()) / f"gridbench-{os.getuid()}"
+    folder = home()
+    return folder / ".gridbench" if os.access(folder, os.W_OK | os.X_OK) else temporary_home()
 
 
 @contextmanager
@@ -41,7 +39,7 @@ def whole_box(waiting: Callable[[str], None] = lambda text: None) -> Iterator[in
     `waiting` is called once if somebody else is measuring.
 
     Raises:
-        WorkloadsError: the lock file can't be opened.
+        WorkloadsError: the lock file can't be opened or locked.
     """
     if (inherited := os.environ.get(INHERITED)) is not None:
         yield int(inherited)
@@ -110,4 +108,9 @@ def _taken(descriptor: int) -> bool:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         return False
+    except OSError as error:  # such as ENOLCK of NFS without a lock service
+        raise WorkloadsError(
+            f"the box lock can't be taken ({error.strerror}): its file system has no locks; name a file on a local "
+            "disk in GRIDBENCH_BOX_LOCK"
+        ) from None
     return True

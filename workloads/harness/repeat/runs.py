@@ -14,6 +14,7 @@ from threading import Thread
 from typing import IO, Any, Protocol
 
 from workloads.harness.probes.memory import available_bytes, oom_kills
+from workloads.harness.probes.sockets import sockets_fault
 from workloads.harness.records import out_of_memory
 from workloads.harness.records.case import smaller
 from workloads.harness.records.errors import RecordError
@@ -73,7 +74,7 @@ def run_repeat(
     """
     kills, started = oom_kills(), time.perf_counter()
     process = start(repeat, lock, environ) if start and tuple(command) == COMMAND else None
-    process = process or _fresh(repeat, lock, command, environ)
+    process = process or fresh(repeat, lock, command, environ)
     out: list[str] = []
     last_words: list[str] = []
     say = at_most(say) if repeat.script else say
@@ -85,13 +86,20 @@ def run_repeat(
         return repeat.failed(Verdict.UNSUPPORTED, alarm.reason, wall_s)
     if not in_time:
         reason = f"no result within {repeat.timeout_s:g} s: the process was stopped"
+        if repeat.script and (fault := sockets_fault()):
+            reason += f"; {fault}"
         return repeat.failed(Verdict.TIMEOUT, reason, wall_s)
     return _death(repeat, process.returncode, last_words, oom_kills() != kills, wall_s)
 
 
-def _fresh(
+def fresh(
     repeat: Repeat, lock: int, command: Sequence[str], environ: Mapping[str, str]
 ) -> subprocess.Popen[str]:
+    """Start a command in a new process that measures a repeat and holds `lock`.
+
+    Raises:
+        OSError: there is no such command, or it can't be started.
+    """
     return subprocess.Popen(
         [*command, *arguments(repeat, command)],
         stdin=subprocess.DEVNULL,

@@ -120,7 +120,7 @@ def load_suite(name: str, folder: Path = FOLDER) -> Suite:
 
 def _read(path: Path, name: str, folder: Path) -> dict[str, Any]:
     try:
-        return tomllib.loads(path.read_text())
+        return tomllib.loads(path.read_text(encoding="utf-8-sig"))  # a Windows editor begins with a mark
     except FileNotFoundError:
         if name.endswith(".toml"):
             raise WorkloadsError(f"suite {name!r} is unknown: the file does not exist") from None

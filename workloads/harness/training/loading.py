@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from workloads.harness.engine.device import UnsupportedError
 from workloads.harness.prepared import Env, Prepared
+from workloads.harness.probes.sockets import sockets_fault
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.repeat.runs import PR_SET_PDEATHSIG
 from workloads.harness.training.layers import copy_on, layer_flops, parameter_bytes, parameter_count
@@ -61,7 +62,7 @@ class Loader:
         `ready` is done to each sample by itself where it is loaded; of a whole batch it must make the same.
 
         Raises:
-            UnsupportedError: shared memory has no room for what the processes hand over.
+            UnsupportedError: shared memory has no room for what the processes hand over, or their sockets can't be.
             WorkloadsError: `workers` is beyond all reason.
         """
         import torch
@@ -224,6 +225,8 @@ def exact_results(model: torch.nn.Module, batch: torch.Tensor) -> torch.Tensor:
 def _check_workers(workers: int, batch_bytes: int) -> None:
     if workers > MOST_WORKERS:
         raise WorkloadsError(f"workers={workers} must be from 0 to {MOST_WORKERS}")
+    if workers and (fault := sockets_fault()):
+        raise UnsupportedError(fault)
     needed = (workers * PREFETCHED + 1) * batch_bytes if workers else 0
     with suppress(OSError):  # no such folder: torch knows another way then
         room = os.statvfs(SHARED_MEMORY)

@@ -1,6 +1,5 @@
 """Opening a device: precision and threads are set, whatever they were, and what can't be is said."""
 
-import os
 import re
 
 import pytest
@@ -20,6 +19,7 @@ from workloads.harness.engine.device import (
     open_device,
 )
 from workloads.harness.probes import stack
+from workloads.harness.probes.cpu import affinity
 from workloads.harness.records.errors import WorkloadsError
 
 CUDA = (torch.backends.cuda.matmul, torch.backends.cudnn.conv, torch.backends.cudnn.rnn)
@@ -97,7 +97,7 @@ def test_threads_are_set():
     device = open_device("cpu", "fp32", 1)
     assert torch.get_num_threads() == 1
     assert device.is_host
-    open_device("cpu", "fp32", min(before, len(os.sched_getaffinity(0))))
+    open_device("cpu", "fp32", min(before, len(affinity())))
 
 
 @pytest.mark.parametrize("threads", [0, -1, 10_000])

@@ -1,6 +1,7 @@
 """The CPU probe, over fake /proc and /sys trees and over this machine's own."""
 
 import os
+import sys
 import time
 from pathlib import Path
 
@@ -282,3 +283,14 @@ def test_children_living_and_gone_count_as_own():
     living = cpu.own_cpu_s() - before
     child.communicate(b"\n")
     assert 0.2 < living <= cpu.own_cpu_s() - before + 0.02
+
+
+def test_the_cpus_are_those_from_before_torch_if_openmp_binds_threads(monkeypatch):
+    before = cpu.affinity()
+    monkeypatch.setitem(sys.modules, "torch", sys)
+    monkeypatch.setattr(cpu.os, "sched_getaffinity", lambda pid: {0})
+    assert cpu.affinity() == {0}
+    monkeypatch.setitem(cpu.os.environ, "OMP_PROC_BIND", "close")
+    assert cpu.affinity() == before
+    monkeypatch.setitem(cpu.os.environ, "OMP_PLACES", "")
+    assert cpu.binding() == {"OMP_PROC_BIND": "close"}

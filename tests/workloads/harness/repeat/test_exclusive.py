@@ -1,5 +1,7 @@
 """A box measures one thing at a time, whoever asks, and no crash leaves it locked."""
 
+import errno
+import fcntl
 import os
 import shutil
 import subprocess
@@ -196,3 +198,14 @@ class TestPath:
             whole_box(),
         ):
             pass
+
+
+def test_a_file_system_without_locks_is_named(box_lock, monkeypatch):
+    """As NFS without a lock service answers, flock(2)."""
+
+    def no_locks(descriptor, operation):
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(WorkloadsError, match=r"\(No locks available\).*GRIDBENCH_BOX_LOCK"), whole_box():
+        pass

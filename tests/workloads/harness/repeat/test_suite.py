@@ -389,3 +389,10 @@ def test_a_suite_of_too_many_cases_is_refused(tmp_path, text):
     (tmp_path / "many.toml").write_text(text)
     with pytest.raises(WorkloadsError, match=r"many\.toml.* 20000"):
         load_suite("many", tmp_path)
+
+
+def test_a_file_of_a_windows_editor_is_read(tmp_path):
+    """With a byte order mark and CRLF, as of Notepad."""
+    (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
+    (tmp_path / "theirs.toml").write_text(GOOD)
+    assert load_suite("mine", tmp_path).cases == load_suite("theirs", tmp_path).cases

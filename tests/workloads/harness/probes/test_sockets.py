@@ -1,0 +1,49 @@
+"""The longest path of a temporary folder in which loader processes can open their sockets."""
+
+import os
+import tempfile
+
+import pytest
+
+from workloads.harness.checks import preflight
+from workloads.harness.engine.device import UnsupportedError
+from workloads.harness.probes import sockets
+from workloads.harness.probes.sockets import MOST_BYTES, sockets_fault
+from workloads.harness.training.loading import _check_workers
+
+
+@pytest.fixture
+def folder_of():
+    """Makes a folder whose path has `size` bytes."""
+    with tempfile.TemporaryDirectory(dir="/tmp", prefix="g") as room:
+
+        def make(size):
+            folder = os.path.join(room, "x" * (size - len(room) - 1))
+            os.makedirs(folder, exist_ok=True)
+            return folder
+
+        yield make
+
+
+def test_the_longest_path_that_this_python_can_listen_in(folder_of):
+    assert sockets._can_listen(folder_of(MOST_BYTES))
+    assert not sockets_fault(folder_of(MOST_BYTES))
+    longer = folder_of(MOST_BYTES + 1)
+    assert bool(sockets_fault(longer)) is not sockets._can_listen(longer)
+
+
+def test_bytes_count_and_not_characters(folder_of):
+    folder = folder_of(MOST_BYTES - 10) + "/ü" * 4
+    os.makedirs(folder)
+    assert len(folder) < MOST_BYTES < len(os.fsencode(folder))
+    assert bool(sockets_fault(folder)) is not sockets._can_listen(folder)
+
+
+def test_a_path_that_is_too_long_is_told_before_loaders_start(monkeypatch, folder_of):
+    folder = folder_of(MOST_BYTES + 20)
+    monkeypatch.setattr(tempfile, "tempdir", folder)
+    monkeypatch.setattr(sockets, "_can_listen", lambda _: False)  # newer Pythons can
+    with pytest.raises(UnsupportedError, match=rf"TMPDIR.* {MOST_BYTES + 20} bytes.* {MOST_BYTES} at most"):
+        _check_workers(1, 10)
+    _check_workers(0, 10)
+    assert preflight.sockets()[0] is False
