@@ -6,13 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from statistics import median
 
-from tasks.pricing.checks import Quote, impossibilities
+from tasks.pricing.checks import MOST_USD, Quote, impossibilities
 from tasks.pricing.names import is_in
 from tasks.published.shapes import AWS_NAME, GCP_NAME
 from tasks.published.table import ColumnKind, Printed, PublishedTable, TableFlaw, TableRow
 
 RULE = "price that can't be"
+_RENTED = re.compile(r"hour|/\s?h(?:r)?\b|on.demand|spot|preempt")
 _SEVERAL = re.compile(r"(?<![\w.])(\d{1,4})\s?[x×]\s?(?=[a-z])")
 # regions and zones as AWS and Google name them
 _PLACES = re.compile(r"\b(?:[a-z]{2}(?:-gov)?-[a-z]+-\d[a-z]?|[a-z]+-[a-z]+\d(?:-[a-f])?)\b")
@@ -32,11 +34,28 @@ class PricedRow:
 
 def mispriced(table: PublishedTable, known: Mapping[str, float]) -> Iterator[TableFlaw]:
     """Report values that are not prices, or not prices of such a machine; `known` are on-demand prices by instance."""
-    prices = [price for index in table.of(ColumnKind.PRICE) for price in _priced(table, index)]
+    rented = [index for index in table.of(ColumnKind.PRICE) if not _is_bought(table, index)]
+    prices = [price for index in rented for price in _priced(table, index)]
     for price in prices:
         for reason in _reasons(price, prices, known):
             yield TableFlaw(RULE, (price.row.name,), f"{price.row.name}: {reason}")
     yield from _cheaper_with_more(prices)
+
+
+def bought(table: PublishedTable) -> Iterator[str]:
+    """Yield a sentence for each column that is not judged because its prices are of cards to buy."""
+    for index in table.of(ColumnKind.PRICE):
+        if _is_bought(table, index):
+            name = table.columns[index].header
+            yield f"{name!r} is taken as the price to buy a card: most are above {MOST_USD:g}, and none is by the hour"
+
+
+def _is_bought(table: PublishedTable, index: int) -> bool:
+    """Return whether most prices are above those of an hour, while no instance is named, and no hour or spot."""
+    values = [value.value for row in table.rows if (value := row.cells[index])]
+    texts = [table.columns[index].header.lower(), *(row.text for row in table.rows)]
+    rented = any(_RENTED.search(text) or _machine(text) for text in texts)
+    return bool(values) and median(values) > MOST_USD and not rented
 
 
 def _reasons(price: PricedRow, prices: Sequence[PricedRow], known: Mapping[str, float]) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from tasks.published.copies import copied
 from tasks.published.growth import cold_first, not_growing, slipped
 from tasks.published.order import above_whole, disordered, not_measured
 from tasks.published.peaks import above_peaks, peaks_used
-from tasks.published.prices import mispriced
+from tasks.published.prices import bought, mispriced
 from tasks.published.rates import misrated
 from tasks.published.ratios import misquoted, spread
 from tasks.published.scaling import superlinear
@@ -79,7 +79,7 @@ def review(table: PublishedTable, machine: Machine | None = None, known: Known |
         claims=claimed,
         findings=tuple(sorted(unique.values(), key=lambda flaw: flaw.doubt)),
         overall=tuple((table.columns[side].header, way, e) for side in sides for way, e in ways[side]),
-        notes=(*table.skipped, *peaks_used(table, machine)),
+        notes=(*table.skipped, *bought(table), *peaks_used(table, machine)),
     )
 
 
