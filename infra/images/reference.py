@@ -15,6 +15,7 @@ from pathlib import Path
 
 from infra.images.errors import ImageError
 from workloads.harness.probes.frozen import CODE, MARK, PACKAGES, content_id, versions
+from workloads.harness.records.places import home
 from workloads.harness.repeat.control import environ_of_reference
 
 NOT_COPIED = shutil.ignore_patterns("__pycache__", "*.pyc", MARK)
@@ -68,8 +69,8 @@ def standing(say: Say) -> Reference:
     Raises:
         ImageError: it can't be made.
     """
-    home = Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share")
-    folder = home / "gridbench" / "reference"
+    data = Path(os.environ.get("XDG_DATA_HOME") or home() / ".local" / "share")
+    folder = data / "gridbench" / "reference"
     try:
         frozen_id = id_of(folder)
     except ImageError:  # half made, when the machine went down

@@ -11,6 +11,7 @@ import boto3
 from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.images.errors import ImageError
+from workloads.harness.records.places import home
 
 ECR_HOST = re.compile(r"(?P<account>\d{12})\.dkr\.ecr(-fips)?\.(?P<region>[a-z0-9-]+)\.amazonaws\.com(\.cn)?")
 GOOGLE_HOST = re.compile(r"[a-z0-9-]+-docker\.pkg\.dev|([a-z]+\.)?gcr\.io")  # Artifact and Container Registry
@@ -23,7 +24,7 @@ def has_helper(host: str) -> bool:
 
     `gcloud auth configure-docker` sets one. Amazon's helper accepts no password, so that a login would fail.
     """
-    folder = Path(os.environ.get("DOCKER_CONFIG") or Path.home() / ".docker")
+    folder = Path(os.environ.get("DOCKER_CONFIG") or home() / ".docker")
     try:
         known = json.loads((folder / "config.json").read_text())
         return host in known.get("credHelpers", {}) or known.get("credsStore") == "ecr-login"

@@ -24,6 +24,7 @@ from workloads.harness.checks.fits import Fit, Needs, Room, fit, sentence
 from workloads.harness.records.case import Cell
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
+from workloads.harness.records.places import user_cache
 from workloads.harness.repeat.limits import at_least, processes_of
 
 ROOT = Path(__file__).parents[2]
@@ -220,8 +221,7 @@ def _kept() -> dict[str, Any]:
 
 def _file() -> Path:
     """Return the file that keeps predictions in the user's cache; another code or torch has another one."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gridbench"
-    return folder / f"needs-{_code(os.environ.get('GRIDBENCH_WORKLOADS'))}.json"
+    return user_cache() / f"needs-{_code(os.environ.get('GRIDBENCH_WORKLOADS'))}.json"
 
 
 @cache

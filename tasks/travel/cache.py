@@ -12,6 +12,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
+from workloads.harness.records.places import home
+
 IMAGE_CACHE = Path(os.environ.get("GRIDBENCH_BAKED") or "/opt/gridbench-kept")  # what an image has brought
 DAY_S = 24 * 3600.0
 CODE, ENVIRONMENTS, DATA, INSTALLERS = "code", "environments", "data", "installers"
@@ -22,7 +24,7 @@ IN_USE_S = {CODE: 0.0, ENVIRONMENTS: 2 * DAY_S, DATA: 2 * DAY_S}  # others may r
 def cache_folder(kind: str) -> Path:
     """Return the folder of this machine for code, environments or data; `GRIDBENCH_KEPT` is that of all."""
     named = os.environ.get("GRIDBENCH_KEPT")
-    return (Path(named) if named else Path.home() / ".gridbench" / "kept") / kind
+    return (Path(named) if named else home() / ".gridbench" / "kept") / kind
 
 
 def cache_folders(kind: str) -> tuple[Path, Path]:

@@ -159,7 +159,7 @@ def _of_lock(path: Path, python: Path) -> str:
 
 def _of_project(path: Path) -> list[str]:
     try:
-        text = tomllib.loads(path.read_text())
+        text = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         project, sources = text.get("project", {}), text.get("tool", {}).get("uv", {}).get("sources", {})
     except (OSError, ValueError, RecursionError) as error:  # the last of nested brackets
         raise GridbenchError(f"{path} can't be read: {error}") from None

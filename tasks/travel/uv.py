@@ -11,6 +11,7 @@ from pathlib import Path
 from tasks.errors import GridbenchError, one_line
 from tasks.travel.cache import INSTALLERS, cache_folder
 from tasks.travel.secrets import without_logins
+from workloads.harness.records.places import home
 
 LONGEST_S = 1800.0
 # Of the machine's variables, those that installer and build need; no other: a build runs what others wrote.
@@ -43,7 +44,7 @@ def call_uv(*arguments: str, names: Collection[str] = ()) -> str:
         )
     command = [uv, *arguments]
     env = _environ(names)
-    if not os.access(Path.home(), os.W_OK):  # as in some containers
+    if not os.access(home(), os.W_OK):  # as in some containers
         env["UV_NO_CACHE"] = "1"
     try:
         done = subprocess.run(

@@ -4,13 +4,14 @@ import os
 import re
 import signal
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 
 from ..brand import BRAND
 
 MARK = f"{BRAND.env_prefix}TREE"
+HERE = ("127.0.0.1", "localhost")
 KILL_S = 10.0  # for killed processes to be gone: a driver may hold one
 
 
@@ -25,6 +26,13 @@ def variables(lines: list[bytes]) -> dict[str, str]:
     """Return the variables of lines `NAME=VALUE`."""
     pairs = (os.fsdecode(line).partition("=") for line in lines if line)
     return {name: value for name, _, value in pairs}
+
+
+def without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which no client asks a server of this machine through a proxy, in both spellings."""
+    stated = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
+    hosts = dict.fromkeys([*filter(None, stated.split(",")), *HERE])
+    return dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(hosts))
 
 
 def parents() -> dict[int, int]:

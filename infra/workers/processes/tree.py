@@ -37,7 +37,7 @@ from pathlib import Path
 from typing import IO
 
 from ..brand import BRAND
-from .processes import MARK, oom_kills, reap, sweep, variables
+from .processes import MARK, oom_kills, reap, sweep, variables, without_proxy
 
 GRACE_S = 25.0  # less than batch systems leave between SIGTERM and SIGKILL
 LOG_LIMIT_BYTES = 1 << 30
@@ -220,4 +220,5 @@ def _environ(asked: argparse.Namespace, temporary: Path) -> dict[str, str]:
     programs = asked.bin or os.path.dirname(sys.executable)
     # In full: an environment's Python finds itself by it.
     environ["PATH"] = os.pathsep.join([os.path.realpath(programs), environ.get("PATH", os.defpath)])
-    return environ | (variables(asked.env_file.read_bytes().split(b"\n")) if asked.env_file else {})
+    environ |= variables(asked.env_file.read_bytes().split(b"\n")) if asked.env_file else {}
+    return environ | without_proxy(environ)  # the job's API is a port of this machine

@@ -16,7 +16,7 @@ from ..base.job_configuration import JobRefused
 from ..brand import BRAND
 from ..processes.bundle import bundle
 from .configuration import NONE, SshJobConfiguration
-from .connection import ANSWER_S, LOST, BoxUnreachable, answer_of, call, error_text
+from .connection import ANSWER_S, LOST, BoxUnreachable, answer_of, call, error_text, for_any_shell
 
 SCRIPT = (Path(__file__).parent / "box.sh").read_bytes()
 HOME = ".prefect-ssh"  # in the user's home on the box
@@ -239,7 +239,8 @@ class SshBox:
         """
         words = ["sh", self._script_at, "lines", await self.folder(name), str(offset)]
         try:
-            process = await self.connection.create_process(shlex.join(words), encoding=None)
+            command = for_any_shell(shlex.join(words))
+            process = await self.connection.create_process(command, encoding=None)
             try:
                 while chunk := await process.stdout.read(CHUNK_BYTES):
                     yield chunk
@@ -265,7 +266,8 @@ class SshBox:
 
     async def process(self, *arguments: str) -> asyncssh.SSHClientProcess[bytes]:
         """Start a verb that reads its input; the script must lie there already, as after `check`."""
-        return await self.connection.create_process(shlex.join(["sh", SCRIPT_AT, *arguments]), encoding=None)
+        command = for_any_shell(shlex.join(["sh", SCRIPT_AT, *arguments]))
+        return await self.connection.create_process(command, encoding=None)
 
     async def marked(self, kind: str, name: str) -> str:
         """Return the value that was kept under a name, which must be safe for a file; empty without one."""

@@ -32,10 +32,18 @@ def config_of(host: SshAddress) -> SSHClientConfig:
     """
     said = (host.user or (), host.address, host.port or ())
     try:
-        config = SSHClientConfig.load(None, config_files(), False, False, False, getpass.getuser(), *said)
+        config = SSHClientConfig.load(None, config_files(), False, False, False, _local_user(), *said)
     except (ValueError, asyncssh.Error) as error:
         raise JobRefused(f"{CONFIG} can't be used for box {host}: {error}.") from None
     return cast(SSHClientConfig, config)
+
+
+def _local_user() -> str:
+    """Return who this process is; the default of boxes for a container's uid without a name."""
+    try:
+        return getpass.getuser()
+    except (KeyError, OSError):
+        return DEFAULT_USER
 
 
 def user_of(host: SshAddress) -> str:

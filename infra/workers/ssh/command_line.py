@@ -8,6 +8,7 @@ from collections.abc import Mapping
 from ..base.environment import password_fault, plain, secrets
 from ..base.job_configuration import JobRefused
 from ..brand import BRAND
+from ..processes.processes import without_proxy
 from .configuration import SshJobConfiguration
 
 # Prefect's secrets come into the container by a file: they are never on a command line, in an environment or
@@ -94,6 +95,8 @@ def env_file(configuration: SshJobConfiguration, name: str, port: int | None) ->
         env = visible_gpus(configuration.gpus) | env
     if port is not None:
         env["PREFECT_API_URL"] = f"http://127.0.0.1:{port}{ROOT}"
+        if configuration.has_containers:  # whose runtime can set proxies by its settings
+            env |= without_proxy(env)
     elif fault := password_fault(env.get("PREFECT_API_URL")):
         raise JobRefused(fault)
     if port is not None or secrets(configuration.env):

@@ -2,6 +2,7 @@
 
 import asyncio
 import re
+import shlex
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,8 @@ BEAT_S, BEATS = 10, 3  # a connection without an answer for so long is lost
 BLOCK = "block:"
 ANSWER_BYTES = 1024 * 1024  # of each of a command's two outputs; `docker info` has some kB
 REASON_BYTES = 4096
+PLAIN = re.compile(r"[^!\n\\]*")  # text that every shell reads alike, as we quote it
+DECODE = 'eval "$(printf %b "$0")"'
 ANSWER_S = 120  # a box that says nothing for so long is not there: `docker info` of a busy one takes seconds
 
 # A configuration made for people may forward an agent, start a command or ask for a terminal: not here.
@@ -162,6 +165,21 @@ def error_text(error: BaseException) -> str:
     return re.sub(r"\s+", " ", str(text)).strip().rstrip(".") or type(error).__name__
 
 
+def for_any_shell(command: str) -> str:
+    """Return a command of sh as text that every login shell hands to sh unchanged.
+
+    csh and tcsh expand `!` and end a word at a line break even within quotes, and fish reads backslashes there.
+    """
+    if PLAIN.fullmatch(command):
+        return command
+    octal = "".join(map(_octal, command.encode()))
+    return f"sh -c {shlex.quote(DECODE)} {shlex.quote(octal)}"
+
+
+def _octal(byte: int) -> str:
+    return chr(byte) if re.fullmatch(r"[\w ./:=@,+-]", chr(byte), re.ASCII) else f"\\0{byte:03o}"
+
+
 async def call(
     connection: asyncssh.SSHClientConnection, command: str, content: bytes = b"", within_s: float = ANSWER_S
 ) -> asyncssh.SSHCompletedProcess:
@@ -170,6 +188,7 @@ async def call(
     Raises:
         BoxUnreachable: the connection was lost, nothing came back in time, or too much.
     """
+    command = for_any_shell(command)
     try:
         async with asyncio.timeout(within_s):
             process = await connection.create_process(command, input=content, encoding=None)

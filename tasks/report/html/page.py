@@ -2,7 +2,6 @@
 
 import base64
 import hashlib
-import os
 from collections import Counter, defaultdict
 from collections.abc import Sequence
 from contextlib import suppress
@@ -44,6 +43,7 @@ from tasks.results.values import Estimate
 from tasks.results.wording import WIDE_MARK, totals_text, verdict_text
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
+from workloads.harness.records.places import user_cache
 from workloads.harness.records.record import SCHEMA, Grade, Record
 
 SCRIPTS = ("charts.js", "map.js", "records.js")
@@ -176,8 +176,7 @@ def _counts(grid: Grid) -> dict[str, Any]:
 
 def bundle_file() -> Path:
     """Return the file in the user's cache, named after its versions."""
-    folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "gridbench"
-    return folder / f"vega-lite-{VEGA_LITE}-by-vl-convert-{version('vl-convert-python')}.js"
+    return user_cache() / f"vega-lite-{VEGA_LITE}-by-vl-convert-{version('vl-convert-python')}.js"
 
 
 @cache

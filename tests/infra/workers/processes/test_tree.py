@@ -157,3 +157,9 @@ def test_the_program_has_the_same_name_as_long_as_it_has_the_same_content():
     name, content = bundle()
     bundle.cache_clear()
     assert bundle() == (name, content)
+
+
+def test_a_proxy_of_the_machine_is_not_asked_for_the_jobs_own_api(place, monkeypatch):
+    monkeypatch.setenv("NO_PROXY", "example.com")
+    place.hold('echo "$NO_PROXY $no_proxy"')
+    assert place.log().split() == ["example.com,127.0.0.1,localhost"] * 2

@@ -109,6 +109,7 @@ def test_a_job_without_a_container_gets_the_same_variables_and_sees_the_same_gpu
     )
     assert env.pop("PREFECT_PROFILES_PATH") == "/dev/shm/a-name/prefect-secrets/profiles.toml"
     assert in_container.pop("PREFECT_PROFILES_PATH") == "/run/prefect-secrets/profiles.toml"
+    assert {in_container.pop(name) for name in ("NO_PROXY", "no_proxy")} == {"127.0.0.1,localhost"}
     assert env == in_container and "secret" not in str(env)
 
 
