@@ -1,17 +1,23 @@
 """The program `gridbench`: its commands in groups, each imported when it is used."""
 
+import os
 import signal
+import sys
 from collections.abc import Iterator, Mapping
 from importlib import import_module
-from typing import Any, NamedTuple, cast
+from pathlib import Path
+from typing import Annotated, Any, NamedTuple, TextIO, cast
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from gridbench.terminal import warn
+from gridbench.terminal import check_utf8, warn
 from infra.errors import InfraError
 from tasks.errors import GridbenchError
 from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.streams import Forgiving, begin_whole
+
+UTF8 = "PYTHONUTF8"
 
 
 class LazyCommand(NamedTuple):
@@ -145,15 +151,61 @@ app = typer.Typer(
 )
 
 
+def _use_state(folder: Path | None) -> Path | None:
+    """Take a folder before the command is imported, which reads it then."""
+    if folder is not None:
+        os.environ["GRIDBENCH_STATE"] = str(folder.absolute())
+    return folder
+
+
 @app.callback()
-def _program() -> None:
+def _program(
+    state: Annotated[
+        Path | None,
+        typer.Option(
+            callback=_use_state,
+            help="Folder for the files of the local server",
+            show_default=".gridbench/ in the checkout",
+            metavar="<path>",
+        ),
+    ] = None,
+) -> None:
     """Make the program a group although it registers no command here."""
 
 
 def main() -> None:
     """Run the program; print a user's error as one sentence, without a traceback."""
     signal.signal(signal.SIGTERM, lambda *_: signal.raise_signal(signal.SIGINT))
+    _start_as_utf8()
+    begin_whole()
+    output = Forgiving(sys.stdout)
+    sys.stdout = cast(TextIO, output)
+    code: str | int | None = 0
     try:
+        _call()
+    except SystemExit as end:
+        code = end.code
+    output.flush()
+    if output.fault:
+        warn(f"error: standard output can't be written ({output.fault}); `gridbench show` lists the runs")
+    sys.exit(code or int(bool(output.fault)))
+
+
+def _start_as_utf8() -> None:
+    """Start the program again in Python's UTF-8 mode if this process reads names of files as ASCII."""
+    if sys.getfilesystemencoding() == "ascii" and os.environ.get(UTF8) != "1":
+        os.execve(sys.executable, sys.orig_argv, os.environ | {UTF8: "1"})
+
+
+def _call() -> None:
+    """Run the command of the arguments.
+
+    Raises:
+        SystemExit: it failed, or ended with another exit code than 0.
+    """
+    try:
+        for word in sys.argv[1:]:
+            check_utf8("argument", word)
         app()
     except (GridbenchError, InfraError, WorkloadsError) as error:
         warn(f"error: {error}")

@@ -1,6 +1,8 @@
 """Terminal output and options that all commands share."""
 
+import os
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -66,6 +68,30 @@ def confirm(question: str, yes: bool) -> None:
         agreed = False
     if not agreed:
         raise GridbenchError("not confirmed: nothing was changed; --yes skips the question")
+
+
+def check_utf8(what: str, text: str) -> None:
+    """Refuse a text from the system that Prefect and JSON can't hold.
+
+    Raises:
+        GridbenchError: its bytes are not UTF-8.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise GridbenchError(
+            f"{what} {str(os.fsencode(text))[1:]} is not UTF-8: rename the file or folder, or name another"
+        ) from None
+
+
+def current_folder() -> Path:
+    """Return the current folder.
+
+    Raises:
+        GridbenchError: its path is not UTF-8.
+    """
+    check_utf8("the current folder", os.getcwd())
+    return Path.cwd()
 
 
 def table_of(title: str, *columns: str, right: Sequence[str] = ()) -> Table:

@@ -19,7 +19,8 @@ from rich.live import Live
 from rich.table import Table
 
 from gridbench.setup.prefect_api import no_answer
-from tasks.delivery.api_trouble import LOST_TOUCH, refused, words_of
+from infra.local.errors import LocalStackError
+from tasks.delivery.api_trouble import LOST_TOUCH, refused, status_code, words_of
 from tasks.dispatch.flow_runs import has_begun
 from tasks.errors import GridbenchError
 from tasks.planning.request import RunRequest
@@ -27,6 +28,9 @@ from tasks.results.format import format_duration
 
 POLL_S = 2.0
 STOP_WITHIN_S = 20.0
+READ_S = 20.0
+FAILING_S = 60.0
+HEALTH_S = 5.0
 LATE_S = 30.0
 PAGE = 200
 
@@ -54,6 +58,10 @@ async def follow(
             console.print("Stopping the run.")
             await _stop(client, run.id, console)
             raise
+        except LocalStackError as error:
+            raise GridbenchError(
+                f"{error} Measured repeats are kept; when it is mended, continue with: gridbench resume {run.name}"
+            ) from None
 
 
 async def _begin(client: PrefectClient, deployment: str, request: RunRequest) -> FlowRun:
@@ -84,16 +92,27 @@ async def _watch(
     """Poll until the run has ended; print a line for each finished cell, and a live table in a terminal."""
     reported: set[str] = set()
     began = started = time.monotonic()
+    failing_since: float | None = None
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             if sentence := await asyncio.to_thread(check):  # first, because it may restart the server
                 console.print(sentence, markup=False)
             try:
-                run, cells = await client.read_flow_run(run_id), await _cells(client, run_id)
+                async with asyncio.timeout(READ_S):
+                    run, cells = await client.read_flow_run(run_id), await _cells(client, run_id)
+                failing_since = None
             except LOST_TOUCH as error:
                 if refused(error):
                     raise GridbenchError(f"the Prefect API refused a request: {words_of(error)}") from None
-                console.print(f"The Prefect API does not answer: {error}", markup=False)
+                failing_since = await _failing_since(client, error, failing_since)
+                if failing_since and time.monotonic() - failing_since > FAILING_S:
+                    raise LocalStackError(
+                        f"The Prefect API at {client.api_url} has failed for {FAILING_S:.0f} s "
+                        f"({words_of(error) or 'no answer'}): its database can be locked, full or damaged."
+                    ) from None
+                console.print(
+                    f"The Prefect API does not answer: {words_of(error) or 'timed out'}", markup=False
+                )
                 await asyncio.sleep(POLL_S)
                 continue
             if run.state and run.state.is_scheduled() and time.monotonic() - started > LATE_S:
@@ -107,6 +126,24 @@ async def _watch(
             if run.state and run.state.is_final():
                 return run
             await asyncio.sleep(POLL_S)
+
+
+async def _failing_since(client: PrefectClient, error: Exception, since: float | None) -> float | None:
+    """Return since when a server that is there fails, or hangs with its database; None if it is not there."""
+    failed = status_code(error) in (httpx.codes.INTERNAL_SERVER_ERROR, httpx.codes.SERVICE_UNAVAILABLE)
+    if not failed and not (
+        isinstance(error, TimeoutError | httpx.TimeoutException) and await _is_there(client)
+    ):
+        return None
+    return time.monotonic() if since is None else since
+
+
+async def _is_there(client: PrefectClient) -> bool:
+    """Return whether the server answers at once a question for which it asks no database."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(HEALTH_S):
+            return await client.api_healthcheck() is None
+    return False
 
 
 def _report_ended(cells: list[TaskRun], reported: set[str], console: Console, clock: str) -> None:

@@ -8,7 +8,7 @@ import typer
 
 from gridbench.run.box import with_boxes
 from gridbench.run.command import Baseline, Budget, DryRun, Hardware, plan_and_measure
-from gridbench.terminal import Results, say
+from gridbench.terminal import Results, current_folder, say
 from tasks.own_script import OwnScript, sizes_of, write_suite
 from tasks.planning.machines import baseline_of, machines_of
 from tasks.planning.request import RunRequest
@@ -88,7 +88,7 @@ def train(
 
     The command writes a suite file into the results folder; `gridbench run PATH` measures it again.
     """
-    here = Path.cwd()
+    here = current_folder()
     given = {
         "run": shlex.join(command),
         "folder": str((here / folder.expanduser()).resolve()),

@@ -6,6 +6,7 @@ from infra.local.processes import Service
 REASONS = {
     "already in use": "its port was taken by another program",
     "disk is full": "the disk is full",
+    "database is locked": "another process has locked the database",
     "Can't locate revision": "the database was written by a newer Prefect",
     "readonly database": "the database can't be written",
     "file is not a database": "the database file is damaged",

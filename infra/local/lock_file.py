@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import psutil
 
+from infra.errors import InfraError
+
 CLOCK_S = 5.0  # a clock that is set moves the time at which processes seem to have been created
 
 
@@ -27,13 +29,23 @@ class StackLock:
         self._lock: int | None = None
 
     def take(self) -> bool:
-        """Become the holder, unless another process is."""
+        """Become the holder, unless another process is.
+
+        Raises:
+            InfraError: the file system has no locks.
+        """
         lock = os.open(self._lock_file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             os.close(lock)
             return False
+        except OSError as error:  # such as ENOLCK of NFS without a lock service
+            os.close(lock)
+            raise InfraError(
+                f"The state folder {self._lock_file.parent} can't be locked ({error.strerror}): its file system has no "
+                "locks. Name a folder on a local disk by --state."
+            ) from None
         os.ftruncate(lock, 0)
         os.write(lock, str(os.getpid()).encode())
         self._lock = lock

@@ -5,6 +5,7 @@ from collections.abc import Collection
 from pathlib import Path
 
 from infra.local.access import auth_string
+from infra.local.proxies import direct
 from infra.local.supervisor import MARK, ROLE
 
 SLOW_LOOPS = (
@@ -58,6 +59,7 @@ def client_environment(state: Path, api_url: str) -> dict[str, str]:
         "PREFECT_SERVER_EPHEMERAL_ENABLED": "false",
         "PREFECT_CLI_PROMPT": "false",
         "DO_NOT_TRACK": "1",
+        **direct(os.environ),
     }
 
 

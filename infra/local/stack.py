@@ -17,10 +17,12 @@ import httpx
 
 from infra.local.access import api_client
 from infra.local.api import healthy
+from infra.local.database import DatabaseWatch, database_file, fault_of
 from infra.local.errors import LocalStackError, stop_reason
 from infra.local.lock_file import StackLock
 from infra.local.ports import free_port, port_taken
 from infra.local.processes import Service
+from infra.local.proxies import unusable_proxy
 from infra.local.settings import certificate_file, client_environment, service_environment
 from infra.local.supervisor import SERVER, sweep
 from infra.local.workers import NOTHING, PROCESS, PoolWorker
@@ -67,6 +69,7 @@ __all__ = ["LocalStack", "LocalStackError", "running_api"]
 
 HOST = "127.0.0.1"
 NEEDED_BYTES = 100_000_000
+LOCKED_S = 20.0  # for a server that is just ending
 ANSWER_S = 15.0  # the server of a stack that is up answers, but a busy machine may make it slow
 LOCAL = MappingProxyType({"local": PROCESS})
 
@@ -117,6 +120,7 @@ class LocalStack:
         self._stack_lock = StackLock(self.state)
         self._server: Service | None = None
         self._workers: list[PoolWorker] = []
+        self._database: DatabaseWatch | None = None
         self._signals = StopSignals()
 
     @property
@@ -138,6 +142,7 @@ class LocalStack:
         self._signals.take()
         try:
             self._start()
+            self._database = DatabaseWatch(self.state, self.state / "logs" / "server.log")
         except BaseException:
             self.stop()
             raise
@@ -154,6 +159,8 @@ class LocalStack:
         Raises:
             LocalStackError: it can't be mended.
         """
+        if self._database and (fault := self._database.fault()):
+            raise LocalStackError(fault)
         if self.joined:
             if self._stack_lock.read() is None:  # not whether it answers: it may be busy, or being mended
                 raise LocalStackError(f"The stack in {self.state} that was joined has stopped. Start again.")
@@ -184,6 +191,8 @@ class LocalStack:
             self._signals.give_back()
 
     def _start(self) -> None:
+        if fault := unusable_proxy(os.environ):
+            raise LocalStackError(fault)
         self._prepare_folder()
         if not self._stack_lock.take():
             self._join()
@@ -195,6 +204,7 @@ class LocalStack:
             raise LocalStackError(trouble)
         self.api_url = f"http://{HOST}:{port}/api"
         serve = [sys.executable, "-m", "infra.local.server", "--host", HOST, "--port", str(port)]
+        wait_until_free(database_file(self.state))
         environment = service_environment(self.state, self.api_url, SERVER, self.private)
         log = self.state / "logs" / "server.log"
         self._server = Service(SERVER, serve, environment, log, self.state)
@@ -225,7 +235,9 @@ class LocalStack:
             self.state.chmod(0o700)  # the database has Secret blocks, and the key to them
             ensure_certificate(certificate_file(self.state))
         except OSError as error:
-            reason = f"The state folder {self.state} can't be written ({error.strerror})."
+            reason = (
+                f"The state folder {self.state} can't be written ({error.strerror}); name another by --state."
+            )
             raise LocalStackError(reason) from error
         if (free := shutil.disk_usage(self.state).free) < NEEDED_BYTES:
             raise LocalStackError(
@@ -273,6 +285,19 @@ class LocalStack:
         """Return the API and the pools of the stack that is up here, unless its owner is just stopping it."""
         api_url, pools = running_api(self.state), self._stack_lock.pools()
         return (api_url, pools) if api_url and self._stack_lock.read() == api_url else None
+
+
+def wait_until_free(database: Path) -> None:
+    """Wait for a moment while another process writes to a database: a server would wait for it without a word.
+
+    Raises:
+        LocalStackError: it goes on for `LOCKED_S`.
+    """
+    until = time.monotonic() + LOCKED_S
+    while database.exists() and "locked" in (fault := fault_of(database)):
+        if time.monotonic() > until:
+            raise LocalStackError(f"The Prefect database {database} {fault} (seen for {LOCKED_S:.0f} s).")
+        time.sleep(0.2)
 
 
 NOTE = """\

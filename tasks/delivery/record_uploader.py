@@ -8,8 +8,8 @@ import contextvars
 import threading
 import time
 from collections import deque
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
 from types import TracebackType
 from typing import Any, Self
 from uuid import UUID
@@ -25,7 +25,20 @@ from tasks.delivery.artifact_encoding import TYPE, pieces_of, text_of
 from workloads.harness.records.record import Record
 
 TOO_LARGE = 413
+KEEP_S = 3.0  # a request that takes longer can be endless: a server waits a minute for a locked database
 LEAST_BYTES = 1024  # smaller pieces are no use: what refuses them refuses everything
+
+
+@contextmanager
+def _if_slow(act: Callable[[], None]) -> Iterator[None]:
+    """Do something if the block takes longer than `KEEP_S`."""
+    timer = threading.Timer(KEEP_S, act)
+    timer.daemon = True
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 class UploaderSettings(BaseSettings):
@@ -73,8 +86,9 @@ class RecordUploader:
         self._deadline, self._until = deadline, float("inf")
         self._queue: deque[Record] = deque()
         self._kept: set[str] = set()  # ids of those that are on the box, too
+        self._disk = threading.Lock()
         self._news = threading.Condition()
-        self._closing = self._is_away = False
+        self._closing = self._is_away = self._is_slow = False
         self._most_bytes = self._settings.most_bytes
         self._retry_s = self._settings.retry_s
         context = contextvars.copy_context()
@@ -105,17 +119,21 @@ class RecordUploader:
         with self._news:
             self._queue.append(record)
             self._news.notify()
+        if self._is_slow or self._is_away:
+            self._keep()
 
     def _work(self) -> None:
         with get_client(sync_client=True) as client:
             while self._wait_for_records():
                 sent_at = time.monotonic()
                 try:
-                    self._send(client, self._batch())
+                    with _if_slow(self._keep_slow):
+                        self._send(client, self._batch())
                 except Exception as error:  # whatever it is, these records are not sent, and others will be
                     if not self._try_again(error):
                         return
                 else:
+                    self._is_slow = False
                     self._pause(sent_at + self._every_s)
 
     def _wait_for_records(self) -> bool:
@@ -149,10 +167,11 @@ class RecordUploader:
         alone = len(batch) == 1 and len(text) > self._most_bytes
         for data in pieces_of(text, self._most_bytes) if alone else [text]:
             self._post(client, data)
-        for record in batch:
-            self._queue.popleft()
-            if record.id in self._kept:
-                unsent_records.delete(record)
+        with self._disk:
+            for record in batch:
+                self._queue.popleft()
+                if record.id in self._kept:
+                    unsent_records.delete(record)
         if self._is_away and not self._queue:
             self._is_away = False
             self._tell("the Prefect API answers again: every record so far is sent")
@@ -163,10 +182,16 @@ class RecordUploader:
 
     def _keep(self) -> None:
         """Keep what waits on the box as well."""
-        for record in self._snapshot():
-            if record.id not in self._kept:
-                self._kept.add(record.id)
-                unsent_records.save(record)
+        with self._disk:
+            for record in self._snapshot():
+                if record.id not in self._kept:
+                    self._kept.add(record.id)
+                    unsent_records.save(record)
+
+    def _keep_slow(self) -> None:
+        """Keep what waits, and what comes from now on, because a request does not end."""
+        self._is_slow = True
+        self._keep()
 
     def _tell(self, line: str) -> None:
         with suppress(Exception):  # a log that fails stops no record

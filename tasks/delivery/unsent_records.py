@@ -1,15 +1,15 @@
 """Records that could not be sent yet, kept on the box: a later lane there need not measure them again."""
 
 from contextlib import suppress
-from pathlib import Path
 
 from tasks.delivery.job_orders import identity
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import path_inside, read_records, record_path, write_record
+from workloads.harness.records.places import home
 from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 
-FOLDER = Path.home() / ".gridbench" / "unsent"
+FOLDER = home() / ".gridbench" / "unsent"
 
 
 def save(record: Record) -> None:

@@ -1,12 +1,22 @@
 """The lines of a run that is under way: finished cells with their time, elapsed and remaining time."""
 
+import asyncio
+import io
+import threading
+import time
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from types import SimpleNamespace
+from uuid import uuid4
 
 import pytest
+from prefect.client.orchestration import PrefectClient
 from prefect.states import Completed, Failed, Running
+from rich.console import Console
 
+from gridbench.run import follow
 from gridbench.run.follow import cell_text, progress_text
+from infra.local.errors import LocalStackError
 
 CELL = "local-cpu/matmul/n=500/fp32"
 
@@ -50,3 +60,50 @@ def test_the_remaining_time_counts_the_repeats_before_the_last_and_the_slowest_l
     assert "about 20.0 s left" in progress_text([done] + [waiting] * 4, 105.0, 1.0, repeats=5)
     slower = cell(Running(), "other/matmul/n=500/fp32")
     assert "about 95.0 s left" in progress_text([done, waiting, slower], 105.0, 200.0, repeats=5)
+
+
+class Broken(BaseHTTPRequestHandler):
+    """A Prefect server whose database is broken, or locked."""
+
+    is_locked = False
+
+    def do_GET(self):
+        if self.is_locked and "health" not in self.path and "csrf" not in self.path:
+            time.sleep(5)
+        self.send_response(404 if "csrf" in self.path else 200 if "health" in self.path else 500)
+        self.send_header("Content-Length", "2")
+        self.end_headers()
+        self.wfile.write(b"{}")
+
+    do_POST = do_GET
+
+    def log_message(self, *words):
+        pass
+
+
+@pytest.mark.parametrize("is_locked", [False, True], ids=["errors", "hangs"])
+async def test_a_server_that_fails_for_a_minute_ends_the_command(monkeypatch, is_locked):
+    monkeypatch.setattr(Broken, "is_locked", is_locked)
+    monkeypatch.setattr(follow, "READ_S", 0.3)
+    monkeypatch.setattr(follow, "FAILING_S", 0.5)
+    monkeypatch.setattr(follow, "POLL_S", 0.05)
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Broken)
+    threading.Thread(target=server.serve_forever, args=(0.01,), daemon=True).start()
+    url = f"http://127.0.0.1:{server.server_port}/api"
+    out = Console(file=io.StringIO(), width=200)
+    async with PrefectClient(url) as client:
+        with pytest.raises(LocalStackError, match=f"{url}/? has failed"):
+            await follow._watch(client, uuid4(), out, lambda: None, None, 1)
+    server.shutdown()
+    server.server_close()
+    assert "does not answer" in out.file.getvalue()
+
+
+async def test_a_server_that_is_not_there_is_waited_for(monkeypatch):
+    """A laptop that was closed for an hour goes on with its run."""
+    monkeypatch.setattr(follow, "FAILING_S", 0.1)
+    monkeypatch.setattr(follow, "POLL_S", 0.05)
+    async with PrefectClient("http://127.0.0.1:9/api") as client:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(1):
+                await follow._watch(client, uuid4(), Console(file=io.StringIO()), lambda: None, None, 1)

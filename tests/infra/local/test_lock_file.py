@@ -1,9 +1,14 @@
+import errno
+import fcntl
 import json
 import os
 import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from infra.errors import InfraError
 from infra.local.lock_file import StackLock
 
 NOTE = {"api_url": "x", "pools": ["local"], "created": 1.0}
@@ -70,3 +75,12 @@ def test_somebody_else_does_not_remove_the_note(tmp_path: Path):
     theirs.release()
     assert theirs.read()
     ours.release()
+
+
+def test_a_file_system_without_locks_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    def no_locks(descriptor: int, operation: int) -> None:
+        raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
+
+    monkeypatch.setattr(fcntl, "flock", no_locks)
+    with pytest.raises(InfraError, match=r"\(No locks available\).*--state"):
+        StackLock(tmp_path).take()

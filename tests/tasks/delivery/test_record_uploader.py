@@ -157,3 +157,19 @@ def test_a_log_that_fails_stops_no_record(api, records):
         for record in records:
             uploader.put(record)
     assert sent(api) == records
+
+
+def test_what_a_request_that_does_not_end_would_send_is_on_the_box(api, records, repeats, box, monkeypatch):
+    """As of a server that waits for its locked database, and is killed then together with this job."""
+    monkeypatch.setattr("tasks.delivery.record_uploader.KEEP_S", 0.1)
+    api.go_on.clear()
+    with RecordUploader(uuid4(), pytest.fail, settings=QUICK) as uploader:
+        uploader.put(records[0])
+        deadline = time.monotonic() + 20
+        while saved_record(repeats[0]) is None and time.monotonic() < deadline:
+            time.sleep(0.01)
+        assert saved_record(repeats[0]) == records[0]
+        uploader.put(records[1])
+        assert saved_record(repeats[1]) == records[1]
+        api.go_on.set()
+    assert sent(api) == records[:2] and files(box) == []

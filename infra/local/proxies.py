@@ -1,0 +1,32 @@
+"""Proxies of the network that this machine is in: the server of a stack is never asked through one."""
+
+import importlib.util
+from collections.abc import Mapping
+
+from infra.workers.processes.processes import without_proxy
+
+PROXIES = ("http_proxy", "https_proxy", "all_proxy")  # also in capitals; what clients read for a URL
+
+
+def proxies(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables that name a proxy."""
+    return {name: value for name, value in environ.items() if name.lower() in PROXIES and value}
+
+
+def direct(environ: Mapping[str, str]) -> dict[str, str]:
+    """Return the variables by which clients ask servers of this machine without a proxy; none if there is none."""
+    return without_proxy(environ) if proxies(environ) else {}
+
+
+def unusable_proxy(environ: Mapping[str, str]) -> str:
+    """Return a sentence about a SOCKS proxy, which Prefect's client can't even ignore; empty if there is none."""
+    if importlib.util.find_spec("socksio"):
+        return ""
+    for name, value in proxies(environ).items():
+        if value.lower().startswith("socks"):
+            scheme = value.partition(":")[0]
+            return (
+                f"{name} names a proxy by {scheme}://, which Prefect's client can't use here: unset it for gridbench, "
+                "or install the package socksio"
+            )
+    return ""
