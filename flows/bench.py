@@ -32,6 +32,7 @@ async def bench(
     hardware: form.Hardware = ["local-cpu-1", "local-cpu"],  # noqa: B006 - the form in the UI shows it
     baseline: form.Baseline = "",
     repeats: form.Repeats = 0,
+    sessions: form.Sessions = 0,
     budget_usd: form.Budget = 5.0,
     break_even: form.BreakEven = False,
     boxes: form.Boxes = 1,
@@ -47,6 +48,8 @@ async def bench(
         hardware: The machines to measure on: files in deployments/hardware.
         baseline: The machine or box that speedups are relative to; the first one where empty.
         repeats: Repeats of each cell; 0 for the suite's own number. One gives no interval.
+        sessions: Sessions of each machine, over which the repeats are spread: other boxes if it is rented, else other
+            turns of its box; 0 for the suite's own number.
         budget_usd: Refuse to start above it by the estimate, and stop once it is spent.
         break_even: After the suite, measure further sizes until each break-even is known within 1.25x.
         boxes: Number of boxes to rent of each rented machine, to compare them with each other.
@@ -62,6 +65,7 @@ async def bench(
             hardware=tuple(hardware),
             baseline=baseline or None,
             repeats=repeats or None,
+            sessions=sessions or None,
             budget_usd=budget_usd,
             break_even=break_even,
             boxes=boxes,

@@ -22,16 +22,14 @@ def _field(title: str) -> Any:
 TEXT = WithJsonSchema({"type": "string"})  # `str | None` would show a switch between the two
 MOST_STEPS, MOST_RANKS = 10**15, 10_000
 WHOLE = WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MOST_STEPS})
+COUNT = WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MOST_REPEATS})
 RepeatCount = Annotated[int, Field(ge=0, le=MOST_REPEATS)]
 StepCount = Annotated[int, Field(ge=0, le=MOST_STEPS)]
 
 Suite = Annotated[SuiteName, _field("Suite")]
 Hardware = Annotated[list[HardwareName], _field("Hardware")]
-Repeats = Annotated[
-    RepeatCount | None,
-    WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MOST_REPEATS}),
-    _field("Repeats"),
-]
+Repeats = Annotated[RepeatCount | None, COUNT, _field("Repeats")]
+Sessions = Annotated[RepeatCount | None, COUNT, _field("Sessions")]
 Budget = Annotated[float, Field(ge=0, le=MOST_USD), _field("Budget in USD")]
 Baseline = Annotated[str | None, TEXT, _field("Baseline")]
 BreakEven = Annotated[bool, _field("Break-even")]

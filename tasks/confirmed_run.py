@@ -62,6 +62,7 @@ def plan_of_confirmation(store: Store, repeats: int | None = None) -> tuple[Plan
         "gridbench": version("gridbench"),
         "seed": secrets.randbelow(2**31),
         "repeats": repeats,
+        "sessions": 1,
         "acceptance": False,
         "break_even": False,
         "night": None,

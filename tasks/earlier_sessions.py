@@ -13,6 +13,7 @@ from tasks.imported import SUITE as IMPORTED
 from tasks.planning.limits import threads_on
 from tasks.planning.plan import Plan
 from tasks.results.sessions import SESSION_EFFECT, Part, SessionEffect, Sessions, effect_of, repeats_of
+from tasks.results.turns import APART_S
 from tasks.results.wording import code_of, files_of
 from tasks.store.store import Store, runs
 from tasks.travel.run_code import workloads_hash
@@ -21,7 +22,7 @@ from workloads.harness.records.record import Record, Verdict
 
 MOST_SESSIONS = 30  # the latest ones: older ones say little about the machine of today
 MOST_FOLDERS = 300  # that are looked at for them
-APART = timedelta(hours=1)  # between two sessions: runs in a row share more than their machine
+APART = timedelta(seconds=APART_S)  # between two sessions: runs in a row share more than their machine
 
 Logs = dict[str, list[float]]
 """Log seconds of a run's repeats by case."""
@@ -58,9 +59,9 @@ def _earlier(store: Store, records: Sequence[Record]) -> dict[str, list[Logs]]:
         if workloads_hash(folder) != own:
             continue
         same = {cell for cell, way in _ways(other).items() if ways.get(cell) == way}
-        for machine, logs in _times(folder, other, measured, same).items():
+        for machine, sessions in _times(folder, other, measured, same).items():
             if machine in alike and len(by_machine[machine]) < MOST_SESSIONS:
-                by_machine[machine].append(logs)
+                by_machine[machine] += sessions
                 later[machine] = began
     return by_machine
 
@@ -107,16 +108,24 @@ def _planned(results: Path, before: datetime) -> Iterator[tuple[datetime, Path, 
 
 def _times(
     folder: Path, plan: Plan, measured: Collection[Measured], cells: Collection[tuple[str, str]]
-) -> Mapping[str, Logs]:
-    """Return the log seconds of a run's valid repeats on an idle machine, by machine and case."""
+) -> Mapping[str, list[Logs]]:
+    """Return the log seconds of a run's valid repeats on an idle machine, by machine, session and case.
+
+    A rented machine had another box in each session; sessions of any other were turns of one box, and count as one.
+    """
     from tasks.regressions.run_rows import counting, read_rows  # imports pandas, which is slow
 
     rows = read_rows(folder, plan)[0]
     quiet = counting(rows) & (rows["verdict"] != Verdict.NOISY)
-    times: dict[str, Logs] = {}
-    columns = ("hardware", "environment_id", "case", "compute_s", "code", "commit")
-    for machine, print_id, case, seconds, files, commit in rows[quiet][[*columns]].itertuples(index=False):
+    times: dict[str, dict[int | None, Logs]] = {}
+    rented = {machine.name for machine in plan.hardware if machine.rent}
+    columns = ("hardware", "environment_id", "case", "repeat", "compute_s", "code", "commit")
+    for machine, print_id, case, repeat, seconds, files, commit in rows[quiet][[*columns]].itertuples(
+        index=False
+    ):
         code = files if isinstance(files, str) and files else commit  # older tables have no hash of files
         if (machine, case) in cells and (machine, print_id, case, code) in measured and seconds > 0:
-            times.setdefault(machine, {}).setdefault(case, []).append(math.log(seconds))
-    return times
+            session = plan.session_of(int(repeat)) if machine in rented else None
+            logs = times.setdefault(machine, {}).setdefault(session, {})
+            logs.setdefault(case, []).append(math.log(seconds))
+    return {machine: [*sessions.values()] for machine, sessions in times.items()}

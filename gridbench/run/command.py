@@ -66,6 +66,13 @@ def run(
     repeats: Annotated[
         int | None, typer.Option(help="Repeats of each cell; by default the number in the suite")
     ] = None,
+    sessions: Annotated[
+        int | None,
+        typer.Option(
+            help="Sessions of each machine, over which its repeats are spread: other boxes if it is rented, else other "
+            "turns of its box; by default the number in the suite, or 1"
+        ),
+    ] = None,
     budget_usd: Budget = 5.0,
     results: Results = DEFAULT,
     cluster: ClusterFile = None,
@@ -95,6 +102,7 @@ def run(
         hardware=() if cluster else tuple(on or local_hardware()),
         baseline=baseline,
         repeats=repeats,
+        sessions=sessions,
         budget_usd=budget_usd,
         results=results.parameter,
         break_even=break_even,
@@ -152,14 +160,21 @@ def kept_text(store: Store) -> str:
     plan = store.plan
     skipped = {(skip.hardware, skip.case.case) for skip in plan.skips}
     cells = [cell for cell in plan.cells if (cell.hardware, cell.case) not in skipped]
-    kept = Counter(r.cell for r in store.records()[0] if r.verdict not in WORTH_RETRY)
+    measured = [r for r in store.records()[0] if r.verdict not in WORTH_RETRY]
+    kept = Counter(record.cell for record in measured)
     repeats = sum(kept[cell] for cell in cells)
     complete = sum(kept[cell] >= plan.repeats for cell in cells)
     total = format_count(len(cells) * plan.repeats, "repeat")
     left = len(cells) * plan.repeats - repeats
+    done = {(record.cell, record.repeat) for record in measured}
+    numbers = range(1, plan.repeats + 1)
+    lacking = {plan.session_of(n) or 0 for cell in cells for n in numbers if (cell, n) not in done} - {0}
+    sessions = (
+        f" They are of {' and '.join(f'session {number}' for number in sorted(lacking))}." if lacking else ""
+    )
     return (
         f"Run {plan.run}: {repeats} of {total} are measured and kept ({complete} of {format_count(len(cells), 'cell')} "
-        f"complete); {left or 'none'} left to measure."
+        f"complete); {left or 'none'} left to measure.{sessions}"
     )
 
 
@@ -209,6 +224,8 @@ def show_plan(plan: Plan) -> None:
         format_count(len(plan.cells) - len(plan.skips), "cell"),
         format_count(plan.repeats, "repeat"),
     )
+    if plan.sessions > 1:
+        repeats += f" in {plan.sessions} sessions"
     console.print(
         f"{cells}, {repeats} each: about {max(plan.estimate_s / 60, 1):.0f} min "
         f"and {plan.estimate_usd:.2g} USD at these prices; baseline {plan.baseline}"
@@ -225,7 +242,8 @@ def say_worst_cases(plan: Plan, budget_usd: float | None) -> None:
     for machine in plan.hardware:
         if machine.rent:
             order = order_for(machine, machine.rent, plan.run, budget_usd)
-            say(f"{machine.name} will be rented, for {order.worst_case}")
+            times = f" once for each of {plan.sessions} sessions, each time" if plan.sessions > 1 else ","
+            say(f"{machine.name} will be rented{times} for {order.worst_case}")
 
 
 def _run(request: RunRequest, results: ResultsAddress, plan: Plan) -> None:

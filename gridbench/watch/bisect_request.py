@@ -57,6 +57,7 @@ class BisectRequest:
             hardware=(self.hardware,),
             found=self.found,
             repeats=self.repeats,
+            sessions=1,
             budget_usd=left_usd,
             resume=resumed,
             results=self.results.parameter,

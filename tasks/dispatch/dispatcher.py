@@ -186,18 +186,26 @@ class Dispatcher:
                 await asyncio.sleep(GATHER_S)
 
     async def _dispatch(self) -> None:
-        """Start a job for each lane that has waiting repeats and a free box."""
+        """Start a job for each lane that has waiting repeats and a free box; earlier sessions come first."""
         busy = {lane.box for lane in self.lanes if lane.measuring}
-        for lane in self.lanes:
+        for lane in sorted(self.lanes, key=lambda lane: lane.session):
             settled = time.monotonic() - lane.asked_at >= GATHER_S
             if not (lane.waiting and settled and lane.box not in busy):
                 continue
             busy.add(lane.box)
+            if lane.machine.rent and not await self._boxes.end_session(lane, lane in self._jobs.values()):
+                continue
             variables = self._boxes.job_variables(lane.machine) if lane.machine.rent else {}
             if variables is None:
-                await self._boxes.order(lane.machine, self._left_usd())
+                await self._order(lane)
             else:
                 await self._submit(lane, lane.next_job(), variables)
+
+    async def _order(self, lane: Lane) -> None:
+        """Order a box for the next session of a lane, or give the lane up if the budget has too little left for it."""
+        if not await self._boxes.order(lane.machine, self._left_usd(), lane.session):
+            left = f"{self._left_usd() or 0.0:.2f} of the budget of {self.budget_usd or 0.0:g} USD is left"
+            self._give_up(lane, f"{left}, too little to rent a box for session {lane.session}")
 
     def _left_usd(self) -> float | None:
         return None if self.budget_usd is None else self.budget_usd - self.spent_usd()

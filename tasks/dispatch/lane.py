@@ -111,6 +111,11 @@ class Lane:
         return self.machine.box or self.machine.name
 
     @property
+    def session(self) -> int:
+        """Return the number of the session of the next job; 1 if each machine has one session."""
+        return min((repeat.session or 1 for repeat in self.waiting.values()), default=1)
+
+    @property
     def measuring(self) -> bool:
         """Return whether a job has something to deliver."""
         return self.job is not None and bool(self.job.missing)
@@ -134,8 +139,9 @@ class Lane:
         return bool(new)
 
     def next_job(self) -> list[Repeat]:
-        """Return the repeats of the next job: a suspect of an earlier death alone, or as many as fit."""
-        ordered = sorted(self.waiting.values(), key=_turn)
+        """Return the repeats of the next job, of one session: a suspect of an earlier death alone, or all that fit."""
+        session = self.session
+        ordered = sorted((r for r in self.waiting.values() if (r.session or 1) == session), key=_turn)
         suspects = [repeat for repeat in ordered if self.tries.get(repeat.id)]
         return suspects[:1] or ordered[: min(self.machine.cells_per_job or JOB_LIMIT, JOB_LIMIT)]
 

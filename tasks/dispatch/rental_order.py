@@ -1,6 +1,6 @@
 """The order for a rented box, and what it may cost at most."""
 
-from pydantic import NonNegativeFloat, PositiveFloat
+from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
 from tasks.dispatch.rental_labels import billed_s_of
 from tasks.planning.hardware import Hardware
@@ -22,6 +22,7 @@ class RentalOrder(Strict):
         boot_s: longest time from the launch to an SSH login; a box that takes longer is given back.
         most_s: longest time from the launch until the box is given back, whatever it is doing then.
         most_usd_per_hour: highest price to accept.
+        session: of the lane for which the box is rented.
         poll_s: between two looks at the labels and at the run's `bench`; the renter's own pace where None.
     """
 
@@ -34,6 +35,7 @@ class RentalOrder(Strict):
     most_s: PositiveFloat
     most_usd_per_hour: NonNegativeFloat
     poll_s: PositiveFloat | None = None
+    session: PositiveInt = 1
 
     @property
     def due_s(self) -> float:
@@ -62,9 +64,7 @@ class RentalOrder(Strict):
 
 def order_for(machine: Hardware, rent: RentTerms, run: str, left_usd: float | None) -> RentalOrder:
     """Return the order for a machine's lane, for no longer than the money lasts at the price allowed."""
-    most_usd_per_hour = rent.most_usd_per_hour
-    if most_usd_per_hour is None:
-        most_usd_per_hour = DEARER * machine.price.usd_per_hour
+    most_usd_per_hour = _most_usd_per_hour(machine, rent)
     most_s = rent.most_hours * 3600
     if left_usd is not None and most_usd_per_hour:
         most_s = min(most_s, affordable_s(left_usd, most_usd_per_hour))
@@ -78,3 +78,14 @@ def order_for(machine: Hardware, rent: RentTerms, run: str, left_usd: float | No
         most_s=max(most_s, LEAST_S),
         most_usd_per_hour=most_usd_per_hour,
     )
+
+
+def buys_a_box(machine: Hardware, rent: RentTerms, left_usd: float | None) -> bool:
+    """Return whether the money pays for the shortest rental of a machine, whatever its price is within the limit."""
+    most_usd_per_hour = _most_usd_per_hour(machine, rent)
+    return left_usd is None or usd(billed_s_of(LEAST_S), most_usd_per_hour) <= left_usd
+
+
+def _most_usd_per_hour(machine: Hardware, rent: RentTerms) -> float:
+    most = rent.most_usd_per_hour
+    return DEARER * machine.price.usd_per_hour if most is None else most

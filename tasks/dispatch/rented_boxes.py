@@ -19,7 +19,7 @@ from tasks.dispatch.flow_runs import flow_runs, has_begun, is_final, run_tag, st
 from tasks.dispatch.job_end import JobEnd
 from tasks.dispatch.lane import Lane, overdue
 from tasks.dispatch.rental_labels import RELEASE, TAG, RentalStatus
-from tasks.dispatch.rental_order import order_for
+from tasks.dispatch.rental_order import buys_a_box, order_for
 from tasks.dispatch.submit import submit
 from tasks.planning.hardware import Hardware
 from tasks.planning.limits import RENTAL_POOL
@@ -94,17 +94,24 @@ class LaneBox:
         ordered_at: when it was ordered or taken over, in seconds on the monotonic clock.
         idle_since: when its lane ran out of work, in seconds on the monotonic clock; None while it has work.
         announced: True once the log says that it answers.
+        ended_at: when its session ended, in seconds on the monotonic clock; None while it is in it.
     """
 
     run: FlowRun
     ordered_at: float = field(default_factory=time.monotonic)
     idle_since: float | None = None
     announced: bool = False
+    ended_at: float | None = None
 
     @property
     def rental(self) -> RentalStatus:
         """Return the status of the rental as last reported."""
         return status_of(self.run)
+
+    @property
+    def session(self) -> int:
+        """Return the session of the lane for which it was rented."""
+        return int(self.run.parameters["asked"].get("session") or 1)
 
     @property
     def overdue(self) -> str:
@@ -131,6 +138,7 @@ class RentedBoxes:
     ended: Callable[[Lane, str, JobEnd], Awaitable[None]]
     rental_s: float | None = None
     _held: dict[str, LaneBox] = field(default_factory=dict)
+    _leaving: dict[str, LaneBox] = field(default_factory=dict)  # boxes of the sessions before, given back
     _runs: list[FlowRun] = field(default_factory=list)
     _paid_before: set[UUID] = field(default_factory=set)  # within the budget of an earlier `bench`
     _ticket: str = field(default_factory=lambda: str(uuid4()))
@@ -183,16 +191,41 @@ class RentedBoxes:
             variables["timeout_s"] = int(max(SPARE.total_seconds(), min(timeout_s, left_s)))
         return variables
 
-    async def order(self, machine: Hardware, left_usd: float | None) -> None:
-        """Order a box for a machine, unless one is on its way.
+    async def end_session(self, lane: Lane, is_in_use: bool) -> bool:
+        """Give a lane's box back if the lane goes on with another session, which gets another box.
+
+        Return whether the next box can be ordered: the earlier one has gone, or its return was waited for long enough.
+        A worker has `JOBS_S` to see the container of the last job end while the box `is_in_use`.
+        """
+        name, now = lane.machine.name, time.monotonic()
+        held = self._held.get(name)
+        if held and held.session != lane.session:
+            held.ended_at = held.ended_at or now
+            if is_in_use and now - held.ended_at < JOBS_S:
+                return False
+            self.say(f"lane {name}: session {held.session} has ended, its box is given back")
+            self._leaving[name] = held
+            await self.give_back(name)
+        leaving = self._leaving.get(name)
+        if leaving is None or leaving.ended_at is None:
+            return True
+        is_gone = any(run.id == leaving.run.id and is_final(run.state) for run in self._runs)
+        return is_gone or now - leaving.ended_at >= RETURN_S
+
+    async def order(self, machine: Hardware, left_usd: float | None, session: int = 1) -> bool:
+        """Order a box for a session of a machine, unless one is on its way.
+
+        Return False if the money that is left buys no box for a further session.
 
         Raises:
             GridbenchError: the server has no deployment for it.
         """
         if machine.rent is None or machine.name in self._held:
-            return
+            return True
+        if session > 1 and not buys_a_box(machine, machine.rent, left_usd):
+            return False
         order = order_for(machine, machine.rent, self.plan.run, left_usd)
-        order = order.model_copy(update={"poll_s": self.rental_s})
+        order = order.model_copy(update={"poll_s": self.rental_s, "session": session})
         run = await submit(
             self.client,
             DEPLOYMENTS[machine.rent.provider],
@@ -205,6 +238,7 @@ class RentedBoxes:
         self._runs.append(run)
         self._held[machine.name] = LaneBox(run)
         self.say(f"lane {machine.name}: {' or '.join(order.instances)} is rented, for {order.worst_case}")
+        return True
 
     async def give_back(self, name: str) -> None:
         """Give a machine's box back, because it is not needed or no good; the next `order` rents another."""

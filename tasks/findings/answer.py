@@ -64,7 +64,7 @@ def caveats(
     totals = f"The totals are provisional: {suite.provisional}."
     return (
         *([Caveat("provisional totals", totals)] if suite.provisional else []),
-        *one_session(suite.sessions, list(suite.logs)),
+        *one_session(suite),
         *states(suite.sessions, pairings),
         *left_out(suite),
         *wide(summaries),
@@ -245,25 +245,33 @@ def open_ratios(ratios: Sequence[Ratio]) -> list[str]:
     return [f"To decide {which}, run again with --repeats {max(needed)}."]
 
 
-def one_session(sessions: Sessions, names: Sequence[str]) -> list[Caveat]:
-    """Return how one session of each machine limits the answer, and which effect the intervals include."""
-    if len(names) < 2:
+def one_session(suite: CommonCases) -> list[Caveat]:
+    """Return how one session of each machine limits the answer, and which effect the intervals include.
+
+    Sessions of a machine in a row on one box count as one.
+    """
+    sessions, names = suite.sessions, [name for name in suite.logs if not suite.has_sessions_apart(name)]
+    if len(suite.logs) < 2:
         return []
     boxes: dict[str, list[str]] = {}
-    for name in names:
+    for name in suite.logs:
         boxes.setdefault(sessions.boxes.get(name, name), []).append(name)
     sentences = []
-    if len(boxes) > 1 and sessions.effects:
+    if names and len(boxes) > 1 and sessions.effects:
         effects = {sessions.effects[name]: name for name in reversed(names) if name in sessions.effects}
         texts = [_effect_text(effect, effects[effect]) for effect in reversed(effects)]
+        which = f"{listed(names, None)} {'was' if len(names) == 1 else 'were'}"
+        which = "Each machine was" if len(names) == len(suite.logs) else which
+        in_turns = any(len(suite.split(name)) > 1 for name in names)
+        which_session = "one session, or in sessions in a row on one box," if in_turns else "one session,"
         sentences.append(
-            "Each machine was measured in one session, and its repeats cannot show how sessions differ. The intervals "
-            f"of ratios between machines include the difference: {'; '.join(texts)}. `gridbench confirm` measures the "
-            "answer again."
+            f"{which} measured in {which_session} and repeats of a session cannot show how sessions differ. The "
+            f"intervals of ratios between machines include the difference: {'; '.join(texts)}. `gridbench confirm` "
+            "measures the answer again."
         )
     sentences += [
-        f"{listed(alike, None)} took turns on one computer in one session: its effect is common to both sides of their "
-        "ratios, whose intervals do not include it."
+        f"{listed(alike, None)} took turns on one computer in {format_count(len(suite.split(*alike)), 'session')}: its "
+        "effect is common to both sides of their ratios, whose intervals do not include it."
         for alike in boxes.values()
         if len(alike) > 1
     ]

@@ -10,8 +10,9 @@ import tasks.findings
 from tasks.findings.answer import MOST_LINES, cards_s, caveats, details, headline
 from tasks.findings.bottleneck import with_bounds
 from tasks.findings.break_even import with_payback
+from tasks.findings.ranking import ratio_of
 from tasks.findings.scaling_families import families, sentences
-from tasks.findings.totals import CommonCases, totals
+from tasks.findings.totals import CommonCases, time_ratio_p, totals
 from tasks.plausibility.physics import gate
 from tasks.results.comparison import Comparison
 from tasks.results.confounds import confounds
@@ -145,10 +146,17 @@ def pair(
     earlier = [part for name, each in sides for part in sessions.of_repeats(name, case.id, each)]
     compute = speedup(*times_s, added, earlier)
     alone = speedup(*times_s, added) if earlier else None
+    several = _over_sessions(base, side, sessions)
+    if several:
+        compute, alone = ratio_of(several, baseline, hardware), None
     fewest = min(len(base.usable), len(side.usable))
     first, other = side.usable[0], base.usable[0]
     ratio = device_ratio(first, machines.get(hardware), other, machines[baseline])
     price = machines[hardware].usd_per_hour if hardware in machines else None
+    cost = cost_efficiency(compute, machines[baseline].usd_per_hour, price, fewest, times_s, added, earlier)
+    if cost and compute and several:
+        factor = cost.estimate.value / compute.estimate.value
+        cost = replace(cost, chance=time_ratio_p(several, baseline, hardware, factor))
     share = efficiency(compute.estimate, ratio) if compute and ratio else None
     kind = scaling(side.units, base.units) if share else ""
     return Pairing(
@@ -159,9 +167,7 @@ def pair(
         end_to_end=speedup(*per_unit(base, side, end_to_end=True), added),
         efficiency=share,
         efficiency_band=band(share) if share else "",
-        cost=cost_efficiency(
-            compute, machines[baseline].usd_per_hour, price, fewest, times_s, added, earlier
-        ),
+        cost=cost,
         confounds=confounds(side.usable, base.usable),
         scaling=kind,
         serial_fraction=serial(kind, compute.estimate.value, ratio) if compute and ratio else None,
@@ -169,6 +175,14 @@ def pair(
         provisional=side.provisional or base.provisional,
         own_compute=alone.estimate if alone else None,
     )
+
+
+def _over_sessions(base: Repeats, side: Repeats, sessions: Sessions) -> CommonCases | None:
+    """Return two cells of a case as a suite if both have the same two sessions or more; else None."""
+    if max(base.session_numbers, default=1) == 1:
+        return None
+    both = CommonCases.of([base, side], sessions, keeps_busy=True)
+    return both if len(both.split(base.cell.hardware, side.cell.hardware)) > 1 else None
 
 
 def unpaired(cells: Sequence[Repeats], baseline: str) -> tuple[str, ...]:

@@ -12,14 +12,12 @@ from tasks.findings.totals import CommonCases, LogRatio, fewest_repeats, log_tim
 from tasks.results.finding import EarlierSession, Finding, Results
 from tasks.results.format import format_count, format_ratio, listed
 from tasks.results.repeats import FEWEST
-from tasks.results.sessions import Part, shared_sd
+from tasks.results.sessions import FREEDOM, Part, shared_sd
 from tasks.results.speedup import corrected, decide
 from tasks.results.table import Column, Mark, Quantity, Table
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.intervals import errors_of, likeliest, pooled_variance, variance, widest
-
-FREEDOM = 4.0  # degrees of freedom of an assumed effect against that of the sessions at hand
 
 
 class Confirmed(StrEnum):

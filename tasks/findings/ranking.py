@@ -9,7 +9,6 @@ from tasks.findings.totals import CommonCases, fewest_repeats, seconds, time_rat
 from tasks.results.finding import Finding, Results
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
-from tasks.results.sessions import shared_sd
 from tasks.results.speedup import corrected, decide, scaled
 from tasks.results.values import Ratio, RatioVerdict
 from workloads.harness.records.case import Case
@@ -100,11 +99,15 @@ def compared(suite: CommonCases, weights: Mapping[str, float]) -> dict[tuple[str
     pairs = [(slower, faster) for faster, slower in combinations(ordered(suite, weights), 2)]
     ratios: list[Ratio | None] = []
     for over, under in pairs:
-        factor = weights[over] / weights[under]
-        sessions_sd = shared_sd(suite.between(over, under))
-        ratio = decide(scaled(time_ratio(suite, over, under), factor), fewest_repeats(suite), sessions_sd)
-        ratios.append(replace(ratio, chance=time_ratio_p(suite, over, under, factor)))
+        ratios.append(ratio_of(suite, over, under, weights[over] / weights[under]))
     return {pair: ratio for pair, ratio in zip(pairs, corrected(ratios), strict=True) if ratio}
+
+
+def ratio_of(suite: CommonCases, over: str, under: str, factor: float = 1.0) -> Ratio:
+    """Return the ratio of two machines' total times, times `factor`, with its verdict and p value."""
+    estimate = scaled(time_ratio(suite, over, under), factor)
+    ratio = decide(estimate, fewest_repeats(suite), suite.sessions_sd(over, under))
+    return replace(ratio, chance=time_ratio_p(suite, over, under, factor))
 
 
 def _rank(case: Case | None, by: str, suite: CommonCases, weights: Mapping[str, float]) -> Ranking:

@@ -2,21 +2,22 @@
 
 import math
 import statistics
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import Any, NamedTuple, TypeVar
 
 from tasks.results.billing import usd
 from tasks.results.format import format_count
 from tasks.results.model import Machine, Total
 from tasks.results.repeats import FEWEST, Repeats
-from tasks.results.sessions import WITHIN, Part, Sessions
-from tasks.results.turns import Span, in_pairs, pairs
+from tasks.results.sessions import WITHIN, Part, Sessions, by_session, mean_of_sessions, of_mean, shared_sd
+from tasks.results.turns import Span, are_apart, in_pairs, pairs
 from tasks.results.values import Estimate
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.intervals import errors_of, likeliest, variance, widest
 from workloads.harness.records.record import Grade
 
+T = TypeVar("T")
 HALF = 0.5  # of a total
 Logs = list[float]  # log seconds of a case, one per repeat
 ByMachine = dict[str, dict[Case, Repeats]]
@@ -43,6 +44,8 @@ class CommonCases:
         logs: by machine, of each case.
         repeats: the numbers of these repeats, in the same order; by their places if none are given.
         spans: the times of these repeats; empty if they are unknown.
+        session_numbers: the session of each of these repeats; empty if all are of one session of their machine.
+        are_pairs: whether repeats of entries that took turns on a box are compared as pairs.
         measured: number of cases on any machine.
         left_out: cells that exclude their case: they have one repeat, or a busy machine.
         dropped: machines with valid cells of which none has an interval; they are not compared.
@@ -56,6 +59,8 @@ class CommonCases:
     logs: dict[str, list[Logs]]
     repeats: dict[str, list[list[int]]] = field(default_factory=dict)
     spans: dict[str, list[list[Span | None]]] = field(default_factory=dict)
+    session_numbers: dict[str, list[list[int]]] = field(default_factory=dict)
+    are_pairs: bool = True
     measured: int = 0
     left_out: tuple[str, ...] = ()
     dropped: tuple[str, ...] = ()
@@ -93,7 +98,7 @@ class CommonCases:
         left_out = [(name, case) for name in compared for case in missing if case not in compared[name]]
         return cls(
             cases,
-            *_repeats_of(compared, cases),
+            **_repeats_of(compared, cases),
             measured=len({cell.cell.case for cell in cells}),
             left_out=tuple(Cell(name, case).id for name, case in left_out),
             dropped=tuple(name for name in counting if name not in compared),
@@ -103,10 +108,58 @@ class CommonCases:
             sessions=sessions,
         )
 
-    def between(self, over: str, under: str) -> list[Part]:
-        """Return the effects of sessions on the ratio of two machines' times."""
+    def effects(self, over: str, under: str) -> tuple[list[Part], list[Part]]:
+        """Return the effects of sessions on the ratio of two machines' times: those of each session, those of all.
+
+        The repeats of one session, and turns of one box in a row, share an effect.
+        """
         effects = self.sessions.of_whole if len(self.cases) > 1 else self.sessions.of_cell
-        return [*effects(over, under)]
+        of_each = [name for name in (over, under) if self._are_apart(name, self.split(over, under))]
+        of_all = [name for name in (over, under) if name not in of_each]
+        return [*effects(over, under, of_each)], [*effects(over, under, of_all)]
+
+    def between(self, over: str, under: str) -> list[Part]:
+        """Return the effects of sessions that the repeats of two machines share, so that they do not show them."""
+        return self.effects(over, under)[1]
+
+    def sessions_sd(self, over: str, under: str) -> float:
+        """Return the standard deviation that sessions add to the log ratio of two machines, as far as is known."""
+        of_each, of_all = self.effects(over, under)
+        return math.hypot(shared_sd(of_each) / math.sqrt(len(self.split(over, under))), shared_sd(of_all))
+
+    def split(self, *names: str) -> list["CommonCases"]:
+        """Return the suite of each session in which these machines have all cases; itself if there is one or none."""
+        numbers = [self.session_numbers.get(name, []) for name in names]
+        sets = [set(of_case) for of_cases in numbers for of_case in of_cases]
+        shared = set.intersection(*sets) if all(numbers) and sets else set()
+        return [self._session(number, names) for number in sorted(shared)] if len(shared) > 1 else [self]
+
+    def has_sessions_apart(self, name: str) -> bool:
+        """Return whether a machine has several sessions, each on another box or an hour after the one before."""
+        return self._are_apart(name, self.split(name))
+
+    def _session(self, number: int, names: Sequence[str]) -> "CommonCases":
+        def kept(of_cases: Mapping[str, list[list[T]]]) -> dict[str, list[list[T]]]:
+            return {
+                name: [
+                    by_session(of_case, numbers)[number]
+                    for of_case, numbers in zip(of_cases[name], self.session_numbers[name], strict=True)
+                ]
+                for name in names
+                if name in of_cases
+            }
+
+        return replace(
+            self,
+            logs=kept(self.logs),
+            repeats=kept(self.repeats),
+            spans=kept(self.spans),
+            session_numbers={},
+        )
+
+    def _are_apart(self, name: str, sessions: Sequence["CommonCases"]) -> bool:
+        spans = [[span for of_case in each.spans.get(name, ()) for span in of_case] for each in sessions]
+        return len(sessions) > 1 and are_apart(spans)
 
 
 def _best(counting: ByMachine, keeps_busy: bool = False) -> ByMachine:
@@ -125,27 +178,30 @@ def _best(counting: ByMachine, keeps_busy: bool = False) -> ByMachine:
     return quiet if enough else bounded
 
 
-def _repeats_of(
-    compared: ByMachine, cases: Sequence[Case]
-) -> tuple[dict[str, list[Logs]], dict[str, list[list[int]]], dict[str, list[list[Span | None]]]]:
-    """Return log seconds, numbers and times of the repeats that count, by machine and case.
+def _repeats_of(compared: ByMachine, cases: Sequence[Case]) -> dict[str, Any]:
+    """Return the fields of the repeats that count: their logs, numbers, times and sessions, by machine and case.
 
     Of entries of a box that took turns they are those with a partner on each of them: otherwise the order of machines
     could rest on other repeats than their ratio.
     """
     first = next(iter(compared.values()), {})
     logs = {name: [own[case].logs_like(first[case]) for case in cases] for name, own in compared.items()}
-    numbers = {name: [own[case].numbers for case in cases] for name, own in compared.items()}
+    repeats = {name: [own[case].numbers for case in cases] for name, own in compared.items()}
     spans = {name: [own[case].spans for case in cases] for name, own in compared.items()}
+    sessions = {name: [own[case].session_numbers for case in cases] for name, own in compared.items()}
     places = in_pairs(spans, FEWEST)
-    if places is None:
-        return logs, numbers, {}
-    for name, of_cases in places.items():
-        for case, kept in enumerate(of_cases):
-            logs[name][case] = [logs[name][case][i] for i in kept]
-            numbers[name][case] = [numbers[name][case][i] for i in kept]
-            spans[name][case] = [spans[name][case][i] for i in kept]
-    return logs, numbers, spans
+    columns: tuple[dict[str, list[list[Any]]], ...] = (logs, repeats, spans, sessions)
+    for of_cases in columns:
+        for name, kept in (places or {}).items():
+            of_cases[name] = _at(of_cases[name], kept)
+    has_several = any(number > 1 for own in sessions.values() for of_case in own for number in of_case)
+    return {
+        "logs": logs,
+        "repeats": repeats,
+        "spans": spans,
+        "session_numbers": sessions if has_several else {},
+        "are_pairs": places is not None,
+    }
 
 
 def _keep(machines: ByMachine, good: Callable[[Repeats], bool]) -> ByMachine:
@@ -166,7 +222,7 @@ def totals(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> tu
 
 def seconds(suite: CommonCases, hardware: str) -> float:
     """Return the time (s) of one pass: a step of every case."""
-    return math.fsum(map(_mean_s, suite.logs[hardware]))
+    return math.fsum(map(math.exp, _means(suite.logs[hardware], suite.session_numbers.get(hardware))))
 
 
 def fewest_repeats(suite: CommonCases) -> int:
@@ -180,9 +236,8 @@ def time_ratio(suite: CommonCases, over: str, under: str, confidence: float = 0.
     The interval includes the effects of the machines' sessions.
     Source: d log sum(t_i) = sum(t_i / T  d log t_i); Welch and Satterthwaite for the degrees of freedom.
     """
-    sides = _sides(suite, over, under)
-    parts, added = _errors(suite, sides, _shares), suite.between(over, under)
-    return _interval(_quotient(sides), parts, confidence, added)
+    own, shared = _variances(suite, over, under, _shares), suite.between(over, under)
+    return _bounded(_quotient(_sides(suite, over, under)), errors_of(own, shared) if own else [], confidence)
 
 
 def time_ratio_p(suite: CommonCases, over: str, under: str, factor: float = 1.0) -> float | None:
@@ -190,27 +245,36 @@ def time_ratio_p(suite: CommonCases, over: str, under: str, factor: float = 1.0)
 
     None if a part has a single repeat.
     """
-    sides = _sides(suite, over, under)
-    errors = _standard_errors(_errors(suite, sides, _shares), suite.between(over, under))
-    return likeliest(math.log(factor * _quotient(sides)), errors) if errors else None
+    own = _variances(suite, over, under, _shares)
+    log = math.log(factor * _quotient(_sides(suite, over, under)))
+    return likeliest(log, errors_of(own, suite.between(over, under))) if own else None
 
 
 def log_time_ratio(suite: CommonCases, over: str, under: str) -> LogRatio:
-    """Return the logarithm of the ratio of total times within a session; without degrees of freedom from one repeat."""
-    sides = _sides(suite, over, under)
-    log, errors = math.log(_quotient(sides)), _standard_errors(_errors(suite, sides, _shares))
+    """Return the logarithm of the ratio of total times, with the variance that its repeats or its sessions show.
+
+    The effects of `CommonCases.between` come on top. It has no degrees of freedom from one repeat.
+    """
+    log, own = math.log(_quotient(_sides(suite, over, under))), _variances(suite, over, under, _shares)
+    errors = errors_of(own, ()) if own else []
     return LogRatio(log, errors[0][0] ** 2, errors[0][1]) if errors else LogRatio(log, math.inf, 0.0)
 
 
 def times_by_case(suite: CommonCases, hardware: str) -> dict[Case, float]:
     """Return the seconds of a step of each common case."""
-    return dict(zip(suite.cases, map(_mean_s, suite.logs[hardware]), strict=True))
+    means = _means(suite.logs[hardware], suite.session_numbers.get(hardware))
+    return dict(zip(suite.cases, map(math.exp, means), strict=True))
 
 
 def total_seconds(suite: CommonCases, hardware: str) -> Estimate:
-    """Return the time (s) of one pass with its interval, by the totals of the rounds."""
-    parts = [(1.0, rounds(suite, hardware, _shares(suite.logs[hardware])))]
-    return _interval(seconds(suite, hardware), parts)
+    """Return the time (s) of one pass with its interval, by the totals of the rounds, or the means of its sessions."""
+    split = suite.split(hardware)
+    by_rounds = [(1.0, rounds(part, hardware, _shares(part.logs[hardware]))) for part in split]
+    if len(split) == 1:
+        return _interval(seconds(suite, hardware), by_rounds)
+    levels = [math.log(seconds(part, hardware)) for part in split]
+    own = of_mean(levels, [_variances_of([part]) for part in by_rounds], ())
+    return _bounded(seconds(suite, hardware), errors_of([own], ()))
 
 
 def geomean_ratio(suite: CommonCases, over: str, under: str) -> Estimate:
@@ -218,17 +282,16 @@ def geomean_ratio(suite: CommonCases, over: str, under: str) -> Estimate:
 
     It is the measurement error of this suite, whose cases are not a random sample of all workloads.
     """
-    sides = _sides(suite, over, under)
-    logs = [statistics.fmean(a) - statistics.fmean(b) for a, b in zip(*sides.logs, strict=True)]
-    parts, added = _errors(suite, sides, alike), suite.between(over, under)
-    return _interval(math.exp(statistics.fmean(logs)), parts, added=added)
+    own, shared = _variances(suite, over, under, alike), suite.between(over, under)
+    return _bounded(_geomean(_sides(suite, over, under)), errors_of(own, shared) if own else [])
 
 
 class _Sides(NamedTuple):
-    """The logs of two machines, by case, and whether those of a case are pairs."""
+    """The logs of two machines, by case, their means, and whether those of a case are pairs."""
 
     names: tuple[str, str]
     logs: tuple[list[Logs], list[Logs]]
+    means: tuple[Logs, Logs]
     are_pairs: bool
 
 
@@ -239,14 +302,54 @@ def _sides(suite: CommonCases, over: str, under: str) -> _Sides:
     the box's slow changes cancel, and cases are independent.
     """
     names, logs = (over, under), (suite.logs[over], suite.logs[under])
-    paired = [
-        pairs(a, b) for a, b in zip(suite.spans.get(over, ()), suite.spans.get(under, ()), strict=False)
-    ]
-    if len(paired) < len(suite.cases) or any(len(places) < FEWEST for places in paired):
-        return _Sides(names, logs, are_pairs=False)
-    ours = [[of_case[i] for i, _ in places] for of_case, places in zip(logs[0], paired, strict=True)]
-    theirs = [[of_case[j] for _, j in places] for of_case, places in zip(logs[1], paired, strict=True)]
-    return _Sides(names, (ours, theirs), are_pairs=True)
+    numbers = [suite.session_numbers.get(name) for name in names]
+    both = zip(suite.spans.get(over, ()), suite.spans.get(under, ()), strict=False)
+    paired = [pairs(a, b) for a, b in both] if suite.are_pairs else []
+    are_pairs = len(paired) == len(suite.cases) and all(len(places) >= FEWEST for places in paired)
+    if are_pairs:
+        firsts, seconds_ = ([[pair[side] for pair in places] for places in paired] for side in (0, 1))
+        logs = _at(logs[0], firsts), _at(logs[1], seconds_)
+        places = (firsts, seconds_)
+        numbers = [own and _at(own, at) for own, at in zip(numbers, places, strict=True)]
+    means = _means(logs[0], numbers[0]), _means(logs[1], numbers[1])
+    return _Sides(names, logs, means, are_pairs)
+
+
+def _at(of_cases: Sequence[Sequence[T]], places: Sequence[Sequence[int]]) -> list[list[T]]:
+    """Return the values of each case at its places."""
+    return [[of_case[i] for i in kept] for of_case, kept in zip(of_cases, places, strict=True)]
+
+
+def _means(logs: Sequence[Logs], numbers: Sequence[Sequence[int]] | None) -> Logs:
+    """Return the mean log of each case, in which sessions count alike if their numbers are given."""
+    if numbers is None:
+        return [statistics.fmean(of_case) for of_case in logs]
+    return [mean_of_sessions(of_case, own) for of_case, own in zip(logs, numbers, strict=True)]
+
+
+def _variances(
+    suite: CommonCases, over: str, under: str, weights: Callable[[Sequence[Logs]], Sequence[float]]
+) -> list[Part]:
+    """Return the variances of a log ratio that its repeats show, or its sessions if there are several.
+
+    Empty if there is one session, and a part of the error has a single repeat.
+    """
+    split = suite.split(over, under)
+    sides = [_sides(part, over, under) for part in split]
+    own = [_variances_of(_errors(part, each, weights)) for part, each in zip(split, sides, strict=True)]
+    if len(split) == 1:
+        return own[0]
+    of_each, _ = suite.effects(over, under)
+    level = _geomean if weights is alike else _quotient
+    levels = [math.log(level(each)) for each in sides]
+    return [of_mean(levels, own, of_each)]
+
+
+def _variances_of(parts: Sequence[tuple[float, Logs]]) -> list[Part]:
+    """Return the variances of a sum of weight x mean(logs); empty if a part has a single repeat."""
+    if any(len(logs) < 2 for _, logs in parts):
+        return []
+    return [(w**2 * variance(logs) / len(logs), len(logs) - 1.0) for w, logs in parts]
 
 
 def _errors(
@@ -297,8 +400,13 @@ def alike(logs: Sequence[Logs]) -> list[float]:
 
 def _quotient(sides: _Sides) -> float:
     """Return the ratio of two total times."""
-    ours, theirs = sides.logs
-    return math.fsum(map(_mean_s, ours)) / math.fsum(map(_mean_s, theirs))
+    ours, theirs = sides.means
+    return math.fsum(map(math.exp, ours)) / math.fsum(map(math.exp, theirs))
+
+
+def _geomean(sides: _Sides) -> float:
+    """Return the geometric mean of the ratios of two machines' cases."""
+    return math.exp(statistics.fmean(a - b for a, b in zip(*sides.means, strict=True)))
 
 
 def _total(suite: CommonCases, name: str, usd_per_hour: float | None, baseline: str) -> Total:
@@ -332,18 +440,20 @@ def _standard_errors(parts: Sequence[tuple[float, Logs]], added: Sequence[Part] 
 
     Empty if a part has a single repeat.
     """
-    if any(len(logs) < 2 for _, logs in parts):
-        return []
-    return errors_of([(w**2 * variance(logs) / len(logs), len(logs) - 1.0) for w, logs in parts], added)
+    own = _variances_of(parts)
+    return errors_of(own, added) if own else []
 
 
-def _interval(
-    value: float, parts: Iterable[tuple[float, Logs]], confidence: float = 0.95, added: Sequence[Part] = ()
-) -> Estimate:
+def _interval(value: float, parts: Iterable[tuple[float, Logs]]) -> Estimate:
     """Return a value whose log is a sum of weight x mean(logs); without bounds if a part has a single repeat."""
-    half = half_width(parts, confidence, added)
-    if half is None:
+    return _bounded(value, _standard_errors(list(parts)))
+
+
+def _bounded(value: float, errors: Sequence[Part], confidence: float = 0.95) -> Estimate:
+    """Return a value with its interval by standard errors of its log; without bounds if there are none."""
+    if not errors:
         return Estimate(value)
+    half = widest(errors, 0.5 + confidence / 2)
     return Estimate(value, value * math.exp(-half), value * math.exp(half))
 
 

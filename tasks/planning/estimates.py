@@ -15,23 +15,28 @@ def controls_on(machine: Hardware, night: Night | None) -> bool:
 
 
 def lane_s(
-    machine: Hardware, suite: Suite, repeats: int, skipped: Collection[Case], controls: bool = False
+    machine: Hardware,
+    suite: Suite,
+    repeats: int,
+    skipped: Collection[Case],
+    controls: bool = False,
+    sessions: int = 1,
 ) -> float:
     """Return the seconds of a lane with its soaks, 0 if all is skipped.
 
-    A control is like its repeat; users' scripts have none.
+    A control is like its repeat; users' scripts have none. Each session starts the machine once.
     """
     measured_s = [
         entry.repeat_s * (2 if controls and not entry.script else 1)
         for entry in suite.entries
         if entry.case not in skipped
     ]
-    return machine.start_s + repeats * sum(measured_s) if measured_s else 0.0
+    return sessions * machine.start_s + repeats * sum(measured_s) if measured_s else 0.0
 
 
-def lane_usd(machine: Hardware, seconds: float) -> float:
-    """Return the cost of a lane in US dollars, with the idle time until its machine is removed."""
-    return usd(seconds + machine.idle_s, machine.price.usd_per_hour) if seconds else 0.0
+def lane_usd(machine: Hardware, seconds: float, sessions: int = 1) -> float:
+    """Return the cost of a lane in US dollars, with the idle time until its machine is removed after each session."""
+    return usd(seconds + sessions * machine.idle_s, machine.price.usd_per_hour) if seconds else 0.0
 
 
 def estimate_s(lanes_s: Mapping[str, float], machines: Sequence[Hardware]) -> float:

@@ -79,6 +79,8 @@ class Plan(Strict):
         profile: True if the first repeat of each cell gets a profile pass.
         acceptance: True if its report says of each machine whether to keep it.
         break_even: True if further sizes are measured after the cases, until each break-even is known.
+        sessions: sessions of each machine, over which the repeats of a cell are spread: the first repeat is in the
+            first one, the second in the second. Each is another job, on another box if the machine is rented.
         session_effect: assumed standard deviation of a machine's times between sessions, as a share; None for the
             usual one.
         confirms: the run whose answer it measures again; None for other runs.
@@ -103,6 +105,7 @@ class Plan(Strict):
     profile: bool = False
     acceptance: bool = False
     break_even: bool = False
+    sessions: int = 1
     session_effect: NonNegativeFloat | None = None
     confirms: str | None = None
     night: Night | None = None
@@ -143,7 +146,17 @@ class Plan(Strict):
             gpu=machine.gpu,
         )
         todo = shuffled([*cases], base, self.repeats, self.profile)
-        return [_as_planned(repeat, cases[repeat.case], machine, after) for repeat in todo]
+        return [
+            replace(
+                _as_planned(repeat, cases[repeat.case], machine, after),
+                session=self.session_of(repeat.repeat),
+            )
+            for repeat in todo
+        ]
+
+    def session_of(self, repeat: int) -> int | None:
+        """Return the session of a repeat by its number, both from 1; None if each machine has one session."""
+        return 1 + (repeat - 1) % self.sessions if self.sessions > 1 else None
 
     def skipped_on(self, machine: str) -> dict[Case, str]:
         """Return the cases that a machine can't measure, with the reasons."""
@@ -197,6 +210,8 @@ def contradiction(plan: Plan) -> str:
         return f"it has several machines of one name: {', '.join(names)}"
     if not plan.cases or plan.repeats < 1:
         return f"it has {len(plan.cases)} cases and repeats={plan.repeats}; both must be 1 or more"
+    if not 1 <= plan.sessions <= plan.repeats:
+        return f"it has sessions={plan.sessions} and repeats={plan.repeats}: each session needs a repeat"
     try:
         aware = datetime.fromisoformat(plan.created_at).tzinfo is not None
     except ValueError:

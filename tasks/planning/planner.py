@@ -44,10 +44,11 @@ def make_plan(request: RunRequest) -> Plan:
     repeats = suite.repeats if request.repeats is None else request.repeats
     if not 1 <= repeats <= MOST_REPEATS:
         raise GridbenchError(f"repeats={repeats} must be 1 or more, and at most {MOST_REPEATS}")
+    sessions = _sessions(request, suite, repeats)
     if request.break_even:
-        _check_break_even(repeats, machines)
+        _check_break_even(repeats, sessions, machines)
     skips = _skips(machines, suite)
-    lanes_s = {m.name: _lane_s(m, suite, repeats, skips[m.name], request) for m in machines}
+    lanes_s = {m.name: _lane_s(m, suite, (repeats, sessions), skips[m.name], request) for m in machines}
     now = datetime.now(UTC)
     plan = Plan(
         run=f"{now:%Y%m%d-%H%M%S}-{suite.name}-{secrets.token_hex(2)}",
@@ -62,6 +63,7 @@ def make_plan(request: RunRequest) -> Plan:
         profile=suite.profile,
         acceptance=suite.acceptance,
         break_even=request.break_even,
+        sessions=sessions,
         session_effect=request.session_effect,
         night=request.night,
         baseline=_baseline(request, machines),
@@ -70,7 +72,7 @@ def make_plan(request: RunRequest) -> Plan:
         skips=tuple(skip for machine_skips in skips.values() for skip in machine_skips),
         notes=script_notes(suite),
         estimate_s=estimate_s(lanes_s, machines),
-        estimate_usd=sum(lane_usd(m, lanes_s[m.name]) for m in machines),
+        estimate_usd=sum(lane_usd(m, lanes_s[m.name], sessions) for m in machines),
     )
     return plan
 
@@ -88,13 +90,37 @@ def _baseline(request: RunRequest, machines: Sequence[Hardware]) -> str:
 
 
 def _lane_s(
-    machine: Hardware, suite: Suite, repeats: int, skips: Sequence[PlannedSkip], request: RunRequest
+    machine: Hardware,
+    suite: Suite,
+    counts: tuple[int, int],
+    skips: Sequence[PlannedSkip],
+    request: RunRequest,
 ) -> float:
     skipped = {skip.case.case for skip in skips}
-    return lane_s(machine, suite, repeats, skipped, controls_on(machine, request.night))
+    repeats, sessions = counts
+    return lane_s(machine, suite, repeats, skipped, controls_on(machine, request.night), sessions)
 
 
-def _check_break_even(repeats: int, machines: Sequence[Hardware]) -> None:
+def _sessions(request: RunRequest, suite: Suite, repeats: int) -> int:
+    """Return the sessions of each machine: those asked for, else the suite's, of which each has a repeat.
+
+    Raises:
+        GridbenchError: there are not from 1 to as many sessions as repeats.
+    """
+    if request.sessions is None:
+        return min(suite.sessions, repeats)
+    if not 1 <= request.sessions <= repeats:
+        raise GridbenchError(
+            f"sessions={request.sessions} must be from 1 to repeats={repeats}, as each session needs a repeat of a cell"
+        )
+    return request.sessions
+
+
+def _check_break_even(repeats: int, sessions: int, machines: Sequence[Hardware]) -> None:
+    if sessions > 1:
+        raise GridbenchError(
+            f"break_even measures further sizes in one session, and sessions={sessions}: choose one of the two"
+        )
     if len(machines) < 2:
         raise GridbenchError(f"break_even needs two machines; hardware names only {machines[0].name}")
     if repeats < 2:

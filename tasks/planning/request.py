@@ -20,6 +20,7 @@ class RunRequest(Strict):
         found: machines without a file: boxes that were asked what they are.
         baseline: the machine or box that speedups are relative to; the first one by default.
         repeats: repeats of each cell; the suite's own number by default.
+        sessions: sessions of each machine, over which the repeats are spread; the suite's own number by default.
         budget_usd: the run is refused above it by the estimate, and stopped once it is spent; None: no limit.
         resume: name of an earlier run; what it lacks is measured, and all else but the budget is ignored.
         results: folder of the results store, or a storage block; the default folder where None.
@@ -37,6 +38,7 @@ class RunRequest(Strict):
     found: tuple[Hardware, ...] = ()
     baseline: str | None = None
     repeats: int | None = None
+    sessions: int | None = None
     budget_usd: float | None = None
     resume: str | None = None
     results: str | None = None

@@ -86,6 +86,11 @@ class Repeats:
         return [r.repeat for r in self.usable if r.mean_s is not None]
 
     @property
+    def session_numbers(self) -> list[int]:
+        """Return the number of the session of each repeat of `compute_s`; 1 if its run has one session."""
+        return [r.session or 1 for r in self.usable if r.mean_s is not None]
+
+    @property
     def spans(self) -> list[Span | None]:
         """Return when each repeat of `compute_s` ran."""
         return [Span.of(r) for r in self.usable if r.mean_s is not None]

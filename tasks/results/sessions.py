@@ -2,18 +2,23 @@
 
 import math
 import statistics
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import MappingProxyType
+from typing import TypeVar
 
 from tasks.results.model import Machine
-from workloads.harness.records.intervals import pooled_variance, variance, variances
+from workloads.harness.records.intervals import errors_of, pooled_variance, variance, variances
 
 # Assumed standard deviation: the middle of the effects in the simulations (0.5 to 2 %). That of a machine depends on
 # its type and its neighbours, so it is replaced as soon as enough earlier runs show it.
 SESSION_EFFECT = 0.01
+FREEDOM = 4.0  # degrees of freedom of an assumed effect against that of the sessions at hand
+FEWEST_LEVELS = 2  # sessions whose levels show a difference at all
+CHANCE = 0.05  # at which sessions differ by more than is expected of them
 ENOUGH = 6  # earlier runs that show it; fewer have an interval of a factor of 3 or more, so they only widen
 
+T = TypeVar("T")
 Part = tuple[float, float]
 """A variance of a logarithm, and its degrees of freedom."""
 
@@ -78,13 +83,16 @@ class Sessions:
         """Return whether two machines are one computer in one session."""
         return self.boxes.get(over, over) == self.boxes.get(under, under)
 
-    def of_whole(self, over: str, under: str) -> tuple[Part, ...]:
-        """Return the effects of both sessions on the ratio of two machines over a suite; none if they share one."""
-        return _parts([(effect.whole, effect.freedom) for effect in self._both(over, under)])
+    def of_whole(self, over: str, under: str, only: Collection[str] | None = None) -> tuple[Part, ...]:
+        """Return the effects of both sessions on the ratio of two machines over a suite; none if they share one.
 
-    def of_cell(self, over: str, under: str) -> tuple[Part, ...]:
-        """Return the effects of both sessions on the ratio of two cells; none if they share one."""
-        return _parts([(effect.cell, effect.freedom) for effect in self._both(over, under)])
+        With `only`, return those of these machines.
+        """
+        return _parts([(effect.whole, effect.freedom) for effect in self._both(over, under, only)])
+
+    def of_cell(self, over: str, under: str, only: Collection[str] | None = None) -> tuple[Part, ...]:
+        """Return the effects of both sessions on the ratio of two cells, as `of_whole` does."""
+        return _parts([(effect.cell, effect.freedom) for effect in self._both(over, under, only)])
 
     def of_repeats(self, name: str, case: str, times_s: Sequence[float]) -> tuple[Part, ...]:
         """Return the variance of the mean log time of a cell's repeats that earlier runs show and these lack.
@@ -98,10 +106,11 @@ class Sessions:
         lacking = earlier - variance([math.log(seconds) for seconds in times_s])
         return ((lacking / len(times_s), freedom),) if lacking > 0 else ()
 
-    def _both(self, over: str, under: str) -> list[SessionEffect]:
+    def _both(self, over: str, under: str, only: Collection[str] | None) -> list[SessionEffect]:
         if self.share(over, under):
             return []
-        return [self.effects[name] for name in (over, under) if name in self.effects]
+        names = (over, under) if only is None else [name for name in (over, under) if name in only]
+        return [self.effects[name] for name in names if name in self.effects]
 
 
 WITHIN = Sessions()  # ratios within a session, to which it adds nothing
@@ -109,6 +118,58 @@ WITHIN = Sessions()  # ratios within a session, to which it adds nothing
 
 def _parts(deviations: Sequence[tuple[float, float]]) -> tuple[Part, ...]:
     return tuple((sd**2, freedom) for sd, freedom in deviations if sd > 0)
+
+
+def by_session(values: Sequence[T], numbers: Sequence[int]) -> dict[int, list[T]]:
+    """Return values by the number of their session."""
+    sessions: dict[int, list[T]] = {}
+    for value, number in zip(values, numbers, strict=True):
+        sessions.setdefault(number, []).append(value)
+    return sessions
+
+
+def mean_of_sessions(values: Sequence[float], numbers: Sequence[int]) -> float:
+    """Return the mean of the sessions' means, in which each session counts alike."""
+    return statistics.fmean(statistics.fmean(of_one) for of_one in by_session(values, numbers).values())
+
+
+def of_mean(levels: Sequence[float], repeats: Sequence[Sequence[Part]], effects: Sequence[Part]) -> Part:
+    """Return the variance of the mean of two or more sessions' levels, whose unit is the mean of a session.
+
+    It is that between the levels. If earlier runs have shown all effects of the sessions, it is pooled with the one
+    that they and the repeats let expect. Two levels alone leave one degree of freedom, so they are pooled with assumed
+    effects, too, which then count `FREEDOM` degrees at most. Levels that differ by more than is expected count alone.
+    Three or more sessions need no assumption, which would hide an effect that is larger.
+    Source: Kalibera & Jones 2013, Rigorous benchmarking in reasonable time, section 7 (hierarchical intervals).
+    Simulated in `tests.benchmarks.simulated.several`.
+
+    Args:
+        levels: logarithms, one per session.
+        repeats: of each session, the variances of its level that its repeats show; none if it has single repeats.
+        effects: the variances of a session's level that are known of the machines' sessions.
+    """
+    count, apart = len(levels), variance(levels)
+    alone = (apart / count, count - 1.0)
+    are_known = bool(effects) and all(math.isfinite(freedom) for _, freedom in effects)
+    if not all(repeats) or not (are_known or count == FEWEST_LEVELS):
+        return alone
+    parts = [(part / count, freedom) for each in repeats for part, freedom in each]
+    expected = math.fsum(part for part, _ in (*parts, *effects))
+    weight = errors_of([*parts, *effects], ())[0][1]
+    weight = weight if are_known else min(weight, FREEDOM)
+    if _exceeds(apart, expected, count - 1.0, weight):
+        return alone
+    pooled, freedom = pooled_variance([(expected, weight), (apart, count - 1.0)])
+    return pooled / count, freedom
+
+
+def _exceeds(apart: float, expected: float, freedom: float, freedom_expected: float) -> bool:
+    """Return whether a variance exceeds an expected one by more than chance (F test at 5 %)."""
+    from scipy.special import fdtrc  # type: ignore[import-untyped] # slow to import, and few runs need it
+
+    if expected <= 0:
+        return apart > 0
+    return bool(fdtrc(freedom, freedom_expected, apart / expected) < CHANCE)
 
 
 def shared_sd(parts: Sequence[Part]) -> float:

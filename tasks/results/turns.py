@@ -3,13 +3,14 @@
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from itertools import combinations
+from itertools import combinations, pairwise
 from typing import Any
 
 from workloads.harness.records.record import Record
 
 OVERLAP_S = 5.0  # `started_at` is rounded to seconds, and the time before it is from another clock
 PAUSE_S = 120.0  # at most between two repeats that are a pair: the second control, the start of a process
+APART_S = 3600.0  # at least between two sessions on one box
 BEFORE_START = ("process_start",)  # phases of a process before its `started_at`
 
 
@@ -71,6 +72,20 @@ def in_pairs(
     if any(len(of_case) < fewest for own in kept.values() for of_case in own):
         return None
     return {name: [sorted(of_case) for of_case in own] for name, own in kept.items()}
+
+
+def are_apart(sessions: Sequence[Sequence[Span | None]]) -> bool:
+    """Return whether each session of a machine was on another box than the one before, or an hour or more after it.
+
+    Sessions in a row share more than their machine. If no time is known, they count as apart.
+    """
+    timed = [[span for span in spans if span] for spans in sessions]
+    ordered = sorted((spans for spans in timed if spans), key=lambda spans: min(s.start_s for s in spans))
+    return all(
+        not {span.box for span in before} & {span.box for span in after}
+        or min(s.start_s for s in after) - max(s.end_s for s in before) >= APART_S
+        for before, after in pairwise(ordered)
+    )
 
 
 def box_of(record: Record) -> str:

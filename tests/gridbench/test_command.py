@@ -94,6 +94,16 @@ def test_a_resumed_run_says_how_much_of_it_is_kept(store):
     assert f"{len(plan.cells) - 2} left to measure" in text
 
 
+def test_a_resumed_run_names_the_sessions_that_lack_repeats(store):
+    store = Store.create(store.folder.parent, store.plan.model_copy(update={"repeats": 2, "sessions": 2}))
+    assert command.kept_text(store).endswith("They are of session 1 and session 2.")
+    for machine in store.plan.hardware:
+        for repeat in store.plan.repeats_on(machine):
+            if repeat.session == 1:
+                store.add(repeat.failed(Verdict.CRASHED, "for a test"))
+    assert command.kept_text(store).endswith("They are of session 2.")
+
+
 def ended(store, state):
     return SimpleNamespace(id=uuid4(), name=store.plan.run, state=state)
 
@@ -246,7 +256,7 @@ class AwayApi:
 
 async def test_a_stack_is_looked_after_before_it_is_asked(capsys):
     api = AwayApi()
-    assert (await follow._watch(api, uuid4(), Console(), api.check, None)).state.is_completed()
+    assert (await follow._watch(api, uuid4(), Console(), api.check, None, 1)).state.is_completed()
     assert "mended [/it]" in printed(capsys)
 
 

@@ -7,11 +7,12 @@ import numpy as np
 import pytest
 
 from tasks import earlier_sessions
-from tasks.earlier_sessions import sessions_of
+from tasks.earlier_sessions import _earlier, sessions_of
 from tasks.findings.totals import CommonCases
 from tasks.gather import judged
 from tasks.imported import SUITE as IMPORTED
 from tasks.planning.planner import make_plan
+from tasks.planning.rent_terms import RentTerms
 from tasks.planning.request import RunRequest
 from tasks.results.sessions import ENOUGH, SESSION_EFFECT
 from tasks.store.frames import results_table
@@ -139,6 +140,17 @@ def test_later_runs_and_runs_in_a_row_do_not_count(tmp_path):
     stored(tmp_path, "just before day-0", NOW - DAY - timedelta(minutes=10), 0.5)
     found = known(stored(tmp_path, "mine", NOW))
     assert found.runs == 2 and found.is_assumed
+
+
+@pytest.mark.parametrize(
+    ("rent", "sessions"), [(None, 1), (RentTerms(provider="lambda", instances=("a",)), 3)]
+)
+def test_each_box_that_an_earlier_run_rented_is_a_session(tmp_path, rent, sessions):
+    (machine,) = make_plan(RunRequest(suite="quick", hardware=[MACHINE])).hardware
+    hardware = (machine.model_copy(update={"rent": rent, "box": None, "pool": "ssh"}),)
+    stored(tmp_path, "day-0", NOW - DAY, hardware=hardware, repeats=3, sessions=3)
+    mine = stored(tmp_path, "mine", NOW, hardware=hardware, repeats=3)
+    assert sum(map(len, _earlier(mine, mine.records()[0]).values())) == sessions
 
 
 def test_a_damaged_run_shows_nothing(tmp_path):

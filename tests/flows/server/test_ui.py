@@ -92,7 +92,15 @@ async def test_a_night_from_the_form_judges_what_it_measured(bench, page):
     deployment, before = await runs_before(bench, "nightly/nightly")
     await open_form(page, bench, deployment)
     await page.get_by_text("The cases to watch").wait_for()
-    assert await labels(page) == ["Suite", "Hardware", "Channel", "Repeats", "Budget in USD", "Results"]
+    assert await labels(page) == [
+        "Suite",
+        "Hardware",
+        "Channel",
+        "Repeats",
+        "Sessions",
+        "Budget in USD",
+        "Results",
+    ]
     await choose(page, "nightly", "race")
     await choose(page, "local-cpu-1 local-cpu", "sloping", "flat", "local-cpu", "local-cpu-1")
     await shot(page, "night-form")
@@ -118,6 +126,7 @@ async def test_a_run_from_the_form_shows_a_task_a_cell_and_its_artifacts(bench, 
         "Hardware",
         "Baseline",
         "Repeats",
+        "Sessions",
         "Budget in USD",
         "Break-even",
         "Copies of each rented machine",

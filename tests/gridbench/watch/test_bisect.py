@@ -208,6 +208,7 @@ def test_the_search_ends_with_the_version_and_its_runs_are_no_nights(search_requ
     assert read_nights(search_request.results.folder) == ([], [])
     plans = [store.plan for store in bisect.runs_of(search_request.results, "bisect-1")]
     assert [plan.night.version.name for plan in plans] == bench.started
+    assert {plan.sessions for plan in plans} == {1}
     assert plans[0].hardware[0].command == ("/envs/v1/bin/python", "-P", "-m", "workloads")
     assert "measurement 5: v3, once more to confirm" in capsys.readouterr().out
 

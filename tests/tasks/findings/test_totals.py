@@ -151,7 +151,7 @@ def test_a_repeat_needs_its_partner_on_every_entry_of_the_box():
     assert kept == {name: [[2, 3], [2, 3]] for name in "abc"}
     fewer = [r for r in lacking if (r.hardware, r.repeat) != ("c", 2)]
     suite = suite_of(fewer)
-    assert suite.spans == {} and suite.repeats["b"] == [[0, 2, 3], [0, 2, 3]]
+    assert not suite.are_pairs and suite.repeats["b"] == [[0, 2, 3], [0, 2, 3]]
 
 
 def test_a_round_that_lacks_most_of_its_cases_is_not_a_unit():

@@ -68,6 +68,18 @@ def test_lanes_of_one_box_take_turns_in_the_estimate():
             "baseline 'local-cpu-1' is not among",
         ),
         ({"suite": "quick", "hardware": ["local-cpu"], "repeats": 0}, "repeats=0 must be 1 or more"),
+        (
+            {"suite": "quick", "hardware": ["local-cpu"], "repeats": 3, "sessions": 4},
+            "sessions=4 must be from 1 to",
+        ),
+        (
+            {"suite": "quick", "hardware": ["local-cpu"], "repeats": 3, "sessions": 0},
+            "sessions=0 must be from 1 to",
+        ),
+        (
+            {"hardware": ["local-cpu-1", "local-cpu"], "repeats": 4, "sessions": 2, "break_even": True},
+            "break_even measures further sizes in one session, and sessions=2",
+        ),
         ({"suite": "full", "hardware": ["local-cpu"], "budget_usd": 0.0001}, "exceeds budget_usd=0.0001"),
         ({"suite": "quick", "hardware": ["local-cpu"], "budget_usd": -1}, "budget_usd=-1 must be 0 or more"),
         ({"suite": "quick", "hardware": ["local-cpu"], "budget_usd": 1e300}, "and at most 1e+09"),
@@ -79,6 +91,34 @@ def test_a_mistake_is_one_sentence(arguments, words):
     with pytest.raises(GridbenchError) as caught:
         check_budget(make_plan(request := RunRequest(**arguments)), request.budget_usd)
     assert words in str(caught.value) and "\n" not in str(caught.value)
+
+
+def test_a_session_is_part_of_each_repeat_and_starts_the_machine_once():
+    one, three = (
+        make_plan(RunRequest(suite="quick", hardware=["local-cpu"], repeats=5, sessions=sessions, seed=7))
+        for sessions in (1, 3)
+    )
+    machine = three.hardware[0]
+    assert {repeat.session for repeat in one.repeats_on(machine)} == {None}
+    assert {(r.repeat, r.session) for r in three.repeats_on(machine)} == {
+        (1, 1),
+        (2, 2),
+        (3, 3),
+        (4, 1),
+        (5, 2),
+    }
+    assert three.estimate_s == pytest.approx(one.estimate_s + 2 * machine.start_s)
+    assert read_plan(three.model_dump_json(), "plan.json") == three
+    with pytest.raises(GridbenchError, match="sessions=3 and repeats=2"):
+        read_plan(three.model_copy(update={"repeats": 2}).model_dump_json(), "plan.json")
+
+
+def test_a_suite_states_its_sessions_of_which_a_run_with_fewer_repeats_has_fewer(tmp_path):
+    path = tmp_path / "mine.toml"
+    path.write_text("sessions = 3\n" + MATMULS.replace("repeats = 2", "repeats = 3"))
+    for repeats, sessions in ((None, 3), (2, 2), (1, 1)):
+        request = RunRequest(suite=str(path), hardware=["local-cpu"], repeats=repeats)
+        assert make_plan(request).sessions == sessions
 
 
 def test_no_budget_is_no_limit(plan):

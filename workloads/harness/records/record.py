@@ -233,6 +233,8 @@ class Record:
         device_busy_s: seconds per step in which the device computes, not waiting for the host, by a pass of its own; of
             a group on its slowest rank. None where the host is the device, else for the reason in `missing`.
         script: None for a workload of ours.
+        session: number of the session of its machine, from 1: another box, or another turn of a box that is there. None
+            if its run has one session.
     """
 
     run: str
@@ -274,6 +276,7 @@ class Record:
     device_busy_s: float | None = None
     script: ScriptRun | None = None
     inherited_s: dict[str, float] = field(default_factory=dict)
+    session: int | None = None
 
     @property
     def cell(self) -> Cell:

@@ -35,6 +35,7 @@ class Repeat:
         gpu: the GPU's model by the hardware file, which a lane holds against the machine; None for any.
         any_device: the script's own choice of a device is right; without it, `device` is a demand.
         script: the user's own command that this measures; None for a workload of ours.
+        session: number of the session of its machine, from 1, if the run has several; else None.
     """
 
     run: str
@@ -57,6 +58,7 @@ class Repeat:
     gpu: str | None = None
     any_device: bool = False
     script: Script | None = None
+    session: int | None = None
 
     @property
     def cell(self) -> Cell:
@@ -89,9 +91,9 @@ class Repeat:
         """Spell the repeat as people type it: `run NAME --size=… --repeat=…`.
 
         Every version of the harness reads these, where JSON may hold a field that an older one doesn't know.
-        The layout is left out, because each version finds its own, and the GPU, which a lane has looked at.
+        The layout is left out, because each version finds its own, and the GPU and the session, which a lane knows.
         """
-        left_out = ("case", "layout", "gpu", "any_device", "script")
+        left_out = ("case", "layout", "gpu", "any_device", "script", "session")
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         mode = None if self.case.mode == EAGER else self.case.mode  # which older versions don't know
         values = {"size": self.case.size_text, "precision": self.case.precision, "mode": mode, **values}
@@ -121,6 +123,7 @@ class Repeat:
             order=self.order,
             seed=self.seed,
             device=self.device,
+            session=self.session,
             **found,
         )
 

@@ -10,6 +10,7 @@ import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import replace
 from threading import Thread
 from typing import IO, Any, Protocol
 
@@ -252,7 +253,7 @@ def _read(repeat: Repeat, out: Sequence[str]) -> Record | None:
     except RecordError:
         return None
     same = (record.hardware, record.case, record.repeat) == (repeat.hardware, repeat.case, repeat.repeat)
-    return record if same else None
+    return replace(record, session=repeat.session) if same else None  # options do not state it
 
 
 def _death(repeat: Repeat, code: int, last_words: Sequence[str], oom: bool, wall_s: float) -> Record:

@@ -22,11 +22,11 @@ DEPLOYMENTS = Path(os.environ.get("GRIDBENCH_DEPLOYMENTS") or Path(__file__).par
 FOLDER = DEPLOYMENTS / "suites"
 KEYS = {
     **{"title": str, "minutes": float},
-    **dict.fromkeys(("repeats", "timeout_s", "threads"), int),
+    **dict.fromkeys(("repeats", "sessions", "timeout_s", "threads"), int),
     **dict.fromkeys(("quick", "profile", "acceptance"), bool),
     **dict.fromkeys(("suites", "cases", "scripts"), list),
 }
-OWN_KEYS = ("repeats", "quick", "timeout_s", "threads", "profile", "acceptance")
+OWN_KEYS = ("repeats", "sessions", "quick", "timeout_s", "threads", "profile", "acceptance")
 CASE_KEYS = {
     **{"workload": str, "size": dict, "precision": list, "mode": list},
     **{"threads": int, "estimate_s": float, "device": str, "soak_s": float},
@@ -42,6 +42,7 @@ class Suite:
     Attributes:
         entries: its cases, each once, with their estimates and threads.
         repeats: fresh processes per cell, unless a run asks for another number.
+        sessions: sessions of each machine, over which these repeats are spread.
         quick: wait less long for machines that do not settle.
         brief: take a few samples, however imprecise.
         timeout_s: seconds after which a repeat is stopped.
@@ -60,6 +61,7 @@ class Suite:
     threads: int | None = None
     profile: bool = False
     acceptance: bool = False
+    sessions: int = 1
 
     @property
     def cases(self) -> tuple[Case, ...]:
@@ -159,7 +161,15 @@ def _suite(name: str, raw: Mapping[str, Any], folder: Path, here: Path) -> Suite
     if not stated:
         raise WorkloadsError("it has no cases; give at least one [[cases]] with workload and size")
     own = {key: raw[key] for key in OWN_KEYS if key in raw}
+    _check_sessions(raw)
     return Suite(name, raw.get("title", name), _entries([*stated.values()], raw), **own)
+
+
+def _check_sessions(raw: Mapping[str, Any]) -> None:
+    """Raise an error if a session of a suite has no repeat."""
+    sessions, repeats = raw.get("sessions", 1), raw.get("repeats", REPEATS)
+    if not 1 <= sessions <= repeats:
+        raise WorkloadsError(f"sessions={sessions} must be from 1 to the number of repeats, {repeats}")
 
 
 def _scripts(raw: Mapping[str, Any], here: Path, taken: Collection[str]) -> list[SuiteCase]:

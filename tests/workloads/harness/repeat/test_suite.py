@@ -284,6 +284,7 @@ MISTAKES = {
     f"repeats = {'9' * 5000}": r"can't be read: Exceeds the limit",
     "colour = 1": "the suite has the unknown key 'colour'; known are title, minutes, repeats,",
     "repeats = 0\n" + case(MATMUL): "repeats=0 must be above 0",
+    "sessions = 4\n" + case(MATMUL): "sessions=4 must be from 1 to the number of repeats, 3",
     "timeout_s = -5\n" + case(MATMUL): "timeout_s=-5 must be above 0",
     "minutes = 0\n" + case(MATMUL): "minutes=0 must be above 0 and finite",
     "minutes = nan\n" + case(MATMUL): "minutes=nan must be above 0",

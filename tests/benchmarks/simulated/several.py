@@ -1,0 +1,78 @@
+"""Intervals of ratios of machines with several sessions: `python -m tests.benchmarks.simulated.several [--runs N]`.
+
+Two equal machines, 4 cases, 1 % between repeats, 2 repeats in each session. One session assumes an effect of 1 %.
+"""
+
+import argparse
+import math
+
+import numpy as np
+
+from tasks.findings.totals import CommonCases, time_ratio
+from tasks.results.sessions import SESSION_EFFECT, Sessions, effect_of
+from tests.tasks.examples.records import machine
+from workloads.harness.records.case import Case
+
+NOISE, OF_EACH, EARLIER = 0.01, 2, 6
+CASES = tuple(Case.of("matmul", {"n": n}) for n in range(100, 500, 100))
+MACHINES = (machine("a"), machine("b"))
+COUNTS = (1, 2, 3, 5)
+EFFECTS = (0.0, 0.005, 0.01, 0.02, 0.03)
+
+
+def main(runs: int = 0) -> None:
+    """Print how often the interval holds the truth, and half of its median width."""
+    if not runs:
+        parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+        parser.add_argument("--runs", type=int, default=1000)
+        runs = parser.parse_args().runs
+    heads = [f"{count} session{'s' * (count > 1)}" for count in COUNTS]
+    print(f"| sessions of each machine: held, half | {' | '.join(heads)} |")
+    print("| --- " * (1 + len(COUNTS)) + "|")
+    for is_shown in (False, True):
+        for effect in EFFECTS:
+            known = f"shown by {EARLIER} earlier runs" if is_shown else f"{100 * SESSION_EFFECT:g} % assumed"
+            cells = [coverage(runs, count, effect, is_shown) for count in COUNTS]
+            texts = " | ".join(f"{held:.3f}, {100 * half:.1f} %" for held, half in cells)
+            print(f"| effect of a session {100 * effect:g} %, {known} | {texts} |", flush=True)
+
+
+def coverage(runs: int, count: int, effect: float, is_shown: bool = False) -> tuple[float, float]:
+    """Return the share of intervals that hold the truth, and half of their median width, over `count` sessions."""
+    held, halves = 0, []
+    for number in range(runs):
+        rng = np.random.default_rng((20261127, number))
+        estimate = time_ratio(suite_of(rng, count, effect, OF_EACH, is_shown), "a", "b")
+        low, high = estimate.low or 0.0, estimate.high or math.inf
+        held += low <= 1 <= high
+        halves.append(math.log(high / low) / 2)
+    return held / runs, float(np.median(halves))
+
+
+def suite_of(
+    rng: np.random.Generator, count: int, effect: float, of_each: int, is_shown: bool = False
+) -> CommonCases:
+    """Return two equal machines of so many sessions, in each of which a case has `of_each` repeats."""
+    numbers = [1 + place % count for place in range(count * of_each)]
+    logs = {name: _logs(rng, numbers, effect).tolist() for name in "ab"}
+    shown = {name: _shown(rng, effect) for name in "ab"} if is_shown else {}
+    known = Sessions.of(MACHINES, {name: each for name, each in shown.items() if each})
+    several = {name: [numbers] * len(CASES) for name in "ab"} if count > 1 else {}
+    return CommonCases(CASES, logs, session_numbers=several, sessions=known)
+
+
+def _shown(rng: np.random.Generator, effect: float):
+    """Return the effect that earlier runs of a machine show, or None."""
+    runs = [_logs(rng, [1] * OF_EACH, effect) for _ in range(EARLIER)]
+    by_case = [{case.id: of for case, of in zip(CASES, run.tolist(), strict=True)} for run in runs]
+    return effect_of(by_case, SESSION_EFFECT)
+
+
+def _logs(rng: np.random.Generator, numbers: list[int], effect: float) -> np.ndarray:
+    """Return log seconds by case and repeat, whose sessions have these numbers."""
+    levels = rng.normal(0, effect, max(numbers))[np.array(numbers) - 1]
+    return levels + rng.normal(0, NOISE, (len(CASES), len(numbers)))
+
+
+if __name__ == "__main__":
+    main()
