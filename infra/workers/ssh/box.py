@@ -2,12 +2,10 @@
 
 import asyncio
 import hashlib
-import re
 import shlex
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 from uuid import uuid4
 
 import asyncssh
@@ -15,6 +13,21 @@ import asyncssh
 from ..base.job_configuration import JobRefused
 from ..brand import BRAND
 from ..processes.bundle import bundle
+from .answers import (
+    LARGEST_PORT,
+    Facts,
+    State,
+    absolute_path,
+    check_facts,
+    exit_code_in,
+    facts_in,
+    once,
+    seconds_in,
+    state_in,
+    text_of,
+    whole,
+    words_of,
+)
 from .configuration import NONE, SshJobConfiguration
 from .connection import ANSWER_S, LOST, BoxUnreachable, answer_of, call, error_text, for_any_shell
 
@@ -27,8 +40,6 @@ STOP_S = GRACE_S + 60
 CHUNK_BYTES = 64 * 1024
 KEEP_DAYS = 7  # how long the folders of ended jobs stay on a box
 FORGET = 'for ended; do rm -rf -- "${ended%/ended}"; done'
-
-State = Literal["absent", "prepared", "running", "ended", "abandoned", "rebooted"]
 
 
 class BoxBusy(Exception):
@@ -120,7 +131,7 @@ class SshBox:
         await self.bring(SCRIPT_AT, SCRIPT)
         old = ["-mindepth", "2", "-maxdepth", "2", "-name", "ended", "-mtime", f"+{KEEP_DAYS}"]
         await self._do("find", HOME, *old, "-exec", "sh", "-c", FORGET, "sh", "{}", "+")
-        home = text_of((await self._do("printenv", "HOME")).stdout)
+        home = absolute_path(text_of((await self._do("printenv", "HOME")).stdout), "HOME")
         if not self._runtime:
             name, program = bundle()
             await self.bring(f"{HOME}/{name}", program)
@@ -136,7 +147,7 @@ class SshBox:
         if not found:
             text = f"No Python 3.11 or newer with {BRAND.module} was found: set python to its path."
             raise JobRefused(text, "Unfit")
-        return found
+        return absolute_path(found, "python")
 
     async def folder(self, name: str) -> str:
         """Return a folder of ours as an absolute path: a job's watcher is found by it."""
@@ -151,25 +162,21 @@ class SshBox:
             command = f"umask 077 && cat > {new} && mv {new} {path}"  # paths are ours alone
             done = await call(self.connection, command, content)
         if done.exit_status:
-            reason = text_of(done.stderr) or f"exit code {done.exit_status}"
+            reason = words_of(done.stderr, f"exit code {done.exit_status}")
             raise JobRefused(
                 f"The box can't be written to ({reason}): free disk space or fix the home folder.", "Unfit"
             )
 
-    async def check(self, image: str) -> dict[str, list[str]]:
+    async def check(self, image: str) -> Facts:
         """Return the facts that the box reports about itself, by their name."""
         return self._facts(await self._engine("check", image))
 
     @staticmethod
-    def _facts(done: asyncssh.SSHCompletedProcess) -> dict[str, list[str]]:
-        facts: dict[str, list[str]] = {}
-        for line in text_of(done.stdout).splitlines():
-            name, _, value = line.partition("=")
-            facts.setdefault(name, []).append(value)
+    def _facts(done: asyncssh.SSHCompletedProcess) -> Facts:
+        facts = facts_in(done.stdout)
         if "runtime" not in facts:
-            raise JobRefused(
-                f"The box cannot run the worker's script ({text_of(done.stderr) or 'no output'}).", "Unfit"
-            )
+            raise JobRefused(f"The box cannot run the worker's script ({words_of(done.stderr)}).", "Unfit")
+        check_facts(facts)
         return facts
 
     async def prepare(self, name: str, files: dict[str, bytes]) -> None:
@@ -187,9 +194,9 @@ class SshBox:
         """
         done = await self._script("free", lock, str(wait_s), within_s=ANSWER_S + wait_s)
         if done.exit_status == BUSY:
-            raise BoxBusy(text_of(done.stdout))
+            raise BoxBusy(words_of(done.stdout, ""))
         if done.exit_status:
-            text = f"lock_file {lock} can't be opened on the box ({text_of(done.stderr)})."
+            text = f"lock_file {lock} can't be opened on the box ({words_of(done.stderr)})."
             raise JobRefused(text, "Unfit")
 
     async def start(self, name: str, lock: str, limit_s: int, env: str = "", profile: str = "") -> None:
@@ -207,28 +214,28 @@ class SshBox:
         words = (await self.folder(name), lock, str(limit_s), *sizes, BRAND.container_label)
         done = await self._engine("start", *words, content=b"".join(hidden))
         if done.exit_status == BUSY:
-            raise BoxBusy(text_of(done.stdout))
+            raise BoxBusy(words_of(done.stdout, ""))
         if done.exit_status:
-            reason = text_of(done.stderr) or f"exit code {done.exit_status}"
+            reason = words_of(done.stderr, f"exit code {done.exit_status}")
             raise JobRefused(f"The box could not start the job ({reason}).", "Unfit")
 
     async def look(self, name: str) -> Look:
         """Read the state of a job."""
         done = await self._engine("look", await self.folder(name))
-        facts = dict(line.partition("=")[::2] for line in text_of(done.stdout).splitlines())
-        if "state" not in facts:
-            raise BoxUnreachable(f"The box gave no answer ({text_of(done.stderr)}).")
-        code = facts.get("code", "")
+        said = once(facts_in(done.stdout))
+        if "state" not in said:
+            raise BoxUnreachable(f"The box gave no answer ({words_of(done.stderr)}).")
+        code = said.get("code", "")
         return Look(
-            facts["state"],  # type: ignore[arg-type]
-            code=int(code) if re.fullmatch(r"-?\d+", code) else None,
+            state_in(said),
+            code=exit_code_in(code),
             unpulled=code == "unpulled",
-            oom=facts.get("oom") == "true",
-            late="late" in facts,
-            seen=int(facts.get("seen") or 0),
-            port=int(facts["port"]) if facts.get("port") else None,
-            last=facts.get("last", ""),
-            pulled_s=seconds_in(facts.get("pulled", "")),
+            oom=said.get("oom") == "true",
+            late="late" in said,
+            seen=whole(said, "seen") or 0,
+            port=whole(said, "port", LARGEST_PORT),
+            last=said.get("last", ""),
+            pulled_s=seconds_in(said.get("pulled", "")),
         )
 
     async def lines(self, name: str, offset: int) -> AsyncGenerator[bytes, None]:
@@ -283,14 +290,3 @@ class SshBox:
         await call(
             self.connection, f"[ ! -d {folder} ] || printf %s {shlex.quote(str(value))} > {folder}/{fact}"
         )
-
-
-def seconds_in(text: str) -> int | None:
-    """Return a span of time between two files of a box; None if there is none."""
-    return max(0, int(text)) if re.fullmatch(r"-?\d+", text) else None
-
-
-def text_of(output: bytes | str | None) -> str:
-    """Return a command's output as text."""
-    text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
-    return text.strip()

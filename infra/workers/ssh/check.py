@@ -1,12 +1,14 @@
 """The requirements that a box does not meet, a sentence each, before a job is started."""
 
 import json
+import re
 from collections.abc import Sequence
 from typing import Any
 
+from ..base.printable import quoted
+from .answers import Facts, once
 from .configuration import SshJobConfiguration
 
-Facts = dict[str, list[str]]
 KIB_PER_MIB = 1024
 PACKAGES = {
     "flock": "util-linux",
@@ -34,14 +36,14 @@ def unmet_requirements(facts: Facts, configuration: SshJobConfiguration) -> list
     ]
     if configuration.scheduler:
         if facts["runtime"] != ["ok"]:
-            said = facts.get("info", [""])[0].strip()[:200]
+            said = quoted(once(facts).get("info", ""))
             text = f"Slurm's controller does not answer ({said}): ask the cluster's administrator."
             problems.append(text)
         return problems + _disk(facts, configuration.least_free_mib)
     if facts["runtime"] != ["ok"] and configuration.has_containers:
-        problems.append(_no_runtime(configuration.container_command, facts.get("info", [""])[0]))
+        problems.append(_no_runtime(configuration.container_command, once(facts).get("info", "")))
         return problems
-    if _info(facts).get("host", {}).get("security", {}).get("rootless") and facts.get("lingers") == ["no"]:
+    if _within(_info(facts), "host", "security", "rootless") and facts.get("lingers") == ["no"]:
         problems.append(
             "podman without root stops containers at the last logout: run `loginctl enable-linger` on the box."
         )
@@ -76,16 +78,16 @@ def _no_runtime(command: Sequence[str], message: str) -> str:
         return f"{named} is not installed: install Docker or podman, and name it in container_command."
     if "password" in message:
         return f"{named} asks for a password: allow it without a password."
-    return f"{named} does not work: {message.strip()[:200] or 'no output'}."
+    return f"{named} does not work: {quoted(message) or 'no output'}."
 
 
 def _disk(facts: Facts, least_mib: int) -> list[str]:
     problems = []
     for entry in dict.fromkeys(facts.get("free_kib", [])):
         free, _, folder = entry.partition(" ")
-        if free.isdigit() and int(free) // KIB_PER_MIB < least_mib:
+        if re.fullmatch(r"[0-9]{1,16}", free) and int(free) // KIB_PER_MIB < least_mib:
             problems.append(
-                f"{folder} has {int(free) // KIB_PER_MIB} MiB free, less than least_free_mib {least_mib}: "
+                f"{quoted(folder)} has {int(free) // KIB_PER_MIB} MiB free, less than least_free_mib {least_mib}: "
                 "free some space, or lower least_free_mib."
             )
     return problems
@@ -109,15 +111,24 @@ def _gpus(facts: Facts, configuration: SshJobConfiguration) -> list[str]:
 
 def _info(facts: Facts) -> dict[str, Any]:
     try:
-        info = json.loads(facts.get("info", ["{}"])[0])
-    except ValueError:
+        info = json.loads(once(facts).get("info", ""))
+    except (ValueError, RecursionError):  # of a million brackets
         return {}
     return info if isinstance(info, dict) else {}
+
+
+def _within(value: Any, *names: str) -> Any:
+    """Return what lies under nested names; None if something on the way has other contents."""
+    for name in names:
+        value = value.get(name) if isinstance(value, dict) else None
+    return value
 
 
 def _sees_gpus(info: dict[str, Any]) -> bool:
     """Return whether Docker names NVIDIA's runtime or CDI devices; podman passes."""
     if "Runtimes" not in info:
         return True
-    devices = json.dumps(info.get("DiscoveredDevices") or [])
-    return "nvidia" in info["Runtimes"] or "nvidia.com/gpu" in devices
+    runtimes, devices = info["Runtimes"], info.get("DiscoveredDevices")
+    ids = [_within(device, "ID") for device in devices] if isinstance(devices, list) else []
+    has_cdi = any(isinstance(each, str) and "nvidia.com/gpu" in each for each in ids)
+    return has_cdi or (isinstance(runtimes, dict) and "nvidia" in runtimes)

@@ -10,6 +10,7 @@ from typing import Any
 import asyncssh
 
 from ..base.job_configuration import JobRefused
+from ..base.printable import printable, quoted
 from .client_config import CONFIG, config_files, known_hosts, user_of, way_to
 from .configuration import Host, SshAddress
 
@@ -41,6 +42,9 @@ SecretOf = Callable[[str], Awaitable[str]]
 
 class BoxUnreachable(Exception):
     """The box did not answer; it may answer a little later."""
+
+    def __init__(self, sentence: str) -> None:
+        super().__init__(printable(sentence))
 
 
 class Pinned(asyncssh.SSHClient):
@@ -162,7 +166,7 @@ def _unknown(host: SshAddress, shown: str | None, error: Exception) -> str:
 def error_text(error: BaseException) -> str:
     """Return an error's message on one line."""
     text = getattr(error, "reason", None) or getattr(error, "strerror", None) or str(error)
-    return re.sub(r"\s+", " ", str(text)).strip().rstrip(".") or type(error).__name__
+    return quoted(str(text)).rstrip(".") or type(error).__name__
 
 
 def for_any_shell(command: str) -> str:

@@ -11,8 +11,9 @@ from typing import Any
 import asyncssh
 
 from ..base.job_configuration import JobRefused
-from .box import BUSY, BoxBusy, SshBox, text_of
-from .check import Facts, has_image
+from .answers import Facts, text_of, words_of
+from .box import BUSY, BoxBusy, SshBox
+from .check import has_image
 from .configuration import SshJobConfiguration
 from .connection import ANSWER_S, LOST, BoxUnreachable, answer_of, error_text
 
@@ -60,7 +61,7 @@ async def _here(configuration: SshJobConfiguration, image: str) -> tuple[str, in
         raise JobRefused(f"{program} can't be run by the worker ({error_text(error)}).", "Unfit") from None
     output, errors = await process.communicate()
     if process.returncode:
-        raise JobRefused(f"The worker does not have image {image} ({text_of(errors)}).", "ImagePullFailed")
+        raise JobRefused(f"The worker does not have image {image} ({words_of(errors)}).", "ImagePullFailed")
     name, size = text_of(output).split()
     return re.sub(r"[^0-9a-f]", "", name.rpartition(":")[2]), int(size)
 
@@ -96,9 +97,9 @@ async def _send(box: SshBox, configuration: SshJobConfiguration, image: str) -> 
             saving.kill()
         await saving.wait()
     if done.exit_status == BUSY:
-        raise BoxBusy(text_of(done.stdout))
+        raise BoxBusy(words_of(done.stdout, ""))
     if done.exit_status:
-        text = f"The box could not load image {image} ({text_of(done.stderr)[-300:]})."
+        text = f"The box could not load image {image} ({words_of(text_of(done.stderr)[-300:])})."
         raise JobRefused(text, "ImagePullFailed")
     if saving.returncode:
         raise JobRefused(f"The worker could not read all of image {image}.", "ImagePullFailed")

@@ -94,5 +94,5 @@ class Tunnel:
         try:
             profile = tomllib.loads(await box.secret(name))
             self.tokens.add(str(profile["profiles"][PROFILE][TOKEN]))
-        except (ValueError, KeyError):
+        except (ValueError, KeyError, TypeError, RecursionError):
             return  # it has none: it is not there yet, or no more

@@ -9,7 +9,19 @@ from typing import Self
 import asyncssh
 
 from ...base.job_configuration import JobRefused
-from ..box import HOME, Look, SshBox, seconds_in, text_of
+from ..answers import (
+    LARGEST_PORT,
+    Facts,
+    exit_code_in,
+    facts_in,
+    once,
+    seconds_in,
+    state_in,
+    text_of,
+    whole,
+    words_of,
+)
+from ..box import HOME, Look, SshBox
 from ..configuration import SshJobConfiguration
 from ..connection import ANSWER_S, BoxUnreachable
 from .outcome import Written
@@ -62,7 +74,7 @@ class SlurmBox(SshBox):
             await self.bring(PATHS[name], content)
         await super()._install()
 
-    async def check(self, image: str) -> dict[str, list[str]]:
+    async def check(self, image: str) -> Facts:
         """Return the facts that the login node reports about itself and the cluster, by their name."""
         return self._facts(await self._slurm("check"))
 
@@ -110,13 +122,13 @@ class SlurmBox(SshBox):
 
     async def _look(self, name: str) -> SlurmLook:
         done = await self._slurm("look", await self.folder(name))
-        facts = dict(line.partition("=")[::2] for line in text_of(done.stdout).splitlines())
+        facts = once(facts_in(done.stdout))
         if "state" not in facts:
-            raise BoxUnreachable(f"The login node gave no answer ({text_of(done.stderr)}).")
-        job = job_in(facts)
+            raise BoxUnreachable(f"The login node gave no answer ({words_of(done.stderr)}).")
+        job, state = job_in(facts), state_in(facts)
         code, _, oom = facts.get("exit", "").partition(" ")
         written = Written(
-            code=int(code) if code.isdigit() else None,
+            code=exit_code_in(code),
             unpulled=code == "unpulled",
             oom=oom.strip() == "true",
             late="late" in facts,
@@ -124,19 +136,19 @@ class SlurmBox(SshBox):
             given_up=facts.get("given_up", ""),
             last=facts.get("last", ""),
         )
-        ended = facts["state"] == "running" and (job is None or job.ended)
+        ended = state == "running" and (job is None or job.ended)
         waits = ""
         if job and job.waits:
             waits = f"Slurm job {job.number} waits: {job.reason or 'not examined yet'}."
         return SlurmLook(
-            "ended" if ended else facts["state"],  # type: ignore[arg-type]
-            seen=int(facts.get("seen") or 0),
-            port=int(facts["port"]) if facts.get("port") else None,
+            "ended" if ended else state,
+            seen=whole(facts, "seen") or 0,
+            port=whole(facts, "port", LARGEST_PORT),
             last=facts.get("last", ""),
             waits=waits,
             job=job,
             queued_s=seconds_in(facts.get("queued", "")),
-            waited_s=int(facts.get("waited") or 0),
+            waited_s=seconds_in(facts.get("waited", "")) or 0,
             written=written,
         )
 

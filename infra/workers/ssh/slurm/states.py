@@ -76,8 +76,8 @@ def from_scontrol(text: str) -> SlurmJob | None:
         code=_code(fields.get("ExitCode", "")) if state in ENDED else None,
         node=_known(fields.get("NodeList")),
         partition=_known(fields.get("Partition")),
-        restarts=int(fields["Restarts"]) if fields.get("Restarts", "").isdigit() else 0,
-        paused=state == "SUSPENDED" or (paused_s.isdigit() and int(paused_s) > 0),
+        restarts=_number(fields.get("Restarts", "")) or 0,
+        paused=state == "SUSPENDED" or bool(_number(paused_s)),
         limit_s=_seconds(fields.get("TimeLimit", "")),
     )
 
@@ -97,8 +97,12 @@ def from_sacct(text: str) -> SlurmJob | None:
 def _state(text: str) -> tuple[str, int | None]:
     """Return a state's name, and who cancelled: `CANCELLED by 1000`, `CANCELLED+`, `COMPLETED,REQUEUED`."""
     name = re.split(r"[\s,+]", text.strip())[0]
-    by = re.search(r"\bby (\d+)", text)
+    by = re.search(r"\bby ([0-9]{1,12})\b", text)
     return name, int(by[1]) if by else None
+
+
+def _number(text: str) -> int | None:
+    return int(text) if re.fullmatch(r"[0-9]{1,12}", text) else None
 
 
 def _known(text: str | None) -> str:
@@ -107,7 +111,7 @@ def _known(text: str | None) -> str:
 
 def _seconds(text: str) -> int | None:
     """Return the seconds of `DAYS-HH:MM:SS`, days if there are any; None of a word such as `UNLIMITED`."""
-    if not (found := re.fullmatch(r"(?:(\d+)-)?(\d+):(\d+):(\d+)", text)):
+    if not (found := re.fullmatch(r"(?:([0-9]{1,9})-)?([0-9]{1,9}):([0-9]{1,9}):([0-9]{1,9})", text)):
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
@@ -115,7 +119,7 @@ def _seconds(text: str) -> int | None:
 
 def _code(text: str) -> int | None:
     """Return the exit code in `CODE:SIGNAL`, as shells give it if a signal ended it."""
-    if not (found := re.fullmatch(r"(\d+):(\d+)", text)):
+    if not (found := re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text)):
         return None
     code, number = int(found[1]), int(found[2])
     return 128 + number if number else code

@@ -1,0 +1,105 @@
+"""The answers of a box, read strictly: the sentence about one that makes no sense names the field and its value."""
+
+import re
+from collections.abc import Mapping
+from typing import Literal, cast, get_args
+
+from ..base.job_configuration import JobRefused
+from ..base.printable import printable, quoted
+
+Facts = dict[str, list[str]]
+State = Literal["absent", "prepared", "running", "ended", "abandoned", "rebooted"]
+LARGEST = 2**53  # of bytes, KiB and seconds
+LARGEST_PORT = 2**16 - 1
+REQUIRED = ("kernel", "architecture", "home")
+
+
+def text_of(output: bytes | str | None) -> str:
+    """Return a command's output as text, as it came."""
+    text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
+    return text.strip()
+
+
+def words_of(output: bytes | str | None, otherwise: str = "no output") -> str:
+    """Return a command's output for a sentence: printable, on one line, and not long."""
+    return quoted(text_of(output)) or otherwise
+
+
+def facts_in(output: bytes | str | None) -> Facts:
+    """Return the values of an answer's `name=value` lines by name, each printable; other lines are left out."""
+    facts: Facts = {}
+    for line in text_of(output).split("\n"):
+        name, is_fact, value = line.partition("=")
+        if is_fact:
+            facts.setdefault(name, []).append(printable(value))
+    return facts
+
+
+def once(facts: Facts) -> dict[str, str]:
+    """Return the first value of each fact."""
+    return {name: values[0] for name, values in facts.items()}
+
+
+def whole(said: Mapping[str, str], name: str, most: int = LARGEST) -> int | None:
+    """Return the whole number of a fact, or None if there is none.
+
+    Raises:
+        JobRefused: it is something else, negative, or above `most`.
+    """
+    text = said.get(name, "")
+    if not text:
+        return None
+    if not re.fullmatch(r"[0-9]{1,16}", text) or int(text) > most:
+        raise _senseless(name, text, f"a whole number from 0 to {most}")
+    return int(text)
+
+
+def state_in(said: Mapping[str, str]) -> State:
+    """Return a job's state.
+
+    Raises:
+        JobRefused: it is not one that our scripts print.
+    """
+    state = said.get("state", "")
+    if state not in get_args(State):
+        raise _senseless("state", state, f"one of {', '.join(get_args(State))}")
+    return cast(State, state)
+
+
+def seconds_in(text: str) -> int | None:
+    """Return the seconds between two files of a box; None if there are none."""
+    return max(0, int(text)) if re.fullmatch(r"-?[0-9]{1,12}", text) else None
+
+
+def exit_code_in(text: str) -> int | None:
+    """Return an exit code; None if there is none."""
+    return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else None
+
+
+def check_facts(facts: Facts) -> None:
+    """Check the facts that a box reports about itself.
+
+    Raises:
+        JobRefused: one is missing, or makes no sense.
+    """
+    said = once(facts)
+    if lacking := [name for name in REQUIRED if not said.get(name)]:
+        raise JobRefused(f"The box's answer lacks {lacking[0]}: repair `uname` and HOME there.", "Unfit")
+    whole(said, "memory_kib")
+
+
+def absolute_path(text: str, what: str) -> str:
+    """Return a path that a box has named.
+
+    Raises:
+        JobRefused: it is relative, or has characters that no terminal shows.
+    """
+    if not text.startswith("/") or printable(text) != text:
+        raise _senseless(what, text, "an absolute path on one line")
+    return text
+
+
+def _senseless(name: str, text: str, expected: str) -> JobRefused:
+    return JobRefused(
+        f"The box's answer makes no sense: {name} is {quoted(text)[:60]!r}, expected {expected}.", "Unfit"
+    )
