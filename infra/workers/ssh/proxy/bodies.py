@@ -5,16 +5,17 @@ from typing import Annotated, Any, Literal, TypeVar
 from uuid import UUID
 
 from prefect.client.schemas.objects import StateType
-from pydantic import BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
+from ...base.printable import printable, printable_lines
 from ...brand import BRAND
 from .limits import ARTIFACT_BYTES, ROW_BYTES, TOO_LARGE, Allowances, Refusal, spend
 
 WRONG = 422
 SENTENCE = 4_000  # characters of a state's message that go on
 T = TypeVar("T")
-Name = Annotated[str, Field(max_length=300)]
-Text = Annotated[str, Field(max_length=100_000)]
+Name = Annotated[str, Field(max_length=300), AfterValidator(printable)]
+Text = Annotated[str, Field(max_length=100_000), AfterValidator(printable_lines)]
 OWN_STATES = (  # not that it is scheduled anew or paused; what executes a bundle says PENDING first
     *(StateType.PENDING, StateType.RUNNING, StateType.COMPLETED, StateType.FAILED, StateType.CRASHED),
     *(StateType.CANCELLING, StateType.CANCELLED),
@@ -88,7 +89,7 @@ class LogLine(Body):
     task_run_id: UUID | None = None
     name: Name
     level: int
-    message: str
+    message: Annotated[str, AfterValidator(printable_lines)]
     timestamp: Name
 
 

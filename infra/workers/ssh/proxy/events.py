@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
 from uuid import UUID
 
@@ -50,7 +50,10 @@ def subject_of(run_id: UUID, event: Event) -> str | None:
         raise Refusal(f"an event {event.event[:100]!r} of {about[:100]} is not one of this flow run's")
     if not any(each.id == f"{RUN}{run_id}" and each.role == "flow-run" for each in event.related):
         raise Refusal("an event of a task does not name its flow run")
-    if SET_BY_SERVER & (event.payload.get("task_run") or {}).keys():
+    task_run = event.payload.get("task_run") or {}
+    if not isinstance(task_run, dict):
+        raise Refusal("an event of a task has a payload whose task_run is not an object")
+    if SET_BY_SERVER & task_run.keys():
         raise Refusal("an event of a task names ids in its payload")
     return about
 
@@ -118,7 +121,7 @@ async def take_events(
         Refusal: too much comes.
     """
     async with get_events_client() as server:
-        async for text in socket.iter_text():
+        async for text in _texts(socket):
             spend(limits.sent_bytes, len(text) + ROW_BYTES, "bytes")
             spend(limits.events, 1, "events")
             try:
@@ -134,27 +137,42 @@ async def take_events(
 
 async def give_events(socket: WebSocket, run_id: UUID) -> None:
     """Pass on to a run that somebody suspends or cancels it: of what it asks for, what concerns itself."""
+    texts = _texts(socket)
+    if (asked := await anext(texts, None)) is None:
+        return
     of_this_run = EventFilter(
-        event=EventNameFilter(name=sorted(HEARD & _asked_names(await socket.receive_text())) or [NOTHING]),
+        event=EventNameFilter(name=sorted(HEARD & _asked_names(asked)) or [NOTHING]),
         resource=EventResourceFilter(id=[f"{RUN}{run_id}"]),
     )
     async with get_events_subscriber(filter=of_this_run, reconnect_on_clean_close=True) as events:
         forwarding = asyncio.create_task(_forward(socket, events, f"{RUN}{run_id}"))
         try:
-            async for _ in socket.iter_text():
+            async for _ in texts:
                 pass  # nothing more is expected; the end of the box's part is
         finally:
             forwarding.cancel()
             await asyncio.gather(forwarding, return_exceptions=True)
 
 
+async def _texts(socket: WebSocket) -> AsyncIterator[str]:
+    """Yield the messages of a socket until the box closes it.
+
+    Raises:
+        Refusal: one is binary.
+    """
+    while (message := await socket.receive())["type"] != "websocket.disconnect":
+        if not isinstance(text := message.get("text"), str):
+            raise Refusal("a message on the event socket is binary, and its protocol has only text")
+        yield text
+
+
 def _asked_names(message: str) -> set[str]:
     """Return the names of events that a filter asks for; all that an engine can hear if it names none."""
     try:
         names = json.loads(message)["filter"]["event"]["name"]
-    except (ValueError, KeyError, TypeError):
+    except (ValueError, KeyError, TypeError, RecursionError):
         return HEARD
-    return {str(name) for name in names} if isinstance(names, list) else HEARD
+    return {name for name in names if isinstance(name, str)} if isinstance(names, list) else HEARD
 
 
 async def _forward(socket: WebSocket, events: Any, resource_id: str) -> None:
@@ -175,7 +193,7 @@ async def shake_hands(socket: WebSocket, knows: Callable[[str], bool]) -> None:
     try:
         message = json.loads(await asyncio.wait_for(socket.receive_text(), HANDSHAKE_S))
         token = str(message["token"]) if message["type"] == "auth" else ""
-    except (TimeoutError, ValueError, KeyError, TypeError):
+    except (TimeoutError, ValueError, KeyError, TypeError, RecursionError):
         token = ""
     if not knows(token):
         raise Refusal("the socket does not have the token of this flow run")

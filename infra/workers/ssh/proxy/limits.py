@@ -4,6 +4,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from ...base.printable import quoted
+
 MIB = 1024 * 1024
 BODY_BYTES = 5 * MIB  # Prefect's own batches of log lines have at most 4 MB
 ARTIFACT_BYTES = EVENT_BYTES = MIB
@@ -23,7 +25,7 @@ class Refusal(Exception):
     """
 
     def __init__(self, sentence: str, status: int = FORBIDDEN, *, after_s: int | None = None) -> None:
-        super().__init__(sentence)
+        super().__init__(quoted(sentence))  # a part of it can be a box's words
         self.status, self.after_s = status, after_s
 
 
