@@ -7,12 +7,13 @@ puts the rows into docs/statistics.md as they come, in place of those of the sam
 import argparse
 import contextlib
 
-from tests.benchmarks.simulated import controls, modes, nights, samples, sessions, turns, verdicts
+from tests.benchmarks.simulated import controls, modes, nights, samples, sessions, several, turns, verdicts
 from tests.docs import tables
 
 PARTS = {
     "gate": verdicts.gate(),
     "sessions": sessions.one_session(),
+    "several sessions": several.part(),
     "turns": turns.part(),
     "together": verdicts.together(),
     "samples": samples.part(),

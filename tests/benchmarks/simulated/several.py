@@ -5,11 +5,15 @@ Two equal machines, 4 cases, 1 % between repeats, 2 repeats in each session. One
 
 import argparse
 import math
+from collections.abc import Callable
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
 
 from tasks.findings.totals import CommonCases, time_ratio
-from tasks.results.sessions import SESSION_EFFECT, Sessions, effect_of
+from tasks.results.sessions import SESSION_EFFECT, WITHIN, Sessions, effect_of
+from tests.benchmarks.simulated.part import Part
 from tests.tasks.examples.records import machine
 from workloads.harness.records.case import Case
 
@@ -18,6 +22,7 @@ CASES = tuple(Case.of("matmul", {"n": n}) for n in range(100, 500, 100))
 MACHINES = (machine("a"), machine("b"))
 COUNTS = (1, 2, 3, 5)
 EFFECTS = (0.0, 0.005, 0.01, 0.02, 0.03)
+OF_PART = (0.0, 0.01, 0.02)  # effects
 
 
 def main(runs: int = 0) -> None:
@@ -31,18 +36,50 @@ def main(runs: int = 0) -> None:
     print("| --- " * (1 + len(COUNTS)) + "|")
     for is_shown in (False, True):
         for effect in EFFECTS:
-            known = f"shown by {EARLIER} earlier runs" if is_shown else f"{100 * SESSION_EFFECT:g} % assumed"
+            known = _known(is_shown)
             cells = [coverage(runs, count, effect, is_shown) for count in COUNTS]
             texts = " | ".join(f"{held:.3f}, {100 * half:.1f} %" for held, half in cells)
             print(f"| effect of a session {100 * effect:g} %, {known} | {texts} |", flush=True)
 
 
+def part() -> Part:
+    """Return the part of several sessions of each machine."""
+    counted = (
+        "the share of intervals of a ratio of totals that hold the truth, and half of their median width; before: as "
+        "many repeats in one session, whose effect does not count"
+    )
+    worlds = {
+        f"{count} sessions, effect of each {100 * effect:g} %, {_known(is_shown)}": partial(
+            _cells, count, effect, is_shown
+        )
+        for is_shown in (False, True)
+        for effect in OF_PART
+        for count in COUNTS[1:]
+    }
+    return Part(counted, worlds)
+
+
+def _known(is_shown: bool) -> str:
+    return f"shown by {EARLIER} earlier runs" if is_shown else f"{100 * SESSION_EFFECT:g} % assumed"
+
+
+def _cells(count: int, effect: float, is_shown: bool, runs: int) -> tuple[str, str]:
+    def before(rng: np.random.Generator) -> CommonCases:
+        return replace(suite_of(rng, 1, effect, count * OF_EACH), sessions=WITHIN)
+
+    found = _coverage(before, runs), coverage(runs, count, effect, is_shown)
+    return tuple(f"{held:.3f}, {100 * half:.1f} %" for held, half in found)
+
+
 def coverage(runs: int, count: int, effect: float, is_shown: bool = False) -> tuple[float, float]:
     """Return the share of intervals that hold the truth, and half of their median width, over `count` sessions."""
+    return _coverage(lambda rng: suite_of(rng, count, effect, OF_EACH, is_shown), runs)
+
+
+def _coverage(suite: Callable[[np.random.Generator], CommonCases], runs: int) -> tuple[float, float]:
     held, halves = 0, []
     for number in range(runs):
-        rng = np.random.default_rng((20261127, number))
-        estimate = time_ratio(suite_of(rng, count, effect, OF_EACH, is_shown), "a", "b")
+        estimate = time_ratio(suite(np.random.default_rng((20261127, number))), "a", "b")
         low, high = estimate.low or 0.0, estimate.high or math.inf
         held += low <= 1 <= high
         halves.append(math.log(high / low) / 2)

@@ -5,7 +5,7 @@ import pytest
 from tests.benchmarks.simulated.__main__ import HEADING, MARK, PAGE, PARTS, caption, with_row
 from tests.docs import tables
 
-QUICK = ("gate", "sessions", "turns", "together", "two states")
+QUICK = ("gate", "sessions", "several sessions", "turns", "together", "two states")
 
 
 def test_a_row_takes_the_place_of_its_earlier_one_in_the_order_of_parts_and_worlds():
