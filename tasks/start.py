@@ -12,7 +12,9 @@ from prefect.runtime import flow_run
 
 from tasks.dispatch.flow_runs import measuring
 from tasks.errors import GridbenchError
+from tasks.planning.as_written import check_machines
 from tasks.planning.hardware import Hardware
+from tasks.planning.plan import Plan
 from tasks.planning.planner import check_budget, make_plan
 from tasks.planning.request import RunRequest
 from tasks.pool_form import form_of, mistake_in
@@ -32,6 +34,7 @@ async def open_store(request: RunRequest) -> Store:
     folder, bucket = request.address.folder, await asyncio.to_thread(Bucket.of, request.address)
     if request.resume:
         store = await _resumed(request.resume, folder, bucket)
+        check_plan(store.plan, request)
         check_budget(store.plan, request.budget_usd)
         await asyncio.to_thread(check_files, store)
     else:
@@ -53,6 +56,21 @@ async def _resumed(run: str, folder: Path, bucket: Bucket | None) -> Store:
     if bucket and not (folder / run / "plan.json").exists():
         await asyncio.to_thread(bucket.fetch, run, folder)
     return Store.open(folder, run, bucket)
+
+
+def check_plan(plan: Plan, request: RunRequest) -> None:
+    """Check a plan that was read from the results before anything that it names is run.
+
+    Raises:
+        GridbenchError: it is not the plan that the command has checked; without a command, a machine runs
+            other programs than those that its hardware file names.
+    """
+    if request.plan is None:
+        check_machines(plan, request.night.version if request.night else None)
+    elif plan != request.plan:
+        raise GridbenchError(
+            f"run {plan.run}: its plan.json has changed since the command read it; resume it again"
+        )
 
 
 async def _take_turns(client: PrefectClient, run: str, me: UUID) -> None:

@@ -16,6 +16,7 @@ from tasks.dispatch.rental_order import order_for
 from tasks.errors import GridbenchError
 from tasks.findings.answer import price_notes
 from tasks.imported import SUITE as IMPORTED
+from tasks.planning.as_written import check_machines
 from tasks.planning.cluster import Cluster, load_cluster
 from tasks.planning.hardware import hardware_names, suites
 from tasks.planning.limits import LOCAL_POOL
@@ -55,6 +56,10 @@ AssumedEffect = Annotated[
     ),
 ]
 Boxes = Annotated[int, typer.Option(help="Copies to rent of each rented machine")]
+TrustPlan = Annotated[
+    bool,
+    typer.Option("--trust-plan", help="Run the commands of the plan even if deployments/hardware has others"),
+]
 
 
 def run(
@@ -141,17 +146,21 @@ def _cluster(path: Path | None, on: list[str] | None) -> Cluster | None:
     return load_cluster(path) if path else None
 
 
-def resume(name: RunName, budget_usd: Budget = 5.0, results: Results = DEFAULT) -> None:
+def resume(
+    name: RunName, budget_usd: Budget = 5.0, results: Results = DEFAULT, trust_plan: TrustPlan = False
+) -> None:
     """Finish an interrupted run, keeping its measured repeats."""
     store = find(results, name)
     plan = store.plan
     if plan.suite == IMPORTED:
         raise GridbenchError(f"run {plan.run} was imported: its machines cannot be measured from here")
+    if not trust_plan:
+        check_machines(plan)
     say(kept_text(store))
     check_budget(plan, budget_usd)
     say_worst_cases(plan, budget_usd)
     check_reach(plan.hardware)
-    request = RunRequest(resume=plan.run, budget_usd=budget_usd, results=results.parameter)
+    request = RunRequest(resume=plan.run, budget_usd=budget_usd, results=results.parameter, plan=plan)
     _run(request, results, plan)
 
 

@@ -30,7 +30,8 @@ class RunRequest(Strict):
         boxes: copies of each rented machine.
         night: what makes the run a night; None for any other run.
         seed: of the order and the inputs; random if None.
-        plan: the plan that was made of this request and shown; None if it is still to be made.
+        plan: the plan that was made of this request and shown, or that of the run to resume, as the command has
+            checked it; None if it is still to be made or checked.
     """
 
     suite: str = "quick"

@@ -6,6 +6,7 @@ from types import SimpleNamespace
 import pytest
 import yaml
 
+from gridbench import main
 from gridbench.machines import stacks
 from gridbench.run import command
 from gridbench.run import session as sessions
@@ -19,6 +20,7 @@ from tasks.planning.planner import make_plan
 from tasks.planning.rent_terms import RentTerms
 from tasks.planning.request import RunRequest
 from tasks.store.address import ResultsAddress
+from tasks.store.store import Store
 from tests.emulators.lambda_cloud.control import Control
 from tests.emulators.lambda_cloud.quick import PACE
 from tests.emulators.lambda_cloud.server import lambda_cloud
@@ -132,6 +134,25 @@ def test_a_run_that_is_resumed_is_checked_and_served_like_a_new_one(monkeypatch,
     with pytest.raises(GridbenchError, match=r"with \('local', 'ssh'\)"):
         command.resume("a-run", results=ResultsAddress(tmp_path))
     assert asked == ["checked"]
+
+
+@pytest.mark.parametrize(("words", "says"), [((), "--trust-plan"), (("--trust-plan",), "went on")])
+def test_a_plan_with_a_command_of_somebody_else_starts_nothing(
+    monkeypatch, capsys, tmp_path, plan, words, says
+):
+    command_of = plan.hardware[0].model_copy(update={"command": ("sh", "-c", f"touch {tmp_path}/pwned")})
+    store = Store.create(tmp_path, plan.model_copy(update={"hardware": (command_of, *plan.hardware[1:])}))
+
+    def session(say, results, pools):
+        raise GridbenchError("went on")
+
+    monkeypatch.setattr(sessions, "session", session)
+    monkeypatch.setattr(
+        "sys.argv", ["gridbench", "resume", store.plan.run, "--results", str(tmp_path), *words]
+    )
+    with pytest.raises(SystemExit) as left:
+        main.main()
+    assert left.value.code == 2 and says in " ".join(capsys.readouterr().err.split())
 
 
 def test_deployments_are_told_apart_by_their_names_alone():
