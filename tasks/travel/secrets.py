@@ -1,7 +1,13 @@
 """What looks like a secret: such files never leave the machine, and passwords of addresses are never told."""
 
+import math
 import re
+import tomllib
+from collections import Counter
+from dataclasses import dataclass
 from fnmatch import fnmatch
+from functools import cache
+from pathlib import Path
 
 from workloads.harness.records.secret_names import is_secret_name
 
@@ -9,19 +15,39 @@ from workloads.harness.records.secret_names import is_secret_name
 KEY = re.compile(
     rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\r|\\n|\s)+"
     rb"(?:[A-Za-z0-9+/=]{16}|Proc-Type:|Version:|Comment:)"
+    rb"|PuTTY-User-Key-File-[23]: [\w-]+\s+Encryption: "
 )
-# Tokens whose form says what they are, by what each begins with, and a login in a file of settings.
-TOKENS = re.compile(
-    rb"(?<![\w+/-])(?:(?:AKIA|ASIA)(?![A-Z0-9]{9}EXAMPLE)[A-Z0-9]{16}|gh[pousr]_[A-Za-z0-9]{36}|hf_[A-Za-z]{34}"
-    rb"|github_pat_\w{60,}|glpat-[\w-]{20,}|sk-(?:ant|proj)-[\w-]{32,}|xox[abprs]-[\w-]{20,}|AIza[\w-]{35})(?![\w+/-])"
-)
-STARTS = (
-    *(b"AKIA", b"ASIA", b"ghp_", b"gho_", b"ghu_", b"ghs_", b"ghr_", b"hf_", b"github_pat_", b"glpat-"),
-    *(b"sk-ant-", b"sk-proj-", b"xox", b"AIza"),
-)  # looked for first, which is fast
+TOKENS = Path(__file__).with_name("secret_tokens.toml")  # whose form says what they are
 TEXT_BYTES = 8000
-SETTINGS = ("*.txt", "*.in", "*.toml", "*.lock", "*.cfg", "*.ini", "*.conf", "*.yml", "*.yaml", ".gitmodules")
-PASSWORD = re.compile(rb"https?://[^/\s:@'\"]+:(?![$*<{])[^/\s:@'\"]+@")
+SETTINGS = (
+    *(
+        "*.sh",
+        "*.bash",
+        "*.env*",
+        "*rc",
+        "*.json",
+        "*.properties",
+        "*.txt",
+        "*.in",
+        "*.toml",
+        "*.lock",
+        "*.cfg",
+    ),
+    *("*.ini", "*.conf", "*.yml", "*.yaml", ".gitmodules"),
+)
+# A login in an address: `$`, `<`, braces and PASSWORD stand for one, and a database of this machine has a known one.
+PASSWORD = re.compile(
+    rb"[a-z][a-z0-9+.-]*://[^/\s:@'\"]*:(?![$*<{]|(?:PASS|PASSWORD|SECRET|TOKEN)@)[^/\s:@'\"]+@"
+    rb"(?!(?:localhost|127\.0\.0\.1|\[::1\])(?![\w.-]))"
+)
+# A setting whose name ends like that of a secret, and its value.
+ASSIGNED = re.compile(
+    rb"(?<!\w)(?<!\$\{)(?:(?i:[\w.-]{0,40}(?:api_?key|access_?key|secret_?key|client_?secret|auth_?token|access_?token"
+    rb"|api_?token|password|passwd))|[A-Z][A-Z0-9_]*_(?:TOKEN|SECRET))"
+    rb"['\"]?[ \t]*[=:][ \t]*['\"]?([^\s'\"#,;]{12,})"
+)
+REFERENCES = (b"$", b"<", b"{", b"*", b"/", b"./", b"~", b"env:", b"block:", b"arn:", b"http")
+LEAST_BITS = 3.0  # entropy of each character of a value that is a secret: placeholders have less, or no digit
 # Who logs in, and what follows a question mark; `git@` is everybody's.
 LOGIN, QUERY = re.compile(r"(://)(?!git@)[^/\s@]*@"), re.compile(r"(://[^\s?]*\?)\S+")
 
@@ -54,5 +80,61 @@ def looks_secret(name: str, content: bytes) -> bool:
     if _has_token(content):
         return True
     last = name.lower().rpartition("/")[2]
-    is_settings = any(fnmatch(last, pattern) for pattern in SETTINGS)
-    return is_settings and b"://" in content and bool(PASSWORD.search(content))
+    if not any(fnmatch(last, pattern) for pattern in SETTINGS):
+        return False
+    return (b"://" in content and bool(PASSWORD.search(content))) or _assigns_secret(content)
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRule:
+    """A form of tokens.
+
+    Attributes:
+        starts: one of these is in every token.
+        form: of a whole token.
+        entropy: of each of its characters, at least, in bits.
+    """
+
+    starts: tuple[bytes, ...]
+    form: re.Pattern[bytes]
+    entropy: float
+
+    def found_in(self, content: bytes) -> bool:
+        """Return whether a file has such a token."""
+        if not any(start in content for start in self.starts):
+            return False
+        return any(entropy_bits(found[0]) >= self.entropy for found in self.form.finditer(content))
+
+
+def _has_token(content: bytes) -> bool:
+    return any(rule.found_in(content) for rule in _rules())
+
+
+@cache
+def _rules() -> tuple[TokenRule, ...]:
+    """Return the rules of `secret_tokens.toml`."""
+    return tuple(
+        TokenRule(
+            tuple(start.encode() for start in rule["starts"]),
+            re.compile(rf"(?<![\w+/-])(?:{rule['form']})(?![\w+/-])".encode()),
+            rule.get("entropy", 0.0),
+        )
+        for rule in tomllib.loads(TOKENS.read_text())["rules"]
+    )
+
+
+def entropy_bits(text: bytes) -> float:
+    """Return Shannon's entropy of a text by its own characters, in bits per character."""
+    return -sum(count / len(text) * math.log2(count / len(text)) for count in Counter(text).values())
+
+
+def _assigns_secret(content: bytes) -> bool:
+    """Return whether a file of settings gives a secret its value: letters and digits that are no word."""
+    values = (found[1] for found in ASSIGNED.finditer(content))
+    return any(
+        not value.startswith(REFERENCES)
+        and any(chr(sign).isdigit() for sign in value)
+        and any(chr(sign).isalpha() for sign in value)
+        and entropy_bits(value) >= LEAST_BITS
+        for value in values
+    )

@@ -78,11 +78,26 @@ def test_the_id_is_of_names_modes_and_contents_alone(code, tmp_path):
     assert len(ids) == 4
 
 
+DRAWN = "k3Jv9QzLx8TnWb2RfYp5HsDm7GcA4EuV"  # 32 letters and digits, as a generator draws them
+
+
 @pytest.mark.parametrize(
     "name",
     [
         *(".env", "conf/.env.production", "server.pem", "id_rsa", "deploy/id_ed25519", "tls.key"),
         *(".aws/credentials", "kubeconfig", ".kube/config", "credentials.json"),
+        *(
+            ".pgpass",
+            ".my.cnf",
+            ".s3cfg",
+            ".boto",
+            ".htpasswd",
+            ".dockercfg",
+            ".vault-token",
+            ".bash_history",
+        ),
+        *("secrets.yaml", "secrets.json", "secrets.toml", ".streamlit/secrets.toml"),
+        *("terraform.tfstate", "prod.tfvars", ".config/gcloud/application_default_credentials.json"),
     ],
 )
 def test_what_is_called_like_a_secret_does_not_leave(code, name):
@@ -109,6 +124,20 @@ def test_what_holds_a_key_does_not_leave(code, text):
         ("settings.py", f"KEY = 'AKIA{'Q7' * 8}'"),
         ("requirements.txt", "--index-url https://me:sesame@example.org/simple"),
         ("uv.lock", 'source = { registry = "https://me:sesame@example.org/simple" }'),
+        (".npmrc", f"//registry.npmjs.org/:_authToken={DRAWN}"),
+        ("run.sh", f"export LAMBDA_API_KEY=secret_mine_{DRAWN}"),
+        ("run.sh", f"HF_TOKEN={DRAWN} python train.py"),
+        ("settings.ini", f"aws_secret_access_key = {DRAWN}/{DRAWN[:7]}"),
+        ("config.json", f'{{"password": "{DRAWN[:14]}"}}'),
+        ("compose.yaml", "url: postgres://app:s3same@db.example/app"),
+        ("train.sh", "redis-cli -u redis://:s3same@cache.example:6379"),
+        ("old.py", f"openai.api_key = 'sk-{DRAWN}{DRAWN[:16]}'"),
+        ("pay.py", f"stripe.api_key = 'sk_live_{DRAWN}'"),
+        ("predict.py", f"token = 'r8_{DRAWN}{DRAWN[:5]}'"),
+        ("age.txt", f"AGE-SECRET-KEY-1{'QPZRY9X8GF2TVDW0S3JN54KHCE6MUA7L' * 2}"[:74]),
+        ("api.py", f"JWT = 'eyJ{DRAWN}.eyJ{DRAWN}.{DRAWN}'"),
+        ("flows.py", f"PREFECT = 'pnu_{DRAWN}{DRAWN[:4]}'"),
+        ("putty.txt", "PuTTY-User-Key-File-2: ssh-rsa\nEncryption: none\n"),
     ],
 )
 def test_what_holds_a_token_or_a_login_does_not_leave(code, name, text):
@@ -123,6 +152,19 @@ def test_what_holds_a_token_or_a_login_does_not_leave(code, name, text):
         ("README.md", "clone https://user:password@example.org"),
         ("settings.py", "KEY = 'AKIAIOSFODNN7EXAMPLE'"),
         ("plot.ipynb", f"iVBORw0KGgo{'AIza' * 20}/"),
+        ("plot.ipynb", f"iVBORw0KGgo/{DRAWN}eyJ{DRAWN}/{DRAWN}"),
+        ("readme.txt", f"use ghp_{'x' * 35} or sk_live_{'x' * 30} or r8_…"),
+        ("run.sh", "export WANDB_API_KEY=$(cat ~/.wandb) HF_TOKEN=${HF_TOKEN:?} X_SECRET=<your-secret-0123>"),
+        (
+            "model.yaml",
+            "eos_token: '<|endoftext|>'\nmodel_key: resnet50_imagenet1k_v2\ntokenizer: bert-base-v1",
+        ),
+        ("tokenizer.json", '{"password": 104931, "pass_token": 22, "access_token": 481516234259}'),
+        ("compose.yaml", "url: postgres://postgres:postgres@localhost:5432/test\nother: redis://cache:6379"),
+        (
+            "pool.yaml",
+            "api_key: env:THE_API_KEY_2\nsecret: arn:aws:secretsmanager:eu-1:123456789012:secret:a1",
+        ),
     ],
 )
 def test_what_only_has_the_place_of_one_does(code, name, text):

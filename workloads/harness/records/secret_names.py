@@ -8,7 +8,26 @@ NAMES = (
     *(".env", ".env.*", ".envrc", "*.pem", "*.key", "*.p12", "*.pfx", "*.jks", "*.kdbx", "*.ppk"),
     *("id_rsa*", "id_dsa*", "id_ecdsa*", "id_ed25519*"),
     *("credentials", "credentials.json", "credentials.toml", ".git-credentials", ".netrc", ".pypirc"),
-    *("kubeconfig", "kubeconfig.*", "*.kubeconfig"),
+    *("kubeconfig", "kubeconfig.*", "*.kubeconfig", ".dockercfg", ".vault-token"),
+    *(
+        ".pgpass",
+        ".my.cnf",
+        ".mylogin.cnf",
+        ".s3cfg",
+        ".boto",
+        ".htpasswd",
+        "application_default_credentials.json",
+    ),
+    *(
+        "secrets.yaml",
+        "secrets.yml",
+        "secrets.json",
+        "secrets.toml",
+        "*.tfstate",
+        "*.tfstate.backup",
+        "*.tfvars",
+    ),
+    *(".*_history",),  # of shells and of clients of databases
 )
 PATHS = (".kube/config", ".docker/config.json", ".aws/config")
 FOLDERS = frozenset({".aws", ".azure", ".docker", ".gnupg", ".kube", ".ssh"})
