@@ -1,4 +1,4 @@
-"""Check the machines of a plan that lies in a folder: others may write there, and a resume runs what it names."""
+"""Check the machines of a plan in a results folder: others can write there, and a resume runs the named programs."""
 
 import shlex
 from typing import Any
@@ -44,7 +44,7 @@ def check_machines(plan: Plan, version: Version | None = None) -> None:
 
 
 def _written(machine: Hardware, version: Version | None) -> dict[str, Any]:
-    """Return the decisive fields that the machine has by its file; by its address if it has none."""
+    """Return the decisive fields that the machine has by its file, or by its address without a file."""
     name = machine.shape or machine.name
     if name not in hardware_names():
         of_box = {key: machine.job_variables[key] for key in OF_AN_ADDRESS & machine.job_variables.keys()}

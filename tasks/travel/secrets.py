@@ -17,7 +17,7 @@ KEY = re.compile(
     rb"(?:[A-Za-z0-9+/=]{16}|Proc-Type:|Version:|Comment:)"
     rb"|PuTTY-User-Key-File-[23]: [\w-]+\s+Encryption: "
 )
-TOKENS = Path(__file__).with_name("secret_tokens.toml")  # whose form says what they are
+TOKENS = Path(__file__).with_name("secret_tokens.toml")
 TEXT_BYTES = 8000
 SETTINGS = (
     *(
@@ -129,7 +129,7 @@ def entropy_bits(text: bytes) -> float:
 
 
 def _assigns_secret(content: bytes) -> bool:
-    """Return whether a file of settings gives a secret its value: letters and digits that are no word."""
+    """Return whether a file of settings gives a secret its value: letters and digits of high entropy."""
     values = (found[1] for found in ASSIGNED.finditer(content))
     return any(
         not value.startswith(REFERENCES)
