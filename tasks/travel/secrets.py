@@ -62,10 +62,6 @@ def holds_secret(value: bytes) -> bool:
     return bool(KEY.search(value) or _has_token(value) or PASSWORD.search(value))
 
 
-def _has_token(content: bytes) -> bool:
-    return any(start in content for start in STARTS) and bool(TOKENS.search(content))
-
-
 def looks_secret(name: str, content: bytes) -> bool:
     """Return whether a file looks like a secret.
 
