@@ -99,7 +99,7 @@ class TokenRule:
         """Return whether a file has such a token."""
         if not any(start in content for start in self.starts):
             return False
-        return any(entropy_bits(found[0]) >= self.entropy for found in self.form.finditer(content))
+        return any(entropy_bits(match[0]) >= self.entropy for match in self.form.finditer(content))
 
 
 def _has_token(content: bytes) -> bool:
@@ -126,7 +126,7 @@ def entropy_bits(text: bytes) -> float:
 
 def _assigns_secret(content: bytes) -> bool:
     """Return whether a file of settings gives a secret its value: letters and digits of high entropy."""
-    values = (found[1] for found in ASSIGNED.finditer(content))
+    values = (match[1] for match in ASSIGNED.finditer(content))
     return any(
         not value.startswith(REFERENCES)
         and any(chr(sign).isdigit() for sign in value)

@@ -40,13 +40,13 @@ def once(facts: Facts) -> dict[str, str]:
     return {name: values[0] for name, values in facts.items()}
 
 
-def whole(said: Mapping[str, str], name: str, most: int = LARGEST) -> int | None:
+def whole(values: Mapping[str, str], name: str, most: int = LARGEST) -> int | None:
     """Return the whole number of a fact, or None if there is none.
 
     Raises:
         JobRefused: it is something else, negative, or above `most`.
     """
-    text = said.get(name, "")
+    text = values.get(name, "")
     if not text:
         return None
     if not re.fullmatch(r"[0-9]{1,16}", text) or int(text) > most:
@@ -54,13 +54,13 @@ def whole(said: Mapping[str, str], name: str, most: int = LARGEST) -> int | None
     return int(text)
 
 
-def state_in(said: Mapping[str, str]) -> State:
+def state_in(values: Mapping[str, str]) -> State:
     """Return a job's state.
 
     Raises:
         JobRefused: it is not one that our scripts print.
     """
-    state = said.get("state", "")
+    state = values.get("state", "")
     if state not in get_args(State):
         raise _senseless("state", state, f"one of {', '.join(get_args(State))}")
     return cast(State, state)
@@ -82,10 +82,10 @@ def check_facts(facts: Facts) -> None:
     Raises:
         JobRefused: one is missing, or makes no sense.
     """
-    said = once(facts)
-    if lacking := [name for name in REQUIRED if not said.get(name)]:
+    values = once(facts)
+    if lacking := [name for name in REQUIRED if not values.get(name)]:
         raise JobRefused(f"The box's answer lacks {lacking[0]}: repair `uname` and HOME there.", "Unfit")
-    whole(said, "memory_kib")
+    whole(values, "memory_kib")
 
 
 def absolute_path(text: str, what: str) -> str:

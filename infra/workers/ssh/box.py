@@ -222,20 +222,20 @@ class SshBox:
     async def look(self, name: str) -> Look:
         """Read the state of a job."""
         done = await self._engine("look", await self.folder(name))
-        said = once(facts_in(done.stdout))
-        if "state" not in said:
+        values = once(facts_in(done.stdout))
+        if "state" not in values:
             raise BoxUnreachable(f"The box gave no answer ({words_of(done.stderr)}).")
-        code = said.get("code", "")
+        code = values.get("code", "")
         return Look(
-            state_in(said),
+            state_in(values),
             code=exit_code_in(code),
             unpulled=code == "unpulled",
-            oom=said.get("oom") == "true",
-            late="late" in said,
-            seen=whole(said, "seen") or 0,
-            port=whole(said, "port", LARGEST_PORT),
-            last=said.get("last", ""),
-            pulled_s=seconds_in(said.get("pulled", "")),
+            oom=values.get("oom") == "true",
+            late="late" in values,
+            seen=whole(values, "seen") or 0,
+            port=whole(values, "port", LARGEST_PORT),
+            last=values.get("last", ""),
+            pulled_s=seconds_in(values.get("pulled", "")),
         )
 
     async def lines(self, name: str, offset: int) -> AsyncGenerator[bytes, None]:

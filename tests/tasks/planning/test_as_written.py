@@ -93,12 +93,12 @@ FOUND = {
     ],
 )
 def test_a_box_that_was_named_by_its_address_runs_the_usual_program(plan, changes, field):
-    found = stored(with_machines(plan, Hardware.model_validate(FOUND | changes)))
+    of_a_box = stored(with_machines(plan, Hardware.model_validate(FOUND | changes)))
     if field is None:
-        check_machines(found)
+        check_machines(of_a_box)
         return
     with pytest.raises(GridbenchError, match=f"its plan has {field} "):
-        check_machines(found)
+        check_machines(of_a_box)
 
 
 def test_the_command_of_a_version_is_the_searchs_own_and_not_the_plans():
@@ -112,8 +112,8 @@ def test_the_command_of_a_version_is_the_searchs_own_and_not_the_plans():
 
 
 def test_a_plan_that_changes_after_the_command_has_checked_it_is_refused(plan):
-    asked = RunRequest(resume=plan.run, plan=plan)
-    handed_over = RunRequest.model_validate(json.loads(asked.model_dump_json(exclude_none=True)))
+    request = RunRequest(resume=plan.run, plan=plan)
+    handed_over = RunRequest.model_validate(json.loads(request.model_dump_json(exclude_none=True)))
     check_plan(stored(plan), handed_over)
     with pytest.raises(GridbenchError, match="changed since"):
         check_plan(stored(changed(plan, command=("sh", "-c", "id"))), handed_over)
