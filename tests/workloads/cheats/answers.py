@@ -10,6 +10,8 @@ from workloads.harness.prepared import Env, Prepared
 from workloads.harness.registry import workload
 
 LEFT: list[int] = []  # results that were still held when `counts_its_results` began a step
+HOLDERS: list[str] = []  # of the first of them
+LET_GO_S = 0.5  # for threads of other tests
 
 
 def product(env: Env, n: int, step=None, data=None, **changes) -> Prepared:
@@ -208,17 +210,32 @@ def remembers_by_version(env, n):
 
 @cheat
 def counts_its_results(env, n):
-    """Each step's result is the number of earlier ones that somebody still holds, beside the product."""
+    """Each step's result is the number of earlier ones that are still held, besides the product."""
     earlier = []
 
     def step(a, b):
-        left = sum(result() is not None for result in earlier)
-        if left:  # or a cycle of frames holds them, which is no reference of the engine's
-            gc.collect()
-            left = sum(result() is not None for result in earlier)
-        LEFT.append(left)
+        LEFT.append(still_held(earlier))
         result = a @ b
         earlier.append(weakref.ref(result))
         return result
 
     return product(env, n, step)
+
+
+def still_held(results):
+    """Return how many results are held, also once other threads have had time to let go of them.
+
+    The engine's references stay meanwhile: it waits for the step. A cycle of frames holds a result until a collection,
+    of which there is none while another thread collects. A thread that looks at the frames of all threads holds their
+    variables.
+    """
+    ends_s = time.perf_counter() + LET_GO_S
+    while held := [found for found in (result() for result in results) if found is not None]:
+        if time.perf_counter() > ends_s:
+            HOLDERS.extend(str(type(holder)) for holder in gc.get_referrers(held[0]) if holder is not held)
+            break
+        del held
+        gc.unfreeze()  # the engine freezes all objects before its samples
+        gc.collect()
+        time.sleep(0.01)
+    return len(held)
