@@ -25,6 +25,7 @@ from workloads.harness.engine.measure import measure
 from workloads.harness.engine.phases import Phases
 from workloads.harness.group import ranks
 from workloads.harness.group.distributed import RankProcess
+from workloads.harness.group.meeting import no_meeting
 from workloads.harness.group.ranks import FOLDER, Membership, ProgressBoard
 from workloads.harness.group.watch import GRACE_S, Watch, alive, place
 from workloads.harness.probes.cpu import affinity, binding
@@ -152,7 +153,7 @@ def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
     repeat = replace(repeat, threads=threads)
     started = time.perf_counter()
     try:
-        if reason := no_room(repeat.device, processes, threads):
+        if reason := no_room(repeat.device, processes, threads) or no_meeting(repeat.device):
             return repeat.failed(Verdict.UNSUPPORTED, reason)
         if repeat.script is None:
             _unbind()

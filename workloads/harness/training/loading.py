@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import multiprocessing
 import os
 import signal
 from collections.abc import Callable
@@ -227,6 +228,8 @@ def _check_workers(workers: int, batch_bytes: int) -> None:
         raise WorkloadsError(f"workers={workers} must be from 0 to {MOST_WORKERS}")
     if workers and (fault := sockets_fault()):
         raise UnsupportedError(fault)
+    if workers:
+        _check_semaphores()
     needed = (workers * PREFETCHED + 1) * batch_bytes if workers else 0
     with suppress(OSError):  # no such folder: torch knows another way then
         room = os.statvfs(SHARED_MEMORY)
@@ -235,6 +238,21 @@ def _check_workers(workers: int, batch_bytes: int) -> None:
                 f"workers={workers} needs {needed / 2**20:.1f} MiB of shared memory, but {SHARED_MEMORY} has "
                 f"{left / 2**20:.1f}: enlarge it (docker run --shm-size) or use workers=0"
             )
+
+
+def _check_semaphores() -> None:
+    """Refuse loader processes if their semaphores can't be made, such as in a function service.
+
+    Raises:
+        UnsupportedError: they can't.
+    """
+    try:
+        multiprocessing.Lock()
+    except OSError as error:
+        raise UnsupportedError(
+            f"data loaders need semaphores in {SHARED_MEMORY}, which can't be made ({error.strerror}): "
+            "mount a file system there that can be written, or use workers=0"
+        ) from None
 
 
 def _end_with_parent(worker: int) -> None:

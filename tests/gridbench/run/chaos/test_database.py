@@ -27,7 +27,6 @@ PROGRAM = Path(sys.executable).with_name("gridbench")
 SUITE = """
 repeats = 1
 quick = true
-brief = true
 timeout_s = 60
 minutes = 5
 [[cases]]

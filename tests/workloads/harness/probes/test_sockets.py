@@ -1,5 +1,6 @@
 """The longest path of a temporary folder in which loader processes can open their sockets."""
 
+import errno
 import os
 import tempfile
 
@@ -47,3 +48,15 @@ def test_a_path_that_is_too_long_is_told_before_loaders_start(monkeypatch, folde
         _check_workers(1, 10)
     _check_workers(0, 10)
     assert preflight.sockets()[0] is False
+
+
+def test_a_machine_without_semaphores_is_named(monkeypatch):
+    """As of AWS Lambda, whose /dev/shm is absent: sem_open(3) has no place."""
+
+    def refuse():
+        raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))
+
+    monkeypatch.setattr("multiprocessing.Lock", refuse)
+    with pytest.raises(UnsupportedError, match=r"semaphores in /dev/shm.*\(Function not implemented\)"):
+        _check_workers(1, 1)
+    _check_workers(0, 1)
