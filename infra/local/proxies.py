@@ -1,10 +1,12 @@
-"""Proxies of the network that this machine is in: the server of a stack is never asked through one."""
+"""Proxies and certificates that variables name: the server of a stack is never asked through a proxy."""
 
 import importlib.util
 from collections.abc import Mapping
+from pathlib import Path
 
 from infra.workers.processes.processes import without_proxy
 
+CERTIFICATES = "SSL_CERT_FILE"  # that every client of httpx reads, also one that needs none
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")  # also in capitals; what clients read for a URL
 
 
@@ -30,3 +32,11 @@ def unusable_proxy(environ: Mapping[str, str]) -> str:
                 "or install the package socksio"
             )
     return ""
+
+
+def missing_certificates(environ: Mapping[str, str]) -> str:
+    """Return a sentence about a file of certificates that is gone with its environment; empty if it exists."""
+    named = environ.get(CERTIFICATES)
+    if not named or Path(named).exists():
+        return ""
+    return f"{CERTIFICATES} names {named}, which does not exist: correct it, or unset it for gridbench"

@@ -22,7 +22,7 @@ from infra.local.errors import LocalStackError, stop_reason
 from infra.local.lock_file import StackLock
 from infra.local.ports import free_port, port_taken
 from infra.local.processes import Service
-from infra.local.proxies import unusable_proxy
+from infra.local.proxies import missing_certificates, unusable_proxy
 from infra.local.settings import certificate_file, client_environment, service_environment
 from infra.local.supervisor import SERVER, sweep
 from infra.local.workers import NOTHING, PROCESS, PoolWorker
@@ -191,7 +191,7 @@ class LocalStack:
             self._signals.give_back()
 
     def _start(self) -> None:
-        if fault := unusable_proxy(os.environ):
+        if fault := unusable_proxy(os.environ) or missing_certificates(os.environ):
             raise LocalStackError(fault)
         self._prepare_folder()
         if not self._stack_lock.take():

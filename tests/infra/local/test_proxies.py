@@ -7,7 +7,7 @@ import httpx
 import pytest
 
 from infra.local.errors import LocalStackError
-from infra.local.proxies import direct, unusable_proxy
+from infra.local.proxies import direct, missing_certificates, unusable_proxy
 from infra.local.settings import client_environment
 from infra.local.stack import LocalStack
 
@@ -62,3 +62,12 @@ def test_a_socks_proxy_is_named_before_anything_starts(monkeypatch, tmp_path):
     assert "secret" not in str(caught.value)
     monkeypatch.setattr("importlib.util.find_spec", lambda name: name)
     assert unusable_proxy({"ALL_PROXY": "socks5h://127.0.0.1:9"}) == ""
+
+
+def test_certificates_that_are_gone_are_named_before_anything_starts(monkeypatch, tmp_path):
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "gone.pem"))
+    with pytest.raises(LocalStackError, match=r"SSL_CERT_FILE names .*gone\.pem"):
+        LocalStack(tmp_path / "state").__enter__()
+    assert not (tmp_path / "state").exists()
+    (tmp_path / "gone.pem").touch()
+    assert missing_certificates({"SSL_CERT_FILE": str(tmp_path / "gone.pem")}) == ""
