@@ -52,16 +52,20 @@ async def follow(
     """
     async with get_client() as client:
         run = await _begin(client, deployment, request)
+        seen = [run]
         try:
-            return await _watch(client, run.id, console, check, estimate_s, repeats)
+            return await _watch(client, seen, console, check, estimate_s, repeats)
         except (asyncio.CancelledError, KeyboardInterrupt):
             console.print("Stopping the run.")
             await _stop(client, run.id, console)
             raise
         except LocalStackError as error:
-            raise GridbenchError(
-                f"{error} Measured repeats are kept; when it is mended, continue with: gridbench resume {run.name}"
-            ) from None
+            again = (
+                f" To continue when it is mended: gridbench resume {seen[0].name}"
+                if has_begun(seen[0])
+                else ""
+            )
+            raise GridbenchError(f"{error}{again}") from None
 
 
 async def _begin(client: PrefectClient, deployment: str, request: RunRequest) -> FlowRun:
@@ -83,13 +87,17 @@ async def _begin(client: PrefectClient, deployment: str, request: RunRequest) ->
 
 async def _watch(
     client: PrefectClient,
-    run_id: UUID,
+    seen: list[FlowRun],
     console: Console,
     check: Callable[[], str | None],
     estimate_s: float | None,
     repeats: int,
 ) -> FlowRun:
-    """Poll until the run has ended; print a line for each finished cell, and a live table in a terminal."""
+    """Poll until the run has ended; print a line for each finished cell, and a live table in a terminal.
+
+    `seen` holds the run as it was last read: its name is that of its folder once it has begun.
+    """
+    run_id = seen[0].id
     reported: set[str] = set()
     began = started = time.monotonic()
     failing_since: float | None = None
@@ -100,7 +108,7 @@ async def _watch(
             try:
                 async with asyncio.timeout(READ_S):
                     run, cells = await client.read_flow_run(run_id), await _cells(client, run_id)
-                failing_since = None
+                failing_since, seen[:] = None, [run]
             except LOST_TOUCH as error:
                 if refused(error):
                     raise GridbenchError(f"the Prefect API refused a request: {words_of(error)}") from None

@@ -93,7 +93,7 @@ async def test_a_server_that_fails_for_a_minute_ends_the_command(monkeypatch, is
     out = Console(file=io.StringIO(), width=200)
     async with PrefectClient(url) as client:
         with pytest.raises(LocalStackError, match=f"{url}/? has failed"):
-            await follow._watch(client, uuid4(), out, lambda: None, None, 1)
+            await follow._watch(client, [SimpleNamespace(id=uuid4())], out, lambda: None, None, 1)
     server.shutdown()
     server.server_close()
     assert "does not answer" in out.file.getvalue()
@@ -106,4 +106,6 @@ async def test_a_server_that_is_not_there_is_waited_for(monkeypatch):
     async with PrefectClient("http://127.0.0.1:9/api") as client:
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(1):
-                await follow._watch(client, uuid4(), Console(file=io.StringIO()), lambda: None, None, 1)
+                await follow._watch(
+                    client, [SimpleNamespace(id=uuid4())], Console(file=io.StringIO()), lambda: None, None, 1
+                )
