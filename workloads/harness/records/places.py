@@ -4,6 +4,8 @@ import os
 import tempfile
 from pathlib import Path
 
+from workloads.harness.records.errors import WorkloadsError
+
 
 def home() -> Path:
     """Return the user's home folder, or `temporary_home` for a user without HOME and without a passwd entry."""
@@ -12,8 +14,17 @@ def home() -> Path:
 
 
 def temporary_home() -> Path:
-    """Return the folder, below the temporary one, for the files of a user without a home."""
-    return Path(tempfile.gettempdir()) / f"gridbench-{os.getuid()}"
+    """Return the folder, below the temporary one, for the files of a user without a home.
+
+    Raises:
+        WorkloadsError: no temporary folder can be written.
+    """
+    try:
+        return Path(tempfile.gettempdir()) / f"gridbench-{os.getuid()}"
+    except FileNotFoundError:
+        raise WorkloadsError(
+            "no temporary folder can be written: mount one at /tmp, or name another in TMPDIR"
+        ) from None
 
 
 def user_cache() -> Path:

@@ -1,10 +1,12 @@
 """Users without a home have a place, too."""
 
+import errno
 import pwd
 
 import pytest
 
 from workloads.harness.probes.roof import roof_path
+from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.places import home, temporary_home, user_cache
 from workloads.harness.repeat.exclusive import lock_path
 
@@ -30,3 +32,14 @@ def test_a_home_is_taken_as_it_is(monkeypatch, tmp_path):
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
     assert (home(), user_cache()) == (tmp_path, tmp_path / ".cache" / "gridbench")
+
+
+def test_a_machine_without_a_temporary_folder_is_named(monkeypatch):
+    """As of a container with a read-only root, in which Python tries all the folders that it knows."""
+
+    def refuse():
+        raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
+
+    monkeypatch.setattr("tempfile.gettempdir", refuse)
+    with pytest.raises(WorkloadsError, match="TMPDIR"):
+        temporary_home()
