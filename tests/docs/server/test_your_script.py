@@ -76,7 +76,7 @@ def test_a_run_ends_with_a_report_on_the_job(shell, command):
     assert len(sizes) == 2 and {row["hardware"] for row in results["rows"]} == {"local-cpu-1", "local-cpu"}
     counted = [row for row in results["rows"] if row["grade"] != "refused"]
     assert len(results["findings"]["job"]["rows"]) == len(counted)
-    assert not counted or "10,000 steps" in " ".join(results["answer"])
+    assert not counted or "10,000 steps" in " ".join(results["details"])
 
 
 def test_the_page_shows_each_of_the_ways():

@@ -183,7 +183,7 @@ async def test_a_run_above_its_budget_asks_and_goes_on_by_a_switch(bench, page):
     await page.get_by_text("The cases to measure").wait_for()
     await choose(page, "quick", "naps")
     await choose(page, "local-cpu-1 local-cpu", "local-cpu-1")
-    await page.get_by_role("spinbutton").nth(1).fill("0.000001")
+    await page.get_by_role("spinbutton").nth(2).fill("0.000001")
     await shot(page, "small-budget")
     await page.get_by_role("button", name="Submit").click()
     run = await the_run_of(bench, deployment.id, before)

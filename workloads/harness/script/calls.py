@@ -5,6 +5,7 @@ from __future__ import annotations
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any
 
 from workloads.harness.script.amounts import Amounts, ModelCall, amounts_of_calls
@@ -81,7 +82,12 @@ class ModelCalls:
 
 def amounts_of_input(tensor: Any) -> Amounts:
     """Return the amounts of a call that is a step by itself, as in a script that trains nothing, by its input."""
-    return amounts_of_calls([ModelCall(0, 0, tuple(tensor.shape), is_token_ids(tensor))])
+    return _amounts_of_shape(tuple(tensor.shape), is_token_ids(tensor))
+
+
+@lru_cache(maxsize=64)  # it would take 15 µs of each call
+def _amounts_of_shape(shape: tuple[int, ...], is_tokens: bool) -> Amounts:
+    return amounts_of_calls([ModelCall(0, 0, shape, is_tokens)])
 
 
 def _nodes(thing: Any, most: int, depth: int = 3) -> Iterator[Any]:

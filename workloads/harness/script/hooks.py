@@ -11,6 +11,7 @@ import functools
 import gc
 import os
 import sys
+import time
 import weakref
 from collections.abc import Callable, Sequence
 from contextlib import suppress
@@ -44,7 +45,7 @@ class Listener(Protocol):
         """Note that the model is called again: its call before is over."""
 
     def batch_asked(self, loader_pass: LoaderPass) -> None:
-        """Note that a loader is asked for a batch after its first one."""
+        """Note that a loader is asked for a batch after its first one, if batches are declared to be steps."""
 
     def failed(self, error: Exception) -> None:
         """Note an error of our own, which must not reach the script; all hooks are off then."""
@@ -57,10 +58,14 @@ class Hooks:
         active: False switches all hooks off, as in forked children.
         lock: held while a note is taken: a script can call from several threads.
         counts_calls: calls of the model are steps, also once something is trained.
+
+    Args:
+        declared: the kind of step that the user has declared, such as `forward` or `loader`; empty if none.
     """
 
-    def __init__(self, observed: Observations, listener: Listener, counts_calls: bool = False) -> None:
-        self.active, self.counts_calls, self.lock = True, counts_calls, RLock()
+    def __init__(self, observed: Observations, listener: Listener, declared: str = "") -> None:
+        self.active, self.counts_calls, self.lock = True, declared == "forward", RLock()
+        self._counts_batches = declared == "loader"
         self._observed, self._listener = observed, listener
         self._torch: Any = None
         self._watches: list[Any] = []  # each is ended by `remove`
@@ -203,15 +208,18 @@ class Hooks:
 
     def _asked(self, iterator: Any, frame: FrameType) -> None:
         """Note that a loader is asked for a batch."""
-        self._is_loading(frame.f_back)  # notes the end of another loader
+        observed = self._observed  # this path is short, without calls: it runs in each of millions of steps
+        if observed.loading == get_ident():
+            self._is_loading(frame.f_back)  # notes the end of another loader
         key = id(iterator)
         if key not in self._passes:
             gone = functools.partial(self._gone, key)
             self._passes[key] = weakref.ref(iterator, gone), LoaderPass(self._key_of(iterator._dataset))
         loader_pass = self._passes[key][1]
-        if loader_pass.batches:
+        if self._counts_batches and loader_pass.batches:
             self._listener.batch_asked(loader_pass)
-        self._observed.asked(loader_pass)
+        observed.loading, observed.awaited = get_ident(), loader_pass
+        loader_pass.asked_s = time.perf_counter()
 
     def _key_of(self, data: Any) -> int:
         """Return a data set's key, which no other one gets, also if it takes the place of this one in memory.
@@ -229,20 +237,22 @@ class Hooks:
 
     def _yielded(self, iterator: Any, before: int | None, batches: int) -> None:
         """Note a batch of a loader, or that the loader begins again."""
-        if id(iterator) not in self._passes:
+        known, observed = self._passes.get(id(iterator)), self._observed
+        if known is None:
             return
-        loader_pass = self._passes[id(iterator)][1]
+        loader_pass = known[1]
         if batches == 0:
-            self._observed.loader_ended(loader_pass)
+            observed.loader_ended(loader_pass)
             return
-        self._observed.answered(loader_pass, batches)
-        loaders = self._observed.loaders
+        loader_pass.batches, observed.loading = batches, 0
+        observed.loader_s += time.perf_counter() - loader_pass.asked_s
+        loaders = observed.loaders
         if not loaders.looks_at(loader_pass):
             return
         if (frame := self._frame_of_next(sys._getframe())) is not None:
             # A sampler's length can be the user's own code, which can do more than count: it is asked for once.
             length = None if loaders.knows(loader_pass) else _length(iterator._index_sampler)
-            self._observed.batch_came(loader_pass, frame.f_locals.get(BATCH), length)
+            observed.batch_came(loader_pass, frame.f_locals.get(BATCH), length)
 
     def _went(self, key: int, iterator: Any) -> None:
         self._observed.loader_ended(self._passes.pop(key)[1])

@@ -110,7 +110,7 @@ class Loaders:
 
     def looks_at(self, loader_pass: LoaderPass) -> bool:
         """True if the batches of a pass are still looked at."""
-        return not self.knows(loader_pass) or loader_pass.looked_at < FIRST_BATCHES
+        return loader_pass.looked_at < FIRST_BATCHES or not self.knows(loader_pass)
 
     def batch_came(self, loader_pass: LoaderPass, batch: Any, batches: int | None, steps: int) -> None:
         """Note the latest batch of a pass; `batches` in it count if the pass is not known yet."""

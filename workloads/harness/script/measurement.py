@@ -84,7 +84,7 @@ class Measurement:
         self.counted = ""
         self.trouble: Exception | None = None
         self.first_step_s: float | None = None
-        self.hooks = Hooks(self.observed, self, declared is not None and declared.kind == "forward")
+        self.hooks = Hooks(self.observed, self, declared.kind if declared else "")
         self.plan, self.phases, self.readings, self._whole = plan, phases, readings, whole
         self.cold = ExitStack()
         self._timer, self._seat = BlockTimer(self.observed), seat
@@ -140,8 +140,8 @@ class Measurement:
 
     def backward_begins(self) -> None:
         """Count the backward call before this one, if optimizers stepped in it; one that is declared is a step."""
-        within, self._within = self._within, []
-        if within:
+        if self._within:
+            within, self._within = self._within, []
             self._within_calls.setdefault(within[0], within)
             self._turned(("backward", within[0]))
         if self.declared and self.declared.kind == "backward" and self.observed.backwards:
@@ -158,9 +158,8 @@ class Measurement:
             self._stepped()
 
     def batch_asked(self, loader_pass: LoaderPass) -> None:
-        """Count the batch before this one, if batches of its loader are declared to be steps."""
-        if self.declared is None or self.declared.kind != "loader":
-            return
+        """Count the batch before this one as a step, if batches of its loader are declared to be steps."""
+        assert self.declared is not None
         number = self._data.setdefault(loader_pass.data, len(self._data) + 1)
         if number == (self.declared.nth or 1):
             self._declared_step("loader")
@@ -178,11 +177,10 @@ class Measurement:
             return
         if self.counted != "optimizer" and self.declared is None:
             self._count("optimizer")
-        is_logged = not self.turns.is_full
-        if is_logged:
+        if not self.turns.is_full:
+            self.observed.optimizer_steps += 1
             self._logged_s.append(self.observed.now_s())
             self._logged_backwards.append(self.observed.backwards)
-        self.observed.optimizer_steps += is_logged
         ends, changed = self.turns.stepped(key)
         if self.declared is not None:
             numbers = [key] if isinstance(key, int) else self._within_calls[key[1]]
@@ -234,8 +232,9 @@ class Measurement:
     def _stepped(self) -> None:
         if self._done and not self._whole:
             self.leave()  # the script has caught EnoughError
+        looked = self.observed.calls is not None
         self.observed.stepped()
-        if self.observed.calls is None:
+        if looked and self.observed.calls is None:
             self.hooks.stop_looking()
         if self._seat is not None and self._seat.is_last(len(self.observed.ends_s)):
             self._enough()

@@ -39,6 +39,7 @@ class Observations:
         backwards: backward calls so far; `first_backward_s` is the time of the first.
         loader_s: seconds that the script's main process waited for its loaders.
         loading: the thread that waits for a batch of a loader; else 0.
+        awaited: the pass over a loader whose batch was asked for last.
         loaders: notes on the loaders.
         calls: of models in the present step; None if they are not looked at.
         has_missed: calls of the present step that came before the look at them.
@@ -66,7 +67,7 @@ class Observations:
     forwards: int = 0
     compiled: bool = False
     imported: bool = False
-    _awaited: LoaderPass | None = None  # of the batch that was asked for last
+    awaited: LoaderPass | None = None
 
     @property
     def position(self) -> str:
@@ -149,21 +150,11 @@ class Observations:
         del self.ends_s[:], self.backwards_at[:]
         self.loaders.count_anew()
 
-    def asked(self, loader_pass: LoaderPass) -> None:
-        """Note that this thread waits for a batch of a loader."""
-        self.loading, self._awaited = get_ident(), loader_pass
-        loader_pass.asked_s = time.perf_counter()
-
-    def answered(self, loader_pass: LoaderPass, batches: int) -> None:
-        """Note that a loader's batch is there; `batches` came so far."""
-        loader_pass.batches, self.loading = batches, 0
-        self.loader_s += time.perf_counter() - loader_pass.asked_s
-
     def loading_failed(self) -> None:
         """Note that the last batch that was waited for did not come: the loader is at its end."""
         self.loading = 0
-        if self._awaited is not None:
-            self.loader_ended(self._awaited)
+        if self.awaited is not None:
+            self.loader_ended(self.awaited)
 
     def batch_came(self, loader_pass: LoaderPass, batch: Any, batches: int | None) -> None:
         """Note a loader's batch, of `batches` in a pass."""
