@@ -4,8 +4,6 @@ import unicodedata
 import uuid
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from infra.workers.base.job_configuration import JobRefused
 from infra.workers.base.log_lines import Lines
@@ -14,9 +12,10 @@ from infra.workers.base.printable import LONGEST, printable, printable_lines, qu
 HOSTILE = "\x1b[2J\x1b]0;owned\x07\x1b]8;;http://evil/\x07click\x1b]8;;\x07\nBox forged \u202egood\u2028\x00"
 
 
-@given(st.text(max_size=60))
-def test_nothing_in_a_line_moves_a_cursor_or_turns_its_order(text):
-    line = printable(text + HOSTILE)
+def test_nothing_in_a_line_moves_a_cursor_or_turns_its_order():
+    """For each sign of the first plane, alone and in a row."""
+    signs = "".join(map(chr, range(0x10000)))
+    line = printable(signs + HOSTILE)
     assert not any(unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in line)
     assert not any(unicodedata.bidirectional(sign) in ("RLO", "LRO", "RLE", "LRI", "PDF") for sign in line)
     assert printable(line) == line
