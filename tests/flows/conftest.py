@@ -21,6 +21,7 @@ from tests.emulators.fixtures import environment
 from tests.emulators.prefect_api import account_of_runs, client_of, with_tables
 from tests.infra.local.stack_probe import is_worker
 
+FORKS = "fork-server"  # of the command line of a server that forks repeats, and of those
 HERE = Path(__file__).parent
 DEPLOYMENTS = HERE.parents[1] / "deployments"
 
@@ -93,8 +94,11 @@ class Bench:
         raise AssertionError(f"fewer than {at_least} records within {within_s} s")
 
     async def lane_pid(self):
-        """The process of the running lane: the parent of the measuring process."""
-        return (await self.measuring()).ppid()
+        """The process of the running lane: the parent of the measuring process, or of the server that forked it."""
+        process = await self.measuring()
+        while FORKS in (parent := process.parent()).cmdline():
+            process = parent
+        return parent.pid
 
     async def bench_pid(self, run_id):
         async with self.client() as client:
@@ -114,11 +118,13 @@ class Bench:
         raise AssertionError(f"nothing measures within {within_s} s")
 
     def naps(self):
-        """Its processes that measure naps."""
+        """Its processes that measure naps: fresh ones, and those that a server has forked."""
         found = []
         for process in self._marked():
             with contextlib.suppress(psutil.Error):
-                if "workloads" in process.cmdline() and '"workload": "nap"' in process.cmdline()[-1]:
+                line, parent = process.cmdline(), process.parent()
+                is_fresh = "workloads" in line and '"workload": "nap"' in line[-1]
+                if is_fresh or (FORKS in line and parent is not None and FORKS in parent.cmdline()):
                     found.append(process)
         return found
 

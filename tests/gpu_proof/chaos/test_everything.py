@@ -28,6 +28,7 @@ def test_every_step_runs_on_a_cpu(tmp_path, box_lock):
     assert {row["step"].split()[0] for row in rows} == {
         "card",
         "precise",
+        "cost",
         "clocks",
         "failures",
         "health",
