@@ -256,7 +256,9 @@ class AwayApi:
 
 async def test_a_stack_is_looked_after_before_it_is_asked(capsys):
     api = AwayApi()
-    assert (await follow._watch(api, uuid4(), Console(), api.check, None, 1)).state.is_completed()
+    assert (
+        await follow._watch(api, [SimpleNamespace(id=uuid4())], Console(), api.check, None, 1)
+    ).state.is_completed()
     assert "mended [/it]" in printed(capsys)
 
 

@@ -122,7 +122,8 @@ def test_a_lost_cell_fails(run):
 
 
 @pytest.mark.parametrize(
-    ("number", "why"), [(FEW, "--repeats 3 or more"), (DRIVER, "the machine differs: nvidia_driver 580.1")]
+    ("number", "why"),
+    [(FEW, "3 usable repeats or more"), (DRIVER, "the machine differs: nvidia_driver 580.1")],
 )
 def test_nothing_decided_is_not_green(run, number, why):
     code, text = run(run_name(number), "--against", run_name(GOOD))
