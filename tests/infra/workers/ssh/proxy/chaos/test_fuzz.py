@@ -1,4 +1,4 @@
-"""Requests of a box that knows the token, drawn by Hypothesis: the proxy passes on only those that it can."""
+"""Requests and events of a box that knows the token, drawn by Hypothesis: the proxy passes on only those that it can."""
 
 import asyncio
 import base64
@@ -13,13 +13,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from prefect.client.base import ServerType
 from prefect.client.schemas.objects import FlowRun
+from prefect.events.schemas.events import Event
 from prefect.exceptions import ObjectNotFound
+from pydantic import ValidationError
 
 from infra.workers.brand import BRAND
 from infra.workers.ssh.proxy import app
 from infra.workers.ssh.proxy.app import JobProxy, is_code_of, rules_of
 from infra.workers.ssh.proxy.bodies import OWN_STATES
-from infra.workers.ssh.proxy.limits import Allowances
+from infra.workers.ssh.proxy.events import OwnThings
+from infra.workers.ssh.proxy.limits import Allowances, Refusal
 from tests.mutations import damaged_text
 
 OWN, OTHER, TASK = uuid.UUID(int=1), uuid.UUID(int=2), uuid.UUID(int=3)
@@ -38,6 +41,14 @@ PAGES = [
     ("POST", "/logs/", [{**LINE, "task_run_id": None}, {**LINE, "task_run_id": str(TASK)}]),
 ]
 BODIES = [page[2] for page in PAGES]
+EVENT = {
+    "event": "prefect.task-run.Running",
+    "resource": {"prefect.resource.id": f"prefect.task-run.{TASK}"},
+    "related": [{"prefect.resource.id": f"prefect.flow-run.{OWN}", "prefect.resource.role": "flow-run"}],
+    "payload": {"task_run": {"task_key": "k"}},
+    "occurred": NOW,
+    "id": str(TASK),
+}
 PATHS = [path for _, path in RULES] + [f"/flow_runs/{OTHER}", "/flow_runs/filter", "/variables/"]
 HOLD_SECRETS = {
     f"/flow_runs/{OWN}": ("job_variables", "infrastructure_pid"),
@@ -161,3 +172,20 @@ def test_each_body_for_its_own_page_is_read_or_refused(asked):
 def test_each_body_is_valid_before_it_is_damaged(page):
     method, path, body = page
     assert check(method, f"/api{path}".encode(), json.dumps(body).encode(), HEADERS) < 300
+
+
+@MANY
+@given(damaged_text(EVENT))
+def test_an_event_is_read_or_refused_and_is_the_runs_own(text):
+    try:
+        event = Event.model_validate_json(text)
+    except ValidationError:
+        return
+    try:
+        asyncio.run(OwnThings(API, OWN).check(event))
+    except Refusal:
+        return
+    runs = {each.id for each in event.related if each.id.startswith("prefect.flow-run.")}
+    assert runs <= {f"prefect.flow-run.{OWN}"}
+    assert event.resource.id in {f"prefect.task-run.{TASK}", f"prefect.flow-run.{OWN}"}
+    event.model_dump_json()
