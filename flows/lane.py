@@ -10,12 +10,13 @@ from uuid import UUID
 
 from prefect import State, flow, get_run_logger
 from prefect.runtime import flow_run
-from prefect.states import Completed, Failed
+from prefect.states import Cancelled, Completed, Failed
 
 from infra.images.errors import ImageError
 from infra.images.reference import standing
 from tasks.delivery.batched_log import BatchedLog
 from tasks.delivery.job_orders import wait_for_order
+from tasks.delivery.own_run import OwnRun
 from tasks.delivery.record_uploader import RecordUploader
 from tasks.delivery.unsent_records import saved_record
 from tasks.dispatch import preflight
@@ -78,14 +79,16 @@ def lane(
     os.chdir(ROOT)  # `python -m workloads` must find this checkout wherever the worker runs its flows
     if hindrance := _hindrance(repeats, words, log.warning):
         return Failed(name=preflight.UNFIT, message=hindrance)
-    sent = JobCode(tuple(code or ()), workloads)
+    sent, own = JobCode(tuple(code or ()), workloads), OwnRun(me, every_s)
     with BatchedLog(log.info, every_s) as say, RecordUploader(me, log.warning, every_s, deadline) as uploader:
         frozen = _frozen(tuple(reference or ()), say, log.warning)
         try:
             with prepared(repeats, words, sent, partial(download_code, me), say) as setup:
-                measured = measure_all(repeats, say, uploader.put, words, frozen, setup)
+                measured = measure_all(repeats, say, uploader.put, words, frozen, setup, own.must_stop)
         except GridbenchError as error:  # a script that can't be had here
             return Failed(name=preflight.UNFIT, message=str(error))
+    if own.ended:
+        return Cancelled(message=f"{own.ended}; {measured} of {len(repeats)} repeats were measured before")
     return Completed(message=f"{measured} repeats measured")
 
 
@@ -117,8 +120,9 @@ def measure_all(
     command: Sequence[str],
     reference: Sequence[str],
     setup: JobSetup | None = None,
+    must_stop: Callable[[], bool] = lambda: False,
 ) -> int:
-    """Measure repeats and hand over each record; return how many there were.
+    """Measure repeats and hand over each record; return how many were measured.
 
     Args:
         repeats: in their order.
@@ -127,11 +131,14 @@ def measure_all(
         command: runs one repeat.
         reference: the same in a frozen environment; empty for no controls.
         setup: what has come to this machine for them; None where nothing had to.
+        must_stop: returns before each repeat whether to measure no more.
     """
     ended: list[Record] = []
     setup = setup or JobSetup()
     with ForkServers.of(repeats, say) as forks:
         for number, repeat in enumerate(repeats, start=1):
+            if must_stop():
+                return number - 1
             say(f"[{number}/{len(repeats)}] {repeat.id}")
             record = saved_record(repeat) or _measured(repeat, ended, say, command, reference, setup, forks)
             if tells_of_others(record):

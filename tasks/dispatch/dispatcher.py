@@ -4,9 +4,11 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from contextlib import suppress
+from datetime import UTC, datetime
 from typing import Any, Self
 from uuid import UUID
 
+import anyio
 from prefect.client.orchestration import PrefectClient, get_client
 from prefect.client.schemas.filters import FlowRunFilter, FlowRunFilterId
 from prefect.client.schemas.objects import FlowRun
@@ -18,7 +20,15 @@ from tasks.delivery.pace import Pace, pace_here
 from tasks.delivery.record_receiver import RecordReceiver
 from tasks.dispatch.flow_runs import flow_runs, has_begun, is_final, lane_jobs, stop_jobs
 from tasks.dispatch.job_clock import JobClock
-from tasks.dispatch.job_end import JobEnd, end_of, had_machine, has_ended, reason_of
+from tasks.dispatch.job_end import (
+    JobEnd,
+    end_is_due,
+    end_of,
+    had_machine,
+    has_ended,
+    reason_of,
+    stated_s,
+)
 from tasks.dispatch.job_notes import note_jobs
 from tasks.dispatch.lane import Lane, job_usd, lanes_of, within_budget
 from tasks.dispatch.rented_boxes import BAD_BOX, RentedBoxes
@@ -32,6 +42,8 @@ from workloads.harness.records.record import WORTH_RETRY, Record
 from workloads.harness.records.repeat import Repeat
 
 COLLECT_S = 5.0  # of each round for records: the budget and the other lanes wait meanwhile
+ENDS_S = 20.0  # max wait at the end for workers to state when their platform ended its jobs
+ENDS_LOOK_S = 0.5
 GATHER_S = 0.1  # one job measures all cells requested within this time of each other
 FLOODS = "has sent more bytes than its order can need: no more of them are read"
 Say = Callable[[str], None]
@@ -101,6 +113,7 @@ class Dispatcher:
         left = [job for job, lane in self._jobs.items() if kind or not lane.is_done(job)]
         await stop_jobs(self._client, left)
         await self._boxes.close(list(self._jobs))
+        await self._see_ends()
         await note_jobs(self._client, self.store)
         await forget_code(self._client, self.store, self._receiver.orders, self.say)
         if kind is None and self._error is None:
@@ -108,6 +121,14 @@ class Dispatcher:
         await self._client.__aexit__(None, None, None)
         if self._error and kind is None:
             raise self._error
+
+    async def _see_ends(self) -> None:
+        """Wait a little until workers have stated the ends of jobs that cost: the bill is made of them."""
+        if not any(lane.machine.price.usd_per_hour for lane in self.lanes):
+            return
+        with anyio.move_on_after(ENDS_S), suppress(*LOST_TOUCH):
+            while any(map(end_is_due, await lane_jobs(self._client, self.plan.run))):
+                await anyio.sleep(ENDS_LOOK_S)
 
     async def records_of(self, cell: Cell) -> list[Record]:
         """Wait for the records of a cell, and have it measured where they are missing.
@@ -238,7 +259,8 @@ class Dispatcher:
         for flow_run_id, lane in list(self._jobs.items()):
             run = runs.get(flow_run_id)
             if run and had_machine(run):
-                self._cost_usd[run.id] = job_usd(lane.machine, self._clock.ran_s(run))
+                ran_s, now = self._clock.ran_s(run), datetime.now(UTC)
+                self._cost_usd[run.id] = job_usd(lane.machine, ran_s, stated_s(run, now))
             if run is None or has_ended(run):
                 await self._receiver.collect()  # what it sent last may have come after the last look
                 await self._job_ended(lane, flow_run_id, run, reason_of(run), end_of(run))

@@ -8,18 +8,22 @@ The labels, on which `infra/workers/base/outcome.py` and this file agree:
 | `gridbench.outcome` | once a job has ended whose flow did not end by itself: a `JobEnd` |
 | `gridbench.queue_s` | seconds in the queue, boot of the machine included |
 | `gridbench.pull_s` | seconds from the machine to the container, mostly for its image |
+| `gridbench.began_at` | when the platform says that the job began, in seconds since 1970 |
+| `gridbench.ended_at` | when the platform says that the job's container ended, in seconds since 1970 |
 """
 
+import math
 from datetime import UTC, datetime
 from enum import StrEnum
 
 from prefect.client.schemas.objects import FlowRun
 
-from tasks.dispatch.flow_runs import has_begun
+from tasks.dispatch.flow_runs import has_begun, is_final
 from tasks.dispatch.preflight import UNFIT
 
 EXPLAINED_LABEL = "gridbench.explained_within_s"
 OUTCOME_LABEL = "gridbench.outcome"
+BEGAN_LABEL, ENDED_LABEL = "gridbench.began_at", "gridbench.ended_at"
 STAGE_LABELS = {  # in the order of time
     "gridbench.queue_s": "queue and boot",
     "gridbench.pull_s": "image pull",
@@ -86,3 +90,44 @@ def stages_s(run: FlowRun) -> dict[str, float]:
     """Return the seconds before a lane job's start by stage, as its worker has labelled it."""
     times = [(stage, run.labels.get(label)) for label, stage in STAGE_LABELS.items()]
     return {stage: float(s) for stage, s in times if isinstance(s, int | float) and s >= 0}
+
+
+def stated_times(run: FlowRun) -> tuple[datetime | None, datetime | None]:
+    """Return when a lane job began and ended as its platform states it; None for a time that it has not stated."""
+    began, ended = (_time(run.labels.get(label)) for label in (BEGAN_LABEL, ENDED_LABEL))
+    return began, ended
+
+
+def _time(label: object) -> datetime | None:
+    """Return the time of a label; None if it is not one: any user of the API can write labels."""
+    try:
+        return datetime.fromtimestamp(float(label), UTC) if isinstance(label, int | float) else None
+    except (OverflowError, OSError, ValueError):
+        return None
+
+
+def end_is_due(run: FlowRun) -> bool:
+    """Return whether a worker that has stated a job's begin is about to state its end, too."""
+    began, ended = stated_times(run)
+    explained = is_final(run.state) and OUTCOME_LABEL in run.labels
+    return began is not None and ended is None and not explained
+
+
+def longest_s(run: FlowRun) -> float:
+    """Return the longest time of a job in seconds, from its start's stages and its time limit; infinite without one."""
+    limit_s = run.parameters.get("timeout_s")
+    return sum(stages_s(run).values()) + float(limit_s) if isinstance(limit_s, int | float) else math.inf
+
+
+def stated_s(run: FlowRun, now: datetime) -> float | None:
+    """Return the seconds of a job from the begin that its platform states to its end, or to now.
+
+    A job whose end is not stated yet, as while its worker is away, lasts at most as long as it can. None for a job
+    whose platform states nothing.
+    """
+    began, ended = stated_times(run)
+    if began is None:
+        return None
+    if ended is None and is_final(run.state):
+        ended = run.end_time
+    return max(0.0, min(((ended or now) - began).total_seconds(), longest_s(run)))

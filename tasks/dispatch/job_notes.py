@@ -10,7 +10,7 @@ from pydantic import Field, NonNegativeFloat, NonNegativeInt, TypeAdapter, Valid
 
 from tasks.delivery.api_trouble import LOST_TOUCH
 from tasks.dispatch.flow_runs import has_begun, is_final, lane_jobs
-from tasks.dispatch.job_end import had_machine, stages_s
+from tasks.dispatch.job_end import had_machine, stages_s, stated_s, stated_times
 from tasks.dispatch.rented_boxes import hardware_of, rental_runs, status_of
 from tasks.results.billing import usd
 from tasks.results.finding import LaneJob
@@ -31,7 +31,8 @@ class JobNote(Strict):
         submitted_at: when a worker took it: from then on a machine is started for it.
         ended_at: None if it was still running when the note was made.
         started_at: when its flow began; None where it never did.
-        billed_s: from `submitted_at` to its end, or to the time of the note; 0 where it never had a machine.
+        billed_s: from `submitted_at` to its end, or to the time of the note; 0 where it never had a machine. Where its
+            platform states its begin and its end, these count, and not when a worker took it or saw it end.
         stages_s: the time before `started_at` by stage, where its work pool reports it in the run's labels.
         turns_with: other hardware entries of its box that took turns in it.
         repeats: number of repeats in the job; 0 for a rented box, on which lane jobs run.
@@ -93,7 +94,8 @@ async def note_jobs(client: PrefectClient, store: Store) -> None:
     try:
         notes = {note.flow_run_id: note for note in _read(store) or ()}
         for job in await lane_jobs(client, store.plan.run):
-            if job.id not in notes or notes[job.id].ended_at is None:
+            noted = notes.get(job.id)
+            if noted is None or noted.ended_at is None or stated_times(job)[1] not in (None, noted.ended_at):
                 notes |= {note.flow_run_id: note for note in await _note(client, job)}
         for run in await rental_runs(client, store.plan.run):
             notes |= {note.flow_run_id: note for note in note_of_rental(run)}
@@ -143,11 +145,16 @@ async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
     hardware, repeats = job.parameters.get("hardware"), job.parameters.get("count")
     taken = [s.timestamp for s in await client.read_flow_run_states(job.id) if s.is_pending()]
     started = job.start_time if has_begun(job) else None
-    begun = min(taken, default=started)
+    began, over = stated_times(job)
+    begun = began or min(taken, default=started)
     if begun is None or not repeats:
         return []
-    ended = job.end_time if is_final(job.state) else None
-    billed_s = ((ended or datetime.now(UTC)) - begun).total_seconds() if had_machine(job) else 0.0
+    ended, now = over or (job.end_time if is_final(job.state) else None), datetime.now(UTC)
+    paid_s = stated_s(job, now)
+    if paid_s is None:
+        paid_s = _between_s(begun, ended or now)
+    billed_s = max(paid_s, 0.0) if had_machine(job) else 0.0
+    waited_s = _between_s(begun, started) if started else billed_s
     return [
         JobNote(
             flow_run_id=job.id,
@@ -155,12 +162,24 @@ async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
             submitted_at=begun,
             started_at=started,
             ended_at=ended,
-            billed_s=max(billed_s, 0.0),
+            billed_s=billed_s,
             repeats=int(repeats),
             turns_with=tuple(job.parameters.get("turns_with") or ()),
-            stages_s=stages_s(job),
+            stages_s=_within(stages_s(job), waited_s) if began else stages_s(job),
         )
     ]
+
+
+def _between_s(begin: datetime, end: datetime) -> float:
+    """Return the seconds between two times."""
+    return (end - begin).total_seconds()
+
+
+def _within(stages: dict[str, float], waited_s: float) -> dict[str, float]:
+    """Return the last stages that fit into a wait: a queue before the job had its box is not the machine's time."""
+    while stages and sum(stages.values()) > waited_s:
+        stages = dict([*stages.items()][1:])
+    return stages
 
 
 def note_of_rental(run: FlowRun) -> list[JobNote]:

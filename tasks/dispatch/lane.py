@@ -51,13 +51,16 @@ def overdue(pool: str, taken: bool, waited_s: float, start_within_s: float | Non
     return f"{who} started the lane within {within_s:.0f} s"
 
 
-def job_usd(machine: Hardware, ran_s: float) -> float:
-    """Return the cost in USD of a lane job that ran for `ran_s`, with the time paid for before and after it.
+def job_usd(machine: Hardware, ran_s: float, stated_s: float | None = None) -> float:
+    """Return the cost in USD of a lane job, with the time paid for after it.
 
-    A job on a rented machine costs nothing: the rental is paid for.
+    That is the time that its platform states (`stated_s`), else the time that its flow ran with an estimate of its
+    start. A job on a rented machine costs nothing: the rental is paid for.
     """
-    paid_s = 0.0 if machine.rent else machine.start_s + ran_s + machine.idle_s
-    return usd(paid_s, machine.price.usd_per_hour)
+    if machine.rent:
+        return 0.0
+    job_s = machine.start_s + ran_s if stated_s is None else stated_s
+    return usd(job_s + machine.idle_s, machine.price.usd_per_hour)
 
 
 @dataclass(slots=True)

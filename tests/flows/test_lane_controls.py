@@ -74,3 +74,9 @@ def test_auto_is_the_machines_own_and_without_one_there_are_no_controls(monkeypa
     monkeypatch.setattr(lane, "standing", full)
     assert lane._frozen(("auto",), print, warned.append) == ()
     assert warned == ["no controls, because no environment could be frozen for them: no space is left"]
+
+
+def test_a_lane_that_must_stop_measures_no_further_repeat(measured):
+    sent, answers = [], iter([False, True])
+    count = lane.measure_all(REPEATS, print, sent.append, ["python"], [], must_stop=lambda: next(answers))
+    assert count == 1 and measured == [(1, ())] and len(sent) == 1

@@ -1,6 +1,7 @@
 """The environment of a job's container: what it gets from the worker, by name, and nothing that is secret."""
 
 import ipaddress
+import re
 import socket
 from collections.abc import Mapping
 from urllib.parse import urlsplit
@@ -57,6 +58,11 @@ CREDENTIALS = (
     *("PREFECT_SERVER_DATABASE_PASSWORD", "PREFECT_API_DATABASE_CONNECTION_URL"),
     "PREFECT_API_DATABASE_PASSWORD",
 )
+# Names whose values are credentials by custom, such as HF_TOKEN, DB_PASSWORD, WANDB_API_KEY and PGPASSWORD.
+CREDENTIAL_NAME = re.compile(
+    r"((^|_)(TOKEN|SECRET|PASSPHRASE|(API|ACCESS|SECRET|PRIVATE|AUTH)_?KEY|AUTH_STRING)|PASSWORD|PASSWD)$",
+    re.IGNORECASE,
+)
 
 
 class ReachSettings(BaseSettings):
@@ -85,11 +91,15 @@ def secrets(env: Env) -> dict[str, str]:
 
 def credential_fault(env: Env) -> str | None:
     """Return an error if credentials are set in plain text."""
-    name = next((name for name in CREDENTIALS if env.get(name)), None)
+    name = next((name for name, value in env.items() if value and _is_credential(name)), None)
     return name and (
         f"env sets {name}: anyone who can describe the job can read it. Give the job a role, or "
         "let its code read a secret of the cloud."
     )
+
+
+def _is_credential(name: str) -> bool:
+    return name not in SECRETS and (name in CREDENTIALS or bool(CREDENTIAL_NAME.search(name)))
 
 
 def password_fault(url: str | None) -> str | None:

@@ -4,12 +4,17 @@ import re
 from collections.abc import Iterable
 from typing import Annotated, Any
 
-from pydantic import BaseModel, Field, StringConstraints, field_validator
+from prefect.workers.base import BaseVariables
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, field_validator
 
 from .job_configuration import LONGEST_TIMEOUT_S
 
 Word = Annotated[str, StringConstraints(min_length=1, pattern=r"^[^\x00\n]+$")]
 ENV_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+# Bounds far above any machine's: a number beyond 64 bits would make Prefect's API fail for every later list.
+MOST_MIB = 2**30  # 1 PiB
+MOST_GPUS = 1024
+MOST_CPUS = 10_000
 
 
 class JobFields(BaseModel):
@@ -25,6 +30,7 @@ class JobFields(BaseModel):
         title="Shared Memory (MiB)",
         description="Size of /dev/shm, which data loaders use. Empty: 64 MiB, the runtime's default.",
         ge=1,
+        le=MOST_MIB,
     )
     timeout_s: int = Field(
         default=14400,
@@ -42,6 +48,23 @@ class JobFields(BaseModel):
                 f"{image!r} is an option of the container runtime, expected the name of an image"
             )
         return image
+
+
+class FormVariables(BaseVariables):
+    """The form of a work pool, which refuses names that it does not have: Prefect would drop them in silence."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    @classmethod
+    def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
+        """Return the schema with what Prefect's base class takes out of it, also out of the models in its fields."""
+        schema = super().model_json_schema(*args, **options)
+        for name, model in (
+            super(BaseVariables, cls).model_json_schema(*args, **options).get("$defs", {}).items()
+        ):
+            if model.get("additionalProperties") is False:
+                schema["definitions"][name]["additionalProperties"] = False
+        return schema | {"additionalProperties": False}
 
 
 def secret_field(variable: str, kind: str, pattern: str) -> Any:

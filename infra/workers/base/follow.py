@@ -9,7 +9,7 @@ from typing import Any
 import anyio
 from prefect.client.schemas.objects import FlowRun
 
-from .outcome import NOT_SEEN, JobOutcome
+from .outcome import NOT_SEEN, JobOutcome, MachineTime
 from .run_log import RepeatLimit
 
 
@@ -24,6 +24,7 @@ class JobFollow(ABC):
         stopped: whether the backend has taken the request to end it.
         handed_over: another worker follows the run.
         since: when following began, in seconds of anyio's clock.
+        machine_time: begin and end of the job as its platform states them, as far as they are known.
     """
 
     run: FlowRun
@@ -34,6 +35,7 @@ class JobFollow(ABC):
     stopped: bool = False
     handed_over: bool = False
     since: float = field(default_factory=anyio.current_time)
+    machine_time: MachineTime = field(default_factory=MachineTime)
     _repeats: RepeatLimit = field(default_factory=RepeatLimit)
 
     def cancel(self) -> None:

@@ -1,12 +1,13 @@
 """The configuration of one flow run's job: mistakes are one sentence, the worker's own settings stay out."""
 
 import re
+import shlex
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
 from prefect.client.schemas.objects import Flow, WorkPool
 from prefect.workers.base import BaseJobConfiguration
-from pydantic import PrivateAttr, ValidationError
+from pydantic import PrivateAttr, ValidationError, model_validator
 
 from .environment import passed_on
 from .outcome import StateName
@@ -47,6 +48,15 @@ class ContainerJobConfiguration(BaseJobConfiguration):
     """A job configuration whose mistakes are sentences, and whose environment is a container's."""
 
     _own_command: bool = PrivateAttr(default=False)
+
+    @model_validator(mode="after")
+    def _has_words_for_a_command(self) -> Self:
+        try:
+            shlex.split(self.command or "")
+        except ValueError as error:
+            reason = str(error)[0].lower() + str(error)[1:]
+            raise ValueError(f"command can't be split into words as a shell does it: {reason}.") from None
+        return self
 
     @classmethod
     async def from_template_and_values(cls, *args: Any, **kwargs: Any) -> Self:

@@ -9,8 +9,11 @@ stands for `BRAND.name`:
 | `NAME.outcome` | once a job has ended whose flow did not end by itself: a `Cause` |
 | `NAME.queue_s` | seconds in the queue, boot of the machine included |
 | `NAME.pull_s` | seconds from the machine to the container, mostly for its image |
+| `NAME.began_at` | when the platform says that the job began, in seconds since 1970 |
+| `NAME.ended_at` | when the platform says that the job's container ended, in seconds since 1970 |
 """
 
+import datetime as dt
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Literal, TypeGuard, get_args
@@ -20,6 +23,7 @@ from ..brand import BRAND
 EXPLAINED_LABEL = f"{BRAND.name}.explained_within_s"
 OUTCOME_LABEL = f"{BRAND.name}.outcome"
 QUEUE_LABEL, PULL_LABEL = f"{BRAND.name}.queue_s", f"{BRAND.name}.pull_s"
+BEGAN_LABEL, ENDED_LABEL = f"{BRAND.name}.began_at", f"{BRAND.name}.ended_at"
 
 NO_EXIT_CODE = -1
 KILLED = 137  # 128 + SIGKILL: an exit code
@@ -34,6 +38,7 @@ StateName = Literal[
     "ImagePullFailed",
     "Evicted",
     "PodLost",
+    "PodRefused",
     "Reclaimed",
     "Preempted",
     "Drained",
@@ -76,6 +81,7 @@ CAUSES: dict[StateName, Cause] = {
     "Removed": Cause.TAKEN_AWAY,  # the same
     "NoCapacity": Cause.NO_MACHINE,
     "Unschedulable": Cause.NO_MACHINE,
+    "PodRefused": Cause.NO_MACHINE,
     "Unfit": Cause.UNFIT,
     "Lost": Cause.UNREACHABLE,
     "Unseen": Cause.UNSEEN,
@@ -127,3 +133,17 @@ class StartTimes:
         """Return the flow run's labels, under the common names and under the backend's own two."""
         times = {QUEUE_LABEL: self.queue_s, queue: self.queue_s, PULL_LABEL: self.pull_s, pull: self.pull_s}
         return {label: s for label, s in times.items() if s is not None}
+
+
+@dataclass(frozen=True)
+class MachineTime:
+    """The begin and the end of a job's time on a machine, as its platform states them; None if it does not."""
+
+    began: dt.datetime | None = None
+    ended: dt.datetime | None = None
+
+    @property
+    def labels(self) -> dict[str, float]:
+        """Return the flow run's labels: the cost of the job is computed from them."""
+        times = {BEGAN_LABEL: self.began, ENDED_LABEL: self.ended}
+        return {label: time.timestamp() for label, time in times.items() if time is not None}

@@ -1,7 +1,11 @@
 """The settings that workers share, read from environment variables."""
 
+from prefect.settings import get_current_settings
 from pydantic import Field
 from pydantic_settings import BaseSettings
+
+# Between searches for new runs: Prefect's own 10 s are most of the time until a job's first result.
+QUERY_S = 2.0
 
 
 class PollSettings(BaseSettings):
@@ -23,3 +27,14 @@ class SubmissionSettings(PollSettings):
     patience_s: float = Field(
         default=900, ge=0, description="Seconds for which a failed submission is retried."
     )
+
+
+def query_s() -> float:
+    """Return the seconds between searches for new runs: the user's, Prefect's own at Prefect Cloud, else `QUERY_S`.
+
+    Prefect Cloud limits the requests of a minute: https://docs.prefect.io/v3/concepts/rate-limits
+    """
+    settings = get_current_settings()
+    is_cloud = (settings.api.url or "").startswith(settings.cloud.api_url)
+    chosen = "query_seconds" in settings.worker.model_fields_set
+    return settings.worker.query_seconds if chosen or is_cloud else QUERY_S

@@ -10,6 +10,7 @@ from uuid import UUID
 import anyio.abc
 from prefect.client.schemas.objects import StateType
 from prefect.exceptions import ObjectNotFound
+from prefect.settings import PREFECT_WORKER_QUERY_SECONDS, temporary_settings
 from prefect.utilities.dispatch import get_registry_for_type
 from prefect.workers.base import BaseVariables, BaseWorker, BaseWorkerResult
 
@@ -20,7 +21,7 @@ from .outcome import EXPLAINED_LABEL, Cause, JobOutcome
 from .pool_runs import ACTIVE, OWNER, PoolRuns
 from .retry import call_until_answered
 from .run_log import REFUSED, RepeatLimit, RunLog
-from .settings import PollSettings
+from .settings import PollSettings, query_s
 
 if TYPE_CHECKING:
     from prefect.client.orchestration import PrefectClient
@@ -98,6 +99,11 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
     async def follower(self, flow_run: "FlowRun", job_id: str, configuration: C, resumed: bool) -> JobFollow:
         """Return what follows a job; `resumed` is one that an earlier worker has followed."""
 
+    async def start(self, *args: Any, **options: Any) -> None:
+        """Run the worker's loops; it looks for runs every `query_s` seconds unless the user has set another time."""
+        with temporary_settings({PREFECT_WORKER_QUERY_SECONDS: query_s()}):
+            await super().start(*args, **options)
+
     async def setup(self) -> None:
         """Start the worker, and look for jobs that an earlier one left."""
         self.settings = self.settings_type()
@@ -169,6 +175,8 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
             outcome = await follow.to_the_end()
             if outcome is None:
                 return self.result(job_id, 0)  # another worker judges it
+            if times := follow.machine_time.labels:
+                await self.runs.label(flow_run.id, times)
             state = await self.runs.settle(
                 flow_run.id, job_id, outcome, own_command=configuration.own_command
             )
@@ -292,8 +300,11 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
 
     def start_loop(
         self, work: Callable[[], Coroutine[Any, Any, object]], every_s: float | None = None
-    ) -> None:
-        """Do something until the worker stops; with `every_s`, again and again, whatever fails."""
+    ) -> anyio.CancelScope:
+        """Do something until the worker stops, or the returned scope is cancelled.
+
+        With `every_s`, do it again and again, whatever fails.
+        """
         scope, repeats = anyio.CancelScope(), RepeatLimit()
         self._loops.append(scope)
 
@@ -310,6 +321,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
                 await work()
 
         self._start_soon(loop)
+        return scope
 
     def _start_soon(self, work: Callable[[], Coroutine[Any, Any, object]]) -> None:
         if self._runs_task_group is None:

@@ -2,12 +2,12 @@
 
 from typing import Any, Self
 
-from prefect.workers.base import BaseVariables, BaseWorkerResult
+from prefect.workers.base import BaseWorkerResult
 from prefect_aws import AwsCredentials
 from pydantic import Field, model_validator
 
 from ..base.environment import SECRETS, credential_fault
-from ..base.fields import JobFields, secret_field
+from ..base.fields import MOST_CPUS, MOST_GPUS, MOST_MIB, FormVariables, JobFields, secret_field
 from ..base.job_configuration import LONGEST_TIMEOUT_S, ContainerJobConfiguration
 
 # never in a job's environment, which everyone who can describe jobs can read
@@ -51,16 +51,21 @@ class BatchJobFields(JobFields):
         title="vCPUs",
         description="vCPUs of the container. Empty: as in the job definition, otherwise 1.",
         ge=1,
-        le=10_000,
+        le=MOST_CPUS,
     )
     memory_mib: int | None = Field(
         default=None,
         title="Memory (MiB)",
         description="Memory of the container, at most 92 % of the host's. Empty: as in the definition, or 2048.",
         ge=4,
+        le=MOST_MIB,
     )
     gpus: int = Field(
-        default=0, title="GPUs", description="Number of GPUs, used by this container only.", ge=0
+        default=0,
+        title="GPUs",
+        description="Number of GPUs, used by this container only.",
+        ge=0,
+        le=MOST_GPUS,
     )
     timeout_s: int = Field(
         default=14400,
@@ -81,6 +86,7 @@ class BatchJobFields(JobFields):
         title="Capacity Deadline (Seconds)",
         description="Longest wait in RUNNABLE for a machine. After it, the job is cancelled.",
         ge=1,
+        le=LONGEST_TIMEOUT_S,
     )
     job_role_arn: str | None = Field(
         default=None,
@@ -111,7 +117,7 @@ class BatchJobFields(JobFields):
     )
 
 
-class AwsBatchVariables(BatchJobFields, BaseVariables):
+class AwsBatchVariables(BatchJobFields, FormVariables):
     """The form of an `aws-batch` work pool, a deployment and a run."""
 
     @classmethod

@@ -1,10 +1,11 @@
 """One AWS Batch job, followed from its submission to its end."""
 
+import datetime as dt
 from dataclasses import dataclass
 
 from ..base.follow import JobFollow
 from ..base.job_configuration import JobRefused
-from ..base.outcome import JobOutcome, StartTimes
+from ..base.outcome import JobOutcome, MachineTime, StartTimes
 from .configuration import AwsBatchJobConfiguration
 from .errors import sentence
 from .logs import LogReader, Tail
@@ -60,6 +61,7 @@ class BatchFollow(JobFollow):
                     return await self._give_up(self._watch.lost)
                 if job["status"] in TERMINAL:
                     self._log_changes(job)
+                    self.machine_time = machine_time(job)
                     outcome = outcome_of(job)
                     return outcome if outcome.name == "Exited" else self.end_of(outcome)
                 await self._look_at(job)
@@ -83,7 +85,7 @@ class BatchFollow(JobFollow):
             self._placed_ms = now_ms()
         runs = job["status"] == "RUNNING" and before != "RUNNING"
         if runs and (times := start_times(job, self._placed_ms)):
-            await self.set_labels(times.labels(*STAGE_LABELS))
+            await self.set_labels(times.labels(*STAGE_LABELS) | machine_time(job).labels)
         if job["status"] == "RUNNABLE" and self.stop is None:
             await self._examine_wait(job)
         if self.stop is not None and not self.stopped:
@@ -152,6 +154,17 @@ def waiting_since_ms(job: Job) -> int:
     """Return when a job began to wait for a machine: at its creation, or when its last attempt ended."""
     ends = [attempt.get("stoppedAt") or 0 for attempt in job.get("attempts") or []]
     return max([job.get("createdAt") or now_ms(), *ends])
+
+
+def machine_time(job: Job) -> MachineTime:
+    """Return the time of a job whose container ran: from its creation to its stop, as Batch states them."""
+    if not job.get("startedAt"):
+        return MachineTime()
+    return MachineTime(_time(job.get("createdAt")), _time(job.get("stoppedAt")))
+
+
+def _time(ms: int | None) -> dt.datetime | None:
+    return dt.datetime.fromtimestamp(ms / 1000, dt.UTC) if ms else None
 
 
 def start_times(job: Job, placed_ms: int | None) -> StartTimes | None:

@@ -3,12 +3,12 @@
 from typing import TYPE_CHECKING, Any, Self
 from uuid import UUID
 
-from prefect.workers.base import BaseVariables, BaseWorkerResult
+from prefect.workers.base import BaseWorkerResult
 from prefect_kubernetes.worker import KubernetesWorkerJobConfiguration
 from pydantic import Field, model_validator
 
 from infra.workers.base.environment import credential_fault
-from infra.workers.base.fields import env_name_fault
+from infra.workers.base.fields import FormVariables, env_name_fault
 from infra.workers.base.job_configuration import ContainerJobConfiguration
 from infra.workers.kubernetes.fields import SPOT_GRACE_S, KubernetesJobFields
 from infra.workers.kubernetes.manifest import SIGTERM_BEHAVIOUR, WRITABLE_HOME, filled, frame
@@ -17,8 +17,23 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import Flow, FlowRun, WorkPool
     from prefect.client.schemas.responses import DeploymentResponse
 
+# Fields of a Job's spec, or of its pod's, by which a lane would be measured twice: their only right values.
+RUNS_ONCE = {
+    "backoffLimit": (0, "a failed job would run again"),
+    "parallelism": (1, "several pods would measure the same side by side"),
+    "completions": (1, "the same would be measured several times"),
+    "completionMode": ("NonIndexed", "it would count pods by an index"),
+    "suspend": (False, "the job would never start"),
+    "restartPolicy": ("Never", "the container would run again"),
+}
+# https://kubernetes.io/docs/reference/kubernetes-api/workload-resources/job-v1/
+NOT_OF_OURS = {
+    *("podFailurePolicy", "successPolicy", "podReplacementPolicy", "backoffLimitPerIndex"),
+    *("maxFailedIndexes", "managedBy", "manualSelector", "selector"),
+}
 
-class KubernetesJobsVariables(KubernetesJobFields, BaseVariables):
+
+class KubernetesJobsVariables(KubernetesJobFields, FormVariables):
     """The form of a `kubernetes-jobs` work pool, a deployment and a run."""
 
 
@@ -48,8 +63,8 @@ class KubernetesJobsConfiguration(
             raise ValueError(f"grace_s is {self.grace_s}: a spot node allows at most {SPOT_GRACE_S} seconds.")
         if self.accelerator and not self.gpus:
             raise ValueError(f"gpus is 0 but accelerator is {self.accelerator}: set gpus to 1 or more.")
-        if self.job_manifest.get("spec", {}).get("backoffLimit", 0) != 0:
-            raise ValueError("job_manifest sets backoffLimit: it must be 0, or a failed job would run again.")
+        if fault := second_run_fault(self.job_manifest):
+            raise ValueError(fault)
         self._refuse_nodes()
         self._refuse_env()
         return self
@@ -112,6 +127,19 @@ class KubernetesJobsConfiguration(
             JobRefused: a secret would be sent in plain text.
         """
         return filled(self, name, self.job_manifest, self.env, self.command)
+
+
+def second_run_fault(manifest: dict[str, Any]) -> str | None:
+    """Return an error if a manifest would run a job's container more than once at once or in a row, or never."""
+    spec = manifest.get("spec") or {}
+    pod = (spec.get("template") or {}).get("spec") or {}
+    for name, (right, otherwise) in RUNS_ONCE.items():
+        for given in (spec.get(name), pod.get(name)):
+            if given is not None and given != right:
+                return f"job_manifest sets {name} to {given}: it must be {right}, or {otherwise}."
+    if others := sorted(NOT_OF_OURS & spec.keys()):
+        return f"job_manifest sets {others[0]}: leave it out, because a job has one pod, and the worker follows it."
+    return None
 
 
 def job_name(run_id: UUID, number: int) -> str:

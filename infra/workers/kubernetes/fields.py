@@ -6,7 +6,8 @@ from prefect_kubernetes.credentials import KubernetesClusterConfig
 from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
 
 from infra.workers.base.environment import SECRETS
-from infra.workers.base.fields import JobFields, secret_field
+from infra.workers.base.fields import MOST_CPUS, MOST_GPUS, MOST_MIB, JobFields, secret_field
+from infra.workers.base.job_configuration import LONGEST_TIMEOUT_S
 
 # https://kubernetes.io/docs/concepts/overview/working-with-objects/names and …/labels
 LABEL = r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?$"
@@ -18,6 +19,7 @@ LabelValue = Annotated[str, StringConstraints(pattern=f"^{LABEL}")]
 SECRET = ("Secret", r"^[a-z0-9]([-a-z0-9.]*[a-z0-9])?/[-A-Za-z0-9_.]+$")  # name/key
 # For pods that are not the system's: https://docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms
 SPOT_GRACE_S = 15
+LONGEST_GRACE_S = 3600
 Choice = Literal["accelerator", "driver_version", "spot", "node_pool"]
 
 
@@ -66,7 +68,11 @@ class KubernetesJobFields(JobFields):
         description="GPU model as in the nodes' label, such as nvidia-l4. Empty: any model.",
     )
     gpus: int = Field(
-        default=0, title="GPUs", description="Number of GPUs, used by this container only.", ge=0
+        default=0,
+        title="GPUs",
+        description="Number of GPUs, used by this container only.",
+        ge=0,
+        le=MOST_GPUS,
     )
     driver_version: Literal["DEFAULT", "LATEST"] | None = Field(
         default=None,
@@ -97,43 +103,49 @@ class KubernetesJobFields(JobFields):
         title="vCPUs",
         description="CPU request and limit of the container. Nodes reserve some CPU for themselves.",
         ge=0.001,
-        le=10_000,
+        le=MOST_CPUS,
     )
     memory_mib: int = Field(
         default=2048,
         title="Memory (MiB)",
         description="Memory request and limit of the container. Nodes reserve some memory for themselves.",
         ge=4,
+        le=MOST_MIB,
     )
     shared_memory_mib: int | None = Field(
         default=None,
         title="Shared Memory (MiB)",
         description="Size of /dev/shm, which data loaders use. It is part of the memory. Empty: 64 MiB.",
         ge=1,
+        le=MOST_MIB,
     )
     ephemeral_storage_mib: int | None = Field(
         default=None,
         title="Ephemeral Storage (MiB)",
         description="Disk space for the job's logs and files. A pod that uses more is evicted.",
         ge=1,
+        le=MOST_MIB,
     )
     schedule_within_s: int = Field(
         default=1800,
         title="Patience for a Node (Seconds)",
         description="Longest wait for a node, its driver and the image. After it, the job is cancelled.",
         ge=1,
+        le=LONGEST_TIMEOUT_S,
     )
     ttl_s: int = Field(
         default=600,
         title="Time to Live (Seconds)",
         description="Time that an ended job stays in the cluster, so that the worker can read how it ended.",
         ge=60,
+        le=LONGEST_TIMEOUT_S,
     )
     grace_s: int = Field(
         default=SPOT_GRACE_S,
         title="Grace (Seconds)",
         description=f"Time between SIGTERM and SIGKILL, at most {SPOT_GRACE_S} on a spot node.",
         ge=0,
+        le=LONGEST_GRACE_S,
     )
     service_account: str | None = Field(
         default=None,

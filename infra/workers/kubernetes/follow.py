@@ -10,18 +10,23 @@ from kubernetes_asyncio.client.exceptions import ApiException
 
 from infra.workers.base.follow import JobFollow
 from infra.workers.base.log_lines import Lines, Send
-from infra.workers.base.outcome import JobOutcome, StartTimes
+from infra.workers.base.outcome import JobOutcome, MachineTime, StartTimes, StateName
 from infra.workers.kubernetes.api import NamespaceApi, Object
 from infra.workers.kubernetes.configuration import KubernetesJobsConfiguration
 from infra.workers.kubernetes.errors import LoginFailed, sentence, transient
 from infra.workers.kubernetes.reasons import (
+    CONFIG_ERROR,
     CONTAINER,
     Waiting,
+    by_itself,
     deleted_first,
+    ended_at,
     explained,
     finished,
+    is_over,
     newest,
     outcome_of,
+    pod_refused,
     start_times,
     started_at,
     unplaced,
@@ -33,6 +38,7 @@ from infra.workers.kubernetes.view import LOOK, View
 STAGE_LABELS = "kubernetes.unscheduled_s", "kubernetes.starting_s"
 LOGGER = "kubernetes.container"
 LATE_END_S = 300  # after its deadline, until a job that is not seen counts as ended
+NO_POD_S = 5.0  # a Job has its pod within a second: after this time without one its events are read
 
 
 @dataclass(eq=False, kw_only=True)
@@ -55,6 +61,8 @@ class KubernetesFollow(JobFollow):
     start_times: StartTimes | None = None
     seen_at: float | None = None
     _explained: str = ""
+    _vanished: JobOutcome | None = None
+    _ask_why_s: float = NO_POD_S
     _trouble_since: float | None = None
 
     @property
@@ -68,6 +76,7 @@ class KubernetesFollow(JobFollow):
 
     async def to_the_end(self) -> JobOutcome | None:
         """Follow the job until it has ended; None when another worker follows it from now on."""
+        self.view.follow(self.name)
         try:
             while not self.handed_over:
                 version = self.view.version(self.name)
@@ -102,16 +111,11 @@ class KubernetesFollow(JobFollow):
         self.pod = newest(self.view.pods.get(self.name, {}).values()) or self.pod
         condition = finished(job) if job else None
         if job is None or (condition and deleted_first(job, condition)):
-            outcome = self._gone(job)
-            return self.end_of(outcome) if outcome.name == "Lost" else self.stop or outcome
+            return await self._without_job(job)
         if condition is None and self.view.trouble is None:
             self.seen_at = anyio.current_time()
         ended = await self._ended(condition) if condition else None
-        began = started_at(self.pod)
-        if began and self.start_times is None:  # at once: the run's cost does not wait for the end
-            self.start_times = start_times(_created_at(job), self.pod, began)
-            await self.set_labels(self.start_times.labels(*STAGE_LABELS))
-            self.log.info("The container of Kubernetes job %s is running.", self.name)
+        await self._note_times(_created_at(job))
         if ended:
             return ended
         if self.stop is None and self.view.trouble is None:  # what was seen last may be long past
@@ -119,6 +123,53 @@ class KubernetesFollow(JobFollow):
         if self.stop is not None and not self.stopped:
             await self._delete(self.stop)
         return None
+
+    async def _note_times(self, created: dt.datetime) -> None:
+        """Note when the job began and ended, and label its run once its container runs: from then on it costs."""
+        began = started_at(self.pod)
+        if began is None:
+            return
+        self.machine_time = MachineTime(created, ended_at(self.pod))
+        if self.start_times is None:
+            self.start_times = start_times(created, self.pod, began)
+            labels = self.start_times.labels(*STAGE_LABELS) | MachineTime(created).labels
+            await self.set_labels(labels)
+            self.log.info("The container of Kubernetes job %s is running.", self.name)
+
+    async def _without_job(self, job: Object | None) -> JobOutcome | None:
+        """Follow the pod of a job that is gone to its end; return the job's outcome then.
+
+        A deletion in the background takes the Job first and its pod later, and one with `--cascade=orphan` leaves the
+        pod running: https://kubernetes.io/docs/concepts/architecture/garbage-collection/#cascading-deletion
+        """
+        if self._vanished is None:
+            self._vanished = self._gone(job)
+        vanished, pod = self._vanished, self.pod
+        if pod is not None:
+            await self._note_times(self.machine_time.began or _created_at(job or pod))
+            is_deleted = bool(pod.get("gone") or pod["metadata"].get("deletionTimestamp"))
+            if not is_over(pod) and self._pod_has_s(pod) > 0:
+                if not is_deleted:
+                    self.warn_limited(
+                        f"The Kubernetes job {self.job_id} is gone; its pod is followed to its end."
+                    )
+                return None
+            if not is_over(pod) and not is_deleted:
+                name = pod["metadata"]["name"]
+                text = f"{vanished.message} Its pod {name} runs on past its time: delete it by hand."
+                return self.end_of(JobOutcome("Unseen", text))
+            if job is None and not is_deleted:
+                return self.end_of(self._outcome_of(by_itself(pod)))
+        return self.end_of(vanished) if vanished.name == "Lost" else self.stop or vanished
+
+    def _pod_has_s(self, pod: Object) -> float:
+        """Return the seconds in which the pod of a job that is gone must end: it is deleted, or has the job's time."""
+        limits, now = self.configuration, dt.datetime.now(dt.UTC)
+        if deleted := pod["metadata"].get("deletionTimestamp"):
+            end, spare_s = dt.datetime.fromisoformat(deleted), limits.grace_s + self.settings.late_s
+        else:
+            end, spare_s = _created_at(pod), limits.deadline_s + limits.grace_s + LATE_END_S
+        return (end - now).total_seconds() + spare_s
 
     def _gone(self, job: Object | None) -> JobOutcome:
         """Return the outcome of a job that is gone, or is being deleted.
@@ -158,9 +209,12 @@ class KubernetesFollow(JobFollow):
             left_s = deadline - anyio.current_time()
             phase = self.pod["status"].get("phase") if self.pod else None
             if left_s <= 0 or phase in ("Succeeded", "Failed") or (self.pod and self.pod.get("gone")):
-                asked = self.configuration
-                return self.end_of(outcome_of(condition, self.pod, asked.memory_mib, asked.timeout_s))
+                return self.end_of(self._outcome_of(condition))
             await self.view.news(self.name, version, left_s)
+
+    def _outcome_of(self, condition: Object) -> JobOutcome:
+        limits = self.configuration
+        return outcome_of(condition, self.pod, limits.memory_mib, limits.timeout_s)
 
     async def _overdue(self, job: Object) -> JobOutcome | None:
         """Log what the job waits for; returns the outcome to end it with, or None if it may go on."""
@@ -171,10 +225,14 @@ class KubernetesFollow(JobFollow):
                 return JobOutcome("TimedOut", text)
             return None
         wait = waiting(self.pod)
-        if wait.kind in ("image", "never", "container"):
-            return self._broken(wait)
-        self._trouble_since = None
         waited_s = (now - _created_at(job)).total_seconds()
+        if wait.kind in ("image", "never", "container"):
+            return self._broken(wait, waited_s)
+        self._trouble_since = None
+        if self.pod is None and waited_s > self._ask_why_s:
+            self._ask_why_s = 2 * waited_s
+            if refused := pod_refused(await self._events()):
+                return refused
         late = waited_s > self.configuration.schedule_within_s
         if late or (waited_s > self.settings.explain_s and wait.message != self._explained):
             events = await self._events()
@@ -187,17 +245,20 @@ class KubernetesFollow(JobFollow):
             self.log.log(level, text, waited_s, left_s, explained(wait, events))
         return None
 
-    def _broken(self, wait: Waiting) -> JobOutcome | None:
-        """Return the outcome of a failing image or container; None while the failure may pass."""
+    def _broken(self, wait: Waiting, waited_s: float) -> JobOutcome | None:
+        """Return the outcome of a failing image or container; None while the failure can pass and there is time."""
         now = anyio.current_time()
         self._trouble_since = self._trouble_since or now
-        if wait.kind != "never" and now - self._trouble_since <= self.settings.pull_s:
+        has_time = now - self._trouble_since <= self.settings.pull_s
+        has_time = has_time and waited_s <= self.configuration.schedule_within_s
+        if wait.kind != "never" and has_time:
             if not self._explained.startswith("pull"):
                 self.log.warning("%s.", wait.message.rstrip(". "))
                 self._explained = "pull"
             return None
-        if wait.kind == "container":
-            return JobOutcome("Crashed", f"The container could not be created: {wait.message.rstrip('. ')}.")
+        if wait.kind == "container":  # the next job lacks the same secret, or key of one
+            name: StateName = "Unfit" if wait.message.startswith(CONFIG_ERROR) else "Crashed"
+            return JobOutcome(name, f"The container could not be created: {wait.message.rstrip('. ')}.")
         text = f"The image {self.configuration.image} could not be pulled: {wait.message.rstrip('. ')}."
         return JobOutcome("ImagePullFailed", text)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from infra.workers.base.outcome import ENDED_BY_OTHERS, JobOutcome, StartTimes, StateName
+from infra.workers.kubernetes.errors import QUOTA
 
 Object = dict[str, Any]
 
@@ -17,7 +18,8 @@ CONTAINER = "prefect-job"
 # https://kubernetes.io/docs/concepts/containers/images/#imagepullbackoff and the kubelet's images package
 PULLING = ("ErrImagePull", "ImagePullBackOff", "RegistryUnavailable", "ImageInspectError")
 NEVER_PULLED = ("InvalidImageName", "ErrImageNeverPull")
-BROKEN = ("CreateContainerConfigError", "CreateContainerError", "RunContainerError")
+CONFIG_ERROR = "CreateContainerConfigError"  # it names a secret or a config map that the namespace lacks
+BROKEN = (CONFIG_ERROR, "CreateContainerError", "RunContainerError")
 # https://kubernetes.io/docs/concepts/workloads/pods/disruptions/#pod-disruption-conditions
 DISRUPTIONS: dict[str, tuple[StateName, str]] = {
     "PreemptionByScheduler": ("Preempted", "The pod was preempted by one with a higher priority"),
@@ -39,6 +41,9 @@ NOT_SCALING = ("NotTriggerScaleUp", "FailedScaleUp")
 # the second where all nodes of a pool were taken (kubernetes/autoscaler #5692).
 BACKOFF = "in backoff after failed scale-up"
 AT_ITS_LIMIT = re.compile(r"\bmax [\w ,]*reached\b")
+# Of a pod that the API server refuses for good: a service account, a priority class or a limit range of the namespace,
+# a Pod Security Standard. Whatever else it says, such as that a webhook does not answer, can pass.
+POD_REFUSED = re.compile(r"is forbidden|is invalid|no PriorityClass|not found")
 NOT_READY = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")  # the kubelet's
 OOM = "OOMKilled"
 # The scheduler's last words; NO_HELP of a request larger than a whole node since 1.34: kubernetes #131345.
@@ -123,7 +128,10 @@ def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome
         return JobOutcome("Crashed", text)
     last: Object = (_of(events, *SCALING, *NOT_SCALING) or [{}])[-1]
     said = last.get("message", "")
-    tried = bool(_of(events, *SCALING, "FailedScaleUp", "FailedCreate"))
+    creating = _of(events, "FailedCreate")[-1:]
+    if creating and QUOTA not in creating[0].get("message", ""):
+        return JobOutcome("PodRefused", f"No pod was made within schedule_within_s {waited_s:.0f}: {why}.")
+    tried = bool(creating or _of(events, *SCALING, "FailedScaleUp"))
     # The nodes of a pool at its limit are there: the scheduler has said whether they fit.
     refused = last.get("reason") == "NotTriggerScaleUp" and not AT_ITS_LIMIT.search(said)
     # A node fits once others leave it, unless it is too small for the pod.
@@ -131,6 +139,36 @@ def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome
     could_come = BACKOFF in said or ((tried or full) and not refused)
     name: StateName = "NoCapacity" if could_come else "Unschedulable"
     return JobOutcome(name, f"No node was found for the pod within schedule_within_s {waited_s:.0f}: {why}.")
+
+
+def pod_refused(events: list[Object]) -> JobOutcome | None:
+    """Return the outcome of a job whose pod the API server refuses for good; None if a pod can still come.
+
+    A quota that is used up does not count: other pods can leave it.
+    """
+    message = "".join(event.get("message", "") for event in _of(events, "FailedCreate")[-1:])
+    if not POD_REFUSED.search(message) or QUOTA in message:
+        return None
+    reason = message.removeprefix("Error creating: ").rstrip(". ")
+    return JobOutcome("PodRefused", f"The cluster refuses the job's pod: {reason}.")
+
+
+def ended_at(pod: Object | None) -> dt.datetime | None:
+    """Return when the container ended, as the kubelet states it; None if it did not, or never ran."""
+    state = container_of(pod).get("state", {}) if pod else {}
+    text = (state.get("terminated") or {}).get("finishedAt")
+    ended = dt.datetime.fromisoformat(text) if text else None
+    return ended if ended and ended.timestamp() else None
+
+
+def is_over(pod: Object | None) -> bool:
+    """Return whether nothing of a pod runs any more."""
+    return pod is None or bool(pod.get("gone")) or pod["status"].get("phase") in ("Succeeded", "Failed")
+
+
+def by_itself(pod: Object) -> Object:
+    """Return the condition that a job would have, had it not gone before its pod ended."""
+    return {"type": "Complete" if pod["status"].get("phase") == "Succeeded" else "Failed", "status": "True"}
 
 
 def _of(events: list[Object], *reasons: str) -> list[Object]:

@@ -25,7 +25,8 @@ class View:
 
     Attributes:
         jobs: by name.
-        pods: of each job, by their name; a deleted one stays as long as its job, for it tells why it ended.
+        pods: of each job, by their name; a deleted one stays as long as its job, for it tells why it ended. Those of a
+            followed job stay when it is deleted: they end after it.
     """
 
     def __init__(
@@ -44,6 +45,7 @@ class View:
         self._changed = anyio.Event()
         self._news: dict[str, anyio.Event] = {}
         self._versions: dict[str, int] = {}
+        self._followed: set[str] = set()
 
     async def run(self) -> None:
         """Keep up to date until cancelled."""
@@ -91,10 +93,17 @@ class View:
         if event := self._news.pop(name, None):
             event.set()
 
+    def follow(self, name: str) -> None:
+        """Keep the pods of a job, even if it is deleted, until it is forgotten."""
+        self._followed.add(name)
+
     def forget(self, name: str) -> None:
         """Drop what is kept for those who wait for news of a job."""
         self._versions.pop(name, None)
         self._news.pop(name, None)
+        self._followed.discard(name)
+        if name not in self.jobs:
+            self.pods.pop(name, None)
 
     async def _keep(self, kind: str) -> None:
         version, failures = "", 0
@@ -179,12 +188,13 @@ class View:
             job = name
             if change == "DELETED":
                 self.jobs.pop(name, None)
-                self.pods.pop(name, None)
+                if name not in self._followed:
+                    self.pods.pop(name, None)
             else:
                 self.jobs[name] = _slim(thing)
         else:
             job = thing["metadata"].get("labels", {}).get(JOB_OF_POD, "")
-            if change == "DELETED" and job not in self.jobs:
+            if change == "DELETED" and job not in self.jobs and job not in self._followed:
                 self.pods.get(job, {}).pop(name, None)
             else:
                 self.pods.setdefault(job, {})[name] = _slim(thing) | {"gone": change == "DELETED"}

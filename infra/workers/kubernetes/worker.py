@@ -30,10 +30,11 @@ if TYPE_CHECKING:
 
 
 class NamespaceClients(NamedTuple):
-    """The calls and the view of one namespace."""
+    """The calls and the view of one namespace, and what ends them."""
 
     api: NamespaceApi
     view: View
+    exits: AsyncExitStack
 
 
 class KubernetesJobsWorker(
@@ -64,20 +65,19 @@ class KubernetesJobsWorker(
     async def setup(self) -> None:
         """Start the worker, and look for jobs that an earlier one left."""
         self._namespaces: dict[tuple[str, str], NamespaceClients] = {}
-        self._exits = AsyncExitStack()
         await super().setup()
 
     async def teardown(self, *exc_info: Any) -> None:
         """Stop; the jobs go on."""
         await super().teardown(*exc_info)
-        await self._exits.aclose()
+        for clients in self._namespaces.values():
+            await clients.exits.aclose()
 
     async def start_job(self, flow_run: "FlowRun", configuration: KubernetesJobsConfiguration) -> str:
         """Create the job of this try, or find it, and note its id before anything else can go wrong."""
         number = await self.runs.try_number(flow_run.id)
         job = configuration.job(job_name(flow_run.id, number))
-        clients = await self.clients(configuration)
-        await clients.view.ready(self.settings.patience_s)  # nothing is started that can't be watched
+        clients = await self.watched(configuration)  # nothing is started that can't be watched
         try:
             created = await clients.api.create(job)
         except Exception as error:
@@ -101,8 +101,7 @@ class KubernetesJobsWorker(
         self, flow_run: "FlowRun", job_id: str, configuration: KubernetesJobsConfiguration, resumed: bool
     ) -> KubernetesFollow:
         """Return what follows a job, once its namespace is watched."""
-        clients = await self.clients(configuration)
-        await clients.view.ready(self.settings.patience_s)
+        clients = await self.watched(configuration)
         return KubernetesFollow(
             run=flow_run,
             job_id=job_id,
@@ -134,21 +133,43 @@ class KubernetesJobsWorker(
         if not existed:
             raise InfrastructureNotFound(f"Kubernetes job {infrastructure_pid} does not exist.")
 
+    async def watched(self, configuration: KubernetesJobsConfiguration) -> NamespaceClients:
+        """Return the clients of a namespace once all of its jobs are known; one that can't be watched is dropped.
+
+        Raises:
+            JobRefused: the worker has no right to look, or the API does not answer.
+        """
+        clients = await self.clients(configuration)
+        try:
+            await clients.view.ready(self.settings.patience_s)
+        except JobRefused:
+            if self._namespaces.get(key := _key(configuration)) is clients:
+                del self._namespaces[key]
+                await clients.exits.aclose()
+            raise
+        return clients
+
     async def clients(self, configuration: KubernetesJobsConfiguration) -> NamespaceClients:
         """Return what the worker has of a namespace, made when it is first needed.
 
         Raises:
             JobRefused: no cluster is known.
         """
-        cluster = configuration.cluster_config
-        key = (cluster.model_dump_json() if cluster else "", configuration.namespace)
+        key = _key(configuration)
         if key not in self._namespaces:
+            exits = AsyncExitStack()
             try:
-                client = await self._exits.enter_async_context(client_of(cluster))
+                client = await exits.enter_async_context(client_of(configuration.cluster_config))
             except Exception as error:
                 raise JobRefused(sentence(error, "know a cluster")) from error
             view = View(client, configuration.namespace, self.settings, self.warn)
             api = NamespaceApi(client, configuration.namespace, self.settings.patience_s)
-            self._namespaces[key] = NamespaceClients(api, view)
-            self.start_loop(view.run)
+            self._namespaces[key] = NamespaceClients(api, view, exits)
+            exits.callback(self.start_loop(view.run).cancel)
         return self._namespaces[key]
+
+
+def _key(configuration: KubernetesJobsConfiguration) -> tuple[str, str]:
+    """Return what tells a namespace of one cluster from every other."""
+    cluster = configuration.cluster_config
+    return (cluster.model_dump_json() if cluster else "", configuration.namespace)

@@ -60,6 +60,8 @@ class Look:
         waits: what it waits for, as a sentence; empty if it waits for nothing.
         queued_s: in the queue of its cluster; None if it has none, and before it began.
         pulled_s: from its box to its start, mostly for its image; None before it began, and on a cluster.
+        began_ago_s, ended_ago_s: since the job had its box or node, and since it ended, by the clock of its box, whose
+            hour can be wrong; None before that.
     """
 
     state: State
@@ -73,6 +75,8 @@ class Look:
     waits: str = ""
     queued_s: int | None = None
     pulled_s: int | None = None
+    began_ago_s: int | None = None
+    ended_ago_s: int | None = None
 
     @property
     def begun(self) -> bool:
@@ -236,6 +240,8 @@ class SshBox:
             port=whole(values, "port", LARGEST_PORT),
             last=values.get("last", ""),
             pulled_s=seconds_in(values.get("pulled", "")),
+            began_ago_s=seconds_in(values.get("began_ago", "")),
+            ended_ago_s=seconds_in(values.get("ended_ago", "")),
         )
 
     async def lines(self, name: str, offset: int) -> AsyncGenerator[bytes, None]:

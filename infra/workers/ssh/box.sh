@@ -203,6 +203,8 @@ look)
     fi
     [ ! -f "$folder/late" ] || echo late=1
     [ ! -f "$folder/begun" ] || echo "pulled=$(($(stat -c %Y "$folder/begun") - $(stat -c %Y "$folder/watcher")))"
+    [ ! -f "$folder/begun" ] || echo "began_ago=$(($(date +%s) - $(stat -c %Y "$folder/watcher")))"
+    [ ! -f "$folder/ended" ] || echo "ended_ago=$(($(date +%s) - $(stat -c %Y "$folder/ended")))"
     [ ! -s "$folder/log" ] || printf 'last=%s\n' "$(tail -n 1 "$folder/log" | head -c 600)"
     for fact in seen port; do
         [ ! -f "$folder/$fact" ] || printf '%s=%s\n' "$fact" "$(cat "$folder/$fact")"

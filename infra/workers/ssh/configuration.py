@@ -5,11 +5,11 @@ import re
 import uuid
 from typing import Annotated, Literal, Self
 
-from prefect.workers.base import BaseVariables, BaseWorkerResult
-from pydantic import BaseModel, ConfigDict, Field, StringConstraints, model_validator
+from prefect.workers.base import BaseWorkerResult
+from pydantic import BaseModel, ConfigDict, Field, StringConstraints, WithJsonSchema, model_validator
 
-from ..base.fields import JobFields, Word, env_name_fault
-from ..base.job_configuration import ContainerJobConfiguration
+from ..base.fields import MOST_CPUS, MOST_GPUS, MOST_MIB, FormVariables, JobFields, Word, env_name_fault
+from ..base.job_configuration import LONGEST_TIMEOUT_S, ContainerJobConfiguration
 from ..brand import BRAND
 
 HOST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]{0,251}[A-Za-z0-9])?")  # also an alias of ~/.ssh/config
@@ -32,6 +32,8 @@ SlurmNames = Annotated[
 Features = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_(\[][A-Za-z0-9_.:&|*,()\[\]-]*$", max_length=256)
 ]
+# The form has the bounds; the configuration checks them by a sentence about all three kinds of values.
+GpuCount = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MOST_GPUS})]
 
 
 def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
@@ -121,7 +123,11 @@ class SlurmRequest(BaseModel):
         default=None, title="GPU Type", description="Name in the output of `sinfo -o %G`, such as a100."
     )
     cpus: int | None = Field(
-        default=None, title="CPUs", description="Empty: all CPUs of the node if it is exclusive.", ge=1
+        default=None,
+        title="CPUs",
+        description="Empty: all CPUs of the node if it is exclusive.",
+        ge=1,
+        le=MOST_CPUS,
     )
     exclusive: bool = Field(
         default=True,
@@ -177,7 +183,7 @@ class SshJobFields(JobFields):
         description="Container runtime of the worker's machine that has the image. Used if the pull policy is stream.",
         min_length=1,
     )
-    gpus: int | Literal["all"] | list[Word] = Field(
+    gpus: GpuCount | Literal["all"] | list[Word] = Field(
         default=0,
         title="GPUs",
         description="all, a number of GPUs, or a list of indices or UUIDs. 0: no GPU.",
@@ -187,6 +193,7 @@ class SshJobFields(JobFields):
         title="Memory (MiB)",
         description="Memory limit of the container. Empty: no limit.",
         ge=6,
+        le=MOST_MIB,
     )
     mounts: list[str] = Field(
         default_factory=list,
@@ -209,18 +216,21 @@ class SshJobFields(JobFields):
         title="Patience for a Box (Seconds)",
         description="Longest wait until a box answers and is free. After it, the job is cancelled.",
         ge=0,
+        le=LONGEST_TIMEOUT_S,
     )
     lost_s: int = Field(
         default=900,
         title="Patience for a Connection (Seconds)",
         description="Time without a connection to the box after which a running job counts as lost.",
         ge=10,
+        le=LONGEST_TIMEOUT_S,
     )
     least_free_mib: int = Field(
         default=1024,
         title="Least Free Disk (MiB)",
         description="Least free disk space for the home folder and for images. A box with less is refused.",
         ge=1,
+        le=MOST_MIB,
     )
     lock_file: str = Field(
         default=BRAND.lock_file,
@@ -231,7 +241,7 @@ class SshJobFields(JobFields):
     )
 
 
-class SshVariables(SshJobFields, BaseVariables):
+class SshVariables(SshJobFields, FormVariables):
     """The form of an `ssh` work pool, a deployment and a run."""
 
 
@@ -281,8 +291,9 @@ class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
             raise ValueError("hosts is not set: name at least one box.")
         if twice := [str(host) for host in self.hosts if self.hosts.count(host) > 1]:
             raise ValueError(f"hosts names {twice[0]} more than once.")
-        if isinstance(self.gpus, int) and self.gpus < 0:
-            raise ValueError(f"gpus is {self.gpus}: set all, a number of 0 or more, or a list of indices.")
+        if isinstance(self.gpus, int) and not 0 <= self.gpus <= MOST_GPUS:
+            numbers = f"a number from 0 to {MOST_GPUS}"
+            raise ValueError(f"gpus is {self.gpus}: set all, {numbers}, or a list of indices.")
         for mount in self.mounts:
             if not MOUNT.fullmatch(mount):
                 raise ValueError(f"mounts has {mount!r}: write /on/the/box:/in/the/container, or …:ro.")

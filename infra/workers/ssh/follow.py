@@ -1,6 +1,7 @@
 """One job on a box, followed to its end over connections that may break."""
 
 import asyncio
+import datetime as dt
 import time
 from contextlib import aclosing, suppress
 from dataclasses import dataclass, field
@@ -8,7 +9,7 @@ from dataclasses import dataclass, field
 from ..base.follow import JobFollow
 from ..base.job_configuration import JobRefused
 from ..base.log_lines import Lines, Send
-from ..base.outcome import JobOutcome, StartTimes
+from ..base.outcome import JobOutcome, MachineTime, StartTimes
 from .box import Look, SshBox
 from .configuration import Host, SshJobConfiguration
 from .connection import BoxUnreachable, SecretOf, connect
@@ -25,6 +26,7 @@ SPARE_S = 600  # after timeout_s, for the box to stop the job and to answer
 LAST_LINES_S = 10
 MUTED = "The job prints too much: the rest of its log stays on the box."
 LOGGER = "ssh.job"
+LONGEST_AGO_S = 10**9  # before the present, 31 years: a box that states more would name a year before 1
 
 
 @dataclass(eq=False, kw_only=True)
@@ -50,6 +52,7 @@ class SshFollow(JobFollow):
     settings: SshSettings
     waited_s: float | None = None
     _labelled: bool = False
+    _ran_at: dt.datetime | None = None
     _awake: asyncio.Event = field(default_factory=asyncio.Event)
     _lines: Lines | None = None
     _stops: int = 0
@@ -168,12 +171,31 @@ class SshFollow(JobFollow):
 
     async def _look(self, box: SshBox) -> Look:
         """Read the job's state, and label its run with its start times once it runs: then it may cost."""
-        look = await box.look(self.name)
+        look, now = await box.look(self.name), dt.datetime.now(dt.UTC)
+        if look.state == "running":
+            self._ran_at = now
+        if look.begun:
+            self.machine_time = self._times(look, now)
         if look.begun and not self._labelled:
             self._labelled = True
             waited_s = self.waited_s if look.queued_s is None else look.queued_s
-            await self.set_labels(StartTimes(waited_s, look.pulled_s).labels(*STAGE_LABELS))
+            began = MachineTime(self.machine_time.began)
+            labels = StartTimes(waited_s, look.pulled_s).labels(*STAGE_LABELS) | began.labels
+            await self.set_labels(labels)
         return look
+
+    def _times(self, look: Look, now: dt.datetime) -> MachineTime:
+        """Return the job's times as its box states them, within what the worker knows by its own clock.
+
+        A job begins after its flow run was created, and ends after it was last seen to run: a box cannot make its bill
+        longer or shorter than that.
+        """
+        began, ended = self.machine_time.began or _ago(look.began_ago_s, now), _ago(look.ended_ago_s, now)
+        if began and self.run.created:
+            began = max(began, self.run.created)
+        if ended and self._ran_at:
+            ended = max(ended, self._ran_at)
+        return MachineTime(began, ended)
 
     def _tell(self, look: Look) -> None:
         """Log what a job waits for, once."""
@@ -249,3 +271,8 @@ class SshFollow(JobFollow):
                 return cancelled
         rest = f"it did not stop job {self.name}: stop it by hand"
         return JobOutcome("Cancelled", f"Cancelled from Prefect, but box {self.host} is not free: {rest}.")
+
+
+def _ago(seconds: int | None, now: dt.datetime) -> dt.datetime | None:
+    """Return a time by the worker's clock, of which the box knows how long ago it was."""
+    return None if seconds is None else now - dt.timedelta(seconds=min(seconds, LONGEST_AGO_S))

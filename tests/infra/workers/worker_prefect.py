@@ -2,7 +2,9 @@
 
 import asyncio
 import contextlib
+import ctypes
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -27,6 +29,7 @@ from infra.workers.batch.worker import AwsBatchWorker
 from tests.emulators.prefect_api import client_of, with_tables
 
 POLL_S = "0.5"
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
 KINDS = "infra.workers.batch.worker, infra.workers.ssh.worker, infra.workers.kubernetes.worker"
 WORKER = f"import {KINDS}; from prefect.cli import app; app()"
 LOGGERS = {
@@ -60,7 +63,12 @@ class Prefect:
         with (self.folder / "server.log").open("ab") as log:
             command = [sys.executable, *self._command]
             self._server = subprocess.Popen(
-                command, env=self._of_server, stdout=log, stderr=log, cwd=self.folder
+                command,
+                env=self._of_server,
+                stdout=log,
+                stderr=log,
+                cwd=self.folder,
+                preexec_fn=end_with_parent,
             )
         deadline = time.monotonic() + within_s
         while not healthy(self.url):
@@ -111,6 +119,11 @@ class Prefect:
             return subprocess.Popen(
                 command, env=self.environment | ours, stdout=log, stderr=log, cwd=self.folder
             )
+
+
+def end_with_parent() -> None:
+    """Have the kernel end this process with the one that made it: a test run that is interrupted leaves no server."""
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Pool:

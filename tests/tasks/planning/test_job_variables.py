@@ -4,10 +4,11 @@ import shutil
 
 import pytest
 
+from infra.workers.base.environment import CREDENTIAL_NAME
 from infra.workers.kubernetes.worker import KubernetesJobsWorker
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import DEPLOYMENTS, hardware_names, load_hardware
-from tasks.planning.job_variables import fault_in
+from tasks.planning.job_variables import SECRET_NAME, fault_in
 from tasks.pool_form import mistake_in
 
 HEAD = "title: t\npool: gke\ndevice: cpu\n"
@@ -67,9 +68,10 @@ def test_a_name_that_the_form_lacks_is_refused_with_the_nearest():
 @pytest.mark.parametrize(
     ("variables", "words"),
     [
-        ({"vcpus": 2**62}, ["job_variables.vcpus", str(2**62), "maximum 10000"]),
+        ({"memory_mib": 2**62}, ["job_variables.memory_mib", str(2**62), "maximum"]),
         ({"gpus": "two"}, ["job_variables.gpus is 'two'", "integer"]),
         ({"env": {"A": 4}}, ["job_variables.env.A", "string"]),
+        ({"tolerations": [{"kye": "a"}]}, ["job_variables.tolerations.0", "'kye'", "did you mean key?"]),
     ],
 )
 def test_a_value_that_the_form_refuses_is_one_sentence(variables, words):
@@ -84,3 +86,7 @@ def test_a_reference_is_checked_by_the_worker_that_looks_it_up():
 @pytest.mark.parametrize("name", [name for name in hardware_names() if name.startswith("gke-")])
 def test_our_own_machines_fit_the_form(name):
     assert mistake_in(load_hardware(name).job_variables, FORM) == ""
+
+
+def test_planning_and_workers_know_secrets_by_the_same_names():
+    assert SECRET_NAME.pattern == CREDENTIAL_NAME.pattern

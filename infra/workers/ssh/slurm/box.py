@@ -1,5 +1,6 @@
 """A login node of Slurm as a box: the verbs of `slurm.sh` in place of those of `box.sh`."""
 
+import datetime as dt
 import hashlib
 import re
 from dataclasses import dataclass, field
@@ -149,6 +150,8 @@ class SlurmBox(SshBox):
             job=job,
             queued_s=seconds_in(facts.get("queued", "")),
             waited_s=seconds_in(facts.get("waited", "")) or 0,
+            began_ago_s=_ago_s(facts.get("now", ""), job.began if job else None),
+            ended_ago_s=_ago_s(facts.get("now", ""), job.over if job else None),
             written=written,
         )
 
@@ -160,6 +163,14 @@ class SlurmBox(SshBox):
     async def secret(self, name: str) -> str:
         """Read the secret that the shared home keeps for a job; empty without one."""
         return text_of((await self._do("cat", f"{HOME}/{name}/profiles.toml")).stdout)
+
+
+def _ago_s(now: str, then: dt.datetime | None) -> int | None:
+    """Return the seconds between two times of the login node; None without one of them."""
+    try:
+        return None if then is None else max(0, int((dt.datetime.fromisoformat(now) - then).total_seconds()))
+    except (TypeError, ValueError):  # a zone with one of them alone, or no time
+        return None
 
 
 def box_of(connection: asyncssh.SSHClientConnection, configuration: SshJobConfiguration) -> SshBox:

@@ -110,12 +110,12 @@ look)
     elif [ -z "$job" ]; then
         echo state=prepared
     else
-        printf 'state=running\njob=%s\n' "$job"
+        printf 'state=running\njob=%s\nnow=%s\n' "$job" "$(date +%Y-%m-%dT%H:%M:%S)"
         said=$(scontrol show job -o "$job" 2>&1)
         printf 'scontrol=%s\n' "$(printf %s "$said" | tr '\n' ' ')"
         case $said in # who cancelled it, and a job that the controller no longer has, accounting alone knows
         *JobState=CANCELLED* | *"Invalid job id"*)
-            printf 'sacct=%s\n' "$(sacct -X -n -P -j "$job" -o JobIDRaw,State,ExitCode,NodeList,Timelimit 2>&1 | tail -n 1)"
+            printf 'sacct=%s\n' "$(sacct -X -n -P -j "$job" -o JobIDRaw,State,ExitCode,NodeList,Timelimit,Start,End 2>&1 | tail -n 1)"
             ;;
         esac
         case $said in

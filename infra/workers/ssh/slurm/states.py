@@ -1,5 +1,6 @@
 """Slurm's word on a job: `scontrol` while the controller has it, then `sacct`, if there is accounting."""
 
+import datetime as dt
 import re
 from dataclasses import dataclass
 
@@ -32,6 +33,7 @@ class SlurmJob:
         paused: it has been suspended, or is.
         restarts: how often Slurm has queued it again.
         limit_s: the time that Slurm gives it, which an administrator may change; None if Slurm does not say it.
+        began, over: when it got its node and when it ended, by the clock of the login node; None before that.
     """
 
     number: str
@@ -44,6 +46,8 @@ class SlurmJob:
     paused: bool = False
     restarts: int = 0
     limit_s: int | None = None
+    began: dt.datetime | None = None
+    over: dt.datetime | None = None
 
     @property
     def waits(self) -> bool:
@@ -79,18 +83,27 @@ def from_scontrol(text: str) -> SlurmJob | None:
         restarts=_number(fields.get("Restarts", "")) or 0,
         paused=state == "SUSPENDED" or bool(_number(paused_s)),
         limit_s=_seconds(fields.get("TimeLimit", "")),
+        began=_time(fields.get("StartTime", "")) if state not in WAITING else None,  # else the expected one
+        over=_time(fields.get("EndTime", "")) if state in ENDED else None,
     )
 
 
 def from_sacct(text: str) -> SlurmJob | None:
-    """Read `sacct -X -n -P -o JobIDRaw,State,ExitCode,NodeList,Timelimit`; None if it has no such job."""
+    """Read `sacct -X -n -P -o JobIDRaw,State,ExitCode,NodeList,Timelimit,Start,End`; None if it has no such job."""
     words = text.strip().split("|")
-    if len(words) != 5 or not words[0].isdigit():
+    if len(words) not in (5, 7) or not words[0].isdigit():
         return None
     state, ended_by = _state(words[1])
-    node = "" if words[3] == "None assigned" else words[3]
+    began, over = (_time(word) for word in words[5:]) if words[5:] else (None, None)
     return SlurmJob(
-        words[0], state, code=_code(words[2]), node=node, ended_by=ended_by, limit_s=_seconds(words[4])
+        words[0],
+        state,
+        code=_code(words[2]),
+        node="" if words[3] == "None assigned" else words[3],
+        ended_by=ended_by,
+        limit_s=_seconds(words[4]),
+        began=began,
+        over=over if state in ENDED else None,
     )
 
 
@@ -115,6 +128,14 @@ def _seconds(text: str) -> int | None:
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
     return ((days * 24 + hours) * 60 + minutes) * 60 + seconds
+
+
+def _time(text: str) -> dt.datetime | None:
+    """Return a time such as `2026-11-25T02:15:28`, without a zone; None of a word such as `Unknown`."""
+    try:
+        return dt.datetime.fromisoformat(text)
+    except ValueError:
+        return None
 
 
 def _code(text: str) -> int | None:

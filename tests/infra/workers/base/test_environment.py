@@ -1,4 +1,4 @@
-"""What the jobs of all three workers get of the environment: a list of names, an API that they reach, no secret."""
+"""The environment that the jobs of all three workers get: a list of names, an API that they reach, no secret."""
 
 import json
 import uuid
@@ -140,6 +140,29 @@ async def test_no_job_carries_somebody_s_credentials(kind, name):
     with settings(), pytest.raises(JobRefused, match=f"^env sets {name}: .*describe") as error:
         await WORKERS[kind](env={name: HUSH})
     assert HUSH not in str(error.value)
+
+
+@pytest.mark.parametrize("name", ["HF_TOKEN", "DB_PASSWORD", "WANDB_API_KEY", "PGPASSWORD", "MY_SECRET"])
+@pytest.mark.parametrize("kind", ["batch", "kubernetes"])
+async def test_no_job_carries_a_value_that_is_a_credential_by_its_name(kind, name):
+    with settings(), pytest.raises(JobRefused, match=f"^env sets {name}: .*describe") as error:
+        await WORKERS[kind](env={name: HUSH})
+    assert HUSH not in str(error.value)
+
+
+@each_worker
+async def test_names_that_only_contain_such_a_word_are_passed_on(kind):
+    mine = {"TOKENIZERS_PARALLELISM": "false", "MAX_TOKENS": "7", "KEY_FILE": "/x"}
+    with settings():
+        _, env = await WORKERS[kind](env=mine)
+    assert mine.items() <= env.items()
+
+
+@each_worker
+async def test_a_command_with_an_open_quote_is_refused_in_a_sentence(kind):
+    with settings(), pytest.raises(JobRefused, match=r"^command can't be split into words") as error:
+        await WORKERS[kind](command=f"python -c 'print({HUSH})")
+    assert "no closing quotation" in str(error.value) and "\n" not in str(error.value)
 
 
 async def test_headers_that_are_none_need_no_secret():

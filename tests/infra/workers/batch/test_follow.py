@@ -1,4 +1,4 @@
-"""What is said of a job that AWS does not let the worker end, or see."""
+"""Sentences about a job that AWS does not let the worker end, or see."""
 
 import logging
 import uuid
@@ -10,7 +10,7 @@ from prefect import states
 from prefect.client.schemas.objects import FlowRun
 
 from infra.workers.batch.configuration import AwsBatchJobConfiguration
-from infra.workers.batch.follow import BatchFollow
+from infra.workers.batch.follow import BatchFollow, machine_time
 from infra.workers.batch.logs import LogReader, Tail
 from infra.workers.batch.poller import Poller
 from infra.workers.batch.settings import BatchSettings
@@ -116,3 +116,12 @@ async def test_a_job_that_can_not_be_seen_is_ended():
     assert (ended.name, "was terminated" in ended.message) == ("Unseen", True), ended.message
     ended = await followed(Blind(ends=True))
     assert ended.message == "Cancelled from Prefect; the AWS Batch job was terminated."
+
+
+def test_a_jobs_time_is_that_which_batch_states():
+    job = {"createdAt": 1_000_000, "startedAt": 1_030_000, "stoppedAt": 1_042_500}
+    times = machine_time(job)
+    assert (times.ended - times.began).total_seconds() == 42.5
+    assert machine_time({"createdAt": 1_000_000, "stoppedAt": 1_042_500}).labels == {}, (
+        "it never had a machine"
+    )

@@ -189,8 +189,37 @@ class TestNonsense:
     async def test_a_template_that_repeats_jobs_is_refused(self):
         template = default_template()
         template["job_configuration"]["job_manifest"]["spec"]["backoffLimit"] = 6
-        with pytest.raises(JobRefused, match="job_manifest sets backoffLimit: it must be 0"):
+        with pytest.raises(JobRefused, match="job_manifest sets backoffLimit to 6: it must be 0"):
             await configured(template, image="i")
+
+    @pytest.mark.parametrize(
+        ("of", "name", "value"),
+        [
+            ("job", "parallelism", 2),
+            ("job", "completions", 2),
+            ("pod", "parallelism", 2),
+            ("job", "completionMode", "Indexed"),
+            ("job", "suspend", True),
+            ("pod", "restartPolicy", "OnFailure"),
+            ("job", "podFailurePolicy", {"rules": [{"action": "Ignore"}]}),
+            ("job", "managedBy", "example.com/queue"),
+        ],
+    )
+    async def test_a_template_that_measures_a_lane_twice_or_never_is_refused(self, of, name, value):
+        template = default_template()
+        spec = template["job_configuration"]["job_manifest"]["spec"]
+        (spec if of == "job" else spec["template"]["spec"])[name] = value
+        with pytest.raises(JobRefused, match=f"^job_manifest sets {name}|/{name} must have value"):
+            await configured(template, image="i")
+
+    async def test_a_template_that_states_what_is_so_anyway_is_taken(self):
+        template = default_template()
+        template["job_configuration"]["job_manifest"]["spec"] |= {
+            "parallelism": 1,
+            "completions": 1,
+            "suspend": False,
+        }
+        assert parts(await job_of(template, image="i"))[0]["restartPolicy"] == "Never"
 
 
 class TestJob:

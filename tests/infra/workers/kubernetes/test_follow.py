@@ -17,6 +17,8 @@ from infra.workers.kubernetes.configuration import KubernetesJobsConfiguration
 from infra.workers.kubernetes.follow import KubernetesFollow
 from infra.workers.kubernetes.settings import KubernetesSettings
 from infra.workers.kubernetes.view import View
+from tasks.dispatch.job_end import JobEnd
+from tasks.dispatch.lane import HOPELESS
 
 NEW = {"metadata": {"name": "lane-1-x", "labels": {}}, "spec": {}, "status": {}}
 TTL_S = 600
@@ -24,10 +26,14 @@ PLACED = NEW | {"spec": {"nodeName": "node-7"}}
 
 
 class Api:
-    """A cluster that has no events, and no such pod's log any more."""
+    """A cluster that has these events, and no such pod's log any more."""
+
+    def __init__(self, *events):
+        self.said, self.asked = events, 0
 
     async def events(self, name):
-        return []
+        self.asked += 1
+        return [*self.said]
 
     async def delete(self, name, grace_s):
         return False
@@ -36,7 +42,7 @@ class Api:
         raise ApiException(status=404, reason=f'pods "{pod}" not found')
 
 
-async def follow_of(pod, start_times=None, view=None):
+async def follow_of(pod, start_times=None, view=None, api=None, **asked):
     async def nothing(*_):
         return None
 
@@ -47,11 +53,12 @@ async def follow_of(pod, start_times=None, view=None):
         log=logging.LoggerAdapter(logging.getLogger("test"), {}),
         set_labels=nothing,
         configuration=KubernetesJobsConfiguration.model_construct(
-            schedule_within_s=600, timeout_s=60, ttl_s=TTL_S, grace_s=0
+            **{"schedule_within_s": 600, "timeout_s": 60, "ttl_s": TTL_S, "grace_s": 0, "memory_mib": 300}
+            | asked
         ),
-        api=Api(),
+        api=api or Api(),
         view=view,
-        settings=KubernetesSettings(explain_s=0),
+        settings=KubernetesSettings(explain_s=0, poll_s=0.05),
         send=nothing,
         pod=pod,
         start_times=start_times,
@@ -135,3 +142,147 @@ async def test_a_job_that_went_while_it_was_seen_was_deleted(view, cancelled):
             ended = await follow.to_the_end()
     assert ended.name == ("Cancelled" if cancelled else "PodLost") and "deleted" in ended.message
     assert not follow.stopped
+
+
+def pod_of(state, phase, *, created_ago_s=0.0, **metadata):
+    created = (dt.datetime.now(dt.UTC) - dt.timedelta(seconds=created_ago_s)).isoformat()
+    return {
+        "metadata": {
+            "name": "lane-1-x",
+            "labels": {"job-name": "lane-1"},
+            "creationTimestamp": created,
+            **metadata,
+        },
+        "spec": {"nodeName": "node-7"},
+        "status": {"phase": phase, "containerStatuses": [{"name": "prefect-job", "state": state}]},
+    }
+
+
+def at(seconds):
+    return (dt.datetime.now(dt.UTC) + dt.timedelta(seconds=seconds)).isoformat()
+
+
+RUNS = {"running": {"startedAt": "2026-11-22T10:00:30Z"}}
+ENDED = {
+    "terminated": {
+        "startedAt": "2026-11-22T10:00:30Z",
+        "finishedAt": "2026-11-22T10:00:42Z",
+        "exitCode": 0,
+        "reason": "Completed",
+    }
+}
+
+
+async def vanished(view, *steps, **asked):
+    """Follow a job that is deleted while its pod runs; `steps` are what happens to the pod then."""
+    job = job_of()
+    view._change("pods", "ADDED", pod_of(RUNS, "Running"))
+    view.take(job)
+    follow = await follow_of(None, view=view, **asked)
+    seen = []
+    async with anyio.create_task_group() as group:
+
+        async def happens():
+            while follow.seen_at is None or follow.start_times is None:
+                await anyio.sleep(0.001)
+            view._change("jobs", "DELETED", job)
+            for change, pod in steps:
+                await anyio.sleep(0.2)
+                seen.append(change)
+                view._change("pods", change, pod)
+
+        group.start_soon(happens)
+        with anyio.fail_after(20):
+            ended = await follow.to_the_end()
+        assert seen == [change for change, _ in steps], "it waits for all that happens to the pod"
+    assert not view.pods, "and keeps nothing of it"
+    return follow, ended
+
+
+async def test_a_job_deleted_in_the_background_ends_when_its_pod_has_ended(view):
+    """So the words of the engine in the pod come first, and those of the worker stay."""
+    leaving = pod_of(RUNS, "Running", deletionTimestamp=at(30))
+    over = pod_of(ENDED, "Failed", deletionTimestamp=at(30))
+    follow, ended = await vanished(
+        view, ("MODIFIED", leaving), ("MODIFIED", over), grace_s=30, timeout_s=10**9
+    )
+    assert ended.name == "PodLost" and "was deleted outside of Prefect before it ended" in ended.message
+    assert follow.machine_time.ended == dt.datetime(2026, 11, 22, 10, 0, 42, tzinfo=dt.UTC)
+
+
+async def test_a_pod_that_does_not_end_in_its_grace_is_not_waited_for(view):
+    leaving = pod_of(RUNS, "Running", deletionTimestamp=at(-60))
+    _, ended = await vanished(view, ("MODIFIED", leaving), timeout_s=10**9)
+    assert ended.name == "PodLost"
+
+
+async def test_an_orphaned_pod_is_followed_to_its_own_end(view):
+    """As after `kubectl delete job --cascade=orphan`: a successor would measure the same next to it."""
+    _, ended = await vanished(view, ("MODIFIED", pod_of(ENDED, "Succeeded")))
+    assert (ended.name, ended.exit_code) == ("Exited", 0)
+
+
+async def test_an_orphaned_pod_that_runs_on_past_its_time_gets_no_successor(view):
+    old = pod_of(RUNS, "Running", created_ago_s=4000)
+    _, ended = await vanished(view, ("MODIFIED", old))
+    assert ended.name == "Unseen" and "lane-1-x runs on past its time: delete it by hand" in ended.message
+
+
+async def test_a_finished_job_has_the_times_of_its_container(view):
+    job = job_of() | {"status": {"conditions": [{"type": "Complete", "status": "True"}]}}
+    view._change("pods", "ADDED", pod_of(ENDED, "Succeeded"))
+    view.take(job)
+    follow = await follow_of(None, view=view)
+    assert (await follow.to_the_end()).name == "Exited"
+    began = dt.datetime.fromisoformat(job["metadata"]["creationTimestamp"])
+    assert follow.machine_time.began == began
+    assert follow.machine_time.ended == dt.datetime(2026, 11, 22, 10, 0, 42, tzinfo=dt.UTC)
+
+
+def failed_create(message):
+    return {"reason": "FailedCreate", "message": f"Error creating: {message}"}
+
+
+FORBIDDEN = 'pods "x" is forbidden: error looking up service account a/b: serviceaccount "b" not found'
+
+
+@pytest.mark.parametrize(
+    ("event", "name"),
+    [
+        (failed_create(FORBIDDEN), "PodRefused"),
+        (
+            failed_create('pods "x" is forbidden: no PriorityClass with name high was found'),
+            "PodRefused",
+        ),
+        (failed_create('pods "x" is forbidden: violates PodSecurity "restricted:latest"'), "PodRefused"),
+        (failed_create('pods "x" is forbidden: exceeded quota: few, requested: pods=1'), None),
+        (failed_create("Internal error occurred: failed calling webhook: connection refused"), None),
+    ],
+)
+async def test_a_pod_that_is_refused_for_good_is_not_waited_for(event, name):
+    job = {"metadata": {"creationTimestamp": at(-6)}}
+    outcome = await (await follow_of(None, api=Api(event)))._overdue(job)
+    assert (outcome and outcome.name) == name
+    if outcome:
+        assert JobEnd(outcome.cause.value) in HOPELESS, "the next job would be refused, too"
+
+
+async def test_events_of_a_job_without_a_pod_are_asked_for_less_and_less_often():
+    api = Api(failed_create("exceeded quota: few"))
+    follow = await follow_of(None, api=api)
+    follow._explained = "the job has no pod yet"
+    for _ in range(50):
+        await follow._overdue({"metadata": {"creationTimestamp": at(-6)}})
+    assert api.asked == 1
+
+
+BROKEN = {"waiting": {"reason": "CreateContainerConfigError", "message": 'secret "s" not found'}}
+
+
+@pytest.mark.parametrize(("waited_s", "name"), [(10, None), (41, "Unfit")])
+async def test_a_container_that_cannot_be_made_has_no_more_time_than_the_job_has_to_start(waited_s, name):
+    follow = await follow_of(pod_of(BROKEN, "Pending"), schedule_within_s=40)
+    outcome = await follow._overdue({"metadata": {"creationTimestamp": at(-waited_s)}})
+    assert (outcome and outcome.name) == name
+    if outcome:
+        assert JobEnd(outcome.cause.value) in HOPELESS, "the next job lacks the same secret"

@@ -203,6 +203,12 @@ AT_ITS_LIMIT = event("NotTriggerScaleUp", f"{REFUSED} max node group size reache
             "NoCapacity",
             "exceeded quota",
         ),
+        (
+            Waiting("node", "no pod"),
+            [event("FailedCreate", "Internal error occurred: failed calling webhook")],
+            "PodRefused",
+            "failed calling webhook",
+        ),
     ],
 )
 def test_who_waited_too_long_is_told_apart_by_whether_a_machine_could_come(found, events, name, words):

@@ -1,14 +1,16 @@
 """What is said of a container that its box's runtime does not stop, and of one that began."""
 
 import asyncio
+import datetime as dt
 import logging
 import uuid
 from types import SimpleNamespace
 
+import pytest
 from prefect import states
 from prefect.client.schemas.objects import FlowRun
 
-from infra.workers.base.outcome import PULL_LABEL, QUEUE_LABEL
+from infra.workers.base.outcome import BEGAN_LABEL, PULL_LABEL, QUEUE_LABEL
 from infra.workers.ssh import follow as following
 from infra.workers.ssh.box import Look
 from infra.workers.ssh.configuration import Host, SshJobConfiguration
@@ -42,12 +44,12 @@ class Box:
 class Started(Box):
     """A box whose job begins while its log is read, and ends."""
 
-    begun = False
+    begun, ago = False, {}
 
     async def look(self, name):
         if not self.begun:
             return Look(state="running")
-        return Look(state="ended", code=0, pulled_s=3)
+        return Look(state="ended", code=0, pulled_s=3, **self.ago)
 
     async def lines(self, name, seen):
         self.begun = True
@@ -181,3 +183,39 @@ async def test_a_job_that_printed_too_much_can_still_be_cancelled():
             await asyncio.sleep(0.01)
         follow.cancel()
         assert (await ending).name == "Cancelled" and box.asked == 1
+
+
+async def test_a_job_has_the_times_of_its_box_though_its_worker_looked_much_later():
+    labelled = []
+
+    async def send(lines):
+        pass
+
+    async def set_labels(labels):
+        labelled.append(labels)
+
+    box = Started()
+    box.begun, box.ago = True, {"began_ago_s": 3600, "ended_ago_s": 3588}
+    follow = followed(box, send, set_labels)
+    async with asyncio.timeout(20):
+        await follow.to_the_end()
+    times = follow.machine_time
+    assert (times.ended - times.began).total_seconds() == pytest.approx(12, abs=0.1)
+    assert (dt.datetime.now(dt.UTC) - times.began).total_seconds() == pytest.approx(3600, abs=20)
+    assert labelled[0][BEGAN_LABEL] == pytest.approx(times.began.timestamp(), abs=20)
+
+
+@pytest.mark.parametrize("ago", [{"began_ago_s": 10**12 - 1}, {"began_ago_s": 0, "ended_ago_s": 10**12 - 1}])
+async def test_a_box_cannot_lengthen_or_shorten_a_bill_beyond_what_its_worker_saw(ago):
+    async def nothing(_):
+        pass
+
+    created = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=60)
+    follow = followed(Started(), nothing, nothing)
+    follow.run.created = created
+    follow.box.ago = {"ended_ago_s": 0} | ago
+    async with asyncio.timeout(20):
+        await follow.to_the_end()
+    times = follow.machine_time
+    assert times.began >= created
+    assert times.ended >= follow._ran_at > created, "it was seen to run then"

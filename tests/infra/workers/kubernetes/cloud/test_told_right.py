@@ -1,4 +1,4 @@
-"""What the kubernetes-jobs worker says of a job that others delete, and of one that it may not delete."""
+"""Sentences of the kubernetes-jobs worker about a job that others delete, and one that it is not allowed to delete."""
 
 import asyncio
 import time
@@ -7,7 +7,7 @@ import pytest
 from kubernetes_asyncio import client, config
 from prefect.states import Crashed, Running
 
-from tasks.dispatch.job_end import JobEnd, end_of, has_ended
+from tasks.dispatch.job_end import BEGAN_LABEL, ENDED_LABEL, JobEnd, end_of, has_ended
 from tests.infra.workers.kubernetes.worker_checks import NAMESPACE
 
 pytestmark = pytest.mark.flaky(
@@ -49,18 +49,40 @@ async def test_a_pod_that_somebody_deletes_has_its_name_at_once(pool, admin, tmp
 
 async def test_a_job_that_somebody_deletes_has_its_name_at_once(pool, admin, tmp_path):
     """Its engine, told to end, says so first, and can't know why: that is not what stays."""
-    run_id = await pool.start("lane", script="while :; do sleep 0.1; done", grace_s=1)
+    waits = f"while [ ! -e {tmp_path / 'go'} ]; do sleep 0.1; done"
+    (tmp_path / "lane.sh").write_text(f"trap '{waits}; exit 143' TERM; while :; do sleep 0.1; done")
+    run_id = await pool.start("lane", script=f"exec sh {tmp_path / 'lane.sh'}", grace_s=60)
     async with pool.worker(), pool.prefect.client() as api:
         run = await pool.until(run_id, lambda run: "kubernetes.starting_s" in run.labels)
         await api.set_flow_run_state(run_id, Running(), force=True)
-        await api.set_flow_run_state(run_id, Crashed(message=VAGUE), force=True)
         name = run.infrastructure_pid.partition(":")[2]
         await client.BatchV1Api(admin).delete_namespaced_job(name, NAMESPACE, propagation_policy="Background")
+        await asyncio.sleep(2)  # the Job is gone; before its pod ends, the engine in it speaks
+        assert (await pool.run(run_id)).state.is_running(), "its pod has not ended"
+        await api.set_flow_run_state(run_id, Crashed(message=VAGUE), force=True)
+        (tmp_path / "go").touch()
         started = time.monotonic()
         run = await pool.until(run_id, has_ended)
     assert time.monotonic() - started < 25, "nobody waits for what is known"
     assert (run.state.name, end_of(run)) == ("PodLost", JobEnd.TAKEN_AWAY), run.state.message
     assert "was deleted outside of Prefect before it ended" in run.state.message
+    assert run.labels[ENDED_LABEL] >= run.labels[BEGAN_LABEL] > 0
+
+
+async def test_an_orphaned_pod_keeps_its_run_until_it_ends(pool, admin, tmp_path):
+    """No successor begins next to it, and its time is billed."""
+    waits = f"while [ ! -e {tmp_path / 'go'} ]; do sleep 0.1; done"
+    run_id = await pool.start("lane", script=waits)
+    async with pool.worker():
+        run = await pool.until(run_id, lambda run: "kubernetes.starting_s" in run.labels)
+        name = run.infrastructure_pid.partition(":")[2]
+        await client.BatchV1Api(admin).delete_namespaced_job(name, NAMESPACE, propagation_policy="Orphan")
+        await asyncio.sleep(2)
+        assert not (await pool.run(run_id)).state.is_final()
+        (tmp_path / "go").touch()
+        assert (await pool.end(run_id)).name == "Completed"
+        run = await pool.until(run_id, lambda run: ENDED_LABEL in run.labels)
+    assert run.labels[ENDED_LABEL] - run.labels[BEGAN_LABEL] >= 1
 
 
 async def test_what_could_not_be_deleted_is_not_called_deleted_and_is_told_once(pool, cluster, tmp_path):

@@ -18,6 +18,11 @@ REFUSED = {
         "Unschedulable",
         "schedule_within_s 8: 0/1 nodes are available",
     ),
+    "account": (
+        {"script": "true", "service_account": "nobody-made-it"},
+        "PodRefused",
+        'serviceaccount "nobody-made-it" not found',
+    ),
     "secret": ({"script": "true", "env": {"PREFECT_API_KEY": "x"}}, "Crashed", "never sent in plain text"),
     "nonsense": ({"script": "true", "spot": True}, "Crashed", "node_labels does not name its label"),
 }
@@ -120,8 +125,12 @@ async def test_a_worker_without_the_right_to_look_starts_nothing(pool, cluster, 
         "kubernetes_asyncio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION", str(tmp_path / "other")
     )
     run_id = await pool.start("blind", script="true")
-    async with pool.worker():
+    async with pool.worker() as worker:
         ended = await pool.end(run_id)
+        assert not worker._namespaces, "nor is the namespace watched on"
+        asked = len(cluster.control.requests)
+        await asyncio.sleep(2)
+        assert len(cluster.control.requests) == asked
     assert ended.name == "Crashed" and "not allowed to list and watch jobs and pods" in ended.message
     assert not cluster.control.asked("POST", "*/jobs")
     cluster.control.requests.clear()

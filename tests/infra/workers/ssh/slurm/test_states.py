@@ -1,11 +1,13 @@
 """Slurm's word on a job, as it has been printed: of 22.05 by this project's own cluster, of others as they are published."""
 
+import datetime as dt
+
 import pytest
 
 from infra.workers.ssh.connection import BoxUnreachable
 from infra.workers.ssh.slurm.box import job_in, refusal_in
 from infra.workers.ssh.slurm.states import SlurmJob, from_sacct, from_scontrol
-from tests.infra.workers.ssh.slurm.printed import PENDING, PRINTED
+from tests.infra.workers.ssh.slurm.printed import PENDING, PRINTED, printed
 
 
 @pytest.mark.parametrize("name", PRINTED)
@@ -45,6 +47,10 @@ def test_no_answer_is_no_end_of_a_job(text):
         job_in({"job": "7", "scontrol": text})
 
 
+def T(second):
+    return dt.datetime(2026, 11, 25, 2, 0, second)
+
+
 SACCT = {
     "7|CANCELLED by 6001|0:15|n1|00:05:00": SlurmJob(
         "7", "CANCELLED", code=143, node="n1", ended_by=6001, limit_s=300
@@ -54,6 +60,12 @@ SACCT = {
     ),
     "7|OUT_OF_MEMORY|0:125|n1|00:05:00": SlurmJob("7", "OUT_OF_MEMORY", code=253, node="n1", limit_s=300),
     "7|FAILED|9:0|n1|00:05:00": SlurmJob("7", "FAILED", code=9, node="n1", limit_s=300),
+    "7|FAILED|9:0|n1|00:05:00|2026-11-25T02:00:00|2026-11-25T02:00:12": SlurmJob(
+        "7", "FAILED", code=9, node="n1", limit_s=300, began=T(0), over=T(12)
+    ),
+    "7|RUNNING|0:0|n1|00:05:00|2026-11-25T02:00:00|Unknown": SlurmJob(
+        "7", "RUNNING", code=0, node="n1", limit_s=300, began=T(0)
+    ),
     "Slurm accounting storage is disabled": None,
     "sacct: error: slurm_persist_conn_open_without_init: failed to open persistent connection": None,
     "": None,
@@ -91,3 +103,13 @@ def test_a_refusal_is_said_in_slurms_words_once():
     )
     assert refusal_in(said) == "invalid partition specified: nothing; Invalid partition name specified"
     assert refusal_in("") == "no output"
+
+
+def test_times_are_read_of_what_has_been_and_not_of_what_is_expected():
+    times = {"StartTime": "2026-11-25T02:00:00", "EndTime": "2026-11-25T02:00:12"}
+    ended = from_scontrol(printed("COMPLETED", "None", "0:0", **times))
+    assert (ended.began, ended.over) == (T(0), T(12))
+    runs = from_scontrol(printed("RUNNING", "None", "0:0", **times))
+    assert (runs.began, runs.over) == (T(0), None), "its EndTime is that of its limit"
+    waits = from_scontrol(printed("PENDING", "Resources", "0:0", **times))
+    assert (waits.began, waits.over) == (None, None)
