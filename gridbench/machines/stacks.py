@@ -43,7 +43,7 @@ def up(
     if os.environ.get("LAMBDA_API_KEY"):
         sweep_overdue()
     # For runs that the UI and schedules start: they name no folder.
-    os.environ[RESULTS] = str(results.folder.absolute())
+    os.environ[RESULTS] = results.parameter
     with session(console.print, results.folder, port, schedules=True, pools=pools_of_a_stack()) as api:
         if api.lasts and results != DEFAULT:
             console.print("Runs from its UI go to the results folder that it was started with.")

@@ -177,10 +177,9 @@ def kept_text(store: Store) -> str:
     left = len(cells) * plan.repeats - repeats
     done = {(record.cell, record.repeat) for record in measured}
     numbers = range(1, plan.repeats + 1)
-    lacking = {plan.session_of(n) or 0 for cell in cells for n in numbers if (cell, n) not in done} - {0}
-    sessions = (
-        f" They are of {' and '.join(f'session {number}' for number in sorted(lacking))}." if lacking else ""
-    )
+    lacking = {plan.session_of(n) for cell in cells for n in numbers if (cell, n) not in done}
+    names = [f"session {number}" for number in sorted(number for number in lacking if number)]
+    sessions = f" They are of {' and '.join(names)}." if names else ""
     return (
         f"Run {plan.run}: {repeats} of {total} are measured and kept ({complete} of {format_count(len(cells), 'cell')} "
         f"complete); {left or 'none'} left to measure.{sessions}"

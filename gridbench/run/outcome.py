@@ -146,12 +146,13 @@ def _tell_failure(flow_run: FlowRun, results: Path, say: Callable[[str], None]) 
     say(f"The run ended {state.name}: {state.message or ''}" if state else "The run has no state.")
     if not (results / flow_run.name / "plan.json").exists():
         return
+    store = Store.open(results, flow_run.name)
     try:
-        for sentence in asyncio.run(_rescue(Store.open(results, flow_run.name))):
+        for sentence in asyncio.run(_rescue(store)):
             say(sentence)
     except LOST_TOUCH as error:
         say(f"The Prefect API does not answer ({error}); `gridbench resume` collects the records.")
-    records, _ = Store.open(results, flow_run.name).records()
+    records, _ = store.records()
     measured = any(not record.verdict.is_failure for record in records)
     what = "Measured repeats are kept. To continue" if measured else "Nothing was measured. To try again"
     say(f"{what}: gridbench resume {flow_run.name}")

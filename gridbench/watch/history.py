@@ -154,13 +154,7 @@ def _confirmed(past: Sequence["PastRun"]) -> dict[str, str]:
             try:
                 published = json.loads((run.folder / "benchmark_results.json").read_text())
                 verdict = str(published["confirmation"]["verdict"])
-            except (
-                OSError,
-                ValueError,
-                KeyError,
-                TypeError,
-                RecursionError,
-            ):  # interrupted, or damaged
+            except (OSError, ValueError, KeyError, TypeError, RecursionError):  # interrupted, or damaged
                 notes[run.plan.run] = f"confirms {run.plan.confirms}"
                 continue
             notes[run.plan.run] = f"confirms {run.plan.confirms}: {verdict}"

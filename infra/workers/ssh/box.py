@@ -250,10 +250,9 @@ class SshBox:
         Raises:
             BoxUnreachable: the connection was lost.
         """
-        words = ["sh", self._script_at, "lines", await self.folder(name), str(offset)]
+        folder = await self.folder(name)
         try:
-            command = for_any_shell(shlex.join(words))
-            process = await self.connection.create_process(command, encoding=None)
+            process = await self.process("lines", folder, str(offset))
             try:
                 while chunk := await process.stdout.read(CHUNK_BYTES):
                     yield chunk
@@ -279,7 +278,7 @@ class SshBox:
 
     async def process(self, *arguments: str) -> asyncssh.SSHClientProcess[bytes]:
         """Start a verb that reads its input; the script must lie there already, as after `check`."""
-        command = for_any_shell(shlex.join(["sh", SCRIPT_AT, *arguments]))
+        command = for_any_shell(shlex.join(["sh", self._script_at, *arguments]))
         return await self.connection.create_process(command, encoding=None)
 
     async def marked(self, kind: str, name: str) -> str:

@@ -20,6 +20,7 @@ BLOCK = "block:"
 ANSWER_BYTES = 1024 * 1024  # of each of a command's two outputs; `docker info` has some kB
 REASON_BYTES = 4096
 PLAIN = re.compile(r"[^!\n\\]*")  # text that every shell reads alike, as we quote it
+SPECIAL = re.compile(rb"[^\w ./:=@,+-]")
 DECODE = 'eval "$(printf %b "$0")"'
 ANSWER_S = 120  # a box that says nothing for so long is not there: `docker info` of a busy one takes seconds
 
@@ -176,12 +177,8 @@ def for_any_shell(command: str) -> str:
     """
     if PLAIN.fullmatch(command):
         return command
-    octal = "".join(map(_octal, command.encode()))
+    octal = SPECIAL.sub(lambda byte: b"\\0%03o" % byte[0][0], command.encode()).decode()
     return f"sh -c {shlex.quote(DECODE)} {shlex.quote(octal)}"
-
-
-def _octal(byte: int) -> str:
-    return chr(byte) if re.fullmatch(r"[\w ./:=@,+-]", chr(byte), re.ASCII) else f"\\0{byte:03o}"
 
 
 async def call(
@@ -217,10 +214,9 @@ async def answer_of(process: asyncssh.SSHClientProcess[bytes]) -> asyncssh.SSHCo
         process.close()
     if process.exit_status is None:  # what came before a connection broke
         raise BoxUnreachable("The connection was lost.")
-    # Reasons are in sentences: their beginning says enough.
-    return asyncssh.SSHCompletedProcess(
-        exit_status=process.exit_status, stdout=output, stderr=errors[:REASON_BYTES]
-    )
+    # A sentence says its reason at its beginning, and a long log of a runtime at its end.
+    reason = errors[:REASON_BYTES] + errors[REASON_BYTES:][-REASON_BYTES:]
+    return asyncssh.SSHCompletedProcess(exit_status=process.exit_status, stdout=output, stderr=reason)
 
 
 async def _read(stream: asyncssh.SSHReader[bytes]) -> bytes:

@@ -14,7 +14,7 @@ from infra.lambda_cloud.errors import LambdaError
 from infra.lambda_cloud.give_back import OVER
 from infra.lambda_cloud.lease import Lease, lease_of
 from infra.lambda_cloud.rent import RentedBox, key_pair
-from infra.workers.ssh.box import text_of
+from infra.workers.ssh.answers import text_of
 from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import call, connect
 from tests.emulators.lambda_cloud.reasons import INVALID, INVALID_KEY, NO_INSTANCE

@@ -198,8 +198,6 @@ class JobProxy:
                     answer = await self.client.request(cast(Any, method), cast(Any, path), **told)
         except httpx.HTTPStatusError as error:
             answer = error.response
-        except (httpx.HTTPError, OSError, TimeoutError):
-            return JSONResponse({"detail": NO_ANSWER}, AWAY)
         content = answer.content
         if hidden and answer.is_success:
             content = json.dumps({**answer.json(), **hidden}).encode()

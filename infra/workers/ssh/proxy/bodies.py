@@ -153,8 +153,7 @@ def lease_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
 def tasks_in(body: Any) -> set[UUID]:
     """Return the task runs that a body names, as one of the functions above returns it."""
     parts = body if isinstance(body, list) else [body]
-    named = [part.get("task_run_id") for part in parts if isinstance(part, dict)]
-    return {UUID(task_id) for task_id in named if task_id}
+    return {UUID(part["task_run_id"]) for part in parts if isinstance(part, dict) and part.get("task_run_id")}
 
 
 def _own(run_id: UUID, named: Sequence[UUID], what: str) -> None:
