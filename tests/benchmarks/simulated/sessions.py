@@ -5,10 +5,11 @@ from functools import partial
 
 import numpy as np
 
-from tasks.findings.ranking import compared, ordered
+from tasks.findings.ranking import compared, ordered, ratio_of
 from tasks.findings.totals import CommonCases
-from tasks.results.sessions import SESSION_EFFECT, WITHIN, Sessions, effect_of
+from tasks.results.sessions import SESSION_EFFECT, Sessions, effect_of
 from tasks.results.values import RatioVerdict
+from tests.benchmarks.simulated import earlier
 from tests.benchmarks.simulated.part import Part, remembered
 from tests.tasks.examples.records import machine
 from workloads.harness.records.case import Case
@@ -27,7 +28,9 @@ WORLDS = (
     (2, 0.01, 0.0, 0.03),
     (2, 0.01, 0.0, 0.05),
     (2, 0.02, 0.0, 0.05),
+    (40, 0.0, 0.0, 0.0),
     (40, 0.01, 0.0, 0.0),
+    (40, 0.01, 0.0, 0.001),
 )
 
 
@@ -53,7 +56,7 @@ def _shares(machines: int, whole: float, cell: float, step: float, runs: int) ->
 
 
 def _named(seed: int, machines: int, whole: float, cell: float, step: float) -> list[tuple[bool, bool]]:
-    """Return whether a machine is named and whether wrongly: without a session's effect, assumed, and known."""
+    """Return whether a machine is named and whether wrongly: by cells alone, with an assumed effect, with a known one."""
     rng, names = np.random.default_rng((20261127, seed)), [f"m{place:02}" for place in range(machines)]
     levels = math.log1p(step) * np.arange(machines)
     times = [level + _session(rng, whole, cell) for level in levels]
@@ -62,9 +65,13 @@ def _named(seed: int, machines: int, whole: float, cell: float, step: float) -> 
         for name in names
     }
     all_machines = [machine(name) for name in names]
-    ways = (WITHIN, Sessions.of(all_machines), Sessions.of(all_machines, known))
     logs = {name: each.tolist() for name, each in zip(names, times, strict=True)}
-    return [_best(CommonCases(CASES, logs, sessions=way), names[0], step) for way in ways]
+    suites = (
+        CommonCases(CASES, logs, sessions=way)
+        for way in (Sessions.of(all_machines), Sessions.of(all_machines, known))
+    )
+    found = [_best_before(logs), *map(_best, suites)]
+    return [(bool(best), bool(best) and (not step or best != names[0])) for best in found]
 
 
 def _session(rng: np.random.Generator, whole: float, cell: float) -> np.ndarray:
@@ -77,8 +84,19 @@ def _by_case(times: np.ndarray) -> dict[str, list[float]]:
     return {case.id: logs for case, logs in zip(CASES, times.tolist(), strict=True)}
 
 
-def _best(suite: CommonCases, truly: str, step: float) -> tuple[bool, bool]:
+def _best_before(logs: dict[str, list[list[float]]]) -> str:
+    """Return the machine that was named; empty if none was."""
+    best, *others = sorted(logs, key=lambda name: np.mean(logs[name]))
+    ratios = (earlier.mean_of_cells(logs[other], logs[best]) for other in others)
+    return best if all((ratio.low or 0.0) > 1 for ratio in ratios) else ""
+
+
+def _best(suite: CommonCases) -> str:
+    """Return the machine that is named; empty if none is."""
     weights = dict.fromkeys(suite.logs, 1.0)
-    ratios, (best, *others) = compared(suite, weights), ordered(suite, weights)
-    is_named = all(ratios[other, best].outcome is RatioVerdict.FASTER for other in others)
-    return is_named, is_named and (not step or best != truly)
+    best, *others = ordered(suite, weights)
+    alone = (ratio_of(suite, other, best) for other in others)
+    if any(ratio.outcome is not RatioVerdict.FASTER for ratio in alone):
+        return ""  # a correction decides nothing that was undecided
+    ratios = compared(suite, weights)
+    return best if all(ratios[other, best].outcome is RatioVerdict.FASTER for other in others) else ""

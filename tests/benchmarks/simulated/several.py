@@ -6,13 +6,14 @@ Two equal machines, 4 cases, 1 % between repeats, 2 repeats in each session. One
 import argparse
 import math
 from collections.abc import Callable
-from dataclasses import replace
 from functools import partial
 
 import numpy as np
 
 from tasks.findings.totals import CommonCases, time_ratio
-from tasks.results.sessions import SESSION_EFFECT, WITHIN, Sessions, effect_of
+from tasks.results.sessions import SESSION_EFFECT, Sessions, effect_of
+from tasks.results.values import Estimate
+from tests.benchmarks.simulated import earlier
 from tests.benchmarks.simulated.part import Part
 from tests.tasks.examples.records import machine
 from workloads.harness.records.case import Case
@@ -46,7 +47,7 @@ def part() -> Part:
     """Return the part of several sessions of each machine."""
     counted = (
         "the share of intervals of a ratio of totals that hold the truth, and half of their median width; before: as "
-        "many repeats in one session, whose effect does not count"
+        "many repeats in one session, whose effect did not count"
     )
     worlds = {
         f"{count} sessions, effect of each {100 * effect:g} %, {_known(is_shown)}": partial(
@@ -64,8 +65,8 @@ def _known(is_shown: bool) -> str:
 
 
 def _cells(count: int, effect: float, is_shown: bool, runs: int) -> tuple[str, str]:
-    def before(rng: np.random.Generator) -> CommonCases:
-        return replace(suite_of(rng, 1, effect, count * OF_EACH), sessions=WITHIN)
+    def before(rng: np.random.Generator) -> Estimate:
+        return earlier.mean_of_cells(*suite_of(rng, 1, effect, count * OF_EACH).logs.values())
 
     found = _coverage(before, runs), coverage(runs, count, effect, is_shown)
     return tuple(f"{held:.3f}, {100 * half:.1f} %" for held, half in found)
@@ -73,13 +74,13 @@ def _cells(count: int, effect: float, is_shown: bool, runs: int) -> tuple[str, s
 
 def coverage(runs: int, count: int, effect: float, is_shown: bool = False) -> tuple[float, float]:
     """Return the share of intervals that hold the truth, and half of their median width, over `count` sessions."""
-    return _coverage(lambda rng: suite_of(rng, count, effect, OF_EACH, is_shown), runs)
+    return _coverage(lambda rng: time_ratio(suite_of(rng, count, effect, OF_EACH, is_shown), "a", "b"), runs)
 
 
-def _coverage(suite: Callable[[np.random.Generator], CommonCases], runs: int) -> tuple[float, float]:
+def _coverage(ratio: Callable[[np.random.Generator], Estimate], runs: int) -> tuple[float, float]:
     held, halves = 0, []
     for number in range(runs):
-        estimate = time_ratio(suite(np.random.default_rng((20261127, number))), "a", "b")
+        estimate = ratio(np.random.default_rng((20261127, number)))
         low, high = estimate.low or 0.0, estimate.high or math.inf
         held += low <= 1 <= high
         halves.append(math.log(high / low) / 2)

@@ -6,9 +6,9 @@ from functools import partial
 import numpy as np
 
 from tasks.findings.ranking import compared
-from tasks.findings.totals import CommonCases, fewest_repeats, time_ratio
+from tasks.findings.totals import CommonCases
 from tasks.regressions.change import GateLimits, Sample, changes_between
-from tasks.results.speedup import corrected, decide, speedup
+from tasks.results.speedup import corrected, speedup
 from tasks.results.values import RatioVerdict
 from tests.benchmarks.simulated import earlier
 from tests.benchmarks.simulated.part import Part, remembered
@@ -109,7 +109,8 @@ def _order(machines: int, step: float, rng: np.random.Generator) -> tuple[float,
         (MATMUL, IMAGES), {name: each.tolist() for name, each in zip(names, logs, strict=True)}
     )
     together = {pair: _shown(ratio) for pair, ratio in compared(suite, dict.fromkeys(names, 1.0)).items()}
-    alone = {pair: _shown(decide(time_ratio(suite, *pair), fewest_repeats(suite))) for pair in together}
+    before = {pair: earlier.mean_of_cells(*(suite.logs[name] for name in pair)) for pair in together}
+    alone = {pair: not (ratio.low or 0.0) <= 1 <= (ratio.high or math.inf) for pair, ratio in before.items()}
     if not step:
         return float(any(alone.values())), float(any(together.values()))
     neighbours = [pair for pair in together if abs(int(pair[0][1:]) - int(pair[1][1:])) == 1]

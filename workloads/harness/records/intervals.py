@@ -124,7 +124,9 @@ def outliers(samples: Sequence[float]) -> tuple[int, int]:
 def t_quantile(p: float, df: float) -> float:
     """Quantile of Student's t, by Newton's method on its distribution function.
 
-    That is concave above 0 and the start, the normal quantile, is not above the root: every step stays below.
+    That is concave above 0 and the start, a bound by the normal quantile, is not above the root: every step stays below.
+    Source of the bound: D. L. Wallace, Bounds on normal approximations to Student's and the chi-square distributions,
+    Annals of Mathematical Statistics 30, 1959.
 
     Raises:
         ValueError: p is not inside (0, 1) or df is not positive.
@@ -135,7 +137,7 @@ def t_quantile(p: float, df: float) -> float:
     if p < 0.5:
         return -t_quantile(1 - p, df)
     log_top = math.lgamma((df + 1) / 2) - math.lgamma(df / 2) - math.log(df * math.pi) / 2
-    t = statistics.NormalDist().inv_cdf(p)
+    t = math.sqrt(df * math.expm1(min(statistics.NormalDist().inv_cdf(p) ** 2 / df, _MOST_LOG)))
     for _ in range(_MOST_STEPS):
         density = math.exp(log_top - (df + 1) / 2 * math.log1p(t * t / df))
         step = (p - _t_cdf(t, df)) / density
