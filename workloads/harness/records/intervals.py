@@ -124,7 +124,7 @@ def outliers(samples: Sequence[float]) -> tuple[int, int]:
 def t_quantile(p: float, df: float) -> float:
     """Quantile of Student's t, by Newton's method on its distribution function.
 
-    That is concave above 0 and the start, a bound by the normal quantile, is not above the root: every step stays below.
+    That is concave above 0, and the start, a bound by the normal quantile, is not above the root: no step is, either.
     Source of the bound: D. L. Wallace, Bounds on normal approximations to Student's and the chi-square distributions,
     Annals of Mathematical Statistics 30, 1959.
 
