@@ -65,6 +65,10 @@ GROUPS: dict[str, dict[str, LazyCommand]] = {
     "Judge published numbers": {
         "check": LazyCommand("check:check", "Find impossible numbers in a published table."),
         "prices": LazyCommand("prices:app", "List the prices of machines, or refresh them."),
+        "offers": LazyCommand(
+            "prices:offers",
+            "List machines with GPUs that providers rent out, the cheapest first, and how to reach each.",
+        ),
     },
     "Machines": {
         "up": LazyCommand("machines.stacks:up_app", "Start a local server with workers, or set up a cloud."),

@@ -1,7 +1,6 @@
 """The snapshot of price facts, `deployments/prices.yaml`, with one line for each fact, and its replacement."""
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from datetime import date
 from functools import lru_cache
 from itertools import takewhile
@@ -91,21 +90,6 @@ class Snapshot(Strict):
         return self
 
 
-@dataclass(frozen=True, slots=True)
-class PriceAnswer:
-    """A provider's answer.
-
-    Attributes:
-        facts: new ones.
-        missing: a sentence for each price that could not be fetched.
-        broken: whether the provider stopped answering before the end.
-    """
-
-    facts: tuple[Fact, ...]
-    missing: tuple[str, ...] = ()
-    broken: bool = False
-
-
 def load_facts(folder: Path) -> tuple[Fact, ...]:
     """Load the facts of a deployments folder; empty without a snapshot.
 
@@ -134,21 +118,23 @@ def write_facts(folder: Path, facts: Iterable[Fact]) -> Path:
     Raises:
         GridbenchError: it can't be written; the old one is unchanged.
     """
-    path = folder / FILE
+    lines = (f"- {_line(fact)}" for fact in sorted(facts, key=lambda f: f.key))
+    return rewrite(folder / FILE, ["facts:", *lines])
+
+
+def rewrite(path: Path, lines: Sequence[str]) -> Path:
+    """Replace a file atomically, except for the comment at its head.
+
+    Raises:
+        GridbenchError: it can't be written; the old one is unchanged.
+    """
     old = path.read_text().splitlines() if path.exists() else []
     head = takewhile(lambda line: line.startswith("#"), old)
-    lines = [*head, "facts:", *(f"- {_line(fact)}" for fact in sorted(facts, key=lambda f: f.key))]
     try:
-        write_text(path, "\n".join(lines) + "\n")
+        write_text(path, "\n".join([*head, *lines]) + "\n")
     except WorkloadsError as error:
         raise GridbenchError(str(error)) from None
     return path
-
-
-def dates(facts: Sequence[Fact]) -> str:
-    """Return the day of the facts, or the first and the last day."""
-    days = sorted({fact.date for fact in facts})
-    return " to ".join(map(str, dict.fromkeys((days[0], days[-1])))) if days else "no day"
 
 
 def _line(fact: Fact) -> str:
