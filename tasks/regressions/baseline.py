@@ -344,7 +344,8 @@ def _unfitted(
 def of_several(beta: Floats, controls: Ints | int) -> Floats:
     """Return the weight of several controls together, from `beta`, that of one.
 
-    They show more of the machine than one does. Source: the Spearman-Brown formula, both 1910.
+    They show more of the machine than one does.
+    Source: the Spearman-Brown formula, both 1910.
     """
     weight: Floats = beta * controls / (1 + (controls - 1) * beta)
     return weight

@@ -82,7 +82,11 @@ class Change:
         return sign if sign and self.size > least else 0
 
     def excludes_slowdown(self, margin: float) -> bool:
-        """Return whether a slowdown by `margin` or more is excluded at 95 %."""
+        """Return whether a slowdown by `margin` or more is excluded at 95 %.
+
+        Source: D. J. Schuirmann, A comparison of the two one-sided tests procedure and the power approach, Journal of
+        Pharmacokinetics and Biopharmaceutics 15, 1987.
+        """
         return self.most < margin
 
     def excludes_speedup(self, margin: float) -> bool:

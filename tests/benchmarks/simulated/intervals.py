@@ -1,10 +1,12 @@
 """Coverage of intervals, and false verdicts of tests: `python -m tests.benchmarks.simulated.intervals [--write]`.
 
-It prints the table of docs/statistics.md, and with `--write` puts it there. Intervals are of 95 %. A minute for 1,000.
+It prints the tables of docs/statistics.md, and with `--write` puts them there. Intervals are of 95 %. A minute for 1,000.
 """
 
 import argparse
+import inspect
 import math
+import re
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from typing import NamedTuple
@@ -13,19 +15,54 @@ import numpy as np
 from numpy.typing import NDArray
 
 from tasks.findings.totals import CommonCases, time_ratio
-from tasks.regressions.change import robust_change
-from tasks.results.corrections import holm
+from tasks.regressions.baseline import of_several
+from tasks.regressions.change import Change, robust_change, run_effect
+from tasks.regressions.robust import pseudomedian, spread_of_pairs, two_modes, typical_variance
+from tasks.results.corrections import confidence_of_each, holm
+from tasks.results.sessions import effect_of
+from tasks.results.sessions import of_mean as of_sessions
 from tests.docs import tables
 from tests.tasks.examples.records import IMAGES
-from workloads.harness.engine.sampling.mean import mean_bounds
+from workloads.harness.engine.sampling.mean import batch_size, mean_bounds, variance_growth
+from workloads.harness.engine.sampling.ramp import ramp
 from workloads.harness.records.intervals import (
+    correlation_time,
+    errors_of,
+    half_of_mean,
     inefficiency,
     log_mean_interval,
+    mean_interval,
     median_interval,
+    pooled_variance,
     ratio_interval,
     ratio_p,
 )
 
+STATISTICS = (
+    half_of_mean,
+    ratio_interval,
+    errors_of,
+    pooled_variance,
+    median_interval,
+    inefficiency,
+    correlation_time,
+    mean_interval,
+    batch_size,
+    variance_growth,
+    ramp,
+    confidence_of_each,
+    holm,
+    effect_of,
+    of_sessions,
+    time_ratio,
+    run_effect,
+    Change.excludes_slowdown,
+    spread_of_pairs,
+    pseudomedian,
+    typical_variance,
+    two_modes,
+    of_several,
+)
 FloatArray = NDArray[np.float64]
 Chance = np.random.Generator
 CASES = 14
@@ -157,7 +194,19 @@ def main() -> None:
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--write", action="store_true")
     given = parser.parse_args()
+    tables.show("By their docstrings:", sources(), "statistics.md", "sources", given.write)
     tables.show(f"{given.runs} a cell:", table(given.runs), "statistics.md", "coverage", given.write)
+
+
+def sources() -> Iterator[str]:
+    """Yield the lines of the table of statistics: what each returns, its source and its module."""
+    yield "| statistic | what | source | stands in |"
+    yield "| --- | --- | --- | --- |"
+    for statistic in STATISTICS:
+        what, *rest = (" ".join(part.split()) for part in (inspect.getdoc(statistic) or "").split("\n\n"))
+        (source,) = re.findall(r"Source: (.*?\.)(?= Simulated in |$)", "\n".join(rest), re.MULTILINE)
+        place = statistic.__module__.replace(".", "/")
+        yield f"| `{statistic.__qualname__}` | {what.removeprefix('Return ')} | {source} | `{place}.py` |"
 
 
 def table(runs: int) -> Iterator[str]:

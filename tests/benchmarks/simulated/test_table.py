@@ -3,6 +3,7 @@
 import pytest
 
 from tests.benchmarks.simulated.__main__ import HEADING, MARK, PAGE, PARTS, caption, with_row
+from tests.benchmarks.simulated.intervals import sources
 from tests.docs import tables
 
 QUICK = ("gate", "sessions", "several sessions", "turns", "together", "two states")
@@ -27,6 +28,10 @@ def test_the_page_has_no_row_of_a_world_that_is_not_simulated():
     rows = [line for line in lines[len(HEADING) :] if not line.startswith("| **")]
     assert rows and all(line in with_row(lines, rows[0]) for line in rows)
     assert all(int(line.split("|")[3]) >= 1000 for line in rows)
+
+
+def test_the_page_names_the_source_of_each_statistic():
+    assert tables.lines(PAGE, "sources")[2:] == [*sources()]
 
 
 @pytest.mark.parametrize("part", QUICK)

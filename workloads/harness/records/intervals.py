@@ -40,7 +40,7 @@ def _median_rank(n: int, confidence: float) -> int | None:
 def median_interval(
     samples: Sequence[float], confidence: float = 0.95, inefficiency: float = 1.0
 ) -> Interval | None:
-    """Order-statistic interval of the median: distribution-free, never below its nominal coverage.
+    """Return the order-statistic interval of the median: distribution-free, never below its nominal coverage.
 
     Of samples that hang together, `inefficiency` say as much as one, and the ranks move apart.
     Returns None where there are too few samples for the confidence (below 6 for 95 %).
@@ -57,8 +57,10 @@ def median_interval(
 def inefficiency(samples: Sequence[float]) -> float:
     """Return how many successive samples say as much of the median as one that is independent: at least 1.
 
-    It is the integrated autocorrelation time of the signs about the median, by which a median's variance
-    grows (Heidelberger & Lewis 1984, Operations Research 32). Fewer than 10 samples don't show it.
+    It is the integrated autocorrelation time of the signs about the median, by which a median's variance grows. Fewer
+    than 10 samples don't show it.
+    Source: P. Heidelberger and P. A. W. Lewis, Quantile estimation in dependent sequences, Operations Research 32,
+    1984.
     """
     count = len(samples)
     if count < _FEWEST_TO_CORRELATE:
@@ -92,8 +94,8 @@ def mean_interval(batches: Sequence[float], confidence: float = 0.95) -> Interva
     """Return the mean of batch means with its t-interval; None below three batches.
 
     Samples of a batch can depend on one another in any way, as long as a batch is longer than they remember:
-    the batches' spread then holds the autocorrelation. Source: Law & Kelton, Simulation Modeling and Analysis,
-    section 9.5.3 (batch means).
+    the batches' spread then holds the autocorrelation.
+    Source: A. M. Law and W. D. Kelton, Simulation Modeling and Analysis, section 9.5.3 (batch means).
     """
     if len(batches) < _FEWEST_BATCHES:
         return None
@@ -209,9 +211,10 @@ def ratio_interval(
     confidence: float = 0.95,
     added: Sequence[tuple[float, float]] = (),
 ) -> Interval | None:
-    """Ratio of geometric means, over / under, by Welch's t on the logs; None below two repeats a side.
+    """Return the ratio of geometric means, over / under, by Welch's t on the logs; None below two repeats a side.
 
-    Degrees of freedom by Satterthwaite (Welch 1947, Biometrika 34).
+    Source: B. L. Welch, The generalization of Student's problem, Biometrika 34, 1947; degrees of freedom by
+    `errors_of`.
 
     Args:
         added: variances of the log ratio that the repeats do not show, each with its degrees of freedom.
@@ -262,7 +265,8 @@ def errors_of(
 ) -> list[tuple[float, float]]:
     """Return the standard error of a sum and its degrees of freedom, without and with the added variances.
 
-    Degrees of freedom by Satterthwaite 1946, Biometrics Bulletin 2.
+    Source: F. E. Satterthwaite, An approximate distribution of estimates of variance components, Biometrics Bulletin
+    2, 1946.
     """
     errors = []
     for parts in ([*own], [*own, *added])[: 2 if added else 1]:

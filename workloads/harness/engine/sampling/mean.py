@@ -80,7 +80,8 @@ def variance_growth(values: Sequence[float]) -> float:
 
     It is the integrated autocorrelation time, to which no pair of lags adds more than the one before. Few values show
     too little of it: their own mean is subtracted from them. So it is at least that of a process of first order with
-    the upper bound of the neighbours' correlation (bias: F. H. C. Marriott and J. A. Pope, Biometrika 41, 1954).
+    the upper bound of the neighbours' correlation.
+    Source: F. H. C. Marriott and J. A. Pope, Bias in the estimation of autocorrelations, Biometrika 41, 1954.
     """
     correlations = autocorrelations(values)
     count = len(values)

@@ -55,6 +55,8 @@ def ramp(values_s: Sequence[float]) -> Ramp | None:
 
     Each value lasts as long as it says. For each onset and time constant, level and height are those of least squares;
     the standard error of the height knows that the residuals can be correlated.
+    Source: G. H. Golub and V. Pereyra, Nonlinear least squares problems whose variables separate, SIAM Journal on
+    Numerical Analysis 10, 1973.
     """
     count = len(values_s)
     if count < FEWEST:
