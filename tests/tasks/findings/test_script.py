@@ -121,6 +121,20 @@ def test_without_a_length_nothing_is_said_of_a_job():
     assert found.finding(HeldBacks).table() is not None
 
 
+def test_a_job_of_which_no_repeat_saw_a_part_takes_at_least_its_time():
+    def unseen(hardware, factor=1.0):
+        return [
+            replace(r, script=replace(r.script, job=replace(r.script.job, left_out=("ends of epochs",))))
+            for r in three(hardware, factor)
+        ]
+
+    alone = compared(unseen("a")).finding(WholeJobs).details()[0]
+    assert re.search(r"at least 17\S* min .*costs at least 0\.28\d* USD", alone), alone
+    both = compared(unseen("a"), three("b", 5.0)).finding(WholeJobs).details()[0]
+    assert both.count("at least") == 1 and "fastest for this job of 10,000 steps: a, at least 0.28" in both
+    assert all(text.endswith("; provisional: no repeat has seen ends of epochs.") for text in (alone, both))
+
+
 def test_a_job_that_is_refused_for_its_machine_is_named_with_what_was_seen():
     busy = {"foreign_cores": 1.9, "foreign_load_share": 0.9}
     noisy = [

@@ -7,7 +7,7 @@ import pytest
 from tests.workloads.harness.records.timings import FULL, timing
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.script import JobTime, ScriptRun
-from workloads.harness.records.text import UNSHOWN, line, rate_text, script_facts
+from workloads.harness.records.text import UNSHOWN, line, rate_text, script_facts, script_step
 from workloads.harness.records.verdict import judge
 
 
@@ -26,6 +26,49 @@ def test_the_whole_job_of_a_script_is_said(job, words):
     ((name, text),) = script_facts(ScriptRun(("train.py",), job=job))
     assert name == "whole job" and text.startswith(words)
     assert text.endswith(UNSHOWN) != job.measured
+
+
+@pytest.mark.parametrize(("epochs", "unit"), [(3, "epochs"), (None, "steps")])
+def test_a_job_of_which_a_part_was_never_seen_takes_at_least_its_time(epochs, unit):
+    job = JobTime(2100, 216.0, 183.0, 248.0, epochs, left_out=("ends of epochs", "calls of torch.save"))
+    ((_, text),) = script_facts(ScriptRun(("train.py",), job=job))
+    assert text.startswith("at least 3.05 min for 2,100 steps") and "3.6 min (3.05 min – 4.13 min) " in text
+    assert "without ends of epochs and calls of torch.save, of which none was seen" in text
+    assert text.endswith(f"; --through N waits for N {unit}")
+
+
+@pytest.mark.parametrize(
+    ("script", "words"),
+    [
+        (
+            {
+                "step_of": "AdamW",
+                "accumulation": 4.0,
+                "samples": 48,
+                "tokens": 48 * 1024,
+                "samples_from": "loader",
+                "epoch_steps": 1250,
+            },
+            "AdamW's; 4 backward calls; 48 samples of 1,024 tokens from the training loader; 1,250 steps an epoch",
+        ),
+        (
+            {"step_of": "Adam:2", "optimizer_steps": {"Adam:1": 5.0, "Adam:2": 1.0}, "accumulation": 6.0},
+            "Adam:2's with 5 of Adam:1; 6 backward calls",
+        ),
+        (
+            {"counted": "backward", "accumulation": 1.0, "samples": 1, "samples_from": "model"},
+            "a backward call; 1 sample in the calls of the model",
+        ),
+        (
+            {"counted": "mark", "samples": 8, "samples_from": "declared"},
+            "marked by the script; 8 samples as declared",
+        ),
+    ],
+)
+def test_a_step_is_described_by_its_end_and_its_samples(script, words):
+    assert script_step(ScriptRun(("train.py",), **script)) == words
+    doubted = ScriptRun(("train.py",), steps=1380, doubts=("samples: two loaders",), **script)
+    assert script_facts(doubted) == [("a step", f"{words}; 1,380 seen"), ("unknown", "samples: two loaders")]
 
 
 @pytest.mark.parametrize(
