@@ -5,10 +5,19 @@ from pathlib import Path
 
 from workloads.harness.records.record import Record
 
-FILE = Path(__file__).parent / "two_cards.jsonl.gz"
+FOLDER = Path(__file__).parent
 
 
 def two_cards() -> list[Record]:
     """All records, in the order in which they were measured."""
-    with gzip.open(FILE, "rt") as lines:
+    return _records("two_cards")
+
+
+def power_capped() -> list[Record]:
+    """Products of an H100 at its power limit, as they were judged on that day: noisy and unsteady."""
+    return _records("power_capped")
+
+
+def _records(name: str) -> list[Record]:
+    with gzip.open(FOLDER / f"{name}.jsonl.gz", "rt") as lines:
         return [Record.from_json(line) for line in lines]

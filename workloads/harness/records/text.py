@@ -158,7 +158,7 @@ def detail(record: Record) -> str:
         rows.append(("device memory", _device_memory(record.memory)))
     rows += [(name, f"{value:.4g}") for name, value in sorted(record.probes.items())]
     rows += [(name, f"null: {reason}") for name, reason in sorted(record.missing.items())]
-    lines = [record.id, *(f"  {name:<20}{value}" for name, value in rows)]
+    lines = [record.id, *(f"  {name:<19} {value}" for name, value in rows)]
     return "\n".join([*lines, "", profile_table(record.profile)] if record.profile else lines)
 
 

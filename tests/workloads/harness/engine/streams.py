@@ -73,7 +73,7 @@ def heavy(chance, now_s, call):
 
 
 class PowerCapped:
-    """A GPU at its power limit, as an H100 is: of the samples kept in `tests/workloads/harness/records/data`.
+    """A GPU at its power limit, as an H100 is: of the samples in `tests/tasks/examples/power_capped.jsonl.gz`.
 
     The governor hunts for the clock: swings with a period of 1.0 s and a standard deviation of 0.8 %, the first one
     after an idle moment 10 % high. The clock wanders by 2 % within 60 ms.

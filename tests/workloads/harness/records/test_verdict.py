@@ -1,9 +1,16 @@
 """A disturbed host counts against a record as far as its step depends on the host."""
 
+import statistics
+from dataclasses import replace
+
 import pytest
 
+from tests.tasks.examples.two_cards import power_capped
 from tests.workloads.harness.records.timings import timing
-from workloads.harness.records.record import Verdict
+from workloads.harness.engine.sampling.rules import GOVERNOR_S, Rules
+from workloads.harness.engine.sampling.summary import sustained
+from workloads.harness.records.grade import grade_of
+from workloads.harness.records.record import Grade, Verdict
 from workloads.harness.records.timing import SustainedRate
 from workloads.harness.records.verdict import judge
 
@@ -53,6 +60,32 @@ def test_the_clock_of_a_gpu_at_its_power_limit_is_a_fact_and_not_a_fault():
     assert verdict is Verdict.THROTTLED and "20.0%" in text
     drifting = timing(precision_reached=True, sustained=wall.sustained, drift=0.03)
     assert [verdict for verdict, _ in judge(drifting, {}, 0.0, None)] == [Verdict.UNSTEADY]
+
+
+def judged_again(record):
+    """The record of an H100 at its power limit with the rate that its samples show, by the rules for such a card."""
+    wall = record.wall
+    rate = sustained(wall.samples_s, wall.steps // len(wall.samples_s), GOVERNOR_S)
+    is_precise = (rate.high_s - rate.low_s) / 2 <= Rules().half_width * rate.mean_s
+    wall = replace(wall, steady=True, sustained=rate, precision_reached=is_precise)
+    busy_share = min(record.device_busy_s / record.device_time.median_s, 1.0)
+    found = judge(wall, record.probes | {"device_busy_share": busy_share}, 0.0, None)
+    verdict, reasons = (found[0][0] if found else Verdict.OK), tuple(text for _, text in found)
+    return replace(record, wall=wall, verdict=verdict, reasons=reasons)
+
+
+def test_samples_of_a_card_at_its_power_limit_count_with_the_width_of_their_rate():
+    """Each of these was noisy or unsteady by a clock that the limit moves, or by a CPU that the card did not wait for."""
+    before, again = power_capped(), [judged_again(record) for record in power_capped()]
+    assert {record.verdict for record in before} == {Verdict.NOISY, Verdict.UNSTEADY}
+    assert {record.verdict for record in again} <= {Verdict.OK, Verdict.IMPRECISE}, [r.reasons for r in again]
+    assert not [record for record in again if grade_of(record) is Grade.REFUSED]
+    rates = [record.wall.sustained for record in again if record.case.workload == "matmul"]
+    sustained_s = statistics.fmean(rate.mean_s for rate in rates)
+    assert len(rates) == 4 and all(rate.low_s < sustained_s < rate.high_s for rate in rates)
+    assert (
+        max((rate.high_s - rate.low_s) / 2 / rate.mean_s for rate in rates) < 0.07
+    )  # of 2 s; it is 3.5 s now
 
 
 @pytest.mark.parametrize(
