@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from tasks.findings.acceptance.card_faults import fatal, faults, reported
+from tasks.findings.acceptance.card_faults import fatal, faults, lost_driver, reported
 from tasks.findings.acceptance.population import Member, siblings_of
 from tasks.findings.acceptance.prediction import Measure, Slowness, slowness_by_measure, sound_members
 from tasks.results.model import Machine
@@ -62,7 +62,8 @@ class MachineAdvice:
         held: its measures.
         without_number: cases without a valid result, with the reasons.
         wrong: cases with wrong results, for which siblings or other repeats have right ones.
-        fatal: faults that a card of it reports and the vendor replaces it for; `faults` are others that a card reports.
+        fatal: faults that a card of it reports and the vendor replaces it for, or a driver that answers nobody;
+            `faults` are others that a card reports.
     """
 
     hardware: str
@@ -137,7 +138,7 @@ def advise(
         tuple(held),
         tuple(f"{c.cell.case.id} ({': '.join((verdict_text(c.verdict), *c.why[:1]))})" for c in without),
         tuple(cell.cell.case.id for cell in wrong),
-        fatal(cards),
+        (*fatal(cards), *lost_driver(cells)),
         faults(cards, machine.devices),
     )
 

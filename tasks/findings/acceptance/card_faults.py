@@ -6,6 +6,7 @@ each of them NVIDIA first resets the card, restarts the machine or asks its supp
 (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html).
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 
 from tasks.results.repeats import Repeats
@@ -34,6 +35,9 @@ SLOWED = {
     "gpu_slowed_by_power_brake_share": "the power brake of its machine",
     "gpu_slowed_by_hardware_heat_share": "heat",
 }
+DRIVER = re.compile(
+    r"NVIDIA driver (does not answer within [\d.]{1,9} s|ended the program that asked it, by signal \d{1,3})"
+)  # as `workloads/harness/probes/device_here.py` says it
 _FABRIC = {1: "has not started", 2: "is still going on"}
 _COMPLETED = 3
 
@@ -62,6 +66,14 @@ def fatal(cards: Mapping[int, Mapping[str, float]]) -> tuple[str, ...]:
         for name, (fault, policy) in FATAL.items()
         if facts.get(name)
     )
+
+
+def lost_driver(cells: Sequence[Repeats]) -> tuple[str, ...]:
+    """Return that the driver hangs or kills whoever asks it, if no cell has a valid result; else nothing."""
+    if any(cell.usable for cell in cells):
+        return ()
+    found = (DRIVER.search(reason) for cell in cells for reason in cell.reasons)
+    return tuple(f"its {match[0]}" for match in found if match)[:1]
 
 
 def faults(cards: Mapping[int, Mapping[str, float]], devices: int = 0) -> tuple[str, ...]:

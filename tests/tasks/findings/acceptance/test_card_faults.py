@@ -7,7 +7,11 @@ import pytest
 from tasks.findings.acceptance.advice import Advice
 from tasks.findings.acceptance.card_faults import missing_cards
 from tests.tasks.findings.acceptance.test_acceptance import POPULATION, advised, box
+from workloads.harness.probes.device_here import driver_answer
+from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.parts import Group, Rank
+from workloads.harness.records.record import Verdict
+from workloads.harness.records.repeat import Repeat
 
 
 def reporting(**facts):
@@ -77,6 +81,27 @@ def test_of_several_cards_the_one_with_the_fault_is_named():
     found, sentence = advised(records, POPULATION, devices=2)
     assert found.machines[0].advice is Advice.RETURN and "its card 1 has failed to remap" in sentence
     assert found.machines[0].faults == ("card 1: PCIe width 8 of 16",)
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [("time.sleep(60)", "does not answer within 1 s"), ("os.kill(os.getpid(), 11)", "by signal 11")],
+)
+def test_a_machine_whose_driver_answers_nobody_is_returned(end, words):
+    """Its lane has no record of its own: the error of its job is the reason of each repeat."""
+    with pytest.raises(WorkloadsError) as caught:
+        driver_answer(f"import os, time; {end}", 1)
+    why = f"its job failed: Flow run encountered an exception: WorkloadsError: {caught.value}"
+    lost = [
+        Repeat(each.run, each.hardware, each.case, each.repeat).failed(Verdict.CAPACITY, why)
+        for each in box("a")
+    ]
+    found, sentence = advised(lost, POPULATION)
+    assert (found.machines[0].advice, found.exit_code) == (Advice.RETURN, 4)
+    assert sentence.startswith("Return box-a: its NVIDIA driver ") and words in sentence
+    assert words in found.headline()[0] and len(found.headline()[0].split()) <= 25
+    others, _ = advised([*lost[:2], *box("a")[2:]], POPULATION)
+    assert others.machines[0].advice is Advice.UNDECIDED, "it has answered"
 
 
 def test_a_card_without_faults_has_no_note():

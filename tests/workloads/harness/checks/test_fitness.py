@@ -1,4 +1,4 @@
-"""The check of the GPUs, with a real library in place of the driver's: this torch sees none of its cards."""
+"""The checks of the GPUs, with a real library in place of the driver's, and of the host: this torch sees no card."""
 
 import pytest
 import torch
@@ -43,3 +43,12 @@ def test_a_fabric_that_is_not_set_up_names_its_service(real_driver, monkeypatch)
     monkeypatch.setattr(torch.cuda, "init", not_ready)
     well, text = fitness._gpu()
     assert not well and "nvidia-fabricmanager" in text
+
+
+def test_the_speed_of_the_host_is_stated_in_absolute_terms(monkeypatch):
+    """The hosts of two machines with one kind of card were seen to differ by a factor of 2."""
+    monkeypatch.setattr(fitness, "LOOK_S", 0.0)
+    speed = next(text for _, text in fitness._quiet() if "Python loop per second" in text)
+    assert float(speed.split()[0]) > 0 and "million steps" in speed
+    well, text = fitness._launches()
+    assert well and float(text.split()[0]) > 0 and text.endswith("operations of torch per second on the CPU")
