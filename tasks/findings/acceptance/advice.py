@@ -62,7 +62,7 @@ class MachineAdvice:
         held: its measures.
         without_number: cases without a valid result, with the reasons.
         wrong: cases with wrong results, for which siblings or other repeats have right ones.
-        fatal: faults that a card of it reports and the vendor replaces it for, or a driver that answers nobody;
+        fatal: faults that a card of it reports and the vendor replaces it for, or a driver without an answer;
             `faults` are others that a card reports.
     """
 

@@ -69,7 +69,7 @@ def fatal(cards: Mapping[int, Mapping[str, float]]) -> tuple[str, ...]:
 
 
 def lost_driver(cells: Sequence[Repeats]) -> tuple[str, ...]:
-    """Return that the driver hangs or kills whoever asks it, if no cell has a valid result; else nothing."""
+    """Return that the driver hangs, or kills each program that asks it, if no cell has a valid result; else nothing."""
     if any(cell.usable for cell in cells):
         return ()
     found = (DRIVER.search(reason) for cell in cells for reason in cell.reasons)
