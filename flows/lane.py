@@ -4,6 +4,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from uuid import UUID
@@ -29,8 +30,9 @@ from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.forks import ForkServers
 from workloads.harness.repeat.limits import tells_of_others
-from workloads.harness.repeat.runs import COMMAND
-from workloads.harness.repeat.series import measure_or_skip
+from workloads.harness.repeat.runs import COMMAND, run_repeat
+from workloads.harness.repeat.script_runs import run_script
+from workloads.harness.repeat.series import Other, measure_or_skip
 
 ROOT = Path(__file__).parents[1]
 START_S = 120.0  # of the job's time went by before this flow, at most: container, imports
@@ -50,6 +52,7 @@ def lane(
     timeout_s: float | None = None,
     command: list[str] | None = None,
     reference: list[str] | None = None,
+    partner: list[str] | None = None,
     code: list[str] | None = None,
     workloads: str | None = None,
 ) -> State[None]:
@@ -65,6 +68,7 @@ def lane(
         command: runs one repeat; the arguments of `python -m workloads` follow. This Python by default.
         reference: the same in a frozen environment, for a control of each repeat; `auto` for the one that
             this machine freezes by itself; none by default.
+        partner: the same as `command` of another version, whose repeats take turns with these; none by default.
         code: ids of users' own code that this flow run was sent, as further inputs.
         workloads: the same of a folder of workloads.
     """
@@ -84,7 +88,9 @@ def lane(
         frozen = _frozen(tuple(reference or ()), say, log.warning)
         try:
             with prepared(repeats, words, sent, partial(download_code, me), say) as setup:
-                measured = measure_all(repeats, say, uploader.put, words, frozen, setup, own.must_stop)
+                measured = measure_all(
+                    repeats, say, uploader.put, words, frozen, setup, own.must_stop, tuple(partner or ())
+                )
         except GridbenchError as error:  # a script that can't be had here
             return Failed(name=preflight.UNFIT, message=str(error))
     if own.ended:
@@ -121,6 +127,7 @@ def measure_all(
     reference: Sequence[str],
     setup: JobSetup | None = None,
     must_stop: Callable[[], bool] = lambda: False,
+    partner: Sequence[str] = (),
 ) -> int:
     """Measure repeats and hand over each record; return how many were measured.
 
@@ -132,6 +139,7 @@ def measure_all(
         reference: the same in a frozen environment; empty for no controls.
         setup: what has come to this machine for them; None where nothing had to.
         must_stop: returns before each repeat whether to measure no more.
+        partner: the command of another version; empty for none.
     """
     ended: list[Record] = []
     setup = setup or JobSetup()
@@ -140,7 +148,10 @@ def measure_all(
             if must_stop():
                 return number - 1
             say(f"[{number}/{len(repeats)}] {repeat.id}")
-            record = saved_record(repeat) or _measured(repeat, ended, say, command, reference, setup, forks)
+            other = _other(repeat, say, partner, setup)
+            record = saved_record(repeat) or _measured(
+                repeat, ended, say, command, reference, setup, forks, other
+            )
             if tells_of_others(record):
                 ended.append(record)
             put(record)
@@ -158,11 +169,28 @@ def _measured(
     reference: Sequence[str],
     setup: JobSetup,
     forks: ForkServers,
+    other: Other | None,
 ) -> Record:
     frozen = () if repeat.script else tuple(reference)  # a frozen environment lacks a script's packages
     with setup.environment(repeat):
         here, words = setup.repeat(repeat), setup.command(repeat, command)
-        return setup.noted(repeat, measure_or_skip(here, ended, say, words, frozen, forks))
+        return setup.noted(repeat, measure_or_skip(here, ended, say, words, frozen, forks, other))
+
+
+def _other(
+    repeat: Repeat, say: Callable[[str], None], command: Sequence[str], setup: JobSetup
+) -> Other | None:
+    """Return the measurement of the other version of a repeat, by its script or its command; None without one."""
+    if not (repeat.partner or command):
+        return None
+    at_version = replace(repeat, script=repeat.partner, partner=None, profile=False)
+
+    def measure(lock: int) -> Record:
+        with setup.environment(at_version):
+            here, words = setup.repeat(at_version), setup.command(at_version, command)
+            return (run_script if here.script else run_repeat)(here, lock, say, words)
+
+    return measure
 
 
 if __name__ == "__main__":

@@ -4,6 +4,7 @@ import asyncio
 import shlex
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
@@ -29,7 +30,7 @@ from tasks.regressions.bisect import (
     VersionSearch,
     next_step,
 )
-from tasks.regressions.bisect_runs import complete, round_of, runs_of
+from tasks.regressions.bisect_runs import complete, rounds_of, runs_of
 from tasks.store.address import DEFAULT
 from tasks.store.bucket import find
 from tasks.store.store import Store
@@ -101,11 +102,12 @@ def bisect(
     )
     name = search_id(resume)
     asked = with_boxes(RunRequest(hardware=(on,)))
+    in_turns = folder is not None or (command_template is not None and script_folder(case, suite) is None)
     request = BisectRequest(
-        case, asked.hardware[0], suite, runnable, count, budget_usd, results, name, asked.found
+        case, asked.hardware[0], suite, runnable, count, budget_usd, results, name, asked.found, in_turns
     )
     with kept_until_the_end(runnable, folder):
-        check_out(runnable[0], folder)
+        check_out(request.version(request.first), folder)
         plan = checked_plan(request)
         check_code_reach(plan, results)
         say(plan_text(request.names, plan))
@@ -205,15 +207,15 @@ def searched(
     """
     from tasks.dispatch.job_notes import spent_usd  # imports Prefect, which is slow
 
-    search, left_usd = VersionSearch(request.names), request.budget_usd
+    search, left_usd = VersionSearch(request.names, in_turns=request.in_turns), request.budget_usd
     while isinstance(step := next_step(search), NextMeasurement):
         say(line_of(search, step))
         store = next(earlier, None)
-        if store is None or not _is_complete(store, request.versions[step.version], request.id):
+        if store is None or not _is_complete(store, request.version(step), request.id):
             resumed = store.plan.run if store else None
-            store = find(request.results, measure(request.run_request(step.version, resumed, left_usd)))
+            store = find(request.results, measure(request.run_request(step, resumed, left_usd)))
         left_usd = max(left_usd - spent_usd(store), 0.0)
-        search = VersionSearch(search.versions, (*search.rounds, round_of(store, step)))
+        search = replace(search, rounds=(*search.rounds, *rounds_of(store, step)))
     return search, step
 
 
@@ -234,4 +236,9 @@ def _is_complete(store: Store, version: Version, id: str) -> bool:
 
 
 def _shown(version: Version | None) -> str:
-    return f"{version.name} ({version.image or shlex.join(version.command or ())})" if version else "none"
+    if version is None:
+        return "none"
+    where = version.image or version.folder or shlex.join(version.command or ())
+    return f"{version.name} ({where})" + (
+        f" in turns with {_shown(version.partner)}" if version.partner else ""
+    )

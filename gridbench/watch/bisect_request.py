@@ -12,7 +12,7 @@ from tasks.planning.plan import Plan
 from tasks.planning.planner import check_amount, make_plan
 from tasks.planning.request import RunRequest
 from tasks.regressions.baseline import LEAST_RERUNS, RERUNS
-from tasks.regressions.bisect import most_rounds
+from tasks.regressions.bisect import NextMeasurement, VersionSearch, most_measurements, next_step
 from tasks.store.address import ResultsAddress
 from workloads.harness.records.errors import hint
 
@@ -27,6 +27,7 @@ class BisectRequest:
         budget_usd: for all measurements together.
         id: name of the search, under which all its runs are stored.
         found: the hardware, if it is a box that has reported its own properties.
+        in_turns: whether each run measures two versions in turns.
     """
 
     case: str
@@ -38,18 +39,31 @@ class BisectRequest:
     results: ResultsAddress
     id: str
     found: tuple[Hardware, ...] = ()
+    in_turns: bool = False
+
+    @property
+    def first(self) -> NextMeasurement:
+        """Return the first measurement."""
+        first = next_step(VersionSearch(self.names, in_turns=self.in_turns))
+        assert isinstance(first, NextMeasurement)
+        return first
 
     @property
     def names(self) -> tuple[str, ...]:
         """Return the names of the versions."""
         return tuple(version.name for version in self.versions)
 
-    def night(self, version: int) -> Night:
-        """Return the plan's entry that makes a run part of this search."""
-        return Night(confirms=self.id, cases=(self.case,), version=self.versions[version])
+    def version(self, step: NextMeasurement) -> Version:
+        """Return the version to measure, with the one that takes turns with it, if any."""
+        version = self.versions[step.version]
+        return (
+            version
+            if step.partner is None
+            else version.model_copy(update={"partner": self.versions[step.partner]})
+        )
 
     def run_request(
-        self, version: int, resumed: str | None = None, left_usd: float | None = None
+        self, step: NextMeasurement, resumed: str | None = None, left_usd: float | None = None
     ) -> RunRequest:
         """Return the request for one measurement, or for the rest of an earlier run of it."""
         return RunRequest(
@@ -61,16 +75,16 @@ class BisectRequest:
             budget_usd=left_usd,
             resume=resumed,
             results=self.results.parameter,
-            night=self.night(version),
+            night=Night(confirms=self.id, cases=(self.case,), version=self.version(step)),
         )
 
-    def plan(self, version: int) -> Plan:
+    def plan(self, step: NextMeasurement) -> Plan:
         """Return the plan of one measurement.
 
         Raises:
             GridbenchError: it can't be made.
         """
-        return make_plan(self.run_request(version))
+        return make_plan(self.run_request(step))
 
 
 def search_id(resume: str | None) -> str:
@@ -104,16 +118,16 @@ def process_count(case: str, suite: str, repeats: int | None) -> int:
 
 
 def checked_plan(request: BisectRequest) -> Plan:
-    """Return the plan of one measurement.
+    """Return the plan of the first measurement.
 
     Raises:
         GridbenchError: the machine can't measure the case, or the search is estimated above its budget.
     """
-    plan = request.plan(0)
+    plan = request.plan(request.first)
     if plan.skips:
         raise GridbenchError(f"{request.hardware} can't measure {request.case}: {plan.skips[0].reason}")
     check_amount(request.budget_usd)
-    most = most_rounds(len(request.versions))
+    most = most_measurements(len(request.versions), request.in_turns)
     if most * plan.estimate_usd > request.budget_usd:
         raise GridbenchError(
             f"the estimate of {most * plan.estimate_usd:.2f} USD for {most} measurements is above "

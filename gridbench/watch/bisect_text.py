@@ -14,7 +14,7 @@ from tasks.regressions.bisect import (
     NoCulprit,
     VersionSearch,
     VersionState,
-    most_rounds,
+    most_measurements,
     seconds_of_versions,
     version_states,
 )
@@ -33,25 +33,30 @@ NAMED = 5  # skipped versions that a sentence names before it counts the rest
 
 def plan_text(versions: Sequence[str], plan: Plan) -> str:
     """Return the effort of a search in which each version is clear at once, by one measurement's plan."""
-    most = most_rounds(len(versions))
+    in_turns = bool(plan.night and plan.night.version and plan.night.version.partner)
+    most = most_measurements(len(versions), in_turns)
+    processes = f"{plan.repeats} processes{' of each of two versions, in turns,' if in_turns else ''}"
     minutes, usd = max(most * plan.estimate_s / 60, 1), most * plan.estimate_usd
     return (
         f"{len(versions)} versions from {versions[0]} to {versions[-1]}: at most {most} measurements of "
-        f"{plan.repeats} processes if the first measurement of each is decisive, about {minutes:.0f} min "
+        f"{processes} if the first measurement of each is decisive, about {minutes:.0f} min "
         f"and {usd:.2g} USD at these prices"
     )
 
 
 def line_of(search: VersionSearch, step: NextMeasurement) -> str:
     """Return the line that announces a measurement."""
-    name, number = search.versions[step.version], len(search.rounds) + 1
+    name = search.versions[step.version]
+    if step.partner is not None:
+        name += f" in turns with {search.versions[step.partner]}"
+    number = len(search.rounds) // (2 if search.in_turns else 1) + 1
     why = ", once more to confirm" if step.check else ", again" if search.rounds_of(step.version) else ""
     return f"measurement {number}: {name}{why}"
 
 
 def table(case: str, search: VersionSearch) -> Table:
     """Return the versions that were measured, in their order, as a table."""
-    numbers = ("time", "control", "measured")
+    numbers = ("time", "partner" if search.in_turns else "control", "measured")
     rows = table_of(escape(case), "version", *numbers, "verdict", right=numbers)
     states, seconds = version_states(search), seconds_of_versions(search)
     for version in sorted(seconds):

@@ -46,13 +46,15 @@ def _place(commit: str) -> Path:
 
 
 def check_out(version: Version, folder: Path | None) -> None:
-    """Make the checkout of a version of the script in `folder`, unless it is there; nothing without a folder.
+    """Make the checkouts of a version of the script in `folder`, and of its partner, unless they are there.
 
     Raises:
         GridbenchError: git refuses, or the folder is not in that commit.
     """
     if folder is None or version.folder is None:
         return
+    if version.partner:
+        check_out(version.partner, folder)
     commit = commit_of("version", version.name, folder)
     checkout = _place(commit)
     if not checkout.exists():

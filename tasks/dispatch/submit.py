@@ -83,7 +83,8 @@ async def submit_lane(
     if len(lane.entries) > 1:
         parameters["turns_with"] = [other.name for other in lane.entries[1:]]
     if machine.reference and controls_on(machine, plan.night):
-        parameters["reference"] = list(machine.reference)
+        is_version = plan.night and plan.night.version and plan.night.version.partner
+        parameters["partner" if is_version else "reference"] = list(machine.reference)
     if code.ids:
         parameters |= {"code": list(code.scripts), "workloads": code.workloads}
         job_variables = job_variables | keeping(machine)

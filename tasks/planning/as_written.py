@@ -50,9 +50,9 @@ def _written(machine: Hardware, version: Version | None) -> dict[str, Any]:
         of_box = {key: machine.job_variables[key] for key in OF_AN_ADDRESS & machine.job_variables.keys()}
         reference = machine.reference if machine.reference == (AUTO,) else None
         changes = {"pool": RENTED_POOL, "reference": reference, "rent": None, "job_variables": of_box}
-        unwritten = machine.model_copy(update={**changes, "command": version.command if version else None})
-        return _decisive(unwritten)
-    ours = load_hardware(name)
+        ours = machine.model_copy(update={**changes, "command": None})
+    else:
+        ours = load_hardware(name)
     if (
         machine.shape and ours.pool == RENTED_POOL and "hosts" in machine.job_variables
     ):  # a cluster file's box

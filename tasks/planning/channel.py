@@ -21,12 +21,14 @@ class Version(Strict):
         image: in place of the one in the machine's job variables.
         command: in place of the machine's own, before the arguments of `python -m workloads`.
         folder: of a user's script at this version, in place of the suite's.
+        partner: another version, which is measured right before or after each repeat in place of a control.
     """
 
     name: Word
     image: Annotated[str, Field(min_length=1)] | None = None
     command: Annotated[tuple[str, ...], Field(min_length=1)] | None = None
     folder: Annotated[str, Field(min_length=1)] | None = None
+    partner: "Version | None" = None
 
     @model_validator(mode="after")
     def _is_one_of_three(self) -> Self:
@@ -35,6 +37,10 @@ class Version(Strict):
             count = "several" if given else "none"
             raise ValueError(
                 f"version {self.name} has {count} of image, command and folder: give the one that brings it"
+            )
+        if self.partner and (self.image or (self.folder is None) != (self.partner.folder is None)):
+            raise ValueError(
+                f"version {self.name} can't take turns with {self.partner.name}: give a command or a folder of each"
             )
         return self
 

@@ -10,7 +10,7 @@ from workloads.harness.repeat.suite import Suite
 
 
 def controls_on(machine: Hardware, night: Night | None) -> bool:
-    """Return True if each repeat on a machine is measured with a control."""
+    """Return True if each repeat on a machine is measured with a control, or in turns with another version."""
     return night is not None and machine.reference is not None
 
 
@@ -21,13 +21,15 @@ def lane_s(
     skipped: Collection[Case],
     controls: bool = False,
     sessions: int = 1,
+    in_turns: bool = False,
 ) -> float:
     """Return the seconds of a lane with its soaks, 0 if all is skipped.
 
-    A control is like its repeat; users' scripts have none. Each session starts the machine once.
+    A control is like its repeat; users' scripts have none. So is another version that takes turns with it. Each session
+    starts the machine once.
     """
     measured_s = [
-        entry.repeat_s * (2 if controls and not entry.script else 1)
+        entry.repeat_s * (2 if in_turns or (controls and not entry.script) else 1)
         for entry in suite.entries
         if entry.case not in skipped
     ]

@@ -31,11 +31,15 @@ def machines_of(request: RunRequest, version: Version | None = None) -> list[Har
 
 
 def with_version(machine: Hardware, version: Version) -> Hardware:
-    """Return the machine with a version in place of its own image or command; a folder changes no machine.
+    """Return the machine with a version in place of its own image or command; a folder leaves both.
+
+    The command of its partner takes the place of the reference, whose controls it replaces.
 
     Raises:
         GridbenchError: the version is an image, and the machine measures in none.
     """
+    if version.partner:
+        machine = machine.model_copy(update={"reference": version.partner.command})
     if version.folder:
         return machine
     if version.command:

@@ -30,7 +30,8 @@ FURTHER = "Then further sizes, until each break-even is known within 1.25x: the 
 class PlannedCase(Strict):
     """A case in `plan.json`, with the CPU threads of a process and the soak where the suite sets them.
 
-    A user's script has the id of its code at the time of the plan, which a resume measures or refuses.
+    A user's script has the id of its code at the time of the plan, which a resume measures or refuses. `partner` is the
+    script at the version that takes turns with it, if any.
     """
 
     workload: str
@@ -40,10 +41,16 @@ class PlannedCase(Strict):
     threads: int | None = None
     soak_s: float | None = None
     script: Script | None = None
+    partner: Script | None = None
 
     @classmethod
     def of(
-        cls, case: Case, threads: int | None, soak_s: float | None = None, script: Script | None = None
+        cls,
+        case: Case,
+        threads: int | None,
+        soak_s: float | None = None,
+        script: Script | None = None,
+        partner: Script | None = None,
     ) -> "PlannedCase":
         """Return a case in the form of `plan.json`."""
         return cls(
@@ -54,6 +61,7 @@ class PlannedCase(Strict):
             threads=threads,
             soak_s=soak_s,
             script=script,
+            partner=partner,
         )
 
     @property
@@ -178,6 +186,7 @@ def _as_planned(repeat: Repeat, planned: PlannedCase, machine: Hardware, after: 
         threads=threads_on(machine, planned.threads),
         soak_s=planned.soak_s,
         script=planned.script,
+        partner=planned.partner,
         order=after + repeat.order,
     )
 

@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 from importlib.metadata import version
 
 from tasks.errors import GridbenchError
-from tasks.planning.channel import watched
+from tasks.planning.channel import Version, watched
 from tasks.planning.code import script_notes, with_code
 from tasks.planning.estimates import controls_on, estimate_s, lane_s, lane_usd
 from tasks.planning.hardware import Hardware, load_suite_checked
@@ -18,6 +18,7 @@ from tasks.planning.request import RunRequest
 from tasks.schema import MOST_REPEATS, MOST_USD
 from workloads.harness.records.case import Cell
 from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.script import Script
 from workloads.harness.repeat.limits import too_large
 from workloads.harness.repeat.suite import Suite
 from workloads.harness.repeat.suite_case import SuiteCase
@@ -38,7 +39,8 @@ def make_plan(request: RunRequest) -> Plan:
         GridbenchError: something in the request doesn't exist or can't be had.
     """
     version_measured = request.night.version if request.night else None
-    suite = with_code(watched(load_suite_checked(request.suite), request.night), version_measured)
+    given = watched(load_suite_checked(request.suite), request.night)
+    suite = with_code(given, version_measured)
     machines = machines_of(request, version_measured)
     suite = _for_devices(suite, machines)
     repeats = suite.repeats if request.repeats is None else request.repeats
@@ -68,7 +70,7 @@ def make_plan(request: RunRequest) -> Plan:
         night=request.night,
         baseline=_baseline(request, machines),
         hardware=tuple(machines),
-        cases=tuple(map(_planned, suite.entries)),
+        cases=_planned_cases(suite, given, version_measured),
         skips=tuple(skip for machine_skips in skips.values() for skip in machine_skips),
         notes=script_notes(suite),
         estimate_s=estimate_s(lanes_s, machines),
@@ -98,7 +100,8 @@ def _lane_s(
 ) -> float:
     skipped = {skip.case.case for skip in skips}
     repeats, sessions = counts
-    return lane_s(machine, suite, repeats, skipped, controls_on(machine, request.night), sessions)
+    in_turns = bool(request.night and request.night.version and request.night.version.partner)
+    return lane_s(machine, suite, repeats, skipped, controls_on(machine, request.night), sessions, in_turns)
 
 
 def _sessions(request: RunRequest, suite: Suite, repeats: int) -> int:
@@ -155,8 +158,17 @@ def check_amount(budget_usd: float) -> None:
         raise GridbenchError(f"budget_usd={budget_usd:g} must be 0 or more, and at most {MOST_USD:g}")
 
 
-def _planned(entry: SuiteCase) -> PlannedCase:
-    return PlannedCase.of(entry.case, entry.threads, entry.soak_s, entry.script)
+def _planned(entry: SuiteCase, partner: Script | None = None) -> PlannedCase:
+    return PlannedCase.of(entry.case, entry.threads, entry.soak_s, entry.script, partner)
+
+
+def _planned_cases(suite: Suite, given: Suite, version: Version | None) -> tuple[PlannedCase, ...]:
+    """Return the cases of a suite, with their scripts at the partner of the measured version, if it has a folder."""
+    partner = version.partner if version else None
+    others = (
+        {e.case: e.script for e in with_code(given, partner).entries} if partner and partner.folder else {}
+    )
+    return tuple(_planned(entry, others.get(entry.case)) for entry in suite.entries)
 
 
 def _skips(machines: Sequence[Hardware], suite: Suite) -> dict[str, list[PlannedSkip]]:

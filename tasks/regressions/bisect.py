@@ -14,17 +14,18 @@ from tasks.regressions.change import (
     CONFIRM_P,
     Sample,
     change_from_middle,
+    level,
     robust_change,
 )
-from tasks.regressions.robust import centre, spread_within
+from tasks.regressions.robust import spread_within
 from tasks.results.values import Estimate
 
 MOST_ROUNDS = 3  # of a version that stays unclear; then it is skipped
-CHECKS = 2  # rounds at the end: the last good and the first bad version once more
 ENOUGH = 3  # rounds of each, one in the search and two checks, if rounds of one version differ
 ROUNDS_P, EFFECT = 0.995, LEAST_CHANGE / 2  # quantile of t, and least change, at which they differ
 
-Values = dict[int, list[float]]  # log seconds of each version's processes
+# Log seconds of each version's processes; in turns over those of its partner, whose list is empty.
+Values = dict[int, list[float]]
 
 
 class VersionState(StrEnum):
@@ -63,10 +64,15 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class VersionSearch:
-    """At least two versions, from GOOD to BAD, and the rounds so far in their order."""
+    """At least two versions, from GOOD to BAD, and the rounds so far in their order.
+
+    With `in_turns`, each measurement is of two versions, whose processes are pairs, one right after the other: GOOD and
+    another one, or the last good and the first bad one in the check. It makes a round of each.
+    """
 
     versions: tuple[str, ...]
     rounds: tuple[Round, ...] = ()
+    in_turns: bool = False
 
     def rounds_of(self, version: int, check: bool = False) -> list[Round]:
         """Return the rounds of a version in the search, or in its check."""
@@ -82,10 +88,11 @@ class VersionSearch:
 
 @dataclass(frozen=True, slots=True)
 class NextMeasurement:
-    """The version to measure next, by index; `check` is True in the check at the end."""
+    """The version to measure next, by index, and the one that takes turns with it; `check` is True in the check."""
 
     version: int
     check: bool = False
+    partner: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,20 +130,21 @@ class NoCulprit:
 NextStep = NextMeasurement | FirstBadVersion | NoCulprit
 
 
-def most_rounds(versions: int) -> int:
-    """Return the rounds of a search in which each version is clear at once: both ends, halving, the check."""
-    return 2 + (versions - 2).bit_length() + CHECKS
+def most_measurements(versions: int, in_turns: bool = False) -> int:
+    """Return the measurements of a search in which each version is clear at once: both ends, halving, the check."""
+    pair = 1 if in_turns else 2
+    return pair + (versions - 2).bit_length() + pair
 
 
 def next_step(search: VersionSearch) -> NextStep:
     """Return the version to measure next, or the end of the search."""
     last = len(search.versions) - 1
-    for end in (0, last):
-        early = _without_numbers(search.rounds_of(end))
-        if early is VersionState.SKIPPED:
+    early = {end: _without_numbers(search.rounds_of(end)) for end in (0, last)}
+    for end, state in early.items():
+        if state is VersionState.SKIPPED:
             return NoCulprit(f"{search.versions[end]} can't be measured: {search.reason(end)}")
-        if early:
-            return NextMeasurement(end)
+    for end in (end for end, state in early.items() if state):
+        return NextMeasurement(last, partner=0) if search.in_turns else NextMeasurement(end)
     values = _values(search)
     if not _differ(values[last], values[0]):
         return NoCulprit(_unchanged(search, values))
@@ -145,7 +153,7 @@ def next_step(search: VersionSearch) -> NextStep:
         off_middle = {version: abs(2 * version - low - high) for version in inside}
         middle = min(inside, key=lambda version: (off_middle[version], version))
         if states[middle] in (VersionState.UNKNOWN, VersionState.UNCLEAR):
-            return NextMeasurement(middle)
+            return NextMeasurement(middle, partner=0 if search.in_turns else None)
         low, high = (middle, high) if states[middle] is VersionState.GOOD else (low, middle)
     return _check_ends(search, low, high)
 
@@ -165,9 +173,12 @@ def version_states(search: VersionSearch) -> list[VersionState]:
 def paired(search: VersionSearch) -> bool:
     """Return whether times are divided by those of their controls.
 
-    They are if all rounds have controls of one reference, and either times then differ less within a version, or the
-    controls show that some version ran on another machine than the first.
+    In turns they are, by those of their partners. Else they are if all rounds have controls of one reference,
+    and either times then differ less within a version, or the controls show that some version ran on another machine
+    than the first.
     """
+    if search.in_turns:
+        return True
     samples = [each.sample for each in search.rounds if each.usable]
     references = {sample.reference for sample in samples}
     if len(references) != 1 or "" in references:
@@ -213,7 +224,7 @@ def _logs(one: Round, beside: bool) -> list[float]:
 def _state(own: Sequence[float], good: Sequence[float], bad: Sequence[float], rounds: int) -> VersionState:
     """Return the state of the nearer end; a version unlike both is bad, since something changed before it."""
     if side := change_from_middle(own, good, bad).direction():
-        return VersionState.BAD if (side > 0) == (centre(bad) > centre(good)) else VersionState.GOOD
+        return VersionState.BAD if (side > 0) == (level(bad) > level(good)) else VersionState.GOOD
     if _differ(own, good) and _differ(own, bad):
         return VersionState.BAD
     return VersionState.UNCLEAR if rounds < MOST_ROUNDS else VersionState.SKIPPED
@@ -223,22 +234,26 @@ def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
     """Check the result with fresh rounds only, since the earlier ones selected these two versions.
 
     If rounds of one version differ by more than their processes, each version is checked twice, and both pairs must
-    show the change.
+    show the change. In turns, one round of both is the check: its processes share what differs between rounds.
     """
     doubt = ""
     for version in (low, high):
         early = _without_numbers(search.rounds_of(version, check=True))
         if early is VersionState.SKIPPED:
             doubt = f"{search.versions[version]} could not be measured again: {search.reason(version)}"
-        elif early:
+        elif early and search.in_turns and not doubt:
+            return NextMeasurement(high, check=True, partner=low)
+        elif early and not search.in_turns:
             return NextMeasurement(version, check=True)
     values = _values(search)
-    whole = centre(values[len(search.versions) - 1]) - centre(values[0])
+    levels = {version: level(logs) for version, logs in values.items()}
+    whole = levels[len(search.versions) - 1] - levels[0]
     sides = [_rounds(search, version) for version in (low, high)]
     pairs = zip(*(side[1:] for side in sides), strict=False)
     if not doubt and {_differ(after, before) * whole > 0 for before, after in pairs} != {True}:
         doubt = "measured once more, they do not differ by more than chance"
-    if not doubt and any(robust_change(r[1], r[0], ROUNDS_P).direction(EFFECT) for r in sides):
+    apart = not (doubt or search.in_turns)
+    if apart and any(robust_change(r[1], r[0], ROUNDS_P).direction(EFFECT) for r in sides):
         for version, rounds in ((high, sides[1]), (low, sides[0])):
             if len(rounds) < ENOUGH and len(search.rounds_of(version, check=True)) < MOST_ROUNDS:
                 return NextMeasurement(version, check=True)
@@ -250,17 +265,16 @@ def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
         doubt=doubt,
         skipped=tuple(range(low + 1, high)),
         whole=math.expm1(whole),
-        part=(centre(values[high]) - centre(values[low])) / whole,
-        before=math.expm1(centre(values[low]) - centre(values[0])),
-        after=math.expm1(centre(values[len(search.versions) - 1]) - centre(values[high])),
+        part=(levels[high] - levels[low]) / whole,
+        before=math.expm1(levels[low] - levels[0]),
+        after=math.expm1(levels[len(search.versions) - 1] - levels[high]),
     )
 
 
 def _rounds(search: VersionSearch, version: int) -> list[list[float]]:
     """Return the log seconds of a version in the search, and in each usable round of its check."""
     checks = [each for each in search.rounds_of(version, check=True) if each.usable]
-    sides = [_values(search).get(version, []), *(_logs(each, paired(search)) for each in checks)]
-    return [side for side in sides if side]
+    return [_values(search)[version], *(_logs(each, paired(search)) for each in checks)]
 
 
 def _unchanged(search: VersionSearch, values: Values) -> str:
@@ -286,4 +300,4 @@ def seconds_of_versions(search: VersionSearch) -> dict[int, tuple[float | None, 
 
 def _seconds(samples: Iterable[Iterable[float]]) -> float | None:
     logs = [math.log(seconds) for sample in samples for seconds in sample]
-    return math.exp(centre(logs)) if logs else None
+    return math.exp(level(logs)) if logs else None

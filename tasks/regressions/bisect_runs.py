@@ -1,18 +1,21 @@
-"""The stored runs of a search through versions, and the round of each."""
+"""The stored runs of a search through versions, and the rounds of each."""
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Sequence
 
 from tasks.findings.compare import judged_cells
 from tasks.regressions.baseline import LEAST_RERUNS
 from tasks.regressions.bisect import NextMeasurement, Round
 from tasks.regressions.change import Sample, sample
-from tasks.results.repeats import RecordKey, Repeats, latest, standing
+from tasks.results.repeats import latest, standing
 from tasks.store.address import ResultsAddress
 from tasks.store.bucket import find
 from tasks.store.store import Store
 from tasks.store.sync import bring
+from workloads.harness.records.parts import Control
 from workloads.harness.records.record import OF_THE_MACHINE, Verdict
+
+Judged = tuple[Verdict, tuple[str, ...]]  # of a process, with the reasons
 
 
 def runs_of(results: ResultsAddress, search: str) -> list[Store]:
@@ -27,8 +30,8 @@ def runs_of(results: ResultsAddress, search: str) -> list[Store]:
     return [find(results, name) for name in names]
 
 
-def round_of(store: Store, step: NextMeasurement) -> Round:
-    """Return the round that a run has measured.
+def rounds_of(store: Store, step: NextMeasurement) -> tuple[Round, ...]:
+    """Return the rounds that a run has measured: of its version, and before it of the one that took turns with it.
 
     Raises:
         GridbenchError: the run cannot be read.
@@ -36,16 +39,37 @@ def round_of(store: Store, step: NextMeasurement) -> Round:
     plan, (records, _) = store.plan, store.records()
     cells, refusals = judged_cells(latest(records), plan.machines)
     cell = next((cell for cell in cells if cell.cell in plan.cells), None)
-    times = sample(cell) if cell else Sample(())
-    if cell is None or len(times.seconds) >= LEAST_RERUNS:
-        reason = "" if cell else "it has no record"
-        return Round(step.version, times, reason, check=step.check)
-    verdicts = Counter(standing(record, refusals)[0] for record in cell.records)
+    if cell is None:
+        return tuple(
+            Round(version, Sample(()), "it has no record", check=step.check)
+            for version in (step.partner, step.version)
+            if version is not None
+        )
+    times, own = sample(cell), [standing(record, refusals) for record in cell.records]
+    if step.partner is None:
+        return (_round(step, step.version, times, own, len(times.seconds)),)
+    others = [(_verdict(c), c.reasons) for record in cell.records if (c := record.control)]
+    other = _round(step, step.partner, Sample(times.controls), others, len(times.controls))
+    if len(times.controlled) < LEAST_RERUNS:
+        times = Sample(())
+    mine = _round(step, step.version, times, own, len(times.seconds))
+    return other, mine
+
+
+def _verdict(control: Control) -> Verdict:
+    """Return the verdict of a control; an unknown text of a machine counts as a crash."""
+    return Verdict(control.verdict) if control.verdict in set(Verdict) else Verdict.CRASHED
+
+
+def _round(step: NextMeasurement, version: int, times: Sample, judged: Sequence[Judged], valid: int) -> Round:
+    if valid >= LEAST_RERUNS:
+        return Round(version, times, check=step.check)
+    verdicts = Counter(verdict for verdict, _ in judged)
     worst = max((v for v in verdicts if v is not Verdict.OK), key=lambda v: (verdicts[v], v), default=None)
     return Round(
-        step.version,
+        version,
         times,
-        _reason(cell, worst, refusals),
+        _reason(judged, worst, valid),
         broken=worst is not None and worst not in OF_THE_MACHINE,  # else the version can be measured again
         check=step.check,
     )
@@ -57,11 +81,10 @@ def complete(store: Store) -> bool:
     return len(store.records()[0]) >= len(plan.cells) * plan.repeats
 
 
-def _reason(cell: Repeats, worst: Verdict | None, refusals: Mapping[RecordKey, tuple[str, ...]]) -> str:
-    ok = f"{len(cell.usable)} of {len(cell.records)} processes are valid"
+def _reason(judged: Sequence[Judged], worst: Verdict | None, valid: int) -> str:
+    ok = f"{valid} of {len(judged)} processes are valid"
     if worst is None:
         return ok
-    judged = [standing(record, refusals) for record in cell.records]
     reasons = dict.fromkeys(reason for verdict, whys in judged if verdict is worst for reason in whys)
     details = "; ".join([*reasons][:2])
     return f"{worst.value}{': ' if details else ''}{details} ({ok})"

@@ -272,23 +272,30 @@ def repeats_needed(spread: float, confidence: float, least: float) -> int | None
     return None
 
 
+def level(logs: Sequence[float]) -> float:
+    """Return the centre of log seconds; 0 of a version without any, whose times those of others are divided by."""
+    return centre(logs) if logs else 0.0
+
+
 def robust_change(now: Sequence[float], before: Sequence[float], p: float = INTERVAL_P) -> Change:
     """Return the change between two sets of at least three log seconds each.
+
+    A set without any is a version by whose times those of the other are divided.
 
     Args:
         p: quantile of t at the bounds of the interval.
     """
-    sd, freedom = spread_within((now, before))
+    sd, freedom = spread_within([logs for logs in (now, before) if logs])
     error = sd * math.sqrt(_variance(len(now)) + _variance(len(before)))
-    return _by_t(centre(now) - centre(before), error, freedom, p)
+    return _by_t(level(now) - level(before), error, freedom, p)
 
 
 def change_from_middle(own: Sequence[float], good: Sequence[float], bad: Sequence[float]) -> Change:
     """Return the change of a set of log seconds from the middle between two others."""
-    sd, freedom = spread_within((own, good, bad))
+    sd, freedom = spread_within([logs for logs in (own, good, bad) if logs])
     ends = (_variance(len(good)) + _variance(len(bad))) / 4
     error = sd * math.sqrt(_variance(len(own)) + ends)
-    return _by_t(centre(own) - (centre(good) + centre(bad)) / 2, error, freedom, INTERVAL_P)
+    return _by_t(level(own) - (level(good) + level(bad)) / 2, error, freedom, INTERVAL_P)
 
 
 def _by_t(log: float, error: float, freedom: int, p: float) -> Change:
@@ -306,8 +313,8 @@ def _smallest(half: float, least: float) -> float:
 
 
 def _variance(count: int) -> float:
-    """Return the variance of the pseudomedian of `count` standard normal values."""
-    return RERUN_VARIANCE.get(count, PSEUDOMEDIAN_VARIANCE / count)
+    """Return the variance of the pseudomedian of `count` standard normal values; 0 for `count` 0."""
+    return RERUN_VARIANCE.get(count, PSEUDOMEDIAN_VARIANCE / count) if count else 0.0
 
 
 def _controlled(now: Sample, before: Sample) -> bool:

@@ -120,7 +120,7 @@ def prepared(
     Raises:
         GridbenchError: something can't be had, a sentence.
     """
-    scripts = list(dict.fromkeys(repeat.script for repeat in repeats if repeat.script))
+    scripts = list(dict.fromkeys(script for repeat in repeats for script in repeat.scripts))
     if not scripts and not code.workloads:
         yield JobSetup()
         return

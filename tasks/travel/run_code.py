@@ -81,7 +81,7 @@ def keep_code(store: Store) -> None:
             check_packages(Path(planned.script.folder), planned.script.packages)
     away = [machine for machine in plan.hardware if travels_to(machine)]
     repeats = [repeat for machine in away for repeat in plan.repeats_on(machine)]
-    scripts = {r.script.code: Path(r.script.folder) for r in repeats if r.script and r.script.code}
+    scripts = {script.code: Path(script.folder) for r in repeats for script in r.scripts if script.code}
     for tree_id, folder in scripts.items():
         tree = take(folder)
         if tree.id != tree_id:
@@ -116,7 +116,7 @@ def code_for(store: Store, machine: Hardware, repeats: Iterable[Repeat]) -> JobC
     """Return the trees that a lane job for these repeats is sent."""
     if not travels_to(machine):
         return JobCode()
-    ids = dict.fromkeys(repeat.script.code for repeat in repeats if repeat.script and repeat.script.code)
+    ids = dict.fromkeys(script.code for repeat in repeats for script in repeat.scripts if script.code)
     note = store.folder / FOLDER / WORKLOADS
     return JobCode(tuple(ids), note.read_text() if note.is_file() else None)
 

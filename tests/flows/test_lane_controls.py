@@ -8,10 +8,13 @@ from flows import lane
 from infra.images.errors import ImageError
 from infra.images.reference import Reference
 from tasks.delivery import unsent_records
+from tasks.travel.job_setup import JobSetup, PreparedScript
+from tests.workloads.harness.repeat.controls import printing, repeat_of
 from workloads.harness.records.case import Case
 from workloads.harness.records.parts import Control
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.repeat import Repeat
+from workloads.harness.records.script import Script
 
 REPEATS = [Repeat("a-run", "a-box", Case.of("matmul", {"n": 8}), repeat=number) for number in (1, 2)]
 CONTROL = Control("", "unsupported", ("it is not there",))
@@ -22,7 +25,7 @@ def measured(monkeypatch, tmp_path):
     """The arguments of every repeat that the lane has measured, by something that measures nothing."""
     found = []
 
-    def measure(repeat, ended, say, command, reference, forks):
+    def measure(repeat, ended, say, command, reference, forks, other):
         found.append((repeat.repeat, reference))
         record = repeat.failed(Verdict.OK, "fine")
         return replace(record, control=CONTROL) if reference else record
@@ -39,6 +42,26 @@ def test_each_repeat_has_a_control_by_the_reference(measured):
     assert said.count("its control: unsupported it is not there") == 2 and len(sent) == 2
 
 
+def test_another_version_is_measured_beside_each_repeat_by_its_own_command(box_lock, monkeypatch, tmp_path):
+    monkeypatch.setattr(unsent_records, "FOLDER", tmp_path)
+    sent = []
+    versions = printing(), printing(environment_id="there")
+    lane.measure_all([repeat_of()], print, sent.append, versions[0], (), partner=versions[1])
+    assert (sent[0].environment_id, sent[0].control.environment_id) == ("here", "there")
+
+
+def test_another_version_of_a_script_runs_its_own_code(box_lock, monkeypatch, tmp_path):
+    monkeypatch.setattr(unsent_records, "FOLDER", tmp_path)
+    scripts = Script(("train.py",), "v2"), Script(("train.py",), "v1")
+    here = {
+        script: PreparedScript(replace(script, folder=str(tmp_path)), printing(environment_id=script.folder))
+        for script in scripts
+    }
+    sent, repeat = [], replace(repeat_of(), script=scripts[0], partner=scripts[1])
+    lane.measure_all([repeat], print, sent.append, ["python"], ["frozen"], JobSetup(here))
+    assert (sent[0].environment_id, sent[0].control.environment_id) == ("v2", "v1")
+
+
 def test_without_one_there_are_no_controls(measured):
     said = []
     lane.measure_all(REPEATS, said.append, lambda record: None, ["python"], [])
@@ -50,7 +73,7 @@ def test_a_repeat_hears_of_those_before_it_that_tell_it_something(monkeypatch, t
     """All of them would be gone through a thousand times in a job of a thousand."""
     heard = []
 
-    def measure(repeat, ended, say, command, reference, forks):
+    def measure(repeat, ended, say, command, reference, forks, other):
         heard.append([record.repeat for record in ended])
         return repeat.failed(Verdict.OUT_OF_MEMORY if repeat.repeat == 2 else Verdict.CRASHED, "by order")
 

@@ -1,15 +1,18 @@
 """Searches over simulated versions: `python -m tests.benchmarks.simulated.bisect [--write]`.
 
 It prints the table of docs/bisect-and-gate.md, and with `--write` puts it there: how often a search among nine versions
-without any change confirms one all the same, and how often it finds the version that is 5 % slower, by the effect of a
-round on all of its processes.
+without any change confirms one all the same, and how often it finds the version that is 5 % slower, on boxes that slow
+all processes of a while. Versions are measured one after another, or two in turns by process.
 """
 
 import argparse
 import math
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import partial
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tasks.regressions.bisect import (
     FirstBadVersion,
@@ -22,8 +25,11 @@ from tasks.regressions.bisect import (
 from tasks.regressions.change import Sample
 from tests.docs import tables
 
-VERSIONS, PROCESSES, NOISE = 9, 15, 0.01
+VERSIONS, PROCESSES, NOISE, SLOT_S = 9, 15, 0.01, 8.0
 FIRST_BAD = 5
+Chance = np.random.Generator
+Box = Callable[[int], NDArray[np.float64]]
+"""Returns the log of a box's slowness in its next so many slots, which are one measurement."""
 
 
 def main() -> None:
@@ -37,37 +43,92 @@ def main() -> None:
 
 def table(searches: int) -> Iterator[str]:
     """Yield the lines of the table."""
-    yield (
-        "| round effect | confirmed without a change | 5 % slower: found and confirmed | another one confirmed | rounds |"
-    )
+    yield "| the box | one after another | processes | in turns | processes |"
     yield "| --- | --- | --- | --- | --- |"
-    for effect in (0.0, 0.005, 0.01, 0.02):
-        rng = np.random.default_rng(20261123)
-        quiet = [searched(rng, effect, 1.0)[0] for _ in range(searches)]
-        ends = [searched(rng, effect, 1.05) for _ in range(searches)]
-        found = sum(confirmed(end) and end.first_bad == FIRST_BAD for end, _ in ends) / searches
-        wrong = sum(confirmed(end) and end.first_bad != FIRST_BAD for end, _ in ends) / searches
-        rounds = sum(count for _, count in ends) / searches
-        yield (
-            f"| {100 * effect:g} % | {sum(map(confirmed, quiet)) / searches:.3f} | {found:.2f} | {wrong:.3f} "
-            f"| {rounds:.1f} |"
-        )
+    for name, box in BOXES.items():
+        one, turns = (" | ".join(counted(box, in_turns, searches)) for in_turns in (False, True))
+        yield f"| {name} | {one} | {turns} |"
 
 
-def searched(rng: np.random.Generator, effect: float, factor: float) -> tuple[NextStep, int]:
+def counted(box: Callable[[Chance], Box], in_turns: bool, searches: int) -> tuple[str, str]:
+    """The shares of searches on a box, and the processes of a search that has something to find."""
+    rng = np.random.default_rng(20261123)
+    quiet = [searched(rng, box(rng), 1.0, in_turns)[0] for _ in range(searches)]
+    ends = [searched(rng, box(rng), 1.05, in_turns) for _ in range(searches)]
+    found = sum(confirmed(end) and end.first_bad == FIRST_BAD for end, _ in ends) / searches
+    wrong = sum(confirmed(end) and end.first_bad != FIRST_BAD for end, _ in ends) / searches
+    rounds = sum(count for _, count in ends) / searches
+    return (
+        f"{sum(map(confirmed, quiet)) / searches:.3f}, {found:.2f}, {wrong:.3f}",
+        f"{rounds * PROCESSES:.0f}",
+    )
+
+
+def searched(rng: Chance, box: Box, factor: float, in_turns: bool = False) -> tuple[NextStep, int]:
     """The end of a search, and how many rounds it took."""
-    search = VersionSearch(tuple(f"v{place}" for place in range(VERSIONS)))
+    search = VersionSearch(tuple(f"v{place}" for place in range(VERSIONS)), in_turns=in_turns)
     while isinstance(step := next_step(search), NextMeasurement):
-        level = math.log(factor) * (step.version >= FIRST_BAD) + rng.normal(0, effect)
-        sample = Sample(tuple(np.exp(rng.normal(level, NOISE, PROCESSES))))
-        search = VersionSearch(
-            search.versions, (*search.rounds, Round(step.version, sample, check=step.check))
-        )
+        versions = [step.version] if step.partner is None else [step.partner, step.version]
+        slots = box(PROCESSES * len(versions)).reshape(PROCESSES, len(versions))
+        slots = rng.permuted(slots, axis=1)  # which is first is drawn for each pair
+        slower = math.log(factor) * np.array([version >= FIRST_BAD for version in versions])
+        times = np.exp(slower + slots + rng.normal(0, NOISE, slots.shape)).T.tolist()
+        samples = [Sample(tuple(side)) for side in times]
+        if in_turns:
+            over = tuple(own / other for other, own in zip(*times, strict=True))
+            samples[1] = replace(samples[1], controlled=over, controls=tuple(times[0]))
+        made = (Round(v, sample, check=step.check) for v, sample in zip(versions, samples, strict=True))
+        search = replace(search, rounds=(*search.rounds, *made))
     return step, len(search.rounds)
 
 
 def confirmed(end: NextStep) -> bool:
     return isinstance(end, FirstBadVersion) and not end.doubt
+
+
+def by_measurement(effect: float, rng: Chance) -> Box:
+    """A box that each measurement finds in another state, with this standard deviation of logs."""
+    return lambda slots: np.full(slots, rng.normal(0, effect))
+
+
+def drifting(rho: float, spread: float, rng: Chance) -> Box:
+    """A box whose speed drifts as an AR(1) process over its slots."""
+    state = rng.normal(0, spread)
+
+    def box(slots: int) -> NDArray[np.float64]:
+        nonlocal state
+        logs = []
+        for step in rng.normal(0, spread * math.sqrt(1 - rho**2), slots):
+            state = rho * state + step
+            logs.append(state)
+        return np.array(logs)
+
+    return box
+
+
+def neighbour(rng: Chance) -> Box:
+    """A box that a neighbour slows by 25 % for 3 minutes of each 15."""
+    now_s = rng.uniform(0, 900)
+
+    def box(slots: int) -> NDArray[np.float64]:
+        nonlocal now_s
+        times_s = now_s + np.arange(slots) * SLOT_S
+        now_s = times_s[-1] + SLOT_S
+        return np.where(times_s % 900 < 180, math.log(1.25), 0.0)
+
+    return box
+
+
+BOXES: dict[str, Callable[[Chance], Box]] = {
+    "quiet": partial(by_measurement, 0.0),
+    "another state each measurement, 0.5 %": partial(by_measurement, 0.005),
+    "the same, 1 %": partial(by_measurement, 0.01),
+    "the same, 2 %": partial(by_measurement, 0.02),
+    "AR(1) .9, 3 %": partial(drifting, 0.9, 0.03),
+    "AR(1) .98, 1 %": partial(drifting, 0.98, 0.01),
+    "AR(1) .98, 3 %": partial(drifting, 0.98, 0.03),
+    "a neighbour, 25 % for 3 of 15 minutes": neighbour,
+}
 
 
 if __name__ == "__main__":

@@ -56,7 +56,11 @@ async def test_the_version_that_changed_a_case_is_found_confirmed_and_in_no_seri
     assert done.returncode == 0, done.stdout + done.stderr
     assert "v4" in done.stdout.splitlines()[-1], done.stdout
     search = next(line.split()[1] for line in done.stdout.splitlines() if line.startswith("search "))
-    measured = [store.plan.night.version.name for store in runs_of(ResultsAddress(results), search)]
-    assert measured[:2] == ["v1", "v5"] and sorted(measured[-2:]) == ["v3", "v4"]
-    assert len(measured) == 6, measured  # of 5 versions; both sides of the step twice
+    stores = runs_of(ResultsAddress(results), search)
+    versions = [store.plan.night.version for store in stores]
+    measured = [(version.name, version.partner.name) for version in versions]
+    assert measured[0] == ("v5", "v1") and measured[-1] == ("v4", "v3")
+    assert len(measured) == 4, measured  # of 5 versions: both ends, two between them, both sides of the step
+    for record in (record for store in stores for record in store.records()[0]):
+        assert record.control.verdict == "ok" and not record.control.reference
     assert read_nights(results)[0] == []

@@ -14,17 +14,20 @@ from gridbench.watch.bisect_request import BisectRequest
 from gridbench.watch.versions import runnable_versions, versions_between
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import load_suite_checked
-from tasks.regressions.bisect import FirstBadVersion, NoCulprit
+from tasks.planning.planner import make_plan
+from tasks.regressions.bisect import FirstBadVersion, NextMeasurement, NoCulprit
 from tasks.regressions.series_reader import read_nights
 from tasks.store.address import ResultsAddress
 from tasks.store.store import Store
 from tests.tasks.examples.records import ENVIRONMENT, record
+from workloads.harness.records.parts import Control
 from workloads.harness.records.record import Verdict
 
 CASE = load_suite_checked("nightly").cases[0].id
 SIX = "v1,v2,v3,v4,v5,v6"
 COMMAND = ("--command-template", "/envs/{version}/bin/python -P -m workloads")
 LIST = ("--versions", SIX, *COMMAND)
+IMAGES = ("--versions", SIX, "--image-template", "r/g:{version}")
 
 
 @pytest.fixture
@@ -80,7 +83,7 @@ def run(monkeypatch, capsys, tmp_path):
         ((CASE, "v1", "v6", *LIST, "--budget-usd", "-1"), "budget_usd=-1 must be 0 or more"),
         (
             (CASE, "v1", "v6", *LIST, "--budget-usd", "0.0001"),
-            "USD for 7 measurements is above budget_usd=0.0001",
+            "USD for 5 measurements is above budget_usd=0.0001",
         ),
         ((CASE, "v1", "v6", *LIST, "--resume", "20260101"), "resume='20260101' is not a search"),
         ((CASE, "v1", "v6", *LIST, "--resume", "bisect-none"), "has no run of 'bisect-none'"),
@@ -101,10 +104,14 @@ def test_hardware_that_is_unknown_is_one_sentence(run):
 
 def test_a_dry_run_says_what_it_will_take(run, tmp_path):
     code, text = run(CASE, "v1", "v6", *LIST, "--dry-run")
-    assert code == 0 and "6 versions from v1 to v6: at most 7 measurements of 15 processes" in text
+    assert (
+        code == 0 and "at most 5 measurements of 15 processes of each of two versions, in turns, if" in text
+    )
     assert " min and " in text and " USD " in text and not (tmp_path / "results").exists()
     code, text = run(CASE, "v2", "v3", *LIST, "--repeats", "4", "--dry-run")
-    assert "2 versions from v2 to v3: at most 4 measurements of 4 processes" in text
+    assert "2 versions from v2 to v3: at most 2 measurements of 4 processes of each" in text
+    code, text = run(CASE, "v1", "v6", *IMAGES, "--dry-run", on="aws-c5.2xlarge")
+    assert "6 versions from v1 to v6: at most 7 measurements of 15 processes if" in text
 
 
 def test_versions_of_a_file_are_its_lines(tmp_path):
@@ -166,9 +173,11 @@ class Bench:
         if request.resume:
             store = Store.open(self.search_request.results.folder, request.resume)
         else:
-            name = request.night.version.name
-            self.started.append(name)
-            plan = self.search_request.plan(self.search_request.names.index(name))
+            version = request.night.version
+            self.started.append(
+                f"{version.name} beside {version.partner.name}" if version.partner else version.name
+            )
+            plan = make_plan(request)
             stamp = f"2026-11-01T00:00:{len(self.started):02d}+00:00"
             plan = plan.model_copy(update={"created_at": stamp, "run": f"{len(self.started):02d}-{plan.run}"})
             store = Store.create(self.search_request.results.folder, plan)
@@ -179,14 +188,21 @@ class Bench:
 
     def fill(self, store):
         plan = store.plan
-        name = plan.night.version.name
+        name, other = plan.night.version.name, plan.night.version.partner
         end = 2 if self.cut and len(self.started) == self.cut else plan.repeats
         for repeat in plan.repeats_on(plan.hardware[0])[:end]:
             seconds = self.times[name] * (1 + 0.002 * (repeat.repeat % 5 - 2))
             made = record(
                 seconds, repeat.case, repeat.hardware, repeat.repeat, run=plan.run, environment=ENVIRONMENT
             )
+            if other:
+                made = replace(made, control=self.control(other.name))
             store.add(repeat.failed(self.verdicts[name], "for a test") if name in self.verdicts else made)
+
+    def control(self, name):
+        if name in self.verdicts:
+            return Control("", self.verdicts[name].value, ("for a test",))
+        return Control("", "ok", (), self.times[name])
 
 
 @pytest.fixture
@@ -197,6 +213,7 @@ def search_request(tmp_path):
     )
 
 
+WITH = ("v1", "v1", "v1", "v3")  # which one takes turns, in each run
 TIMES = {name: 1.1 if name >= "v4" else 1.0 for name in SIX.split(",")}
 
 
@@ -211,6 +228,53 @@ def test_the_search_ends_with_the_version_and_its_runs_are_no_nights(search_requ
     assert {plan.sessions for plan in plans} == {1}
     assert plans[0].hardware[0].command == ("/envs/v1/bin/python", "-P", "-m", "workloads")
     assert "measurement 5: v3, once more to confirm" in capsys.readouterr().out
+
+
+def test_in_turns_each_run_measures_two_versions_and_each_process_is_half_of_a_pair(search_request, capsys):
+    in_turns = replace(search_request, in_turns=True)
+    bench = Bench(in_turns, TIMES)
+    search, step = searched(in_turns, iter([]), bench)
+    assert isinstance(step, FirstBadVersion) and search.versions[step.first_bad] == "v4" and not step.doubt
+    assert bench.started == ["v6 beside v1", "v3 beside v1", "v4 beside v1", "v4 beside v3"]
+    plans = [store.plan for store in bisect.runs_of(in_turns.results, "bisect-1")]
+    assert [plan.hardware[0].reference[0] for plan in plans] == [f"/envs/{v}/bin/python" for v in WITH]
+    controlled = search_request.plan(NextMeasurement(0))
+    assert plans[0].estimate_s == controlled.estimate_s
+    assert "measurement 4: v4 in turns with v3, once more to confirm" in capsys.readouterr().out
+    (told,) = bisect.ending(CASE, search, step)
+    assert told.startswith(f"v4 is the first slow version: {CASE} takes 10.00 % longer than with v3 (9.")
+    bisect.console.print(bisect.table(CASE, search))
+    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("v")]
+    assert [row[0] for row in rows[1:]] == ["v1", "v3", "v4", "v6"] and rows[1][-2:] == ["3×", "good"]
+
+
+def test_in_turns_an_interrupted_search_goes_on(search_request):
+    in_turns = replace(search_request, in_turns=True)
+    with pytest.raises(KeyboardInterrupt):
+        searched(in_turns, iter([]), Bench(in_turns, TIMES, cut=2))
+    alone = replace(search_request, in_turns=False)
+    with pytest.raises(
+        GridbenchError, match=r"measured v6 \(.*\) in turns with v1 \(.* but would now measure v1 \("
+    ):
+        searched(alone, iter(bisect._earlier(alone)), Bench(alone, TIMES))
+    second = Bench(in_turns, TIMES)
+    search, step = searched(in_turns, iter(bisect._earlier(in_turns)), second)
+    assert search.versions[step.first_bad] == "v4" and second.started == ["v4 beside v1", "v4 beside v3"]
+
+
+@pytest.mark.parametrize(("broken", "said"), [("v1", "v1 can't"), ("v6", "v6 can't")])
+def test_in_turns_an_end_that_does_not_run_is_named(search_request, broken, said):
+    in_turns = replace(search_request, in_turns=True)
+    search, step = searched(in_turns, iter([]), Bench(in_turns, TIMES, {broken: Verdict.CRASHED}))
+    assert isinstance(step, NoCulprit) and len(search.rounds) == 2
+    assert step.reason.startswith(f"{said} be measured: crashed: for a test (0 of 5")
+
+
+def test_in_turns_a_version_that_does_not_run_is_skipped(search_request):
+    in_turns = replace(search_request, in_turns=True)
+    search, step = searched(in_turns, iter([]), Bench(in_turns, TIMES, {"v3": Verdict.CRASHED}))
+    assert (step.last_good, step.first_bad, step.skipped, step.doubt) == (1, 3, (2,), "")
+    assert search.reason(2) == "crashed: for a test (0 of 5 processes are valid)"
 
 
 def test_an_interrupted_search_goes_on_and_measures_nothing_twice(search_request):
@@ -290,7 +354,8 @@ def test_a_box_by_its_address_is_asked_once_and_goes_with_every_measurement(run,
     code, text = run(CASE, "v1", "v6", *LIST, "--dry-run", on="ssh://box.example")
     assert (code, asked) == (0, ["ssh://box.example"]), text
     (machine,) = made[0].hardware
-    assert (machine.name, machine.pool, machine.command[0]) == ("box.example", "ssh", "/envs/v1/bin/python")
+    assert (machine.name, machine.pool, machine.command[0]) == ("box.example", "ssh", "/envs/v6/bin/python")
+    assert machine.reference[0] == "/envs/v1/bin/python"
     code, text = run(CASE, "v1", "v6", *LIST[:2], "--image-template", "r/g:{version}", on="ssh://box.example")
     assert code == 2 and "box.example has no image" in text
 

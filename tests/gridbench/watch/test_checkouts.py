@@ -2,6 +2,7 @@
 
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,10 +14,12 @@ from gridbench.watch.bisect_request import BisectRequest
 from gridbench.watch.checkouts import check_out, kept_until_the_end, script_folder, script_versions
 from gridbench.watch.versions import versions_between
 from tasks.errors import GridbenchError
+from tasks.planning.planner import make_plan
 from tasks.regressions.bisect import FirstBadVersion
 from tasks.store.address import ResultsAddress
 from tasks.store.store import Store
 from tests.tasks.examples.records import record
+from workloads.harness.records.parts import Control
 
 CASE = "train/batch=4/own"
 
@@ -51,24 +54,29 @@ def test_the_commit_that_made_a_script_slower_is_found_by_measuring_its_code(rep
     assert commits and len(names) == 6
     versions = script_versions(names, code)
     request = BisectRequest(
-        CASE, "local-cpu", suite, versions, 5, 5.0, ResultsAddress(tmp_path / "results"), "bisect-1"
+        CASE, "local-cpu", suite, versions, 5, 5.0, ResultsAddress(tmp_path / "results"), "bisect-1", (), True
     )
     codes = {}
+
+    def seconds_of(script):
+        return float((Path(script.folder) / "train.py").read_text().split()[2])
 
     def measure(run_request):
         """In place of the flow: the time of a repeat is what the planned folder's script says."""
         version = run_request.night.version
         check_out(version, code)
-        plan = request.plan(names.index(version.name))
+        plan = make_plan(run_request)
         plan = plan.model_copy(update={"run": f"{len(codes):02d}-{plan.run}"})
-        (script,) = {planned.script for planned in plan.cases}
+        ((script, other),) = {(planned.script, planned.partner) for planned in plan.cases}
         codes.setdefault(version.name, set()).add(script.code)
-        seconds = float((Path(script.folder) / "train.py").read_text().split()[2])
+        codes.setdefault(version.partner.name, set()).add(other.code)
+        seconds, control = seconds_of(script), Control("", "ok", (), seconds_of(other))
         store = Store.create(tmp_path / "results", plan)
         for repeat in plan.repeats_on(plan.hardware[0]):
             noise = 1 + 0.002 * (repeat.repeat % 5 - 2)
             made = record(seconds * noise, repeat.case, repeat.hardware, repeat.repeat, run=plan.run)
-            store.add(made)
+            assert repeat.scripts == (script, other)
+            store.add(replace(made, control=control))
         return plan.run
 
     with kept_until_the_end(versions, code):

@@ -9,6 +9,7 @@ from tasks import start as opening
 from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
 from tasks.planning import hardware
+from tasks.planning.as_written import check_machines
 from tasks.planning.channel import Night, Version
 from tasks.planning.estimates import controls_on, lane_s
 from tasks.planning.hardware import load_hardware, load_suite_checked
@@ -63,6 +64,10 @@ class TestVersion:
             ({"name": "v1", "image": ""}, "version.image is ''"),
             ({"name": "v 1", "image": "a:v1"}, "version.name is 'v 1'"),
             ({"image": "a:v1"}, "the key 'version.name' is missing"),
+            (
+                {"name": "v2", "image": "a:v2", "partner": {"name": "v1", "command": ["a"]}},
+                "version: version v2 can't take turns with v1: give a command or a folder of each",
+            ),
         ],
     )
     def test_a_mistake_is_one_sentence(self, raw, words):
@@ -83,6 +88,17 @@ class TestVersion:
             RunRequest(suite="quick", hardware=["local-cpu", "local-cpu-1"], repeats=2, night=Night())
         )
         assert not any(machine.command for machine in usual.hardware)
+
+    def test_one_that_takes_turns_takes_the_place_of_the_reference(self):
+        other = Version(name="v1", command=("/v1/python", "-m", "workloads"))
+        night = Night(version=Version(name="v2", command=("/v2/python",), partner=other))
+        plan = make_plan(RunRequest(suite="quick", hardware=["local-cpu"], repeats=2, night=night))
+        assert plan.hardware[0].reference == other.command
+        assert read_plan(plan.model_dump_json(), "plan.json") == plan
+        check_machines(plan, night.version)
+        strange = Version(name="v2", command=("/v2/python",), partner=Version(name="v1", command=("/tmp/x",)))
+        with pytest.raises(GridbenchError, match=r"its plan has reference '/v1/python -m workloads'"):
+            check_machines(plan, strange)
 
     def test_an_image_takes_the_place_of_the_machines_own(self):
         machine = load_hardware("aws-c5.2xlarge")
@@ -160,6 +176,11 @@ class TestPlan:
         assert controlled - 100 == 2 * (plain - 100)
         assert lane_s(machine, suite, 3, suite.cases, True) == 0
 
+    def test_versions_in_turns_take_the_time_of_both(self):
+        suite, machine = load_suite_checked("quick"), load_hardware("local-cpu")
+        alone, both = (lane_s(machine, suite, 3, (), in_turns=turns) for turns in (False, True))
+        assert both - machine.start_s == 2 * (alone - machine.start_s)
+
 
 class TestHardware:
     @pytest.mark.parametrize("name", ["local-cpu", "local-cpu-1", "local-cuda"])
@@ -215,6 +236,15 @@ class TestLaneJobs:
         found = await self.parameters(monkeypatch, store, **changes)
         assert found[one.name]["reference"] == list(REFERENCE)
         assert "reference" not in found[other.name]
+
+    async def test_of_a_version_in_turns_name_the_other_one_in_its_place(self, monkeypatch, store, plan):
+        other = Version(name="v1", command=REFERENCE)
+        changes = {
+            "night": Night(version=Version(name="v2", command=("/v2/python",), partner=other)),
+            "hardware": (plan.hardware[0].model_copy(update={"reference": other.command}),),
+        }
+        (found,) = (await self.parameters(monkeypatch, store, **changes)).values()
+        assert found["partner"] == list(REFERENCE) and "reference" not in found
 
     async def test_of_any_other_run_do_not(self, monkeypatch, store, plan):
         changes = {"hardware": tuple(m.model_copy(update={"reference": REFERENCE}) for m in plan.hardware)}

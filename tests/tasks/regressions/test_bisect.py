@@ -2,6 +2,7 @@
 
 import math
 import random
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
@@ -16,7 +17,7 @@ from tasks.regressions.bisect import (
     Round,
     VersionSearch,
     VersionState,
-    most_rounds,
+    most_measurements,
     next_step,
     paired,
     seconds_of_versions,
@@ -60,6 +61,26 @@ def searched(times, seed=0, broken=(), most=60, **noise):
     raise AssertionError(f"no end after {most} rounds")
 
 
+def searched_in_turns(times, seed=0, broken=(), noise=0.01, box=0.02):
+    """Searches versions whose processes are pairs; each pair finds another speed of the box."""
+    chance, search = random.Random(seed), VersionSearch(named(len(times)), in_turns=True)
+    while isinstance(step := next_step(search), NextMeasurement):
+        speeds = [math.exp(chance.gauss(0, box)) for _ in range(PROCESSES)]
+        pair = [
+            [times[version] * speed * math.exp(chance.gauss(0, noise)) for speed in speeds]
+            for version in (step.partner, step.version)
+        ]
+        over = tuple(own / other for other, own in zip(*pair, strict=True))
+        samples = Sample(tuple(pair[0])), Sample(tuple(pair[1]), over, tuple(pair[0]))
+        bad = step.version in broken
+        made = (
+            Round(step.partner, samples[0], check=step.check),
+            Round(step.version, Sample(()) if bad else samples[1], "crashed" * bad, bad, step.check),
+        )
+        search = replace(search, rounds=(*search.rounds, *made))
+    return step, search
+
+
 def stepped(count, first_bad, factor=1.1):
     return [1.0 if place < first_bad else factor for place in range(count)]
 
@@ -76,7 +97,7 @@ def fed(count, *rounds):
 
 @pytest.mark.parametrize(("versions", "most"), [(2, 4), (3, 5), (4, 6), (5, 6), (6, 7), (17, 8), (100, 11)])
 def test_the_promised_number_of_rounds(versions, most):
-    assert most_rounds(versions) == most
+    assert most_measurements(versions) == most
 
 
 def test_a_step_at_each_position_is_found_within_the_promise():
@@ -84,7 +105,7 @@ def test_a_step_at_each_position_is_found_within_the_promise():
     tries = [(count, at, seed) for count in (2, 3, 9, 16) for at in range(1, count) for seed in range(4)]
     for count, at, seed in tries:
         found, search = searched(stepped(count, at), 1000 * count + 10 * at + seed)
-        promised = len(search.rounds) <= most_rounds(count)
+        promised = len(search.rounds) <= most_measurements(count)
         well += promised and isinstance(found, FirstBadVersion) and not found.doubt and found.first_bad == at
     assert well >= 0.95 * len(tries), f"{well} of {len(tries)}"
 
@@ -97,10 +118,42 @@ def test_any_clear_step_is_found_and_said_rightly(data):
     factor = data.draw(st.floats(1.05, 3.0)) ** data.draw(st.sampled_from((-1, 1)))
     found, search = searched(stepped(count, at, factor), data.draw(st.integers(0, 999)), noise=1e-3)
     assert isinstance(found, FirstBadVersion) and (found.last_good, found.first_bad) == (at - 1, at)
-    assert found.doubt == "" and found.skipped == () and len(search.rounds) <= most_rounds(count)
+    assert found.doubt == "" and found.skipped == () and len(search.rounds) <= most_measurements(count)
     assert found.change.value == pytest.approx(factor - 1, abs=0.01 * factor)
     assert found.whole == pytest.approx(factor - 1, abs=0.01 * factor)
     assert found.part == pytest.approx(1, abs=0.15)
+
+
+def test_in_turns_the_state_of_the_box_is_no_change_and_hides_none():
+    well, quiet = 0, 0
+    tries = [(count, at, seed) for count in (2, 3, 9) for at in range(1, count) for seed in range(4)]
+    for count, at, seed in tries:
+        found, search = searched_in_turns(stepped(count, at, 1.05), 1000 * count + 10 * at + seed, box=0.1)
+        measured = len(search.rounds) // 2
+        well += measured <= most_measurements(count, in_turns=True) and found.first_bad == at
+        assert found.doubt == "" and found.change.value == pytest.approx(0.05, abs=0.03)
+    assert well >= 0.95 * len(tries), f"{well} of {len(tries)}"
+    for seed in range(100):
+        quiet += isinstance(searched_in_turns([1.0] * 9, seed, box=0.1)[0], NoCulprit)
+    assert quiet >= 98
+
+
+def test_in_turns_a_version_that_can_not_be_measured_is_skipped_and_an_end_is_said():
+    found, _ = searched_in_turns(stepped(9, 6), broken={4})
+    assert isinstance(found, FirstBadVersion) and not found.doubt and found.first_bad == 6
+    assert searched_in_turns(stepped(9, 4), broken={8})[0] == NoCulprit("v8 can't be measured: crashed")
+
+
+def test_in_turns_what_is_gone_when_measured_again_is_not_confirmed():
+    _, search = searched_in_turns([1.0, 1.1, 1.1], noise=0.001)
+    assert [(each.version, each.check) for each in search.rounds[-2:]] == [(0, True), (1, True)]
+    flat = replace(search.rounds[-1], sample=search.rounds[1].sample)
+    gone = replace(flat, sample=replace(flat.sample, controlled=(1.0, 1.001, 0.999)))
+    found = next_step(replace(search, rounds=(*search.rounds[:-1], gone)))
+    assert (found.last_good, found.first_bad) == (0, 1) and "do not differ" in found.doubt
+    lost = replace(flat, sample=Sample(()), reason="crashed: it does not start", broken=True)
+    found = next_step(replace(search, rounds=(*search.rounds[:-1], lost)))
+    assert found.doubt == "v1 could not be measured again: crashed: it does not start"
 
 
 def test_without_a_step_nothing_is_found():

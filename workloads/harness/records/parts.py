@@ -128,10 +128,10 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The same repeat, measured beside it on the same box in a frozen reference environment.
+    """The same repeat, measured next to it on the same box: in a frozen reference environment, or at another version.
 
     Attributes:
-        reference: id of that environment; empty where it ended without saying it.
+        reference: id of a frozen environment; empty where it ended without saying it, and for a version.
         verdict: one of `Verdict`, as text; only an `ok` control says how the box was.
         reasons: sentences behind the verdict.
         compute_s: seconds per step with the data in place, as a record has them; None where there are none.

@@ -36,6 +36,7 @@ class Repeat:
         any_device: the script's own choice of a device is right; without it, `device` is a demand.
         script: the user's own command that this measures; None for a workload of ours.
         session: number of the session of its machine, from 1, if the run has several; else None.
+        partner: the script at another version, which is measured next to it in place of a control; else None.
     """
 
     run: str
@@ -59,6 +60,12 @@ class Repeat:
     any_device: bool = False
     script: Script | None = None
     session: int | None = None
+    partner: Script | None = None
+
+    @property
+    def scripts(self) -> tuple[Script, ...]:
+        """The scripts whose code its machine needs."""
+        return tuple(script for script in (self.script, self.partner) if script)
 
     @property
     def cell(self) -> Cell:
@@ -93,7 +100,7 @@ class Repeat:
         Every version of the harness reads these, where JSON may hold a field that an older one doesn't know.
         The layout is left out, because each version finds its own, and the GPU and the session, which a lane knows.
         """
-        left_out = ("case", "layout", "gpu", "any_device", "script", "session")
+        left_out = ("case", "layout", "gpu", "any_device", "script", "session", "partner")
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
         mode = None if self.case.mode == EAGER else self.case.mode  # which older versions don't know
         values = {"size": self.case.size_text, "precision": self.case.precision, "mode": mode, **values}

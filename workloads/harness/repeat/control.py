@@ -1,10 +1,11 @@
 """Controls: each watched repeat is measured again, on the same box, in a frozen reference environment.
 
-A slow box slows both; slower code slows only the watched one.
+A slow box slows both; slower code slows only the watched one. Two versions of the same code are compared like this.
 """
 
 import os
-from collections.abc import Mapping, Sequence
+import random
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from workloads.harness.records.parts import Control
@@ -33,11 +34,37 @@ def run_with_control(
     A repeat without a time gets no control after it, because there is nothing to compare it with.
     """
     first = repeat.repeat % 2 == 0  # whichever comes second finds a warmer box
-    control = run_control(repeat, lock, say, reference) if first else None
-    record = run_repeat(repeat, lock, say, command)
-    if not first and record.compute_s is not None:
-        control = run_control(repeat, lock, say, reference)
-    return replace(record, control=control)
+    return _together(
+        first,
+        lambda: run_repeat(repeat, lock, say, command),
+        lambda: run_control(repeat, lock, say, reference),
+    )
+
+
+def run_in_turns(repeat: Repeat, own: Callable[[], Record], other: Callable[[], Record]) -> Record:
+    """Measure a repeat by `own`, with another version by `other` as its control; which is first is drawn.
+
+    A version that can't be started leaves the record.
+    """
+
+    def control() -> Control:
+        try:
+            record = other()
+        except OSError as error:
+            why = f"the command of the version can't be started ({error.strerror or error})"
+            return Control("", Verdict.UNSUPPORTED.value, (why,))
+        return _control(record)
+
+    return _together(random.Random(repeat.seed).random() < 0.5, own, control)
+
+
+def _together(is_after: bool, own: Callable[[], Record], control: Callable[[], Control]) -> Record:
+    """Return a record with its control, which is measured before it if it `is_after`."""
+    before = control() if is_after else None
+    record = own()
+    if not is_after and record.compute_s is not None:
+        before = control()
+    return replace(record, control=before)
 
 
 def run_control(repeat: Repeat, lock: int, say: Say, reference: Sequence[str]) -> Control:
@@ -49,6 +76,10 @@ def run_control(repeat: Repeat, lock: int, say: Say, reference: Sequence[str]) -
         why = f"the reference command {reference[0]} can't be started ({error.strerror or error})"
         advice = "correct `reference` in the hardware file, or create one with `gridbench reference FOLDER`"
         return Control("", Verdict.UNSUPPORTED.value, (f"{why}; {advice}",))
+    if record.environment and not record.environment.get("reference"):
+        return replace(
+            _control(record), verdict=Verdict.UNSUPPORTED.value, reasons=(NOT_FROZEN,), compute_s=None
+        )
     return _control(record)
 
 
@@ -58,15 +89,11 @@ def environ_of_reference(environ: Mapping[str, str] = os.environ) -> dict[str, s
 
 
 def _control(record: Record) -> Control:
-    frozen = record.environment.get("reference")
-    control = Control(
-        str(frozen or ""),
+    return Control(
+        str(record.environment.get("reference") or ""),
         record.verdict.value,
         record.reasons,
         record.compute_s,
         record.environment_id,
         record.started_at,
     )
-    if record.environment and not frozen:
-        return replace(control, verdict=Verdict.UNSUPPORTED.value, reasons=(NOT_FROZEN,), compute_s=None)
-    return control

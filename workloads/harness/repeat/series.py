@@ -7,7 +7,7 @@ from dataclasses import replace
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
-from workloads.harness.repeat.control import run_with_control
+from workloads.harness.repeat.control import run_in_turns, run_with_control
 from workloads.harness.repeat.exclusive import whole_box
 from workloads.harness.repeat.forks import ForkServers
 from workloads.harness.repeat.limits import tells_of_others, too_large, too_much_for
@@ -15,6 +15,8 @@ from workloads.harness.repeat.local_limits import limits_here
 from workloads.harness.repeat.runs import COMMAND, Say, run_repeat
 from workloads.harness.repeat.script_runs import run_script, with_hint
 from workloads.harness.repeat.suite import Suite
+
+Other = Callable[[int], Record]  # measures another version of a repeat; its argument is the box's lock
 
 
 def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = False) -> list[Repeat]:
@@ -86,6 +88,7 @@ def measure_or_skip(
     command: Sequence[str] = COMMAND,
     reference: Sequence[str] = (),
     forks: ForkServers | None = None,
+    other: Other | None = None,
 ) -> Record:
     """Measure a repeat alone on the box, or skip it if the box or earlier records, `ended`, leave it no hope.
 
@@ -93,6 +96,7 @@ def measure_or_skip(
 
     `reference` is the command of a frozen environment, in which a control is measured next to it. A user's
     script has none: the same code would run in both, so a control would hide what the code changed.
+    `other` measures another version next to it, with the box's lock.
     `forks` are those of the series that the repeat belongs to. A script and a repeat with a control are fresh
     processes, for which the servers give their memory back.
     """
@@ -101,10 +105,14 @@ def measure_or_skip(
         return repeat.failed(Verdict.SKIPPED, reason)
     repeat = replace(repeat, layout=layout_of(repeat, ended))
     with whole_box(say) as lock:
-        if not repeat.script and not reference:
+        if not repeat.script and not reference and not other:
             return run_repeat(repeat, lock, say, command, start=forks.start if forks else None)
         if forks:
             forks.close()
+        if other:
+            own = run_script if repeat.script else run_repeat
+            record = run_in_turns(repeat, lambda: own(repeat, lock, say, command), lambda: other(lock))
+            return with_hint(record, ended)
         if repeat.script:
             return with_hint(run_script(repeat, lock, say, command), ended)
         return run_with_control(repeat, lock, say, reference, command)

@@ -8,6 +8,7 @@ from tests.workloads.harness.repeat.controls import CASE, frozen, printing, repe
 from workloads.harness.records.parts import Control
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.repeat.control import NOT_FROZEN
+from workloads.harness.repeat.runs import run_repeat
 from workloads.harness.repeat.series import measure_or_skip
 
 NOBODY = ("/no/such/reference/bin/python", "-P", "-m", "workloads")
@@ -82,6 +83,39 @@ class TestWithoutTorch:
     def test_a_repeat_without_a_time_needs_none_after_it(self, box_lock):
         record = self.measured(frozen(), command=(sys.executable, "-c", "1 / 0"))
         assert (record.verdict, record.control) == (Verdict.CRASHED, None)
+
+    def partner(self, number, other):
+        repeat = repeat_of(number, seed=number)
+        own = measure_or_skip(repeat, [], self.said.append, printing(number), (), None, other)
+        assert Record.from_json(own.to_json()) == own
+        return own
+
+    def test_another_version_is_measured_before_or_after_it_as_is_drawn(self, box_lock):
+        orders = []
+        for number in range(1, 9):
+            self.said = []
+
+            def other(lock, number=number):
+                self.said.append("the other")
+                command = printing(number, environment_id="there")
+                return run_repeat(repeat_of(number), lock, self.said.append, command)
+
+            control = self.partner(number, other).control
+            assert (control.verdict, control.compute_s, control.environment_id) == ("ok", 2.0, "there")
+            orders.append(self.said.index("the other"))
+        assert {*orders} == {0, 1}
+
+    def test_a_version_that_does_not_start_leaves_the_record(self, box_lock):
+        self.said = []
+
+        def other(lock):
+            raise FileNotFoundError(2, "No such file or directory")
+
+        record = self.partner(1, other)
+        assert (record.verdict, record.control.verdict) == (Verdict.OK, "unsupported")
+        assert record.control.reasons == (
+            "the command of the version can't be started (No such file or directory)",
+        )
 
     def test_a_skipped_repeat_needs_none(self, box_lock):
         ended = [Record("a-run", "a-box", CASE, 1, Verdict.OUT_OF_MEMORY)]
