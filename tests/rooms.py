@@ -58,6 +58,7 @@ ROOMS = (
     Room("tasks.store.address", "the address of a results store: a folder or a storage block", _T),
     Room("tasks.planning", "plans: cells, machines, estimated time and cost", _T),
     Room("tasks.store", "the results store: one folder a run, in a directory or a bucket", _T),
+    Room("tasks.prediction", "predicted times and costs of machines that have not measured a case", _T),
     Room("tasks.delivery", "orders to lane jobs and records back, through the Prefect API", _T),
     Room("tasks.travel", "transfer of a user's code, packages and data to the machine that measures", _T),
     Room("tasks.dispatch", "dispatch of repeats to the lanes of their hardware", _T),
