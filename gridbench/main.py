@@ -39,6 +39,10 @@ GROUPS: dict[str, dict[str, LazyCommand]] = {
             "run.train:train", "Measure your own training script and predict its whole job."
         ),
         "fits": LazyCommand("run.fits:fits", "Predict the peak memory of each case and whether it fits."),
+        "predict": LazyCommand(
+            "run.predict:predict",
+            "Predict time and cost on machines that have not measured a run's cases.",
+        ),
         "resume": LazyCommand(
             "run.command:resume", "Finish an interrupted run, keeping its measured repeats."
         ),

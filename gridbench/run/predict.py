@@ -1,0 +1,87 @@
+"""The command `predict`: time and cost of a run's cases on machines that have not measured them."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import typer
+from rich.markup import escape
+
+from gridbench.run.box import with_boxes
+from gridbench.terminal import Results, log_or_screen, say, table_of
+from tasks.planning.hardware import Hardware, hardware_names, load_hardware
+from tasks.planning.limits import LOCAL_POOL
+from tasks.planning.machines import machines_of
+from tasks.planning.request import RunRequest
+from tasks.prediction.outlook import cost_usd, outlook, run_of
+from tasks.prediction.step import Prediction
+from tasks.results.format import format_ratio, format_seconds, format_usd, listed
+from tasks.results.values import Estimate
+from tasks.store.address import DEFAULT
+
+STEPS = 1000  # whose cost is shown
+
+
+def predict(
+    name: Annotated[
+        str, typer.Argument(metavar="RUN", help="Name of a run, its beginning, or a script that a run measured")
+    ],
+    on: Annotated[
+        list[str] | None,
+        typer.Option(help="Hardware to predict; repeat for several; by default all that can be rented"),
+    ] = None,
+    results: Results = DEFAULT,
+) -> None:
+    """Predict time and cost on machines that have not measured a run's cases.
+
+    Each number has a 90 % interval. Where the bound of a step is unknown, nothing is predicted.
+    """
+    store = run_of(name, results)
+    devices = {machine.device for machine in store.plan.hardware}
+    targets = (
+        machines_of(with_boxes(RunRequest(hardware=tuple(on))))
+        if on
+        else [machine for machine in map(load_hardware, hardware_names()) if _is_offered(machine, devices)]
+    )
+    rows = outlook(store, targets)
+    by_name = {machine.name: machine for machine in targets}
+    for case in dict.fromkeys(row.case for row in rows):
+        _print([row for row in rows if row.case == case and not row.refused], by_name)
+    refused: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        if row.refused:
+            refused.setdefault((row.case.id, row.refused), []).append(row.target)
+    for (case, why), names in refused.items():
+        say(f"{case}: no prediction for {listed(names)}: {why}")
+
+
+def _is_offered(machine: Hardware, devices: set[str]) -> bool:
+    return machine.device in devices and machine.pool != LOCAL_POOL and not machine.unsupported
+
+
+def _print(rows: Sequence[Prediction], machines: dict[str, Hardware]) -> None:
+    if not rows:
+        return
+    sources = listed(dict.fromkeys(row.source for row in rows))
+    table = table_of(
+        f"{escape(rows[0].case.id)}: predicted from {escape(sources)}, with 90 % intervals",
+        "hardware",
+        "time per step",
+        "as fast",
+        f"USD per {STEPS:,} steps",
+        "bound there",
+        "rests on",
+        right=("time per step", "as fast", f"USD per {STEPS:,} steps"),
+    )
+    for row in rows:
+        cost = cost_usd(row, machines[row.target], STEPS)
+        texts = (format_seconds(row.step_s), format_ratio(_speed(row)), format_usd(cost), row.bound)
+        table.add_row(*map(escape, (row.target, *texts, "; ".join(row.rests_on))))
+    log_or_screen().print(table)
+
+
+def _speed(row: Prediction) -> Estimate | None:
+    """Return the speed relative to the source."""
+    if row.step_s is None or row.measured_s is None or not row.step_s.low or not row.step_s.high:
+        return None
+    times = row.measured_s
+    return Estimate(times / row.step_s.value, times / row.step_s.high, times / row.step_s.low)

@@ -1,0 +1,84 @@
+"""What a results store knows of machines: the valid records of each card, and its measured rates."""
+
+import statistics
+from collections.abc import Collection, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+
+from tasks.errors import GridbenchError
+from tasks.findings.compare import judged_cells
+from tasks.planning.hardware import Hardware, load_gpus
+from tasks.prediction.card_ratio import Rates
+from tasks.results.repeats import Repeats
+from tasks.results.slices import slice_in
+from tasks.store.store import Store, runs
+from workloads.harness.records.record import Record
+from workloads.harness.roofline.ceilings import ceilings_by_machine
+
+MOST_RUNS = 300  # the newest ones, that are looked at
+
+
+@dataclass(frozen=True, slots=True)
+class Evidence:
+    """The valid cells of machines in earlier runs, each with the machine as its run planned it."""
+
+    cells: tuple[tuple[Hardware, Repeats], ...] = ()
+
+    def of_card(self, machine: Hardware) -> list[Repeats]:
+        """Return the cells on this machine's card, whoever's it was; without a known card, on this machine."""
+        return [cell for other, cell in self.cells if _has_same_card(machine, other)]
+
+    def of_machine(self, machine: Hardware) -> list[Record]:
+        """Return the records on machines of this name."""
+        return [record for other, cell in self.cells if other.name == machine.name for record in cell.usable]
+
+    def measured_rates(self, machine: Hardware, precision: str) -> Rates | None:
+        """Return the roof of this machine's card: the median over the boxes that measured it; None without one."""
+        records = [record for cell in self.of_card(machine) for record in cell.usable]
+        ceilings = ceilings_by_machine(records).values()
+        compute = [rate.value for found in ceilings if (rate := dict(found.compute).get(precision))]
+        memory = [found.memory.value for found in ceilings if found.memory]
+        return Rates(statistics.median(compute), statistics.median(memory)) if compute and memory else None
+
+
+def sheet_rates(machine: Hardware, precision: str) -> Rates | None:
+    """Return the rates of the data sheet of a machine's card; None if it has no card, or the sheet no such rate."""
+    peaks = load_gpus().get(machine.gpu or "")
+    if peaks is None or precision not in peaks.tflops:
+        return None
+    return Rates(peaks.tflops[precision] * 1e12, peaks.gb_per_s * 1e9)
+
+
+def evidence_of(results: Path, machines: Collection[Hardware]) -> Evidence:
+    """Return what the latest runs in a results folder know of these machines; damaged runs know nothing."""
+    return Evidence(tuple(islice(_cells(results, machines), 100_000)))
+
+
+def evidence_in(machines: Sequence[Hardware], records: Sequence[Record]) -> Evidence:
+    """Return what these records know of their machines. A slice of a card is another card, of unknown rates."""
+    by_name = {machine.name: machine for machine in machines}
+    cells, _ = judged_cells(records, [machine.machine() for machine in machines])
+    return Evidence(
+        tuple(
+            (by_name[cell.cell.hardware], cell)
+            for cell in cells
+            if cell.cell.hardware in by_name
+            and cell.usable
+            and not any(slice_in(record.environment) for record in cell.usable)
+        )
+    )
+
+
+def _cells(results: Path, machines: Collection[Hardware]) -> Iterator[tuple[Hardware, Repeats]]:
+    for name in islice(runs(results), MOST_RUNS):
+        with suppress(GridbenchError):
+            store = Store(results / name)
+            known = [m for m in store.plan.hardware if any(_has_same_card(machine, m) for machine in machines)]
+            if known:
+                yield from evidence_in(known, store.records()[0]).cells
+
+
+def _has_same_card(one: Hardware, other: Hardware) -> bool:
+    return one.name == other.name or (one.gpu is not None and one.gpu == other.gpu)

@@ -1,0 +1,76 @@
+"""The cases of a run on machines that have not measured them: each predicted from the source that tells most."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from tasks.errors import GridbenchError
+from tasks.planning.hardware import Hardware
+from tasks.prediction.evidence import Evidence, evidence_in, evidence_of
+from tasks.prediction.step import Prediction, predict
+from tasks.results.billing import usd
+from tasks.results.values import Estimate
+from tasks.store.address import ResultsAddress
+from tasks.store.bucket import find
+from tasks.store.store import Store, runs
+
+
+def outlook(store: Store, targets: Sequence[Hardware]) -> list[Prediction]:
+    """Predict each case of a run on each target that has not measured it there, the fastest first.
+
+    Raises:
+        GridbenchError: the run can't be read, or has no valid record.
+    """
+    plan = store.plan
+    own = evidence_in(plan.hardware, store.records()[0])
+    if not own.cells:
+        raise GridbenchError(f"run {plan.run} has no valid record to predict from")
+    known = evidence_of(store.folder.parent, [*plan.hardware, *targets])
+    cases = dict.fromkeys(cell.cell.case for _, cell in own.cells)
+    return [row for case in cases for row in sorted(_rows(case.id, own, known, targets), key=_order)]
+
+
+def _rows(case: str, own: Evidence, known: Evidence, targets: Sequence[Hardware]) -> Iterator[Prediction]:
+    sources = [(machine, cell) for machine, cell in own.cells if cell.cell.case.id == case]
+    measured = {machine.name for machine, _ in sources}
+    for target in targets:
+        if target.name not in measured:
+            yield min(
+                (predict(cell, machine, target, known) for machine, cell in sources),
+                key=lambda row: (row.width, bool(row.refused)),
+            )
+
+
+def _order(row: Prediction) -> float:
+    return row.step_s.value if row.step_s else float("inf")
+
+
+def cost_usd(row: Prediction, target: Hardware, steps: int) -> Estimate | None:
+    """Return the predicted cost of so many steps in USD; None without a prediction."""
+    if row.step_s is None:
+        return None
+    price = target.price.usd_per_hour
+    low, value, high = (usd(steps * (t or 0.0), price) for t in (row.step_s.low, row.step_s.value, row.step_s.high))
+    return Estimate(value, low, high)
+
+
+def run_of(name: str, results: ResultsAddress) -> Store:
+    """Return a run by its name, or the newest one that measured this script.
+
+    Raises:
+        GridbenchError: there is none.
+    """
+    if not name.endswith(".py"):
+        return find(results, name)
+    script = Path(name).expanduser().absolute()
+    for run in runs(results.folder) if results.folder.is_dir() else ():
+        store = Store(results.folder / run)
+        try:
+            cases = store.plan.cases
+        except GridbenchError:  # a damaged run measured nothing
+            continue
+        for case in cases:
+            if case.script and script in {Path(case.script.folder) / word for word in case.script.command}:
+                return store
+    raise GridbenchError(
+        f"no run in {results} has measured {name}; measure it on any machine first: gridbench train -- {name}"
+    )
