@@ -23,7 +23,8 @@ STEPS = 1000  # whose cost is shown
 
 def predict(
     name: Annotated[
-        str, typer.Argument(metavar="RUN", help="Name of a run, its beginning, or a script that a run measured")
+        str,
+        typer.Argument(metavar="RUN", help="Name of a run, its beginning, or a script that a run measured"),
     ],
     on: Annotated[
         list[str] | None,

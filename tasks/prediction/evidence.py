@@ -75,7 +75,9 @@ def _cells(results: Path, machines: Collection[Hardware]) -> Iterator[tuple[Hard
     for name in islice(runs(results), MOST_RUNS):
         with suppress(GridbenchError):
             store = Store(results / name)
-            known = [m for m in store.plan.hardware if any(_has_same_card(machine, m) for machine in machines)]
+            known = [
+                m for m in store.plan.hardware if any(_has_same_card(machine, m) for machine in machines)
+            ]
             if known:
                 yield from evidence_in(known, store.records()[0]).cells
 

@@ -49,7 +49,9 @@ def cost_usd(row: Prediction, target: Hardware, steps: int) -> Estimate | None:
     if row.step_s is None:
         return None
     price = target.price.usd_per_hour
-    low, value, high = (usd(steps * (t or 0.0), price) for t in (row.step_s.low, row.step_s.value, row.step_s.high))
+    low, value, high = (
+        usd(steps * (t or 0.0), price) for t in (row.step_s.low, row.step_s.value, row.step_s.high)
+    )
     return Estimate(value, low, high)
 
 

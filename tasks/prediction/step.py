@@ -143,7 +143,9 @@ def _parts(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence)
     alone = [r.mean_s for r in evidence.of_machine(before) if r.case == plain and r.mean_s]
     parts = step_parts(cell.usable, statistics.fmean(alone) if alone else None) or _script_parts(cell.usable)
     if parts is None:
-        raise Unpredictable(f"its records on {before.name} do not tell for how long the card waits for its host")
+        raise Unpredictable(
+            f"its records on {before.name} do not tell for how long the card waits for its host"
+        )
     return parts
 
 
@@ -190,7 +192,10 @@ def _device(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence
     variances = [sd**2, spread.box]
     words = [source, f"{format_count(len(shared), 'case')} measured on both"] if shared else [source]
     if share is None:
-        far = [log_time_ratio(min(max(middle + d, 0.0), 1.0), old, new) for d in (-spread.share_sd, spread.share_sd)]
+        far = [
+            log_time_ratio(min(max(middle + d, 0.0), 1.0), old, new)
+            for d in (-spread.share_sd, spread.share_sd)
+        ]
         variances.append(((far[1] - far[0]) / 2) ** 2)
         words.append("FLOPs unknown")
     if stack := _other_torch(cell.usable):
@@ -200,9 +205,7 @@ def _device(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence
     return _Device(log_time_ratio(middle, old, new) + mean, total, weight, tuple(words))
 
 
-def _rates(
-    before: Hardware, after: Hardware, evidence: Evidence, precision: str
-) -> tuple[Rates, Rates, str]:
+def _rates(before: Hardware, after: Hardware, evidence: Evidence, precision: str) -> tuple[Rates, Rates, str]:
     """Return the rates of both machines by one kind of source: measured on both, or of both data sheets.
 
     Raises:
@@ -226,7 +229,9 @@ def _share(records: Sequence[Record], device_s: float, rates: Rates) -> float | 
     flops = [work.counted_flops or work.flops for r in records if (work := r.work)]
     known = [count for count in flops if count is not None]
     ranks = max((len(r.group.ranks) for r in records if r.group), default=1)
-    return min(statistics.fmean(known) / ranks / rates.compute / device_s, 1.0) if known and device_s else None
+    return (
+        min(statistics.fmean(known) / ranks / rates.compute / device_s, 1.0) if known and device_s else None
+    )
 
 
 def _shared(case: Case, before: Hardware, after: Hardware, evidence: Evidence) -> Iterator[SharedCase]:
@@ -262,7 +267,9 @@ def _other_torch(records: Sequence[Record]) -> str:
 def _host_ratio(before: Sequence[Record], after: Sequence[Record]) -> tuple[tuple[float, float], str]:
     """Return the least and greatest speed of the other host, relative to this one, and words for it."""
     for reading in (LAUNCHES, PYTHON):
-        rates = [[r.probes[reading] for r in side if r.probes.get(reading, 0.0) > 0] for side in (before, after)]
+        rates = [
+            [r.probes[reading] for r in side if r.probes.get(reading, 0.0) > 0] for side in (before, after)
+        ]
         if all(rates):
             ratio = statistics.median(rates[1]) / statistics.median(rates[0])
             return (ratio, ratio), f"its host measured, {ratio:.2g} times as fast"
@@ -272,7 +279,7 @@ def _host_ratio(before: Sequence[Record], after: Sequence[Record]) -> tuple[tupl
 def _host_most_s(records: Sequence[Record], parts: StepParts) -> float:
     """Return the most seconds that the host itself works for a step.
 
-    A host that the card waits for in a tenth of a step or more can be at work all the time; otherwise its launches tell.
+    A host that the card waits for in a tenth of a step can be at work all the time; otherwise its launches tell.
     """
     if all(r.case.mode in GRAPHED for r in records):
         return parts.host

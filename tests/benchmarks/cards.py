@@ -34,7 +34,9 @@ FIRST_WORKLOAD = 5  # columns before: name, number of cards, watts, price; `ssd`
 SHARES = np.linspace(0, 1, 21)
 MOST_SHARED = 6
 FREEDOM = 4.0
-SOURCE = "lambdal/deeplearning-benchmark, pytorch/, ten trainings in fp16 and fp32 on single cards of twelve kinds"
+SOURCE = (
+    "lambdal/deeplearning-benchmark, pytorch/, ten trainings in fp16 and fp32 on single cards of twelve kinds"
+)
 HEAD = f"{'known of the held-out card':<44}{'median':>8}{'9th decile':>12}{'covered':>9}{'least covered card':>20}"
 
 
@@ -102,7 +104,10 @@ def read_lambda(folder: Path) -> Table:
     peaks = [gpus[card].tflops for card in cards]
     # torch's trainings in fp32 used tf32 then where a card has it
     rates = [
-        [Rates(t["fp16"] if p == "fp16" else t.get("tf32", t["fp32"]), gpus[c].gb_per_s) for _, p in workloads]
+        [
+            Rates(t["fp16"] if p == "fp16" else t.get("tf32", t["fp32"]), gpus[c].gb_per_s)
+            for _, p in workloads
+        ]
         for c, t in zip(cards, peaks, strict=True)
     ]
     return Table(cards, workloads, np.array(means), rates, rows)
@@ -128,7 +133,14 @@ def fit(table: Table, known: tuple[int, ...]) -> Fitted:
     """Fit shares by least absolute error, and variances by the products of two workloads' residuals."""
     inside = np.ix_(known, known)
     shares = [
-        int(np.argmin([np.nanmean(np.abs(table.ratios[..., w][inside] - by[..., w][inside])) for by in table.by_rates]))
+        int(
+            np.argmin(
+                [
+                    np.nanmean(np.abs(table.ratios[..., w][inside] - by[..., w][inside]))
+                    for by in table.by_rates
+                ]
+            )
+        )
         for w in range(len(table.workloads))
     ]
     every = range(len(table.cards))
@@ -146,12 +158,16 @@ def fit(table: Table, known: tuple[int, ...]) -> Fitted:
     return Fitted(table, shares, excesses, weights, _spread(table, shares, excesses, weights, known))
 
 
-def _spread(table: Table, shares: list[int], excesses: np.ndarray, weights: np.ndarray, known: Sequence[int]) -> Spread:
+def _spread(
+    table: Table, shares: list[int], excesses: np.ndarray, weights: np.ndarray, known: Sequence[int]
+) -> Spread:
     products, squares = [], []
     for a, b in _pairs(known):
         e, x = excesses[a, b], weights[a, b]
         i, k = np.tril_indices(len(e), -1)
-        mixed = np.c_[x[i] * x[k], x[i] * (1 - x[k]) + (1 - x[i]) * x[k], (1 - x[i]) * (1 - x[k]), e[i] * e[k]]
+        mixed = np.c_[
+            x[i] * x[k], x[i] * (1 - x[k]) + (1 - x[i]) * x[k], (1 - x[i]) * (1 - x[k]), e[i] * e[k]
+        ]
         products.append(mixed[~np.isnan(mixed).any(axis=1)])
         squares.append(np.c_[x, 1 - x, e][~np.isnan(e)])
     rows = np.concatenate(products)
@@ -212,7 +228,9 @@ def fingerprint(fitted: Fitted, known: Sequence[int], size: int) -> list[int]:
 
     def error(cases: list[int]) -> float:
         others = [w for w in range(e.shape[1]) if w not in cases]
-        among = np.einsum("pfi,ij,pgj->pfg", x[:, cases], rates, x[:, cases]) + s.workload * np.eye(len(cases))
+        among = np.einsum("pfi,ij,pgj->pfg", x[:, cases], rates, x[:, cases]) + s.workload * np.eye(
+            len(cases)
+        )
         gain = np.linalg.solve(among, np.einsum("pfi,ij,ptj->pft", x[:, cases], rates, x[:, others]))
         return float(np.nanmean(np.abs(e[:, others] - np.einsum("pft,pf->pt", gain, e[:, cases]))))
 
@@ -232,7 +250,9 @@ def quantile(scores: Sequence[np.ndarray]) -> float:
     return float(values[order][np.searchsorted(np.cumsum(weights[order]), LEVEL)])
 
 
-def held_out(table: Table, known: Sequence[int], size: int, chosen: Sequence[int] | None = None) -> list[np.ndarray]:
+def held_out(
+    table: Table, known: Sequence[int], size: int, chosen: Sequence[int] | None = None
+) -> list[np.ndarray]:
     """Errors and deviations of each known card, of which only so many workloads are known, by the others."""
     found = []
     for card in known:
@@ -302,8 +322,17 @@ def main(folder: Path, write: bool) -> None:
     for size in range(MOST_SHARED + 1):
         rows = held_out(table, every, size)
         pooled += [np.abs(r[:, 0]) / r[:, 1] for r in rows]
-        print(line(f"data sheet, {size} workloads" if size else "data sheet alone", rows, nested_times(table, size)))
-    print("the workloads that tell most, in this order:", ", ".join("/".join(table.workloads[w]) for w in chosen))
+        print(
+            line(
+                f"data sheet, {size} workloads" if size else "data sheet alone",
+                rows,
+                nested_times(table, size),
+            )
+        )
+    print(
+        "the workloads that tell most, in this order:",
+        ", ".join("/".join(table.workloads[w]) for w in chosen),
+    )
     spread = fitted.spread.model_copy(update={"times": quantile(pooled)})
     for size in (0, 5):
         rows = [timm_rows(folder, spread, size)]

@@ -10,7 +10,6 @@ from gridbench.main import app
 from tasks.imported import run_of
 from tasks.store.store import Store
 from tests.tasks.examples.records import record
-from tests.tasks.examples.script_records import script_record
 from tests.tasks.examples.two_cards import two_cards
 
 

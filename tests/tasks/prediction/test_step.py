@@ -14,9 +14,7 @@ HOSTS = {"h100": 1.0, "h200": 1.86}  # a loop of Python took 17.5 ms and 9.4 ms
 
 def machines():
     like = load_hardware("lambda-1x-h100-sxm")
-    return {
-        name: like.model_copy(update={"name": name, "gpu": f"{name}-sxm"}) for name in ("h100", "h200")
-    }
+    return {name: like.model_copy(update={"name": name, "gpu": f"{name}-sxm"}) for name in ("h100", "h200")}
 
 
 def known(host=False):
@@ -29,9 +27,7 @@ def known(host=False):
 
 
 def without(evidence, hardware, case):
-    return Evidence(
-        tuple((m, c) for m, c in evidence.cells if m.name != hardware or c.cell.case != case)
-    )
+    return Evidence(tuple((m, c) for m, c in evidence.cells if m.name != hardware or c.cell.case != case))
 
 
 def held_out(evidence):
@@ -78,7 +74,7 @@ def test_what_bounds_a_step_is_said():
     [
         ({"device": "cpu", "gpu": None, "gpus": 0}, "measure it on any other machine with one"),
         ({"gpu": None}, "the rates of h200 in bf16 are unknown: `gridbench run acceptance --on h200`"),
-        ({"gpu_memory_gb": 8.0}, "and h200 has 8.6 GB"),
+        ({"gpu_memory_gb": 8.0}, "and h200 has 8.59 GB"),
     ],
 )
 def test_nothing_is_predicted_where_the_bound_is_unknown(change, says):
