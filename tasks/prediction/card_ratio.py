@@ -47,7 +47,7 @@ class Spread(Strict):
 
 
 class Rates(NamedTuple):
-    """What a machine computes (FLOP/s in one precision) and moves (bytes/s) at most, by one kind of source."""
+    """The highest rates of a machine by one kind of source: FLOP/s in one precision, and bytes/s."""
 
     compute: float
     memory: float

@@ -1,4 +1,4 @@
-"""What a results store knows of machines: the valid records of each card, and its measured rates."""
+"""The evidence about machines in a results store: the valid records of each card, and its measured rates."""
 
 import statistics
 from collections.abc import Collection, Iterator, Sequence
@@ -27,7 +27,7 @@ class Evidence:
     cells: tuple[tuple[Hardware, Repeats], ...] = ()
 
     def of_card(self, machine: Hardware) -> list[Repeats]:
-        """Return the cells on this machine's card, whoever's it was; without a known card, on this machine."""
+        """Return the cells on all machines with this machine's card; on this machine alone if its card is unknown."""
         return [cell for other, cell in self.cells if _has_same_card(machine, other)]
 
     def of_machine(self, machine: Hardware) -> list[Record]:
@@ -52,7 +52,7 @@ def sheet_rates(machine: Hardware, precision: str) -> Rates | None:
 
 
 def evidence_of(results: Path, machines: Collection[Hardware]) -> Evidence:
-    """Return what the latest runs in a results folder know of these machines; damaged runs know nothing."""
+    """Return the evidence of the latest runs in a results folder about these machines, without damaged runs."""
     return Evidence(tuple(islice(_cells(results, machines), 100_000)))
 
 

@@ -45,7 +45,7 @@ def _order(row: Prediction) -> float:
 
 
 def cost_usd(row: Prediction, target: Hardware, steps: int) -> Estimate | None:
-    """Return the predicted cost of so many steps in USD; None without a prediction."""
+    """Return the predicted cost of a number of steps in USD; None without a prediction."""
     if row.step_s is None:
         return None
     price = target.price.usd_per_hour

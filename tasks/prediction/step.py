@@ -35,8 +35,8 @@ SEED = 1
 NORMAL_90 = 1.645  # standard deviations of half a 90 % interval
 HOSTS = 2.0  # hosts of one kind of card were seen to differ by this factor: docs/predict.md
 PER_LAUNCH = 3.0  # times of a tiny operation's launch that an operation of a model takes its host
-LAUNCH_S = 5e-6  # of a tiny operation on a fast host, where the record has no reading
-LINKS = 2.0  # an exchange over links that nobody has measured
+LAUNCH_S = 5e-6  # of a tiny operation on a fast host; used if the record has no reading
+LINKS = 2.0  # an exchange over unmeasured links
 GRAPHED = ("graph", "compiled-graph")  # modes in which the host launches a step as a whole
 SHOWN = 0.05  # of a step: a smaller part is not named
 
@@ -49,7 +49,7 @@ class Prediction:
         source, target: hardware that measured it, and hardware that has not.
         step_s: with its 90 % interval; None if nothing can be predicted.
         parts: shares of the predicted step by what bounds them, the largest first.
-        rests_on: what the prediction rests on, a few words each.
+        rests_on: the evidence, a few words each.
         refused: why nothing is predicted; empty if it is.
     """
 
@@ -296,7 +296,7 @@ def _draws(
 ) -> dict[str, np.ndarray]:
     """Draw the parts of a step on the other machine: seconds of each.
 
-    Some of the host's work is done while the card computes, and the card waits only for what is left of it; the rest
+    Some of the host's work is done while the card computes, and the card waits only for the remainder; the rest
     is done while the card waits. The share of the two is unknown.
     """
     rng = np.random.default_rng(SEED)

@@ -1,4 +1,4 @@
-"""Predictions between cards against published times: each card in turn is held out, with what nobody knows of it.
+"""Predictions between cards against published times: each card in turn is held out.
 
 `python -m tests.benchmarks.cards FOLDER` prints the table for a folder with the tables of lambdal/deeplearning-benchmark
 (`lambda-train-throughput-*.csv`) and of huggingface/pytorch-image-models (`timm-infer-amp-*.csv`); `--write` also
@@ -77,14 +77,14 @@ class Table:
 
 
 def card_of(name: str) -> str | None:
-    """The card of a row with a single one; all H100 of a form are one kind, whoever sells them."""
+    """The card of a row with a single one; all H100 of a form are one kind, from any seller."""
     if "H100" in name:
         return "h100-pcie" if "PCIe" in name else "h100-sxm"
     return CARDS.get(name)
 
 
 def read_lambda(folder: Path) -> Table:
-    """The table of trainings: single cards, without zeros, which stand for what was not measured."""
+    """The table of trainings: single cards, without zeros, which stand for missing measurements."""
     gpus = load_gpus()
     rows: dict[str, list[dict[tuple[str, str], float]]] = {}
     by_name: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
@@ -102,7 +102,7 @@ def read_lambda(folder: Path) -> Table:
     workloads = [*dict.fromkeys(w for logs in by_name.values() for w in logs)]
     means = [[_mean([row[w] for row in rows[card] if w in row]) for w in workloads] for card in cards]
     peaks = [gpus[card].tflops for card in cards]
-    # torch's trainings in fp32 used tf32 then where a card has it
+    # torch's trainings in fp32 used tf32 then on cards that have it
     rates = [
         [
             Rates(t["fp16"] if p == "fp16" else t.get("tf32", t["fp32"]), gpus[c].gb_per_s)
@@ -119,7 +119,7 @@ def _mean(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """What the cards `known` teach: each workload's share, and the spread of ratios."""
+    """Fitted to the cards `known`: each workload's share, and the spread of ratios."""
 
     table: Table
     shares: list[int]
@@ -253,7 +253,7 @@ def quantile(scores: Sequence[np.ndarray]) -> float:
 def held_out(
     table: Table, known: Sequence[int], size: int, chosen: Sequence[int] | None = None
 ) -> list[np.ndarray]:
-    """Errors and deviations of each known card, of which only so many workloads are known, by the others."""
+    """Errors and deviations of each known card, of which `size` workloads are known, by the others."""
     found = []
     for card in known:
         others = [c for c in known if c != card]
