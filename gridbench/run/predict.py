@@ -34,7 +34,7 @@ def predict(
 ) -> None:
     """Predict time and cost on machines that have not measured a run's cases.
 
-    Each number has a 90 % interval. Where the bound of a step is unknown, nothing is predicted.
+    Each number has a 90 % interval. If the bound of a step is unknown, nothing is predicted.
     """
     store = run_of(name, results)
     devices = {machine.device for machine in store.plan.hardware}
