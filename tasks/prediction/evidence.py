@@ -38,8 +38,8 @@ class Evidence:
         """Return the roof of this machine's card: the median over the boxes that measured it; None without one."""
         records = [record for cell in self.of_card(machine) for record in cell.usable]
         ceilings = ceilings_by_machine(records).values()
-        compute = [rate.value for found in ceilings if (rate := dict(found.compute).get(precision))]
-        memory = [found.memory.value for found in ceilings if found.memory]
+        compute = [rate.value for ceiling in ceilings if (rate := dict(ceiling.compute).get(precision))]
+        memory = [ceiling.memory.value for ceiling in ceilings if ceiling.memory]
         return Rates(statistics.median(compute), statistics.median(memory)) if compute and memory else None
 
 
@@ -75,11 +75,9 @@ def _cells(results: Path, machines: Collection[Hardware]) -> Iterator[tuple[Hard
     for name in islice(runs(results), MOST_RUNS):
         with suppress(GridbenchError):
             store = Store(results / name)
-            known = [
-                m for m in store.plan.hardware if any(_has_same_card(machine, m) for machine in machines)
-            ]
-            if known:
-                yield from evidence_in(known, store.records()[0]).cells
+            same = [m for m in store.plan.hardware if any(_has_same_card(machine, m) for machine in machines)]
+            if same:
+                yield from evidence_in(same, store.records()[0]).cells
 
 
 def _has_same_card(one: Hardware, other: Hardware) -> bool:

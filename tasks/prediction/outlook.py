@@ -24,18 +24,18 @@ def outlook(store: Store, targets: Sequence[Hardware]) -> list[Prediction]:
     own = evidence_in(plan.hardware, store.records()[0])
     if not own.cells:
         raise GridbenchError(f"run {plan.run} has no valid record to predict from")
-    known = evidence_of(store.folder.parent, [*plan.hardware, *targets])
+    evidence = evidence_of(store.folder.parent, [*plan.hardware, *targets])
     cases = dict.fromkeys(cell.cell.case for _, cell in own.cells)
-    return [row for case in cases for row in sorted(_rows(case.id, own, known, targets), key=_order)]
+    return [row for case in cases for row in sorted(_rows(case.id, own, evidence, targets), key=_order)]
 
 
-def _rows(case: str, own: Evidence, known: Evidence, targets: Sequence[Hardware]) -> Iterator[Prediction]:
+def _rows(case: str, own: Evidence, evidence: Evidence, targets: Sequence[Hardware]) -> Iterator[Prediction]:
     sources = [(machine, cell) for machine, cell in own.cells if cell.cell.case.id == case]
     measured = {machine.name for machine, _ in sources}
     for target in targets:
         if target.name not in measured:
             yield min(
-                (predict(cell, machine, target, known) for machine, cell in sources),
+                (predict(cell, machine, target, evidence) for machine, cell in sources),
                 key=lambda row: (row.width, bool(row.refused)),
             )
 

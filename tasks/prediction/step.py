@@ -151,13 +151,13 @@ def _parts(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence)
 
 def _script_parts(records: Sequence[Record]) -> StepParts | None:
     """Return the parts of a script's step by the shares that were seen of it; None if none has them."""
-    known = [(r.script.shares, r.script.mean_s or r.mean_s) for r in records if r.script and r.script.shares]
-    if not known or not all(mean_s for _, mean_s in known):
+    seen = [(r.script.shares, r.script.mean_s or r.mean_s) for r in records if r.script and r.script.shares]
+    if not seen or not all(mean_s for _, mean_s in seen):
         return None
-    step_s = statistics.fmean(mean_s or 0.0 for _, mean_s in known)
+    step_s = statistics.fmean(mean_s or 0.0 for _, mean_s in seen)
 
     def part_s(*names: str) -> float:
-        return step_s * statistics.fmean(sum(shares.get(n, 0.0) for n in names) for shares, _ in known)
+        return step_s * statistics.fmean(sum(shares.get(n, 0.0) for n in names) for shares, _ in seen)
 
     return StepParts(
         part_s("compute", "copy"), part_s("launch", "other"), part_s("loader"), part_s("communication")
@@ -227,10 +227,10 @@ def _rates(before: Hardware, after: Hardware, evidence: Evidence, precision: str
 def _share(records: Sequence[Record], device_s: float, rates: Rates) -> float | None:
     """Return the share of the device's time that its FLOPs take at its highest rate; None if they are unknown."""
     flops = [work.counted_flops or work.flops for r in records if (work := r.work)]
-    known = [count for count in flops if count is not None]
+    counts = [count for count in flops if count is not None]
     ranks = max((len(r.group.ranks) for r in records if r.group), default=1)
     return (
-        min(statistics.fmean(known) / ranks / rates.compute / device_s, 1.0) if known and device_s else None
+        min(statistics.fmean(counts) / ranks / rates.compute / device_s, 1.0) if counts and device_s else None
     )
 
 
