@@ -22,8 +22,10 @@ from tasks.report.text.boxes import box
 from tasks.results.format import significant
 from tasks.results.model import Machine
 from tasks.schema import read_mapping, validated
+from workloads.harness.records.printable import printable
 
 MOST_BYTES = 2**20
+LEAST_ASCII = 0.7  # share of the characters of a text in Windows-1252
 WIDTH = 110
 FP8_SINCE = (8, 9)  # compute capability
 OWN_COLUMNS = {"hardware", "case", "verdict"}  # of our own tables
@@ -44,16 +46,20 @@ def check(
     The exit code is 0 if nothing is found, 1 if a number is impossible, and 2 if the file cannot be read.
     A question about an unlikely number does not change the exit code.
     """
-    tables = read_tables(read_text(file), file.name)
+    name = printable(file.name)
+    tables = read_tables(read_text(file), name)
     machine, known = gpu_machine(gpu) if gpu else None, known_machines()
-    reviewed = [review(table, machine, known) for table in tables]
+    names = [f"{name}, table {n}" if len(tables) > 1 else name for n in range(1, len(tables) + 1)]
+    unread = {name: t.unjudged for name, t in zip(names, tables, strict=True) if t.unjudged}
+    judged = [(name, table) for name, table in zip(names, tables, strict=True) if not table.unjudged]
+    reviewed = [review(table, machine, known) for _, table in judged]
     if as_json:
-        data = {"file": file.name, "tables": [as_data(each) for each in reviewed]}
+        data = {"file": name, "tables": [as_data(each) for each in reviewed], "not_judged": unread}
         typer.echo(json.dumps(data, indent=1, allow_nan=False))
     else:
-        several = len(reviewed) > 1
-        names = [f"{file.name}, table {n}" if several else file.name for n in range(1, len(reviewed) + 1)]
-        typer.echo("\n\n\n".join(as_text(*each) for each in zip(reviewed, names, strict=True)))
+        parts = [as_text(each, name) for each, (name, _) in zip(reviewed, judged, strict=True)]
+        left_out = [_item("", f"{name}: not judged: {why}.") for name, why in unread.items()]
+        typer.echo("\n\n\n".join([*parts, *(["\n".join(left_out)] if left_out else [])]))
     raise typer.Exit(1 if any(accused(each) for each in reviewed) else 0)
 
 
@@ -77,27 +83,31 @@ def read_text(file: Path) -> str:
     Raises:
         GridbenchError: the file can't be read, is not text, or is one of Gridbench's own.
     """
+    name = printable(str(file))
     if file.is_dir():
         raise GridbenchError(
-            f"{file} is a folder, not a table; for the report of a run: gridbench report {file.name}"
+            f"{name} is a folder, not a table; for the report of a run: gridbench report {printable(file.name)}"
         )
     try:
-        content = file.read_bytes()
+        with file.open("rb") as stream:
+            content = stream.read(MOST_BYTES + 1)
     except OSError as error:
-        raise GridbenchError(f"cannot read {file}: {error.strerror}") from None
+        raise GridbenchError(f"cannot read {name}: {error.strerror}") from None
     if file.suffix in (".json", ".jsonl", ".parquet"):
-        raise GridbenchError(f"{file} is not a published table; to show records: python -m workloads show")
+        raise GridbenchError(f"{name} is not a published table; to show records: python -m workloads show")
     if len(content) > MOST_BYTES:
-        raise GridbenchError(f"{file} has {len(content) / 2**20:.1f} MiB; the limit is 1 MiB")
+        raise GridbenchError(f"{name} is larger than 1 MiB; give its tables alone")
     encoding = "utf-16" if content.startswith((b"\xff\xfe", b"\xfe\xff")) else "utf-8-sig"
     try:
         text = content.decode(encoding)
     except UnicodeDecodeError:
-        raise GridbenchError(f"{file} is not UTF-8 text; save it as CSV in UTF-8") from None
+        text = content.decode("cp1252", errors="replace")  # as Windows saves a µ
+        if sum(map(str.isascii, text)) < LEAST_ASCII * len(text):
+            raise GridbenchError(f"{name} is not UTF-8 text; save it as CSV in UTF-8") from None
     if "\0" in text or not text.strip():
-        raise GridbenchError(f"{file} is {'not text' if text.strip() else 'empty'}; give a table of times")
+        raise GridbenchError(f"{name} is {'not text' if text.strip() else 'empty'}; give a table of times")
     if set(text.partition("\n")[0].strip().split(",")) >= OWN_COLUMNS:
-        raise GridbenchError(f"{file} was written by Gridbench; for its verdicts: gridbench report RUN")
+        raise GridbenchError(f"{name} was written by Gridbench; for its verdicts: gridbench report RUN")
     return text
 
 
@@ -129,11 +139,14 @@ def as_text(reviewed: TableReview, name: str) -> str:
     table, count = reviewed.table, len(accused(reviewed))
     measures = len(table.of(*MEASURES))
     rows = f"{len(table.rows)} rows, {measures} column{'s' * (measures != 1)} of times and rates"
-    if count:
-        verdict = f"{name}: {count} error{'s' * (count > 1)} found ({rows})."
-    else:
-        verdict = f"{name}: no errors found ({rows})."
-    parts = [verdict, *(_versus(reviewed, side) for side in dict.fromkeys(c.side for c in reviewed.claims))]
+    held = ", ".join(f"{each.count} of {each.rule}" for each in reviewed.held)
+    compared = f"Compared: {held}." if held else "No number could be compared with another or with a limit."
+    found = f"{count} error{'s' * (count > 1)}" if count else "no errors" if held else "nothing"
+    parts = [
+        f"{name}: {found} found ({rows}).",
+        _item("", compared),
+        *(_versus(reviewed, side) for side in dict.fromkeys(c.side for c in reviewed.claims)),
+    ]
     numbered = enumerate(sorted(reviewed.findings, key=lambda flaw: flaw.doubt), start=1)
     items = [_item(f"{n}. ", f"{'question: ' * flaw.doubt}{flaw.text}") for n, flaw in numbered]
     parts += ["\n".join(items)]
@@ -159,6 +172,8 @@ def as_data(reviewed: TableReview) -> dict[str, Any]:
             {"column": column, "way": way} | _finite(asdict(estimate))
             for column, way, estimate in reviewed.overall
         ],
+        "held": sum(each.count for each in reviewed.held),
+        "compared": {each.rule: each.count for each in reviewed.held},
         "findings": [asdict(finding) for finding in reviewed.findings],
         "notes": list(reviewed.notes),
     }

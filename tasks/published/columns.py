@@ -1,10 +1,13 @@
-"""Meanings of columns, read from their headers and units."""
+"""Meanings of columns, decided by the words and units of their headers, then by their cells."""
 
 import re
+from collections.abc import Collection
 from dataclasses import replace
+from typing import NamedTuple
 
-from tasks.published.sizes import size_name, word_set
+from tasks.published.sizes import LENGTHS, size_name, word_set
 from tasks.published.table import ColumnKind, PublishedColumn
+from tasks.published.units import Unit, unit_of
 
 SIZES = word_set(
     "n m k size pixels batch width height length seq_len sequence_length hidden samples images items tokens "
@@ -12,22 +15,27 @@ SIZES = word_set(
     "client_batch global_batch local_batch"
 )
 TIMES = word_set("time times latency latencies duration runtime elapsed walltime timing")
-RATES = word_set("throughput bandwidth speed performance fps qps rps tps iops")
+RATES = word_set("throughput bandwidth speed performance")
+PHASES = word_set("ttft tpot itl e2el")
 SPREADS = word_set(
     "std stdev stddev sd err error stderr ci iqr deviation variance ± σ rsd cv ratiosd outliers jitter "
     "confidence tolerance allocated gen0 gen1 gen2"
 )
-RATIOS = word_set("speedup speedups acceleration relative ratio faster slower slowdown normalized relspeed")
 CHANGES = word_set(
     "change delta diff difference improvement gain overhead reduction increase decrease saving savings saved "
     "regression δ ∆"
 )
-SHARES = word_set("utilization utilisation util mfu hfu usage occupancy roofline peak")
+RATIOS = word_set(
+    "speedup speedups acceleration relative rel ratio faster slower slowdown normalized relspeed"
+)
+SHARES = word_set("utilization utilisation util usage occupancy roofline peak")
+OF_STEPS = word_set("mfu hfu")
 DEVICES = word_set(
-    "gpus devices ranks processes procs workers threads cores cpus vcpus machines hosts instances "
+    "gpus devices ranks processes procs workers threads cores cpus vcpus machines hosts instances nodes "
     "accelerators tpus cards chips"
 )
 SINGULAR = word_set("gpu device node machine thread core process worker rank cpu")
+PARALLEL = word_set("tp tensor_parallel world num_gpu num_gpus gpu_count n_gpu n_gpus")
 STATISTICS = {
     **dict.fromkeys(("min", "minimum", "best", "fastest"), "min"),
     **dict.fromkeys(("max", "maximum", "worst", "slowest"), "max"),
@@ -35,209 +43,234 @@ STATISTICS = {
     **dict.fromkeys(("median", "p50"), "p50"),
 }
 FILLERS = word_set("in per of the a to and with for vs over on at from than by")
-
-SECONDS = {
-    **dict.fromkeys(("s", "sec", "secs", "second", "seconds"), 1.0),
-    **dict.fromkeys(("ms", "msec", "msecs", "millisecond", "milliseconds"), 1e-3),
-    **dict.fromkeys(("us", "µs", "μs", "usec", "microsecond", "microseconds"), 1e-6),
-    **dict.fromkeys(("ns", "nsec", "nanosecond", "nanoseconds"), 1e-9),
-    **dict.fromkeys(("min", "mins", "minute", "minutes"), 60.0),
-    **dict.fromkeys(("h", "hr", "hrs", "hour", "hours"), 3600.0),
-    **dict.fromkeys(("day", "days"), 86400.0),
-}
-_PREFIXES = {"": 1.0, "k": 1e3, "m": 1e6, "g": 1e9, "t": 1e12, "p": 1e15}
-_BINARY = {"ki": 2.0**10, "mi": 2.0**20, "gi": 2.0**30, "ti": 2.0**40}
-_COUNTED = re.compile(r"(?P<prefix>[kmgtp]?)(?P<what>flops?|b|bytes?|bps|bits?)")
-_PER_SECOND = re.compile(r"(?P<what>[a-zµμ]*)\s?(?:/|per|_per_)\s?s(?:ec(?:onds?)?)?")
-_EACH = re.compile(r"(?P<unit>[a-zµμ]+)\s?/\s?(?P<what>[a-z]+)")
-# Words that are a rate, and the things that they count.
-RATE_WORDS = {
-    "fps": "frames",
-    "qps": "queries",
-    "rps": "requests",
-    "tps": "tokens",
-    "ips": "items",
-    "ops": "operations",
-    "iops": "operations",
-}
+_NO_TIME = re.compile(
+    r"\btimes?\b.*(faster|slower)|time.?stamp|(first|real).?time|offset|zone|date|\b(the|an?)\b.*\btimes?\b"
+)
+_FIXED = re.compile(r"epoch|\b(time|hours|minutes|seconds) (to|for) |/ ?\d|convergence|\btotal train")
 _PERCENTILE = re.compile(
     r"(?<![\w.])(?:p\s?(\d{2}(?:\.\d)?)|(\d{2}(?:\.\d+)?)\s?(?:%|th))(?![\w.])", re.IGNORECASE
 )
-_COUNT = re.compile(r"^(?:#|num(?:ber)?[ _]+(?:of)?|no\.?(?: of)? |n[ _])\s*_?(\w+)$|^(\w+)\s*(?:count|#)$")
+_NUMBERED = re.compile(r"(?:#|num(?:ber)? (?:of )?|no\.?(?: of)? |n )\s*(\w+)|(\w+) ?(?:count|#)")
 _BRACKETS = re.compile(r"[(\[{]\s*([^()\[\]{}]{1,40}?)\s*[)\]}]")
-_SLASH = re.compile(r"[a-zµμ$]+\s?/\s?[a-z0-9]+|[a-z]+ per s(?:ec(?:ond)?s?)?\b")
+_REMARK = re.compile(
+    r"(?:US\$|[$€£])\s?\d[\d.,]*\s*[kKmM]?(?:\s?(?:/|per)\s?\w+)?|\b\d[\d.,]*\s?(?:USD|EUR)\b(?:\s?/\s?\w+)?"
+)
+_WORD = r"[a-zµμ$€]+"
+_SLASH = re.compile(
+    rf"(?:gpu-)?{_WORD}\s?(?:/\s?(?:\d*\s?(?:[kmb]|thousand|million|billion)?\s)?[a-z-]+){{1,2}}"
+)
+_COUNTED = re.compile(r"(total|successful|generated|completed|input|output|prompt|_)*_(requests|tokens)")
 _AMBIGUOUS = re.compile(r"\b[MGTP]?FLOPs\b|\b[MGTP]FLOP\b")  # of a model, as a rule
+_PRECISE = re.compile(r"\b(fp|bf|tf|int)\d+|tensor|peak|dense")
+_CAMEL = re.compile(r"(?<=[a-z]{2})(?=[A-Z][a-z]|[A-Z]\b)")
+
+
+class _Header(NamedTuple):
+    """A header in small letters with `/` for `per`, its words, and its units, the surest first."""
+
+    text: str
+    plain: str
+    words: frozenset[str]
+    units: tuple[Unit, ...]
+    bracketed: int
 
 
 def heading(header: str) -> PublishedColumn:
     """Read the meaning of a column from its header alone."""
-    column = PublishedColumn(header, statistic=statistic(header), subject=subject(header))
-    for read in (_spread, _devices, _money, _ratio, _rate, _time, _size):
-        if found := read(header, column):
-            return found
+    read = _read(header)
+    column = PublishedColumn(
+        header, statistic=statistic(header), subject=subject(header), shared=_is_shared(read)
+    )
+    for kind in (_spread, _devices, _money, _ratio, _measure, _size):
+        if meaning := kind(read, column):
+            return meaning
     return column
+
+
+def plain(header: str) -> str:
+    """Return a header in small letters with its words apart and with `/` for `per`, without prices as remarks."""
+    apart = _CAMEL.sub(" ", _REMARK.sub(" ", header)).replace("_", " ")
+    apart = re.sub(r"(?<=[a-zA-Z])-(?=[a-zA-Z]{2})", " ", apart).lower()
+    return re.sub(r"(?<=[\w)])\s?\bper\s(?=\w)", "/", " ".join(apart.split()))
 
 
 def words_of(header: str) -> set[str]:
     """Return the words of a header, in small letters."""
-    return set(re.findall(r"[a-zµμδ∆σ±]+\d*", header.lower()))
+    return set(re.findall(r"[a-zµμδ∆σ±]+\d*", header.lower().replace("_", " ")))
 
 
 def statistic(header: str) -> str:
     """Return the statistic that a header names: `min`, `p99`, `mean` …; empty if none."""
-    if match := _PERCENTILE.search(header):
+    spaced = header.replace("_", " ")
+    if match := _PERCENTILE.search(spaced):
         return f"p{match[1] or match[2]}"
-    words = re.findall(r"[a-z]+\d*", header.lower())
+    words = re.findall(r"[a-z]+\d*", spaced.lower())
     return next((STATISTICS[word] for word in words if word in STATISTICS), "")
 
 
 def subject(header: str) -> frozenset[str]:
     """Return the words of a header that name a machine, library or phase."""
-    meaning = TIMES | RATES | RATIOS | CHANGES | FILLERS | SPREADS | {*STATISTICS, *SECONDS, "up", "sec", "x"}
-    plain = _PERCENTILE.sub(" ", _BRACKETS.sub(_kept, header)).lower()
-    words = set(re.findall(r"[a-z]+[a-z0-9.+]*|\d+[a-z]\w*", plain))
-    return frozenset(word for word in words - meaning if not (rate_of(word) or seconds_of(word)))
+    meaning = TIMES | RATES | RATIOS | CHANGES | FILLERS | SPREADS | {*STATISTICS, "up", "sec", "x", "t", "s"}
+    text = _PERCENTILE.sub(" ", _BRACKETS.sub(_kept, plain(header)))
+    words = set(re.findall(r"[a-z]+[a-z0-9.+]*|\d+[a-z]\w*", text))
+    return frozenset(word for word in words - meaning if not _is_unit(word))
 
 
-def units_in(header: str) -> list[str]:
-    """List the words of a header that can be units: in brackets, with a slash, the last one."""
-    plain = header.lower()
-    units = [re.sub(r"\s", "", text) for text in _BRACKETS.findall(plain)]
-    units += [part for text in _BRACKETS.findall(plain) for part in re.split(r"[\s,;]+", text)]
-    units += [re.sub(r"\s?per\s", "/", text).replace(" ", "") for text in _SLASH.findall(plain)]
-    last = re.findall(r"(-?)([a-zµμ]+)", _BRACKETS.sub(" ", plain).replace("_", " "))[-1:]
-    units += [word for hyphen, word in last if not (hyphen and len(word) == 1)]  # YOLOv5-s has no seconds
-    units += re.findall(r"\bin ([a-zµμ]+(?:/[a-z]+)?)$", plain)
-    return units
-
-
-def with_unit(column: PublishedColumn, unit: str) -> PublishedColumn | None:
+def with_unit(column: PublishedColumn, text: str, sure: bool = True) -> PublishedColumn | None:
     """Return a column of unknown kind or scale with the unit of its cells; None if that adds nothing."""
-    if _spread(column.header, column):
+    if _spread(_read(column.header), column):
         return None
-    if column.kind is ColumnKind.OTHER and (unit in DEVICES | SINGULAR or unit == "nodes"):
-        return replace(column, kind=ColumnKind.DEVICES, unit=unit)
-    if rate := rate_of(unit):
-        if column.kind in (ColumnKind.RATE, ColumnKind.OTHER):
-            return replace(column, kind=ColumnKind.RATE, scale=rate[0], unit=rate[1], sure=True)
-    elif (spent := seconds_of(unit)) and column.kind in (ColumnKind.TIME, ColumnKind.OTHER):
-        return replace(column, kind=ColumnKind.TIME, scale=spent[0], unit=unit, each=spent[1], sure=True)
-    return None
+    if column.kind is ColumnKind.OTHER and (text in DEVICES | SINGULAR):
+        return replace(column, kind=ColumnKind.DEVICES, unit=text)
+    unit = unit_of(text)
+    money = (ColumnKind.PRICE, ColumnKind.COST)
+    if unit is None or unit.kind not in (ColumnKind.TIME, ColumnKind.RATE, *money):
+        return None
+    fits = (column.kind in money and unit.kind is ColumnKind.PRICE) or column.kind in (
+        unit.kind,
+        ColumnKind.OTHER,
+    )
+    return _of_unit(replace(column, sure=sure), unit) if fits else None
+
+
+def _read(header: str) -> _Header:
+    text = plain(header)
+    inside = _BRACKETS.findall(text)
+    bare = _BRACKETS.sub(" ", text)
+    bracketed = [*inside, *(part for each in inside for part in re.split(r"[\s,;:]+", each))]
+    last = re.findall(r"(-?)([a-zµμ$]+(?:/[a-z]+)*)", bare)[-1:]
+    loose = [*_SLASH.findall(bare), *re.findall(rf"\bin ({_WORD}(?:/[a-z]+)?)$", bare)]
+    loose += [word for hyphen, word in last if not (hyphen and len(word) == 1)]  # YOLOv5-s has no seconds
+    loose += [word for word in bare.split() if word.endswith(("flops", "ps"))]
+    # A letter can end a name, such as `L40S` or `3090s`.
+    loose = [word for word in loose if not re.search(rf"\d{re.escape(word)}\b", text)]
+    sure = [unit for word in bracketed if (unit := unit_of(word))]
+    units = sure + [unit for word in loose if (unit := unit_of(word))]
+    return _Header(header, text, frozenset(words_of(text)), tuple(units), len(sure))
+
+
+def _is_unit(word: str) -> bool:
+    unit = unit_of(word)
+    return unit is not None and (unit.kind in (ColumnKind.TIME, ColumnKind.RATE) and not unit.each)
 
 
 def _kept(match: re.Match[str]) -> str:
     """Return brackets without a unit: `CPU Time (s)` loses its, `Time (CPU)` keeps its words."""
-    unit = re.sub(r"\s", "", match[1].lower())
-    return " " if rate_of(unit) or seconds_of(unit) else f" {match[1]} "
+    return " " if unit_of(match[1]) else f" {match[1]} "
 
 
-def _spread(header: str, column: PublishedColumn) -> PublishedColumn | None:
-    return column if words_of(header) & SPREADS or "±" in header else None
+def _is_shared(read: _Header) -> bool:
+    return any(unit.shared for unit in read.units) or bool(
+        re.search(
+            r"(?:/|each|avg|average) ?(gpu|device|node|core|thread|rank|accelerator|chip|card|instance)\b",
+            read.plain,
+        )
+    )
 
 
-def _devices(header: str, column: PublishedColumn) -> PublishedColumn | None:
-    plain = header.lower().strip()
-    match = _COUNT.match(plain.replace("-", " "))
-    word = (match[1] or match[2]) if match else plain
-    if word in DEVICES or (match and word in SINGULAR) or plain in ("nodes", "world size", "gpu count"):
-        return replace(column, kind=ColumnKind.DEVICES, unit=word)
+def _spread(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
+    return column if read.words & SPREADS or "±" in read.text else None
+
+
+def _devices(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
+    match = _NUMBERED.fullmatch(read.plain)
+    word = (match[1] or match[2]) if match else read.plain
+    named = size_name(read.plain)
+    if word in DEVICES or (match and word in SINGULAR) or named in PARALLEL:
+        return replace(column, kind=ColumnKind.DEVICES, unit=named if named in PARALLEL else word)
     return None
 
 
-def _money(header: str, column: PublishedColumn) -> PublishedColumn | None:
-    plain = header.lower()
-    if not re.search(r"\$|usd|€|eur\b|price|cost", plain):
+def _money(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
+    """Read prices and costs. A price whose header names no hour can be that of a card to buy: it is not sure."""
+    unit = next((unit for unit in read.units if unit.kind in (ColumnKind.PRICE, ColumnKind.COST)), None)
+    if unit is None and not re.search(r"\$|\busd\b|€|\beur\b|\bprice|\bcosts?\b|\bpricing\b", read.plain):
         return None
-    each = re.search(r"(?:/|per)\s?(?!h(?:r|our)?\b)\w|token|image|total|epoch|month|run\b", plain)
-    hourly = re.search(r"hour|/\s?h(?:r)?\b|on.demand|spot|price", plain) and not each
-    return replace(column, kind=ColumnKind.PRICE if hourly else ColumnKind.COST)
+    if unit and (unit.kind is ColumnKind.PRICE or unit.each):
+        return _of_unit(replace(column, sure=True), unit)
+    of_work = re.search(r"/\s?(\d* ?\w* ?\w+)$", _BRACKETS.sub("", read.plain).strip())
+    if of_work and (whole := unit_of(f"usd/{of_work[1]}")) and whole.each:
+        return _of_unit(column, whole)
+    column = replace(column, kind=ColumnKind.COST, scale=unit.scale if unit else 1.0)
+    hourly = re.search(r"hour|/\s?h(?:r)?\b|on.demand|spot", read.plain)
+    others = re.search(r"/(?!\s?h(?:r|our)?\b)\w|token|image|total|epoch|month|run\b|efficien", read.plain)
+    if (hourly or "price" in read.words) and not others:
+        return replace(column, kind=ColumnKind.PRICE, sure=bool(hourly))
+    return column
 
 
-def _ratio(header: str, column: PublishedColumn) -> PublishedColumn | None:
-    plain, words = header.lower(), words_of(header)
-    percent = "%" in _PERCENTILE.sub("", header) or "percent" in words
-    if "efficiency" in words:
-        return replace(column, kind=ColumnKind.EFFICIENCY, percent=percent)
-    if words & SHARES and percent and not words & CHANGES:
-        return replace(column, kind=ColumnKind.SHARE, percent=True)
+def _ratio(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
+    words = read.words
+    percent = "%" in _PERCENTILE.sub("", read.text) or "percent" in words
+    if words & OF_STEPS or (words & SHARES and percent and not words & CHANGES):
+        return replace(column, kind=ColumnKind.SHARE, percent=percent)
     if words & CHANGES:
         return replace(column, kind=ColumnKind.RATIO, percent=percent, change=True)
-    if words & RATIOS or {"speed", "up"} <= words or re.match(r"(vs\.?|scaling|.* scaling)\b", plain):
+    if "efficiency" in words:
+        return replace(column, kind=ColumnKind.EFFICIENCY, percent=percent)
+    if words & RATIOS or {"speed", "up"} <= words or re.match(r"(vs\.?|scaling|.* scaling)\b", read.plain):
         return replace(column, kind=ColumnKind.RATIO, percent=percent)
     return None
 
 
-def _rate(header: str, column: PublishedColumn) -> PublishedColumn | None:
-    if _AMBIGUOUS.search(header) and not re.search(r"FLOPs?\s?(/|per)\s?s", header):
-        scale, unit = _counted("gflop") if "GFLOP" in header else (1.0, "flops")
-        amount = re.fullmatch(r"\s*[MGTP]?FLOP\s*", header)
-        return replace(column, kind=ColumnKind.SIZE, unit=unit, scale=scale) if amount else column
-    for unit in units_in(header):
-        if unit in SECONDS and unit != "s":
+def _measure(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
+    """Read times and rates: a unit in brackets decides, then the words, then a loose unit."""
+    if _AMBIGUOUS.search(read.text) and not re.search(r"FLOPs?\s?(/|per)\s?s|GPU|device", read.text):
+        amount = re.fullmatch(r"\s*[MGTP]?FLOP\s*", read.text)
+        if not _PRECISE.search(read.plain):
+            unit = unit_of(read.plain.strip()) if amount else None
+            return replace(column, kind=ColumnKind.SIZE, unit="flops", scale=unit.scale) if unit else column
+    timed, rated = bool(read.words & (TIMES | PHASES)), bool(read.words & RATES)
+    measures = [unit for unit in read.units if unit.kind in (ColumnKind.TIME, ColumnKind.RATE)]
+    certain = measures[: sum(unit in measures for unit in read.units[: read.bracketed])]
+    exact = [unit for unit in certain if unit.what not in ("min", "mins")] or certain  # else a minimum
+    for unit in exact or sorted(measures, key=lambda unit: unit.kind is not ColumnKind.RATE):
+        if unit.kind is ColumnKind.RATE and unit.what in TIMES:  # `time/s`
+            unit = unit._replace(kind=ColumnKind.TIME, what="s")
+        vague = unit.what in ("min", "mins", "h", "day", "days", "month", "months") and unit not in certain
+        if unit.kind is ColumnKind.TIME and vague and not timed:
             continue
-        if rate := rate_of(unit):
-            return replace(column, kind=ColumnKind.RATE, scale=rate[0], unit=rate[1], sure=True)
-    if words_of(header) & RATES and not words_of(header) & TIMES:
+        if unit.kind is ColumnKind.TIME or unit in certain or not timed:
+            return _of_unit(replace(column, sure=True), unit, read)
+    if rated and not timed:
         return replace(column, kind=ColumnKind.RATE)
+    if timed and not _NO_TIME.search(read.plain):
+        return _timed(column, read)
+    if re.fullmatch(r"(pp|tg) ?\d+", read.plain):  # llama-bench's names of its tests
+        return replace(column, kind=ColumnKind.RATE, unit="tokens")
     return None
 
 
-def _time(header: str, column: PublishedColumn) -> PublishedColumn | None:
-    plain, words = header.lower(), words_of(header)
-    of_one = re.search(r"/\s?(it|iter|step|img|image|im|op|epoch|batch|sample|token)\w*", plain)
-    each = "per" in words or bool(of_one)
-    bare = not (words & TIMES)
-    units = sorted(units_in(header), key=lambda unit: unit in ("min", "mins"))  # with another unit, a minimum
-    for unit in units:
-        found = seconds_of(unit)
-        if found and not (bare and unit in ("min", "mins", "h", "day", "days") and f"({unit})" not in plain):
-            timed = replace(column, kind=ColumnKind.TIME, unit=unit.partition("/")[0], sure=True)
-            return replace(timed, scale=found[0], each=each or found[1])
-    if re.match(r"(milli|micro|nano)?seconds?\b|hours\b|minutes\b", plain):
-        unit = re.split(r"\W", plain)[0]
-        return replace(column, kind=ColumnKind.TIME, scale=SECONDS[unit], unit=unit, each=True, sure=True)
-    other = r"\btimes?\b.*(faster|slower)|time.?stamp|(first|real).?time|offset|zone|date"
-    if not bare and not re.search(other, plain):
-        return replace(column, kind=ColumnKind.TIME, each=each)
-    return None
+def _of_unit(column: PublishedColumn, unit: Unit, read: _Header | None = None) -> PublishedColumn:
+    made = replace(column, kind=unit.kind, unit=unit.what, scale=unit.scale)
+    made = replace(made, each=column.each or unit.each, shared=column.shared or unit.shared)
+    return _timed(made, read) if read and unit.kind is ColumnKind.TIME else made
 
 
-def _size(header: str, column: PublishedColumn) -> PublishedColumn | None:
-    plain = re.sub(r"\s*(?:/|per)\s*(gpu|device|rank|node)s?\b", "", header.lower())
-    name = size_name(re.sub(r"[(\[].*", "", plain).strip())
-    if name not in SIZES:
+def _timed(column: PublishedColumn, read: _Header) -> PublishedColumn:
+    """Return a column of times, with whether they are of one item or of work that no column counts."""
+    each = re.search(r"/\s?(it|iter|step|img|image|im|op|epoch|batch|sample|token)\w*|\bper\b", read.plain)
+    fixed = bool(_FIXED.search(read.plain)) and "step" not in read.words
+    return replace(column, kind=ColumnKind.TIME, each=column.each or bool(each), fixed=fixed)
+
+
+def _size(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
+    whole = re.sub(r"\s*/\s*(gpu|device|rank|node)s?\b", "", read.plain)
+    name = size_name(re.sub(r"[(\[].*", "", whole).strip())
+    if name not in SIZES | LENGTHS and not _COUNTED.fullmatch(name):
         return None
-    return replace(column, kind=ColumnKind.SIZE, unit=name, each=plain != header.lower())
+    return replace(column, kind=ColumnKind.SIZE, unit=name, each=whole != read.plain)
 
 
-def _counted(unit: str) -> tuple[float, str]:
-    """Return the number of things in a unit and their name, such as 1e9 `flops` for `gflop`."""
-    if unit[:2] in _BINARY and unit[2:] in ("b", "bytes"):
-        return _BINARY[unit[:2]], "bytes"
-    match = _COUNTED.fullmatch(unit)
-    if match is None:
-        return 1.0, unit
-    what = match["what"]
-    if what in ("bps", "bit", "bits"):
-        return _PREFIXES[match["prefix"]] / 8, "bytes"
-    return _PREFIXES[match["prefix"]], "flops" if what.startswith("flop") else "bytes"
-
-
-def rate_of(unit: str) -> tuple[float, str] | None:
-    """Return the scale and the thing that a unit counts per second; None if it is not a rate."""
-    if unit in RATE_WORDS:
-        return 1.0, RATE_WORDS[unit]
-    if unit in ("gflops", "tflops", "pflops", "mflops") or unit.endswith("bps"):
-        return _counted(unit)
-    match = _PER_SECOND.fullmatch(unit)
-    return _counted(match["what"]) if match else None
-
-
-def seconds_of(unit: str) -> tuple[float, bool] | None:
-    """Return the seconds in a unit of time, and whether it is the time of one item, such as `ns/op`."""
-    if unit in SECONDS:
-        return SECONDS[unit], False
-    match = _EACH.fullmatch(unit)
-    if match and match["unit"] in SECONDS and match["what"] not in SECONDS:
-        return SECONDS[match["unit"]], True
-    return None
+def of_family(columns: Collection[PublishedColumn]) -> list[PublishedColumn]:
+    """Return the columns with the letters of llama.cpp's batched-bench as sizes, if its other columns are there."""
+    names = {plain(column.header): column for column in columns}
+    letters = {"pp": "prompt", "tg": "generated", "b": "batch", "n kv": "kept"}
+    if not letters.keys() <= names.keys():
+        return list(columns)
+    return [
+        replace(column, kind=ColumnKind.SIZE, unit=letters[name], scale=1.0)
+        if (name := plain(column.header)) in letters
+        else column
+        for column in columns
+    ]

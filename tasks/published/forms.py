@@ -4,12 +4,18 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import unescape
 from html.parser import HTMLParser
+from itertools import islice
 
+from tasks.errors import GridbenchError
 from workloads.harness.records.printable import printable
 
+MOST_ROWS, MOST_COLUMNS = 5000, 200
+MOST_PLACES = 5_000_000  # characters of a paragraph, were all of its lines as long as the longest
+MOST_CELL = 1000  # characters that are looked at
+LEAST_PAIRS = 4  # lines of `name: value` that make a report
 MOST_HEADER = 3  # lines of text above the numbers that make one header
 MOST_SPAN = 50
 SEPARATORS = (";", "\t", ",")
@@ -31,19 +37,26 @@ _TEXT_RULE = re.compile(r"[\s=_+-]+")
 _PIPE = re.compile(r"(?<!\\)\|")
 
 _TITLE = re.compile(r"\s*[=-]{3,}\s[A-Za-z].*\s[=-]{3,}\s*")  # pytest-benchmark's
+_HEADING = re.compile(r"\s*[=-]{3,}.*[=-]{3,}\s*")  # within a report of serving
 _BAR, _CORNERS = "│", set("┌├└╞╰┏┡┗╘")
 _NOTE = re.compile(r"[¹²³⁴]")
 _PREFIX = re.compile(r"(\d)([nµm]) (?=[± ])")
 _ERROR = re.compile(r"±( +)(\S+)")
 _GAP = re.compile(r"\s{2,}")
+_PAIR = re.compile(r"\s*([A-Za-z][^:|]{1,60}):\s+([-+]?\d[\d.,]*(?:\s?[\w/%]{1,12})?)\s*")
+_TIMED = re.compile(  # hyperfine's lines
+    r"Benchmark #?\d+: (.{1,200})\n\s*Time \(mean[^)]*\):\s+([\d.]+ \w+) .*\n"
+    r"\s*Range \(min[^)]*\):\s+([\d.]+ \w+) …\s+([\d.]+ \w+)"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class TextGrid:
-    """A header and the rows below it; every row has as many cells as the header."""
+    """A header and the rows below it; every row has as many cells as the header. `above` is the line above it."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
+    above: str = ""
 
     def column(self, index: int) -> list[str]:
         """Return the cells below a header."""
@@ -51,9 +64,14 @@ class TextGrid:
 
 
 def find_grids(text: str) -> list[TextGrid]:
-    """Find the tables of a text. CSV and aligned text are read only if there is no other table."""
+    """Find the tables of a text. CSV and aligned text are read only if there is no other table.
+
+    Raises:
+        GridbenchError: a table has too many rows or columns.
+    """
+    reports = [*_reports(text), *_timed(text)]
     text = _unmarked(text)
-    grids = [*_html_tables(text), *_drawn_tables(text), *_rst_tables(text)]
+    grids = [*_html_tables(text), *_drawn_tables(text), *_rst_tables(text), *reports]
     if not grids and (separated := _separated_table(text)):
         grids = [separated]
     return grids or list(_aligned_tables(text))
@@ -61,9 +79,9 @@ def find_grids(text: str) -> list[TextGrid]:
 
 def _plain(cell: str) -> str:
     """Return a cell as a reader sees it: one line without markup."""
-    text = _LINK.sub(r"\1", _IMAGE.sub("", cell))
+    text = _LINK.sub(r"\1", _IMAGE.sub("", cell[:MOST_CELL]))
     text = unescape(_TAG.sub(" ", text)).replace("\\|", "|")
-    return " ".join(printable(_MARKS.sub("", text)).split())
+    return " ".join(printable(_MARKS.sub("", text)).replace("\u200b", "").split())
 
 
 def _grid(lines: Sequence[Sequence[str]], header_lines: int = 1, excess: bool = False) -> TextGrid | None:
@@ -71,7 +89,16 @@ def _grid(lines: Sequence[Sequence[str]], header_lines: int = 1, excess: bool = 
 
     A row with more cells than the header makes none, because the places of its cells are unknown. With `excess` its
     last cells are left out, as Markdown does it.
+
+    Raises:
+        GridbenchError: there are too many rows or columns.
     """
+    columns = max(map(len, lines), default=0)
+    if len(lines) > MOST_ROWS + MOST_HEADER or columns > MOST_COLUMNS:
+        raise GridbenchError(
+            f"a table has {len(lines)} lines of {columns} columns, but a published table can have at most "
+            f"{MOST_ROWS} of {MOST_COLUMNS}"
+        )
     cleaned = [tuple(map(_plain, line)) for line in lines]
     cleaned = [line for line in cleaned if any(line)]
     if not 1 <= header_lines < len(cleaned) or header_lines > MOST_HEADER:
@@ -135,14 +162,16 @@ def _below_bars(lines: list[str]) -> list[str]:
 def _drawn_tables(text: str) -> Iterator[TextGrid]:
     """Yield the tables of lines with | and rules between them: Markdown, boxes of terminals, RST."""
     block: list[str] = []
+    above = ""
     for line in [*text.translate(_BOXES).splitlines(), ""]:
         bare = line.strip().lstrip(">").strip()
         if _PIPE.search(bare) or (_RULE.fullmatch(bare) and ("+" in bare or block)):
             block.append(bare)
             continue
-        if found := _drawn_table(block):
-            yield found
-        block = []
+        if table := _drawn_table(block):
+            yield replace(table, above=above)
+            above = ""
+        above, block = bare or above, []
 
 
 def _drawn_table(block: list[str]) -> TextGrid | None:
@@ -180,44 +209,91 @@ def _separated_table(text: str) -> TextGrid | None:
     even = [(share, separator) for separator in SEPARATORS if (share := _evenness(lines, separator))]
     if not even or max(even)[0] < EVEN:
         return None
-    import pandas as pd  # only if there is a table: it takes a second
-
     separator = next(s for share, s in even if share == max(even)[0])
-    try:
-        frame = pd.read_csv(
-            io.StringIO("\n".join(lines)), sep=separator, header=None, dtype=str, keep_default_na=False,
-            engine="python", skipinitialspace=True,
-        )  # fmt: skip
-    except (ValueError, csv.Error, UnicodeError, OverflowError):  # pandas raises its own of ValueError
-        return None
-    return _grid([[str(cell) for cell in row] for row in frame.itertuples(index=False)])
+    return _grid(list(islice(_split(lines, separator), MOST_ROWS + 2 * MOST_HEADER)))
 
 
 def _evenness(lines: Sequence[str], separator: str) -> float:
-    """Return the share of lines with as many cells as the first; 0 if that has one."""
+    """Return the share of the first lines with as many cells as the first; 0 if that has one."""
     try:
-        counts = [len(row) for row in csv.reader(io.StringIO("\n".join(lines)), delimiter=separator) if row]
+        counts = [len(row) for row in islice(_split(lines, separator), MOST_ROWS)]
     except csv.Error:
         return 0.0
     return counts.count(counts[0]) / len(counts) if counts and counts[0] > 1 else 0.0
 
 
+def _split(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
+    rows = csv.reader(io.StringIO("\n".join(lines)), delimiter=separator, skipinitialspace=True)
+    return (row for row in rows if row)
+
+
+def _reports(text: str) -> Iterator[TextGrid]:
+    """Yield the reports of `name: value` lines, such as those of serving benchmarks; equal names make rows of one."""
+    runs: list[list[tuple[str, str]]] = [[]]
+    for line in text.splitlines():
+        if match := _PAIR.fullmatch(line):
+            runs[-1].append((match[1].strip(), match[2]))
+        elif line.strip() and (not _HEADING.fullmatch(line[:MOST_CELL]) or "Result" in line):
+            runs.append([])
+    alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
+    for pairs in runs:
+        names = tuple(name for name, _ in pairs)
+        if len(names) >= LEAST_PAIRS and sum(name.endswith(")") for name in names) > 1:
+            alike.setdefault(names, []).append(tuple(value for _, value in pairs))
+    for names, rows in alike.items():
+        numbered = [[f"report {number}", *row] for number, row in enumerate(rows, start=1)]
+        if made := _grid([["", *names], *numbered]):
+            yield made
+
+
+def _timed(text: str) -> Iterator[TextGrid]:
+    """Yield what hyperfine prints as one table."""
+    rows = [list(match.groups()) for match in islice(_TIMED.finditer(text), MOST_ROWS)]
+    if rows and (made := _grid([["Benchmark", "Time mean", "Time min", "Time max"], *rows])):
+        yield made
+
+
 def _aligned_tables(text: str) -> Iterator[TextGrid]:
-    """Yield the paragraphs whose columns are aligned by spaces."""
+    """Yield the paragraphs whose columns are aligned by spaces, without a title above them."""
     for paragraph in _PARAGRAPHS.split(text.expandtabs()):
         lines = [line for line in paragraph.splitlines() if line.strip() and not _TEXT_RULE.fullmatch(line)]
         if len(lines) < 2 or not _DIGIT.search(lines[-1]):
             continue
-        cells = _columns(lines)
+        parts = [len(_GAP.split(line.strip())) for line in lines[:2]]
+        above = lines.pop(0) if parts[0] == 1 and parts[1] > 2 and len(lines) > 2 else ""
+        cells = _by_words(lines) or _columns(lines)
         if cells and sum(bool(_DIGIT.match(cell.strip())) for cell in cells[0]) > 1:  # there is no header
             cells = [["name", *("" for _ in cells[0][1:])], *cells]
-        if cells and (made := _grid(cells)):
-            yield made
+        numbered = sum(any(_DIGIT.match(cell.strip("-+~<$ ")) for cell in row[1:]) for row in cells[1:])
+        if 2 * numbered >= len(cells) - 1 > 0 and (made := _grid(cells)):  # else it is prose
+            yield replace(made, above=above.strip())
+
+
+def _by_words(lines: Sequence[str]) -> list[list[str]]:
+    """Cut lines at their words, if all rows have as many as the header, or one more for their number.
+
+    Words in brackets below the header are units, each of the word whose end is nearest.
+    """
+    words = [list(re.finditer(r"\S+", line)) for line in lines]
+    width = len(words[-1])
+    start = next((n for n, each in enumerate(words) if len(each) == width and _DIGIT.match(each[-1][0])), 0)
+    heads, rows = words[:start], words[start:]
+    names = next((head for head in heads if len(head) in (width, width - 1)), None)
+    even = width > 2 and all(len(row) == width for row in rows)
+    if not names or not even or len(heads) > MOST_HEADER or any(name[0].startswith("(") for name in names):
+        return []
+    header = [name[0] for name in names]
+    for unit in (word for head in heads if head is not names for word in head if word[0].startswith("(")):
+        nearest = min(range(len(names)), key=lambda n: abs(names[n].end() - unit.end()))
+        header[nearest] += f" {unit[0]}"
+    return [["" for _ in range(width - len(header))] + header, *([cell[0] for cell in row] for row in rows)]
 
 
 def _columns(lines: Sequence[str]) -> list[list[str]]:
     """Cut lines at the gaps that all of them have, of two spaces, or of one if that makes no columns."""
     width = max(map(len, lines))
+    if width * len(lines) > MOST_PLACES:
+        return []
     blank = "".join(" " if all(line[i : i + 1] in ("", " ") for line in lines) else "x" for i in range(width))
     for gap in (r"  +", r" +"):
         spans = [match.span() for match in re.finditer(rf"x(?:(?!{gap}).)*", blank)]
@@ -283,6 +359,8 @@ def _html_tables(text: str) -> Iterator[TextGrid]:
 def _spread(rows: list[list[_Cell]]) -> list[list[str]]:
     """Repeat the text of each cell wherever it reaches."""
     taken: dict[tuple[int, int], str] = {}
+    if sum(cell.across * cell.down for row in rows for cell in row) > MOST_ROWS * MOST_COLUMNS:
+        return []
     for y, row in enumerate(rows):
         x = 0
         for cell in row:

@@ -9,15 +9,25 @@ from itertools import combinations, pairwise
 from statistics import median
 
 from tasks.published.sizes import more_work
-from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedTable, TableFlaw, TableRow, cell
+from tasks.published.table import (
+    MEASURES,
+    MOST_COMPARED,
+    ColumnKind,
+    Printed,
+    PublishedTable,
+    TableFlaw,
+    TableRow,
+    cell,
+)
 from tasks.results.format import significant
 from tasks.results.values import Estimate
 
 TWICE = 2.0  # a time that falls by less with more work can be noise or a size that suits the device better
+MOST_ROWS = 100  # rows that are compared with each other
 SLIP = 1000.0
 NEAR = 4.0  # factor around a thousand within which a number is a unit off
 CALM = 4.0  # factor within which its neighbours stay
-LEAST_ROWS = 4
+LEAST_ROWS = 4  # with three, a slip is a doubt
 STEEPEST = 5.0  # exponent of a size, which no algorithm of a published table exceeds
 
 
@@ -27,7 +37,7 @@ def cold(table: PublishedTable, index: int) -> tuple[TableRow, TableRow, Estimat
     The first call pays for one-off work: contexts, libraries, compiled kernels, memory pools.
     """
     column = table.columns[index]
-    if not table.rows or column.each or column.kind is not ColumnKind.TIME:
+    if not table.rows or column.each or column.fixed or column.kind is not ColumnKind.TIME:
         return None
     first, mine = table.rows[0], cell(table.rows[0], index)
     timed = [(value, row) for row in table.rows[1:] if more_work(row, first) and (value := cell(row, index))]
@@ -56,12 +66,12 @@ def cold_first(table: PublishedTable) -> Iterator[TableFlaw]:
 
 def not_growing(table: PublishedTable) -> Iterator[TableFlaw]:
     """Ask about rows that do more than others of their kind in less than half the time, beyond rounding."""
-    for index in table.of(ColumnKind.TIME):
+    for index in table.of(ColumnKind.TIME)[:MOST_COMPARED]:
         column, first = table.columns[index], cold(table, index)
-        if column.each or column.statistic:
+        if column.each or column.fixed or column.statistic:
             continue
         worst: dict[str, tuple[float, TableRow, TableRow]] = {}
-        for pair in combinations(table.rows[:200], 2):
+        for pair in combinations(table.rows[:MOST_ROWS], 2):
             for larger, smaller in (pair, pair[::-1]):
                 more, less = cell(larger, index), cell(smaller, index)
                 is_first = first is not None and smaller is first[0]
@@ -93,7 +103,7 @@ def shown(value: Printed | None) -> str:
 def _beside_columns(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[str, int]]]:
     """Yield the numbers whose ratio to the other columns is a thousand times that of other rows."""
     for kind in MEASURES:
-        indices = [i for i in table.of(kind) if not table.columns[i].each][:14]
+        indices = [i for i in table.of(kind) if not table.columns[i].each][:MOST_COMPARED]
         votes: dict[tuple[int, int], int] = defaultdict(int)
         for one, other in combinations(indices, 2):
             ratios = {
@@ -108,7 +118,8 @@ def _beside_columns(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[st
             most = max(c for (r, _), c in votes.items() if r == row)
             if count == most and _alone(table, row, index, indices):
                 flaw = _slip(table, row, index, "compared with its columns")
-                flaw = replace(flaw, doubt=any(_has_units(table, i) for i in indices))
+                few = len(table.rows) < LEAST_ROWS
+                flaw = replace(flaw, doubt=few or any(_has_units(table, i) for i in indices))
                 yield flaw, (table.rows[row].name, index)
 
 
@@ -120,14 +131,14 @@ def _has_units(table: PublishedTable, index: int) -> bool:
 
 def _stragglers(ratios: dict[int, float]) -> list[int]:
     """Return the rows that are a thousand times off the others, if those agree with each other."""
-    if len(ratios) < LEAST_ROWS:
+    if len(ratios) < LEAST_ROWS - 1:
         return []
     off = []
-    for row, value in ratios.items():
-        others = [r for other, r in ratios.items() if other != row]
-        middle = median(others)
-        calm = max(others) - min(others) < 2 * math.log(CALM)
-        if calm and abs(abs(value - middle) - math.log(SLIP)) < math.log(NEAR):
+    ordered = sorted(ratios, key=lambda row: ratios[row])
+    for row, others in ((ordered[0], ordered[1:]), (ordered[-1], ordered[:-1])):
+        middle = ratios[others[len(others) // 2]]
+        calm = ratios[others[-1]] - ratios[others[0]] < 2 * math.log(CALM)
+        if calm and abs(abs(ratios[row] - middle) - math.log(SLIP)) < math.log(NEAR):
             off.append(row)
     return off
 
@@ -181,10 +192,10 @@ def _off_the_curve(points: Sequence[tuple[float, float, TableRow]]) -> list[Tabl
         steep = all(abs(jump) > least for jump, least in zip(jumps, allowed, strict=True))
         turned = len(near) == 2 and jumps[0] * jumps[1] > 0
         lonely = len(near) == 1 and abs(abs(jumps[0]) - math.log(SLIP)) < math.log(NEAR)
-        others = pairwise(point for point in points if point[2] is not row)
-        calm = all(abs(b[1] - a[1]) <= STEEPEST * (b[0] - a[0]) + math.log(CALM) for a, b in others)
-        if steep and number and (turned or lonely) and calm:
-            off.append(row)
+        if steep and number and (turned or lonely):
+            others = pairwise(point for point in points if point[2] is not row)
+            if all(abs(b[1] - a[1]) <= STEEPEST * (b[0] - a[0]) + math.log(CALM) for a, b in others):
+                off.append(row)
     return off
 
 

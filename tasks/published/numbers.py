@@ -16,7 +16,7 @@ _PLAIN = r"(?:\d+(?:\.\d*)?|\.\d+)"
 _NUMBER = re.compile(
     rf"(?P<about>[~≈∼]|ca\.? |about )?\s*(?P<money>US\$|[$€£])?\s*(?P<factor>[x×]\s?)?"
     rf"(?P<number>[+\-−]?(?:{_THOUSANDS}|{_PLAIN})(?:e[+-]?\d{{1,6}})?|[+-]?inf(?:inity)?)"
-    r"(?:\s*(?P<prefix>[kKMBGT])(?![a-zA-Z/]))?\s*(?P<unit>[a-zA-Zµμ%×$][\w/%µμ$·]*(?:\s?/\s?\w+)?)?"
+    r"(?:\s*(?P<prefix>[kKMBGT])(?![a-zA-Z/]))?\s*(?P<unit>[a-zA-Zµμ%×$/][\w/%µμ$·]*(?:\s?/\s?\w+)?)?"
     r"\s*(?:(?:±|\+/-|\+-|±)\s*(?P<error>[\d.,]+(?:e[+-]?\d+)?|∞)\s*\S{0,8})?\s*(?:\(.{0,60}\)|\[.{0,60}\])?\s*[*†‡]*",
     re.IGNORECASE | re.ASCII,
 )
@@ -74,7 +74,7 @@ def reading(cell: str, commas: bool = False, lasting: bool = False) -> NumberTex
     if prefix := match["prefix"]:
         number *= _PREFIXES[prefix.lower()]
     unit = (match["unit"] or "").replace(" ", "").lower()
-    unit = "$" if match["money"] else "x" if match["factor"] else unit
+    unit = f"${unit if unit.startswith('/') else ''}" if match["money"] else "x" if match["factor"] else unit
     return NumberText(cell, number, unit, rough=bool(match["about"]))
 
 

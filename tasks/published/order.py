@@ -8,7 +8,7 @@ from statistics import median
 
 from tasks.plausibility.physics import MARGIN
 from tasks.published.columns import words_of
-from tasks.published.table import ColumnKind, PublishedTable, TableFlaw, TableRow, cell
+from tasks.published.table import ColumnKind, Compared, PublishedTable, TableFlaw, TableRow, cell
 from tasks.results.format import listed
 
 APART = 300.0  # factor between two means or medians of a sample that only a wrong unit explains
@@ -39,7 +39,7 @@ def not_measured(table: PublishedTable) -> Iterator[TableFlaw]:
             yield TableFlaw("not a measure", tuple(zeros), text, doubt=True)
 
 
-def disordered(table: PublishedTable) -> Iterator[TableFlaw]:
+def disordered(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     """Report a minimum above a mean and a percentile above a higher one, within a subject and a row."""
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for index in table.of(ColumnKind.TIME):
@@ -51,9 +51,10 @@ def disordered(table: PublishedTable) -> Iterator[TableFlaw]:
         chains = [["min", "mean", "max"], ["min", *sorted(percentiles, key=_percentile), "max"]]
         yield from _another_unit(table, indices)
         seen: set[str] = set()
+        orders = [[i for s in chain for i in indices if table.columns[i].statistic == s] for chain in chains]
+        yield Compared("order of percentiles", len(table.rows) * max(max(map(len, orders)) - 1, 0))
         for row in table.rows:
-            for chain in chains:
-                ordered = [i for s in chain for i in indices if table.columns[i].statistic == s]
+            for ordered in orders:
                 flaw = _inverted(table, row, ordered)
                 if flaw and row.name not in seen:
                     seen.add(row.name)
@@ -72,13 +73,14 @@ def _another_unit(table: PublishedTable, indices: list[int]) -> Iterator[TableFl
             yield TableFlaw("a unit off", (), text)
 
 
-def above_whole(table: PublishedTable) -> Iterator[TableFlaw]:
+def above_whole(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     """Report shares of a peak or of a device above 100 %."""
     for index in table.of(ColumnKind.SHARE):
         column = table.columns[index]
         words = words_of(column.header)
         if column.subject & _BEYOND_WHOLE:
             continue
+        yield Compared("shares of a whole", sum(row.cells[index] is not None for row in table.rows))
         for row in table.rows:
             value = row.cells[index]
             if value and value.low > MOST_SHARE:

@@ -5,7 +5,16 @@ from collections.abc import Collection, Iterator, Mapping
 
 from tasks.plausibility.physics import CACHE_BYTES, MARGIN
 from tasks.published.sizes import PRECISIONS, flops, precision
-from tasks.published.table import ColumnKind, Printed, PublishedTable, TableFlaw, TableRow, cell
+from tasks.published.table import (
+    MOST_COMPARED,
+    ColumnKind,
+    Compared,
+    Printed,
+    PublishedTable,
+    TableFlaw,
+    TableRow,
+    cell,
+)
 from tasks.results.format import significant
 from tasks.results.model import Machine
 
@@ -22,22 +31,34 @@ _SEVERAL = re.compile(r"\b(\d{1,5})\s*[x×]\s*(?=[a-z])|\b(\d{1,5})[ -]?gpus?\b"
 
 def above_peaks(
     table: PublishedTable, machine: Machine | None, gpus: Mapping[str, Machine], in_fp8: Collection[str] = ()
-) -> Iterator[TableFlaw]:
-    """Report rows that compute or move more than the GPU of `machine` can, or else than the GPU that they name.
+) -> Iterator[TableFlaw | Compared]:
+    """Report rows that compute or move more than the GPU that they name can, or else than that of `machine`.
 
     `in_fp8` are the keys of GPUs that compute in fp8, at twice the rate of fp16.
     """
     faster = {model_of(key).upper() for key in in_fp8}
-    for index in table.of(ColumnKind.RATE, ColumnKind.TIME):
+    named = {id(row): named_gpu(row.text, gpus) for row in table.rows}
+    held = 0
+    for index in table.of(ColumnKind.RATE, ColumnKind.TIME)[:MOST_COMPARED]:
         column = table.columns[index]
+        above = named_gpu(column.header, gpus)
         if "cpu" in column.header.lower() or (column.each and column.kind is ColumnKind.TIME):
             continue
         for row in table.rows:
             value = cell(row, index)
-            limit = machine or named_gpu(f"{column.header} {row.text}", gpus)
-            doubled = machine is None and limit is not None and limit.name in faster
-            if value and limit and (flaw := _above(table, row, index, value, limit, doubled)):
-                yield flaw
+            own = {gpu.name: gpu for gpu in (above, named[id(row)]) if gpu}
+            limit = next(iter(own.values())) if len(own) == 1 and not _names(machine, own) else machine
+            doubled = limit is not machine and limit is not None and limit.name in faster
+            if value and limit:
+                held += any(_rates(table, row, index, value))
+                if flaw := _above(table, row, index, value, limit, doubled):
+                    yield flaw
+    yield Compared("peaks of GPUs", held)
+
+
+def _names(machine: Machine | None, own: Collection[str]) -> bool:
+    """Return True if the model of `machine`, whose peaks are exact, is the one that a row names."""
+    return machine is not None and model_of(machine.name).upper() in own
 
 
 def named_gpu(text: str, gpus: Mapping[str, Machine]) -> Machine | None:

@@ -11,10 +11,11 @@ from statistics import median
 from tasks.pricing.checks import MOST_USD, Quote, impossibilities
 from tasks.pricing.names import is_in
 from tasks.published.shapes import AWS_NAME, GCP_NAME
-from tasks.published.table import ColumnKind, Printed, PublishedTable, TableFlaw, TableRow
+from tasks.published.table import ColumnKind, Compared, Printed, PublishedTable, TableFlaw, TableRow
 
 RULE = "price that can't be"
 _RENTED = re.compile(r"hour|/\s?h(?:r)?\b|on.demand|spot|preempt")
+MOST_ALIKE = 100  # prices of one machine that are compared
 _SEVERAL = re.compile(r"(?<![\w.])(\d{1,4})\s?[x×]\s?(?=[a-z])")
 # regions and zones as AWS and Google name them
 _PLACES = re.compile(r"\b(?:[a-z]{2}(?:-gov)?-[a-z]+-\d[a-z]?|[a-z]+-[a-z]+\d(?:-[a-f])?)\b")
@@ -22,7 +23,12 @@ _PLACES = re.compile(r"\b(?:[a-z]{2}(?:-gov)?-[a-z]+-\d[a-z]?|[a-z]+-[a-z]+\d(?:
 
 @dataclass(frozen=True, slots=True)
 class PricedRow:
-    """A price of a row. `several` is the number of machines or GPUs in its text, such as 8 of `8x p4d.24xlarge`."""
+    """A price of a row.
+
+    Attributes:
+        several: the number of machines or GPUs in its text, such as 8 of `8x p4d.24xlarge`.
+        sure: it is by the hour; else it can be that of a card to buy.
+    """
 
     row: TableRow
     machine: str
@@ -30,16 +36,23 @@ class PricedRow:
     value: Printed
     purchase: str
     several: float = 1.0
+    sure: bool = True
 
 
-def mispriced(table: PublishedTable, known: Mapping[str, float]) -> Iterator[TableFlaw]:
+def mispriced(table: PublishedTable, known: Mapping[str, float]) -> Iterator[TableFlaw | Compared]:
     """Report values that are not prices, or not prices of such a machine; `known` are on-demand prices by instance."""
     rented = [index for index in table.of(ColumnKind.PRICE) if not _is_bought(table, index)]
     prices = [price for index in rented for price in _priced(table, index)]
+    beside: dict[str, list[PricedRow]] = defaultdict(list)
     for price in prices:
-        for reason in _reasons(price, prices, known):
-            yield TableFlaw(RULE, (price.row.name,), f"{price.row.name}: {reason}")
+        beside[price.machine or f"row {id(price.row)}"].append(price)
+    for price in prices:
+        others = beside[price.machine or f"row {id(price.row)}"][:MOST_ALIKE]
+        if reasons := _reasons(price, others, known):
+            text = f"{price.row.name}: {'; '.join(reasons)}"
+            yield TableFlaw(RULE, (price.row.name,), text, doubt=not price.sure)
     yield from _cheaper_with_more(prices)
+    yield Compared("prices", len(prices))
 
 
 def bought(table: PublishedTable) -> Iterator[str]:
@@ -90,7 +103,8 @@ def _priced(table: PublishedTable, index: int) -> list[PricedRow]:
         terms = "spot" if re.search(r"\bspot\b|preempt", row.text) else purchase
         several = math.prod(max(float(number), 1.0) for number in _SEVERAL.findall(row.text))
         if value:
-            made.append(PricedRow(row, _machine(row.text), count, value, terms, several))
+            sure = column.sure or bool(_machine(row.text) or _RENTED.search(row.text))
+            made.append(PricedRow(row, _machine(row.text), count, value, terms, several, sure))
     return made
 
 
@@ -114,8 +128,12 @@ def _cheaper_with_more(prices: Sequence[PricedRow]) -> Iterator[TableFlaw]:
         if family and price.gpus and price.purchase == "on-demand":
             families[family].append(price)
     for members in families.values():
-        for more in members:
-            fewer = [m for m in members if 2 * m.gpus <= more.gpus and m.value.low > more.value.high > 0]
+        for more in members[:MOST_ALIKE]:
+            fewer = [
+                m
+                for m in members[:MOST_ALIKE]
+                if 2 * m.gpus <= more.gpus and m.value.low > more.value.high > 0
+            ]
             if fewer:
                 less, names = fewer[0], (more.row.name, fewer[0].row.name)
                 text = f"{names[0]} with {more.gpus:g} GPUs costs {more.value.text}, "

@@ -8,7 +8,18 @@ from statistics import median
 from tasks.published.ratios import spread
 from tasks.published.relations import LEAST, MOST_OFF, TELLING
 from tasks.published.sizes import flops, word_set
-from tasks.published.table import ColumnKind, PublishedColumn, PublishedTable, TableFlaw, TableRow, cell
+from tasks.published.table import (
+    MOST_COMPARED,
+    ColumnKind,
+    Compared,
+    Printed,
+    PublishedColumn,
+    PublishedTable,
+    TableFlaw,
+    TableRow,
+    cell,
+    ratio,
+)
 from tasks.results.format import significant
 from tasks.results.values import Estimate
 
@@ -19,45 +30,75 @@ SPREADS = 6  # a reported row is also off by this many times the spread of the o
 WHOLE = 0.08  # an amount this close to a whole number can be that of several devices or requests
 LEAST_FACTOR, MOST_FACTOR = 1.15, 6.0  # a factor between them that is not whole is not a number of devices
 SLIPS = {1e3: "a thousand times", 1e-3: "a thousandth of", 1e6: "a million times", 1e-6: "a millionth of"}
+MOST_ROWS = 1000  # of a table in which products of two sizes are looked at
 BATCHES = word_set("batch samples images items examples concurrency bytes flops elements tokens")
 _OWN_WORK = {"queries", "requests", "bytes", "operations"}
 Amounts = list[Estimate | None]
 
 
-def misrated(table: PublishedTable) -> Iterator[TableFlaw]:
+def misrated(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     """Report rates that their times don't give."""
-    for rate in table.of(ColumnKind.RATE):
+    for rate in table.of(ColumnKind.RATE)[:MOST_COMPARED]:
         for time in _times_of(table, rate):
-            flaws = list(_judged(table, rate, time))
-            yield from flaws
-            if flaws:
+            results = list(_judged(table, rate, time))
+            yield from results
+            if results:
                 break
+    yield from _beside_each_other(table)
 
 
 def _times_of(table: PublishedTable, rate: int) -> list[int]:
-    """Return the columns of times that can belong to a rate: of the same subject, else the only one."""
+    """Return the columns of times that can belong to a rate: of the same subject, else the only one.
+
+    Of several with one header, as in the halves of nccl-tests, it is the nearest to the left.
+    """
     times = [i for i in table.of(ColumnKind.TIME) if table.columns[i].statistic in ("", "mean", "p50")]
-    mine = table.columns[rate].subject
+    mine = table.columns[rate].subject - {"algbw"}
     same = [i for i in times if table.columns[i].subject == mine]
+    if len(same) > 1 and len({table.columns[i].header for i in same}) == 1:
+        same = [max((i for i in same if i < rate), default=same[0])]
     near = [i for i in times if table.columns[i].subject & mine]
     alone = times if len(times) == 1 and len(table.of(ColumnKind.RATE)) == 1 else []
     return same or (near if len(near) == 1 else alone)
 
 
-def _judged(table: PublishedTable, rate: int, time: int) -> Iterator[TableFlaw]:
-    found = _counts(table, rate, time)
-    scored = [(_common(amounts), words, amounts) for words, amounts in found]
+def _beside_each_other(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
+    """Report bus bandwidths that are not a constant of the algorithm's bandwidths to their left."""
+    rates = table.of(ColumnKind.RATE)
+    for bus in (i for i in rates if "busbw" in table.columns[i].subject):
+        left = [i for i in rates if i < bus and "algbw" in table.columns[i].subject]
+        if not left:
+            continue
+        amounts = [_quotient(cell(row, bus), cell(row, left[-1])) for row in table.rows]
+        if same := _common(amounts):
+            yield Compared("bus bandwidths", len(same[1]))
+            yield from _outliers(table, bus, "of its algorithm's bandwidth", amounts, *same, OFF / 4)
+
+
+def _quotient(over: Printed | None, under: Printed | None) -> Estimate | None:
+    return ratio(over, under) if over and under else None
+
+
+def _judged(table: PublishedTable, rate: int, time: int) -> Iterator[TableFlaw | Compared]:
+    counts = _counts(table, rate, time)
+    scored = [(_common(amounts), words, amounts) for words, amounts in counts]
     held = [(len(same[1]), words, amounts, same) for same, words, amounts in scored if same]
     if held:
-        _, words, amounts, (common, agreeing) = max(held, key=lambda each: each[0])
-        yield from _outliers(table, rate, words, amounts, common, agreeing)
+        # Of as many rows that agree, the exact work of its sizes tells more than work that is only equal.
+        _, words, amounts, (common, agreeing) = max(held, key=lambda each: (each[0], _is_one(each[3][0])))
+        yield Compared("rates and times", len(agreeing))
+        yield from _outliers(table, rate, f"for {words}" if words else "", amounts, common, agreeing)
         if words and (flaw := _slip(table, (rate, time), words, common)):
             yield flaw
-    elif len(table.rows) < LEAST and found and found[-1][0]:
-        words, amounts = found[-1]
-        known = [amount for amount in amounts if amount]
-        if known and (flaw := _slip(table, (rate, time), words, known[0])):
+    elif len(table.rows) < LEAST and counts and counts[-1][0]:
+        words, amounts = counts[-1]
+        present = [amount for amount in amounts if amount]
+        if present and (flaw := _slip(table, (rate, time), words, present[0])):
             yield flaw
+
+
+def _is_one(common: Estimate) -> bool:
+    return _away(common, 1.0) <= SAME
 
 
 def _counts(table: PublishedTable, rate: int, time: int) -> list[tuple[str, Amounts]]:
@@ -72,7 +113,7 @@ def _counts(table: PublishedTable, rate: int, time: int) -> list[tuple[str, Amou
     divisors += [(name, [each.get(name) for each in sizes]) for name in names]
     divisors += [
         (f"{a} times {b}", [each[a] * each[b] if a in each and b in each else None for each in sizes])
-        for a, b in combinations(names, 2)
+        for a, b in combinations(names if len(sizes) < MOST_ROWS else (), 2)
     ]
     if unit == "flops":
         divisors = [("flops", [flops(row) for row in table.rows])]
@@ -110,19 +151,26 @@ def _common(amounts: Amounts) -> tuple[Estimate, list[int]] | None:
 
 
 def _outliers(
-    table: PublishedTable, rate: int, words: str, amounts: Amounts, common: Estimate, agreeing: Sequence[int]
+    table: PublishedTable,
+    rate: int,
+    words: str,
+    amounts: Amounts,
+    common: Estimate,
+    agreeing: Sequence[int],
+    least: float = OFF,
 ) -> Iterator[TableFlaw]:
     """Report the rows whose amount differs from that of the others."""
     spreads = median(abs(math.log(a.value / common.value)) for row in agreeing if (a := amounts[row]))
     for row, amount in enumerate(amounts):
-        if amount is None or _away(amount, common.value) <= max(OFF, SPREADS * spreads):
+        if amount is None or _away(amount, common.value) <= max(least, SPREADS * spreads):
             continue
         name, column = table.rows[row].name, table.columns[rate]
         value = table.rows[row].cells[rate]
         factor = significant(amount.value / common.value, 3)
+        beside = "" if words.startswith("of ") else "with its time "
         text = (
-            f"{name} has {value.text if value else '-'} in {column.header}, which with its time is {factor} "
-            f"times the value that the {len(agreeing)} other rows give{f' for {words}' if words else ''}"
+            f"{name} has {value.text if value else '-'} in {column.header}, which {beside}is {factor} "
+            f"times the value that the {len(agreeing)} other rows give{f' {words}' if words else ''}"
         )
         yield TableFlaw(RULE, (name,), text)
 

@@ -8,7 +8,9 @@ from tasks.published.columns import words_of
 from tasks.published.relations import OFF, Outcome, Relation, best, distance, mapped, outcome
 from tasks.published.table import (
     MEASURES,
+    MOST_COMPARED,
     ColumnKind,
+    Compared,
     Printed,
     PublishedColumn,
     PublishedTable,
@@ -29,7 +31,7 @@ EXTREMES = {
     "min",
     "minimum",
 }  # of several relations, a different one in each row
-MOST_MEASURES = 14  # columns of a table that are compared with each other
+MOST_NUMBERS = 20_000  # of all columns that are compared with each other
 CLEAR = 0.05  # distance beyond rounding at which only two columns contradict a speedup
 SPEEDUPS = {"speedup", "speedups", "acceleration", "faster", "up"}  # not a ratio of sizes
 RULE = "speedup that its times don't give"
@@ -39,13 +41,16 @@ _AS_CHANGE: Forms = (lambda x: x, lambda x: x - 1, lambda x: 1 - x)
 _IN_PERCENT: Forms = (lambda x: 100 * x, lambda x: 100 * (x - 1), lambda x: 100 * (1 - x), lambda x: x)
 
 
-def misquoted(table: PublishedTable) -> Iterator[TableFlaw]:
+def misquoted(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     """Report ratios and efficiencies that the printed numbers can't produce, if they produce most of the others."""
-    for index in table.of(ColumnKind.RATIO, ColumnKind.EFFICIENCY):
+    for index in table.of(ColumnKind.RATIO, ColumnKind.EFFICIENCY)[:MOST_COMPARED]:
         values = [row.cells[index] for row in table.rows]
         candidates = relations(table, index)
         if result := best(values, candidates):
+            yield Compared("ratios", result.judged)
             yield from _accused(table, index, values, result, candidates)
+            if flaw := _turned(table, index, result):
+                yield flaw
         elif flaw := _alone(table, index, values):
             yield flaw
 
@@ -66,7 +71,7 @@ def relations(table: PublishedTable, index: int) -> list[Relation]:
 
 def _between_columns(table: PublishedTable, column: PublishedColumn) -> Iterator[Relation]:
     """Yield the ratios of two columns of one kind, such as CPU time over GPU time."""
-    measures = table.of(*MEASURES)[:MOST_MEASURES]
+    measures = _measures(table)
     for over, under in permutations(measures, 2):
         first, second = table.columns[over], table.columns[under]
         if first.kind is not second.kind or first.statistic != second.statistic:
@@ -77,9 +82,14 @@ def _between_columns(table: PublishedTable, column: PublishedColumn) -> Iterator
         yield Relation(f"{first.header} over {second.header}", bounds, named=named)
 
 
+def _measures(table: PublishedTable) -> list[int]:
+    """Return the columns of times and rates, of a long table fewer."""
+    return table.of(*MEASURES)[: max(2, min(MOST_COMPARED, MOST_NUMBERS // len(table.rows)))]
+
+
 def _between_rows(table: PublishedTable, index: int) -> Iterator[Relation]:
     """Yield the ratios of each row to a reference row, for every measure."""
-    for measure in table.of(*MEASURES)[:MOST_MEASURES]:
+    for measure in _measures(table):
         values = [cell(row, measure) for row in table.rows]
         name = table.columns[measure].header
         for words, references in _references(table, index, values):
@@ -114,7 +124,7 @@ def _references(
 
 def _by_device(table: PublishedTable, index: int) -> Iterator[Relation]:
     """Yield the speedups of each row over a reference row, divided by the ratio of their devices."""
-    measures = table.of(*MEASURES)
+    measures = _measures(table)
     for place in table.of(ColumnKind.DEVICES):
         counts = [value.value if (value := cell(row, place)) else None for row in table.rows]
         for i in table.of(ColumnKind.RATIO):
@@ -122,7 +132,7 @@ def _by_device(table: PublishedTable, index: int) -> Iterator[Relation]:
                 own = [interval(value) if (value := cell(row, i)) else None for row in table.rows]
                 shares = tuple(map(_per_device, own, repeat(1.0), counts))
                 yield Relation(f"{table.columns[i].header} by device", shares)
-        for measure in measures[:MOST_MEASURES]:
+        for measure in measures:
             values = [cell(row, measure) for row in table.rows]
             for words, references in _references(table, index, values):
                 trivial = frozenset(row for row, other in enumerate(references) if other == row)
@@ -162,6 +172,24 @@ def _accused(
                 f"{result.agreeing} other rows"
             )
             yield TableFlaw(RULE, (table.rows[row].name,), text)
+
+
+def _turned(table: PublishedTable, index: int, result: Outcome) -> TableFlaw | None:
+    """Report speedups that are the time after over the time before, in contrast to the total's; else ask about them."""
+    column, times = table.columns[index], table.of(ColumnKind.TIME)
+    slower = [row for row in table.rows if (value := row.cells[index]) and value.high < 1]
+    if len(times) != 2 or not words_of(column.header) & SPEEDUPS or column.percent or column.change:
+        return None
+    before, after = (table.columns[i] for i in times)
+    if len(slower) < len(table.rows) or result.relation.words != f"{after.header} over {before.header}":
+        return None
+    text = f"every {column.header} is {result.relation.words}"
+    for total in table.sums:
+        value, bounds = total.cells[index], _ratio(cell(total, times[0]), cell(total, times[1]))
+        if value and bounds and value.low > 1 and distance(value, bounds) <= OFF:
+            text += f", the wrong way round: that of {total.name}, {value.text}, is {before.header} over {after.header}"
+            return TableFlaw(RULE, (total.name,), text)
+    return TableFlaw(RULE, (), f"{text}, below 1: is it the other way round?", doubt=True)
 
 
 def _alone(table: PublishedTable, index: int, values: Sequence[Printed | None]) -> TableFlaw | None:

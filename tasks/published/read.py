@@ -4,50 +4,51 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
+from statistics import median
 
 from tasks.errors import GridbenchError
-from tasks.published.columns import heading, rate_of, seconds_of, with_unit
+from tasks.published.columns import heading, of_family, with_unit
 from tasks.published.forms import TextGrid, find_grids
 from tasks.published.numbers import MISSING, NumberText, printed, readings
 from tasks.published.sizes import read_sizes
 from tasks.published.summaries import parted
 from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedColumn, PublishedTable, TableRow
+from tasks.published.units import unit_of
 
-MOST_ROWS = 1000
 MOST_TABLES = 200
+MOST_TITLE = 160  # characters of a line above a table
 MOST_ABOUT = 200_000  # characters around tables that are looked at
+_IN_LINES = (*MEASURES, ColumnKind.PRICE, ColumnKind.COST)
+_SCALED = (*_IN_LINES, ColumnKind.SIZE, ColumnKind.SHARE)
 NOT_JUDGED = (ColumnKind.DEVICES, ColumnKind.SIZE, ColumnKind.OTHER)
 _HANDS = re.compile(
     r"^(\d+)\s*[x×]?\s*(?:[a-z]\w*\s)?(gpu|node|device|thread|core|process|worker|cpu)s?\b", re.IGNORECASE
 )
+_UNIT_ABOVE = re.compile(r"(?:\bin|:|\()\s*([a-zµμ]+(?:/[a-z]+)*)\)?[.:]?$")
+ReadColumn = tuple[PublishedColumn, tuple[Printed | None, ...]]
 _INSTANCE = re.compile(
     r"\b[a-z][0-9a-z-]{1,7}\.(?:\d*x?large|medium|metal)\b|\b(?:n[12]|a[23]|g2)-\w+-\d+g?\b"
 )
 
 
 def read_tables(text: str, where: str) -> list[PublishedTable]:
-    """Read the tables of a text that have anything to judge; `where` names the file in sentences.
+    """Read the tables of a text, also those that have nothing to judge; `where` names the file in sentences.
 
     Raises:
-        GridbenchError: there is no such table, or one has too many rows.
+        GridbenchError: no table has anything to judge, or one has too many rows or columns.
     """
     grids = find_grids(text)
     if not grids:
         raise GridbenchError(
-            f"{where} has no table: it must be CSV, Markdown, HTML, RST, or text in columns, with a header"
+            f"{where} has no table: it must be CSV, Markdown, HTML, RST, text in columns, or a report of "
+            "`name: value` lines, with a header"
         )
     about = text[:MOST_ABOUT].lower()
-    tables = [table for each in grids[:MOST_TABLES] if (table := _table(each, about))]
-    if not tables:
-        names = ", ".join(repr(name[:40]) for name in grids[0].header[:8])
+    tables = [_table(each, about) for each in grids[:MOST_TABLES]]
+    if all(table.unjudged for table in tables):
         raise GridbenchError(
-            f"{where} has no column of times, rates, speedups or prices among {names}; write the unit into "
-            "the header, such as 'GPU Time (s)' or 'images/s'"
-        )
-    longest = max(len(table.rows) for table in tables)
-    if longest > MOST_ROWS:
-        raise GridbenchError(
-            f"{where} has {longest} rows, but a published table can have at most {MOST_ROWS}"
+            f"{where} has {tables[0].unjudged}; write the unit into the header, such as 'GPU Time (s)' or 'images/s'"
         )
     return tables
 
@@ -58,20 +59,20 @@ def hands(header: str) -> float | None:
     return float(match[1]) if match and 0 < int(match[1]) < 10**6 else None
 
 
-def _table(made: TextGrid, about: str) -> PublishedTable | None:
-    """Read a table; None if nothing in it can be judged."""
+def _table(made: TextGrid, about: str) -> PublishedTable:
     made = _upright(made)
     match = re.search(r"\(times? in (\w+)\)", made.header[0].lower())
     unit_of_all = match[1] if match else ""
-    read = (_column(name, made.column(i), unit_of_all) for i, name in enumerate(made.header))
+    headings = of_family([heading(name) for name in made.header])
+    read = [_column(column, made.column(i), unit_of_all) for i, column in enumerate(headings)]
+    read, assumed = _with_unit_above(made, read) if _has_no_measure(read) else (read, "")
     columns, values = zip(*read, strict=True)
-    instances = (_INSTANCE.search(cell.lower()) for row in (made.header, *made.rows) for cell in row)
-    if all(column.kind in NOT_JUDGED for column in columns) and not any(instances):
-        return None
     rows = _rows(made, columns, values)
     measured, sums = parted(rows, columns)
     skipped = [f"column {c.header[:60]!r} is not judged" for c, v in zip(columns, values, strict=True)
                if c.kind is ColumnKind.OTHER and any(v) and c.header]  # fmt: skip
+    instances = (_INSTANCE.search(cell.lower()) for row in (made.header, *made.rows) for cell in row)
+    named = all(column.kind in NOT_JUDGED for column in columns) and not any(instances)
     return PublishedTable(
         columns,
         tuple(measured or rows),
@@ -79,27 +80,59 @@ def _table(made: TextGrid, about: str) -> PublishedTable | None:
         about,
         tuple(skipped),
         (made.header, *made.rows),
+        assumed,
+        f"no column of times, rates, speedups or prices among {listed_names(made.header)}" if named else "",
     )
+
+
+def listed_names(header: Sequence[str]) -> str:
+    """Return the first names of a header in quotes."""
+    names = ", ".join(repr(name[:40]) for name in header[:8])
+    return f"{names} …" if len(header) > 8 else names
+
+
+def _has_no_measure(read: Sequence[ReadColumn]) -> bool:
+    return all(column.kind in NOT_JUDGED for column, _ in read)
+
+
+def _with_unit_above(made: TextGrid, read: list[ReadColumn]) -> tuple[list[ReadColumn], str]:
+    """Give columns without a meaning the unit of the line above, or take the only one of several devices as a rate."""
+    numbers = [
+        i for i, (c, values) in enumerate(read) if c.kind is ColumnKind.OTHER and c.header and any(values)
+    ]
+    match = _UNIT_ABOVE.search(made.above.lower()[:MOST_TITLE])
+    unit = unit_of(match[1]) if match else None
+    if match and unit and unit.kind in MEASURES and numbers:
+        for index in numbers:
+            column = with_unit(replace(read[index][0], kind=ColumnKind.OTHER), match[1], sure=False)
+            read[index] = _column(column or read[index][0], made.column(index), "")
+        return read, f"the unit {match[1]!r} is that of the line above the table"
+    counts = [values for column, values in read if column.kind is ColumnKind.DEVICES]
+    doubled = len(counts) == 1 and all(a and b and b.value == 2 * a.value for a, b in pairwise(counts[0]))
+    if doubled and len(numbers) == 1 and len(made.rows) > 2:
+        column, values = read[numbers[0]]
+        rising = all(a and b and a.value < b.value for a, b in pairwise(values))
+        if rising:
+            read[numbers[0]] = replace(column, kind=ColumnKind.RATE), values
+            return read, f"{column.header!r} is taken as a rate, because it rises with the devices"
+    return read, ""
 
 
 def _upright(made: TextGrid) -> TextGrid:
     """Transpose a table whose first column has the measures, such as a line `Latency (ms)` and a line `images/s`."""
     first = [heading(cell).kind for cell in made.column(0)]
     across = [heading(name).kind for name in made.header[1:]]
-    if 2 * sum(kind in MEASURES for kind in first) <= len(first) or any(kind in MEASURES for kind in across):
+    if 2 * sum(kind in _IN_LINES for kind in first) <= len(first) or any(kind in MEASURES for kind in across):
         return made
     lines = [[made.header[i], *made.column(i)] for i in range(len(made.header))]
-    return TextGrid(tuple(lines[0]), tuple(map(tuple, lines[1:])))
+    return TextGrid(tuple(lines[0]), tuple(map(tuple, lines[1:])), made.above)
 
 
-def _column(
-    header: str, cells: Sequence[str], unit_of_all: str
-) -> tuple[PublishedColumn, tuple[Printed | None, ...]]:
-    """Read the meaning and the numbers of a column. A column of text has no numbers.
+def _column(column: PublishedColumn, cells: Sequence[str], unit_of_all: str) -> ReadColumn:
+    """Read the numbers of a column, and its meaning from their units and sizes. A column of text has no numbers.
 
     `unit_of_all` is the unit of all statistics, such as `us` of a first header `Name (time in us)`.
     """
-    column = heading(header)
     values = readings(cells, lasting=column.kind in (ColumnKind.TIME, ColumnKind.OTHER))
     filled = sum(cell.lower() not in MISSING for cell in cells)
     if not any(values) or 2 * sum(map(bool, values)) < filled:
@@ -107,27 +140,24 @@ def _column(
     units = Counter(value.unit for value in values if value and value.unit)
     unit = units.most_common(1)[0][0] if units else unit_of_all if column.statistic else ""
     column = with_unit(column, unit) or column
-    if column.kind in (ColumnKind.RATIO, ColumnKind.EFFICIENCY) and unit == "%":
+    if column.kind in (ColumnKind.RATIO, ColumnKind.EFFICIENCY, ColumnKind.SHARE) and unit == "%":
         column = replace(column, percent=True)
+    if column.kind is ColumnKind.SHARE and not column.percent:
+        column = replace(column, scale=100.0 if median(v.number for v in values if v) <= 1 else 1.0)
     factors = [_factor(column, value) for value in values]
-    known = [value if factor else None for value, factor in zip(values, factors, strict=True)]
-    return column, printed(known, [factor or 1.0 for factor in factors])
+    fitting = [value if factor else None for value, factor in zip(values, factors, strict=True)]
+    return column, printed(fitting, [factor or 1.0 for factor in factors])
 
 
 def _factor(column: PublishedColumn, value: NumberText | None) -> float | None:
     """Return the factor of a cell's number by its unit, or None if the unit does not fit the column."""
-    if value is None:
-        return None
-    unit = value.unit
-    if column.kind is ColumnKind.TIME:
-        spent = seconds_of(unit)
-        return column.scale if not unit else spent[0] if spent else None
-    if column.kind is ColumnKind.RATE:
-        rate = rate_of(unit)
-        return column.scale if not unit or unit == column.unit else rate[0] if rate else None
-    if column.kind is ColumnKind.SIZE:
-        return column.scale
-    return 1.0
+    if value is None or column.kind not in _SCALED:
+        return value and 1.0
+    own = unit_of(value.unit) if value.unit else None
+    if own and own.kind is column.kind is not ColumnKind.SIZE:
+        return own.scale
+    fits = column.kind not in MEASURES or not value.unit or value.unit == column.unit
+    return column.scale if fits else None
 
 
 def _rows(

@@ -1,14 +1,17 @@
 """Review of a published table by every rule, the most useful ones first."""
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import chain
 
 from tasks.published.copies import copied
 from tasks.published.growth import cold_first, not_growing, slipped
+from tasks.published.machines import unlikely
 from tasks.published.order import above_whole, disordered, not_measured
 from tasks.published.peaks import above_peaks, peaks_used
 from tasks.published.prices import bought, mispriced
+from tasks.published.products import misproduced
 from tasks.published.rates import misrated
 from tasks.published.ratios import misquoted, spread
 from tasks.published.scaling import superlinear
@@ -16,6 +19,7 @@ from tasks.published.shapes import Shapes, misshapen
 from tasks.published.table import (
     Claim,
     ColumnKind,
+    Compared,
     PublishedTable,
     TableFlaw,
     TableReview,
@@ -55,12 +59,13 @@ def review(table: PublishedTable, machine: Machine | None = None, known: Known |
     base, sides = compared(table)
     claimed = claims(table, base, sides)
     ways = {side: overall(table, base, side) for side in sides}
-    findings = chain(
+    results = chain(
         not_measured(table),
         copied(table),
         disordered(table),
         misquoted(table),
         misrated(table),
+        misproduced(table, known.gpus),
         wrong_sums(table),
         superlinear(table),
         slipped(table),
@@ -68,18 +73,33 @@ def review(table: PublishedTable, machine: Machine | None = None, known: Known |
         above_peaks(table, machine, known.gpus, known.in_fp8),
         misshapen(table, known.shapes) if known.shapes else (),
         mispriced(table, known.prices),
+        unlikely(table, known.gpus, known.shapes),
         cold_first(table),
         not_growing(table),
         filter(None, (headline(table, side, ways[side]) for side in sides)),
         filter(None, [coarse(table, claimed)]),
     )
-    unique = {(flaw.rule, flaw.text): flaw for flaw in findings}
+    findings: dict[tuple[str, str], TableFlaw] = {}
+    held: Counter[str] = Counter()
+    for each in results:
+        if isinstance(each, Compared):
+            held[each.rule] += each.count
+        else:
+            findings.setdefault(
+                (each.rule, each.text), replace(each, doubt=each.doubt or bool(table.assumed))
+            )
     return TableReview(
         table=table,
         claims=claimed,
-        findings=tuple(sorted(unique.values(), key=lambda flaw: flaw.doubt)),
+        findings=tuple(sorted(findings.values(), key=lambda flaw: flaw.doubt)),
         overall=tuple((table.columns[side].header, way, e) for side in sides for way, e in ways[side]),
-        notes=(*table.skipped, *bought(table), *peaks_used(table, machine)),
+        notes=(
+            *table.skipped,
+            *([table.assumed] if table.assumed else ()),
+            *bought(table),
+            *peaks_used(table, machine),
+        ),
+        held=tuple(Compared(rule, count) for rule, count in held.items() if count),
     )
 
 

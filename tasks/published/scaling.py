@@ -7,11 +7,21 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tasks.published.read import hands
-from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedTable, TableFlaw, TableRow, cell
+from tasks.published.table import (
+    MEASURES,
+    ColumnKind,
+    Compared,
+    Printed,
+    PublishedTable,
+    TableFlaw,
+    TableRow,
+    cell,
+)
 from tasks.results.format import significant
 
 IMPOSSIBLE = 1.2  # of linear: more than the larger caches of more devices have given
 DOUBTFUL = 1.05
+SHARDS = {"tp", "tensor_parallel"}
 RULE = "more than its devices give"
 _IN_TEXT = re.compile(
     r"\b(\d{1,5})\s*[x×-]?\s*(?:[a-z]\w*[- ])?(gpu|node|device|thread|core|process|worker|cpu)s?\b"
@@ -19,20 +29,24 @@ _IN_TEXT = re.compile(
 Point = tuple[float, Printed, str]
 
 
-def superlinear(table: PublishedTable) -> Iterator[TableFlaw]:
+def superlinear(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     """Report scaling above linear, as a doubt if it is so little that caches can explain it."""
     first: dict[tuple[str, ...], TableFlaw] = {}
-    for flaw in (*_by_rows(table), *_by_columns(table), *_stated(table)):
-        first.setdefault(flaw.rows, flaw)
+    for result in (*_by_rows(table), *_by_columns(table), *_stated(table)):
+        if isinstance(result, Compared):
+            yield result
+        else:
+            first.setdefault(result.rows, result)
     yield from first.values()
 
 
-def _by_rows(table: PublishedTable) -> Iterator[TableFlaw]:
+def _by_rows(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     """Compare rows that differ only in their number of devices, from a column or from their names."""
-    counted = table.of(ColumnKind.DEVICES)
+    # The ranks of a model's parts are some of the GPUs, and more of them leave more memory for requests.
+    counted = [i for i in table.of(ColumnKind.DEVICES) if table.columns[i].unit not in SHARDS]
     for measure in table.of(*MEASURES):
         column = table.columns[measure]
-        if re.search(r"(?:/|per)\s*(gpu|device|node|core|thread|rank)|efficien", column.header.lower()):
+        if column.shared or "efficien" in column.header.lower():
             continue
         groups: dict[object, list[Point]] = defaultdict(list)
         for row in table.rows:
@@ -43,7 +57,7 @@ def _by_rows(table: PublishedTable) -> Iterator[TableFlaw]:
             yield from _accused(points, column.kind is ColumnKind.TIME, column.header)
 
 
-def _by_columns(table: PublishedTable) -> Iterator[TableFlaw]:
+def _by_columns(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     """Compare columns that are named by their devices, such as `1 GPU`, `2 GPUs`. Falling numbers are times."""
     named = [(count, i) for i, column in enumerate(table.columns) if (count := hands(column.header))]
     if len(named) < 2:
@@ -58,15 +72,19 @@ def _by_columns(table: PublishedTable) -> Iterator[TableFlaw]:
         times = kinds == {ColumnKind.TIME} or (not kinds and falling)
         rates = re.search(r"/s\b|per sec|speed|throughput", f"{row.text} {table.about}")
         if kinds or falling or rates:
-            for flaw in _accused(points, times, ""):
-                yield replace(flaw, rows=(row.name, *flaw.rows), text=f"{row.name}: {flaw.text}")
+            for result in _accused(points, times, ""):
+                if isinstance(result, Compared):
+                    yield result
+                else:
+                    yield replace(result, rows=(row.name, *result.rows), text=f"{row.name}: {result.text}")
 
 
-def _accused(points: Sequence[Point], times: bool, header: str) -> Iterator[TableFlaw]:
+def _accused(points: Sequence[Point], times: bool, header: str) -> Iterator[TableFlaw | Compared]:
     ordered = sorted(points, key=lambda point: point[0])
     if len({count for count, _, _ in ordered}) != len(ordered) or len(ordered) < 2:
         return
     base, start, first = ordered[0]
+    yield Compared("scaling", len(ordered) - 1)
     for count, value, name in ordered[1:]:
         gained = start.low / value.high if times else value.low / start.high if start.high else 0.0
         share, more = gained * base / count, count / base
@@ -108,7 +126,8 @@ def _devices(row: TableRow, counted: Sequence[int]) -> float | None:
 
 def _rest(row: TableRow, table: PublishedTable, counted: Sequence[int]) -> object:
     """Return everything of a row except its devices and measures, which is equal for comparable rows."""
-    labels = [i for i in table.of(ColumnKind.SIZE, ColumnKind.OTHER, ColumnKind.PRICE) if i not in counted]
+    kinds = (ColumnKind.SIZE, ColumnKind.OTHER, ColumnKind.PRICE, ColumnKind.DEVICES)
+    labels = [i for i in table.of(*kinds) if i not in counted]
     whole = [value.text for i in labels if (value := row.cells[i]) and not _grows(table, i)]
     text = row.text if counted else _IN_TEXT.sub(r"# \2", row.text)
     return text, tuple(whole)

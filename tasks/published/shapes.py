@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from pydantic import Field, PositiveFloat, PositiveInt
 
-from tasks.published.table import PublishedTable, TableFlaw
+from tasks.published.table import Compared, PublishedTable, TableFlaw
 from tasks.schema import Strict
 
 RULE = "another shape than its name's"
@@ -93,7 +93,7 @@ def shape_of(text: str, shapes: Shapes) -> InstanceShape | None:
     return names[0] if len({shape.name for shape in names}) == 1 else None
 
 
-def misshapen(table: PublishedTable, shapes: Shapes) -> Iterator[TableFlaw]:
+def misshapen(table: PublishedTable, shapes: Shapes) -> Iterator[TableFlaw | Compared]:
     """Report cores, memory or GPUs that an instance does not have, in the lines and columns that name one."""
     header, *rows = table.lines
     for cells in rows:
@@ -104,13 +104,14 @@ def misshapen(table: PublishedTable, shapes: Shapes) -> Iterator[TableFlaw]:
             yield from _judged([(row[0], row[column]) for row in table.lines], shapes)
 
 
-def _judged(cells: list[tuple[str, str]], shapes: Shapes) -> Iterator[TableFlaw]:
+def _judged(cells: list[tuple[str, str]], shapes: Shapes) -> Iterator[TableFlaw | Compared]:
     """Compare the cells of a line, each with its label, with the one instance that they name."""
     whole = " ".join(cell for _, cell in cells).lower()
     shape = shape_of(whole, shapes)
     if shape is None or _SEVERAL.search(" ".join([whole, *(label for label, _ in cells)]).lower()):
         return
     for what, number, exact in _stated(cells):
+        yield Compared("shapes of instances", 1)
         limit = {"vCPUs": shape.vcpus, "cores": shape.vcpus, "GiB": shape.gib * GB, "GPUs": shape.gpus}[what]
         if what == "GPUs" and (not limit or number % limit == 0):
             continue

@@ -25,6 +25,9 @@ _SIZE = re.compile("|".join((_EDGES, _NAMED, _LETTER, _COUNTED)), re.IGNORECASE)
 _SAME = {"bs": "batch", "px": "pixels"}
 # With more of these the time falls.
 HANDS = {"threads", "workers", "processes", "gpus", "devices", "ranks", "cores"}
+LENGTHS = word_set(
+    "isl osl prompt_tokens input_tokens output_tokens generated_tokens input_len output_len prompt_len"
+)
 ORDINALS = {"epoch", "epochs", "step", "run", "repeat", "iteration", "seed", "id", "v", "version"}
 _PRODUCTS = {"matmul", "gemm", "sgemm", "hgemm", "dgemm", "mm"}
 _BESIDE = word_set("square product multiplication multiply mult mul n batch size bs gpu")

@@ -57,7 +57,8 @@ def parted(
         return is_total(row.name) or (is_average(row.name) and id(row) in ends)
 
     summing = [row for row in rows if sums_up(row)]
-    measured = [row for row in rows if row in above or (is_operation(row.name) and row not in summing)]
+    kept, sums = {id(row) for row in above}, {id(row) for row in summing}
+    measured = [r for r in rows if id(r) in kept or (is_operation(r.name) and id(r) not in sums)]
     return measured, summing
 
 

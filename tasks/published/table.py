@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from tasks.results.format import ratio_of_rounded
 from tasks.results.values import Estimate
@@ -26,6 +27,7 @@ class ColumnKind(StrEnum):
 
 
 MEASURES = (ColumnKind.TIME, ColumnKind.RATE)
+MOST_COMPARED = 14  # columns of one kind that are compared with each other
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,10 +66,12 @@ class PublishedColumn:
     Attributes:
         unit: of a time, such as `ms`; of a rate, the things it counts; of a size or devices, its name.
         scale: seconds in one unit of a time, things in one unit of a rate (1e9 for GFLOP/s).
-        sure: the scale is stated, not assumed.
+        sure: the scale is stated, not assumed; of a price, that it is by the hour.
         statistic: `min`, `p50`, `mean`, `max` … if the header names one.
         subject: the words that name the machine, library or phase.
         each: it is the value of one item of several, so it does not grow with their number.
+        shared: it is the value for each device.
+        fixed: it is the time of work that no column counts, such as an epoch.
         percent: a ratio is in percent.
         change: a ratio is a difference from 1, such as `+12 %`.
     """
@@ -80,6 +84,8 @@ class PublishedColumn:
     statistic: str = ""
     subject: frozenset[str] = frozenset()
     each: bool = False
+    shared: bool = False
+    fixed: bool = False
     percent: bool = False
     change: bool = False
 
@@ -110,6 +116,8 @@ class PublishedTable:
         about: the text of the whole file, in small letters.
         skipped: a sentence for each column that is not judged.
         lines: the header and the rows as text.
+        assumed: a meaning that no header states, so that all findings are questions.
+        unjudged: why nothing in it can be judged; empty if something can.
     """
 
     columns: tuple[PublishedColumn, ...]
@@ -118,6 +126,8 @@ class PublishedTable:
     about: str = ""
     skipped: tuple[str, ...] = ()
     lines: tuple[tuple[str, ...], ...] = ()
+    assumed: str = ""
+    unjudged: str = ""
 
     def of(self, *kinds: ColumnKind) -> list[int]:
         """Return the indices of the columns of these kinds, in order."""
@@ -157,12 +167,20 @@ class TableFlaw:
     doubt: bool = False
 
 
+class Compared(NamedTuple):
+    """The count of numbers that a rule compared with others or with limits."""
+
+    rule: str
+    count: int
+
+
 @dataclass(frozen=True, slots=True)
 class TableReview:
     """The result of a review.
 
     Attributes:
         claims: one for each row and compared column of times.
+        held: how many numbers were compared, by rule.
         overall: column, way of computing, and speedup of the whole.
         notes: sentences on columns that were not judged, and on assumptions.
     """
@@ -172,6 +190,7 @@ class TableReview:
     findings: tuple[TableFlaw, ...] = ()
     overall: tuple[tuple[str, str, Estimate], ...] = ()
     notes: tuple[str, ...] = ()
+    held: tuple[Compared, ...] = ()
 
 
 def cell(row: TableRow, index: int) -> Printed | None:

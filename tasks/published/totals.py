@@ -11,7 +11,9 @@ from tasks.published.summaries import is_average, is_operation, is_total, means,
 from tasks.published.table import (
     FLOATS,
     MEASURES,
+    MOST_COMPARED,
     ColumnKind,
+    Compared,
     PublishedTable,
     TableFlaw,
     TableRow,
@@ -28,7 +30,7 @@ _WHOLE = {"total", "sum", "overall", "end", "e2e", "all", "avg", "average", "lat
 SLACK = 0.02  # relative: an average of unrounded numbers, or of other repeats
 
 
-def wrong_sums(table: PublishedTable) -> Iterator[TableFlaw]:
+def wrong_sums(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     """Report totals and averages that do not follow from their rows."""
     if total := total_row(table):
         yield from _total_row(table, total)
@@ -74,13 +76,14 @@ def headline(table: PublishedTable, side: int, ways: Ways) -> TableFlaw | None:
     return TableFlaw("one speedup of the whole among several", (), text, doubt=True)
 
 
-def _total_row(table: PublishedTable, total: TableRow) -> Iterator[TableFlaw]:
+def _total_row(table: PublishedTable, total: TableRow) -> Iterator[TableFlaw | Compared]:
     """Report totals below one of their rows, and totals unlike their sum: a doubt if no column has an exact total."""
     lost, doubled, exact = [], [], 0
     for index in table.of(ColumnKind.TIME, ColumnKind.COST):
         column, value, added = table.columns[index], total.cells[index], sums(table.rows, index)
         if value is None or not value.above_zero or added is None or column.each or column.statistic:
             continue
+        yield Compared("totals", 1)
         largest = max((v.low for row in table.rows if (v := row.cells[index])), default=0.0)
         rest = value.value - added.value
         part = f"{100 * abs(rest) / value.value:.0f} % of {value.text} in {column.header}"
@@ -111,20 +114,28 @@ def _unlike_its_name(table: PublishedTable) -> Iterator[TableFlaw]:
         yield TableFlaw("summary or operation", (last.name,), text, doubt=True)
 
 
-def _total_columns(table: PublishedTable) -> Iterator[TableFlaw]:
+def _total_columns(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     """Report rows whose total column is not the sum of the others, if that of most rows is."""
     times = [i for i in table.of(ColumnKind.TIME) if table.columns[i].statistic in ("", "mean")]
-    for index in times:
-        parts = [i for i in times if i != index and not table.columns[i].statistic]
-        if len(parts) < 2 or not words_of(table.columns[index].header) & _WHOLE:
+    costs = [i for i in table.of(ColumnKind.COST) if not table.columns[i].each]
+    for index in (*times[:MOST_COMPARED], *costs[:MOST_COMPARED]):
+        alike = times if index in times else costs
+        parts = [i for i in alike if i != index and not table.columns[i].statistic]
+        own = table.columns[index].subject
+        whole = bool(words_of(table.columns[index].header) & _WHOLE) or not own
+        if len(parts) < 2 or not whole or not all(table.columns[i].subject - own for i in parts):
             continue
         bounds = tuple(_across(row, parts) for row in table.rows)
-        result = best([row.cells[index] for row in table.rows], [Relation("the sum of its parts", bounds)])
-        for row in result.off if result else ():
-            value, name = table.rows[row].cells[index], table.rows[row].name
-            if value and bounds[row]:
-                header = table.columns[index].header
-                text = f"{name} has {value.text} in {header}, but its parts add up to another time"
+        relation = Relation("the sum of its parts", bounds)
+        if result := best([row.cells[index] for row in table.rows], [relation]):
+            yield Compared("sums of columns", result.judged)
+            for row in result.off:
+                value, name, header = (
+                    table.rows[row].cells[index],
+                    table.rows[row].name,
+                    table.columns[index].header,
+                )
+                text = f"{name} has {value.text if value else '-'} in {header}, but its parts add up to another value"
                 yield TableFlaw("total that its parts don't give", (name,), text)
 
 
@@ -136,7 +147,7 @@ def _across(row: TableRow, parts: Sequence[int]) -> Estimate | None:
     return Estimate(math.fsum(v.value for v in values), max(low, 0.0), high)
 
 
-def _averages(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw]:
+def _averages(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw | Compared]:
     """Report an average outside the range of its rows, whatever its kind.
 
     If a row has no number, such as benchstat's `~`, the average can be of more than is printed.
@@ -147,6 +158,7 @@ def _averages(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw]:
         whole = len(rows) == len(table.rows) > 1
         if value is None or not whole or table.columns[index].change or "subtotal" in words_of(row.name):
             continue
+        yield Compared("averages", 1)
         low, high = min(v.value - v.step for v in rows), max(v.value + v.step for v in rows)
         if value.value + value.step < low * (1 - SLACK) or value.value - value.step > high * (1 + SLACK):
             header = table.columns[index].header

@@ -142,7 +142,7 @@ def test_every_gpu_that_has_peaks_can_be_held_against(run, key):
         ("e.csv", b" \n", "e.csv is empty"),
         ("b.csv", b"\xff\xd8\xff", "b.csv is not UTF-8"),
         ("z.csv", b"op,t (s)\na,1\0\n", "z.csv is not text"),
-        ("l.csv", b"x" * (2**20 + 1), "l.csv has 1.0 MiB"),
+        ("l.csv", b"x" * (2**20 + 1), "l.csv is larger than 1 MiB"),
         ("r.json", b"{}", "python -m workloads show"),
         ("results.parquet", b"PAR1", "python -m workloads show"),
         ("comparison.csv", b"hardware,case,verdict,compute_s\n", "gridbench report RUN"),
@@ -162,6 +162,23 @@ def test_what_cannot_be_read_is_one_sentence_and_code_2(run, tmp_path, name, con
 def test_a_gpu_without_peaks_is_never_guessed(run):
     code, _, error = run(BLOG, "--gpu", "a10-of-another-kind")
     assert code == 2 and "--gpu 'a10-of-another-kind'" in error and "p100-pcie" in error
+
+
+def test_tables_that_are_not_judged_are_named(run, tmp_path):
+    path = tmp_path / "post.md"
+    path.write_text("| op | p50 (ms) | p99 (ms) |\n|--|--|--|\n| a | 5.0 | 9.0 |\n\nwords\n\n| Quant | Perplexity |\n|--|--|\n| Q4 | 6.21 |\n")  # fmt: skip
+    code, text, _ = run(path)
+    words = " ".join(text.split())
+    assert code == 0 and "post.md, table 2: not judged: no column of times" in words
+    assert "Compared: 1 of order of percentiles." in words
+    path.write_text("| op | t (s) |\n|--|--|\n| a | 5.0 |\n")
+    assert "nothing found" in run(path)[1] and "no errors" not in run(path)[1]
+
+
+def test_a_csv_of_windows_is_read(run, tmp_path):
+    path = tmp_path / "t.csv"
+    path.write_bytes("op,cpu (s),gpu (µs)\na,1.00,500\n".encode("cp1252"))
+    assert run(path)[0] == 0
 
 
 def test_excel_in_utf_16_is_read(run, tmp_path):

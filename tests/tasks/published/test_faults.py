@@ -1,0 +1,60 @@
+"""Tables by kind, each a few lines of our own with its fault: what is said, asked and read; how long others take."""
+
+import time
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tasks.errors import GridbenchError
+from tasks.published.read import read_tables
+from tasks.published.review import review
+
+FILE = Path(__file__).parent / "corpus" / "faults.yaml"
+ENTRIES = {entry["kind"]: entry for entry in yaml.safe_load(FILE.read_text())}
+
+
+@pytest.mark.parametrize("kind", ENTRIES)
+def test_each_kind_of_table_is_judged_right(kind, known):
+    entry = ENTRIES[kind]
+    if entry.get("refused"):
+        with pytest.raises(GridbenchError, match="no column of times"):
+            read_tables(entry["text"], "f")
+        return
+    tables = read_tables(entry["text"], "f")
+    found = [flaw for table in tables for flaw in review(table, None, known).findings]
+    said, asked = ([flaw.text for flaw in found if flaw.doubt is doubt] for doubt in (False, True))
+    columns = {column.header: column.kind.value for table in tables for column in table.columns}
+    assert entry.get("columns", {}).items() <= columns.items()
+    assert any(entry["says"] in text for text in said) if "says" in entry else not said
+    assert any(entry["asks"] in text for text in asked) if "asks" in entry else True
+    assert not (entry.get("silent") and asked)
+
+
+@pytest.mark.parametrize(
+    ("text", "words"),
+    [
+        ("op,a (s)\n" + "x,1\n" * 30_000, "at most 5000"),
+        (",".join(f"c{n}" for n in range(65_000)) + "\n" + "1," * 64_999 + "1\n", "at most 5000 of 200"),
+        ("\n".join(f"{n}  {n}  {n}" for n in range(30_000)), "no table"),
+        ("[" * 300_000, "no table"),
+        ("a  b\n" + "1 " * 200_000 + "\n", ""),
+        ("<table>" + "<td rowspan=50 colspan=50>1" * 20_000, "no table"),
+    ],
+)
+def test_what_is_too_large_is_refused_within_three_seconds(text, words):
+    begun = time.process_time()
+    with pytest.raises(GridbenchError, match=words):
+        read_tables(text, "f")
+    assert time.process_time() - begun < 3
+
+
+def test_a_table_of_thousands_of_rows_is_judged_within_three_seconds(known):
+    rows = "".join(
+        f"model_{n},{n % 7 + 1},{100 + n / 7:.2f},{(n % 7 + 1) * 1000 / (100 + n / 7):.2f},{n % 9}.5\n"
+        for n in range(1, 1629)
+    )
+    (table,) = read_tables("model,batch_size,step_time_ms,samples_per_sec,param_count\n" + rows, "f")
+    begun = time.process_time()
+    assert not [flaw for flaw in review(table, None, known).findings if not flaw.doubt]
+    assert time.process_time() - begun < 3
