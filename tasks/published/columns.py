@@ -208,6 +208,8 @@ def _ratio(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
         return replace(column, kind=ColumnKind.RATIO, percent=percent, change=True)
     if "efficiency" in words:
         return replace(column, kind=ColumnKind.EFFICIENCY, percent=percent)
+    if any(unit.kind is ColumnKind.TIME for unit in read.units[: read.bracketed]):
+        return None  # `FasterTransformer latency (ms)`
     if words & RATIOS or {"speed", "up"} <= words or re.match(r"(vs\.?|scaling|.* scaling)\b", read.plain):
         return replace(column, kind=ColumnKind.RATIO, percent=percent)
     return None

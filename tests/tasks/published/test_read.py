@@ -22,6 +22,7 @@ from tasks.published.table import ColumnKind
         ("gpu_ms", ColumnKind.TIME, "ms"),
         ("latency-ms", ColumnKind.TIME, "ms"),
         ("YOLOv5-s", ColumnKind.OTHER, ""),
+        ("FasterTransformers Latency (ms)", ColumnKind.TIME, "ms"),
         ("Latency in µs", ColumnKind.TIME, "us"),
         ("Duration (min)", ColumnKind.TIME, "min"),
         ("Median latency (milliseconds)", ColumnKind.TIME, "milliseconds"),
