@@ -38,6 +38,10 @@ GROUPS: dict[str, dict[str, LazyCommand]] = {
         "train": LazyCommand(
             "run.train:train", "Measure your own training script and predict its whole job."
         ),
+        "command": LazyCommand(
+            "run.any_command:command",
+            "Measure any command on machines: its time, and the numbers in its output.",
+        ),
         "fits": LazyCommand("run.fits:fits", "Predict the peak memory of each case and whether it fits."),
         "predict": LazyCommand(
             "run.predict:predict",
@@ -92,7 +96,8 @@ GROUPS: dict[str, dict[str, LazyCommand]] = {
 COMMANDS = {
     name: (group, command) for group, commands in GROUPS.items() for name, command in commands.items()
 }
-SETTINGS = {"train": {"allow_interspersed_args": False}}  # options after the script belong to the script
+# Options after the command belong to the command.
+SETTINGS = {name: {"allow_interspersed_args": False} for name in ("train", "command")}
 
 
 class LoadedCommands(Mapping[str, Any]):

@@ -14,14 +14,16 @@ from tasks.travel.git import names_in
 from workloads.harness.records.case import Case, Cell, parse_size
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
+from workloads.harness.records.grade import counts
+from workloads.harness.repeat.commands import command_cases
 from workloads.harness.repeat.scripts import script_cases
 
 FOLDER = "suites"  # in the results folder, so that nothing is written next to the user's code
 LOOKED_AT = 50  # newest runs that are searched for the time of a repeat
 
 
-class OwnScript(Strict):
-    """A user's script and its options: the keys of a suite and of its table `[[scripts]]`.
+class OwnCase(Strict):
+    """A command of the user and its options: the keys of a suite and of the table of a command.
 
     Attributes:
         run: the command, as a shell splits it.
@@ -36,6 +38,15 @@ class OwnScript(Strict):
     size: dict[str, list[int]] = Field(default_factory=dict)
     packages: str | None = None
     data: str | None = None
+    keep: str | None = None
+    repeats: PositiveInt | None = None
+    timeout_s: PositiveInt | None = None
+    estimate_s: PositiveFloat | None = None
+
+
+class OwnScript(OwnCase):
+    """A training script of the user, for the table `[[scripts]]`."""
+
     steps: int | None = None
     epochs: int | None = None
     through: int | None = None
@@ -43,10 +54,14 @@ class OwnScript(Strict):
     samples: int | None = None
     processes: int | None = None
     whole: bool = False
-    keep: str | None = None
-    repeats: PositiveInt | None = None
-    timeout_s: PositiveInt | None = None
-    estimate_s: PositiveFloat | None = None
+
+
+class OwnCommand(OwnCase):
+    """Any other command of the user, for the table `[[commands]]`."""
+
+    metrics: list[str] = Field(default_factory=list)
+    warm_ups: PositiveInt | None = None
+    env: dict[str, str] = Field(default_factory=dict)
 
 
 OF_SUITE = ("repeats", "timeout_s")
@@ -72,8 +87,8 @@ def sizes_of(given: Iterable[str]) -> dict[str, list[int]]:
     return sizes
 
 
-def write_suite(own: OwnScript, results: Path) -> Path:
-    """Write the suite of a script into the results folder, under its name; return the file's path.
+def write_suite(own: OwnScript | OwnCommand, results: Path) -> Path:
+    """Write the suite of a script or another command into the results folder, under its name; return the file's path.
 
     Earlier measurements of the same sizes in that folder become the estimate.
 
@@ -81,7 +96,8 @@ def write_suite(own: OwnScript, results: Path) -> Path:
         GridbenchError: the script cannot be measured like this, or the file cannot be written.
     """
     try:
-        cases = [case for case, _ in script_cases(_table(own), Path(own.folder))]
+        read = script_cases if isinstance(own, OwnScript) else command_cases
+        cases = [case for case, _ in read(_table(own), Path(own.folder))]
     except WorkloadsError as error:
         raise GridbenchError(str(error)) from None
     name = cases[0].workload
@@ -112,22 +128,23 @@ def measured_s(results: Path, cases: Sequence[Case]) -> float | None:
             continue
         walls_s: dict[Cell, list[float]] = {}
         for record in records:
-            if record.case in cases and record.wall:
+            if record.case in cases and (record.wall or counts(record)):
                 walls_s.setdefault(record.cell, []).append(record.wall_s)
         if walls_s:
             return max(map(statistics.median, walls_s.values()))
     return None
 
 
-def _table(own: OwnScript) -> dict[str, object]:
+def _table(own: OwnCase) -> dict[str, object]:
     given = own.model_dump(exclude_none=True, exclude={*OF_SUITE})
-    return {key: value for key, value in given.items() if value != {} and value is not False}
+    return {key: value for key, value in given.items() if value not in ({}, []) and value is not False}
 
 
-def suite_text(own: OwnScript) -> str:
-    """Return the text of a suite file that measures a script."""
+def suite_text(own: OwnCase) -> str:
+    """Return the text of a suite file that measures a script or another command."""
     head = own.model_dump(include={*OF_SUITE}, exclude_none=True)
-    lines = [f"title = {json.dumps(f'The script {own.name}')}", *_pairs(head), "", "[[scripts]]"]
+    kind = "script" if isinstance(own, OwnScript) else "command"
+    lines = [f"title = {json.dumps(f'The {kind} {own.name}')}", *_pairs(head), "", f"[[{kind}s]]"]
     return "\n".join([*lines, *_pairs(_table(own))]) + "\n"
 
 

@@ -9,11 +9,11 @@ import typer
 from gridbench.run.box import with_boxes
 from gridbench.run.command import Baseline, Budget, DryRun, Hardware, plan_and_measure
 from gridbench.terminal import Results, current_folder, say
-from tasks.own_script import OwnScript, sizes_of, write_suite
+from tasks.own_script import OwnCommand, OwnScript, sizes_of, write_suite
 from tasks.planning.machines import baseline_of, machines_of
 from tasks.planning.request import RunRequest
 from tasks.schema import validated
-from tasks.store.address import DEFAULT
+from tasks.store.address import DEFAULT, ResultsAddress
 from workloads.harness.repeat.scripts import S3
 
 Words = Annotated[
@@ -107,6 +107,19 @@ def train(
         "repeats": repeats,
         "timeout_s": timeout_s,
     }
+    own = validated(OwnScript, given, "train")
+    measure_own(own, on, baseline, budget_usd, results, dry_run)
+
+
+def measure_own(
+    own: OwnScript | OwnCommand,
+    on: list[str] | None,
+    baseline: str | None,
+    budget_usd: float,
+    results: ResultsAddress,
+    dry_run: bool,
+) -> None:
+    """Write the suite of a script or another command, and measure it on machines, by default on this one."""
     request = with_boxes(
         RunRequest(
             hardware=tuple(on or this_machine()),
@@ -116,7 +129,7 @@ def train(
         )
     )
     baseline_of(baseline, machines_of(request))  # a mistake in a name leaves no suite behind
-    path = write_suite(validated(OwnScript, given, "train"), results.folder)
+    path = write_suite(own, results.folder)
     say(f"suite: {path}")
     plan_and_measure(request.model_copy(update={"suite": str(path)}), results, dry_run)
 

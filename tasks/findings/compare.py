@@ -18,6 +18,7 @@ from tasks.results.comparison import Comparison
 from tasks.results.confounds import confounds
 from tasks.results.cost import cost_efficiency
 from tasks.results.finding import NO_ANSWER, EarlierAnswer, Finding, LaneJob, Results
+from tasks.results.metrics import told_text
 from tasks.results.model import Machine, Pairing
 from tasks.results.repeats import RecordKey, Repeats, group, latest
 from tasks.results.scaling import band, device_ratio, efficiency, scaling, serial
@@ -56,19 +57,27 @@ def compare(
     machines = without_sheets(machines, records)
     cells, refusals = judged_cells(records, machines)
     summaries = with_bounds(summarise(cells, machines), cells)
+    summaries = tuple(
+        replace(summary, told=told_text(cell)) for summary, cell in zip(summaries, cells, strict=True)
+    )
     sessions = sessions or Sessions.of(machines)
-    pairings = with_payback(pairs(cells, machines, baseline, sessions), summaries)
     cases = set(suite_cases) or {cell.cell.case for cell in cells}
+    telling = {cell.cell.case for cell in cells if cell.tells}  # whose numbers are no times
+    told = [cell for cell in cells if cell.tells and cell.cell.case in cases]
+    cells = tuple(cell for cell in cells if cell.cell.case not in telling)
+    timed = tuple(summary for summary in summaries if summary.cell.case not in telling)
+    pairings = with_payback(pairs(cells, machines, baseline, sessions), timed)
     results = Results(
-        records, machines, baseline, cells, summaries, pairings, cases, jobs, population, sessions, earlier
+        records, machines, baseline, cells, timed, pairings, cases, jobs, population, sessions, earlier, told
     )
     findings, scaled = tuple(kind.find(results) for kind in kinds()), families(cells)
     suite = CommonCases.of(results.suite_cells, sessions)
     paired = [pairing for pairing in pairings if pairing.case in cases]
     leading = [line for finding in findings for line in finding.headline()]
+    # A line on the only case would be the same again.
     general = (
         ()
-        if leading and len(suite.cases) < 2
+        if leading and len(suite.cases) < (1 if told else 2)
         else headline(suite, machines, baseline, paired, summaries, cards_s(cells, suite))
     )
     return Comparison(

@@ -130,6 +130,9 @@ def _stretches(record: Record) -> Iterator[tuple[str, float]]:
         yield "the mean of its steps", script.mean_s or 0.0
         yield "its script up to the first step", script.first_step_s or 0.0
         yield "its whole job", script.job.seconds if script.job else 0.0
+        if script.program:
+            yield "its call", script.program.call_s or 0.0
+            yield "a warm-up call", min(script.program.warm_ups_s, default=0.0)
     if record.group:
         yield from ((f"a step of rank {rank.rank}", rank.median_s) for rank in record.group.ranks)
 

@@ -66,9 +66,9 @@ def alone(record: Record, machine: Machine | None) -> list[str]:
 
 
 def not_a_time(record: Record) -> str | None:
-    """Refuse a time that is missing, zero, negative, not finite, or beyond the range of a clock."""
+    """Refuse a time that is zero, negative, not finite, beyond a clock's range, or missing without metrics."""
     if record.compute_s is None:
-        return "it counts but holds no time"
+        return None if record.metrics else "it counts but holds no time"
     times = (("compute", record.compute_s), ("end-to-end", record.end_to_end_s), ("mean", record.mean_s))
     for name, seconds in times:
         if seconds is not None and out_of_range(seconds):

@@ -70,13 +70,14 @@ class Results:
     """Everything that a finding is made from.
 
     Attributes:
-        cells: the judged repeats of every cell.
-        summaries: one for each cell, in the cells' order.
+        cells: the judged repeats of every cell whose number is a time.
+        summaries: one for each of these cells, in their order.
         pairings: every cell of another machine with the baseline's.
         suite: the cases that count for totals, without those measured only to find a break-even.
         population: valid records of other runs that asked which machines to keep; None if this one does not ask.
         sessions: the effects of sessions on the ratio of two machines.
         earlier: the answer that this run measures again; an empty one of other runs.
+        told: the judged repeats of the cells of the suite whose numbers are those that commands told.
     """
 
     records: Sequence[Record]
@@ -90,6 +91,7 @@ class Results:
     population: Sequence[Record] | None = None
     sessions: Sessions = WITHIN
     earlier: EarlierAnswer = NO_ANSWER
+    told: Sequence[Repeats] = ()
 
     @property
     def suite_cells(self) -> list[Repeats]:

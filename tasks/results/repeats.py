@@ -73,6 +73,11 @@ class Repeats:
         return self.busy or self.restless
 
     @property
+    def tells(self) -> bool:
+        """Return whether a usable repeat is of a command that told its own numbers."""
+        return any(record.metrics for record in self.usable)
+
+    @property
     def compute_s(self) -> list[float]:
         """Return each usable repeat's seconds per step with the data in place: its total time over its steps.
 

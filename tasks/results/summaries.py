@@ -5,10 +5,10 @@ from collections.abc import Callable, Iterable, Sequence
 
 from tasks.results.cost import usd_per_million_units
 from tasks.results.model import Machine, Summary
-from tasks.results.repeats import Repeats
+from tasks.results.repeats import FEWEST, Repeats
 from tasks.results.values import Estimate
 from workloads.harness.records.case import Cell
-from workloads.harness.records.intervals import log_mean_interval
+from workloads.harness.records.intervals import half_of_mean, log_mean_interval
 from workloads.harness.records.record import Record
 
 COLD_PHASES = ("process_start", "import", "context", "build", "first_call")
@@ -59,6 +59,15 @@ def over_repeats(times: Sequence[float]) -> Estimate | None:
         return None
     interval = log_mean_interval(times)
     return Estimate.of(interval) if interval else Estimate(times[0])
+
+
+def mean_of(values: Sequence[float]) -> Estimate:
+    """Return the mean of numbers over repeats, with its t-interval; no bounds from one repeat."""
+    mean = statistics.fmean(values)
+    if len(values) < FEWEST:
+        return Estimate(mean)
+    half = half_of_mean(values)
+    return Estimate(mean, mean - half, mean + half)
 
 
 def cold_s(record: Record) -> float | None:

@@ -39,6 +39,7 @@ from workloads.harness.repeat.runs import (
 from workloads.harness.repeat.series import measure_suite
 from workloads.harness.repeat.suite import load_suite, suite_names
 from workloads.harness.script.measure import RECORD, measure_script
+from workloads.harness.script.program import measure_program
 from workloads.loadtest import command as load_test
 
 MISTAKE = 2  # the exit code of a call that is wrong
@@ -226,6 +227,9 @@ def _script_here(repeat: Repeat, phases: Phases, records_out: IO[str]) -> int:
     def keep(record: Record) -> None:
         print(record.to_json(), file=records_out, flush=True)
 
+    if repeat.script.program:
+        be_a_good_child(repeat.device)
+        return measure_program(repeat, phases, keep)
     if not repeat.script.whole:
         be_a_good_child(repeat.device)
     elif PARENT in os.environ:

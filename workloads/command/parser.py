@@ -7,11 +7,12 @@ from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
-from workloads.command import fork_server, measure, roof, script
+from workloads.command import fork_server, measure, program, roof, script
 from workloads.command.compare import compare, read
 from workloads.command.mistakes import Parser
 from workloads.harness.checks.fitness import before_measuring, findings
 from workloads.harness.records.case import DEVICES, EAGER, MODES, PRECISIONS
+from workloads.harness.records.program import EXAMPLE
 from workloads.harness.records.text import HEAD, detail, line, table
 from workloads.harness.roofline.bounds import roofline_json, roofline_text
 from workloads.loadtest.command import FINEST_S, SAMPLE_RATE_S
@@ -34,6 +35,9 @@ def parser(description: str) -> Parser:
     _add_run(command("run", measure.run, "Measure one case once; print its record as one line of JSON."))
     _add_script(
         command("script", script.script, "Measure your own training script, unchanged: script -- train.py.")
+    )
+    _add_command(
+        command("command", program.command, "Measure any command: its time, and the numbers that it prints.")
     )
     _add_suite(
         command(
@@ -100,8 +104,6 @@ def _add_script(sub: argparse.ArgumentParser) -> None:
         metavar="-- COMMAND",
         help="a file, or -m and a module, with its arguments; {NAME} stands for a size, {data} for --data",
     )
-    sub.add_argument("--name", help="name of the script in records; by default its file's name")
-    sub.add_argument("--size", default="", help="the command's variable parts, such as batch=16 for {batch}")
     sub.add_argument("--steps", type=_count, help="predict the time of a job with this number of steps")
     sub.add_argument("--epochs", type=_count, help="predict the time of a job with this number of epochs")
     sub.add_argument(
@@ -119,6 +121,33 @@ def _add_script(sub: argparse.ArgumentParser) -> None:
     sub.add_argument(
         "--processes", type=_count, default=1, help="ranks that train together, as under torchrun"
     )
+    _add_own(sub)
+
+
+def _add_command(sub: argparse.ArgumentParser) -> None:
+    sub.add_argument(
+        "words",
+        nargs=argparse.REMAINDER,
+        metavar="-- COMMAND",
+        help="a program with its arguments; {NAME} stands for a size, {seed} for the seed, {data} for --data",
+    )
+    sub.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        help=f"a number in its output, such as {EXAMPLE}; without any, its number is the time of a call",
+    )
+    sub.add_argument(
+        "--warm-ups", type=partial(_count, least=0), default=0, help="calls before the counted one"
+    )
+    sub.add_argument("--env", action="append", default=[], help="a variable of its process: NAME=VALUE")
+    _add_own(sub)
+
+
+def _add_own(sub: argparse.ArgumentParser) -> None:
+    """Add the options of scripts and of other commands."""
+    sub.add_argument("--name", help="name of the case in records; by default its file's name")
+    sub.add_argument("--size", default="", help="the command's variable parts, such as batch=16 for {batch}")
     sub.add_argument("--folder", type=_folder, help="folder that it runs in; by default the current one")
     sub.add_argument(
         "--keep", type=Path, help="folder that gets the files that it writes in its copy of the folder"

@@ -6,12 +6,12 @@ from dataclasses import dataclass
 
 from tasks.results.finding import Finding, Results
 from tasks.results.format import capitalised, format_percent, listed
-from tasks.results.repeats import FEWEST, Repeats
-from tasks.results.summaries import over_repeats
+from tasks.results.repeats import Repeats
+from tasks.results.summaries import mean_of, over_repeats
 from tasks.results.table import Column, Parts, Quantity, Table
 from tasks.results.values import Estimate
 from tasks.results.wording import bytes_text, script_text, size_text
-from workloads.harness.records.intervals import half_of_mean
+from workloads.harness.records.record import Record
 from workloads.harness.records.text import script_step
 
 PARTS = ("loader", "copy", "launch", "communication", "compute", "other")
@@ -114,7 +114,7 @@ class HeldBacks(Finding):
     @classmethod
     def find(cls, results: Results) -> "HeldBacks":
         """Take the cells of scripts with a valid repeat."""
-        scripts = [held_back(cell) for cell in results.cells if any(record.script for record in cell.usable)]
+        scripts = [held_back(cell) for cell in results.cells if any(map(_is_watched, cell.usable))]
         return cls(tuple(cell for cell in scripts if cell.shares or cell.peak_bytes is not None))
 
     def table(self) -> Table | None:
@@ -153,6 +153,11 @@ class HeldBacks(Finding):
                 step = cell.sentence if cell.shares else f"on {cell.where.removesuffix(',')}"
                 sentences.append(f"{capitalised('; '.join(filter(None, (step, cell.memory))))}.")
         return tuple(sentences)
+
+
+def _is_watched(record: Record) -> bool:
+    """Return whether a record is of a script whose steps were watched."""
+    return record.script is not None and record.script.program is None
 
 
 def _steps(cells: Sequence[HeldBack]) -> list[str]:
@@ -204,11 +209,10 @@ def held_back(cell: Repeats) -> HeldBack:
 
 def mean_share(values: Sequence[float]) -> Estimate:
     """Return the mean of shares with its t-interval, within 0 and 1; without bounds from one repeat."""
-    mean = statistics.fmean(values)
-    if len(values) < FEWEST:
-        return Estimate(mean)
-    half = half_of_mean(values)
-    return Estimate(mean, max(mean - half, 0.0), min(mean + half, 1.0))
+    mean = mean_of(values)
+    if mean.low is None or mean.high is None:
+        return mean
+    return Estimate(mean.value, max(mean.low, 0.0), min(mean.high, 1.0))
 
 
 def _parts(cell: HeldBack) -> Parts | None:

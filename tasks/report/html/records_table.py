@@ -17,6 +17,7 @@ from workloads.harness.records.text import (
     file_facts,
     rare_facts,
     rate_text,
+    script_facts,
     script_step,
     step_s,
     step_text,
@@ -191,6 +192,14 @@ def _script_facts(record: Record) -> dict[str, str | None]:
     script = record.script
     if script is None:
         return {}
+    if script.program:
+        return {
+            "command": " ".join(script.command),
+            "code": f"{script.code}{', with uncommitted changes' if script.dirty else ''}" or None,
+            "exit code": None if script.exit_code is None else str(script.exit_code),
+            "installed packages": ", ".join(script.installed_packages) or None,
+            **_joined(script_facts(script)),
+        }
     end = "finished" if script.ended == "finished" else "stopped"
     return {
         "script": " ".join(script.command),
@@ -200,6 +209,14 @@ def _script_facts(record: Record) -> dict[str, str | None]:
         "installed packages": ", ".join(script.installed_packages) or None,
         **(dict(file_facts(script.files)) if script.files else {}),
     }
+
+
+def _joined(rows: Sequence[tuple[str, str]]) -> dict[str, str | None]:
+    """Return rows by name; those of one name, such as lines of output, become one text."""
+    texts: dict[str, list[str]] = {}
+    for name, text in rows:
+        texts.setdefault(name, []).append(text)
+    return {name: " | ".join(of_name) for name, of_name in texts.items()}
 
 
 def _short(value: float) -> float:

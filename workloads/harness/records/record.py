@@ -11,6 +11,7 @@ from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.errors import RecordError
 from workloads.harness.records.parts import Control, Group, Latency, Profile, Training
 from workloads.harness.records.printable import printable_json
+from workloads.harness.records.program import MetricValue
 from workloads.harness.records.script import ScriptRun
 from workloads.harness.records.timing import Timing as Timing
 from workloads.harness.records.typed_json import build, finite
@@ -292,6 +293,11 @@ class Record:
     def ok(self) -> bool:
         """True if nothing is to be said against this record; a wide one counts too, see `grade.counts`."""
         return self.verdict is Verdict.OK
+
+    @property
+    def metrics(self) -> tuple[MetricValue, ...]:
+        """The numbers that a command told; none of any other record."""
+        return self.script.program.metrics if self.script and self.script.program else ()
 
     @property
     def fresh_phases_s(self) -> dict[str, float]:

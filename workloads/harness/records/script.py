@@ -4,6 +4,7 @@ import re
 from dataclasses import dataclass, field
 
 from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.program import Program, ProgramRun
 
 OWN = "own"  # precision of a case whose script chooses its own
 DATA = "data"  # the placeholder of a folder, where those of sizes are numbers
@@ -36,6 +37,7 @@ class Script:
         whole: let it run to its end, untouched, in place of stopping it once it is measured.
         keep: the folder, of the machine that measures, that gets the files that it writes; None for no folder.
         in_place: it runs in its folder itself, not in a copy.
+        program: how any other program's numbers are found, whose words are in `command`; None for Python's.
     """
 
     command: tuple[str, ...]
@@ -53,6 +55,7 @@ class Script:
     whole: bool = False
     keep: str | None = None
     in_place: bool = False
+    program: Program | None = None
 
     def check(self) -> None:
         """Check the numbers and the words that say what a step and the job are.
@@ -80,7 +83,9 @@ class Script:
 
     def died(self) -> "ScriptRun":
         """Return what is known of a run whose process left nothing."""
-        return ScriptRun(self.command, self.code, self.dirty, ended="died")
+        run = ProgramRun() if self.program else None
+        counted = "call" if self.program else "optimizer"
+        return ScriptRun(self.command, self.code, self.dirty, counted, ended="died", program=run)
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,8 +138,9 @@ class ScriptRun:
     Attributes:
         command: the words that ran, sizes filled in.
         code, dirty: the tree that they came from, as in `Script`.
-        counted: what a step is: `optimizer`, `backward` (a backward call, in which optimizers step), `forward` (the
-            outermost one of a script that trains nothing), `loader` (a batch) or `mark` (the script says it).
+        counted: what a step is: `call` (of any program), `optimizer`, `backward` (a backward call, in which optimizers
+            step), `forward` (the outermost one of a script that trains nothing), `loader` (a batch) or `mark` (the
+            script says it).
         step_of: the declaration that gives the same steps, as in `Script`; empty in older records.
         steps: seen in all, cold ones among them.
         optimizers: names of the classes that stepped.
@@ -158,6 +164,7 @@ class ScriptRun:
         exit_code: of a script that finished.
         installed_packages: what was installed for it beside what was there, as `name==version`.
         files: that it wrote, and their place; None in records of earlier versions.
+        program: of any program, what its calls took and the numbers that it told; None for a Python script.
     """
 
     command: tuple[str, ...]
@@ -186,3 +193,4 @@ class ScriptRun:
     exit_code: int | None = None
     installed_packages: tuple[str, ...] = ()
     files: ScriptFiles | None = None
+    program: ProgramRun | None = None

@@ -4,6 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from workloads.harness.records.energy import energy_of
 from workloads.harness.records.parts import Profile
+from workloads.harness.records.program import MetricValue, ProgramRun
 from workloads.harness.records.record import Cache, Memory, Record, Timing
 from workloads.harness.records.script import JobTime, ScriptFiles, ScriptRun
 
@@ -69,6 +70,8 @@ def line(record: Record) -> list[str]:
     """Return a record's row: cell, time, its interval, throughput, verdict and reasons."""
     timing = record.device_time or record.wall
     rate = "–"
+    if record.metrics:
+        rate = metric_text(record.metrics[0])
     if record.work and timing and timing.total_mean_s > 0:
         rate = rate_text(record.work.units / timing.total_mean_s, f"{record.work.unit}/s")
     return [
@@ -199,6 +202,8 @@ def energy_text(record: Record) -> str:
 
 def script_facts(script: ScriptRun) -> list[tuple[str, str]]:
     """Return rows for a user's own script: its step, the time of its whole job, and what a step goes to."""
+    if script.program:
+        return program_facts(script.program) + (file_facts(script.files) if script.files else [])
     rows = [("a step", f"{script_step(script)}; {script.steps:,} seen")] if script.steps else []
     rows += [("unknown", doubt) for doubt in script.doubts]
     if script.job:
@@ -207,6 +212,21 @@ def script_facts(script: ScriptRun) -> list[tuple[str, str]]:
         largest = sorted(script.shares.items(), key=lambda share: -share[1])
         rows.append(("a step goes to", ", ".join(f"{name} {part:.0%}" for name, part in largest)))
     return rows + (file_facts(script.files) if script.files else [])
+
+
+def program_facts(run: ProgramRun) -> list[tuple[str, str]]:
+    """Return rows for a command: its calls, the numbers that it told, and the end of its output."""
+    rows = [("warm-up call", seconds(call_s)) for call_s in run.warm_ups_s]
+    rows += [("call", seconds(run.call_s))] if run.call_s is not None else []
+    rows += [(f"metric {metric.name}", metric_text(metric)) for metric in run.metrics]
+    return rows + [("output", line) for line in run.output] + [("errors", line) for line in run.errors]
+
+
+def metric_text(metric: MetricValue) -> str:
+    """Return a metric's number with its unit, and its name where that is another text."""
+    digits = f"{metric.value:,.0f}" if 1e4 <= abs(metric.value) < 1e15 else f"{metric.value:.5g}"
+    name = "" if metric.name in (metric.unit, "") else metric.name
+    return " ".join(filter(None, (digits, metric.unit or name)))
 
 
 def file_facts(files: ScriptFiles) -> list[tuple[str, str]]:

@@ -114,6 +114,8 @@ def tells_of_others(record: Record) -> bool:
     shortest_s = min(record.wall.samples_s, default=0.0) if record.wall else 0.0
     by_layout = bool(record.layout_trials_s)
     by_steps = record.script is not None and record.script.steps > 0
+    if record.script and record.script.program:  # a larger number can be another kind of work
+        return False
     return record.verdict in WITHOUT_ROOM or by_layout or by_steps or shortest_s >= TELLING_STEP_S
 
 

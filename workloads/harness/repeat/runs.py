@@ -17,7 +17,7 @@ from typing import IO, Any, Protocol
 from workloads.harness.probes.memory import available_bytes, oom_kills
 from workloads.harness.probes.sockets import sockets_fault
 from workloads.harness.records import out_of_memory
-from workloads.harness.records.case import smaller
+from workloads.harness.records.case import Case, smaller
 from workloads.harness.records.errors import RecordError
 from workloads.harness.records.printable import printable
 from workloads.harness.records.record import Record, Verdict
@@ -145,7 +145,7 @@ def _watch(
         has_ended = _ended_within(process, timeout_s, alarm)
         return has_ended
     finally:
-        _stop(process, has_ended)  # before its streams end: a child that is left behind would hold them open
+        stop(process, has_ended)  # before its streams end: a child that is left behind would hold them open
         for thread in threads:
             thread.join(timeout=LAST_S)
 
@@ -222,7 +222,7 @@ def at_most(say: Say, characters: int = MOST_SAID) -> Say:
     return limited
 
 
-def _stop(process: Running, has_ended: bool) -> None:
+def stop(process: Any, has_ended: bool) -> None:
     """Kill the process with all its descendants, and reap it: ranks have their own sessions.
 
     A process that `has_ended` has no children left: the kernel gave them to another parent.
@@ -258,19 +258,26 @@ def _read(repeat: Repeat, out: Sequence[str]) -> Record | None:
 
 def _death(repeat: Repeat, code: int, last_words: Sequence[str], oom: bool, wall_s: float) -> Record:
     """Say why a process ended without a record."""
-    words = f" ({last_words[-1]})" if last_words else ""
     who = "the script's process" if repeat.script else "the measuring process"
+    return repeat.failed(*finding_of_end(repeat.case, who, code, last_words, oom), wall_s)
+
+
+def finding_of_end(
+    case: Case, who: str, code: int, last_words: Sequence[str], oom: bool
+) -> tuple[Verdict, str]:
+    """Return the verdict on a process that ended badly, and a sentence; `oom` says that the kernel killed one."""
+    words = f" ({last_words[-1]})" if last_words else ""
+    at = f" at {case.size_text}" if case.size else ""
     if code == -signal.SIGKILL and oom:
-        size, advice = repeat.case.size_text, smaller(repeat.case)
-        reason = f"the kernel ran out of memory at {size} and killed the process{advice}"
-        return repeat.failed(Verdict.OUT_OF_MEMORY, reason, wall_s)
+        return (
+            Verdict.OUT_OF_MEMORY,
+            f"the kernel ran out of memory{at} and killed the process{smaller(case)}",
+        )
     if line := next(filter(out_of_memory.says_so, last_words), "") if code else "":
-        reason = f"memory ran out at {repeat.case.size_text}: {line.strip()}{smaller(repeat.case)}"
-        return repeat.failed(Verdict.OUT_OF_MEMORY, reason, wall_s)
+        return Verdict.OUT_OF_MEMORY, f"memory ran out{at}: {line.strip()}{smaller(case)}"
     if code < 0:
-        reason = f"{who} was killed by {signal_name(-code)}{words}"
-        return repeat.failed(Verdict.CRASHED, reason, wall_s)
-    return repeat.failed(Verdict.CRASHED, f"{who} ended with code {code}{words}", wall_s)
+        return Verdict.CRASHED, f"{who} was killed by {signal_name(-code)}{words}"
+    return Verdict.CRASHED, f"{who} ended with code {code}{words}"
 
 
 def signal_name(number: int) -> str:

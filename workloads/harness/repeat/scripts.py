@@ -3,7 +3,7 @@
 import itertools
 import re
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -38,20 +38,18 @@ def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
     check_keys(entry, KEYS, "a script")
     if "run" not in entry:
         raise WorkloadsError('a script lacks the key run, such as run = "train.py --batch {batch}"')
-    words, stated = command_words(entry["run"]), entry.get("folder", ".")
-    folder = (here / Path(stated).expanduser()).resolve()
-    if not folder.is_dir():
-        raise WorkloadsError(f"folder is {stated!r}, but {folder} is not a folder")
-    if not entry.get("whole", False):
-        check_folder(folder)
-    _check_program(words, folder)
-    name, choices = _name(entry, words), choices_of(entry.get("size", {}))
-    places = _places(words, choices, has_data="data" in entry)
+    words = command_words(entry["run"])
+    folder = code_folder(entry, here, is_copied=not entry.get("whole", False))
+    if words[0] != "-m":
+        check_program(words, folder)
+    usual = words[1].rpartition(".")[2] if words[0] == "-m" else Path(words[0]).stem
+    name, choices = case_name(entry, usual), choices_of(entry.get("size", {}))
+    places = placed(words, choices, has_data="data" in entry)
     script = Script(
         command=words,
         folder=str(folder),
-        packages=_packages(entry.get("packages"), folder),
-        data=_data(entry.get("data"), here),
+        packages=packages_in(entry.get("packages"), folder),
+        data=data_in(entry.get("data"), here),
         steps=entry.get("steps"),
         epochs=entry.get("epochs"),
         through=entry.get("through"),
@@ -59,11 +57,26 @@ def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
         samples=entry.get("samples"),
         processes=entry.get("processes", 1),
         whole=entry.get("whole", False),
-        keep=_folder(entry.get("keep"), here),
+        keep=folder_in(entry.get("keep"), here),
     )
     script.check()
     sizes = {placeholder: choices[placeholder] for placeholder in places}
-    return [(case, script) for case in _cases(name, sizes)]
+    return [(case, script) for case in cases_of(name, sizes)]
+
+
+def code_folder(entry: Mapping[str, Any], here: Path, is_copied: bool = True) -> Path:
+    """Return the folder that a command runs in; it is no home if it `is_copied`.
+
+    Raises:
+        WorkloadsError: it is no folder, or a home.
+    """
+    stated = entry.get("folder", ".")
+    folder = (here / Path(stated).expanduser()).resolve()
+    if not folder.is_dir():
+        raise WorkloadsError(f"folder is {stated!r}, but {folder} is not a folder")
+    if is_copied:
+        check_folder(folder)
+    return folder
 
 
 def command_words(run: str) -> tuple[str, ...]:
@@ -72,11 +85,19 @@ def command_words(run: str) -> tuple[str, ...]:
     Raises:
         WorkloadsError: it can't be split as a shell does, or runs no Python.
     """
+    return python_words(split(run))
+
+
+def split(run: str) -> list[str]:
+    """Return the words of a command, as a shell splits it.
+
+    Raises:
+        WorkloadsError: it can't be split.
+    """
     try:
-        words = shlex.split(run)
+        return shlex.split(run)
     except ValueError as error:
         raise WorkloadsError(f"run is {run!r}, which can't be split into words: {error}") from None
-    return python_words(words)
 
 
 def python_words(words: Sequence[str]) -> tuple[str, ...]:
@@ -99,10 +120,8 @@ def python_words(words: Sequence[str]) -> tuple[str, ...]:
     return tuple(left)
 
 
-def _check_program(words: Sequence[str], folder: Path) -> None:
+def check_program(words: Sequence[str], folder: Path) -> None:
     """Refuse a file that is not in the folder, because only the folder travels."""
-    if words[0] == "-m":
-        return
     file = (folder / words[0]).resolve()
     if not file.is_relative_to(folder):
         raise WorkloadsError(f"run names {words[0]!r}, which is outside the folder {folder}")
@@ -110,9 +129,13 @@ def _check_program(words: Sequence[str], folder: Path) -> None:
         raise WorkloadsError(f"run names the file {words[0]!r}, which is missing in {folder}")
 
 
-def _name(entry: Mapping[str, Any], words: Sequence[str]) -> str:
-    default = words[1].rpartition(".")[2] if words[0] == "-m" else Path(words[0]).stem
-    name: str = entry.get("name", default)
+def case_name(entry: Mapping[str, Any], usual: str) -> str:
+    """Return the name of a command's case: the stated one, or the usual one.
+
+    Raises:
+        WorkloadsError: it is that of a workload, or has other characters than names have.
+    """
+    name: str = entry.get("name", usual)
     if not _NAME.fullmatch(name):
         raise WorkloadsError(f"name is {name!r}; use up to 60 letters, digits, dots, dashes and underscores")
     if declared(name):
@@ -122,17 +145,20 @@ def _name(entry: Mapping[str, Any], words: Sequence[str]) -> str:
     return name
 
 
-def _places(words: Sequence[str], choices: Mapping[str, Any], has_data: bool) -> list[str]:
+def placed(
+    words: Sequence[str], choices: Mapping[str, Any], has_data: bool, others: Collection[str] = ()
+) -> list[str]:
     """Return the sizes in the order of their placeholders in the command.
 
     Raises:
-        WorkloadsError: a size or the data has no placeholder, or a placeholder has no size or no data.
+        WorkloadsError: a size or the data has no placeholder, or a placeholder has no size or no data; `others` need
+            none.
     """
     run, places = shlex.join(words), dict.fromkeys(PLACE.findall(" ".join(words)))
     if has_data and DATA not in places:
         raise WorkloadsError(f"data is given, but run lacks its placeholder {{{DATA}}}")
     for name in choices:
-        if name in (DATA, *HELPERS):
+        if name in (DATA, *HELPERS, *others):
             raise WorkloadsError(f"size {name!r} is a reserved name; choose another")
         if not _SIZE_NAME.fullmatch(name):
             raise WorkloadsError(f"size {name!r} must be lower-case letters, digits and underscores")
@@ -141,15 +167,20 @@ def _places(words: Sequence[str], choices: Mapping[str, Any], has_data: bool) ->
     for placeholder in places:
         if placeholder == DATA and not has_data:
             raise WorkloadsError(f"run is {run!r}; {{data}} needs the key data: a folder or an {S3} address")
-        if placeholder != DATA and placeholder not in choices:
+        if placeholder not in (DATA, *others, *choices):
             raise WorkloadsError(
                 f"run is {run!r}; {{{placeholder}}} has no size: give --size {placeholder}=VALUE, "
                 f"or size = {{ {placeholder} = […] }} in a suite"
             )
-    return [placeholder for placeholder in places if placeholder != DATA]
+    return [placeholder for placeholder in places if placeholder not in (DATA, *others)]
 
 
-def _packages(given: str | None, folder: Path) -> str | None:
+def packages_in(given: str | None, folder: Path) -> str | None:
+    """Return the file of a folder that names a command's packages.
+
+    Raises:
+        WorkloadsError: there is no such file, or its name is another than such files have.
+    """
     if given is None:
         return None
     file = (folder / given).resolve()
@@ -160,23 +191,23 @@ def _packages(given: str | None, folder: Path) -> str | None:
     return str(file.relative_to(folder))
 
 
-def _data(given: str | None, here: Path) -> str | None:
+def data_in(given: str | None, here: Path) -> str | None:
     """Return an address as it is, and a folder as an absolute path; it can exist only on another machine."""
     if given is None or given.startswith(S3):
         return given
     if not given or "://" in given:
         raise WorkloadsError(f"data is {given!r}; give a folder on the machine, or an {S3} address")
-    return _folder(given, here)
+    return folder_in(given, here)
 
 
-def _folder(given: str | None, here: Path) -> str | None:
+def folder_in(given: str | None, here: Path) -> str | None:
     """Return a folder of the machine that measures as an absolute path."""
     if given == "":
         raise WorkloadsError("keep is ''; give a folder of the machine that measures")
     return None if given is None else str(here.absolute() / Path(given).expanduser())
 
 
-def _cases(name: str, choices: Mapping[str, tuple[Any, ...]]) -> list[Case]:
+def cases_of(name: str, choices: Mapping[str, tuple[Any, ...]]) -> list[Case]:
     """Return every combination of sizes, each once, in the file's order."""
     if empty := [size for size, values in choices.items() if not values]:
         raise WorkloadsError(f"size {empty[0]} is [], which makes no case; give at least one value")

@@ -13,6 +13,7 @@ from workloads.harness.records.case import EAGER, Case
 from workloads.harness.records.errors import WorkloadsError, hint
 from workloads.harness.records.script import Script
 from workloads.harness.registry import find
+from workloads.harness.repeat.commands import command_cases
 from workloads.harness.repeat.scripts import ESTIMATE_S as SCRIPT_ESTIMATE_S
 from workloads.harness.repeat.scripts import script_cases
 from workloads.harness.repeat.suite_case import ESTIMATE_S, SuiteCase, check_soak, counted
@@ -24,7 +25,7 @@ KEYS = {
     **{"title": str, "minutes": float},
     **dict.fromkeys(("repeats", "sessions", "timeout_s", "threads"), int),
     **dict.fromkeys(("quick", "profile", "acceptance"), bool),
-    **dict.fromkeys(("suites", "cases", "scripts"), list),
+    **dict.fromkeys(("suites", "cases", "scripts", "commands"), list),
 }
 OWN_KEYS = ("repeats", "sessions", "quick", "timeout_s", "threads", "profile", "acceptance")
 CASE_KEYS = {
@@ -173,17 +174,19 @@ def _check_sessions(raw: Mapping[str, Any]) -> None:
 
 
 def _scripts(raw: Mapping[str, Any], here: Path, taken: Collection[str]) -> list[SuiteCase]:
-    """Return the cases of a suite's scripts, each name for one command.
+    """Return the cases of a suite's scripts and commands, each name for one of them.
 
-    A script that runs to its end can take all of its time; any other is stopped once it is measured.
+    What runs to its end can take all of its time; any other script is stopped once it is measured.
     """
     members: dict[Case, SuiteCase] = {}
     named: dict[str, Script] = {}
-    for entry in raw.get("scripts", []):
-        for case, script in script_cases(entry, here):
+    given = [(script_cases, entry) for entry in raw.get("scripts", [])]
+    given += [(command_cases, entry) for entry in raw.get("commands", [])]
+    for read, entry in given:
+        for case, script in read(entry, here):
             if case.workload in taken or named.setdefault(case.workload, script) != script:
                 raise WorkloadsError(f"name {case.workload!r} is used by two commands; give each its own")
-            guess_s = raw.get("timeout_s", TIMEOUT_S) if script.whole else SCRIPT_ESTIMATE_S
+            guess_s = raw.get("timeout_s", TIMEOUT_S) if script.whole or script.program else SCRIPT_ESTIMATE_S
             members[case] = SuiteCase(
                 case,
                 estimate_s=float(entry.get("estimate_s", guess_s)),

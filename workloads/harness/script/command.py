@@ -6,6 +6,7 @@ from pathlib import Path
 
 from workloads.harness.records.case import Case, whole
 from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.program import SEED
 from workloads.harness.records.script import DATA, OWN, PLACE, Script
 from workloads.harness.repeat.copies import check_folder
 from workloads.harness.repeat.folder_contents import is_within
@@ -17,7 +18,8 @@ def own_case(script: Script, size: Mapping[str, int], name: str | None = None) -
     Raises:
         WorkloadsError: as in `filled`, or the command names neither a file nor a module.
     """
-    case = Case.of(name or stem(script.command), {key: whole(key, size[key], 0) for key in size}, OWN)
+    usual = Path(script.command[0]).stem if script.program else stem(script.command)
+    case = Case.of(name or usual, {key: whole(key, size[key], 0) for key in size}, OWN)
     filled(script, case)
     return case
 
@@ -38,16 +40,16 @@ def stem(command: Sequence[str]) -> str:
     return named.removesuffix("__main__") or "script"
 
 
-def filled(script: Script, case: Case) -> tuple[str, ...]:
-    """Return a script's command with its placeholders filled in.
+def filled(script: Script, case: Case, seed: int = 0) -> tuple[str, ...]:
+    """Return a script's command with its placeholders filled in; any other program can have one of the seed.
 
     Raises:
         WorkloadsError: a size or the data has no placeholder, or a placeholder no size or no data.
     """
-    values = {name: str(value) for name, value in case.size}
-    if script.data is not None:
-        values[DATA] = script.data
-    places = {name for word in script.command for name in PLACE.findall(word)}
+    values = _values(script, case, seed)
+    variables = script.program.env if script.program else ()
+    texts = (*script.command, *(value for _, value in variables))
+    places = {name for text in texts for name in PLACE.findall(text)}
     if DATA in places - values.keys():
         raise WorkloadsError("the command has {data}, but data is not given; give --data FOLDER")
     if DATA in values.keys() - places:
@@ -64,6 +66,19 @@ def filled(script: Script, case: Case) -> tuple[str, ...]:
     return tuple(PLACE.sub(lambda match: values[match[1]], word) for word in script.command)
 
 
+def filled_env(script: Script, case: Case, seed: int) -> dict[str, str]:
+    """Return a program's variables with the placeholders in their values filled in."""
+    values, variables = _values(script, case, seed), script.program.env if script.program else ()
+    return {name: PLACE.sub(lambda match: values[match[1]], value) for name, value in variables}
+
+
+def _values(script: Script, case: Case, seed: int) -> dict[str, str]:
+    values = {name: str(value) for name, value in case.size}
+    if script.program:
+        values[SEED] = str(seed)
+    return values if script.data is None else values | {DATA: script.data}
+
+
 def check_script(script: Script, world: int | None = None) -> None:
     """Check that a script can be started here, in a group of `world` ranks if torchrun started one.
 
@@ -75,8 +90,10 @@ def check_script(script: Script, world: int | None = None) -> None:
         raise WorkloadsError(
             f"folder {script.folder} does not exist; name the folder that the script runs in"
         )
-    stem(script.command)
-    if script.command[0] != "-m" and not (folder / script.command[0]).is_file():
+    if script.program is None:
+        stem(script.command)
+    is_file = "/" in script.command[0] if script.program else script.command[0] != "-m"
+    if is_file and not (folder / script.command[0]).is_file():
         raise WorkloadsError(f"file {script.command[0]} does not exist in {folder.absolute()}")
     if not (script.whole or script.in_place):
         _check_folder(script)
@@ -95,7 +112,7 @@ def _check_folder(script: Script) -> None:
     """
     folder = os.path.abspath(script.folder)
     check_folder(Path(folder))
-    if script.command[0] == "-m":
+    if script.command[0] == "-m" or script.program:
         return
     file = os.path.abspath(os.path.join(folder, script.command[0]))
     real, root = os.path.realpath(file), os.path.realpath(folder)

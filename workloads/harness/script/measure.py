@@ -323,6 +323,11 @@ MARGIN_SHARE, LEAST_MARGIN_S = 0.05, 2.0  # before the timeout, so that the reco
 BACKWARDS, BACKWARDS_S, BRIEFLY_S = 50, 20.0, 1.0  # calls and seconds without an optimizer's step: none comes
 
 
+def limit_s(timeout_s: float) -> float:
+    """Return the seconds after which a process is stopped so that its record is written before the timeout."""
+    return max(timeout_s - max(MARGIN_SHARE * timeout_s, LEAST_MARGIN_S), timeout_s / 2)
+
+
 @dataclass(frozen=True, slots=True)
 class Watchdog:
     """Limits of a script's time: seconds in all, and seconds of backward calls without a step."""
@@ -335,8 +340,7 @@ class Watchdog:
         threading.Thread(target=self._run, args=(measurement,), name="watchdog", daemon=True).start()
 
     def _run(self, measurement: Measurement) -> None:
-        margin_s = max(MARGIN_SHARE * self.timeout_s, LEAST_MARGIN_S)
-        ends_s = max(self.timeout_s - margin_s, self.timeout_s / 2)
+        ends_s = limit_s(self.timeout_s)
         pause = threading.Event()
         while not pause.wait(LOOK_S):
             observed = measurement.observed

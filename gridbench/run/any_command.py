@@ -1,0 +1,97 @@
+"""The command `command`: measure any command, and the numbers that it tells."""
+
+import shlex
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from gridbench.run.command import Baseline, Budget, DryRun, Hardware
+from gridbench.run.train import Data, Sizes, measure_own
+from gridbench.terminal import Results, current_folder
+from tasks.errors import GridbenchError
+from tasks.own_script import OwnCommand, sizes_of
+from tasks.schema import validated
+from tasks.store.address import DEFAULT
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.program import EXAMPLE
+from workloads.harness.repeat.commands import pairs_of
+from workloads.harness.repeat.scripts import S3
+
+Words = Annotated[
+    list[str],
+    typer.Argument(
+        metavar="-- COMMAND…",
+        help="The program and its arguments: ./simulate --cells {cells} --seed {seed}",
+        show_default=False,
+    ),
+]
+
+
+def command(
+    words: Words,
+    on: Hardware = None,
+    metric: Annotated[
+        list[str] | None,
+        typer.Option(
+            help=f"A number in its output, such as {EXAMPLE}; repeat for several. Without any, the time of a call"
+        ),
+    ] = None,
+    size: Sizes = None,
+    warm_ups: Annotated[
+        int | None, typer.Option(help="Calls in each repeat before the one that counts")
+    ] = None,
+    folder: Annotated[
+        Path, typer.Option(help="Folder the command runs in; all code in it is sent along")
+    ] = Path(),
+    packages: Annotated[
+        str | None,
+        typer.Option(help="File in the folder that lists Python packages, such as requirements.txt"),
+    ] = None,
+    data: Data = None,
+    env: Annotated[
+        list[str] | None, typer.Option(help="A variable of its process, NAME=VALUE; not for secrets")
+    ] = None,
+    keep: Annotated[
+        Path | None,
+        typer.Option(
+            help="Folder on the machine that gets the files that each repeat writes; else they are gone"
+        ),
+    ] = None,
+    name: Annotated[
+        str | None, typer.Option(help="Name of the case; by default the name of the program")
+    ] = None,
+    baseline: Baseline = None,
+    repeats: Annotated[int | None, typer.Option(help="Fresh processes per size; 3 by default")] = None,
+    timeout_s: Annotated[
+        int | None, typer.Option(help="Time limit of one repeat in seconds, warm-up included; 600 by default")
+    ] = None,
+    budget_usd: Budget = 5.0,
+    results: Results = DEFAULT,
+    dry_run: DryRun = False,
+) -> None:
+    """Measure any command on machines: its time, and the numbers in its output.
+
+    The command writes a suite file into the results folder; `gridbench run PATH` measures it again.
+    """
+    here = current_folder()
+    try:
+        variables = pairs_of(env or [])
+    except WorkloadsError as error:
+        raise GridbenchError(str(error)) from None
+    given = {
+        "run": shlex.join(words),
+        "folder": str((here / folder.expanduser()).resolve()),
+        "name": name,
+        "metrics": metric or [],
+        "size": sizes_of(size or []),
+        "warm_ups": warm_ups or None,
+        "packages": packages,
+        "data": data if data is None or data.startswith(S3) else str(here / Path(data).expanduser()),
+        "env": variables,
+        "keep": keep and str(here / keep.expanduser()),
+        "repeats": repeats,
+        "timeout_s": timeout_s,
+    }
+    own = validated(OwnCommand, given, "command")
+    measure_own(own, on, baseline, budget_usd, results, dry_run)

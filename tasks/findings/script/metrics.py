@@ -1,0 +1,289 @@
+"""The numbers that commands tell: each machine's with its interval, against the baseline, with price and energy."""
+
+import math
+import statistics
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from itertools import groupby
+
+from tasks.results.billing import usd
+from tasks.results.corrections import confidence_of_each
+from tasks.results.finding import Finding, Results
+from tasks.results.format import format_ratio, format_usd, listed
+from tasks.results.metrics import has_ratio, mean, mean_text, metrics_of
+from tasks.results.repeats import Repeats
+from tasks.results.sessions import Sessions
+from tasks.results.speedup import corrected, scaled, speedup
+from tasks.results.summaries import over_repeats
+from tasks.results.table import Column, Mark, Quantity, Table
+from tasks.results.values import Estimate, Ratio, RatioVerdict
+from tasks.results.wording import script_text
+from workloads.harness.records.case import Case
+from workloads.harness.records.intervals import ratio_interval, ratio_p
+from workloads.harness.records.program import TIMES, Better, MetricValue
+
+MILLION = 1e6
+WORDS = {RatioVerdict.FASTER: "better", RatioVerdict.SLOWER: "worse", RatioVerdict.UNDECIDED: "undecided"}
+COLUMNS = (
+    Column("Machine", Quantity.MACHINE),
+    Column("Case"),
+    Column("Number"),
+    Column("Value", Quantity.COUNT),
+    Column("Unit"),
+    Column("Better"),
+    Column("Repeats", Quantity.COUNT),
+    Column("As good as the baseline", Quantity.RATIO),
+    Column("Minus the baseline", Quantity.COUNT),
+    Column("Verdict", Quantity.VERDICT),
+    Column("Cost per million", Quantity.MONEY),
+    Column("Cost per call", Quantity.MONEY),
+    Column("Energy per call", Quantity.ENERGY),
+)
+LEAD = (
+    "Numbers as the commands told them, which nothing checks, over the repeats. A ratio above 1 is better, whether "
+    "higher or lower numbers are. Percentages, and numbers of 0 or less, are compared by their difference. The "
+    "cost per million is of the thing that a rate per second counts, at the price of a machine that is never idle; the "
+    "cost per call is of the whole call. Verdicts are corrected for the number of comparisons, intervals are not."
+)
+
+
+@dataclass(frozen=True, slots=True)
+class CellMetric:
+    """A metric of one cell, over its valid repeats.
+
+    Attributes:
+        told: its number in each repeat that has it.
+        ratio: above 1 is better than the baseline; None for the baseline, and without its counterpart.
+        factor: of a difference, by which the log of the ratio is multiplied; None if the numbers have a ratio.
+    """
+
+    repeats: Repeats
+    told: tuple[MetricValue, ...]
+    usd_per_hour: float | None
+    ratio: Ratio | None = None
+    factor: float | None = None
+
+    @property
+    def metric(self) -> MetricValue:
+        """Return its name, unit and direction."""
+        return self.told[0]
+
+    @property
+    def numbers(self) -> list[float]:
+        """Return the number of each repeat."""
+        return [metric.value for metric in self.told]
+
+    @property
+    def hardware(self) -> str:
+        """Return the name of the machine."""
+        return self.repeats.cell.hardware
+
+    @property
+    def difference(self) -> Estimate | None:
+        """Return the number minus the baseline's, of numbers without a ratio."""
+        if self.ratio is None or self.factor is None:
+            return None
+        bounds = (self.ratio.estimate.value, self.ratio.estimate.low, self.ratio.estimate.high)
+        logs = [None if bound is None else self.factor * math.log(bound) for bound in bounds]
+        value, low, high = logs if self.factor > 0 else (logs[0], logs[2], logs[1])
+        return Estimate(value or 0.0, low, high)
+
+    @property
+    def unit_usd(self) -> Estimate | None:
+        """Return the cost of one of the things that a rate counts, in USD."""
+        if not self.metric.thing or self.usd_per_hour is None or not has_ratio(self.told):
+            return None
+        seconds = over_repeats([1 / number for number in self.numbers])
+        return scaled(seconds, usd(1.0, self.usd_per_hour)) if seconds else None
+
+    @property
+    def call_usd(self) -> Estimate | None:
+        """Return the cost of one whole call in USD."""
+        seconds = over_repeats(calls_s(self.repeats))
+        return (
+            scaled(seconds, usd(1.0, self.usd_per_hour))
+            if seconds and self.usd_per_hour is not None
+            else None
+        )
+
+    @property
+    def call_j(self) -> Estimate | None:
+        """Return the energy of one call in joules."""
+        return over_repeats([record.energy_j for record in self.repeats.usable if record.energy_j])
+
+    def row(self) -> tuple[object, ...]:
+        """Return the row of the table."""
+        ratio = self.ratio if self.factor is None else None
+        return (
+            self.hardware,
+            script_text(self.repeats.cell.case),
+            self.metric.name,
+            mean(self.told),
+            self.metric.unit,
+            self.metric.better.value,
+            len(self.numbers),
+            ratio,
+            self.difference,
+            Mark(WORDS[self.ratio.outcome], self.ratio.outcome) if self.ratio else None,
+            scaled(self.unit_usd, MILLION) if self.unit_usd else None,
+            self.call_usd,
+            self.call_j,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Metrics(Finding):
+    """The metrics of every command that tells some, by case and metric, the baseline first."""
+
+    name = "metrics"
+    title = "Numbers of your commands"
+    section = "command"
+    order = 2
+    cells: tuple[CellMetric, ...]
+    sessions: Sessions
+
+    @classmethod
+    def find(cls, results: Results) -> "Metrics":
+        """Take the metrics of all cells, and compare each with the baseline's."""
+        prices = {machine.name: machine.usd_per_hour for machine in results.machines}
+        told = [
+            CellMetric(cell, metrics, prices.get(cell.cell.hardware))
+            for cell in results.told
+            for metrics in metrics_of(cell)
+        ]
+        order = {key: place for place, key in enumerate(dict.fromkeys(map(_key, told)))}
+        told.sort(key=lambda each: (order[_key(each)], each.hardware != results.baseline))
+        base = {_key(each): each for each in told if each.hardware == results.baseline}
+        paired = [_paired(base.get(_key(each)), each, results.sessions) for each in told]
+        ratios = corrected([each.ratio for each in paired])
+        found = tuple(replace(each, ratio=ratio) for each, ratio in zip(paired, ratios, strict=True))
+        return cls(found, results.sessions)
+
+    def table(self) -> Table | None:
+        """Return a row per machine, case and metric."""
+        return Table(COLUMNS, tuple(cell.row() for cell in self.cells), LEAD) if self.cells else None
+
+    def headline(self) -> tuple[str, ...]:
+        """Return a line on the first metric of each case: the best machine, and the cheapest."""
+        return tuple(line for _, group in self._by_metric(first=True) for line in self._lines(group))
+
+    def details(self) -> tuple[str, ...]:
+        """Return lines on the other metrics."""
+        return tuple(line for _, group in self._by_metric(first=False) for line in self._lines(group))
+
+    def _by_metric(self, first: bool) -> Iterator[tuple[object, list[CellMetric]]]:
+        seen: set[Case] = set()
+        for key, group in groupby(self.cells, _key):
+            is_first = key[0] not in seen
+            seen.add(key[0])
+            if is_first is first:
+                yield key, [*group]
+
+    def _lines(self, cells: Sequence[CellMetric]) -> list[str]:
+        """Return the best machine, and the cheapest where the number is one of time."""
+        what = f"{cells[0].metric.name} of {script_text(cells[0].repeats.cell.case)}"
+        alike = dict.fromkeys(map(_hardware, cells), 1.0)
+        lines = [f"{'Best ' if len(cells) > 1 else ''}{what}: {self._best(cells, alike)}."]
+        prices = {cell.hardware: cell.usd_per_hour for cell in cells if cell.usd_per_hour}
+        priced = [cell for cell in cells if cell.hardware in prices]
+        if len(priced) > 1 and all(is_of_time(cell.metric) for cell in priced):
+            lines.append(f"Cheapest by {what}: {self._best(priced, prices)}.")
+        return lines
+
+    def _best(self, cells: Sequence[CellMetric], weights: Mapping[str, float]) -> str:
+        """Return the machine with the best weighted number and its lead, or those that cannot be distinguished."""
+        is_cost = any(weight != 1.0 for weight in weights.values())
+        factor = _factor(cells)
+        scores = {cell.hardware: _scores(cell, factor) for cell in cells}
+        logs = {
+            name: statistics.fmean(map(math.log, of)) + math.log(weights[name]) for name, of in scores.items()
+        }
+        best, *others = sorted(logs, key=lambda name: logs[name])
+        shown = next(cell for cell in cells if cell.hardware == best)
+        price = shown.unit_usd if is_cost else None
+        text = mean_text(shown.told)
+        if price:
+            text = f"{format_usd(scaled(price, MILLION))} per million {shown.metric.thing}"
+        if not others:
+            return f"{best}, {text}"
+        choices = len(weights) * (len(weights) - 1) // 2
+        chances = {
+            name: ratio_p(
+                scores[name],
+                scores[best],
+                weights[name] / weights[best],
+                _added(cells[0], self.sessions, name, best),
+            )
+            for name in others
+        }
+        tied = [name for name, p in chances.items() if p is None or p > 1 - confidence_of_each(choices)]
+        if tied:
+            return f"undecided between {listed([best, *tied])}"
+        lead = ratio_interval(
+            scores[others[0]],
+            scores[best],
+            confidence_of_each(choices),
+            _added(cells[0], self.sessions, others[0], best),
+        )
+        if lead is None or factor is not None:
+            return f"{best}, {text}, before {others[0]}"
+        ratio = scaled(Estimate.of(lead), weights[others[0]] / weights[best])
+        return f"{best}, {text}, {format_ratio(ratio)} as good as {others[0]}"
+
+
+def is_of_time(metric: MetricValue) -> bool:
+    """Return whether a number is a time or a rate per second, so that the price of an hour makes it a cost."""
+    return bool(metric.thing and metric.better is Better.HIGHER) or (
+        metric.unit in TIMES and metric.better is Better.LOWER
+    )
+
+
+def calls_s(cell: Repeats) -> list[float]:
+    """Return the seconds of the counted call of each usable repeat."""
+    runs = [record.script.program for record in cell.usable if record.script and record.script.program]
+    return [run.call_s for run in runs if run.call_s]
+
+
+def _hardware(cell: CellMetric) -> str:
+    return cell.hardware
+
+
+def _key(cell: CellMetric) -> tuple[Case, str, str, Better]:
+    return cell.repeats.cell.case, cell.metric.name, cell.metric.unit, cell.metric.better
+
+
+def _paired(base: CellMetric | None, side: CellMetric, sessions: Sessions) -> CellMetric:
+    """Return a metric with its ratio to the baseline's."""
+    if base is None or base is side:
+        return side
+    factor = _factor([base, side])
+    added = _added(side, sessions, base.hardware, side.hardware)
+    return replace(
+        side,
+        ratio=speedup(_scores(base, factor), _scores(side, factor), added),
+        factor=factor and _signed(side, factor),
+    )
+
+
+def _signed(cell: CellMetric, factor: float) -> float:
+    return factor if cell.metric.better is Better.HIGHER else -factor
+
+
+def _added(cell: CellMetric, sessions: Sessions, over: str, under: str) -> tuple[tuple[float, float], ...]:
+    """Return the effect of sessions, which is known of times and rates; other numbers can be the same in all."""
+    return sessions.of_cell(over, under) if is_of_time(cell.metric) else ()
+
+
+def _factor(cells: Sequence[CellMetric]) -> float | None:
+    """Return the size of numbers that are compared by their difference; None if they have ratios."""
+    if all(has_ratio(cell.told) for cell in cells):
+        return None
+    return max(abs(number) for cell in cells for number in cell.numbers) or 1.0
+
+
+def _scores(cell: CellMetric, factor: float | None) -> list[float]:
+    """Return positive numbers that are better when smaller, whose ratios or whose logs' differences are compared."""
+    sign = -1 if cell.metric.better is Better.HIGHER else 1
+    if factor is None:
+        return [number**sign for number in cell.numbers]
+    return [math.exp(sign * number / factor) for number in cell.numbers]

@@ -1,0 +1,165 @@
+"""A command as a case: any program, the numbers that it tells, and what a run of it left."""
+
+import re
+from dataclasses import dataclass
+from enum import StrEnum
+
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.printable import printable
+
+SEED = "seed"  # the placeholder of the repeat's seed
+MOST_METRICS = 30
+TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
+_SMALL = {*TIMES, *("B", "kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "bytes", "W", "J", "kJ", "Wh", "USD")}
+_RATE = re.compile(r"(?P<thing>\S.*?)\s*(?:/ ?s|/sec|/second| per second)")
+_METRIC = re.compile(r"(?P<name>[^:()]+?)\s*(?:\((?P<terms>[^()]*)\)\s*)?:\s+(?P<source>\S.*)", re.DOTALL)
+_SOURCE = re.compile(
+    r"(?:in (?P<file>\S+): )?(?:(?P<kind>json|csv) (?P<path>\S+)|(?P<pattern>.+))", re.DOTALL
+)
+EXAMPLE = "'tokens/s: Throughput: ([0-9.]+) tok', 'p99 (ms): json latency.p99' or 'loss (lower): csv loss'"
+
+
+class Better(StrEnum):
+    """The better direction of a number."""
+
+    HIGHER = "higher"
+    LOWER = "lower"
+
+
+@dataclass(frozen=True, slots=True)
+class Metric:
+    """A number that a command tells, and its place: a pattern, or a path in JSON or CSV.
+
+    Attributes:
+        name: such as `tokens/s` or `p99 latency`.
+        unit: such as `tokens/s`, `ms` or `%`; empty for a number without one.
+        pattern: a regular expression, whose only group is the number.
+        kind: `json` or `csv` if `path` says where the number is; empty for a pattern.
+        path: keys and places from 0, such as `results.0.p99`; of CSV the row, if there are several, and the column.
+        file: of the command's folder; empty for its output.
+    """
+
+    name: str
+    unit: str
+    better: Better
+    pattern: str = ""
+    kind: str = ""
+    path: str = ""
+    file: str = ""
+
+    @property
+    def text(self) -> str:
+        """Return the metric as people write it."""
+        terms = ", ".join(filter(None, (self.unit, self.better)))
+        file = f"in {self.file}: " if self.file else ""
+        return f"{self.name} ({terms}): {file}{f'{self.kind} {self.path}' if self.kind else self.pattern}"
+
+
+@dataclass(frozen=True, slots=True)
+class Program:
+    """A command that is measured as it is: any program, not a Python script that is watched.
+
+    Attributes:
+        metrics: its numbers, the most important first; without any, the time of a call is its number.
+        warm_ups: calls before the one that counts.
+        env: variables of its process, none of them a secret.
+    """
+
+    metrics: tuple[Metric, ...] = ()
+    warm_ups: int = 0
+    env: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class MetricValue:
+    """A metric's number in one run."""
+
+    name: str
+    unit: str
+    better: Better
+    value: float
+
+    @property
+    def thing(self) -> str:
+        """Return the thing that a rate per second counts, such as `tokens`; empty for any other number."""
+        return thing_of(self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class ProgramRun:
+    """One run of a command.
+
+    Attributes:
+        call_s: seconds of the call that counts, from the start of its process to its end; None if none ended.
+        warm_ups_s: seconds of the calls before it.
+        metrics: those that were found.
+        output, errors: the end of its standard output and of its standard error, of the last call.
+    """
+
+    call_s: float | None = None
+    warm_ups_s: tuple[float, ...] = ()
+    metrics: tuple[MetricValue, ...] = ()
+    output: tuple[str, ...] = ()
+    errors: tuple[str, ...] = ()
+
+
+def thing_of(unit: str) -> str:
+    """Return the thing that a unit counts per second, such as `tokens` of `tokens/s`; empty if it is no such rate."""
+    match = _RATE.fullmatch(unit)
+    return match["thing"] if match else ""
+
+
+def metric_of(text: str) -> Metric:
+    """Read a metric such as `tokens/s: Throughput: ([0-9.]+) tok`.
+
+    In parentheses after its name are its unit and whether higher or lower is better, as far as the name does not say
+    it: a rate per second is better when higher; a time, bytes, watts and joules when lower.
+
+    Raises:
+        WorkloadsError: it has another form, the direction is not clear, or the pattern is wrong.
+    """
+    match = _METRIC.fullmatch(text.strip())
+    if not match:
+        raise WorkloadsError(f"metric {text!r} is not of the form NAME: PATTERN, such as {EXAMPLE}")
+    name, source = printable(match["name"]).strip(), _SOURCE.fullmatch(match["source"])
+    terms = [term.strip() for term in (match["terms"] or "").split(",") if term.strip()]
+    units = [term for term in terms if term not in [*Better]]
+    ways = [Better(term) for term in terms if term in [*Better]]
+    if len(units) > 1 or len(ways) > 1 or not source or len(name) > 60 or len(units and units[0]) > 30:
+        raise WorkloadsError(
+            f"metric {text!r} has more than a name, a unit and a direction, such as {EXAMPLE}"
+        )
+    unit = printable(units[0]) if units else name if thing_of(name) or name in (*_SMALL, "%") else ""
+    better = ways[0] if ways else _better(unit)
+    if not better:
+        raise WorkloadsError(
+            f"metric {name}: say whether higher or lower is better, "
+            f"such as '{name} ({', '.join([*units, Better.LOWER])}): …'"
+        )
+    metric = Metric(
+        name, unit, better, source["pattern"] or "", *(source[key] or "" for key in ("kind", "path", "file"))
+    )
+    if metric.pattern:
+        _check_pattern(metric)
+    return metric
+
+
+def _better(unit: str) -> Better | None:
+    """Return the better direction of a unit that has one; None for any other."""
+    if thing_of(unit):
+        return Better.HIGHER
+    return Better.LOWER if unit.partition("/")[0] in _SMALL else None
+
+
+def _check_pattern(metric: Metric) -> None:
+    try:
+        groups = re.compile(metric.pattern).groups
+    except (re.error, OverflowError, RecursionError) as error:
+        raise WorkloadsError(
+            f"metric {metric.name}: {metric.pattern!r} is no regular expression: {error}"
+        ) from None
+    if groups != 1:
+        raise WorkloadsError(
+            f"metric {metric.name}: {metric.pattern!r} has {groups} groups; put the number alone in parentheses, "
+            "and write (?:…) for others"
+        )
