@@ -6,6 +6,8 @@ from pydantic import Field, WithJsonSchema
 
 from tasks.planning.hardware import hardware_names, suites
 from tasks.schema import MOST_BOXES, MOST_REPEATS, MOST_USD
+from workloads.harness.repeat.commands import MOST_WARM_UPS
+from workloads.harness.repeat.tables import LONGEST_S
 
 if TYPE_CHECKING:
     SuiteName: TypeAlias = str
@@ -49,4 +51,8 @@ Packages = Annotated[str | None, TEXT, _field("Packages")]
 Data = Annotated[str | None, TEXT, _field("Data")]
 Processes = Annotated[int, Field(ge=1, le=MOST_RANKS), _field("Ranks")]
 Whole = Annotated[bool, _field("To its end")]
+Metrics = Annotated[list[str], _field("Metrics")]
+WarmUps = Annotated[int, Field(ge=0, le=MOST_WARM_UPS), _field("Warm-up calls")]
+Variables = Annotated[list[str], _field("Variables")]
+Timeout = Annotated[int, Field(ge=0, le=LONGEST_S), _field("Time limit of a repeat, s")]
 Channel = Annotated[str, _field("Channel")]

@@ -16,7 +16,13 @@ if TYPE_CHECKING:  # Prefect is slow to import
     from prefect.client.orchestration import SyncPrefectClient
 
 Say = Callable[[str], None]
-OF_BENCH = ("quick", "full", "script", "local")  # entries of prefect.yaml that runs on any machine need
+OF_BENCH = (
+    "quick",
+    "full",
+    "script",
+    "command",
+    "local",
+)  # entries of prefect.yaml that runs on any machine need
 
 
 def ensure_pools(api: PrefectApi, note: CloudNote, template: Mapping[str, Any], say: Say) -> None:

@@ -4,6 +4,7 @@ import pytest
 from prefect.utilities.schema_tools.validation import validate
 
 from flows.bench import bench
+from flows.command import bench as command
 from flows.nightly import nightly
 from flows.script import bench as script
 
@@ -32,6 +33,27 @@ def test_the_form_of_a_script_needs_its_command_and_folder_alone():
         assert field["description"] and field["title"] != name, name
 
 
+def test_the_form_of_a_command_needs_its_command_and_folder_alone():
+    schema = schema_of(command)
+    assert schema["required"] == ["command", "folder"]
+    fields = schema["properties"].items()
+    sent = {name: field["default"] for name, field in fields if "default" in field}
+    sent |= {"command": "./run {cells}", "folder": "/home/me", "metrics": ["cells/s: rate (.*)"]}
+    assert validate(sent, schema, preprocess=True, raise_on_error=False) == []
+    assert command.validate_parameters(sent).keys() >= sent.keys()
+    for name, field in fields:
+        assert field["description"] and field["title"] != name, name
+
+
+async def test_a_mistake_in_the_form_of_a_command_is_a_sentence(tmp_path):
+    state = await command.fn("true", str(tmp_path), ["speed: (.*)"], results=str(tmp_path))
+    assert state.is_failed() and state.message.startswith(
+        "metric speed: say whether higher or lower is better"
+    )
+    state = await command.fn("true", str(tmp_path), variables=["API_KEY=1"], results=str(tmp_path))
+    assert "looks like a secret" in state.message
+
+
 async def test_a_mistake_in_the_form_of_a_script_is_a_sentence(tmp_path):
     state = await script.fn("train.py", str(tmp_path), sizes="batch", results=str(tmp_path))
     assert state.is_failed() and state.message.startswith(
@@ -58,7 +80,9 @@ def test_a_request_is_taken_though_the_form_hides_it():
     assert (taken["request"].seed, taken["request"].hardware) == (3, ("local-cpu",))
 
 
-@pytest.mark.parametrize("flow", [bench, nightly, script], ids=["bench", "nightly", "script"])
+@pytest.mark.parametrize(
+    "flow", [bench, nightly, script, command], ids=["bench", "nightly", "script", "command"]
+)
 def test_every_number_of_a_form_has_bounds(flow):
     """Prefect stores a whole number of more than 64 bits, and then fails to list its flow run."""
     numbers = {

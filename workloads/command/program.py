@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from workloads.command.measure import repeat_of
 from workloads.command.output import Records, say
+from workloads.harness.probes.device_here import has_driver
 from workloads.harness.records.case import parse_size
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.program import Program
@@ -32,6 +33,7 @@ def command(options: argparse.Namespace) -> int:
         program=Program(metrics_of(options.metric), options.warm_ups, variables_of(pairs_of(options.env))),
     )
     check_script(script)
+    options.device = options.device or ("cuda" if has_driver() else "cpu")  # a command needs no torch
     repeat = repeat_of(options, own_case(script, parse_size(options.size), options.name))
     with whole_box(say) as lock:
         record = run_script(replace(repeat, script=script, data=None), lock, say)

@@ -10,12 +10,12 @@ from tasks.results.billing import usd
 from tasks.results.corrections import confidence_of_each
 from tasks.results.finding import Finding, Results
 from tasks.results.format import format_ratio, format_usd, listed
-from tasks.results.metrics import has_ratio, mean, mean_text, metrics_of
+from tasks.results.metrics import CALL, has_ratio, mean, mean_text, metrics_of
 from tasks.results.repeats import Repeats
 from tasks.results.sessions import Sessions
 from tasks.results.speedup import corrected, scaled, speedup
 from tasks.results.summaries import over_repeats
-from tasks.results.table import Column, Mark, Quantity, Table
+from tasks.results.table import Column, Mark, Quantity, Table, Value
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 from tasks.results.wording import script_text
 from workloads.harness.records.case import Case
@@ -111,7 +111,7 @@ class CellMetric:
         """Return the energy of one call in joules."""
         return over_repeats([record.energy_j for record in self.repeats.usable if record.energy_j])
 
-    def row(self) -> tuple[object, ...]:
+    def row(self) -> tuple[Value, ...]:
         """Return the row of the table."""
         ratio = self.ratio if self.factor is None else None
         return (
@@ -176,17 +176,17 @@ class Metrics(Finding):
         for key, group in groupby(self.cells, _key):
             is_first = key[0] not in seen
             seen.add(key[0])
-            if is_first is first:
+            if is_first is first and key[1] != CALL.name:
                 yield key, [*group]
 
     def _lines(self, cells: Sequence[CellMetric]) -> list[str]:
-        """Return the best machine, and the cheapest where the number is one of time."""
+        """Return the best machine, and the cheapest by a rate per second."""
         what = f"{cells[0].metric.name} of {script_text(cells[0].repeats.cell.case)}"
         alike = dict.fromkeys(map(_hardware, cells), 1.0)
         lines = [f"{'Best ' if len(cells) > 1 else ''}{what}: {self._best(cells, alike)}."]
         prices = {cell.hardware: cell.usd_per_hour for cell in cells if cell.usd_per_hour}
         priced = [cell for cell in cells if cell.hardware in prices]
-        if len(priced) > 1 and all(is_of_time(cell.metric) for cell in priced):
+        if len(priced) > 1 and all(cell.unit_usd for cell in priced):
             lines.append(f"Cheapest by {what}: {self._best(priced, prices)}.")
         return lines
 

@@ -44,7 +44,7 @@ def test_three_commands_make_a_report_and_leave_nothing(newcomer, aws, prefect_s
     assert AUTH not in told and "very-secret" not in str(aws.control.batch_calls)
     assert secrets_of(aws) == ["gridbench-prefect-auth-string"]
     assert prefect_server.names("work_pools") == {"aws-batch", "local"}
-    assert prefect_server.names("deployments") == {"quick", "full", "script", "local", "aws-batch"}
+    assert prefect_server.names("deployments") == {"quick", "full", "script", "command", "local", "aws-batch"}
     assert prefect_server.names("variables") == {"gridbench_image_cpu", "gridbench_image_cuda13"}
     code, told = newcomer(run)
     assert_measured(code, told)

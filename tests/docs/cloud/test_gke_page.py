@@ -19,7 +19,7 @@ def test_three_commands_make_a_report_and_leave_nothing(
     code, told = shell(up)
     assert code == 0, told
     assert AUTH not in told and "very-secret" not in (tmp_path / "kubeconfig").read_text()
-    assert prefect_server.names("deployments") == {"quick", "full", "script", "local", "gke"}
+    assert prefect_server.names("deployments") == {"quick", "full", "script", "command", "local", "gke"}
     assert prefect_server.names("variables") == {"gridbench_image_cuda12"}
     code, told = shell(up)
     assert code == 0 and "cluster gridbench is complete: nothing to create" in told, told

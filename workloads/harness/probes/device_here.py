@@ -39,7 +39,7 @@ def device_here(
     Raises:
         WorkloadsError: the driver hangs or crashes, or has GPUs that torch can't use.
     """
-    if not any(file.exists() for file in files):
+    if not has_driver(files):
         return "cpu"
     count, can, why = (*driver_answer(question, limit_s).strip().split(" ", 2), "", "", "")[:3]
     if can != "True" and is_not_ready(why):
@@ -54,6 +54,11 @@ def device_here(
             "Repair it, or name the CPU"
         )
     return "cuda"
+
+
+def has_driver(files: Sequence[Path] = DRIVER_FILES) -> bool:
+    """Return whether this machine has an NVIDIA driver; torch is not asked."""
+    return any(file.exists() for file in files)
 
 
 def is_not_ready(error: str) -> bool:

@@ -1,0 +1,71 @@
+"""Every command of docs/any-command.md is sound, and its metrics are in the output that the page shows."""
+
+import re
+import shlex
+import shutil
+import subprocess
+import sys
+import tomllib
+
+import pytest
+
+from tests.docs.shown import DOCS
+from workloads.harness.records.program import metric_of
+from workloads.harness.records.record import Record
+from workloads.harness.repeat.commands import command_cases
+from workloads.harness.script.metrics import value_of
+
+PAGE = (DOCS / "any-command.md").read_text()
+BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.M | re.S)
+EXAMPLES = [
+    (shlex.split(command.replace("\\\n", " ")), output)
+    for (_, command), (kind, output) in zip(BLOCKS, BLOCKS[1:], strict=False)
+    if kind == "text"
+]
+
+
+def given(words, option):
+    return [value for name, value in zip(words, words[1:], strict=False) if name == option]
+
+
+def test_the_page_has_five_examples():
+    assert len(EXAMPLES) == 5
+
+
+@pytest.mark.parametrize(
+    ("words", "output"), EXAMPLES, ids=lambda value: value[-1] if isinstance(value, list) else ""
+)
+def test_the_metrics_of_an_example_are_in_its_output(words, output):
+    metrics = list(map(metric_of, given(words, "--metric")))
+    for metric in metrics:
+        assert value_of(metric, (output, ""), str).value > 0
+    assert metrics and "--on" in words and words.index("--") < len(words) - 1
+
+
+def test_the_table_of_a_suite_is_read(tmp_path):
+    (text,) = [text for kind, text in BLOCKS if kind == "toml"]
+    (tmp_path / "simulate").write_text("")
+    (entry,) = tomllib.loads(text)["commands"]
+    assert [case.id for case, _ in command_cases(entry, tmp_path)] == [
+        "simulate/cells=1000/own",
+        "simulate/cells=1000000/own",
+    ]
+
+
+@pytest.mark.skipif(not shutil.which("cc"), reason="no compiler here")
+def test_the_compiled_program_runs(tmp_path):
+    words, _ = EXAMPLES[-1]
+    (source,) = [text for kind, text in BLOCKS if kind == "c"]
+    (tmp_path / "pi.c").write_text(source)
+    options = [word for metric in given(words, "--metric") for word in ("--metric", metric)]
+    command = words[words.index("--") :]
+    ran = subprocess.run(
+        [sys.executable, "-m", "workloads", "command", *options]
+        + ["--warm-ups", "1", "--size", "terms=10000", "--folder", str(tmp_path), *command],
+        stdout=subprocess.PIPE,
+        text=True,
+        timeout=100,
+    )
+    record = Record.from_json(ran.stdout)
+    assert [metric.name for metric in record.metrics] == ["terms/s", "error"]
+    assert record.metrics[1].value == pytest.approx(1e-4, rel=0.1) and not (tmp_path / "pi").exists()
