@@ -1,4 +1,4 @@
-"""The command `command`: measure any command, and the numbers that it tells."""
+"""The command `command`: measure any command, and the numbers in its output."""
 
 import shlex
 from pathlib import Path

@@ -18,7 +18,7 @@ from tasks.results.comparison import Comparison
 from tasks.results.confounds import confounds
 from tasks.results.cost import cost_efficiency
 from tasks.results.finding import NO_ANSWER, EarlierAnswer, Finding, LaneJob, Results
-from tasks.results.metrics import told_text
+from tasks.results.metrics import reported_text
 from tasks.results.model import Machine, Pairing
 from tasks.results.repeats import RecordKey, Repeats, group, latest
 from tasks.results.scaling import band, device_ratio, efficiency, scaling, serial
@@ -58,17 +58,28 @@ def compare(
     cells, refusals = judged_cells(records, machines)
     summaries = with_bounds(summarise(cells, machines), cells)
     summaries = tuple(
-        replace(summary, told=told_text(cell)) for summary, cell in zip(summaries, cells, strict=True)
+        replace(summary, reported=reported_text(cell)) for summary, cell in zip(summaries, cells, strict=True)
     )
     sessions = sessions or Sessions.of(machines)
     cases = set(suite_cases) or {cell.cell.case for cell in cells}
-    telling = {cell.cell.case for cell in cells if cell.tells}  # whose numbers are no times
-    told = [cell for cell in cells if cell.tells and cell.cell.case in cases]
-    cells = tuple(cell for cell in cells if cell.cell.case not in telling)
-    timed = tuple(summary for summary in summaries if summary.cell.case not in telling)
+    reporting = {cell.cell.case for cell in cells if cell.has_metrics}  # with numbers that are not times
+    reported = [cell for cell in cells if cell.has_metrics and cell.cell.case in cases]
+    cells = tuple(cell for cell in cells if cell.cell.case not in reporting)
+    timed = tuple(summary for summary in summaries if summary.cell.case not in reporting)
     pairings = with_payback(pairs(cells, machines, baseline, sessions), timed)
     results = Results(
-        records, machines, baseline, cells, timed, pairings, cases, jobs, population, sessions, earlier, told
+        records,
+        machines,
+        baseline,
+        cells,
+        timed,
+        pairings,
+        cases,
+        jobs,
+        population,
+        sessions,
+        earlier,
+        reported,
     )
     findings, scaled = tuple(kind.find(results) for kind in kinds()), families(cells)
     suite = CommonCases.of(results.suite_cells, sessions)
@@ -77,7 +88,7 @@ def compare(
     # A line on the only case would be the same again.
     general = (
         ()
-        if leading and len(suite.cases) < (1 if told else 2)
+        if leading and len(suite.cases) < (1 if reported else 2)
         else headline(suite, machines, baseline, paired, summaries, cards_s(cells, suite))
     )
     return Comparison(

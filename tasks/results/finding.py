@@ -77,7 +77,7 @@ class Results:
         population: valid records of other runs that asked which machines to keep; None if this one does not ask.
         sessions: the effects of sessions on the ratio of two machines.
         earlier: the answer that this run measures again; an empty one of other runs.
-        told: the judged repeats of the cells of the suite whose numbers are those that commands told.
+        reported: the judged repeats of the cells of the suite whose numbers are those that commands reported.
     """
 
     records: Sequence[Record]
@@ -91,7 +91,7 @@ class Results:
     population: Sequence[Record] | None = None
     sessions: Sessions = WITHIN
     earlier: EarlierAnswer = NO_ANSWER
-    told: Sequence[Repeats] = ()
+    reported: Sequence[Repeats] = ()
 
     @property
     def suite_cells(self) -> list[Repeats]:

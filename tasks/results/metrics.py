@@ -1,4 +1,4 @@
-"""The numbers that a cell's commands told, by metric, over the valid repeats."""
+"""The numbers that a cell's commands reported, by metric, over the valid repeats."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,7 +43,7 @@ def mean_text(metrics: Sequence[MetricValue]) -> str:
     return format_estimate(estimate, f" {unit}" if unit else "") if estimate else "–"
 
 
-def told_text(cell: Repeats) -> str:
-    """Return the first number that a cell's command told; empty if it told none."""
+def reported_text(cell: Repeats) -> str:
+    """Return the first number that a cell's command reported; empty if it reported none."""
     first = next(iter(metrics_of(cell)), ())
     return mean_text(first) if first else ""

@@ -71,7 +71,7 @@ class Summary:
             if the host is the device.
         busy_share: the part of a step in which the device computes, if known.
         sustained_share: speed after a soak over that of the first second; None without a soak.
-        told: the first number that a command told, over the valid repeats, such as `1234 tokens/s (1200–1260)`.
+        reported: the first number that a command reported, over the valid repeats, such as `1234 tokens/s (1200–1260)`.
     """
 
     cell: Cell
@@ -97,7 +97,7 @@ class Summary:
     sustained_share: Estimate | None = None
     why: tuple[str, ...] = ()
     busy: bool = False
-    told: str = ""
+    reported: str = ""
 
     @property
     def waiting_share(self) -> Estimate | None:

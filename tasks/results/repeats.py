@@ -73,8 +73,8 @@ class Repeats:
         return self.busy or self.restless
 
     @property
-    def tells(self) -> bool:
-        """Return whether a usable repeat is of a command that told its own numbers."""
+    def has_metrics(self) -> bool:
+        """Return whether a usable repeat is of a command that reported its own numbers."""
         return any(record.metrics for record in self.usable)
 
     @property

@@ -6,6 +6,7 @@ import shutil
 import subprocess
 import sys
 import tomllib
+from itertools import pairwise
 
 import pytest
 
@@ -19,13 +20,13 @@ PAGE = (DOCS / "any-command.md").read_text()
 BLOCKS = re.findall(r"^```(\w*)\n(.*?)^```", PAGE, re.M | re.S)
 EXAMPLES = [
     (shlex.split(command.replace("\\\n", " ")), output)
-    for (_, command), (kind, output) in zip(BLOCKS, BLOCKS[1:], strict=False)
+    for (_, command), (kind, output) in pairwise(BLOCKS)
     if kind == "text"
 ]
 
 
 def given(words, option):
-    return [value for name, value in zip(words, words[1:], strict=False) if name == option]
+    return [value for name, value in pairwise(words) if name == option]
 
 
 def test_the_page_has_five_examples():
@@ -60,8 +61,17 @@ def test_the_compiled_program_runs(tmp_path):
     options = [word for metric in given(words, "--metric") for word in ("--metric", metric)]
     command = words[words.index("--") :]
     ran = subprocess.run(
-        [sys.executable, "-m", "workloads", "command", *options]
-        + ["--warm-ups", "1", "--size", "terms=10000", "--folder", str(tmp_path), *command],
+        [
+            sys.executable,
+            "-m",
+            "workloads",
+            "command",
+            *options,
+            "--warm-ups=1",
+            "--size=terms=10000",
+            f"--folder={tmp_path}",
+            *command,
+        ],
         stdout=subprocess.PIPE,
         text=True,
         timeout=100,

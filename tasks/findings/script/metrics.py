@@ -40,7 +40,7 @@ COLUMNS = (
     Column("Energy per call", Quantity.ENERGY),
 )
 LEAD = (
-    "Numbers as the commands told them, which nothing checks, over the repeats. A ratio above 1 is better, whether "
+    "Numbers as the commands reported them, which nothing checks, over the repeats. A ratio above 1 is better, whether "
     "higher or lower numbers are. Percentages, and numbers of 0 or less, are compared by their difference. The "
     "cost per million is of the thing that a rate per second counts, at the price of a machine that is never idle; the "
     "cost per call is of the whole call. Verdicts are corrected for the number of comparisons, intervals are not."
@@ -52,13 +52,13 @@ class CellMetric:
     """A metric of one cell, over its valid repeats.
 
     Attributes:
-        told: its number in each repeat that has it.
+        reported: its number in each repeat that has it.
         ratio: above 1 is better than the baseline; None for the baseline, and without its counterpart.
         factor: of a difference, by which the log of the ratio is multiplied; None if the numbers have a ratio.
     """
 
     repeats: Repeats
-    told: tuple[MetricValue, ...]
+    reported: tuple[MetricValue, ...]
     usd_per_hour: float | None
     ratio: Ratio | None = None
     factor: float | None = None
@@ -66,12 +66,12 @@ class CellMetric:
     @property
     def metric(self) -> MetricValue:
         """Return its name, unit and direction."""
-        return self.told[0]
+        return self.reported[0]
 
     @property
     def numbers(self) -> list[float]:
         """Return the number of each repeat."""
-        return [metric.value for metric in self.told]
+        return [metric.value for metric in self.reported]
 
     @property
     def hardware(self) -> str:
@@ -91,7 +91,7 @@ class CellMetric:
     @property
     def unit_usd(self) -> Estimate | None:
         """Return the cost of one of the things that a rate counts, in USD."""
-        if not self.metric.thing or self.usd_per_hour is None or not has_ratio(self.told):
+        if not self.metric.thing or self.usd_per_hour is None or not has_ratio(self.reported):
             return None
         seconds = over_repeats([1 / number for number in self.numbers])
         return scaled(seconds, usd(1.0, self.usd_per_hour)) if seconds else None
@@ -118,7 +118,7 @@ class CellMetric:
             self.hardware,
             script_text(self.repeats.cell.case),
             self.metric.name,
-            mean(self.told),
+            mean(self.reported),
             self.metric.unit,
             self.metric.better.value,
             len(self.numbers),
@@ -133,7 +133,7 @@ class CellMetric:
 
 @dataclass(frozen=True, slots=True)
 class Metrics(Finding):
-    """The metrics of every command that tells some, by case and metric, the baseline first."""
+    """The metrics of every command that has some, by case and metric, the baseline first."""
 
     name = "metrics"
     title = "Numbers of your commands"
@@ -146,15 +146,15 @@ class Metrics(Finding):
     def find(cls, results: Results) -> "Metrics":
         """Take the metrics of all cells, and compare each with the baseline's."""
         prices = {machine.name: machine.usd_per_hour for machine in results.machines}
-        told = [
+        reported = [
             CellMetric(cell, metrics, prices.get(cell.cell.hardware))
-            for cell in results.told
+            for cell in results.reported
             for metrics in metrics_of(cell)
         ]
-        order = {key: place for place, key in enumerate(dict.fromkeys(map(_key, told)))}
-        told.sort(key=lambda each: (order[_key(each)], each.hardware != results.baseline))
-        base = {_key(each): each for each in told if each.hardware == results.baseline}
-        paired = [_paired(base.get(_key(each)), each, results.sessions) for each in told]
+        order = {key: place for place, key in enumerate(dict.fromkeys(map(_key, reported)))}
+        reported.sort(key=lambda each: (order[_key(each)], each.hardware != results.baseline))
+        base = {_key(each): each for each in reported if each.hardware == results.baseline}
+        paired = [_paired(base.get(_key(each)), each, results.sessions) for each in reported]
         ratios = corrected([each.ratio for each in paired])
         found = tuple(replace(each, ratio=ratio) for each, ratio in zip(paired, ratios, strict=True))
         return cls(found, results.sessions)
@@ -201,7 +201,7 @@ class Metrics(Finding):
         best, *others = sorted(logs, key=lambda name: logs[name])
         shown = next(cell for cell in cells if cell.hardware == best)
         price = shown.unit_usd if is_cost else None
-        text = mean_text(shown.told)
+        text = mean_text(shown.reported)
         if price:
             text = f"{format_usd(scaled(price, MILLION))} per million {shown.metric.thing}"
         if not others:
@@ -276,7 +276,7 @@ def _added(cell: CellMetric, sessions: Sessions, over: str, under: str) -> tuple
 
 def _factor(cells: Sequence[CellMetric]) -> float | None:
     """Return the size of numbers that are compared by their difference; None if they have ratios."""
-    if all(has_ratio(cell.told) for cell in cells):
+    if all(has_ratio(cell.reported) for cell in cells):
         return None
     return max(abs(number) for cell in cells for number in cell.numbers) or 1.0
 

@@ -73,7 +73,7 @@ def _brief_cell(grid: Grid, name: str, case: Case) -> dict[str, Any]:
     summary, state = grid.summaries.get((name, case)), state_of(grid, name, case)
     if summary is None:
         return {"kind": "none"}
-    time = (summary.told or format_seconds(summary.compute_s)) if summary.ok_repeats else ""
+    time = (summary.reported or format_seconds(summary.compute_s)) if summary.ok_repeats else ""
     return {"kind": "brief", "state": state, "time": time.partition(" (")[0]}
 
 
@@ -87,15 +87,17 @@ def _matrix_cell(grid: Grid, name: str, case: Case, shared: tuple[str, ...]) -> 
     return {
         "state": state_of(grid, name, case),
         "kind": "base" if name == grid.comparison.baseline else "ok",
-        "time": summary.told or format_seconds(summary.compute_s),
-        "per": "" if summary.told else "per job" if summary.whole else "per step",
+        "time": summary.reported or format_seconds(summary.compute_s),
+        "per": "" if summary.reported else "per job" if summary.whole else "per step",
         "repeats": "" if summary.ok_repeats > 1 else "one repeat: no interval",
         "wide": wide_text(summary),
         "price": f"{format_usd(price)} per million {summary.unit}" if price is not None else "",
         "bound": {"text": bound_text(summary.bound), "why": summary.bound.why} if summary.bound else None,
         "pace": pace_texts(summary),
         "lines": _ratio_lines(pairing),
-        "notes": [] if name == grid.comparison.baseline or summary.told else _pairing_notes(pairing, shared),
+        "notes": []
+        if name == grid.comparison.baseline or summary.reported
+        else _pairing_notes(pairing, shared),
     }
 
 

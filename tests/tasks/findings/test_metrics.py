@@ -17,7 +17,7 @@ ONE, TWO = machine("one", 1.0), machine("two", 3.0)
 TOKENS = ("tokens/s", "tokens/s", Better.HIGHER)
 
 
-def told(hardware, *numbers, metric=TOKENS, call_s=60.0, case=CASE):
+def reported(hardware, *numbers, metric=TOKENS, call_s=60.0, case=CASE):
     """Records of a command, one for each number."""
     runs = [ProgramRun(call_s, metrics=(MetricValue(*metric, number),)) for number in numbers]
     return [
@@ -41,7 +41,7 @@ def metrics(*records, machines=(ONE, TWO)):
 
 
 def test_a_higher_rate_is_better_and_has_a_price():
-    comparison, cells = metrics(told("one", 100.0, 101.0, 99.0), told("two", 200.0, 201.0, 199.0))
+    comparison, cells = metrics(reported("one", 100.0, 101.0, 99.0), reported("two", 200.0, 201.0, 199.0))
     assert comparison.answer == (
         "Best tokens/s of serve batch=4: two, 200.0 tokens/s (197.5–202.5), 2.00× (1.94–2.06) as good as one.",
         "Cheapest by tokens/s of serve batch=4: one, $2.78 (2.71–2.85) per million tokens, "
@@ -55,13 +55,13 @@ def test_a_higher_rate_is_better_and_has_a_price():
     assert side.unit_usd.value == pytest.approx(3 / 3600 / 200, rel=1e-3)
     assert side.call_usd.value == pytest.approx(3 * 60 / 3600) and side.call_j.value == pytest.approx(900)
     assert not comparison.details and {summary.compute_s for summary in comparison.summaries} == {None}
-    assert not comparison.pairings and comparison.summaries[0].told == "100.0 tokens/s (97.5–102.5)"
+    assert not comparison.pairings and comparison.summaries[0].reported == "100.0 tokens/s (97.5–102.5)"
 
 
 def test_a_lower_latency_is_better():
     metric = ("p99", "ms", Better.LOWER)
     comparison, cells = metrics(
-        told("one", 10.0, 10.1, 9.9, metric=metric), told("two", 20.0, 20.2, 19.8, metric=metric)
+        reported("one", 10.0, 10.1, 9.9, metric=metric), reported("two", 20.0, 20.2, 19.8, metric=metric)
     )
     (side,) = [cell for cell in cells if cell.ratio and cell.metric.name == "p99"]
     assert side.ratio.outcome is RatioVerdict.SLOWER
@@ -73,7 +73,7 @@ def test_a_lower_latency_is_better():
 def test_percentages_are_compared_by_their_difference(better):
     metric = ("hits", "%", better)
     comparison, cells = metrics(
-        told("one", 90.0, 91.0, 89.0, metric=metric), told("two", 95.0, 96.0, 94.0, metric=metric)
+        reported("one", 90.0, 91.0, 89.0, metric=metric), reported("two", 95.0, 96.0, 94.0, metric=metric)
     )
     (side,) = [cell for cell in cells if cell.ratio and cell.metric.name == "hits"]
     assert side.row()[7] is None and side.difference.value == pytest.approx(5.0)
@@ -86,29 +86,31 @@ def test_percentages_are_compared_by_their_difference(better):
 
 def test_numbers_of_any_sign_are_compared():
     metric = ("balance", "", Better.HIGHER)
-    _, cells = metrics(told("one", -1.0, 0.0, 1.0, metric=metric), told("two", 0.0, 0.0, 0.0, metric=metric))
+    _, cells = metrics(
+        reported("one", -1.0, 0.0, 1.0, metric=metric), reported("two", 0.0, 0.0, 0.0, metric=metric)
+    )
     (side,) = [cell for cell in cells if cell.ratio and cell.metric.name == "balance"]
     assert side.ratio.outcome is RatioVerdict.UNDECIDED and side.difference.value == pytest.approx(0.0)
 
 
 def test_equal_machines_are_undecided_and_one_repeat_says_so():
-    comparison, _ = metrics(told("one", 100.0, 110.0, 90.0), told("two", 101.0, 111.0, 91.0))
+    comparison, _ = metrics(reported("one", 100.0, 110.0, 90.0), reported("two", 101.0, 111.0, 91.0))
     assert "undecided between two and one" in comparison.answer[0]
-    comparison, _ = metrics(told("one", 100.0), told("two", 200.0))
+    comparison, _ = metrics(reported("one", 100.0), reported("two", 200.0))
     assert "undecided between" in comparison.answer[0]
 
 
 def test_a_time_and_a_told_number_each_have_their_line():
     job = Case.of("matmul", {"n": 100})
     times = [*repeats([1.0, 1.01, 0.99], job, "one"), *repeats([0.5, 0.51, 0.49], job, "two")]
-    comparison, _ = metrics(told("one", 100.0, 101.0, 99.0), told("two", 200.0, 201.0, 199.0), times)
+    comparison, _ = metrics(reported("one", 100.0, 101.0, 99.0), reported("two", 200.0, 201.0, 199.0), times)
     assert comparison.answer[0].startswith("Best tokens/s") and "Fastest: two" in comparison.answer[2]
     assert [pairing.case for pairing in comparison.pairings] == [job]
 
 
 def test_a_refused_command_is_shown_with_its_reason():
     bad = [failed(Verdict.WRONG, "metric tokens/s is not in the output", CASE, "two")]
-    comparison, cells = metrics(told("one", 100.0, 101.0, 99.0), bad)
+    comparison, cells = metrics(reported("one", 100.0, 101.0, 99.0), bad)
     assert {cell.hardware for cell in cells} == {"one"}
     (refused,) = [summary for summary in comparison.summaries if not summary.ok_repeats]
     assert refused.reasons == ("metric tokens/s is not in the output",)

@@ -1,4 +1,4 @@
-"""A command as a case: any program, the numbers that it tells, and what a run of it left."""
+"""A command as a case: any program, the numbers that it reports, and the results of one run."""
 
 import re
 from dataclasses import dataclass
@@ -28,13 +28,13 @@ class Better(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Metric:
-    """A number that a command tells, and its place: a pattern, or a path in JSON or CSV.
+    """A number that a command reports, and its place: a pattern, or a path in JSON or CSV.
 
     Attributes:
         name: such as `tokens/s` or `p99 latency`.
         unit: such as `tokens/s`, `ms` or `%`; empty for a number without one.
         pattern: a regular expression, whose only group is the number.
-        kind: `json` or `csv` if `path` says where the number is; empty for a pattern.
+        kind: `json` or `csv` if `path` gives the place of the number; empty for a pattern.
         path: keys and places from 0, such as `results.0.p99`; of CSV the row, if there are several, and the column.
         file: of the command's folder; empty for its output.
     """
@@ -104,7 +104,7 @@ class ProgramRun:
 
 
 def thing_of(unit: str) -> str:
-    """Return the thing that a unit counts per second, such as `tokens` of `tokens/s`; empty if it is no such rate."""
+    """Return the thing that a unit counts per second, such as `tokens` of `tokens/s`; empty for any other unit."""
     match = _RATE.fullmatch(unit)
     return match["thing"] if match else ""
 
@@ -156,7 +156,7 @@ def _check_pattern(metric: Metric) -> None:
         groups = re.compile(metric.pattern).groups
     except (re.error, OverflowError, RecursionError) as error:
         raise WorkloadsError(
-            f"metric {metric.name}: {metric.pattern!r} is no regular expression: {error}"
+            f"metric {metric.name}: {metric.pattern!r} is not a regular expression: {error}"
         ) from None
     if groups != 1:
         raise WorkloadsError(

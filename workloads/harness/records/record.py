@@ -296,7 +296,7 @@ class Record:
 
     @property
     def metrics(self) -> tuple[MetricValue, ...]:
-        """The numbers that a command told; none of any other record."""
+        """The numbers that a command reported; none of any other record."""
         return self.script.program.metrics if self.script and self.script.program else ()
 
     @property

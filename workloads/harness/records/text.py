@@ -215,7 +215,7 @@ def script_facts(script: ScriptRun) -> list[tuple[str, str]]:
 
 
 def program_facts(run: ProgramRun) -> list[tuple[str, str]]:
-    """Return rows for a command: its calls, the numbers that it told, and the end of its output."""
+    """Return rows for a command: its calls, its numbers, and the end of its output."""
     rows = [("warm-up call", seconds(call_s)) for call_s in run.warm_ups_s]
     rows += [("call", seconds(run.call_s))] if run.call_s is not None else []
     rows += [(f"metric {metric.name}", metric_text(metric)) for metric in run.metrics]

@@ -32,7 +32,7 @@ def test_a_metric_has_a_unit_a_direction_and_a_place(text, unit, better, source)
         ("accuracy: acc=(.*)", "say whether higher or lower is better, such as 'accuracy (lower): …'"),
         ("s: took", "has 0 groups; put the number alone in parentheses"),
         ("s: (a)(b)", "has 2 groups"),
-        ("s: ([0-9", "is no regular expression"),
+        ("s: ([0-9", "is not a regular expression"),
         ("x (a, b): (.)", "more than a name, a unit and a direction"),
     ],
 )
