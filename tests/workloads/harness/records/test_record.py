@@ -7,6 +7,7 @@ import types
 import typing
 import unicodedata
 from dataclasses import asdict, fields, is_dataclass, replace
+from enum import StrEnum
 
 import pytest
 from hypothesis import given
@@ -56,7 +57,7 @@ def values_of(hint):
         return st.dictionaries(st.text(PRINTABLE, max_size=8), values_of(args[1]), max_size=4)
     if is_dataclass(hint):
         return instances(hint)
-    return st.sampled_from(Verdict) if hint is Verdict else LEAVES[hint]
+    return st.sampled_from(hint) if issubclass(hint, StrEnum) else LEAVES[hint]
 
 
 def instances(kind):
