@@ -40,7 +40,9 @@ def script_notes(suite: Suite) -> tuple[str, ...]:
         if entry.assumed:
             guessed.setdefault(entry.estimate_s, []).append(entry.case.workload)
     endless = [
-        e.case.workload for e, script in scripts if not (script.steps or script.epochs or script.whole)
+        e.case.workload
+        for e, script in scripts
+        if not (script.steps or script.epochs or script.whole or script.program)
     ]
     uncounted = dict.fromkeys(
         words

@@ -39,7 +39,9 @@ def answer(order: Mapping[str, Any]) -> dict[str, object]:
             which this process cannot be used for anything else.
     """
     device, size, best = order["device"], order["size"], None
-    if given := order.get("script"):
+    if (given := order.get("script")) and given.get("program"):
+        needs, case = Needs(device, None, None, "only a run shows the memory of a command"), Case.of("", size)
+    elif given:
         from workloads.harness.checks.script_needs import script_needs
 
         case = Case.of(order["workload"], size, OWN)

@@ -79,7 +79,10 @@ class Readings:
             gpu_after, joules = self.gpu.counters(), energy.delta(energy_before, energy.counters(self.gpu))
             self.probes["canary_drift"] = cpu.canary_drift(canary_s, cpu.canary_s())
             self.probes["python_steps_per_s"] = cpu.python_steps_per_s(canary_s)
-            self._take(launches.reading(self.device))
+            if "torch" in sys.modules:
+                self._take(launches.reading(self.device))
+            else:  # of a command, which need not use torch
+                self.missing["launches_per_s"] = "the measuring process did not load torch"
         self._take(joules)
         self.energy_j = joules[0].get("gpu_energy_j" if self.device == "cuda" else "cpu_energy_j")
         if self.device == "cuda":
