@@ -164,7 +164,7 @@ class ScriptRun:
         exit_code: of a script that finished.
         installed_packages: what was installed for it beside what was there, as `name==version`.
         files: that it wrote, and their place; None in records of earlier versions.
-        program: of any program, what its calls took and the numbers that it told; None for a Python script.
+        program: calls and numbers of any other program; None for a Python script.
     """
 
     command: tuple[str, ...]

@@ -223,7 +223,7 @@ def program_facts(run: ProgramRun) -> list[tuple[str, str]]:
 
 
 def metric_text(metric: MetricValue) -> str:
-    """Return a metric's number with its unit, and its name where that is another text."""
+    """Return a metric's number with its unit, and its name if that is another text."""
     digits = f"{metric.value:,.0f}" if 1e4 <= abs(metric.value) < 1e15 else f"{metric.value:.5g}"
     name = "" if metric.name in (metric.unit, "") else metric.name
     return " ".join(filter(None, (digits, metric.unit or name)))

@@ -73,7 +73,7 @@ def pairs_of(texts: Sequence[str]) -> dict[str, str]:
 
 
 def metrics_of(texts: Sequence[Any]) -> tuple[Metric, ...]:
-    """Read metrics, each with a name of its own.
+    """Read metrics with different names.
 
     Raises:
         WorkloadsError: one has a mistake, two have one name, or there are too many.
@@ -82,7 +82,7 @@ def metrics_of(texts: Sequence[Any]) -> tuple[Metric, ...]:
         raise WorkloadsError(f"metrics is {list(texts)!r}, expected a list of texts, such as {EXAMPLE}")
     metrics = {metric.name: metric for metric in map(metric_of, texts)}
     if len(metrics) < len(texts) or len(texts) > MOST_METRICS:
-        raise WorkloadsError(f"metrics must be at most {MOST_METRICS}, each with a name of its own")
+        raise WorkloadsError(f"metrics must be at most {MOST_METRICS}, with different names")
     return tuple(metrics.values())
 
 
@@ -90,7 +90,7 @@ def variables_of(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
     """Return variables of a command's process, none of which is a secret by its name.
 
     Raises:
-        WorkloadsError: a name is none or one of a secret, or a value is no text.
+        WorkloadsError: a name is malformed or that of a secret, or a value is not text.
     """
     for name, value in given.items():
         if not _VARIABLE.fullmatch(name) or not isinstance(value, str) or "\0" in value:

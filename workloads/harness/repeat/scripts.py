@@ -65,10 +65,10 @@ def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
 
 
 def code_folder(entry: Mapping[str, Any], here: Path, is_copied: bool = True) -> Path:
-    """Return the folder that a command runs in; it is no home if it `is_copied`.
+    """Return the folder that a command runs in; a home is refused if it `is_copied`.
 
     Raises:
-        WorkloadsError: it is no folder, or a home.
+        WorkloadsError: it is not a folder, or a home.
     """
     stated = entry.get("folder", ".")
     folder = (here / Path(stated).expanduser()).resolve()
@@ -151,8 +151,8 @@ def placed(
     """Return the sizes in the order of their placeholders in the command.
 
     Raises:
-        WorkloadsError: a size or the data has no placeholder, or a placeholder has no size or no data; `others` need
-            none.
+        WorkloadsError: a size or the data has no placeholder, or a placeholder has no size or no data. `others`
+            need neither.
     """
     run, places = shlex.join(words), dict.fromkeys(PLACE.findall(" ".join(words)))
     if has_data and DATA not in places:

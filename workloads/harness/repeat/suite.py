@@ -176,7 +176,7 @@ def _check_sessions(raw: Mapping[str, Any]) -> None:
 def _scripts(raw: Mapping[str, Any], here: Path, taken: Collection[str]) -> list[SuiteCase]:
     """Return the cases of a suite's scripts and commands, each name for one of them.
 
-    What runs to its end can take all of its time; any other script is stopped once it is measured.
+    A command, or a script that runs to its end, can take all of its time; any other is stopped once it is measured.
     """
     members: dict[Case, SuiteCase] = {}
     named: dict[str, Script] = {}

@@ -1,4 +1,4 @@
-"""Commands in a suite: what a table means, and that every mistake in it is one sentence."""
+"""Commands in a suite: the meaning of a table, and one sentence for each mistake in it."""
 
 import pytest
 
@@ -54,7 +54,7 @@ def test_a_command_can_take_all_of_its_time_if_nobody_says_how_long_it_takes(sui
         ('run = "true {n}"', "{n} has no size"),
         ('run = "true"\nsize = { n = 1 }', "size n is given, but run lacks its placeholder {n}"),
         ('run = "true"\nmetrics = ["s"]', "metric 's' is not of the form NAME: PATTERN"),
-        ('run = "true"\nmetrics = ["s: (a)", "s: (b)"]', "each with a name of its own"),
+        ('run = "true"\nmetrics = ["s: (a)", "s: (b)"]', "with different names"),
         ('run = "true"\nenv = { HF_TOKEN = "x" }', "env has HF_TOKEN, which looks like a secret"),
         ('run = "true"\nenv = { A = 1 }', "env has A = 1; give texts by name"),
         ('run = "true"\nwarm_ups = 1000', "warm_ups=1000 must be at most 100"),
