@@ -50,10 +50,10 @@ def panels(text):
 def test_help_shows_the_groups_and_their_commands_in_order():
     shown = panels(call("--help").stdout)
     assert {title: names for title, names in shown.items() if title != "Options"} == {
-        "Measure": ["run", "train", "fits", "predict", "resume", "confirm"],
+        "Measure": ["run", "train", "command", "fits", "predict", "resume", "confirm"],
         "Read results": ["show", "report", "import", "compare", "site", "history"],
         "Watch for regressions": ["gate", "bisect", "alert", "reference"],
-        "Judge published numbers": ["check", "prices"],
+        "Judge published numbers": ["check", "prices", "offers"],
         "Machines": ["up", "status", "down", "lambda", "ssh", "image", "pool"],
         "Diagnose": ["doctor"],
     }
