@@ -97,6 +97,6 @@ def _number(metric: Metric, value: object) -> float:
         number = float(text.replace(",", ""))
     if not math.isfinite(number):
         raise WorkloadsError(
-            f"metric {metric.name} is {printable(str(value))[:LONGEST]!r}, which is no number"
+            f"metric {metric.name} is {printable(str(value))[:LONGEST]!r}, which is not a number"
         )
     return number

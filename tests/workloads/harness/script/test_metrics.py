@@ -74,10 +74,10 @@ def test_the_errors_are_searched_if_the_output_has_no_match():
         ("tokens/s: csv avg_ts", LLAMA_CSV, "2 times (7100.002384, 118.881588): make csv avg_ts match one"),
         ("s: json a.b", '{"a": {}}', "json a.b matches nothing"),
         ("s: json a", "nothing of it", "matches nothing: it is not JSON"),
-        ("s: json a", '{"a": true}', "metric s is 'True', which is no number"),
-        ("s: took (\\w+)", "took nan", "metric s is 'nan', which is no number"),
-        ("s: took (\\S+)", "took 1.2.3", "is '1.2.3', which is no number"),
-        ("s: took (\\S+)", "took 1e999", "is '1e999', which is no number"),
+        ("s: json a", '{"a": true}', "metric s is 'True', which is not a number"),
+        ("s: took (\\w+)", "took nan", "metric s is 'nan', which is not a number"),
+        ("s: took (\\S+)", "took 1.2.3", "is '1.2.3', which is not a number"),
+        ("s: took (\\S+)", "took 1e999", "is '1e999', which is not a number"),
     ],
 )
 def test_a_metric_that_is_not_clear_is_a_sentence(text, output, sentence):
