@@ -1,4 +1,4 @@
-"""Numbers that commands tell, compared as what they are."""
+"""Numbers of commands: their values, ratios, differences and costs."""
 
 import pytest
 

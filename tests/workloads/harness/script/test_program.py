@@ -18,7 +18,7 @@ RATE = metric_of("cells/s: rate ([0-9.]+)")
 
 @pytest.fixture
 def called(tmp_path, monkeypatch):
-    """A function that measures a command in a folder of its own, and returns its record."""
+    """A function that measures a command in a temporary folder, and returns its record."""
     monkeypatch.setattr(program, "adopt_orphans", lambda: None)  # for all of this process's life
 
     def call(*words, timeout_s=20.0, seed=0, size=(), metrics=(RATE,), **given):
