@@ -24,6 +24,7 @@ _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 _DIGIT = re.compile(r"\d")
 
 _IMAGE, _LINK = re.compile(r"!\[[^\]]*\]\([^)]*\)"), re.compile(r"\[([^\]]*)\]\([^)]*\)")
+_SIMPLE = re.compile(r" *[a-zA-Z0-9.,%+/-]{0,40} *")
 _TAG = re.compile(r"<[^<>]{0,300}>")
 _NUMBER = re.compile(r"[~<>]?\s*[-+]?[\d.,]+\s*(?:[a-zµμ×]+(?:/[a-z]+)?)?\s*(?:±.*)?", re.IGNORECASE)
 _MARKS = re.compile(r"\*\*|__|`|(?<!\d)\*|\*(?!\d)")
@@ -79,6 +80,8 @@ def find_grids(text: str) -> list[TextGrid]:
 
 def _plain(cell: str) -> str:
     """Return a cell as a reader sees it: one line without markup."""
+    if _SIMPLE.fullmatch(cell):
+        return cell.strip()
     text = _LINK.sub(r"\1", _IMAGE.sub("", cell[:MOST_CELL]))
     text = unescape(_TAG.sub(" ", text)).replace("\\|", "|")
     return " ".join(printable(_MARKS.sub("", text)).replace("\u200b", "").split())
@@ -210,7 +213,10 @@ def _separated_table(text: str) -> TextGrid | None:
     if not even or max(even)[0] < EVEN:
         return None
     separator = next(s for share, s in even if share == max(even)[0])
-    return _grid(list(islice(_split(lines, separator), MOST_ROWS + 2 * MOST_HEADER)))
+    try:
+        return _grid(list(islice(_split(lines, separator), MOST_ROWS + 2 * MOST_HEADER)))
+    except csv.Error:  # a cell is too long
+        return None
 
 
 def _evenness(lines: Sequence[str], separator: str) -> float:

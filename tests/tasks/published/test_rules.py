@@ -177,6 +177,14 @@ def test_a_gpu_that_the_user_names_is_the_limit(known):
     assert all(words in note for words in ("precision is not stated", "t4 in fp16", "65 TFLOP/s"))
 
 
+def test_a_gpu_that_the_table_names_is_the_limit_of_its_rows(known):
+    text = "gpu;TFLOPS\nA10G;90\nother;90"
+    found = accused(text, known, known.gpus["a10"])
+    assert (
+        "A10G would run at 89.5 TFLOP/s or more in TFLOPS, above the peak of A10G" in found["above the peak"]
+    )
+
+
 def row(name, **sizes):
     kind, found = read_sizes(name)
     return TableRow(name, (), kind, (*found, *sizes.items()))
