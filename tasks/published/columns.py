@@ -59,7 +59,7 @@ _WORD = r"[a-zµμ$€]+"
 _SLASH = re.compile(
     rf"(?:gpu-)?{_WORD}\s?(?:/\s?(?:\d*\s?(?:[kmb]|thousand|million|billion)?\s)?[a-z-]+){{1,2}}"
 )
-_COUNTED = re.compile(r"(total|successful|generated|completed|input|output|prompt|_)*_(requests|tokens)")
+_COUNTED = re.compile(r"(total|num|successful|generated|completed|input|output|prompt|_)*_(requests|tokens)")
 _AMBIGUOUS = re.compile(r"\b[MGTP]?FLOPs\b|\b[MGTP]FLOP\b")  # of a model, as a rule
 _PRECISE = re.compile(r"\b(fp|bf|tf|int)\d+|tensor|peak|dense")
 _CAMEL = re.compile(r"(?<=[a-z]{2})(?=[A-Z][a-z]|[A-Z]\b)")

@@ -38,6 +38,7 @@ _TEXT_RULE = re.compile(r"[\s=_+-]+")
 _PIPE = re.compile(r"(?<!\\)\|")
 
 _TITLE = re.compile(r"\s*[=-]{3,}\s[A-Za-z].*\s[=-]{3,}\s*")  # pytest-benchmark's
+_NAMED = re.compile(r"\s*[A-Za-z][^:|]{1,60}: +\S")
 _HEADING = re.compile(r"\s*[=-]{3,}.*[=-]{3,}\s*")  # within a report of serving
 _BAR, _CORNERS = "│", set("┌├└╞╰┏┡┗╘")
 _NOTE = re.compile(r"[¹²³⁴]")
@@ -239,7 +240,11 @@ def _reports(text: str) -> Iterator[TextGrid]:
     for line in text.splitlines():
         if match := _PAIR.fullmatch(line):
             runs[-1].append((match[1].strip(), match[2]))
-        elif line.strip() and (not _HEADING.fullmatch(line[:MOST_CELL]) or "Result" in line):
+        elif (
+            line.strip()
+            and not _NAMED.match(line)
+            and (not _HEADING.fullmatch(line[:MOST_CELL]) or "Result" in line)
+        ):
             runs.append([])
     alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for pairs in runs:

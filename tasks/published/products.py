@@ -6,6 +6,7 @@ from itertools import combinations, product
 from statistics import median
 from typing import NamedTuple
 
+from tasks.published.columns import words_of
 from tasks.published.ratios import spread
 from tasks.published.relations import Relation, best, distance
 from tasks.published.table import (
@@ -141,7 +142,8 @@ def _constant(table: PublishedTable, index: int, relation: Relation) -> TableFla
 def _counts_of_runs(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     """Report rates of a run that differ from its counts over its duration, if another rate of it agrees."""
     columns = table.columns
-    spent = [i for i in table.of(ColumnKind.TIME) if columns[i].subject and columns[i].subject <= _WHOLE_RUN]
+    spent = [i for i in table.of(ColumnKind.TIME) if columns[i].subject <= _WHOLE_RUN]
+    spent = [i for i in spent if words_of(columns[i].header) & _WHOLE_RUN]
     for row in table.rows if len(spent) == 1 else ():
         off, held = [], 0
         for index in table.of(ColumnKind.RATE):

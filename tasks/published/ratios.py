@@ -51,7 +51,7 @@ def misquoted(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
             yield from _accused(table, index, values, result, candidates)
             if flaw := _turned(table, index, result):
                 yield flaw
-        elif flaw := _alone(table, index, values):
+        elif flaw := _by_devices(table, index, values) or _alone(table, index, values):
             yield flaw
 
 
@@ -192,15 +192,29 @@ def _turned(table: PublishedTable, index: int, result: Outcome) -> TableFlaw | N
     return TableFlaw(RULE, (), f"{text}, below 1: is it the other way round?", doubt=True)
 
 
+def _by_devices(table: PublishedTable, index: int, values: Sequence[Printed | None]) -> TableFlaw | None:
+    """Report a column called a speedup that has in every row the speedup of each device, which is the efficiency."""
+    header = table.columns[index].header
+    result = best(values, list(_by_device(table, index))) if words_of(header) & SPEEDUPS else None
+    if result is None or result.off or result.judged < len(table.rows):
+        return None
+    return TableFlaw(
+        RULE, (), f"{header} is {result.relation.words} in every row: an efficiency, not a speedup"
+    )
+
+
 def _alone(table: PublishedTable, index: int, values: Sequence[Printed | None]) -> TableFlaw | None:
     """Report a speedup in a table of only two measures that nothing in the table explains."""
     column, measures = table.columns[index], table.of(*MEASURES)
     kinds = {table.columns[i].kind for i in measures}
     if len(measures) != 2 or len(kinds) != 1 or column.kind is not ColumnKind.RATIO or column.change:
         return None
-    others = table.columns[measures[0]].subject | table.columns[measures[1]].subject
-    if not words_of(column.header) & SPEEDUPS or column.subject - others:
+    first, second = (table.columns[i].subject for i in measures)
+    if not words_of(column.header) & SPEEDUPS or column.subject - (first | second):
         return None
+    ratios = [table.columns[i].subject for i in table.of(ColumnKind.RATIO)]
+    if all(any(own & subject for subject in ratios) for own in (first - second, second - first)):
+        return None  # a speedup of each measure, over something that stands elsewhere
     explained = {
         row
         for relation in relations(table, index)

@@ -26,7 +26,8 @@ _SAME = {"bs": "batch", "px": "pixels"}
 # With more of these the time falls.
 HANDS = {"threads", "workers", "processes", "gpus", "devices", "ranks", "cores"}
 LENGTHS = word_set(
-    "isl osl prompt_tokens input_tokens output_tokens generated_tokens input_len output_len prompt_len"
+    "isl osl prompt_tokens input_tokens output_tokens generated_tokens input_len output_len out_len prompt_len "
+    "prompt_length input_length output_length generation_length seqlen"
 )
 ORDINALS = {"epoch", "epochs", "step", "run", "repeat", "iteration", "seed", "id", "v", "version"}
 _PRODUCTS = {"matmul", "gemm", "sgemm", "hgemm", "dgemm", "mm"}
