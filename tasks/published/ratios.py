@@ -213,7 +213,8 @@ def _alone(table: PublishedTable, index: int, values: Sequence[Printed | None]) 
     if not words_of(column.header) & SPEEDUPS or column.subject - (first | second):
         return None
     ratios = [table.columns[i].subject for i in table.of(ColumnKind.RATIO)]
-    if all(any(own & subject for subject in ratios) for own in (first - second, second - first)):
+    sides = ((first - second, second - first), (second - first, first - second))
+    if all(any(own & each and not other & each for each in ratios) for own, other in sides):
         return None  # a speedup of each measure, over something that stands elsewhere
     explained = {
         row

@@ -69,7 +69,7 @@ PAIRS = {
     "spot by zone": ("instance;where;terms;$/h\nm5.2xlarge;us-east-1;on-demand;0.384\nm5.2xlarge;eu-west-1;on-demand;0.428\nm5.2xlarge;us-east-1b;spot;0.188\nm5.2xlarge;eu-west-1a;spot;0.201", "0.188", "0.391", "the spot price, 0.391 USD/h, is above the on-demand price, 0.384"),
     "placeholder": ("instance;Price ($/h)\nm5.2xlarge;0.384\ng5.xlarge;1.006", "1.006", "700", "700 USD/h"),
     "price of another magnitude": ("instance;Price ($/h)\nm5.2xlarge;0.384\ng5.xlarge;1.006", "1.006", "10.06", "10.06 USD/h is 10 times the on-demand price on file, 1.006"),
-    "price of several": ("what;Price ($/h)\n4x p4d.24xlarge;131\n8x p4d.24xlarge;262", "262", "2620", "8x p4d.24xlarge: 2620 USD/h here is 20 times the 131 of 4x p4d.24xlarge"),
+    "price of several": ("what;Price ($/h)\n4x p4d.24xlarge;131\n8x p4d.24xlarge;262", "262", "2620", "2620 USD/h here is 20 times the 131 of 4x p4d.24xlarge"),
     "more GPUs for less": ("instance;GPUs;Price ($/h)\ng9.xlarge;1;1.00\ng9.48xlarge;8;16.0", "16.0", "0.50", "g9.48xlarge with 8 GPUs costs 0.50, g9.xlarge with 1 costs 1.00"),
 }  # fmt: skip
 
