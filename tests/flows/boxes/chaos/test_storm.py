@@ -29,6 +29,7 @@ from tests.tasks.dispatch.dispatched import Run
 from workloads.harness.records.record import Verdict
 
 pytestmark = [
+    pytest.mark.alone,  # its bounds of time are those of a Prefect server on SQLite, which a busy machine locks for minutes
     pytest.mark.timeout(1400),
 ]
 ROOT = Path(__file__).parents[4]

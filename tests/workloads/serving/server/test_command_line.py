@@ -1,0 +1,55 @@
+"""`python -m workloads.serving` against a server whose answers are scripted."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.workloads.serving.scripted import Script, scripted
+
+ROOT = Path(__file__).parents[4]
+
+
+def serving(address, *words):
+    command = [sys.executable, "-m", "workloads.serving", address, "--output-tokens", "6", *words]
+    return subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+
+
+def test_a_search_finds_what_a_server_gives_at_its_promise():
+    """One worker that takes 50 ms for each request: 20 a second at most, fewer at a promise."""
+    with scripted(Script(service_s=0.05, tokens_a_part=3)) as (address, _):
+        done = serving(
+            f"{address}/v1/chat/completions",
+            *(
+                "--promise",
+                "ttft_p90_ms=400",
+                "--seconds",
+                "6",
+                "--search-seconds",
+                "30",
+                "--warm-up-seconds",
+                "0.5",
+            ),
+        )
+    result = json.loads(done.stdout)
+    assert done.returncode == 0 and 1 < result["rate"] < 20
+    assert result["rate_low"] <= result["rate"] <= (result["rate_high"] or 1e9)
+    assert result["points"][0]["output_tokens"] == 18 * result["points"][0]["requests"]
+    assert result["idle"]["quantiles"]["ttft"]["p50"] >= 0.05
+
+
+def test_a_server_that_answers_nothing_is_one_sentence():
+    with scripted(Script(fails_every=1)) as (address, _):
+        done = serving(
+            f"{address}/v1/completions", "--rate", "50", "--seconds", "3", "--warm-up-seconds", "0"
+        )
+    assert done.returncode == 1 and done.stdout == ""
+    assert done.stderr.startswith("error: no request of ") and "HTTP 503" in done.stderr
+
+
+@pytest.mark.parametrize(("words", "part"), [((), "--promise"), (("--promise", "ttft=5"), "ttft_p99_ms=500")])
+def test_what_is_missing_is_named(words, part):
+    done = serving("http://127.0.0.1:9/v1/completions", *words)
+    assert done.returncode == 2 and part in done.stderr

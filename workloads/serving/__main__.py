@@ -1,0 +1,209 @@
+"""`python -m workloads.serving ADDRESS`: load a server, and print its rate at a promised latency."""
+
+import argparse
+import asyncio
+import json
+import math
+import sys
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from workloads.serving.client import Answer, Server
+from workloads.serving.load import Lengths, Request, drawn_requests, poisson, requests_of_file, trace
+from workloads.serving.play import Play, PlaySummary, closed_loop, open_loop, summary
+from workloads.serving.promise import METRICS, Promise
+from workloads.serving.search import LargestRate, RateTrial, is_decided, largest_rate, point
+
+PATIENCE_S = 30.0  # of a request at the end of a play, if no promise says how long it can wait
+IDLE_REQUESTS = 8
+MOST_OF_AN_OPTION = 1e5  # seconds, clients, requests a second
+
+
+def parser() -> argparse.ArgumentParser:
+    """Return the options."""
+    made = argparse.ArgumentParser("python -m workloads.serving", description=__doc__)
+    made.add_argument("address", help="of an OpenAI-compatible server: http://127.0.0.1:8000/v1/completions")
+    made.add_argument("--model", help="the name of the model in each request")
+    made.add_argument("--body", default="{}", help='more of each request: {"ignore_eos": true}')
+    made.add_argument("--prompt-tokens", default="256", help="256, or 128-512")
+    made.add_argument("--output-tokens", default="128", help="128, or 64-256")
+    made.add_argument("--requests", type=Path, help="a file of requests: prompt and output_tokens a line")
+    made.add_argument("--promise", action="append", default=[], help="ttft_p99_ms=500")
+    load = made.add_mutually_exclusive_group()
+    load.add_argument("--rate", type=float, help="requests a second, in place of a search")
+    load.add_argument(
+        "--clients", type=int, help="clients who each wait for their answer, in place of a rate"
+    )
+    load.add_argument("--trace", type=Path, help="a file of arrival times in seconds, in place of a rate")
+    made.add_argument("--seconds", type=float, default=60.0, help="at most, of each rate")
+    made.add_argument("--search-seconds", type=float, default=900.0, help="at most, of all rates together")
+    made.add_argument("--warm-up-seconds", type=float, default=2.0, help="of each rate, which do not count")
+    made.add_argument("--timeout-seconds", type=float, default=120.0, help="of a request")
+    made.add_argument("--seed", type=int, default=0)
+    return made
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Load a server; print one JSON object. Return 0, or 1 if nothing was measured."""
+    options = parser().parse_args(words)
+    try:
+        check(options)
+    except ValueError as error:
+        parser().error(str(error))
+    try:
+        result = searched(options) if options.promise and not _is_one_load(options) else played(options)
+    except (ValueError, RuntimeError, OSError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        return 1
+    print(json.dumps(finite(result)))
+    return 0
+
+
+def check(options: argparse.Namespace) -> None:
+    """Read the options that are texts in place.
+
+    Raises:
+        ValueError: with the option, its value and what would be right.
+    """
+    options.promise = [Promise.parse(text) for text in options.promise]
+    for name in ("prompt_tokens", "output_tokens"):
+        setattr(options, name, Lengths.parse(getattr(options, name)))
+    options.body = json.loads(options.body)
+    if not isinstance(options.body, dict):
+        raise ValueError(f"--body {options.body!r} is not a JSON object")
+    if not options.address.startswith(("http://", "https://")):
+        raise ValueError(f"{options.address!r} is not an address: write http://127.0.0.1:8000/v1/completions")
+    for name in ("rate", "clients", "seconds", "search_seconds", "timeout_seconds"):
+        number = getattr(options, name)
+        if number is not None and not 0 < number < MOST_OF_AN_OPTION:
+            raise ValueError(
+                f"--{name.replace('_', '-')} {number:g} must be above 0 and below {MOST_OF_AN_OPTION:g}"
+            )
+    if not options.promise and not _is_one_load(options):
+        raise ValueError("name a --promise to search its largest rate, or a --rate, --clients or --trace")
+
+
+def _is_one_load(options: argparse.Namespace) -> bool:
+    return bool(options.rate or options.clients or options.trace)
+
+
+def requests_of(options: argparse.Namespace, seed: int) -> Iterator[Request]:
+    """Return the requests that the options describe."""
+    if options.requests:
+        return requests_of_file(options.requests)
+    return drawn_requests(options.prompt_tokens, options.output_tokens, seed)
+
+
+def play_of(options: argparse.Namespace, **changes: Any) -> Play:
+    """Return the limits that the options describe."""
+    limits_s = [promise.limit_s for promise in options.promise if promise.metric in ("ttft", "e2e")]
+    limits = {
+        "most_s": options.seconds,
+        "warm_up_s": options.warm_up_seconds,
+        "patience_s": max(limits_s, default=PATIENCE_S),
+    }
+    return Play(**limits | changes)
+
+
+def server_of(options: argparse.Namespace) -> Server:
+    """Return the server that the options describe."""
+    model = {"model": options.model} if options.model else {}
+    return Server(options.address, model | options.body, options.timeout_seconds)
+
+
+def played(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the measurements of one load."""
+    server, requests = server_of(options), requests_of(options, options.seed)
+    play = play_of(options)
+    if options.clients:
+        answers = asyncio.run(closed_loop(server, options.clients, requests, play))
+    else:
+        arrivals = trace(options.trace) if options.trace else poisson(options.rate, options.seed)
+        answers = asyncio.run(open_loop(server, arrivals, requests, play))
+    whole = _with_answers(answers)
+    rate = options.rate or whole.requests / whole.seconds
+    return described(point(rate, answers, options.promise, whole))
+
+
+def searched(options: argparse.Namespace) -> dict[str, Any]:
+    """Return the largest rate that keeps the promises, and all rates that were tried."""
+    server = server_of(options)
+    idle = idle_summary(server, options)
+
+    def measure(rate: float) -> RateTrial:
+        seed = options.seed + len(tried)
+        play = play_of(options, is_enough=is_decided(options.promise))
+        answers = asyncio.run(open_loop(server, poisson(rate, seed), requests_of(options, seed), play))
+        tried.append(point(rate, answers, options.promise, _with_answers(answers)))
+        return tried[-1]
+
+    tried: list[RateTrial] = []
+    return largest(largest_rate(measure, 1 / idle.quantiles["e2e"]["p50"], options.search_seconds), idle)
+
+
+def idle_summary(server: Server, options: argparse.Namespace) -> PlaySummary:
+    """Return the summary of a single client who waits for each answer."""
+    play = play_of(options, warm_up_s=0.0, is_enough=lambda answers: True)
+    play.next_look = IDLE_REQUESTS
+    return _with_answers(asyncio.run(closed_loop(server, 1, requests_of(options, options.seed), play)))
+
+
+def _with_answers(answers: Sequence[Answer]) -> PlaySummary:
+    """Return the summary of answers.
+
+    Raises:
+        ValueError: if none is whole, with the reason of most.
+    """
+    whole = summary(answers)
+    if whole.errors and sum(whole.errors.values()) == whole.requests:
+        reason = max(whole.errors, key=lambda text: whole.errors[text])
+        raise ValueError(f"no request of {whole.requests} was answered: {reason}")
+    return whole
+
+
+def described(at: RateTrial) -> dict[str, Any]:
+    """Return a point as data: seconds, requests and tokens a second."""
+    measured = asdict(at.summary)
+    measured |= {
+        "requests_per_s": at.summary.requests_per_s,
+        "output_tokens_per_s": at.summary.output_tokens_per_s,
+    }
+    promises = [
+        {
+            "promise": str(j.promise),
+            "verdict": j.verdict,
+            "seconds": j.quantile_s,
+            "broken_share": j.broken_share,
+        }
+        for j in at.judged
+    ]
+    return {"rate": at.rate, "verdict": at.verdict, "reason": at.reason, "promises": promises, **measured}
+
+
+def largest(result: LargestRate, idle: PlaySummary) -> dict[str, Any]:
+    """Return the result of a search as data."""
+    best = result.point
+    return {
+        "rate": best.rate if best else 0.0,
+        "rate_low": result.low,
+        "rate_high": result.high,
+        "output_tokens_per_s": best.summary.output_tokens_per_s if best else 0.0,
+        "idle": {"quantiles": idle.quantiles, "requests": idle.requests},
+        "points": [described(at) for at in result.points],
+        "metrics": METRICS,
+    }
+
+
+def finite(value: Any) -> Any:
+    """Return data with null for each infinite number, which JSON does not hold."""
+    if isinstance(value, dict):
+        return {name: finite(part) for name, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [finite(part) for part in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,232 @@
+"""Requests sent when they are due, and the answers that are settled."""
+
+import asyncio
+import gc
+import math
+import statistics
+import time
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from itertools import takewhile
+from typing import TYPE_CHECKING
+
+from workloads.serving.client import MOST_LINE_BYTES, Answer, Server, ask
+from workloads.serving.load import Request
+from workloads.serving.promise import METRICS, QUANTILES, quantile
+
+if TYPE_CHECKING:
+    from aiohttp import ClientSession
+
+ALL_FAILED = 20  # requests at the beginning, after which a server that answers none is left alone
+FIRST_LOOK = 50  # settled requests; each further look is at half as many again
+TIMER_S = 1.5e-3  # an event loop wakes up to 1 ms late: the rest of a wait is spent awake
+LATE_S, LATE_SHARE = 2e-3, 0.01  # of the median time to the first token
+
+
+@dataclass(slots=True)
+class Play:
+    """The limits of one play, and its answers.
+
+    Attributes:
+        most_s: after which no request is sent.
+        warm_up_s: answers to requests due before this do not count.
+        patience_s: a request that waits longer at the end counts as failed, one that waits less does not count.
+        is_enough: tells from the settled answers, in the order of their due times, that no more are needed.
+    """
+
+    most_s: float
+    warm_up_s: float
+    patience_s: float
+    is_enough: Callable[[Sequence[Answer]], bool] = lambda settled: False
+    answers: list[Answer] = field(default_factory=list)
+    open: set[asyncio.Task[None]] = field(default_factory=set)
+    next_look: float = FIRST_LOOK
+    began_s: float = field(default_factory=time.monotonic)
+
+    def settled(self) -> list[Answer]:
+        """Return the answers that count: all of requests due before the first one that is still open.
+
+        Answers that came early while others are open say too little about the slow ones.
+        """
+        ended = takewhile(lambda answer: answer.last_s > 0 and (answer.tokens or answer.error), self.answers)
+        return [answer for answer in ended if answer.due_s >= self.warm_up_s]
+
+    def is_over(self, due_s: float) -> bool:
+        """Return whether no request is sent any more."""
+        if due_s > self.most_s or self._has_failed():
+            return True
+        if len(self.answers) - len(self.open) < self.next_look:
+            return False
+        settled = self.settled()
+        self.next_look = 1.5 * max(self.next_look, len(settled))
+        return self.is_enough(settled)
+
+    def _has_failed(self) -> bool:
+        return len(self.answers) >= ALL_FAILED and all(answer.error for answer in self.answers[:ALL_FAILED])
+
+    def send(
+        self, session: "ClientSession", server: Server, request: Request, due_s: float
+    ) -> asyncio.Task[None]:
+        """Send a request without waiting for its answer."""
+        answer = Answer(due_s)
+        self.answers.append(answer)
+        task = asyncio.create_task(ask(session, server, request, answer, self.began_s))
+        self.open.add(task)
+        task.add_done_callback(self.open.discard)
+        return task
+
+    async def end(self) -> list[Answer]:
+        """Cancel the open requests, and return the settled answers."""
+        open_now = list(self.open)
+        now_s = time.monotonic() - self.began_s
+        for task in open_now:
+            task.cancel()
+        await asyncio.gather(*open_now, return_exceptions=True)
+        for answer in self.answers:
+            if not (answer.tokens or answer.error) and now_s - answer.due_s > self.patience_s:
+                answer.last_s, answer.error = now_s, "unanswered at the end"
+        return self.settled()
+
+
+async def open_loop(
+    server: Server, arrivals: Iterator[float], requests: Iterator[Request], play: Play
+) -> list[Answer]:
+    """Send each request when it is due, however many are open; return the settled answers."""
+    async with _session() as session:
+        with _no_collections():
+            play.began_s = time.monotonic()
+            for due_s, request in zip(arrivals, requests, strict=False):
+                if play.is_over(due_s):
+                    break
+                await _until(play.began_s + due_s)
+                play.send(session, server, request, due_s)
+            else:
+                await asyncio.wait(play.open, timeout=server.timeout_s) if play.open else None
+            return await play.end()
+
+
+async def closed_loop(server: Server, clients: int, requests: Iterator[Request], play: Play) -> list[Answer]:
+    """Let each of several clients send its next request when its last one is answered; return the settled answers."""
+
+    async def client() -> None:
+        while not play.is_over(due_s := time.monotonic() - play.began_s):
+            await play.send(session, server, next(requests), due_s)
+
+    async with _session() as session:
+        with _no_collections():
+            play.began_s = time.monotonic()
+            await asyncio.gather(*(client() for _ in range(clients)))
+            return await play.end()
+
+
+def _session() -> "ClientSession":
+    """Return a client that opens as many connections as there are requests."""
+    try:
+        from aiohttp import ClientSession, ClientTimeout, TCPConnector
+    except ImportError:
+        raise RuntimeError("the load generator needs the package aiohttp: add it to `packages`") from None
+    return ClientSession(
+        connector=TCPConnector(limit=0), timeout=ClientTimeout(total=None), read_bufsize=MOST_LINE_BYTES
+    )
+
+
+@contextmanager
+def _no_collections() -> Iterator[None]:
+    """Keep the garbage collector from pausing the load generator."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
+        gc.unfreeze()
+
+
+async def _until(moment_s: float) -> None:
+    """Wait for a monotonic time."""
+    while (left_s := moment_s - time.monotonic()) > 0:
+        await asyncio.sleep(left_s - TIMER_S if left_s > TIMER_S else 0)
+
+
+@dataclass(frozen=True, slots=True)
+class PlaySummary:
+    """The measurements of a play; times in seconds, infinite where too many requests failed.
+
+    Attributes:
+        seconds: from the first to the last due time that counts.
+        errors: how many requests failed, by reason.
+        quantiles: of each metric, over all requests.
+        late_s: within this 99 of 100 requests were sent after they were due.
+        in_flight: the mean number of open requests, in the first and in the second half of the time.
+    """
+
+    requests: int
+    seconds: float
+    errors: dict[str, int]
+    quantiles: dict[str, dict[str, float]]
+    output_tokens: int
+    prompt_tokens: int | None
+    late_s: float
+    in_flight: tuple[float, float]
+
+    @property
+    def requests_per_s(self) -> float:
+        """The rate of whole answers."""
+        return (self.requests - sum(self.errors.values())) / self.seconds
+
+    @property
+    def output_tokens_per_s(self) -> float:
+        """The rate of tokens of whole answers."""
+        return self.output_tokens / self.seconds
+
+    @property
+    def is_late(self) -> bool:
+        """Whether the load generator itself, and not the server, made requests late."""
+        return self.late_s > max(LATE_S, LATE_SHARE * min(self.quantiles["ttft"]["p50"], 10.0))
+
+    @property
+    def grows(self) -> bool:
+        """Whether more and more requests were open: such a rate is not kept up for long."""
+        first, second = self.in_flight
+        return second > 2 * first + 3
+
+
+def summary(answers: Sequence[Answer]) -> PlaySummary:
+    """Return the summary of settled answers, in the order of their due times.
+
+    Raises:
+        ValueError: if there are fewer than two.
+    """
+    if len(answers) < 2:
+        raise ValueError(f"{len(answers)} requests were answered: too few to say anything")
+    span_s = (answers[-1].due_s - answers[0].due_s) * len(answers) / (len(answers) - 1)
+    whole = [answer for answer in answers if not answer.error]
+    counted = [answer.prompt_tokens for answer in whole if answer.prompt_tokens is not None]
+    return PlaySummary(
+        requests=len(answers),
+        seconds=span_s or math.inf,
+        errors=dict(Counter(answer.error for answer in answers if answer.error)),
+        quantiles={
+            metric: {
+                name: quantile([getattr(a, f"{metric}_s") for a in answers], q)
+                for name, q in QUANTILES.items()
+            }
+            for metric in METRICS
+        },
+        output_tokens=sum(answer.tokens for answer in whole),
+        prompt_tokens=sum(counted) if len(counted) == len(whole) else None,
+        late_s=quantile([answer.sent_s - answer.due_s for answer in answers], 0.99),
+        in_flight=_in_flight(answers),
+    )
+
+
+def _in_flight(answers: Sequence[Answer]) -> tuple[float, float]:
+    """Return the mean number of open requests at due times of the first half, and of the second."""
+    dues, ends = [answer.due_s for answer in answers], sorted(answer.last_s for answer in answers)
+    open_then = [number - bisect_right(ends, due_s) for number, due_s in enumerate(dues)]
+    half = len(dues) // 2
+    return statistics.fmean(open_then[:half]), statistics.fmean(open_then[half:])
