@@ -2,6 +2,7 @@
 
 import copy
 import json
+import unicodedata
 
 from hypothesis import strategies as st
 
@@ -101,3 +102,16 @@ def damaged_text(draw, value):
     if damage == "deep":
         return b'{"a":' + b"[" * draw(st.integers(1, 100_000)) + text
     return text
+
+
+def misleads(text):
+    """Tell whether a text moves a cursor, ends a line, or reads in another order than its characters have.
+
+    `str.isprintable` is no measure of it: a character that a later Unicode has assigned is not printable to it.
+    """
+    return any(
+        unicodedata.category(sign) in {"Cc", "Cs", "Zl", "Zp"}
+        or unicodedata.bidirectional(sign) in {"LRE", "RLE", "LRO", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI"}
+        or sign in "\u061c\u200e\u200f"
+        for sign in text
+    )

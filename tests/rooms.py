@@ -43,7 +43,11 @@ ROOMS = (
         _W,
     ),
     Room("workloads.harness", "the measuring engine", _W),
-    Room("workloads.serving", "load of known arrival times for a server, and its rate at a promised latency", _W),
+    Room(
+        "workloads.serving",
+        "load of known arrival times for a server, and its rate at a promised latency",
+        _W,
+    ),
     Room("workloads.loadtest", "the load test: options, output file and log of its own", _W),
     Room("workloads", "the workloads, one file each, and their command line", _W),
     Room("tasks.errors", "errors of the user, one sentence each", _T),

@@ -15,7 +15,7 @@ from infra.workers.ssh.connection import BoxUnreachable
 from infra.workers.ssh.outcome import outcome_of
 from infra.workers.ssh.slurm.states import from_sacct, from_scontrol
 from tests.infra.workers.ssh.slurm.printed import PENDING
-from tests.mutations import NASTY, damaged_text
+from tests.mutations import NASTY, damaged_text, misleads
 
 MANY = settings(max_examples=1000)
 INFO = {"Runtimes": {"nvidia": {}}, "DiscoveredDevices": [{"ID": "nvidia.com/gpu=0"}]}
@@ -65,7 +65,7 @@ def answers(draw, facts):
 
 
 def can_be_shown(text):
-    return text.isprintable() and len(text) < 3000
+    return not misleads(text) and len(text) < 3000
 
 
 @MANY
