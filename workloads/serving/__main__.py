@@ -10,7 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from workloads.serving.client import Answer, Server
+from workloads.serving.client import ServedAnswer, Server
 from workloads.serving.load import Lengths, Request, drawn_requests, poisson, requests_of_file, trace
 from workloads.serving.play import Play, PlaySummary, closed_loop, open_loop, summary
 from workloads.serving.promise import METRICS, Promise
@@ -150,7 +150,7 @@ def idle_summary(server: Server, options: argparse.Namespace) -> PlaySummary:
     return _with_answers(asyncio.run(closed_loop(server, 1, requests_of(options, options.seed), play)))
 
 
-def _with_answers(answers: Sequence[Answer]) -> PlaySummary:
+def _with_answers(answers: Sequence[ServedAnswer]) -> PlaySummary:
     """Return the summary of answers.
 
     Raises:

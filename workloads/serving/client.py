@@ -18,7 +18,7 @@ MOST_ANSWER_BYTES = 64 << 20
 
 
 @dataclass(slots=True)
-class Answer:
+class ServedAnswer:
     """What became of a request; times in seconds from the beginning of the load.
 
     Attributes:
@@ -91,7 +91,7 @@ class Server:
 
 
 async def ask(
-    session: "ClientSession", server: Server, request: Request, answer: Answer, began_s: float
+    session: "ClientSession", server: Server, request: Request, answer: ServedAnswer, began_s: float
 ) -> None:
     """Send a request now, and complete its answer; a failure is the answer's error.
 
@@ -117,7 +117,7 @@ async def ask(
         answer.last_s = time.monotonic() - began_s
 
 
-async def _read(response: "ClientResponse", answer: Answer, began_s: float) -> None:
+async def _read(response: "ClientResponse", answer: ServedAnswer, began_s: float) -> None:
     """Read the events of an answer, and note when each came.
 
     Source: server-sent events, https://html.spec.whatwg.org/multipage/server-sent-events.html; the API's own end

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
-from workloads.serving.client import MOST_LINE_BYTES, Answer, Server, ask
+from workloads.serving.client import MOST_LINE_BYTES, ServedAnswer, Server, ask
 from workloads.serving.load import Request
 from workloads.serving.promise import METRICS, QUANTILES, quantile
 
@@ -40,13 +40,13 @@ class Play:
     most_s: float
     warm_up_s: float
     patience_s: float
-    is_enough: Callable[[Sequence[Answer]], bool] = lambda settled: False
-    answers: list[Answer] = field(default_factory=list)
+    is_enough: Callable[[Sequence[ServedAnswer]], bool] = lambda settled: False
+    answers: list[ServedAnswer] = field(default_factory=list)
     open: set[asyncio.Task[None]] = field(default_factory=set)
     next_look: float = FIRST_LOOK
     began_s: float = field(default_factory=time.monotonic)
 
-    def settled(self) -> list[Answer]:
+    def settled(self) -> list[ServedAnswer]:
         """Return the answers that count: all of requests due before the first one that is still open.
 
         Answers that came early while others are open say too little about the slow ones.
@@ -71,14 +71,14 @@ class Play:
         self, session: "ClientSession", server: Server, request: Request, due_s: float
     ) -> asyncio.Task[None]:
         """Send a request without waiting for its answer."""
-        answer = Answer(due_s)
+        answer = ServedAnswer(due_s)
         self.answers.append(answer)
         task = asyncio.create_task(ask(session, server, request, answer, self.began_s))
         self.open.add(task)
         task.add_done_callback(self.open.discard)
         return task
 
-    async def end(self) -> list[Answer]:
+    async def end(self) -> list[ServedAnswer]:
         """Cancel the open requests, and return the settled answers."""
         open_now = list(self.open)
         now_s = time.monotonic() - self.began_s
@@ -93,7 +93,7 @@ class Play:
 
 async def open_loop(
     server: Server, arrivals: Iterator[float], requests: Iterator[Request], play: Play
-) -> list[Answer]:
+) -> list[ServedAnswer]:
     """Send each request when it is due, however many are open; return the settled answers."""
     async with _session() as session:
         with _no_collections():
@@ -108,7 +108,9 @@ async def open_loop(
             return await play.end()
 
 
-async def closed_loop(server: Server, clients: int, requests: Iterator[Request], play: Play) -> list[Answer]:
+async def closed_loop(
+    server: Server, clients: int, requests: Iterator[Request], play: Play
+) -> list[ServedAnswer]:
     """Let each of several clients send its next request when its last one is answered; return the settled answers."""
 
     async def client() -> None:
@@ -195,7 +197,7 @@ class PlaySummary:
         return second > 2 * first + 3
 
 
-def summary(answers: Sequence[Answer]) -> PlaySummary:
+def summary(answers: Sequence[ServedAnswer]) -> PlaySummary:
     """Return the summary of settled answers, in the order of their due times.
 
     Raises:
@@ -224,7 +226,7 @@ def summary(answers: Sequence[Answer]) -> PlaySummary:
     )
 
 
-def _in_flight(answers: Sequence[Answer]) -> tuple[float, float]:
+def _in_flight(answers: Sequence[ServedAnswer]) -> tuple[float, float]:
     """Return the mean number of open requests at due times of the first half, and of the second."""
     dues, ends = [answer.due_s for answer in answers], sorted(answer.last_s for answer in answers)
     open_then = [number - bisect_right(ends, due_s) for number, due_s in enumerate(dues)]

@@ -8,7 +8,7 @@ from enum import StrEnum
 from operator import mul
 
 from workloads.harness.records.intervals import correlation_time, t_quantile
-from workloads.serving.client import Answer
+from workloads.serving.client import ServedAnswer
 
 METRICS = {
     "ttft": "time to the first token",
@@ -61,7 +61,7 @@ class Promise:
     def __str__(self) -> str:
         return f"{self.metric}_p{100 * self.quantile:g}_ms={1000 * self.limit_s:g}"
 
-    def seconds_of(self, answer: Answer) -> float:
+    def seconds_of(self, answer: ServedAnswer) -> float:
         """Return the metric of an answer; infinite if the request failed."""
         return float(getattr(answer, f"{self.metric}_s")) if not answer.error else math.inf
 
@@ -83,7 +83,7 @@ class Judged:
     high: float
 
 
-def judge(promise: Promise, answers: Sequence[Answer]) -> Judged:
+def judge(promise: Promise, answers: Sequence[ServedAnswer]) -> Judged:
     """Return whether answers, in the order of their due times, keep a promise.
 
     Requests that wait in one queue are late together, so that a share of n of them is known as badly as that of

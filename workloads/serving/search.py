@@ -5,7 +5,7 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
-from workloads.serving.client import Answer
+from workloads.serving.client import ServedAnswer
 from workloads.serving.play import PlaySummary
 from workloads.serving.promise import Judged, Promise, PromiseVerdict, judge
 
@@ -47,7 +47,7 @@ class RateTrial:
 
 
 def point(
-    rate: float, answers: Sequence[Answer], promises: Sequence[Promise], summary: PlaySummary
+    rate: float, answers: Sequence[ServedAnswer], promises: Sequence[Promise], summary: PlaySummary
 ) -> RateTrial:
     """Return a rate with its answers' verdict on each promise."""
     reason = None
@@ -58,10 +58,10 @@ def point(
     return RateTrial(rate, summary, tuple(judge(promise, answers) for promise in promises), reason)
 
 
-def is_decided(promises: Sequence[Promise]) -> Callable[[Sequence[Answer]], bool]:
+def is_decided(promises: Sequence[Promise]) -> Callable[[Sequence[ServedAnswer]], bool]:
     """Return a rule that ends a play: one promise is broken, or all are kept."""
 
-    def rule(answers: Sequence[Answer]) -> bool:
+    def rule(answers: Sequence[ServedAnswer]) -> bool:
         verdicts = [judge(promise, answers).verdict for promise in promises]
         return PromiseVerdict.BROKEN in verdicts or all(
             verdict is PromiseVerdict.KEPT for verdict in verdicts

@@ -6,14 +6,14 @@ import random
 import pytest
 
 from tests.workloads.serving.queueing import waits_behind
-from workloads.serving.client import Answer
+from workloads.serving.client import ServedAnswer
 from workloads.serving.promise import Promise, PromiseVerdict, judge, quantile, share_interval
 
 TTFT = Promise("ttft", 0.99, 0.5)
 
 
 def answers(ttfts_s):
-    return [Answer(float(k), k, k + s, k + s, tokens=1) for k, s in enumerate(ttfts_s)]
+    return [ServedAnswer(float(k), k, k + s, k + s, tokens=1) for k, s in enumerate(ttfts_s)]
 
 
 @pytest.mark.parametrize(

@@ -4,7 +4,7 @@ import itertools
 import math
 
 from tests.workloads.serving.queueing import waits_behind
-from workloads.serving.client import Answer
+from workloads.serving.client import ServedAnswer
 from workloads.serving.load import poisson
 from workloads.serving.play import summary
 from workloads.serving.promise import Promise, PromiseVerdict
@@ -23,7 +23,7 @@ def measured_on_a_queue(seconds, seed, promise=PROMISE):
         count = int(rate * seconds) + 2
         waits = waits_behind(SERVICE_S, rate, count, name)
         answers = [
-            Answer(due_s, due_s, due_s + wait, due_s + wait, tokens=1)
+            ServedAnswer(due_s, due_s, due_s + wait, due_s + wait, tokens=1)
             for due_s, wait in zip(poisson(rate, name), waits, strict=False)
         ]
         looks = itertools.takewhile(lambda n: n < count, (int(50 * 1.5**k) for k in itertools.count()))
@@ -62,13 +62,15 @@ def test_a_search_ends_in_time():
 
 
 def test_a_late_load_generator_decides_nothing():
-    answers = [Answer(k * 0.1, k * 0.1 + 0.05, k * 0.1 + 0.9, k * 0.1 + 0.9, tokens=1) for k in range(100)]
+    answers = [
+        ServedAnswer(k * 0.1, k * 0.1 + 0.05, k * 0.1 + 0.9, k * 0.1 + 0.9, tokens=1) for k in range(100)
+    ]
     late = point(10.0, answers, [PROMISE], summary(answers))
     assert late.verdict is PromiseVerdict.UNDECIDED and "50.0 ms late" in late.reason
 
 
 def test_a_growing_queue_is_not_met_although_its_answers_are_in_time():
-    answers = [Answer(k / 1000, k / 1000, k / 500, k / 500, tokens=1) for k in range(100)]
+    answers = [ServedAnswer(k / 1000, k / 1000, k / 500, k / 500, tokens=1) for k in range(100)]
     growing = point(1000.0, answers, [PROMISE], summary(answers))
     assert growing.judged[0].quantile_s < PROMISE.limit_s and not growing.is_met
     assert growing.verdict is PromiseVerdict.UNDECIDED and "does not keep this rate up" in growing.reason
