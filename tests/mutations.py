@@ -107,7 +107,7 @@ def damaged_text(draw, value):
 def misleads(text):
     """Tell whether a text moves a cursor, ends a line, or reads in another order than its characters have.
 
-    `str.isprintable` is no measure of it: a character that a later Unicode has assigned is not printable to it.
+    `str.isprintable` does not tell this: a character that a later Unicode has assigned is not printable to it.
     """
     return any(
         unicodedata.category(sign) in {"Cc", "Cs", "Zl", "Zp"}

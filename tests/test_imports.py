@@ -37,7 +37,7 @@ BANNED = {
     "gridbench": {"torch"},
 }
 PACKAGES = {"torch", "numpy", "psutil", "pynvml"}  # all that a box needs that only measures
-# What a box needs in addition that loads a server; imported when a load begins.
+# Packages of a box that loads a server; imported when a load begins.
 LOCAL = {"workloads.serving.client": {"aiohttp"}, "workloads.serving.play": {"aiohttp"}}
 
 

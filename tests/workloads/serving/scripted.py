@@ -1,4 +1,4 @@
-"""A server whose answers are scripted, as a process of its own that keeps its own times.
+"""A server whose answers are scripted, as a separate process that logs its times.
 
 `python -m tests.workloads.serving.scripted SCRIPT` prints the port; `GET /log` returns the times of each request: when
 it came, and when each part of its answer was written, by the monotonic clock that all processes share.
@@ -21,7 +21,7 @@ ROOT = Path(__file__).parents[3]
 
 @dataclass(frozen=True)
 class Script:
-    """What the server does.
+    """The behaviour of the server.
 
     Attributes:
         first_s, next_s: before the first part and before each further one.

@@ -1,4 +1,4 @@
-"""The load generator against servers whose behaviour is known: within 1 % or 1 ms of their own times."""
+"""The load generator against servers with known delays: within 1 % or 1 ms of the times in their logs."""
 
 import asyncio
 import itertools
