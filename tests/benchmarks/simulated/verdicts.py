@@ -5,9 +5,10 @@ from functools import partial
 
 import numpy as np
 
-from tasks.findings.ranking import compared
-from tasks.findings.totals import CommonCases
+from tasks.findings.ranking import compared, ordered
+from tasks.findings.totals import CommonCases, time_ratio
 from tasks.regressions.change import GateLimits, Sample, changes_between
+from tasks.results.corrections import confidence_of_each
 from tasks.results.speedup import corrected, speedup
 from tasks.results.values import RatioVerdict
 from tests.benchmarks.simulated import earlier
@@ -74,6 +75,8 @@ def together() -> Part:
             worlds[f"14 cells of two machines, {repeats} repeats: {what}"] = partial(_cells, repeats, factor)
     for machines in (3, 10, 40):
         worlds[f"{machines} equal machines, 3 repeats: more than one place"] = partial(_order, machines, 0.0)
+        name = f"{machines} equal machines, 3 repeats: interval of the fastest one's speedup holds the truth"
+        worlds[name] = partial(_fastest, machines)
     name = "10 machines, each 10 % slower than the next: share of neighbours apart"
     worlds[name] = partial(_order, 10, 0.1)
     return Part(
@@ -103,15 +106,32 @@ def _shown(ratio) -> bool:
 
 def _order(machines: int, step: float, rng: np.random.Generator) -> tuple[float, float]:
     """Return whether any pair of equal machines is ordered, or the share of neighbours that are; alone and together."""
-    logs = step * np.arange(machines)[:, None, None] + rng.normal(0, NOISE, (machines, 2, 3))
-    names = [f"m{place:02}" for place in range(machines)]
-    suite = CommonCases(
-        (MATMUL, IMAGES), {name: each.tolist() for name, each in zip(names, logs, strict=True)}
-    )
-    together = {pair: _shown(ratio) for pair, ratio in compared(suite, dict.fromkeys(names, 1.0)).items()}
+    suite = _suite(machines, step, rng)
+    together = {
+        pair: _shown(ratio) for pair, ratio in compared(suite, dict.fromkeys(suite.logs, 1.0)).items()
+    }
     before = {pair: earlier.mean_of_cells(*(suite.logs[name] for name in pair)) for pair in together}
     alone = {pair: not (ratio.low or 0.0) <= 1 <= (ratio.high or math.inf) for pair, ratio in before.items()}
     if not step:
         return float(any(alone.values())), float(any(together.values()))
     neighbours = [pair for pair in together if abs(int(pair[0][1:]) - int(pair[1][1:])) == 1]
     return tuple(float(np.mean([each[pair] for pair in neighbours])) for each in (alone, together))
+
+
+def _fastest(machines: int, rng: np.random.Generator) -> tuple[float, float]:
+    """Return whether the speedup of the fastest of equal machines over a given other one has 1 in its interval.
+
+    Alone, and as one of those over the given machine.
+    """
+    suite = _suite(machines, 0.0, rng)
+    given, *others = suite.logs
+    best = next(name for name in ordered(suite, dict.fromkeys(suite.logs, 1.0)) if name in others)
+    alone = earlier.mean_of_cells(suite.logs[given], suite.logs[best])
+    chosen = time_ratio(suite, given, best, confidence_of_each(len(others)))
+    return tuple(float((each.low or 0.0) <= 1 <= (each.high or math.inf)) for each in (alone, chosen))
+
+
+def _suite(machines: int, step: float, rng: np.random.Generator) -> CommonCases:
+    """Return machines with two cases of three repeats, each slower by `step` than the one before."""
+    logs = step * np.arange(machines)[:, None, None] + rng.normal(0, NOISE, (machines, 2, 3))
+    return CommonCases((MATMUL, IMAGES), {f"m{place:02}": each.tolist() for place, each in enumerate(logs)})
