@@ -21,7 +21,9 @@ KINDS = {
     "scaling": "More speed than the devices can give",
     "percentiles": "Percentiles out of order",
     "unit": "A unit that is a thousand times off",
+    "total": "A total that its parts do not give",
     "work": "A time and a rate of different work",
+    "doubt": "Questions",
 }
 HEAD = """# Errors in published tables
 
