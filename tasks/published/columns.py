@@ -90,7 +90,8 @@ def heading(header: str) -> PublishedColumn:
 def plain(header: str) -> str:
     """Return a header in small letters with its words apart and with `/` for `per`, without prices as remarks."""
     apart = _CAMEL.sub(" ", _REMARK.sub(" ", header)).replace("_", " ")
-    apart = re.sub(r"(?<=[a-zA-Z])-(?=[a-zA-Z]{2})", " ", apart).lower()
+    apart = re.sub(r"(?<=[a-zA-Z])-(?=[a-zA-Z]{2})(?!h(?:ou)?rs?\b)", " ", apart).lower()
+    apart = re.sub(r"\bper(?=\d)", "per ", apart)
     return re.sub(r"(?<=[\w)])\s?\bper\s(?=\w)", "/", " ".join(apart.split()))
 
 

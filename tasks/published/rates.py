@@ -30,6 +30,7 @@ SPREADS = 6  # a reported row is also off by this many times the spread of the o
 WHOLE = 0.08  # an amount this close to a whole number can be that of several devices or requests
 LEAST_FACTOR, MOST_FACTOR = 1.15, 6.0  # a factor between them that is not whole is not a number of devices
 SLIPS = {1e3: "a thousand times", 1e-3: "a thousandth of", 1e6: "a million times", 1e-6: "a millionth of"}
+MOST_EXCHANGED = 2  # rows
 MOST_ROWS = 1000  # of a table in which products of two sizes are looked at
 BATCHES = word_set("batch samples images items examples concurrency bytes flops elements tokens")
 _OWN_WORK = {"queries", "requests", "bytes", "operations"}
@@ -142,7 +143,9 @@ def _common(amounts: Amounts) -> tuple[Estimate, list[int]] | None:
     present = sum(amount is not None for amount in amounts)
     # The rate can be 1 over the time.
     inverse = abs(middle - 1) < SAME and len(agreeing) == LEAST - 1 == present - 1
-    if not inverse and (len(agreeing) < LEAST or present - len(agreeing) > MOST_OFF * present):
+    # Three rows with exactly the work of their sizes are sure, even if two of five rows were exchanged.
+    most_off = MOST_EXCHANGED if abs(middle - 1) < SAME else MOST_OFF * present
+    if not inverse and (len(agreeing) < LEAST or present - len(agreeing) > max(most_off, MOST_OFF * present)):
         return None
     near = [amounts[row] for row in agreeing]
     low = min(a.low or 0.0 for a in near if a)
