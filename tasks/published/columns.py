@@ -59,7 +59,9 @@ _WORD = r"[a-zµμ$€]+"
 _SLASH = re.compile(
     rf"(?:gpu-)?{_WORD}\s?(?:/\s?(?:\d*\s?(?:[kmb]|thousand|million|billion)?\s)?[a-z-]+){{1,2}}"
 )
-_COUNTED = re.compile(r"(total|num|successful|generated|completed|input|output|prompt|_)*_(requests|tokens)")
+_COUNTED = re.compile(
+    r"(?:total|num|successful|generated|completed|input|output|prompt|_)*_(?:requests|tokens)|\w+_seq_?len(?:gth)?"
+)
 _AMBIGUOUS = re.compile(r"\b[MGTP]?FLOPs\b|\b[MGTP]FLOP\b")  # of a model, as a rule
 _PRECISE = re.compile(r"\b(fp|bf|tf|int)\d+|tensor|peak|dense")
 _CAMEL = re.compile(r"(?<=[a-z]{2})(?=[A-Z][a-z]|[A-Z]\b)")
@@ -259,7 +261,9 @@ def _timed(column: PublishedColumn, read: _Header) -> PublishedColumn:
 
 def _size(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
     whole = re.sub(r"\s*/\s*(gpu|device|rank|node)s?\b", "", read.plain)
-    name = size_name(re.sub(r"[(\[].*", "", whole).strip())
+    name = size_name(
+        re.sub(r"[(\[].*|\b(infer|inference|train|training|eval|test) (?=batch)", "", whole).strip()
+    )
     if name not in SIZES | LENGTHS and not _COUNTED.fullmatch(name):
         return None
     return replace(column, kind=ColumnKind.SIZE, unit=name, each=whole != read.plain)

@@ -30,6 +30,7 @@ SPREADS = 6  # a reported row is also off by this many times the spread of the o
 WHOLE = 0.08  # an amount this close to a whole number can be that of several devices or requests
 LEAST_FACTOR, MOST_FACTOR = 1.15, 6.0  # a factor between them that is not whole is not a number of devices
 SLIPS = {1e3: "a thousand times", 1e-3: "a thousandth of", 1e6: "a million times", 1e-6: "a millionth of"}
+MOST_ERRORS = 5  # rows
 MOST_EXCHANGED = 2  # rows
 MOST_ROWS = 1000  # of a table in which products of two sizes are looked at
 BATCHES = word_set("batch samples images items examples concurrency bytes flops elements tokens")
@@ -164,9 +165,11 @@ def _outliers(
 ) -> Iterator[TableFlaw]:
     """Report the rows whose amount differs from that of the others."""
     spreads = median(abs(math.log(a.value / common.value)) for row in agreeing if (a := amounts[row]))
-    for row, amount in enumerate(amounts):
-        if amount is None or _away(amount, common.value) <= max(least, SPREADS * spreads):
-            continue
+    limit = max(least, SPREADS * spreads)
+    off = [
+        (row, amount) for row, amount in enumerate(amounts) if amount and _away(amount, common.value) > limit
+    ]
+    for row, amount in off:
         name, column = table.rows[row].name, table.columns[rate]
         value = table.rows[row].cells[rate]
         factor = significant(amount.value / common.value, 3)
@@ -175,7 +178,8 @@ def _outliers(
             f"{name} has {value.text if value else '-'} in {column.header}, which {beside}is {factor} "
             f"times the value that the {len(agreeing)} other rows give{f' {words}' if words else ''}"
         )
-        yield TableFlaw(RULE, (name,), text)
+        # More rows than errors are likely: their work differs by a column that the reader does not know.
+        yield TableFlaw(RULE, (name,), text, doubt=len(off) > MOST_ERRORS)
 
 
 def _slip(table: PublishedTable, pair: tuple[int, int], words: str, common: Estimate) -> TableFlaw | None:
