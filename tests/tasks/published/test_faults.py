@@ -38,7 +38,7 @@ def test_each_kind_of_table_is_judged_right(kind, known):
         (",".join(f"c{n}" for n in range(65_000)) + "\n" + "1," * 64_999 + "1\n", "at most 5000 of 200"),
         ("\n".join(f"{n}  {n}  {n}" for n in range(30_000)), "no table"),
         ("[" * 300_000, "no table"),
-        ("a  b\n" + "1 " * 200_000 + "\n", ""),
+        ("a  b\n" + "1 " * 200_000 + "\n", "at most 5000 of 200"),
         ("<table>" + "<td rowspan=50 colspan=50>1" * 20_000, "no table"),
     ],
 )
