@@ -87,8 +87,10 @@ def session_of(store: Store) -> EarlierSession:
     plan, records = store.plan, latest(store.records()[0])
     if not records:
         raise GridbenchError(f"run {plan.run} has no record that can be read; `gridbench resume {plan.run}`")
-    cells, _ = judged_cells(records, plan.machines)
-    cases = {planned.case for planned in plan.cases}
+    judged, _ = judged_cells(records, plan.machines)
+    reporting = {cell.cell.case for cell in judged if cell.has_metrics}  # which no sum of times has
+    cells = [cell for cell in judged if cell.cell.case not in reporting]
+    cases = {planned.case for planned in plan.cases} - reporting
     return EarlierSession(plan.run, cells, plan.machines, cases, sessions_of(store, records))
 
 

@@ -14,6 +14,7 @@ from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
 from tasks.planning.plan import Plan
 from tasks.results.format import format_count, format_plus_minus
+from tasks.results.metrics import mean_text
 from tasks.results.summaries import over_repeats
 from workloads.harness.records.case import Cell
 from workloads.harness.records.grade import counts
@@ -109,7 +110,9 @@ def cell_state(records: list[Record]) -> State[None]:
 
 
 def _time_text(records: Sequence[Record]) -> list[str]:
-    """Return the time of a step over the valid repeats, with ±; nothing for cells without any time."""
+    """Return the time of a step over the valid repeats, with ±, or a command's number; nothing without either."""
+    if reported := [record.metrics[0] for record in records if counts(record) and record.metrics]:
+        return [f"{mean_text(reported)}, {format_count(len(reported), 'repeat')}"]
     if all(record.compute_s is None for record in records):
         return []
     times_s = [record.compute_s for record in records if counts(record) and record.compute_s]

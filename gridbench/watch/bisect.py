@@ -31,6 +31,7 @@ from tasks.regressions.bisect import (
     next_step,
 )
 from tasks.regressions.bisect_runs import complete, rounds_of, runs_of
+from tasks.results.metrics import measured_case
 from tasks.store.address import DEFAULT
 from tasks.store.bucket import find
 from tasks.store.store import Store
@@ -141,7 +142,8 @@ def _earlier(request: BisectRequest) -> list[Store]:
     earlier = runs_of(request.results, request.id)
     if not earlier:
         raise GridbenchError(f"{request.results} has no run of {request.id!r}; start without --resume")
-    expected = (load_suite_checked(request.suite).name, [request.hardware], (request.case,), request.repeats)
+    cases = (measured_case(request.case),)
+    expected = (load_suite_checked(request.suite).name, [request.hardware], cases, request.repeats)
     for plan in (store.plan for store in earlier):
         night = plan.night or Night()
         if (plan.suite, [m.name for m in plan.hardware], night.cases, plan.repeats) != expected:
@@ -215,7 +217,7 @@ def searched(
             resumed = store.plan.run if store else None
             store = find(request.results, measure(request.run_request(step, resumed, left_usd)))
         left_usd = max(left_usd - spent_usd(store), 0.0)
-        search = replace(search, rounds=(*search.rounds, *rounds_of(store, step)))
+        search = replace(search, rounds=(*search.rounds, *rounds_of(store, step, request.case)))
     return search, step
 
 

@@ -13,6 +13,7 @@ from tasks.planning.planner import check_amount, make_plan
 from tasks.planning.request import RunRequest
 from tasks.regressions.baseline import LEAST_RERUNS, RERUNS
 from tasks.regressions.bisect import NextMeasurement, VersionSearch, most_measurements, next_step
+from tasks.results.metrics import measured_case, watched_cases
 from tasks.store.address import ResultsAddress
 from workloads.harness.records.errors import hint
 
@@ -75,7 +76,9 @@ class BisectRequest:
             budget_usd=left_usd,
             resume=resumed,
             results=self.results.parameter,
-            night=Night(confirms=self.id, cases=(self.case,), version=self.version(step)),
+            night=Night(
+                confirms=self.id, cases=(measured_case(self.case),), version=self.version(step)
+            ),
         )
 
     def plan(self, step: NextMeasurement) -> Plan:
@@ -109,7 +112,7 @@ def process_count(case: str, suite: str, repeats: int | None) -> int:
         GridbenchError: it is too small, or the suite lacks the case.
     """
     chosen = load_suite_checked(suite)
-    cases = [each.id for each in chosen.cases]
+    cases = [name for entry in chosen.entries for name in watched_cases(entry.case, entry.script)]
     if case not in cases:
         raise GridbenchError(f"suite {suite} has no case {case!r}; {hint(case, cases)}")
     if repeats is not None and repeats < LEAST_RERUNS:

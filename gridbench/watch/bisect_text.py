@@ -18,7 +18,9 @@ from tasks.regressions.bisect import (
     seconds_of_versions,
     version_states,
 )
-from tasks.results.format import format_percent, format_seconds
+from tasks.regressions.change import share_in_words
+from tasks.results.format import format_percent
+from tasks.results.metrics import metric_in, number_text
 from tasks.results.values import Estimate
 
 STYLES = {
@@ -64,7 +66,7 @@ def table(case: str, search: VersionSearch) -> Table:
         style, why = STYLES.get(state, ""), f": {reason}" if reason and state is not VersionState.GOOD else ""
         rows.add_row(
             escape(search.versions[version]),
-            *map(format_seconds, seconds[version]),
+            *(number_text(case, number) for number in seconds[version]),
             f"{sum(each.version == version for each in search.rounds)}×",
             f"[{style}]{state}[/]{escape(why)}" if style else f"{state}{escape(why)}",
         )
@@ -84,12 +86,13 @@ def ending(case: str, search: VersionSearch, step: NextStep) -> list[str]:
         names = [search.versions[version] for version in step.skipped]
         more = f" and {len(names) - NAMED} more" if len(names) > NAMED else ""
         sentence = (
-            f"with {bad} {case} takes {_longer(step.change, good)}; any of these versions can be the cause, "
+            f"with {bad} {case} {_longer(case, step.change, good)}; any of these versions can be the cause, "
             f"because none of them could be decided: {', '.join(names[:NAMED])}{more}"
         )
     else:
-        kind = "slow" if step.change.value > 0 else "fast"
-        sentence = f"{bad} is the first {kind} version: {case} takes {_longer(step.change, good)}"
+        words = ("worse", "better") if metric_in(case) else ("slow", "fast")
+        kind = words[step.change.value <= 0]
+        sentence = f"{bad} is the first {kind} version: {case} {_longer(case, step.change, good)}"
     return [sentence, *_rest(search, step)]
 
 
@@ -112,10 +115,12 @@ def _rest(search: VersionSearch, step: FirstBadVersion) -> list[str]:
     ]
 
 
-def _longer(change: Estimate, good: str) -> str:
-    """Return `12.3 % longer than with W (11.9–12.8)`, or `less time than` if it got faster."""
+def _longer(case: str, change: Estimate, good: str) -> str:
+    """Return `takes 12.3 % longer than with W (11.9–12.8)`, or `less time than` if it got faster."""
+    if metric_in(case):
+        return f"is {share_in_words(change.value, case)} than with {good}"
     low, high = change.low or 0.0, change.high or 0.0
     slower = change.value > 0
     shown = change if slower else Estimate(-change.value, -high, -low)
     value, _, bounds = format_percent(shown).partition(" (")
-    return f"{value} {'longer' if slower else 'less time'} than with {good} ({bounds}"
+    return f"takes {value} {'longer' if slower else 'less time'} than with {good} ({bounds}"

@@ -10,6 +10,7 @@ from tasks.errors import GridbenchError
 from tasks.planning.channel import Version
 from tasks.planning.code import short
 from tasks.planning.hardware import load_suite_checked
+from tasks.results.metrics import measured_case
 from tasks.schema import validated
 
 FOLDER = STATE / "checkouts"
@@ -22,7 +23,7 @@ def script_folder(case: str, suite: str) -> Path | None:
         GridbenchError: the suite does not exist.
     """
     entries = load_suite_checked(suite).entries
-    script = next((entry.script for entry in entries if entry.case.id == case), None)
+    script = next((entry.script for entry in entries if entry.case.id == measured_case(case)), None)
     return Path(script.folder) if script else None
 
 

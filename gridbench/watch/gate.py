@@ -13,7 +13,7 @@ from tasks.regressions.baseline import LEAST_CHANGE
 from tasks.regressions.change import MARGIN, RUN_EFFECT, SHOWING_CELLS, GateLimits
 from tasks.regressions.run_gate import CellStatus, RunComparison, compare_cells
 from tasks.report.text.run_gate import answer, change_text, most_text, numbers_text
-from tasks.results.format import format_seconds
+from tasks.results.metrics import number_text
 from tasks.store.address import DEFAULT, ResultsAddress
 from tasks.store.bucket import Bucket, find
 from tasks.store.run_files import PLAN, run_files_of
@@ -150,8 +150,8 @@ def _show(comparison: RunComparison) -> None:
         table.add_row(
             escape(cell.cell.id),
             f"[{style}]{cell.status}[/]" if style else str(cell.status),
-            format_seconds(cell.before_s.value if cell.before_s else None),
-            format_seconds(cell.now_s.value if cell.now_s else None),
+            number_text(cell.cell.case.id, cell.before_s.value if cell.before_s else None),
+            number_text(cell.cell.case.id, cell.now_s.value if cell.now_s else None),
             f"{change_text(change.share)}{beside}" if change else "–",
             most_text(change) if change else "–",
         )

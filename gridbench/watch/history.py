@@ -17,6 +17,7 @@ from gridbench.terminal import Results, console, say, table_of
 from tasks.errors import GridbenchError
 from tasks.regressions.series import Observation, Series
 from tasks.results.format import format_count, format_seconds
+from tasks.results.metrics import number_text
 from tasks.results.wording import code_text
 from tasks.store.address import DEFAULT, ResultsAddress
 from tasks.store.bucket import find
@@ -184,7 +185,7 @@ def _show(series: Series, title: str, notes: Mapping[str, str]) -> None:
         table.add_row(
             f"{night.at:%Y-%m-%d %H:%M}",
             night.run,
-            format_seconds(night.seconds),
+            number_text(series.key.case, night.seconds),
             format_seconds(night.control_s),
             night.verdict.replace("_", " "),
             code_text(night.commit),

@@ -7,6 +7,7 @@ from tasks.findings.compare import judged_cells
 from tasks.regressions.baseline import LEAST_RERUNS
 from tasks.regressions.bisect import NextMeasurement, Round
 from tasks.regressions.change import Sample, sample
+from tasks.results.metrics import viewed
 from tasks.results.repeats import latest, standing
 from tasks.store.address import ResultsAddress
 from tasks.store.bucket import find
@@ -30,8 +31,10 @@ def runs_of(results: ResultsAddress, search: str) -> list[Store]:
     return [find(results, name) for name in names]
 
 
-def rounds_of(store: Store, step: NextMeasurement) -> tuple[Round, ...]:
+def rounds_of(store: Store, step: NextMeasurement, case: str = "") -> tuple[Round, ...]:
     """Return the rounds that a run has measured: of its version, and before it of the one that took turns with it.
+
+    They are of the metric that the id of a case names, or of its time.
 
     Raises:
         GridbenchError: the run cannot be read.
@@ -45,7 +48,8 @@ def rounds_of(store: Store, step: NextMeasurement) -> tuple[Round, ...]:
             for version in (step.partner, step.version)
             if version is not None
         )
-    times, own = sample(cell), [standing(record, refusals) for record in cell.records]
+    view = next((each for each in viewed(cell) if each.cell.case.id == case), cell)
+    times, own = sample(view), [standing(record, refusals) for record in cell.records]
     if step.partner is None:
         return (_round(step, step.version, times, own, len(times.seconds)),)
     others = [(_verdict(c), c.reasons) for record in cell.records if (c := record.control)]

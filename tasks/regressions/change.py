@@ -22,6 +22,7 @@ from statistics import NormalDist
 from tasks.plausibility.contradictions import out_of_range
 from tasks.regressions.baseline import EFFICIENCY, LEAST_CHANGE, RERUN_VARIANCE, threshold_z
 from tasks.regressions.robust import PSEUDOMEDIAN_VARIANCE, centre, spread_of_pairs, spread_within
+from tasks.results.metrics import metric_in
 from tasks.results.repeats import Repeats
 from tasks.results.speedup import MOST_REPEATS
 from tasks.results.values import Estimate
@@ -32,6 +33,7 @@ from workloads.harness.records.intervals import (
     t_quantile,
     variance,
 )
+from workloads.harness.records.program import Better
 from workloads.harness.records.record import COUNTING
 
 FEWEST = 2  # repeats that have an interval
@@ -105,9 +107,18 @@ class Change:
         return share_in_words(self.share.value)
 
 
-def share_in_words(share: float) -> str:
-    """Return a change of seconds in words, such as `5.2 % slower`."""
-    return f"{100 * abs(share):.1f} % {'slower' if share > 0 else 'faster'}"
+def share_in_words(share: float, case: str = "") -> str:
+    """Return a change of seconds in words, such as `5.2 % slower`, or of the metric that the id of a case names.
+
+    A rate is `5.0 % lower (worse)`, a percentage `2.0 points lower (worse)`.
+    """
+    metric = metric_in(case)
+    if metric is None or metric.is_time:
+        return f"{100 * abs(share):.1f} % {'slower' if share > 0 else 'faster'}"
+    is_higher = (share > 0) is (metric.better is Better.LOWER)
+    ratio = share if metric.better is Better.LOWER else 1 / (1 + share) - 1
+    size = f"{100 * abs(math.log1p(share)):.1f} points" if metric.unit == "%" else f"{100 * abs(ratio):.1f} %"
+    return f"{size} {'higher' if is_higher else 'lower'} ({'worse' if share > 0 else 'better'})"
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ from tasks.regressions.series_reader import (
     read_nights,
     series_of,
 )
+from tasks.results.metrics import measured_case
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,8 @@ class JudgedNight:
         cases: dict[str, tuple[str, ...]] = {}
         for key in self.screening.suspects:
             if key not in self.fresh:
-                cases[key.hardware] = (*cases.get(key.hardware, ()), key.case)
+                names = (*cases.get(key.hardware, ()), measured_case(key.case))
+                cases[key.hardware] = tuple(dict.fromkeys(names))
         return cases
 
     @property

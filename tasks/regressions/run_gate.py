@@ -21,11 +21,13 @@ from tasks.regressions.change import (
 from tasks.results.confounds import confounds, machine_difference
 from tasks.results.corrections import confidence_of_each
 from tasks.results.format import format_count, format_share
+from tasks.results.metrics import viewed
 from tasks.results.repeats import Repeats, latest
 from tasks.results.summaries import over_repeats
 from tasks.results.values import Estimate
-from workloads.harness.records.case import Cell
+from workloads.harness.records.case import EAGER, Cell
 from workloads.harness.records.record import OF_THE_MACHINE, Grade, Verdict
+from workloads.harness.records.script import OWN
 
 FALSE_FAILURES = 0.05  # of comparisons without any change, over all their cells together
 USUAL_LIMITS = GateLimits()
@@ -122,6 +124,8 @@ def compare_cells(
         planned: the cells that `now` planned to measure; others are not lost.
     """
     ours, theirs = _cells(now), _cells(before)
+    ours, theirs = _like(ours, theirs), _like(theirs, ours)
+    planned = {view for cell in planned for view in _views(cell, {**ours, **theirs})}
     names = now.name, before.name
     cells = [
         _without_times(cell, ours.get(cell), theirs.get(cell), names, cell in planned)
@@ -150,7 +154,24 @@ def compare_cells(
 
 def _cells(side: ComparedRun) -> dict[Cell, Repeats]:
     own = [record for record in latest(side.records) if record.run == side.name]
-    return {cell.cell: cell for cell in judged_cells(own, side.machines)[0]}
+    cells = judged_cells(own, side.machines)[0]
+    return {view.cell: view for cell in cells for view in viewed(cell)}
+
+
+def _views(cell: Cell, known: Collection[Cell]) -> list[Cell]:
+    """Return the known cells of the metrics of a cell; the cell itself without any."""
+    metrics = [each for each in known if _measured(each) == cell and each != cell]
+    return metrics or [cell]
+
+
+def _measured(cell: Cell) -> Cell:
+    """Return the cell that is measured for one that can be of a metric."""
+    return replace(cell, case=replace(cell.case, mode=EAGER)) if cell.case.precision == OWN else cell
+
+
+def _like(ours: Mapping[Cell, Repeats], theirs: Collection[Cell]) -> dict[Cell, Repeats]:
+    """Return cells with one that has no valid repeat in place of each of the metrics that the other run has of it."""
+    return {view: repeats for cell, repeats in ours.items() for view in _views(cell, theirs)}
 
 
 def _without_times(

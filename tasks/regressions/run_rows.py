@@ -1,5 +1,7 @@
 """The records of one run as rows, from its table if that is intact, else from the records."""
 
+import json
+import math
 from functools import cache
 from pathlib import Path
 
@@ -10,16 +12,28 @@ import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from tasks.errors import GridbenchError, one_line
 from tasks.planning.plan import Plan
 from tasks.plausibility.physics import gate
+from tasks.results.metrics import cost_of, series_case
 from tasks.results.repeats import latest
 from tasks.store.frames import results_table
 from tasks.store.store import Store
+from workloads.harness.records.program import Metric
 
 TABLE = "results.parquet"
 TEXTS = ("machine_id", "environment_id", "commit", "reference", "hostname")
 SCHEMA = pa.schema(
     [
         (name, pa.string())
-        for name in ("run", "hardware", "case", "verdict", "grade", "code", "control_verdict", *TEXTS)
+        for name in (
+            "run",
+            "hardware",
+            "case",
+            "verdict",
+            "grade",
+            "code",
+            "control_verdict",
+            "metrics",
+            *TEXTS,
+        )
     ]
     + [(name, pa.float64()) for name in ("repeat", "compute_s", "control_s", "restless")]
 )
@@ -76,6 +90,28 @@ def counting(rows: pd.DataFrame) -> "pd.Series[bool]":
     """Return which rows are valid: sound or wide, and in older tables `ok`."""
     grade = rows["grade"].where(rows["grade"].notna(), rows["verdict"].map({"ok": "sound"}))
     return grade.isin(["sound", "wide"])
+
+
+def by_metric(rows: pd.DataFrame, plan: Plan) -> pd.DataFrame:
+    """Return rows with one for each metric in place of that of its record, with its cost as the time."""
+    programs = {p.case.id: p.script.program for p in plan.cases if p.script and p.script.program}
+    parts = [rows[~rows["case"].isin([case for case, program in programs.items() if program.metrics])]]
+    for case, program in programs.items():
+        own = rows[rows["case"] == case]
+        for metric in program.metrics:
+            costs = [_cost(text, metric) for text in own["metrics"]]
+            parts.append(own.assign(case=series_case(case, metric), compute_s=costs))
+    return pd.concat(parts, ignore_index=True) if len(parts) > 1 else rows
+
+
+def _cost(text: object, metric: Metric) -> float:
+    """Return the cost of a metric in a row's JSON; NaN without one."""
+    try:
+        number = json.loads(str(text))[metric.name]
+    except (ValueError, KeyError, TypeError, RecursionError):
+        return math.nan
+    cost = cost_of(metric, number) if isinstance(number, int | float) else None
+    return math.nan if cost is None else cost
 
 
 @cache

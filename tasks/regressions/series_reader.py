@@ -14,8 +14,9 @@ import pandas as pd
 
 from tasks.errors import GridbenchError
 from tasks.planning.plan import Plan
-from tasks.regressions.run_rows import CELL, TEXTS, counting, no_rows, read_rows
+from tasks.regressions.run_rows import CELL, TEXTS, by_metric, counting, no_rows, read_rows
 from tasks.regressions.series import MISSING, OK, FreshRuns, Observation, Series, SeriesKey
+from tasks.results.metrics import watched_cases
 from tasks.store.store import Store, runs
 from workloads.harness.records.record import COUNTING, Verdict
 
@@ -50,8 +51,12 @@ class PastRun:
     @property
     def planned(self) -> set[tuple[str, str]]:
         """Return hardware and case of each planned cell."""
-        skipped = {(skip.hardware, skip.case.case.id) for skip in self.plan.skips}
-        cases = [planned.case.id for planned in self.plan.cases]
+        skipped = {
+            (skip.hardware, name)
+            for skip in self.plan.skips
+            for name in watched_cases(skip.case.case, skip.case.script)
+        }
+        cases = [name for each in self.plan.cases for name in watched_cases(each.case, each.script)]
         return {(machine.name, case) for machine in self.plan.hardware for case in cases} - skipped
 
 
@@ -212,7 +217,7 @@ def _with_rows(past: Iterable[PastRun], problems: list[str]) -> tuple[list[PastR
     for run in past:
         rows, more = read_rows(run.folder, run.plan)
         problems = [*problems, *more]
-        complete.append(replace(run, rows=rows))
+        complete.append(replace(run, rows=by_metric(rows, run.plan)))
     return complete, problems
 
 

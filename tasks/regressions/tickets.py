@@ -22,6 +22,7 @@ from tasks.regressions.nightly_gate import (
 )
 from tasks.regressions.panel import SeriesPanel
 from tasks.regressions.series import Observation, Series, SeriesKey
+from tasks.results.metrics import measured_case
 from workloads.harness.records.files import read_records
 from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record
@@ -108,7 +109,8 @@ def _last_unchanged(judged: JudgedNight, row: int, result: SuspectResult) -> Obs
 
 def _records(judged: JudgedNight, night: Observation, series: Series) -> list[Record]:
     """Return the valid records of a cell in a night that are on this machine."""
-    folder: Path = judged.night.folder.parent / night.run / "records" / series.key.hardware / series.key.case
+    folder: Path = judged.night.folder.parent / night.run / "records" / series.key.hardware
+    folder /= measured_case(series.key.case)
     records = read_records(folder) if folder.is_dir() else ()
     return [record for record in records if isinstance(record, Record) and counts(record)]
 
@@ -143,7 +145,8 @@ def _changed(
                 kind="regression" if verdict.share > 0 else "improvement",
                 hardware=verdict.hardware,
                 cases=(verdict.case,),
-                sentence=f"{verdict.hardware}/{verdict.case} is {share_in_words(verdict.share)} than before.",
+                sentence=f"{verdict.hardware}/{verdict.case} is "
+                f"{share_in_words(verdict.share, verdict.case)} than before.",
                 share=verdict.share,
                 because=verdict.because,
             )
@@ -183,7 +186,7 @@ def leaks(
     for key, of_key in steps.items():
         share = math.prod(1 + step.share for step in of_key) - 1
         if abs(share) > LEAST_CHANGE:
-            sentence = f"{share_in_words(share)}, by {'; '.join(step.sentence for step in of_key)}"
+            sentence = f"{share_in_words(share, key.case)}, by {'; '.join(step.sentence for step in of_key)}"
             yield _leak(key, share, sentence, [step.run for step in of_key], key in controlled)
     for key, drift in against_anchor(panel, {}, changes, column).items():
         # a drift is news if it turned, or grew by a further `LEAK` since it was filed

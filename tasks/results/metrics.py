@@ -1,14 +1,23 @@
 """The numbers that a cell's commands reported, by metric, over the valid repeats."""
 
+import math
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
-from tasks.results.format import format_estimate
+from tasks.results.format import format_estimate, format_ratio, format_seconds, significant
 from tasks.results.repeats import Repeats
 from tasks.results.summaries import mean_of, over_repeats
-from tasks.results.values import Estimate
-from workloads.harness.records.program import Better, MetricValue
+from tasks.results.values import Estimate, Ratio, RatioVerdict
+from workloads.harness.engine.sampling.summary import summarise
+from workloads.harness.records.case import Case
+from workloads.harness.records.errors import WorkloadsError
+from workloads.harness.records.program import TIMES, Better, Metric, MetricValue, metric_of
+from workloads.harness.records.record import Record
+from workloads.harness.records.script import OWN, Script
 
+WORDS = {RatioVerdict.FASTER: "better", RatioVerdict.SLOWER: "worse", RatioVerdict.UNDECIDED: "undecided"}
+MOST_PERCENT = 10_000.0
 LARGEST = 1e150  # a ratio of larger numbers overflows
 CALL = MetricValue("time of a call", "s", Better.LOWER, 0.0)
 
@@ -47,3 +56,121 @@ def reported_text(cell: Repeats) -> str:
     """Return the first number that a cell's command reported; empty if it reported none."""
     first = next(iter(metrics_of(cell)), ())
     return mean_text(first) if first else ""
+
+
+def label_of(metric: Metric | MetricValue) -> str:
+    """Return a metric's name with what of its unit and direction the name does not say, such as `p99 (ms)`."""
+    for terms in ((), (metric.unit,), (metric.better.value,), (metric.unit, metric.better.value)):
+        text = f"{metric.name} ({', '.join(terms)})" if any(terms) else metric.name
+        with suppress(WorkloadsError):
+            read = metric_of(f"{text}: (x)")
+            if (read.name, read.unit, read.better) == (metric.name, metric.unit, metric.better):
+                return text
+    return f"{metric.name} ({metric.unit}, {metric.better})"
+
+
+def series_case(case: str, metric: Metric) -> str:
+    """Return the id of one metric of a case, such as `serve/batch=4/own/tokens/s`."""
+    return f"{case}/{label_of(metric)}"
+
+
+def watched_cases(case: Case, script: Script | None) -> list[str]:
+    """Return the ids of a command's metrics, each of which is watched on its own; the id of the case without any."""
+    metrics = script.program.metrics if script and script.program else ()
+    return [series_case(case.id, metric) for metric in metrics] or [case.id]
+
+
+def measured_case(case: str) -> str:
+    """Return the id of the case that is measured for an id that can be of a metric."""
+    before, own, _ = case.partition(f"/{OWN}/")
+    return f"{before}/{OWN}" if own else case
+
+
+def metric_in(case: str) -> Metric | None:
+    """Return the metric that an id is of; None for the id of a case."""
+    label = case.partition(f"/{OWN}/")[2]
+    try:
+        return metric_of(f"{label}: (x)") if label else None
+    except WorkloadsError:
+        return None
+
+
+def cost_of(metric: Metric | MetricValue, number: float) -> float | None:
+    """Return a positive number that is better when smaller: seconds for a time, seconds per thing for a rate.
+
+    For percentages, its logarithm is their hundredth, so that its changes are their differences. None if there is none.
+    """
+    sign = -1 if metric.better is Better.HIGHER else 1
+    if metric.unit == "%":
+        return math.exp(sign * number / 100) if abs(number) <= MOST_PERCENT else None
+    if not 1 / LARGEST < number < LARGEST:
+        return None
+    return (TIMES[metric.unit] if metric.is_time else 1.0) * number**sign
+
+
+def number_text(case: str, cost: Estimate | float | None) -> str:
+    """Return a time, or the number of a metric with its unit, by the id that it is of."""
+    metric = metric_in(case)
+    if metric is None or cost is None or metric.is_time:
+        return format_seconds(cost)
+    unit = f" {metric.unit}" if metric.unit else ""
+    estimate = shown(case, cost if isinstance(cost, Estimate) else Estimate(cost))
+    if estimate is None or isinstance(cost, Estimate):
+        return format_estimate(estimate, unit) if estimate else "–"
+    return f"{significant(estimate.value, 4)}{unit}"
+
+
+def shown(case: str, cost: Estimate | None) -> Estimate | None:
+    """Return the number of a metric for its cost, by the id that it is of; a time as it is, in seconds."""
+    metric = metric_in(case)
+    if metric is None or cost is None:
+        return cost
+    bounds = (cost.value, cost.low, cost.high)
+    value, low, high = (None if bound is None else _number_of(metric, bound) for bound in bounds)
+    return Estimate(value or 0.0, *((low, high) if metric.better is Better.LOWER else (high, low)))
+
+
+def _number_of(metric: Metric, cost: float) -> float:
+    sign = -1 if metric.better is Better.HIGHER else 1
+    if metric.unit == "%":
+        return sign * 100 * math.log(cost)
+    return (cost / (TIMES[metric.unit] if metric.is_time else 1.0)) ** sign
+
+
+def change_text(case: str, change: Ratio) -> str:
+    """Return a change of a time, or of a metric by the id that it is of: a ratio, or points of a percentage."""
+    metric = metric_in(case)
+    if metric is None or metric.unit != "%":
+        return format_ratio(change)
+    sign = 1 if metric.better is Better.HIGHER else -1
+    bounds = (change.estimate.value, change.estimate.low, change.estimate.high)
+    value, low, high = (None if bound is None else sign * 100 * math.log(bound) for bound in bounds)
+    return format_estimate(Estimate(value or 0.0, *((low, high) if sign > 0 else (high, low))), " points")
+
+
+def outcome_word(case: str, change: Ratio) -> str:
+    """Return the outcome of a change: `faster` or `slower` of a time, `better` or `worse` of any other number."""
+    metric = metric_in(case)
+    return str(change.outcome) if metric is None or metric.is_time else WORDS[change.outcome]
+
+
+def viewed(cell: Repeats) -> list[Repeats]:
+    """Return a cell for each metric that its commands reported, whose times are costs; the cell itself without any."""
+    labels = dict.fromkeys(replace(metric, value=0.0) for record in cell.usable for metric in record.metrics)
+    return [
+        replace(
+            cell,
+            cell=replace(cell.cell, case=case),
+            records=tuple(_view(record, case, label) for record in cell.records),
+            usable=tuple(view for record in cell.usable if (view := _view(record, case, label)).wall),
+        )
+        for label in labels
+        if (case := replace(cell.cell.case, mode=label_of(label)))
+    ] or [cell]
+
+
+def _view(record: Record, case: Case, metric: MetricValue) -> Record:
+    """Return a record whose time is the cost of one of its metrics."""
+    numbers = [each.value for each in record.metrics if replace(each, value=0.0) == metric]
+    cost = cost_of(metric, numbers[0]) if numbers else None
+    return replace(record, case=case, wall=cost and summarise((cost,), 1))

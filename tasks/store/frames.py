@@ -1,5 +1,6 @@
 """A run's records as a data frame: one row a record."""
 
+import json
 import math
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -23,15 +24,18 @@ def results_table(
     """One row a record, in the order given; what a failed repeat never reached is missing.
 
     A record that counts and is in `refusals` has the verdict `impossible`, or `wrong` for its training. Sizes
-    are text (`size` as a whole, `size_<name>` for each parameter), phases are `phase_<name>_s`.
+    are text (`size` as a whole, `size_<name>` for each parameter), phases are `phase_<name>_s`. If a command reported
+    numbers, they are in `metrics`.
     """
     sizes = _names(name for record in records for name in record.case.params)
     phases = _names(name for record in records for name in record.phases_s)
+    has_metrics = any(record.metrics for record in records)
     rows = [
         _identity(record, refusals or {})
         | {f"size_{name}": _text(record.case.params.get(name)) for name in sizes}
         | _measured(record)
         | {f"phase_{name}_s": record.phases_s.get(name) for name in phases}
+        | ({"metrics": _metrics(record)} if has_metrics else {})
         | _circumstances(record)
         for record in records
     ]
@@ -97,6 +101,11 @@ def _measured(record: Record) -> dict[str, Any]:
         "energy_j": record.energy_j,
         "wall_s": record.wall_s,
     }
+
+
+def _metrics(record: Record) -> str | None:
+    """Numbers that a command reported, by name, as JSON."""
+    return json.dumps({metric.name: metric.value for metric in record.metrics}) if record.metrics else None
 
 
 def _rate(work: float | None, seconds: float | None) -> float | None:

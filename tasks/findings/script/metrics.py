@@ -10,20 +10,19 @@ from tasks.results.billing import usd
 from tasks.results.corrections import confidence_of_each
 from tasks.results.finding import Finding, Results
 from tasks.results.format import format_ratio, format_usd, listed
-from tasks.results.metrics import CALL, has_ratio, mean, mean_text, metrics_of
+from tasks.results.metrics import CALL, WORDS, has_ratio, mean, mean_text, metrics_of
 from tasks.results.repeats import Repeats
 from tasks.results.sessions import Sessions
 from tasks.results.speedup import corrected, scaled, speedup
 from tasks.results.summaries import over_repeats
 from tasks.results.table import Column, Mark, Quantity, Table, Value
-from tasks.results.values import Estimate, Ratio, RatioVerdict
+from tasks.results.values import Estimate, Ratio
 from tasks.results.wording import script_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.intervals import ratio_interval, ratio_p
-from workloads.harness.records.program import TIMES, Better, MetricValue
+from workloads.harness.records.program import Better, MetricValue
 
 MILLION = 1e6
-WORDS = {RatioVerdict.FASTER: "better", RatioVerdict.SLOWER: "worse", RatioVerdict.UNDECIDED: "undecided"}
 COLUMNS = (
     Column("Machine", Quantity.MACHINE),
     Column("Case"),
@@ -233,9 +232,7 @@ class Metrics(Finding):
 
 def is_of_time(metric: MetricValue) -> bool:
     """Return whether a number is a time or a rate per second, so that the price of an hour makes it a cost."""
-    return bool(metric.thing and metric.better is Better.HIGHER) or (
-        metric.unit in TIMES and metric.better is Better.LOWER
-    )
+    return metric.is_time or bool(metric.thing and metric.better is Better.HIGHER)
 
 
 def calls_s(cell: Repeats) -> list[float]:

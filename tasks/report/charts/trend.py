@@ -8,6 +8,7 @@ from tasks.report.charts.draw import svg_of
 from tasks.report.charts.panel import chart_of, error_bars, fields
 from tasks.report.charts.theme import SECONDS_LABEL, config, shapes
 from tasks.report.html.trends import Trend
+from tasks.results.metrics import metric_in, shown
 
 MOST_POINTS = 400  # nights that can be distinguished in a picture; the table has all
 HEIGHT = 150  # pixels
@@ -19,7 +20,7 @@ def trend_svg(trend: Trend, machines: Sequence[str], dark: bool = False) -> str:
         {
             "hardware": trend.hardware,
             "at": point.started_at.isoformat(),
-            **fields(point.seconds),
+            **fields(shown(trend.case, point.seconds)),
             "new": point.new_environment and not point.new_machine,
             "moved": point.new_machine,
             "confirms": bool(point.confirms),
@@ -29,15 +30,26 @@ def trend_svg(trend: Trend, machines: Sequence[str], dark: bool = False) -> str:
     ]
     if not rows:
         return ""
-    spec = _chart(rows, list(machines)).to_dict(validate=False)
+    label = "" if metric_in(trend.case) else SECONDS_LABEL
+    spec = _chart(rows, list(machines), label, axis_title(trend.case)).to_dict(validate=False)
     return svg_of(spec | {"config": config(dark), "padding": 8})
 
 
-def _chart(rows: list[dict[str, object]], machines: list[str]) -> alt.LayerChart | alt.FacetChart:
-    axis = alt.Axis(labelExpr=SECONDS_LABEL)
+def axis_title(case: str) -> str:
+    """Return the quantity of a case's trend: its time per step, or its metric with the unit."""
+    metric = metric_in(case)
+    if metric is None:
+        return "time per step"
+    return metric.name if metric.name == metric.unit or not metric.unit else f"{metric.name}, {metric.unit}"
+
+
+def _chart(
+    rows: list[dict[str, object]], machines: list[str], label: str, title: str
+) -> alt.LayerChart | alt.FacetChart:
+    axis = alt.Axis(labelExpr=label) if label else alt.Axis()
     base = chart_of(rows).encode(
         x=alt.X("at:T", scale=alt.Scale(type="utc"), title="started, UTC"),
-        y=alt.Y("value:Q", scale=alt.Scale(zero=False, nice=True), axis=axis, title="time per step"),
+        y=alt.Y("value:Q", scale=alt.Scale(zero=False, nice=True), axis=axis, title=title),
         color=alt.Color("hardware:N", scale=alt.Scale(domain=machines), legend=None),
     )
     scale = alt.Scale(domain=machines, range=shapes(len(machines)))

@@ -12,6 +12,7 @@ from xml.etree.ElementTree import Element, SubElement
 from tasks.regressions.run_gate import CellComparison, RunComparison
 from tasks.report.text.run_gate import numbers_text, smallest_text
 from tasks.results.confounds import machine_of
+from tasks.results.metrics import metric_in
 from tasks.results.wording import code_of
 
 # Characters that XML 1.0 forbids, even escaped. Source: https://www.w3.org/TR/xml/#charsets
@@ -31,7 +32,7 @@ def junit_xml(comparison: RunComparison) -> str:
 
 
 def _suite(comparison: RunComparison, hardware: str, cells: Sequence[CellComparison]) -> Element:
-    seconds = sum(cell.now_s.value for cell in cells if cell.now_s)
+    seconds = sum(map(_spent_s, cells))
     suite = Element("testsuite", {"name": _clean(hardware), **_counts(cells), "time": _seconds(seconds)})
     properties = SubElement(suite, "properties")
     for name, value in _properties(comparison, hardware).items():
@@ -43,7 +44,7 @@ def _suite(comparison: RunComparison, hardware: str, cells: Sequence[CellCompari
 
 def _case(one: CellComparison) -> Element:
     names = {"classname": _clean(one.cell.hardware), "name": _clean(one.cell.case.id)}
-    case = Element("testcase", {**names, "time": _seconds(one.now_s.value if one.now_s else 0.0)})
+    case = Element("testcase", {**names, "time": _seconds(_spent_s(one))})
     message = _clean(f"{one.status}: {numbers_text(one)}")
     if one.status.failed:
         SubElement(case, "failure", {"type": str(one.status), "message": message}).text = message
@@ -51,6 +52,11 @@ def _case(one: CellComparison) -> Element:
         SubElement(case, "skipped", {"message": message})
     SubElement(case, "system-out").text = _clean(f"{message}\n{smallest_text(one)}\n")
     return case
+
+
+def _spent_s(one: CellComparison) -> float:
+    """Return the time of a cell; 0 of one whose number is a metric."""
+    return one.now_s.value if one.now_s and not metric_in(one.cell.case.id) else 0.0
 
 
 def _counts(cells: Sequence[CellComparison]) -> dict[str, str]:

@@ -7,10 +7,11 @@ from typing import Any
 
 from tasks.errors import GridbenchError
 from tasks.report.charts.theme import shapes
-from tasks.report.charts.trend import trend_svg
+from tasks.report.charts.trend import axis_title, trend_svg
 from tasks.report.html.templates import STILL, environment, slug, style
 from tasks.report.html.trends import Point, SiteRun, Trend, trends
-from tasks.results.format import format_ratio, format_seconds
+from tasks.results.format import capitalised
+from tasks.results.metrics import change_text, number_text, outcome_word
 from tasks.results.values import RatioVerdict
 from tasks.results.wording import MARKS
 from workloads.harness.records.errors import WorkloadsError
@@ -80,6 +81,7 @@ def _cases(folder: Path, of_workload: Sequence[Trend], machines: Sequence[str]) 
         {
             "id": case,
             "slug": slug(case),
+            "quantity": capitalised(axis_title(case)),
             "figures": [f for trend in of_case if (f := _figure(folder, trend, machines, case)) is not None],
             "rows": [_row(trend, point) for trend in of_case for point in reversed(trend.points)],
         }
@@ -96,7 +98,8 @@ def _figure(folder: Path, trend: Trend, machines: Sequence[str], case: str) -> d
             write_whole(folder / names[look], svg.encode())
     if not names:
         return None
-    text = f"Time per step of {case} on {trend.hardware} by date. The table below has the same numbers."
+    quantity = capitalised(axis_title(case))
+    text = f"{quantity} of {case} on {trend.hardware} by date. The table below has the same numbers."
     return {
         "machine": machines.index(trend.hardware),
         "name": trend.hardware,
@@ -111,10 +114,11 @@ def _row(trend: Trend, point: Point) -> dict[str, Any]:
         "hardware": trend.hardware,
         "run": point.run,
         "at": f"{point.started_at:%Y-%m-%d %H:%M}",
-        "time": format_seconds(point.seconds),
+        "time": number_text(trend.case, point.seconds),
         "verdict": "" if point.seconds else point.verdict.replace("_", " "),
-        "change": format_ratio(point.change) if point.change else "–",
+        "change": change_text(trend.case, point.change) if point.change else "–",
         "outcome": str(point.change.outcome) if point.change else "",
+        "word": outcome_word(trend.case, point.change) if point.change else "",
         "mark": MARKS[point.change.outcome] if point.change else "",
         "notes": [*changed, *([f"confirms {point.confirms}"] if point.confirms else [])],
     }
@@ -143,7 +147,8 @@ def _sentence(trend: Trend, point: Point) -> dict[str, str]:
     assert point.change is not None
     outcome = point.change.outcome
     also = "".join(f"; its {what} has changed" for what in _changed(point))
-    change = f"{outcome} than before in {point.run}: {format_ratio(point.change)}{also}"
+    word, size = outcome_word(trend.case, point.change), change_text(trend.case, point.change)
+    change = f"{word} than before in {point.run}: {size}{also}"
     page = f"{_page_of(trend.workload)}#{slug(trend.case)}"
     return {
         "text": f"{trend.hardware}/{trend.case} is {change}",

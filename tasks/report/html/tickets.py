@@ -6,13 +6,14 @@ from pathlib import Path
 from typing import Any
 
 from tasks.errors import GridbenchError
+from tasks.regressions.change import share_in_words
 from tasks.regressions.gate_file import SeriesVerdict, Ticket, Verdicts
 from tasks.regressions.night import JudgedNight
 from tasks.regressions.series import Observation, Series
 from tasks.report.charts.trend import trend_svg
 from tasks.report.html.templates import STILL, environment, slug, style
 from tasks.report.html.trends import Point, Trend
-from tasks.results.format import format_seconds
+from tasks.results.metrics import metric_in, number_text
 from tasks.results.values import Estimate
 from tasks.results.wording import code_text
 from workloads.harness.records.errors import WorkloadsError
@@ -66,8 +67,10 @@ def _case(
         "because": list(dict.fromkeys([*because, *verdict.because])),
         "numbers": _numbers(verdict, judged.screening.confirm_z),
         "pictures": _pictures(series),
-        "nights": [_row(night) for night in reversed(series.nights[-LISTED:])],
-        "fresh": [{"time": _seconds(time), "control": _seconds(control)} for time, control in runs],
+        "nights": [_row(night, series.key.case) for night in reversed(series.nights[-LISTED:])],
+        "fresh": [
+            {"time": _seconds(time, series.key.case), "control": _seconds(control)} for time, control in runs
+        ],
     }
 
 
@@ -75,13 +78,19 @@ def _numbers(verdict: SeriesVerdict, confirm_z: float) -> list[tuple[str, str]]:
     """Return the names and values of the numbers behind a verdict."""
     numbers = [("State", verdict.state.value)]
     if verdict.share is not None:
-        numbers.append(("Change", f"{verdict.share:+.1%} in time per step, from fresh runs"))
+        numbers.append(("Change", f"{_change(verdict)}, from fresh runs"))
     if verdict.z is not None:
         numbers.append(("Deviation that night", f"{verdict.z:+.1f} spreads from the baseline"))
     if verdict.smallest_change is not None:
         numbers.append(("Smallest detectable change", f"{verdict.smallest_change:.1%}"))
     numbers.append(("Baseline", f"{verdict.nights} nights, control weighted by {verdict.beta:.0%}"))
     return [*numbers, ("Confirmation limit", f"{confirm_z:g} standard errors, more if there are few nights")]
+
+
+def _change(verdict: SeriesVerdict) -> str:
+    share = verdict.share or 0.0
+    is_metric = metric_in(verdict.case)
+    return share_in_words(share, verdict.case) if is_metric else f"{share:+.1%} in time per step"
 
 
 def _pictures(series: Series) -> dict[str, str]:
@@ -98,19 +107,19 @@ def _pictures(series: Series) -> dict[str, str]:
     return pictures
 
 
-def _row(night: Observation) -> dict[str, str]:
+def _row(night: Observation, case: str) -> dict[str, str]:
     return {
         "run": night.run,
         "at": f"{night.at:%Y-%m-%d %H:%M}",
-        "time": _seconds(night.seconds),
+        "time": _seconds(night.seconds, case),
         "control": _seconds(night.control_s),
         "verdict": "" if night.ok else night.verdict.replace("_", " "),
         "commit": code_text(night.commit),
     }
 
 
-def _seconds(seconds: float | None) -> str:
-    return format_seconds(seconds) if seconds is not None and seconds > 0 else "–"
+def _seconds(seconds: float | None, case: str = "") -> str:
+    return number_text(case, seconds) if seconds is not None and seconds > 0 else "–"
 
 
 def _slug(text: str) -> str:

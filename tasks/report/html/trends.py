@@ -12,8 +12,9 @@ import pandas as pd
 
 from tasks.errors import GridbenchError
 from tasks.planning.plan import Plan
-from tasks.regressions.run_rows import MissingColumnError, counting, read_table
+from tasks.regressions.run_rows import MissingColumnError, by_metric, counting, read_table
 from tasks.regressions.series_reader import PastRun, read_plans
+from tasks.results.metrics import measured_case
 from tasks.results.repeats import FEWEST
 from tasks.results.speedup import corrected, speedup
 from tasks.results.summaries import over_repeats
@@ -116,8 +117,9 @@ def trends(listed: Sequence[SiteRun]) -> list[Trend]:
         made: dict[tuple[str, str], Point] = {}
         for key, rows in run.past.rows.groupby(["case", "hardware"], sort=False):
             name = case, hardware = str(key[0]), str(key[1])
-            verdict = run.verdicts.get((hardware, case), "not compared")
-            times = _usable_s(rows) if (hardware, case) in run.counting else []
+            cell = hardware, measured_case(case)
+            verdict = run.verdicts.get(cell, "not compared")
+            times = _usable_s(rows) if cell in run.counting else []
             ids = (frozenset(rows[column].dropna()) for column in ("environment_id", "machine_id"))
             numbers, confirms = _Numbers(times, *ids), run.past.confirms
             before = None if confirms else last.get(name)
@@ -134,7 +136,7 @@ def _site_run(past: PastRun) -> SiteRun:
     """Return a run with its rows and the verdicts of its comparison, if it was finished."""
     try:
         table = pd.read_csv(past.folder / "comparison.csv", keep_default_na=False, na_values=[""])
-        rows = read_table(past.folder)
+        rows = by_metric(read_table(past.folder), past.plan)
     except MissingColumnError:
         return SiteRun(past, missing="no records")
     except Exception:  # pandas and pyarrow can raise anything for a damaged file

@@ -1,8 +1,9 @@
 """The comparison of two runs as text: the answer in one sentence, and one sentence for each cell."""
 
-from tasks.regressions.change import Change
+from tasks.regressions.change import Change, share_in_words
 from tasks.regressions.run_gate import CellComparison, CellStatus, RunComparison
-from tasks.results.format import format_count, format_seconds, format_share, listed
+from tasks.results.format import format_count, format_share, listed
+from tasks.results.metrics import metric_in, number_text
 from tasks.results.values import Estimate
 
 _OTHERS = (
@@ -26,9 +27,13 @@ def numbers_text(one: CellComparison) -> str:
     """Return the times of a cell in both runs and their change, or why the change is unknown."""
     if one.change is None:
         return one.why
-    way = "its time relative to its control" if one.change.paired else "its time"
-    now, before = (format_seconds(s.value if s else None) for s in (one.now_s, one.before_s))
-    text = f"{way} changed by {change_text(one.change.share)}: {now} per step, {before} before"
+    case = one.cell.case.id
+    now, before = (number_text(case, s.value if s else None) for s in (one.now_s, one.before_s))
+    if metric_in(case):
+        text = f"it is {share_in_words(one.change.share.value, case)}: {now}, {before} before"
+    else:
+        way = "its time relative to its control" if one.change.paired else "its time"
+        text = f"{way} changed by {change_text(one.change.share)}: {now} per step, {before} before"
     return f"{text}; {one.why}" if one.why else text
 
 

@@ -48,6 +48,11 @@ class Metric:
     file: str = ""
 
     @property
+    def is_time(self) -> bool:
+        """Return whether it is a time that is better when shorter."""
+        return self.unit in TIMES and self.better is Better.LOWER
+
+    @property
     def text(self) -> str:
         """Return the metric as people write it."""
         terms = ", ".join(filter(None, (self.unit, self.better)))
@@ -78,6 +83,11 @@ class MetricValue:
     unit: str
     better: Better
     value: float
+
+    @property
+    def is_time(self) -> bool:
+        """Return whether it is a time that is better when shorter."""
+        return self.unit in TIMES and self.better is Better.LOWER
 
     @property
     def thing(self) -> str:
