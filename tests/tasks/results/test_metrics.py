@@ -1,4 +1,4 @@
-"""The numbers of commands as series of their own, compared like times."""
+"""The numbers of commands as separate series, compared like times."""
 
 import math
 

@@ -26,7 +26,7 @@ def value_of(metric: Metric, outputs: Sequence[str], file_text: Text) -> MetricV
     The errors are searched if the output has no match.
 
     Raises:
-        WorkloadsError: it is not there, is there several times, or is no number.
+        WorkloadsError: it is not there, is there several times, or is not a number.
     """
     where = metric.file or "the output"
     texts = [file_text(metric.file)] if metric.file else [text for text in outputs if text.strip()]
