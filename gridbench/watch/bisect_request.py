@@ -76,9 +76,7 @@ class BisectRequest:
             budget_usd=left_usd,
             resume=resumed,
             results=self.results.parameter,
-            night=Night(
-                confirms=self.id, cases=(measured_case(self.case),), version=self.version(step)
-            ),
+            night=Night(confirms=self.id, cases=(measured_case(self.case),), version=self.version(step)),
         )
 
     def plan(self, step: NextMeasurement) -> Plan:
