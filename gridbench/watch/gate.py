@@ -12,7 +12,7 @@ from tasks.findings.two_runs import ComparedRun
 from tasks.regressions.baseline import LEAST_CHANGE
 from tasks.regressions.change import MARGIN, RUN_EFFECT, SHOWING_CELLS, GateLimits
 from tasks.regressions.run_gate import CellStatus, RunComparison, compare_cells
-from tasks.report.text.run_gate import answer, change_text, most_text, numbers_text
+from tasks.report.text.run_gate import answer, change_of, most_of, numbers_text, status_text
 from tasks.results.metrics import number_text
 from tasks.store.address import DEFAULT, ResultsAddress
 from tasks.store.bucket import Bucket, find
@@ -149,15 +149,15 @@ def _show(comparison: RunComparison) -> None:
         beside = " *" if change and change.paired else ""
         table.add_row(
             escape(cell.cell.id),
-            f"[{style}]{cell.status}[/]" if style else str(cell.status),
+            f"[{style}]{status_text(cell)}[/]" if style else status_text(cell),
             number_text(cell.cell.case.id, cell.before_s.value if cell.before_s else None),
             number_text(cell.cell.case.id, cell.now_s.value if cell.now_s else None),
-            f"{change_text(change.share)}{beside}" if change else "–",
-            most_text(change) if change else "–",
+            f"{change_of(cell)}{beside}",
+            most_of(cell),
         )
     log_or_screen().print(table)
     if any(cell.change and cell.change.paired for cell in comparison.cells):
         say("* of its time divided by the time of its control, which ran next to it on the same box")
     for cell in comparison.cells:
         if cell.why:
-            say(f"{cell.cell.id}: {cell.status}, {numbers_text(cell)}")
+            say(f"{cell.cell.id}: {status_text(cell)}, {numbers_text(cell)}")

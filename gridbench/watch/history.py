@@ -17,7 +17,7 @@ from gridbench.terminal import Results, console, say, table_of
 from tasks.errors import GridbenchError
 from tasks.regressions.series import Observation, Series
 from tasks.results.format import format_count, format_seconds
-from tasks.results.metrics import number_text
+from tasks.results.metrics import metric_in, number_text
 from tasks.results.wording import code_text
 from tasks.store.address import DEFAULT, ResultsAddress
 from tasks.store.bucket import find
@@ -176,8 +176,9 @@ def _nothing(results: ResultsAddress, channel: str, problems: Sequence[str]) -> 
 def _show(series: Series, title: str, notes: Mapping[str, str]) -> None:
     """Print the last nights as a table, and a line about all of them."""
     head = f"{series.key.hardware}/{series.key.case}: {title}" if title else series.key.id
-    columns = ("at, UTC", "run", "time", "control", "verdict", "commit", "new")
-    table, changes = table_of(escape(head), *columns, right=("time", "control")), series.changes
+    number = "number" if metric_in(series.key.case) else "time"
+    columns = ("at, UTC", "run", number, "control", "verdict", "commit", "new")
+    table, changes = table_of(escape(head), *columns, right=(number, "control")), series.changes
     first = max(0, len(series.nights) - SHOWN)
     for index, night in enumerate(series.nights[first:], start=first):
         if index in changes:

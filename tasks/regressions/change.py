@@ -33,7 +33,7 @@ from workloads.harness.records.intervals import (
     t_quantile,
     variance,
 )
-from workloads.harness.records.program import Better
+from workloads.harness.records.program import Better, Metric
 from workloads.harness.records.record import COUNTING
 
 FEWEST = 2  # repeats that have an interval
@@ -115,10 +115,15 @@ def share_in_words(share: float, case: str = "") -> str:
     metric = metric_in(case)
     if metric is None or metric.is_time:
         return f"{100 * abs(share):.1f} % {'slower' if share > 0 else 'faster'}"
-    is_higher = (share > 0) is (metric.better is Better.LOWER)
-    ratio = share if metric.better is Better.LOWER else 1 / (1 + share) - 1
-    size = f"{100 * abs(math.log1p(share)):.1f} points" if metric.unit == "%" else f"{100 * abs(ratio):.1f} %"
-    return f"{size} {'higher' if is_higher else 'lower'} ({'worse' if share > 0 else 'better'})"
+    change = native_change(metric, share)
+    size = f"{100 * abs(change):.1f} {'points' if metric.unit == '%' else '%'}"
+    return f"{size} {'higher' if change > 0 else 'lower'} ({'worse' if share > 0 else 'better'})"
+
+
+def native_change(metric: Metric, share: float) -> float:
+    """Return the relative change of a metric's number for that of its cost; of a percentage hundredths of points."""
+    sign = 1 if metric.better is Better.LOWER else -1
+    return sign * math.log1p(share) if metric.unit == "%" else (1 + share) ** sign - 1
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,11 +17,12 @@ from tasks.regressions.change import (
     changes_between,
     repeats_needed,
     sample,
+    share_in_words,
 )
 from tasks.results.confounds import confounds, machine_difference
 from tasks.results.corrections import confidence_of_each
 from tasks.results.format import format_count, format_share
-from tasks.results.metrics import viewed
+from tasks.results.metrics import metric_in, viewed
 from tasks.results.repeats import Repeats, latest
 from tasks.results.summaries import over_repeats
 from tasks.results.values import Estimate
@@ -237,15 +238,17 @@ def _decided(base: CellComparison, change: Change, limits: GateLimits, busy: Seq
     elif direction:
         status = CellStatus.SLOWER if direction > 0 else CellStatus.FASTER
     elif not change.excludes_slowdown(limits.excluded):
-        status, why = CellStatus.UNDECIDED, _not_excluded(change, limits)
+        status, why = CellStatus.UNDECIDED, _not_excluded(base.cell, change, limits)
     elif not change.excludes_speedup(limits.excluded):
         status = CellStatus.NOT_SLOWER
     return replace(base, status=status, change=change, why=why)
 
 
-def _not_excluded(change: Change, limits: GateLimits) -> str:
+def _not_excluded(cell: Cell, change: Change, limits: GateLimits) -> str:
     """Return the slowdown that a cell does not exclude, and what would exclude it."""
     text = f"a slowdown by {format_share(change.most)} would not have been seen"
+    if metric_in(cell.case.id):
+        text = f"{share_in_words(change.most, cell.case.id)} would not have been seen"
     effect = change.effect
     if change.repeats or not effect:
         return f"{text}; {_advice(change.repeats)}"

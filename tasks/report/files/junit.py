@@ -10,7 +10,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element, SubElement
 
 from tasks.regressions.run_gate import CellComparison, RunComparison
-from tasks.report.text.run_gate import numbers_text, smallest_text
+from tasks.report.text.run_gate import numbers_text, smallest_text, status_text
 from tasks.results.confounds import machine_of
 from tasks.results.metrics import metric_in
 from tasks.results.wording import code_of
@@ -45,7 +45,7 @@ def _suite(comparison: RunComparison, hardware: str, cells: Sequence[CellCompari
 def _case(one: CellComparison) -> Element:
     names = {"classname": _clean(one.cell.hardware), "name": _clean(one.cell.case.id)}
     case = Element("testcase", {**names, "time": _seconds(_spent_s(one))})
-    message = _clean(f"{one.status}: {numbers_text(one)}")
+    message = _clean(f"{status_text(one)}: {numbers_text(one)}")
     if one.status.failed:
         SubElement(case, "failure", {"type": str(one.status), "message": message}).text = message
     elif not one.status.decided:

@@ -11,7 +11,7 @@ from tasks.report.charts.trend import axis_title, trend_svg
 from tasks.report.html.templates import STILL, environment, slug, style
 from tasks.report.html.trends import Point, SiteRun, Trend, trends
 from tasks.results.format import capitalised
-from tasks.results.metrics import change_text, number_text, outcome_word
+from tasks.results.metrics import change_text, metric_in, number_text, outcome_word
 from tasks.results.values import RatioVerdict
 from tasks.results.wording import MARKS
 from workloads.harness.records.errors import WorkloadsError
@@ -82,6 +82,7 @@ def _cases(folder: Path, of_workload: Sequence[Trend], machines: Sequence[str]) 
             "id": case,
             "slug": slug(case),
             "quantity": capitalised(axis_title(case)),
+            "against": "As good as in" if metric_in(case) else "Speed against",
             "figures": [f for trend in of_case if (f := _figure(folder, trend, machines, case)) is not None],
             "rows": [_row(trend, point) for trend in of_case for point in reversed(trend.points)],
         }

@@ -1,11 +1,16 @@
 """The comparison of two runs as text: the answer in one sentence, and one sentence for each cell."""
 
-from tasks.regressions.change import Change, share_in_words
+from tasks.regressions.change import Change, native_change, share_in_words
 from tasks.regressions.run_gate import CellComparison, CellStatus, RunComparison
 from tasks.results.format import format_count, format_share, listed
 from tasks.results.metrics import metric_in, number_text
 from tasks.results.values import Estimate
 
+_OF_METRICS = {
+    CellStatus.SLOWER: "worse",
+    CellStatus.FASTER: "better",
+    CellStatus.NOT_SLOWER: "not worse",
+}
 _OTHERS = (
     CellStatus.FASTER,
     CellStatus.UNCHANGED,
@@ -23,6 +28,38 @@ def change_text(change: Estimate) -> str:
     return f"{100 * change.value:+.1f} % ({100 * change.low:+.1f} to {high})"
 
 
+def change_of(one: CellComparison) -> str:
+    """Return the change of a cell with its bounds: of its time, or of its metric in the metric's own direction."""
+    case, share = one.cell.case.id, one.change.share if one.change else None
+    metric = metric_in(case)
+    if share is None or metric is None or metric.is_time:
+        return change_text(share) if share else "–"
+    bounds = [
+        native_change(metric, bound) for bound in (share.value, share.low, share.high) if bound is not None
+    ]
+    unit = "points" if metric.unit == "%" else "%"
+    value, *ends = (f"{100 * bound:+.1f}" for bound in (bounds[0], *sorted(bounds[1:])))
+    return f"{value} {unit}" + (f" ({' to '.join(ends)})" if ends else "")
+
+
+def status_text(one: CellComparison) -> str:
+    """Return the status of a cell in words that suit its number."""
+    metric = metric_in(one.cell.case.id)
+    return (
+        str(one.status) if metric is None or metric.is_time else _OF_METRICS.get(one.status, str(one.status))
+    )
+
+
+def most_of(one: CellComparison) -> str:
+    """Return the largest slowdown that a cell does not exclude; of a metric, the largest change for the worse."""
+    if one.change is None:
+        return "–"
+    metric = metric_in(one.cell.case.id)
+    if metric is None or metric.is_time:
+        return most_text(one.change)
+    return share_in_words(max(one.change.most, 0.0), one.cell.case.id)
+
+
 def numbers_text(one: CellComparison) -> str:
     """Return the times of a cell in both runs and their change, or why the change is unknown."""
     if one.change is None:
@@ -30,7 +67,7 @@ def numbers_text(one: CellComparison) -> str:
     case = one.cell.case.id
     now, before = (number_text(case, s.value if s else None) for s in (one.now_s, one.before_s))
     if metric_in(case):
-        text = f"it is {share_in_words(one.change.share.value, case)}: {now}, {before} before"
+        text = f"it changed by {change_of(one)}: {now}, {before} before"
     else:
         way = "its time relative to its control" if one.change.paired else "its time"
         text = f"{way} changed by {change_text(one.change.share)}: {now} per step, {before} before"
@@ -41,6 +78,8 @@ def smallest_text(one: CellComparison) -> str:
     """Return the smallest detectable change of a cell, and the slowdown that its repeats exclude."""
     if one.change is None:
         return "no change could be detected"
+    if metric_in(one.cell.case.id):
+        return f"more than {most_of(one)} is excluded"
     most = f"a slowdown above {most_text(one.change)} is excluded"
     return f"{most}; a change of {format_share(one.change.smallest)} would be detected with a power of 50 %"
 
@@ -53,10 +92,11 @@ def most_text(change: Change) -> str:
 def answer(comparison: RunComparison, allow_undecided: bool = False) -> str:
     """Return one sentence with the slower and lost cells, and the largest slowdown that the others do not exclude."""
     slower, lost = comparison.having(CellStatus.SLOWER), comparison.having(CellStatus.LOST)
-    bad = [f"{one.cell.id} by {change_text(one.change.share)}" for one in slower if one.change]
+    bad = [f"{one.cell.id} by {change_of(one)}" for one in slower if one.change]
     sentences = []
     if slower:
-        sentences.append(f"{format_count(len(slower), 'cell')} got slower: {listed(bad)}")
+        word = "worse" if any(metric_in(one.cell.case.id) for one in slower) else "slower"
+        sentences.append(f"{format_count(len(slower), 'cell')} got {word}: {listed(bad)}")
     if lost:
         reasons = [f"{one.cell.id} ({one.why})" for one in lost]
         sentences.append(f"{format_count(len(lost), 'cell')} lost: {listed(reasons)}")
@@ -71,7 +111,7 @@ def answer(comparison: RunComparison, allow_undecided: bool = False) -> str:
     text += f" ({', '.join(rest)})" if rest else ""
     passed = [*comparison.having(CellStatus.UNCHANGED), *comparison.having(CellStatus.NOT_SLOWER)]
     for cells, which in ((passed, "unchanged"), (undecided, "undecided")):
-        changes = [cell.change for cell in cells if cell.change]
+        changes = [cell.change for cell in cells if cell.change and not metric_in(cell.cell.case.id)]
         if changes:
             most = most_text(max(changes, key=lambda change: change.most))
             text += f"; {which} cells can be slower by up to {most}"

@@ -11,7 +11,7 @@ from tasks.planning.request import RunRequest
 from tasks.regressions.night import judge_night
 from tasks.regressions.run_gate import CellStatus, compare_cells
 from tasks.regressions.tickets import verdicts_of
-from tasks.report.text.run_gate import numbers_text
+from tasks.report.text.run_gate import most_of, numbers_text, status_text
 from tests.tasks.examples.nights import FIRST, keep, run_name
 from tests.tasks.examples.records import record
 from workloads.harness.records.program import Better, MetricValue, ProgramRun
@@ -62,14 +62,15 @@ def test_a_gate_judges_each_number_of_a_command(tmp_path):
         "hits (%, higher)": CellStatus.UNCHANGED,
     }
     text = numbers_text(cells["tokens/s"])
-    assert text.startswith("it is 30.0 % lower (worse): 70.0") and "tokens/s, 100.0" in text
+    assert text.startswith("it changed by -30.0 % (") and "tokens/s, 100.0" in text
+    assert status_text(cells["tokens/s"]) == "worse" and most_of(cells["tokens/s"]).endswith("lower (worse)")
     assert "per step" not in text
 
 
 def test_a_gate_compares_percentages_by_points(tmp_path):
     cell = compared(tmp_path, hits=75.0)["hits (%, higher)"]
     assert cell.status is CellStatus.SLOWER
-    assert "it is 20.0 points lower (worse)" in numbers_text(cell)
+    assert "it changed by -20.0 points (" in numbers_text(cell) and status_text(cell) == "worse"
 
 
 def test_a_command_without_its_numbers_is_lost_by_each_of_them(tmp_path):
