@@ -38,7 +38,7 @@ def change_of(one: CellComparison) -> str:
         native_change(metric, bound) for bound in (share.value, share.low, share.high) if bound is not None
     ]
     unit = "points" if metric.unit == "%" else "%"
-    value, *ends = (f"{100 * bound:+.1f}" for bound in (bounds[0], *sorted(bounds[1:])))
+    value, *ends = (f"{100 * bound + 0.0:+.1f}" for bound in (bounds[0], *sorted(bounds[1:])))
     return f"{value} {unit}" + (f" ({' to '.join(ends)})" if ends else "")
 
 
