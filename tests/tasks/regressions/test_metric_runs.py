@@ -1,4 +1,4 @@
-"""Runs and nights of a command against each other: each of its numbers is judged on its own, as what it is."""
+"""Runs and nights of a command against each other: each of its numbers is judged by its unit and direction."""
 
 from datetime import timedelta
 
