@@ -88,7 +88,7 @@ async def measured(request: RunRequest) -> str | State[str]:
             return Cancelled(name=DECLINED, message=f"declined: {over}")
         request, store = allowed, await open_store(allowed)
     say = get_run_logger().info
-    await announce(store.plan)
+    await announce(store)
     async with Mirror(store, say), Dispatcher(store, request.budget_usd, say) as lanes, Progress(lanes):
         loading = asyncio.create_task(load_report(lanes))
         cells = store.plan.cells

@@ -26,6 +26,7 @@ from tasks.errors import GridbenchError
 from tasks.findings.two_runs import ComparedRun, compare_runs
 from tasks.imported import SUITE as IMPORTED
 from tasks.planning.plan import FURTHER, Plan, plan_rows, skip_lines
+from tasks.prediction.kept import kept_in, machine_texts
 from tasks.report.artifacts import picture_urls, stage_tables
 from tasks.report.info import RunInfo
 from tasks.results.comparison import Comparison
@@ -38,13 +39,15 @@ from workloads.harness.records.record import Record
 LOOK_S = 0.1  # interval of looks for the first lane
 
 
-async def announce(plan: Plan) -> None:
-    """Show the plan and its estimate as an artifact."""
+async def announce(store: Store) -> None:
+    """Show the plan, its estimate and its predictions as an artifact."""
+    plan = store.plan
+    predicted = machine_texts(kept_in(store.folder), plan)
     minutes = f"about {plan.estimate_s / 60:.0f} min and {plan.estimate_usd:.3g} USD"
     text = f"{plan.title}. {len(plan.cells)} cells, repeats each: {plan.repeats}; {minutes}."
     text += f" {FURTHER}" if plan.break_even else ""
     text = "\n\n".join([text, *skip_lines(plan)])
-    await acreate_table_artifact(plan_rows(plan), key="bench-plan", description=text)
+    await acreate_table_artifact(plan_rows(plan, predicted), key="bench-plan", description=text)
 
 
 class Progress:

@@ -18,6 +18,8 @@ from tasks.planning.plan import Plan
 from tasks.planning.planner import check_budget, make_plan
 from tasks.planning.request import RunRequest
 from tasks.pool_form import form_of, mistake_in
+from tasks.prediction.kept import keep
+from tasks.prediction.outlook import planned_forecasts
 from tasks.script_files import check_files, keep_files
 from tasks.store.bucket import Bucket, send
 from tasks.store.store import Store
@@ -42,6 +44,7 @@ async def open_store(request: RunRequest) -> Store:
         check_budget(plan, request.budget_usd)
         await check_job_variables(plan.hardware)
         store = Store.create(folder, plan, bucket)
+        keep(store, await asyncio.to_thread(planned_forecasts, plan, folder))
         await asyncio.to_thread(keep_code, store)
         await asyncio.to_thread(keep_files, store)
     await send(store)  # find out that a bucket refuses files before anything is paid for

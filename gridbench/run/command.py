@@ -3,6 +3,7 @@
 import asyncio
 import os
 from collections import Counter
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
@@ -23,6 +24,8 @@ from tasks.planning.limits import LOCAL_POOL
 from tasks.planning.plan import FURTHER, Plan, skip_lines
 from tasks.planning.planner import check_budget, make_plan
 from tasks.planning.request import RunRequest
+from tasks.prediction.kept import machine_texts
+from tasks.prediction.outlook import planned_forecasts
 from tasks.results.format import format_count
 from tasks.results.sessions import ENOUGH, SESSION_EFFECT
 from tasks.store.address import DEFAULT, ResultsAddress
@@ -126,7 +129,7 @@ def plan_and_measure(request: RunRequest, results: ResultsAddress, dry_run: bool
 
 def measure_plan(plan: Plan, request: RunRequest, results: ResultsAddress, dry_run: bool) -> None:
     """Print a plan; unless it is a `dry_run`, check that it can be measured, measure it, print the answer and exit."""
-    show_plan(plan)
+    show_plan(plan, machine_texts(planned_forecasts(plan, results.folder), plan))
     lacking = without_gpu(plan)
     if lacking and dry_run:
         say(lacking)
@@ -216,17 +219,19 @@ def without_gpu(plan: Plan) -> str:
     )
 
 
-def show_plan(plan: Plan) -> None:
-    """Print a plan: cases, machines, time and cost."""
+def show_plan(plan: Plan, predicted: Mapping[str, str]) -> None:
+    """Print a plan: cases, machines, time and cost, and the prediction of each machine if any has one."""
     table = Table(title=plan.title, title_justify="left")
     table.add_column("hardware", no_wrap=True)  # whole: it is what other commands take
-    for column in ("what", "cells", "repeats", "USD per hour", "price"):
+    columns = ("predicted, with 90 % intervals",) if predicted else ()
+    for column in ("what", "cells", "repeats", "USD per hour", "price", *columns):
         table.add_column(column)
     for machine in plan.hardware:
         price, skipped = machine.price, len(plan.skipped_on(machine.name))
         cells = f"{len(plan.cases)}, {skipped} skipped" if skipped else str(len(plan.cases))
         size = (cells, str(plan.repeats), f"{price.usd_per_hour:g}", price.purchase)
-        table.add_row(machine.name, machine.title, *size)
+        prediction = (predicted.get(machine.name, "–"),) if predicted else ()
+        table.add_row(machine.name, machine.title, *size, *prediction)
     console.print(table)
     cells, repeats = (
         format_count(len(plan.cells) - len(plan.skips), "cell"),

@@ -8,34 +8,48 @@ from rich.markup import escape
 
 from gridbench.run.box import with_boxes
 from gridbench.terminal import Results, log_or_screen, say, table_of
+from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware, hardware_names, load_hardware
 from tasks.planning.limits import LOCAL_POOL
 from tasks.planning.machines import machines_of
 from tasks.planning.request import RunRequest
+from tasks.prediction.kept import STEPS, scored
 from tasks.prediction.outlook import cost_usd, outlook, run_of
 from tasks.prediction.step import Prediction
-from tasks.results.format import format_ratio, format_seconds, format_usd, listed
+from tasks.results.forecast import Scored, held, typical_error, widening
+from tasks.results.format import format_ratio, format_seconds, format_share, format_usd, listed
 from tasks.results.values import Estimate
 from tasks.store.address import DEFAULT
-
-STEPS = 1000  # whose cost is shown
 
 
 def predict(
     name: Annotated[
-        str,
+        str | None,
         typer.Argument(metavar="RUN", help="Name of a run, its beginning, or a script that a run measured"),
-    ],
+    ] = None,
     on: Annotated[
         list[str] | None,
         typer.Option(help="Hardware to predict; repeat for several; by default all that can be rented"),
     ] = None,
+    score: Annotated[
+        bool,
+        typer.Option(
+            "--score", help="Show how often earlier predictions held the time that was measured later"
+        ),
+    ] = False,
     results: Results = DEFAULT,
 ) -> None:
     """Predict time and cost on machines that have not measured a run's cases.
 
     Each number has a 90 % interval. If the bound of a step is unknown, nothing is predicted.
     """
+    if score:
+        _print_score(scored(results.folder))
+        return
+    if name is None:
+        raise GridbenchError(
+            "predict needs the name of a run or a script, or --score; `gridbench show` lists the runs"
+        )
     store = run_of(name, results)
     devices = {machine.device for machine in store.plan.hardware}
     targets = (
@@ -53,6 +67,27 @@ def predict(
             refused.setdefault((row.case.id, row.refused), []).append(row.target)
     for (case, why), names in refused.items():
         say(f"{case}: no prediction for {listed(names)}: {why}")
+
+
+def _print_score(pairs: Scored) -> None:
+    if not pairs:
+        say("no prediction has been measured since it was made")
+        return
+    table = table_of(
+        "Predictions that were measured later", "card", "bound", "number", "within 90 %", "middle error"
+    )
+    kinds = sorted({(forecast.card, forecast.bound) for forecast, _ in pairs})
+    rows = [(kind, [pair for pair in pairs if (pair[0].card, pair[0].bound) == kind]) for kind in kinds]
+    for (card, bound), some in [*rows, (("all", ""), [*pairs])]:
+        shares = (format_share(held(some)), format_share(typical_error(some)))
+        table.add_row(*map(escape, (card, bound, str(len(some)), *shares)))
+    log_or_screen().print(table)
+    factor = widening(pairs)
+    say(
+        f"next intervals are {factor:.2g} times as wide"
+        if factor > 1
+        else "next intervals are as wide as before"
+    )
 
 
 def _is_offered(machine: Hardware, devices: set[str]) -> bool:

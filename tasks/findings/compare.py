@@ -19,6 +19,7 @@ from tasks.results.confounds import confounds
 from tasks.results.cost import cost_efficiency
 from tasks.results.finding import NO_ANSWER, EarlierAnswer, Finding, LaneJob, Results
 from tasks.results.metrics import reported_text
+from tasks.results.forecast import Forecast
 from tasks.results.model import Machine, Pairing
 from tasks.results.repeats import RecordKey, Repeats, group, latest
 from tasks.results.scaling import band, device_ratio, efficiency, scaling, serial
@@ -40,6 +41,7 @@ def compare(
     population: Sequence[Record] | None = None,
     sessions: Sessions | None = None,
     earlier: EarlierAnswer = NO_ANSWER,
+    forecasts: Sequence[Forecast] = (),
 ) -> Comparison:
     """Judge the records, summarise their cells, pair them with the baseline's, and state the results.
 
@@ -49,6 +51,7 @@ def compare(
         population: records of other machines to compare with, if the run asks which machines to keep.
         sessions: the effect of a session on each machine; the assumed one by default.
         earlier: the answer of an earlier run that these records measure again.
+        forecasts: predictions that were kept before.
 
     Raises:
         ValueError: no machine has the baseline's name.
@@ -80,6 +83,7 @@ def compare(
         sessions,
         earlier,
         reported,
+        forecasts,
     )
     findings, scaled = tuple(kind.find(results) for kind in kinds()), families(cells)
     suite = CommonCases.of(results.suite_cells, sessions)

@@ -1,9 +1,10 @@
 """The plan of a run, as `plan.json` holds it: its cells, their order, its machines and its estimates."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
+from types import MappingProxyType
 
 from pydantic import NonNegativeFloat, ValidationError
 
@@ -228,8 +229,8 @@ def contradiction(plan: Plan) -> str:
     return "" if aware else f"created_at is {plan.created_at[:60]!r}, no time with a zone in ISO 8601"
 
 
-def plan_rows(plan: Plan) -> list[dict[str, str]]:
-    """Return the plan as a table with one row per machine."""
+def plan_rows(plan: Plan, predicted: Mapping[str, str] = MappingProxyType({})) -> list[dict[str, str]]:
+    """Return the plan as a table with one row per machine, and its prediction if any machine has one."""
     return [
         {
             "hardware": machine.name,
@@ -240,6 +241,7 @@ def plan_rows(plan: Plan) -> list[dict[str, str]]:
             "repeats": str(plan.repeats),
             "USD per hour": f"{machine.price.usd_per_hour:g}",
             "price": source_text(machine.price.note, machine.price.flags),
+            **({"predicted (90 %)": predicted.get(machine.name, "–")} if predicted else {}),
         }
         for machine in plan.hardware
     ]

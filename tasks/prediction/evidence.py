@@ -4,12 +4,13 @@ import statistics
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 
 from tasks.errors import GridbenchError
 from tasks.findings.compare import judged_cells
 from tasks.planning.hardware import Hardware, load_gpus
+from tasks.planning.plan import PlannedCase
 from tasks.prediction.card_ratio import Rates
 from tasks.results.repeats import Repeats
 from tasks.results.slices import slice_in
@@ -51,9 +52,14 @@ def sheet_rates(machine: Hardware, precision: str) -> Rates | None:
     return Rates(peaks.tflops[precision] * 1e12, peaks.gb_per_s * 1e9)
 
 
-def evidence_of(results: Path, machines: Collection[Hardware]) -> Evidence:
-    """Return the evidence of the latest runs in a results folder about these machines, without damaged runs."""
-    return Evidence(tuple(islice(_cells(results, machines), 100_000)))
+def evidence_of(
+    results: Path, machines: Collection[Hardware], cases: Sequence[PlannedCase] = (), most: int = MOST_RUNS
+) -> Evidence:
+    """Return the evidence about these machines, and about all that measured these cases, without damaged runs.
+
+    It is that of the latest runs in a results folder, of `most` that have some.
+    """
+    return Evidence(tuple(chain.from_iterable(islice(_runs(results, machines, cases), most))))
 
 
 def evidence_in(machines: Sequence[Hardware], records: Sequence[Record]) -> Evidence:
@@ -71,13 +77,24 @@ def evidence_in(machines: Sequence[Hardware], records: Sequence[Record]) -> Evid
     )
 
 
-def _cells(results: Path, machines: Collection[Hardware]) -> Iterator[tuple[Hardware, Repeats]]:
+def _runs(
+    results: Path, machines: Collection[Hardware], cases: Sequence[PlannedCase]
+) -> Iterator[tuple[tuple[Hardware, Repeats], ...]]:
+    """Yield the cells of each run that has some."""
     for name in islice(runs(results), MOST_RUNS):
         with suppress(GridbenchError):
             store = Store(results / name)
-            same = [m for m in store.plan.hardware if any(_has_same_card(machine, m) for machine in machines)]
-            if same:
-                yield from evidence_in(same, store.records()[0]).cells
+            plan = store.plan
+            same = any(_is_same(planned, other) for planned in cases for other in plan.cases)
+            hardware = [m for m in plan.hardware if same or any(_has_same_card(each, m) for each in machines)]
+            if hardware and (cells := evidence_in(hardware, store.records()[0]).cells):
+                yield cells
+
+
+def _is_same(planned: PlannedCase, other: PlannedCase) -> bool:
+    """Return whether two plans mean the same case: of a script also the same command."""
+    commands = [case.script.command if case.script else () for case in (planned, other)]
+    return planned.case == other.case and commands[0] == commands[1]
 
 
 def _has_same_card(one: Hardware, other: Hardware) -> bool:

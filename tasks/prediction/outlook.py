@@ -5,17 +5,22 @@ from pathlib import Path
 
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
+from tasks.planning.plan import Plan
 from tasks.prediction.evidence import Evidence, evidence_in, evidence_of
+from tasks.prediction.kept import forecasts, keep, scored
 from tasks.prediction.step import Prediction, predict
 from tasks.results.billing import usd
+from tasks.results.forecast import Forecast, widening
 from tasks.results.values import Estimate
 from tasks.store.address import ResultsAddress
 from tasks.store.bucket import find
 from tasks.store.store import Store, runs
 
+MOST_RELEVANT = 20  # runs that a plan is predicted from: more would delay its start
+
 
 def outlook(store: Store, targets: Sequence[Hardware]) -> list[Prediction]:
-    """Predict each case of a run on each target that has not measured it there, the fastest first.
+    """Predict each case of a run on each target that has not measured it there, the fastest first; keep it.
 
     Raises:
         GridbenchError: the run can't be read, or has no valid record.
@@ -25,8 +30,24 @@ def outlook(store: Store, targets: Sequence[Hardware]) -> list[Prediction]:
     if not own.cells:
         raise GridbenchError(f"run {plan.run} has no valid record to predict from")
     evidence = evidence_of(store.folder.parent, [*plan.hardware, *targets])
+    factor = widening(scored(store.folder.parent))
     cases = dict.fromkeys(cell.cell.case for _, cell in own.cells)
-    return [row for case in cases for row in sorted(_rows(case.id, own, evidence, targets), key=_order)]
+    rows = [row for case in cases for row in sorted(_rows(case.id, own, evidence, targets), key=_order)]
+    keep(store, forecasts(rows, targets, factor))
+    return [row.widened(factor) for row in rows]
+
+
+def planned_forecasts(plan: Plan, results: Path) -> list[Forecast]:
+    """Predict the cells of a plan from the latest runs that measured its cases on other machines."""
+    try:
+        evidence = evidence_of(results, plan.hardware, plan.cases, MOST_RELEVANT)
+        cases = {planned.case.id for planned in plan.cases}
+        rows = [row for case in sorted(cases) for row in _rows(case, evidence, evidence, plan.hardware)]
+        return (
+            forecasts(rows, plan.hardware, widening(scored(results))) if any(r.step_s for r in rows) else []
+        )
+    except GridbenchError:  # a plan does not need them
+        return []
 
 
 def _rows(case: str, own: Evidence, evidence: Evidence, targets: Sequence[Hardware]) -> Iterator[Prediction]:
@@ -34,10 +55,8 @@ def _rows(case: str, own: Evidence, evidence: Evidence, targets: Sequence[Hardwa
     measured = {machine.name for machine, _ in sources}
     for target in targets:
         if target.name not in measured:
-            yield min(
-                (predict(cell, machine, target, evidence) for machine, cell in sources),
-                key=lambda row: (row.width, bool(row.refused)),
-            )
+            candidates = [predict(cell, machine, target, evidence) for machine, cell in sources]
+            yield from sorted(candidates, key=lambda row: row.width)[:1]
 
 
 def _order(row: Prediction) -> float:

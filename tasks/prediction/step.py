@@ -3,7 +3,7 @@
 import math
 import statistics
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
 import numpy as np
@@ -68,6 +68,15 @@ class Prediction:
         if self.step_s is None or self.step_s.low is None or self.step_s.high is None:
             return math.inf
         return self.step_s.high / self.step_s.low
+
+    def widened(self, factor: float) -> "Prediction":
+        """Return the same prediction with an interval that is wider by a factor, on the log."""
+        step = self.step_s
+        if step is None or not step.low or not step.high or factor <= 1:
+            return self
+        low, high = (step.value * (bound / step.value) ** factor for bound in (step.low, step.high))
+        words = (*self.rests_on, f"interval {factor:.2g} times as wide by the score")
+        return replace(self, step_s=Estimate(step.value, low, high), rests_on=words)
 
     @property
     def bound(self) -> str:

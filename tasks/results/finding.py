@@ -4,6 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar, Self
 
+from tasks.results.forecast import Forecast
 from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.repeats import Repeats
 from tasks.results.sessions import WITHIN, Sessions
@@ -78,6 +79,7 @@ class Results:
         sessions: the effects of sessions on the ratio of two machines.
         earlier: the answer that this run measures again; an empty one of other runs.
         reported: the judged repeats of the cells of the suite whose numbers are those that commands reported.
+        forecasts: predictions that were kept before, of any machine and case.
     """
 
     records: Sequence[Record]
@@ -92,6 +94,7 @@ class Results:
     sessions: Sessions = WITHIN
     earlier: EarlierAnswer = NO_ANSWER
     reported: Sequence[Repeats] = ()
+    forecasts: Sequence[Forecast] = ()
 
     @property
     def suite_cells(self) -> list[Repeats]:

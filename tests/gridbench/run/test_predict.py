@@ -53,3 +53,8 @@ def test_a_cpu_without_a_roof_predicts_nothing(call):
 def test_a_script_that_nobody_measured_is_refused_with_the_way(call):
     code, _, error = call([record(1.0, hardware="here")], name="train.py")
     assert code != 0 and "has measured train.py; measure it on any machine first" in str(error)
+
+
+def test_the_score_of_earlier_predictions_is_shown(call):
+    code, text, _ = call([record(1.0, hardware="here")], "--score", name="any")
+    assert code == 0 and "no prediction has been measured since" in text

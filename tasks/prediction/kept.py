@@ -1,0 +1,118 @@
+"""Predictions kept next to the results, and those whose machine was measured later."""
+
+import statistics
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+
+from pydantic import ValidationError
+
+from tasks.errors import GridbenchError
+from tasks.planning.hardware import Hardware
+from tasks.planning.plan import Plan
+from tasks.prediction.evidence import MOST_RUNS, evidence_in
+from tasks.prediction.step import Prediction
+from tasks.results.billing import usd
+from tasks.results.forecast import Forecast
+from tasks.results.format import format_seconds, format_usd
+from tasks.results.values import Estimate
+from tasks.store.store import Store, runs
+from workloads.harness.records.files import write_text
+
+FILE = "predictions.jsonl"
+STEPS = 1000  # whose cost is shown
+MOST_LINES, MOST_CHARACTERS = 10_000, 10_000
+
+
+def forecasts(rows: Iterable[Prediction], machines: Iterable[Hardware], factor: float) -> list[Forecast]:
+    """Return predictions in the form in which they are kept, their intervals wider by a factor."""
+    cards = {machine.name: machine.gpu or machine.name for machine in machines}
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    return [
+        Forecast(
+            hardware=row.target,
+            case=row.case.id,
+            source=row.source,
+            card=cards[row.target],
+            bound=next(iter(row.parts), ""),
+            low_s=step.low,
+            value_s=step.value,
+            high_s=step.high,
+            widened=factor,
+            made_at=now,
+        )
+        for row in rows
+        if (step := row.widened(factor).step_s) and step.low and step.high
+    ]
+
+
+def machine_texts(made: Sequence[Forecast], plan: Plan) -> dict[str, str]:
+    """Return the predicted time and cost of one step of each case, by machine."""
+    texts = {}
+    for machine in plan.hardware:
+        own = [forecast for forecast in made if forecast.hardware == machine.name]
+        sums = (sum(f.value_s for f in own), sum(f.low_s for f in own), sum(f.high_s for f in own))
+        if own:
+            costs = (usd(STEPS * seconds, machine.price.usd_per_hour) for seconds in sums)
+            text = f"{format_seconds(Estimate(*sums))} a step, {format_usd(Estimate(*costs))} per {STEPS:,}"
+            texts[machine.name] = (
+                text if len(plan.cases) == 1 else f"{text}: {len(own)} of {len(plan.cases)} cases"
+            )
+    return texts
+
+
+def keep(store: Store, made: Sequence[Forecast]) -> None:
+    """Add forecasts to those of a run.
+
+    Raises:
+        WorkloadsError: the file can't be written.
+    """
+    if made:
+        lines = [forecast.model_dump_json() for forecast in (*kept_in(store.folder), *made)]
+        write_text(store.folder / FILE, "\n".join(lines[-MOST_LINES:]) + "\n")
+
+
+def kept_in(folder: Path) -> list[Forecast]:
+    """Return the forecasts of a run's folder; other lines are left out."""
+    lines = []
+    with suppress(OSError, UnicodeDecodeError), (folder / FILE).open() as file:
+        for line in islice(iter(lambda: file.readline(MOST_CHARACTERS), ""), MOST_LINES):
+            with suppress(ValidationError):
+                lines.append(Forecast.model_validate_json(line))
+    return lines
+
+
+def kept(results: Path) -> list[Forecast]:
+    """Return the forecasts of all runs in a results folder: the newest of each machine and case."""
+    every = [forecast for name in islice(runs(results), MOST_RUNS) for forecast in kept_in(results / name)]
+    every.sort(key=lambda forecast: forecast.made_at)
+    return [*{(forecast.hardware, forecast.case): forecast for forecast in every}.values()]
+
+
+def scored(results: Path) -> list[tuple[Forecast, float]]:
+    """Return the forecasts whose machine measured the case later, each with the mean of the first such run."""
+    waiting = {(forecast.hardware, forecast.case): forecast for forecast in kept(results)}
+    pairs: dict[tuple[str, str], tuple[Forecast, float]] = {}
+    for name in sorted(islice(runs(results), MOST_RUNS)) if waiting else ():
+        with suppress(GridbenchError):
+            for key, began, seconds in _measured(
+                Store(results / name), {hardware for hardware, _ in waiting}
+            ):
+                if key in waiting and key not in pairs and began > waiting[key].made_at:
+                    pairs[key] = waiting[key], seconds
+    return [*pairs.values()]
+
+
+def _measured(store: Store, names: set[str]) -> Iterator[tuple[tuple[str, str], str, float]]:
+    """Yield machine and case, the start and the mean seconds of each cell of a run.
+
+    Raises:
+        GridbenchError: the run can't be read.
+    """
+    machines = [machine for machine in store.plan.hardware if machine.name in names]
+    for _, cell in evidence_in(machines, store.records()[0] if machines else []).cells:
+        if cell.compute_s:
+            began = min(record.started_at for record in cell.usable)
+            yield (cell.cell.hardware, cell.cell.case.id), began, statistics.fmean(cell.compute_s)

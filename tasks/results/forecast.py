@@ -1,0 +1,72 @@
+"""Forecasts: predictions that were kept before their machine was measured, and how often they held the truth."""
+
+import math
+import statistics
+from collections.abc import Sequence
+from typing import Annotated
+
+from pydantic import Field
+
+from tasks.schema import Strict
+
+LEVEL = 0.9  # of the intervals
+Text = Annotated[str, Field(max_length=1000)]
+Time = Annotated[float, Field(gt=0, le=1e9)]
+
+
+class Forecast(Strict):
+    """The predicted time of a step, as it was kept.
+
+    Attributes:
+        case: id of the case; `source` is the hardware that had measured it.
+        card: model of the GPU, or the hardware on a CPU; `bound` is the largest part of the predicted step.
+        low_s, high_s: the 90 % interval.
+        widened: factor by which earlier forecasts made the interval wider, on the log.
+        made_at: UTC, ISO 8601.
+    """
+
+    hardware: Text
+    case: Text
+    source: Text
+    card: Text
+    bound: Text
+    low_s: Time
+    value_s: Time
+    high_s: Time
+    widened: Annotated[float, Field(ge=1, le=1e6)] = 1.0
+    made_at: Text
+
+    def holds(self, measured_s: float) -> bool:
+        """Return whether the measured time is in the interval."""
+        return self.low_s <= measured_s <= self.high_s
+
+    def miss(self, measured_s: float) -> float:
+        """Return the error on the log in half-widths of the interval as it was before it was widened."""
+        bound_s = self.high_s if measured_s > self.value_s else self.low_s
+        half = max(abs(math.log(bound_s / self.value_s)), 1e-9)
+        return abs(math.log(measured_s / self.value_s)) / half * self.widened
+
+
+Scored = Sequence[tuple[Forecast, float]]
+"""Forecasts with the times that were measured later."""
+
+
+def widening(scored: Scored) -> float:
+    """Return the factor by which intervals have to be wider to hold 90 % of the measured times; at least 1.
+
+    Below 9 forecasts no finite factor is valid, and nothing is changed.
+    Source: split conformal prediction, Vovk, Gammerman and Shafer 2005: the k-th smallest score, k = ⌈0.9 (n + 1)⌉.
+    """
+    misses = sorted(forecast.miss(measured_s) for forecast, measured_s in scored)
+    rank = math.ceil(LEVEL * (len(misses) + 1))
+    return max(misses[rank - 1], 1.0) if rank <= len(misses) else 1.0
+
+
+def held(scored: Scored) -> float:
+    """Return the share of measured times within their intervals."""
+    return statistics.fmean(forecast.holds(measured_s) for forecast, measured_s in scored)
+
+
+def typical_error(scored: Scored) -> float:
+    """Return the median error of the predicted times, as a share of the measured ones."""
+    return statistics.median(abs(f.value_s / measured_s - 1) for f, measured_s in scored)
