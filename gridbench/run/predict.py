@@ -1,6 +1,7 @@
 """The command `predict`: time and cost of a run's cases on machines that have not measured them."""
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Annotated
 
 import typer
@@ -9,12 +10,14 @@ from rich.markup import escape
 from gridbench.run.box import with_boxes
 from gridbench.terminal import Results, log_or_screen, say, table_of
 from tasks.errors import GridbenchError
-from tasks.planning.hardware import Hardware, hardware_names, load_hardware
+from tasks.planning.hardware import DEPLOYMENTS, Hardware, hardware_names, load_hardware
 from tasks.planning.limits import LOCAL_POOL
 from tasks.planning.machines import machines_of
+from tasks.planning.rentable import rentable
 from tasks.planning.request import RunRequest
 from tasks.prediction.kept import STEPS, scored
-from tasks.prediction.outlook import cost_usd, outlook, run_of
+from tasks.prediction.offered import offered
+from tasks.prediction.outlook import advice, cost_usd, outlook, run_of
 from tasks.prediction.step import Prediction
 from tasks.results.forecast import Scored, held, typical_error, widening
 from tasks.results.format import format_ratio, format_seconds, format_share, format_usd, listed
@@ -31,6 +34,10 @@ def predict(
         list[str] | None,
         typer.Option(help="Hardware to predict; repeat for several; by default all that can be rented"),
     ] = None,
+    offers: Annotated[
+        bool,
+        typer.Option("--offers", help="Predict every offer of `gridbench offers` with as many GPUs"),
+    ] = False,
     score: Annotated[
         bool,
         typer.Option(
@@ -52,15 +59,22 @@ def predict(
         )
     store = run_of(name, results)
     devices = {machine.device for machine in store.plan.hardware}
-    targets = (
-        machines_of(with_boxes(RunRequest(hardware=tuple(on))))
-        if on
-        else [machine for machine in map(load_hardware, hardware_names()) if _is_offered(machine, devices)]
-    )
+    if offers:
+        gpus = min(machine.gpus for machine in store.plan.hardware)
+        targets = offered(rentable(DEPLOYMENTS, datetime.now(UTC).date()), gpus)
+    elif on:
+        targets = machines_of(with_boxes(RunRequest(hardware=tuple(on))))
+    else:
+        targets = [
+            machine for machine in map(load_hardware, hardware_names()) if _is_offered(machine, devices)
+        ]
     rows = outlook(store, targets)
-    by_name = {machine.name: machine for machine in targets}
+    by_name = {machine.name: machine for machine in (*store.plan.hardware, *targets)}
     for case in dict.fromkeys(row.case for row in rows):
-        _print([row for row in rows if row.case == case and not row.refused], by_name)
+        of_case = [row for row in rows if row.case == case and not row.refused]
+        _print(of_case, by_name)
+        for sentence in advice(of_case, by_name):
+            say(sentence)
     refused: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         if row.refused:

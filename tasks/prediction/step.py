@@ -196,10 +196,13 @@ def _device(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence
     share = _share(cell.usable, device_s, old)
     middle = spread.share if share is None else share
     weight = weight_after(middle, old, new)
-    shared = list(_shared(cell.cell.case, before, after, evidence))
-    mean, sd = excess(weight, shared, spread)
+    is_same = before.gpu is not None and before.gpu == after.gpu
+    shared = [] if is_same else list(_shared(cell.cell.case, before, after, evidence))
+    mean, sd = (0.0, 0.0) if is_same else excess(weight, shared, spread)
     variances = [sd**2, spread.box]
-    words = [source, f"{format_count(len(shared), 'case')} measured on both"] if shared else [source]
+    words = ["the same card"] if is_same else [source]
+    if shared:
+        words.append(f"{format_count(len(shared), 'case')} measured on both")
     if share is None:
         far = [
             log_time_ratio(min(max(middle + d, 0.0), 1.0), old, new)

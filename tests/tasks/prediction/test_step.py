@@ -63,6 +63,14 @@ def test_cases_that_both_have_measured_make_an_interval_narrower():
     assert more.width < alone.width and "data sheets" in alone.rests_on and "measured roofs" in more.rests_on
 
 
+def test_the_same_card_elsewhere_differs_by_its_box_and_host_alone():
+    evidence, both = known(), machines()
+    (cell,) = (c for m, c in evidence.cells if m.name == "h100" and c.cell.case.workload == "llm_decode")
+    row = predict(cell, both["h100"], both["h100"].model_copy(update={"name": "other"}), Evidence())
+    assert row.step_s.value == pytest.approx(row.measured_s, rel=0.02) and row.width < 2
+    assert row.rests_on[0] == "the same card"
+
+
 def test_what_bounds_a_step_is_said():
     rows = {(r.case.workload, r.target): r for r, _ in held_out(known())}
     assert rows["memory_bandwidth", "h200"].bound == "memory 100 %"

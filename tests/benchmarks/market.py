@@ -1,0 +1,137 @@
+"""A simulated market: forty offers of real prices, their true times drawn from published ones, five of them rented.
+
+`python -m tests.benchmarks.market FOLDER` takes the folder of `tests.benchmarks.cards`. One card has measured a
+workload; the other cards' times are predicted from it, by constants that were fitted without that workload's times on the
+card that is predicted.
+"""
+
+import math
+import random
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from tasks.planning.hardware import DEPLOYMENTS
+from tasks.prediction.card_ratio import excess
+from tasks.prediction.shortlist import Candidate, next_to_measure
+from tasks.pricing.offers import load_offers
+from tests.benchmarks.cards import Table, fit, read_lambda
+
+CARDS = {  # gpuhunt's names; with several forms, an offer is of either
+    ("H100", 80): ("h100-sxm", "h100-pcie"),
+    ("A100", 80): ("a100-80-sxm", "a100-80-pcie"),
+    ("A100", 40): ("a100-40-pcie",),
+    ("V100", 16): ("v100-sxm2",),
+    ("A6000", 48): ("a6000",),
+    ("RTX6000Ada", 48): ("rtx-6000-ada",),
+    ("RTX4090", 24): ("rtx-4090",),
+    ("RTX3090", 24): ("rtx-3090",),
+    ("A10", 24): ("a10",),
+}
+OFFERS, RENTED, DRAWS = 40, 5, 400
+MEASURING_H = 0.25  # a rented machine's start and its repeats
+TIMES, GOAL, NEAR = 1.6 / 1.645, 0.9, 1.05
+BOX_SD = 0.04  # of the log of a box's time, as of five sellers' H100
+
+
+@dataclass(frozen=True)
+class Offer:
+    """An offer: the row of its card in the table, its price, and the log of its true time."""
+
+    card: int
+    usd_per_hour: float
+    log_time: float
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """A draw's end: how far the answer is from the best offer, and the cost of the rented ones and of all."""
+
+    over_best: float
+    rented: int
+    usd: float
+    usd_all: float
+
+
+def draw_offers(table: Table, workload: int, chance: random.Random) -> list[Offer]:
+    """Forty offers of real prices whose cards have measured the workload."""
+    rows = [
+        (cards, offer.usd_per_hour)
+        for offer in load_offers(DEPLOYMENTS)
+        if offer.gpus == 1 and (cards := CARDS.get((offer.gpu, round(offer.gpu_memory_gib or 0))))
+    ]
+    offers = []
+    while len(offers) < OFFERS:
+        cards, usd = chance.choice(rows)
+        card = table.cards.index(chance.choice(cards))
+        log_speed = table.logs[card, workload]
+        if not np.isnan(log_speed):
+            offers.append(Offer(card, usd, -log_speed + chance.gauss(0, BOX_SD)))
+    return offers
+
+
+def predicted(table: Table, workload: int, card: int, measured: Mapping[int, float]) -> tuple[float, float]:
+    """Log time on a card and its deviation, by the logs of measured cards: the mean of the sources by their precision."""
+    if card in measured:
+        return measured[card], BOX_SD * math.sqrt(2)
+    fitted = fit(table, tuple(c for c in range(len(table.cards)) if c != card))
+    means, precisions, least = [], [], math.inf
+    for source, log_time in measured.items():
+        share = fitted.shares[workload]
+        mean, sd = excess(fitted.weights[source, card, workload], [], fitted.spread)
+        means.append(log_time - table.by_rates[share, source, card, workload] + mean)
+        precisions.append(1 / sd**2)
+        least = min(least, sd * TIMES)
+    return float(np.average(means, weights=precisions)), least
+
+
+def play(table: Table, workload: int, by_cost: bool, chance: random.Random) -> Outcome:
+    """Rent the next machine until the answer stands or five are rented."""
+    offers = draw_offers(table, workload, chance)
+    price = [math.log(offer.usd_per_hour) if by_cost else 0.0 for offer in offers]
+    truth = [offer.log_time + log_usd for offer, log_usd in zip(offers, price, strict=True)]
+    first = min(range(OFFERS), key=lambda k: offers[k].usd_per_hour)
+    rented = [first]
+    while len(rented) < RENTED:
+        cards: dict[int, list[float]] = {}
+        for k in rented:
+            cards.setdefault(offers[k].card, []).append(offers[k].log_time)
+        measured = {card: float(np.mean(logs)) for card, logs in cards.items()}
+        rows = {card: predicted(table, workload, card, measured) for card in {offer.card for offer in offers}}
+        candidates = {
+            str(k): Candidate(rows[o.card][0] + price[k], rows[o.card][1], MEASURING_H * o.usd_per_hour)
+            for k, o in enumerate(offers)
+            if k not in rented
+        }
+        name = next_to_measure(min(truth[k] for k in rented), candidates)
+        if name is None:
+            break
+        rented.append(int(name))
+    over_best = math.exp(min(truth[k] for k in rented) - min(truth))
+    costs = [MEASURING_H * offer.usd_per_hour for offer in offers]
+    return Outcome(over_best, len(rented), sum(costs[k] for k in rented), sum(costs))
+
+
+def main(folder: Path) -> None:
+    """Print how often five rented machines hold one within 5 % of the best, by time and by cost."""
+    table = read_lambda(folder)
+    for by_cost in (False, True):
+        chance = random.Random(1)
+        ends = [play(table, chance.randrange(len(table.workloads)), by_cost, chance) for _ in range(DRAWS)]
+        near = sum(end.over_best <= NEAR for end in ends) / len(ends)
+        rented, usd, usd_all = (
+            np.mean([getattr(end, n) for end in ends]) for n in ("rented", "usd", "usd_all")
+        )
+        worst = np.quantile([end.over_best for end in ends], 0.95)
+        print(
+            f"{'cheapest' if by_cost else 'fastest'} of {OFFERS}: within 5 % of the best in {near:.1%} of {DRAWS} draws "
+            f"(goal {GOAL:.0%}), at the 95th percentile {worst:.2f} times the best; {rented:.1f} rented for {usd:.2f} USD, "
+            f"all of them {usd_all:.2f} USD"
+        )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]))
