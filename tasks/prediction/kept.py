@@ -19,6 +19,7 @@ from tasks.results.forecast import Forecast
 from tasks.results.format import format_seconds, format_usd
 from tasks.results.values import Estimate
 from tasks.store.store import Store, runs
+from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
 
 FILE = "predictions.jsonl"
@@ -67,11 +68,14 @@ def keep(store: Store, made: Sequence[Forecast]) -> None:
     """Add forecasts to those of a run.
 
     Raises:
-        WorkloadsError: the file can't be written.
+        GridbenchError: the file can't be written.
     """
     if made:
         lines = [forecast.model_dump_json() for forecast in (*kept_in(store.folder), *made)]
-        write_text(store.folder / FILE, "\n".join(lines[-MOST_LINES:]) + "\n")
+        try:
+            write_text(store.folder / FILE, "\n".join(lines[-MOST_LINES:]) + "\n")
+        except WorkloadsError as error:
+            raise GridbenchError(f"results: {error}") from None
 
 
 def kept_in(folder: Path) -> list[Forecast]:

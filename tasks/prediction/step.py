@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from importlib.metadata import version
 
 import numpy as np
+from numpy.typing import NDArray
 
 from tasks.findings.device.host_speed import LAUNCHES, PYTHON
 from tasks.planning.hardware import Hardware
@@ -305,7 +306,7 @@ def _host_most_s(records: Sequence[Record], parts: StepParts) -> float:
 
 def _draws(
     parts: StepParts, device: _Device, hosts: tuple[float, float], host_most_s: float
-) -> dict[str, np.ndarray]:
+) -> dict[str, NDArray[np.float64]]:
     """Draw the parts of a step on the other machine: seconds of each.
 
     Some of the host's work is done while the card computes, and the card waits only for the remainder; the rest
