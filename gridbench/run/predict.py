@@ -1,6 +1,6 @@
 """The command `predict`: time and cost of a run's cases on machines that have not measured them."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
 from typing import Annotated
 
@@ -79,8 +79,8 @@ def predict(
     for row in rows:
         if row.refused:
             refused.setdefault((row.case.id, row.refused), []).append(row.target)
-    for (case, why), names in refused.items():
-        say(f"{case}: no prediction for {listed(names)}: {why}")
+    for (case_id, why), names in refused.items():
+        say(f"{case_id}: no prediction for {listed(names)}: {why}")
 
 
 def _print_score(pairs: Scored) -> None:
@@ -104,7 +104,7 @@ def _print_score(pairs: Scored) -> None:
     )
 
 
-def _is_offered(machine: Hardware, devices: set[str]) -> bool:
+def _is_offered(machine: Hardware, devices: Collection[str]) -> bool:
     return machine.device in devices and machine.pool != LOCAL_POOL and not machine.unsupported
 
 

@@ -314,7 +314,8 @@ def _draws(
     """
     rng = np.random.default_rng(SEED)
     device_s = parts.device * np.exp(device.log_ratio + device.sd * rng.standard_normal(DRAWS))
-    speed = np.exp(rng.uniform(*np.log(hosts), DRAWS))
+    slowest, fastest = map(math.log, hosts)
+    speed = np.exp(rng.uniform(slowest, fastest, DRAWS))
     hidden = rng.uniform(0, 1, DRAWS)
     waited_s = (1 - hidden) * parts.host / speed + hidden * np.maximum(host_most_s / speed - device_s, 0.0)
     links = np.exp(rng.uniform(-math.log(LINKS), math.log(LINKS), DRAWS))
