@@ -81,7 +81,7 @@ def test_intervals_that_miss_get_wider_until_they_hold_nine_of_ten():
         return [(forecast(), math.exp(chance.gauss(0, 0.3))) for _ in range(number)]
 
     assert widening(drawn(8)) == 1.0
-    factor = widening(drawn(200))
+    factor = widening(drawn(1000))
     wider = [(forecast(low_s=0.8**factor, high_s=1.25**factor, widened=factor), t) for _, t in drawn(2000)]
     assert held(drawn(2000)) < 0.6 and held(wider) == pytest.approx(0.9, abs=0.05)
     assert widening(wider) == pytest.approx(factor, rel=0.1)
