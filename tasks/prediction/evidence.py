@@ -72,6 +72,7 @@ def evidence_in(machines: Sequence[Hardware], records: Sequence[Record]) -> Evid
             for cell in cells
             if cell.cell.hardware in by_name
             and cell.usable
+            and not cell.has_metrics
             and not any(slice_in(record.environment) for record in cell.usable)
         )
     )
