@@ -18,8 +18,8 @@ from tasks.results.comparison import Comparison
 from tasks.results.confounds import confounds
 from tasks.results.cost import cost_efficiency
 from tasks.results.finding import NO_ANSWER, EarlierAnswer, Finding, LaneJob, Results
-from tasks.results.metrics import reported_text
 from tasks.results.forecast import Forecast
+from tasks.results.metrics import reported_text
 from tasks.results.model import Machine, Pairing
 from tasks.results.repeats import RecordKey, Repeats, group, latest
 from tasks.results.scaling import band, device_ratio, efficiency, scaling, serial

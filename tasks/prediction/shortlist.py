@@ -6,7 +6,7 @@ from statistics import NormalDist
 from typing import NamedTuple
 
 WORTH = 0.05  # a better machine by less than this does not change the answer
-SURE = 0.05  # the chance of a better machine below which the answer stands
+LIKELY, SURE = 0.05, 0.01  # chances of a better machine: worth measuring first; below which the answer stands
 NORMAL = NormalDist()
 
 
@@ -44,11 +44,16 @@ def next_to_measure(
 ) -> str | None:
     """Return the machine to measure next, within the money that is left; None if the answer stands.
 
-    The answer stands if no machine has a chance of `SURE` or more to be better than the best measured one.
+    Machines with a chance of `LIKELY` to be better than the best measured one come first, by their expected gain, then
+    those with a chance of `SURE`. If there is none, the answer stands.
     """
-    open_ones = {
-        name: candidate
+    chances = {
+        name: chance_of_better(best, candidate)
         for name, candidate in candidates.items()
-        if candidate.usd <= left_usd and chance_of_better(best, candidate) >= SURE
+        if candidate.usd <= left_usd
     }
-    return max(open_ones, key=lambda name: expected_gain(best, open_ones[name]), default=None)
+    likely = [name for name, chance in chances.items() if chance >= LIKELY]
+    if likely:
+        return max(likely, key=lambda name: expected_gain(best, candidates[name]))
+    unlikely = [name for name, chance in chances.items() if chance >= SURE]
+    return max(unlikely, key=lambda name: chances[name], default=None)
