@@ -6,11 +6,11 @@ from tests.tasks.published.variants import caught, findings, right_tables, varia
 
 # The least number that is caught, by kind; `python -m tests.tasks.published.variants` names the others.
 LEAST = {
-    "cost": 4,
-    "USD per million": 3,
+    "cost": 7,
+    "USD per million": 5,
     "total": 4,
     "per-GPU × GPUs": 5,
-    "time × rate": 4,
+    "time × rate": 5,
     "busbw": 7,
     "percentiles": 6,
     "serving report": 5,
@@ -18,6 +18,7 @@ LEAST = {
     "speedup": 9,
     "scaling": 6,
     "a thousand": 5,
+    "swapped rows": 3,
     "slower card": 1,
     "larger model": 1,
 }
