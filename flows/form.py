@@ -23,6 +23,7 @@ def _field(title: str) -> Any:
 
 TEXT = WithJsonSchema({"type": "string"})  # `str | None` would show a switch between the two
 MOST_STEPS, MOST_RANKS = 10**15, 10_000
+MOST_HOURS_APART = 12.0
 WHOLE = WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MOST_STEPS})
 COUNT = WithJsonSchema({"type": "integer", "minimum": 0, "maximum": MOST_REPEATS})
 RepeatCount = Annotated[int, Field(ge=0, le=MOST_REPEATS)]
@@ -32,6 +33,7 @@ Suite = Annotated[SuiteName, _field("Suite")]
 Hardware = Annotated[list[HardwareName], _field("Hardware")]
 Repeats = Annotated[RepeatCount | None, COUNT, _field("Repeats")]
 Sessions = Annotated[RepeatCount | None, COUNT, _field("Sessions")]
+HoursApart = Annotated[float, Field(ge=0, le=MOST_HOURS_APART), _field("Hours between sessions")]
 Budget = Annotated[float, Field(ge=0, le=MOST_USD), _field("Budget in USD")]
 Baseline = Annotated[str | None, TEXT, _field("Baseline")]
 BreakEven = Annotated[bool, _field("Break-even")]

@@ -27,6 +27,7 @@ async def nightly(
     channel: form.Channel = "main",
     repeats: form.Repeats = 0,
     sessions: form.Sessions = 0,
+    hours_apart: form.HoursApart = 1.0,
     budget_usd: form.Budget = 5.0,
     results: form.Results = "",
 ) -> State[None]:
@@ -38,7 +39,10 @@ async def nightly(
         channel: Name of the software version that is followed, such as main: a night is compared with earlier
             nights of the same channel.
         repeats: Repeats of each cell; 0 for the suite's own number.
-        sessions: Sessions of each machine, over which the repeats are spread; 0 for the suite's own number.
+        sessions: Sessions of each machine, over which the repeats are spread; 0 for the suite's own number. Suspects
+            are measured again in as many.
+        hours_apart: Hours from the end of a session to the next one on the same machine; a rented machine gets another
+            box at once.
         budget_usd: Limit for the whole night, including everything that is measured again.
         results: Folder of the results store, or a block such as s3-bucket/gridbench; results/ where empty.
     """
@@ -51,6 +55,7 @@ async def nightly(
             hardware=tuple(hardware),
             repeats=repeats or None,
             sessions=sessions or None,
+            session_gap_s=3600 * hours_apart,
             budget_usd=budget_usd,
             results=results or None,
             night=validated(Night, {"channel": channel}, "night"),
@@ -95,7 +100,6 @@ async def _confirm_suspects(judged: JudgedNight, request: RunRequest) -> None:
         changes = {
             "hardware": (machine,),
             "repeats": judged.repeats,
-            "sessions": 1,
             "budget_usd": max(budget_usd - spent_on(request.address, run), 0.0),
             "night": night.model_copy(update={"confirms": run, "cases": tuple(cases)}),
         }

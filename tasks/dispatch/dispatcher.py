@@ -35,6 +35,7 @@ from tasks.dispatch.rented_boxes import BAD_BOX, RentedBoxes
 from tasks.dispatch.submit import submit_lane
 from tasks.errors import GridbenchError
 from tasks.planning.plan import PlannedCase
+from tasks.results.turns import Span
 from tasks.store.store import Store
 from tasks.travel.sending import forget_code
 from workloads.harness.records.case import Cell
@@ -213,6 +214,8 @@ class Dispatcher:
             settled = time.monotonic() - lane.asked_at >= GATHER_S
             if not (lane.waiting and settled and lane.box not in busy):
                 continue
+            if not self._is_due(lane):
+                continue
             busy.add(lane.box)
             if lane.machine.rent and not await self._boxes.end_session(lane, lane in self._jobs.values()):
                 continue
@@ -221,6 +224,28 @@ class Dispatcher:
                 await self._order(lane)
             else:
                 await self._submit(lane, lane.next_job(), variables)
+
+    def _is_due(self, lane: Lane) -> bool:
+        """Return whether the next session of a lane can begin: on another box, or long enough after the one before.
+
+        A machine whose clock is ahead delays it by the gap at most.
+        """
+        session, gap_s, now_s = lane.session, self.plan.session_gap_s, time.time()
+        if session == 1 or not gap_s or lane.machine.rent:
+            return True
+        if session not in lane.begins_s:
+            spans = (
+                Span.of(record)
+                for record in self.arrived.values()
+                if (record.session or 1) < session
+                and record.wall_s
+                and self._lane_of[record.hardware] is lane
+            )
+            last_s = min(max((span.end_s for span in spans if span), default=now_s), now_s)
+            lane.begins_s[session] = last_s + gap_s
+            begin = datetime.fromtimestamp(last_s + gap_s, UTC)
+            self.say(f"lane {lane.name}: session {session} begins at {begin:%H:%M:%S} UTC")
+        return now_s >= lane.begins_s[session]
 
     async def _order(self, lane: Lane) -> None:
         """Order a box for the next session of a lane, or give the lane up if the budget has too little left for it."""

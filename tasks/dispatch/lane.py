@@ -86,6 +86,7 @@ class Lane:
         never_begun: number of rentals in a row that crashed before they began.
         boxes_lost: number of rented boxes that were lost while the lane had work for them.
         ticket: key of the next job, the same for every attempt to start it.
+        begins_s: earliest start of each session, in seconds since the epoch, once the session before has ended.
     """
 
     entries: tuple[Hardware, ...]
@@ -97,6 +98,7 @@ class Lane:
     never_begun: int = 0
     boxes_lost: int = 0
     ticket: str = field(default_factory=lambda: str(uuid4()))
+    begins_s: dict[int, float] = field(default_factory=dict)
 
     @property
     def machine(self) -> Hardware:

@@ -90,6 +90,7 @@ class Plan(Strict):
         break_even: True if further sizes are measured after the cases, until each break-even is known.
         sessions: sessions of each machine, over which the repeats of a cell are spread: the first repeat is in the
             first one, the second in the second. Each is another job, on another box if the machine is rented.
+        session_gap_s: least seconds from the end of a session of a machine that is not rented to the next one.
         session_effect: assumed standard deviation of a machine's times between sessions, as a share; None for the
             usual one.
         confirms: the run whose answer it measures again; None for other runs.
@@ -97,7 +98,7 @@ class Plan(Strict):
         skips: cells that can't be measured, as known beforehand.
         notes: sentences about its scripts: guessed estimates, and changes that are in no commit; of a confirmation also
             about prices that have changed.
-        estimate_s: seconds until all lanes end; lanes of one box take turns.
+        estimate_s: seconds until all lanes end; lanes of one box take turns, and sessions keep their distance.
         estimate_usd: cost at the hardware's prices. Neither estimate counts further sizes.
     """
 
@@ -115,6 +116,7 @@ class Plan(Strict):
     acceptance: bool = False
     break_even: bool = False
     sessions: int = 1
+    session_gap_s: NonNegativeFloat = 0.0
     session_effect: NonNegativeFloat | None = None
     confirms: str | None = None
     night: Night | None = None

@@ -51,6 +51,7 @@ def make_plan(request: RunRequest) -> Plan:
         _check_break_even(repeats, sessions, machines)
     skips = _skips(machines, suite)
     lanes_s = {m.name: _lane_s(m, suite, (repeats, sessions), skips[m.name], request) for m in machines}
+    gap_s = request.session_gap_s if sessions > 1 and not all(m.rent for m in machines) else 0.0
     now = datetime.now(UTC)
     plan = Plan(
         run=f"{now:%Y%m%d-%H%M%S}-{suite.name}-{secrets.token_hex(2)}",
@@ -66,6 +67,7 @@ def make_plan(request: RunRequest) -> Plan:
         acceptance=suite.acceptance,
         break_even=request.break_even,
         sessions=sessions,
+        session_gap_s=gap_s,
         session_effect=request.session_effect,
         night=request.night,
         baseline=_baseline(request, machines),
@@ -73,7 +75,7 @@ def make_plan(request: RunRequest) -> Plan:
         cases=_planned_cases(suite, given, version_measured),
         skips=tuple(skip for machine_skips in skips.values() for skip in machine_skips),
         notes=script_notes(suite),
-        estimate_s=estimate_s(lanes_s, machines),
+        estimate_s=estimate_s(lanes_s, machines) + (sessions - 1) * gap_s,
         estimate_usd=sum(lane_usd(m, lanes_s[m.name], sessions) for m in machines),
     )
     return plan

@@ -21,6 +21,7 @@ class RunRequest(Strict):
         baseline: the machine or box that speedups are relative to; the first one by default.
         repeats: repeats of each cell; the suite's own number by default.
         sessions: sessions of each machine, over which the repeats are spread; the suite's own number by default.
+        session_gap_s: least seconds between two sessions of a machine that is not rented.
         budget_usd: the run is refused above it by the estimate, and stopped once it is spent; None: no limit.
         resume: name of an earlier run; what it lacks is measured, and all else but the budget is ignored.
         results: folder of the results store, or a storage block; the default folder where None.
@@ -40,6 +41,7 @@ class RunRequest(Strict):
     baseline: str | None = None
     repeats: int | None = None
     sessions: int | None = None
+    session_gap_s: NonNegativeFloat = 0.0
     budget_usd: float | None = None
     resume: str | None = None
     results: str | None = None

@@ -8,7 +8,7 @@ import numpy as np
 
 from tasks.regressions.baseline import Nights
 from tasks.regressions.robust import Bools, Floats, Ints, median_variance, typical_variance
-from tasks.regressions.series import Series, SeriesKey
+from tasks.regressions.series import Observation, Series, SeriesKey
 
 
 @dataclass(frozen=True, slots=True)
@@ -17,8 +17,8 @@ class SeriesPanel:
 
     Attributes:
         runs: the night of each column, oldest first.
-        own, own_control: variance of a number over its repeats, scaled so that the median over nights is the true
-            one; NaN for one repeat.
+        own, own_control: variance of a number over its repeats within sessions, scaled so that the median over nights
+            is the true one; NaN if each session has one repeat.
         together: covariance of a number's repeats and their controls, scaled alike.
         segment: column in which the series' segment began, as it was known in each night.
         alike: whether numbers vary as in the segment before, because only machine or control changed.
@@ -69,9 +69,9 @@ def panel_of(all_series: Sequence[Series]) -> SeriesPanel:
         for index, night in enumerate(series.nights):
             column, absent = columns[night.run], 0 if night.ok else absent + 1
             log_s[row, column], log_control_s[row, column] = _log(night.seconds), _log(night.control_s)
-            own[row, column] = _own(night.variance, night.repeats)
-            own_control[row, column] = _own(night.control_variance, night.repeats)
-            together[row, column] = _own(night.covariance, night.repeats)
+            own[row, column] = _own(night.variance, night)
+            own_control[row, column] = _own(night.control_variance, night)
+            together[row, column] = _own(night.covariance, night)
             missed[row, column:] = absent
             if index in changes:
                 segment[row, column:], alike[row, column:] = column, "settings" not in changes[index]
@@ -92,11 +92,11 @@ def panel_of(all_series: Sequence[Series]) -> SeriesPanel:
     )
 
 
-def _own(variance: float | None, repeats: int) -> float:
-    """Return the variance of a median by the variance of its repeats; NaN for a single one."""
-    if variance is None or repeats < 2:
+def _own(variance: float | None, night: Observation) -> float:
+    """Return the variance of a night's median by the variance of its repeats; NaN if each session has one."""
+    if variance is None or night.repeats <= night.sessions:
         return math.nan
-    return typical_variance(variance, repeats) * median_variance(repeats)
+    return typical_variance(variance, night.repeats - night.sessions + 1) * median_variance(night.repeats)
 
 
 def _log(seconds: float | None) -> float:

@@ -35,7 +35,7 @@ SCHEMA = pa.schema(
             *TEXTS,
         )
     ]
-    + [(name, pa.float64()) for name in ("repeat", "compute_s", "control_s", "restless")]
+    + [(name, pa.float64()) for name in ("repeat", "compute_s", "control_s", "restless", "session")]
 )
 CELL = ["hardware", "case"]
 NEEDED = {"run", *CELL, "repeat", "verdict", "compute_s"}  # the others are missing from older tables

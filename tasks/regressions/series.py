@@ -34,13 +34,13 @@ class Observation:
         at: time of the plan, UTC.
         seconds: per step, exp of the median of the logs of the valid repeats; None without any.
         control_s: the same of their valid controls.
-        variance, control_variance: of the logs of these repeats; None for fewer than two.
-        covariance: of the logs of repeats and of their controls; None for fewer than two pairs.
+        variance, control_variance: of the logs of these repeats; None if each session has fewer than two.
+        covariance: of the logs of repeats and of their controls; None if each session has fewer than two pairs.
         verdict: `ok` if one repeat was, else the commonest; `missing` without a record.
         machine_id: hash of hardware and driver; `environment_id` is of the stack too.
         commit: of the measured code; of a user's script, the id of its code.
         reference: id of the frozen environment of the control.
-        repeats: number of valid repeats.
+        repeats, sessions: number of valid repeats, and of their sessions, within which variances and covariance are.
         settings: those that change the spread of its numbers.
     """
 
@@ -55,6 +55,7 @@ class Observation:
     reference: str = ""
     hostname: str = ""
     repeats: int = 1
+    sessions: int = 1
     settings: str = ""
     variance: float | None = None
     control_variance: float | None = None

@@ -21,6 +21,7 @@ from tasks.store.store import Store, runs
 from workloads.harness.records.record import COUNTING, Verdict
 
 AHEAD = timedelta(days=1)  # a plan can be later than now by this, because the clocks of machines differ
+FREE = 0.5  # least degrees of freedom: a half, as they are sums of fractions
 FIRST = datetime(2025, 1, 1, tzinfo=UTC)  # before any version of this program: an earlier clock was never set
 
 
@@ -168,7 +169,8 @@ def series_of(nights: Sequence[PastRun]) -> list[Series]:
 
 def settings_of(plan: Plan) -> str:
     """Return the settings of a plan that affect the spread of its numbers."""
-    return f"{plan.repeats} repeats{', quick' if plan.quick else ''}"
+    sessions = f" in {plan.sessions} sessions" if plan.sessions > 1 else ""
+    return f"{plan.repeats} repeats{sessions}{', quick' if plan.quick else ''}"
 
 
 def _order(run: PastRun) -> tuple[datetime, str]:
@@ -243,6 +245,7 @@ def _valid_rows(nights: Sequence[PastRun]) -> pd.DataFrame:
     rows["log_control_s"] = control.where(rows["counts"] & beside)
     rows["log_paired_s"] = rows["log_s"].where(rows["log_control_s"].notna())
     rows["log_ratio"] = rows["log_paired_s"] - rows["log_control_s"]
+    rows["session"] = rows["session"].fillna(1.0)
     return rows
 
 
@@ -257,8 +260,10 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
     grouped = rows.groupby(by, sort=False, observed=True)
     table = grouped[["log_s", "log_control_s"]].median().join(grouped[[*TEXTS]].first())
     table["repeats"] = grouped["counts"].sum()
-    table[["variance", "control_variance"]] = grouped[["log_s", "log_control_s"]].var()
-    table["covariance"] = _covariance(grouped)
+    table["sessions"] = (
+        rows["session"].where(rows["counts"]).groupby([rows[n] for n in by], observed=True).nunique()
+    )
+    table[["variance", "control_variance", "covariance"]] = _variances(rows, by)
     verdicts = rows.groupby([*by, "verdict"], sort=False, observed=True).size().reset_index(name="count")
     verdicts = verdicts.sort_values("count", ascending=False, kind="stable").drop_duplicates(by)
     commonest = verdicts.set_index(by)["verdict"].reindex(table.index).fillna("unknown")
@@ -268,8 +273,9 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
     times = np.exp(table[["log_s", "log_control_s"]].to_numpy())
     texts = table[["verdict", *TEXTS]].fillna("").to_numpy(dtype=object)
     numbers = np.column_stack([times, table[["variance", "control_variance", "covariance"]].to_numpy()])
-    columns = (_cells(table), table["night"].tolist(), numbers.tolist(), texts, table["repeats"].tolist())
-    for cell, index, of_cell, words, repeats in zip(*columns, strict=True):
+    counts = table[["repeats", "sessions"]].to_numpy().tolist()
+    columns = (_cells(table), table["night"].tolist(), numbers.tolist(), texts, counts)
+    for cell, index, of_cell, words, (repeats, sessions) in zip(*columns, strict=True):
         night = nights[index]
         names = ("seconds", "control_s", "variance", "control_variance", "covariance")
         known: list[Any] = [None if math.isnan(number) else number for number in of_cell]
@@ -277,6 +283,7 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
             run=night.plan.run,
             at=night.at,
             repeats=repeats,
+            sessions=max(sessions, 1),
             settings=settings_of(night.plan),
             **dict(zip(names, known, strict=True)),
             **dict(zip(("verdict", *TEXTS), words, strict=True)),
@@ -284,11 +291,21 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
         yield index, cell, observation
 
 
-def _covariance(grouped: Any) -> "pd.Series[float]":
-    """Return the covariance of repeats and their controls, from their variances and that of their ratio."""
-    parts = grouped[["log_paired_s", "log_control_s", "log_ratio"]].var()
-    covariance: pd.Series[float] = (parts["log_paired_s"] + parts["log_control_s"] - parts["log_ratio"]) / 2
-    return covariance
+def _variances(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
+    """Return the variances of repeats and of their controls within sessions, and the covariance of the two.
+
+    It follows from their variances and that of their ratio. NaN if no session has two repeats.
+    """
+    logs = rows[["log_s", "log_control_s", "log_paired_s", "log_ratio"]]
+    of_session = logs.groupby([rows[name] for name in (*by, "session")], sort=False, observed=True)
+    squares, free = (logs - of_session.transform("mean")) ** 2, 1 - 1 / of_session.transform("count")
+    keys = [rows[name] for name in by]
+    sums, freedom = (
+        part.where(logs.notna()).groupby(keys, sort=False, observed=True).sum() for part in (squares, free)
+    )
+    variance = sums / freedom.where(freedom > FREE)
+    both = (variance["log_paired_s"] + variance["log_control_s"] - variance["log_ratio"]) / 2
+    return variance[["log_s", "log_control_s"]].assign(covariance=both)
 
 
 def _cells(rows: pd.DataFrame) -> list[tuple[str, str]]:

@@ -144,10 +144,11 @@ def _circumstances(record: Record) -> dict[str, Any]:
 
 
 def _of_nights(record: Record) -> dict[str, Any]:
-    """Return what a series over nights needs beside the time: noise, control, machine and version."""
+    """Return what a series over nights needs beside the time: noise, session, control, machine and version."""
     control, found = record.control, record.environment
     return {
         "restless": is_restless(record),
+        "session": record.session,
         "control_s": control.compute_s if control else None,
         "control_verdict": control.verdict if control else None,
         "reference": (control.reference or None) if control else None,  # a dead one could not say

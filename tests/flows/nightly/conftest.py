@@ -35,14 +35,14 @@ async def watch(bench, tmp_path):
     deployment = await bench.nightly()
     results = tmp_path / "results"
 
-    async def start(told):
+    async def start(told, **more):
         speeds.write_text(json.dumps(told))
-        asked = {"suite": "watch", "hardware": ["watched"], "results": str(results)}
+        asked = {"suite": "watch", "hardware": ["watched"], "results": str(results)} | more
         async with bench.client() as client:
             return (await client.create_flow_run_from_deployment(deployment.id, parameters=asked)).id
 
-    async def night(told):
-        run_id = await start(told)
+    async def night(told, **more):
+        run_id = await start(told, **more)
         return run_id, await bench.end(run_id)
 
     night.results, night.start = results, start

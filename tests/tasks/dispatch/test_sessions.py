@@ -1,11 +1,14 @@
 """Repeats that are spread over sessions: a job each, a box each if it is rented, and a resume that keeps what there is."""
 
 import asyncio
+import time
+from dataclasses import replace
+from datetime import UTC, datetime
 
 import pytest
 from prefect.states import Completed, Running
 
-from tasks.dispatch import rented_boxes
+from tasks.dispatch import dispatcher, rented_boxes
 from tasks.dispatch.lane import Lane
 from tasks.dispatch.rental_labels import RELEASE
 from tests.tasks.dispatch.dispatched import Run, planned, until
@@ -48,6 +51,70 @@ async def test_each_session_is_a_job_of_its_own_after_the_one_before(api, two):
         api.complete(api.job)
         records = await run.ended()
     assert {(record.repeat, record.session) for record in records} == {(1, 1), (2, 2), (3, 1)}
+
+
+class Clock:
+    """In place of the time of day of the dispatcher."""
+
+    def __init__(self, monkeypatch):
+        self.ahead_s = 0.0
+        monkeypatch.setattr(dispatcher, "time", self)
+
+    monotonic = staticmethod(time.monotonic)
+
+    def time(self):
+        return time.time() + self.ahead_s
+
+
+@pytest.fixture
+def apart(store, plan):
+    """A run of one machine in two sessions an hour apart."""
+    return planned(store, plan, hardware=plan.hardware[:1], sessions=2, session_gap_s=3600.0)
+
+
+async def test_a_session_begins_an_hour_after_the_one_before(api, apart, monkeypatch):
+    clock = Clock(monkeypatch)
+    async with Run(apart) as run:
+        await until(lambda: api.jobs)
+        api.complete(api.job)
+        await until(lambda: any("session 2 begins at" in text for text in run.said))
+        clock.ahead_s = 3500.0
+        await asyncio.sleep(0.1)
+        assert len(api.jobs) == 1
+        clock.ahead_s = 3601.0
+        await until(lambda: len(api.jobs) == 2)
+        assert sessions_in(api, api.job) == {2}
+        api.complete(api.job)
+        await run.ended()
+    assert sum("begins at" in text for text in run.said) == 1
+
+
+@pytest.mark.parametrize(("ended_s", "left_s"), [(-3000, 600), (-7200, 0), (86400, 3600)])
+async def test_a_resume_counts_from_the_end_of_the_session_before(api, apart, monkeypatch, ended_s, left_s):
+    """Of a machine whose clock is a day ahead, from the resume."""
+    at = datetime.fromtimestamp(time.time() + ended_s - 10, UTC).isoformat(timespec="seconds")
+    for repeat in apart.plan.repeats_on(apart.plan.hardware[0]):
+        if repeat.session == 1:
+            apart.add(replace(repeat.failed(Verdict.TIMEOUT, "of a test", 10.0), started_at=at))
+    clock = Clock(monkeypatch)
+    async with Run(apart) as run:
+        await until(lambda: any("session 2 begins at" in text for text in run.said))
+        clock.ahead_s = max(left_s - 60.0, 0.0)
+        await asyncio.sleep(0.15)
+        assert len(api.jobs) == (not left_s)
+        clock.ahead_s = left_s + 60.0
+        await until(lambda: api.jobs)
+        assert sessions_in(api, api.job) == {2}
+
+
+async def test_a_rented_box_waits_for_no_hour(api, rented):
+    hourly = planned(rented, rented.plan, session_gap_s=3600.0)
+    async with Run(hourly, budget_usd=100.0) as run:
+        for count in (1, 2):
+            await box(api, count)
+            await until(lambda count=count: len(api.jobs) == count)
+            api.complete(api.job)
+        await run.ended()
 
 
 async def test_entries_of_a_box_that_share_no_job_take_turns_by_session(api, store, plan):

@@ -113,6 +113,16 @@ def test_a_session_is_part_of_each_repeat_and_starts_the_machine_once():
         read_plan(three.model_copy(update={"repeats": 2}).model_dump_json(), "plan.json")
 
 
+def test_sessions_keep_their_distance_and_the_estimate_has_it():
+    asked = {"suite": "quick", "hardware": ["local-cpu"], "repeats": 4, "session_gap_s": 3600.0}
+    row, apart = (
+        make_plan(RunRequest(**asked | {"session_gap_s": gap_s}, sessions=3)) for gap_s in (0.0, 3600.0)
+    )
+    assert apart.session_gap_s == 3600 and apart.estimate_s == pytest.approx(row.estimate_s + 2 * 3600)
+    assert apart.estimate_usd == row.estimate_usd
+    assert make_plan(RunRequest(**asked)).session_gap_s == 0
+
+
 def test_a_suite_states_its_sessions_of_which_a_run_with_fewer_repeats_has_fewer(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text("sessions = 3\n" + MATMULS.replace("repeats = 2", "repeats = 3"))

@@ -74,6 +74,25 @@ async def test_a_planted_slowdown_fails_the_night_files_one_ticket_and_is_told(b
 
 
 @pytest.mark.chaos
+async def test_a_night_in_sessions_spreads_its_repeats_and_those_of_its_suspects(bench, watch):
+    spread = {"sessions": 2, "repeats": 4, "hours_apart": 0.002}
+    gap = timedelta(hours=spread["hours_apart"])
+    _, state = await watch(SPEEDS, **spread)
+    assert state.is_completed() and "2 warming" in state.message, state.message
+    earlier(watch.results, 12)
+    _, state = await watch(PLANTED, **spread)
+    assert state.name == "Regressed", state
+    (night,) = [f for f in watch.results.iterdir() if (v := read_verdicts(f)) and v.tickets]
+    (again,) = read_verdicts(night).confirmations
+    for folder, count in ((night, 2 * 4), (watch.results / again, 5 * 4)):
+        store = Store(folder)
+        records = store.records()[0]
+        assert (store.plan.sessions, store.plan.session_gap_s, len(records)) == (2, 7.2, count)
+        sides = [[datetime.fromisoformat(r.started_at) for r in records if r.session == k] for k in (1, 2)]
+        assert len(sides[0]) == len(sides[1]) and min(sides[1]) - max(sides[0]) >= gap - timedelta(seconds=1)
+
+
+@pytest.mark.chaos
 async def test_a_night_begins_by_its_schedule(bench, watch):
     (watch.results.parent / "speeds.json").write_text(json.dumps(SPEEDS))
     asked = {"suite": "watch", "hardware": ["watched"], "results": str(watch.results)}
