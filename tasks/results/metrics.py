@@ -173,4 +173,4 @@ def _view(record: Record, case: Case, metric: MetricValue) -> Record:
     """Return a record whose time is the cost of one of its metrics."""
     numbers = [each.value for each in record.metrics if replace(each, value=0.0) == metric]
     cost = cost_of(metric, numbers[0]) if numbers else None
-    return replace(record, case=case, wall=cost and summarise((cost,), 1))
+    return replace(record, case=case, wall=summarise((cost,), 1) if cost else None)
