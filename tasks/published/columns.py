@@ -172,7 +172,7 @@ def _is_shared(read: _Header) -> bool:
 
 
 def _spread(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
-    return column if read.words & SPREADS or "±" in read.text else None
+    return column if read.words & SPREADS or re.search(r"±|\+/-", read.text) else None
 
 
 def _devices(read: _Header, column: PublishedColumn) -> PublishedColumn | None:

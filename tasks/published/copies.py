@@ -18,8 +18,9 @@ MODEL_DIGITS = 7  # equal digits of two rows of other names, such as two models
 COLUMN_DIGITS = 6  # of the different numbers of two equal columns, without the first digit of each
 MOST_PAIRS = 2000  # of columns
 LEAST_ROWS = 3  # rows of a column that can be a copy; two of them are a doubt if they have as many digits
-# Of a run that is busy all the time, clocks agree; and the gaps of equally long answers have two names.
-CLOCKS = {"wall", "real", "cpu", "user", "process", "clock", "tpot", "itl"}
+# Clocks agree in a run that is busy all the time, a call's own time and its total if it calls no other, and the gaps
+# of equally long answers, which have two names.
+CLOCKS = {"wall", "real", "cpu", "user", "process", "clock", "self", "total", "tpot", "itl"}
 
 
 def copies(table: PublishedTable) -> list[list[TableRow]]:

@@ -118,8 +118,11 @@ def _beside_columns(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[st
             most = max(c for (r, _), c in votes.items() if r == row)
             if count == most and _alone(table, row, index, indices):
                 flaw = _slip(table, row, index, "compared with its columns")
+                columns = table.columns  # the tail of a few percentiles can be long
                 few = len(table.rows) < LEAST_ROWS
-                flaw = replace(flaw, doubt=few or any(_has_units(table, i) for i in indices))
+                flaw = replace(
+                    flaw, doubt=few or any(_has_units(table, i) or columns[i].statistic for i in indices)
+                )
                 yield flaw, (table.rows[row].name, index)
 
 

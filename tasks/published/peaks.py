@@ -22,6 +22,8 @@ from tasks.results.model import Machine
 _FASTER = re.compile(
     r"fp8|f8\b|e4m3|e5m2|int8|i8\b|int4|fp4|nvfp4|mxfp|spars|2:4|w8a8|w4a|1-?bit|binary|\btops\b"
 )
+_CONVOLVES = re.compile(r"winograd|conv|\bfwd\b")
+WINOGRAD = 2.25  # times the products of a convolution by its definition, which tables count
 UNSAID = 2.0  # times the highest peak on file: a table that does not name its precision can compute in fp8
 _CACHED = re.compile(
     r"cache|\bl1\b|\bl2\b|shared|nvlink|nvswitch|aggregate|register|effective|equivalent|compress"
@@ -119,7 +121,8 @@ def _above(
     if peak and doubled and name.endswith("highest"):
         peak *= UNSAID
     computed, moved = _rates(table, row, index, value)
-    if computed and peak and computed > MARGIN * peak * devices and not _FASTER.search(around):
+    margin = MARGIN * (WINOGRAD if _CONVOLVES.search(around) else 1.0)
+    if computed and peak and computed > margin * peak * devices and not _FASTER.search(around):
         words = f"the peak of {machine.name} in {name}, {peak / 1e12:g} TFLOP/s"
         return _flaw(row, column.header, f"{significant(computed / 1e12, 3)} TFLOP/s", words, devices)
     top = machine.peak_bytes_per_s
