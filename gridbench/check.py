@@ -139,7 +139,7 @@ def as_text(reviewed: TableReview, name: str) -> str:
     table, count = reviewed.table, len(accused(reviewed))
     measures = len(table.of(*MEASURES))
     rows = f"{len(table.rows)} rows, {measures} column{'s' * (measures != 1)} of times and rates"
-    held = ", ".join(f"{each.count} of {each.rule}" for each in reviewed.held)
+    held = ", ".join(f"{each.numbers} of {each.rule}" for each in reviewed.held)
     compared = f"Compared: {held}." if held else "No number could be compared with another or with a limit."
     found = f"{count} error{'s' * (count > 1)}" if count else "no errors" if held else "nothing"
     parts = [
@@ -172,8 +172,8 @@ def as_data(reviewed: TableReview) -> dict[str, Any]:
             {"column": column, "way": way} | _finite(asdict(estimate))
             for column, way, estimate in reviewed.overall
         ],
-        "held": sum(each.count for each in reviewed.held),
-        "compared": {each.rule: each.count for each in reviewed.held},
+        "held": sum(each.numbers for each in reviewed.held),
+        "compared": {each.rule: each.numbers for each in reviewed.held},
         "findings": [asdict(finding) for finding in reviewed.findings],
         "notes": list(reviewed.notes),
     }

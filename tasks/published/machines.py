@@ -29,7 +29,7 @@ def unlikely(
 
 
 def _large_and_fast(table: PublishedTable) -> Iterator[TableFlaw]:
-    groups: dict[object, list[Point]] = defaultdict(list)
+    groups: dict[tuple[ColumnKind, object], list[Point]] = defaultdict(list)
     numbered = table.of(ColumnKind.OTHER)
     for row in table.rows[:MOST_ROWS]:
         named_by = " ".join([row.text, *(v.text.lower() for i in numbered if (v := row.cells[i]))])
@@ -45,8 +45,8 @@ def _large_and_fast(table: PublishedTable) -> Iterator[TableFlaw]:
                 v.text for i in table.of(ColumnKind.DEVICES, ColumnKind.SIZE) if (v := row.cells[i])
             )
             where = row.name if named == ["row"] else f"{row.name}, {column.header}"
-            groups[named[0], key, others, column.kind].append((where, float(sizes[named[0]][0]), value))
-    for (_, _, _, kind), points in groups.items():
+            groups[column.kind, (named[0], key, others)].append((where, float(sizes[named[0]][0]), value))
+    for (kind, _), points in groups.items():
         for small, large in combinations(sorted(points, key=lambda point: point[1])[:MOST_ROWS], 2):
             times = large[1] / small[1] if small[1] else 0.0
             faster = large[2].low > small[2].high if kind is ColumnKind.RATE else large[2].high < small[2].low

@@ -152,7 +152,7 @@ def _column(column: PublishedColumn, cells: Sequence[str], unit_of_all: str) -> 
 def _factor(column: PublishedColumn, value: NumberText | None) -> float | None:
     """Return the factor of a cell's number by its unit, or None if the unit does not fit the column."""
     if value is None or column.kind not in _SCALED:
-        return value and 1.0
+        return 1.0 if value else None
     own = unit_of(value.unit) if value.unit else None
     if own and own.kind is column.kind is not ColumnKind.SIZE:
         return own.scale

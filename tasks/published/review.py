@@ -83,7 +83,7 @@ def review(table: PublishedTable, machine: Machine | None = None, known: Known |
     held: Counter[str] = Counter()
     for each in results:
         if isinstance(each, Compared):
-            held[each.rule] += each.count
+            held[each.rule] += each.numbers
         else:
             findings.setdefault(
                 (each.rule, each.text), replace(each, doubt=each.doubt or bool(table.assumed))

@@ -171,7 +171,7 @@ class Compared(NamedTuple):
     """The count of numbers that a rule compared with others or with limits."""
 
     rule: str
-    count: int
+    numbers: int
 
 
 @dataclass(frozen=True, slots=True)

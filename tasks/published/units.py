@@ -3,7 +3,7 @@
 import re
 from functools import cache, lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, cast
 
 from tasks.published.table import ColumnKind
 
@@ -99,8 +99,8 @@ def unit_of(text: str) -> Unit | None:
 
 def _unit(text: str, what: str, divisor: float) -> Unit | None:
     unit = _registry().parse_units(text)
-    powers = {name.strip("[]"): power for name, power in unit.dimensionality.items()}
-    devices = powers.pop("device", 0)
+    powers = {name.strip("[]"): cast(float, power) for name, power in unit.dimensionality.items()}
+    devices = powers.pop("device", 0.0)
     kind, each = KINDS.get(
         " ".join(f"{name}{power:+g}" for name, power in sorted(powers.items())), (None, False)
     )
@@ -122,4 +122,5 @@ def _unit(text: str, what: str, divisor: float) -> Unit | None:
 def _dimensions(word: str) -> dict[str, float]:
     """Return the dimensions of a word that is a unit, with its prefix; empty for other words."""
     parsed = word.isalpha() and word.isascii() and _registry().parse_unit_name(word)
-    return dict(_registry().get_dimensionality(word)) if parsed else {}
+    powers = _registry().get_dimensionality(word).items() if parsed else ()
+    return {name: cast(float, power) for name, power in powers}
