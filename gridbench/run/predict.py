@@ -36,7 +36,7 @@ def predict(
     ] = None,
     offers: Annotated[
         bool,
-        typer.Option("--offers", help="Predict every offer of `gridbench offers` with as many GPUs"),
+        typer.Option("--offers", help="Predict the cheapest offer of each card with as many GPUs"),
     ] = False,
     score: Annotated[
         bool,

@@ -11,10 +11,19 @@ NEAR_GB = 4.0  # of a card's memory: sources count it in GB or GiB, with or with
 
 
 def offered(offers: Sequence[Rentable], gpus: int) -> list[Hardware]:
-    """Return a machine for each offer with this number of GPUs; two if its card comes in two forms."""
+    """Return a machine for the cheapest offer of each card with this number of GPUs; two if it comes in two forms.
+
+    On-demand and spot offers are apart. A dearer offer of the same card has the same prediction. Machines of the
+    hardware files are all there, by the names under which runs have measured them.
+    """
     peaks = load_gpus()
-    machines = (machine for rentable in offers for machine in _machines(rentable, peaks))
-    return [machine for machine in machines if machine.gpus == gpus]
+    cheapest: dict[tuple[str, ...], Rentable] = {}
+    for rentable in sorted(offers, key=lambda each: each.offer.usd_per_hour):
+        if rentable.offer.gpus == gpus:
+            cheapest.setdefault(
+                (*_models(rentable, peaks), rentable.offer.purchase, _own_name(rentable)), rentable
+            )
+    return [machine for rentable in cheapest.values() for machine in _machines(rentable, peaks)]
 
 
 def _machines(rentable: Rentable, peaks: dict[str, GpuPeaks]) -> Iterator[Hardware]:
@@ -24,7 +33,7 @@ def _machines(rentable: Rentable, peaks: dict[str, GpuPeaks]) -> Iterator[Hardwa
         form = f", if it is {model}" if len(models) > 1 else ""
         spot = ", spot" if offer.purchase == "spot" else ""
         yield Hardware(
-            name=f"{offer.provider} {offer.instance}{spot}{form}",
+            name=_own_name(rentable) or f"{offer.provider} {offer.instance}{spot}{form}",
             title=f"{offer.gpus} x {offer.gpu} at {offer.provider}",
             pool=RENTED_POOL,
             device="cuda",
@@ -41,13 +50,22 @@ def _machines(rentable: Rentable, peaks: dict[str, GpuPeaks]) -> Iterator[Hardwa
         )
 
 
+def _own_name(rentable: Rentable) -> str:
+    """Return the name of an offer's hardware file; empty if it has none."""
+    return "" if "://" in rentable.reach else rentable.reach
+
+
 def _models(rentable: Rentable, peaks: dict[str, GpuPeaks]) -> list[str]:
-    """Return the models of an offer's name whose memory is nearest to its own."""
+    """Return the models of an offer's name whose memory is nearest to its own, in the form that its instance names."""
     offer = rentable.offer
     if offer.gpu in peaks:
         return [offer.gpu]
     named = [
         m for m in peaks if "".join(word for word in m.split("-") if word not in FORMS) == offer.gpu.lower()
     ]
+    instance = offer.instance.lower()
+    named = [
+        m for m in named if (form := m.rpartition("-")[2][:3]) in ("sxm", "pci") and form in instance
+    ] or named
     far = {m: abs((offer.gpu_memory_gib or 0.0) - peaks[m].memory_gb) for m in named}
     return [m for m in named if far[m] <= min(far.values()) + NEAR_GB]

@@ -26,11 +26,14 @@ def test_money_and_certainty_end_the_search():
     assert chance_of_better(0.0, good) > 0.99 and expected_gain(0.0, good) == pytest.approx(0.643, abs=0.01)
 
 
-def test_every_offer_of_a_card_of_ours_is_a_machine_to_predict():
+def test_the_cheapest_offer_of_each_card_of_ours_is_a_machine_to_predict():
     offers = rentable(DEPLOYMENTS, datetime.now(UTC).date())
     machines = offered(offers, 1)
     by_gpu = {machine.gpu for machine in machines}
-    assert {"h100-sxm", "h100-pcie", "a100-40-pcie", "v100-sxm2", "l40s", "rtx-4090", "b200-sxm"} <= by_gpu
+    assert {"h100-sxm", "h100-pcie", "a100-40-sxm", "v100-sxm2", "l40s", "rtx-4090", "b200-sxm"} <= by_gpu
     assert all(m.gpus == 1 and m.price.usd_per_hour > 0 and m.price.date > date(2024, 1, 1) for m in machines)
     forms = [m.name for m in machines if "if it is h100-" in m.name]
     assert forms and not any("h100-nvl" in name for name in forms)
+    assert {"aws-g5.xlarge", "lambda-1x-h100-sxm"} <= {m.name for m in machines}
+    sxm = [m for m in machines if m.gpu == "h100-sxm" and m.name.startswith("vastai ")]
+    assert [(m.name, m.price.usd_per_hour) for m in sxm] == [("vastai 1x-H100_SXM-32-65536", 1.87)]
