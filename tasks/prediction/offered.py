@@ -51,7 +51,7 @@ def _machines(rentable: Rentable, peaks: dict[str, GpuPeaks]) -> Iterator[Hardwa
 
 
 def _own_name(rentable: Rentable) -> str:
-    """Return the name of an offer's hardware file; empty if it has none."""
+    """Return the name of an offer's hardware file; empty if there is no such file."""
     return "" if "://" in rentable.reach else rentable.reach
 
 
