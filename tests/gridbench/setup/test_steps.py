@@ -170,7 +170,7 @@ def test_what_two_clouds_share_goes_with_the_last(monkeypatch):
 
 def test_only_the_deployments_of_a_cloud_and_no_schedule():
     names = [objects.full_name(entry) for entry in objects.entries_of("gke")]
-    assert names == ["bench/quick", "bench/full", "bench/script", "lane/local", "lane/gke"]
+    assert names == ["bench/quick", "bench/full", "bench/script", "bench/command", "lane/local", "lane/gke"]
     assert not [entry for entry in objects.entries_of("gke") if "schedules" in entry]
 
 
