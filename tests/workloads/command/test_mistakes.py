@@ -16,7 +16,7 @@ from workloads.__main__ import main
         (["run", "matmul", "--size", "n=64", "--profle"], "--profle is unknown; did you mean --profile?"),
         (["suite", "quick", "--repeat-s=3"], "--repeat-s=3 is unknown; did you mean --repeats?"),
         (["run", "matmul", "--sizes=n=64"], "--sizes is unknown, did you mean --size?"),
-        (["xyzzy"], "there are list, run, script, suite, model"),
+        (["xyzzy"], "there are list, run, script, command, suite, model"),
     ],
 )
 def test_the_nearest_name_is_suggested(capsys, words, suggestion):
