@@ -7,6 +7,7 @@ import pytest
 from typer.testing import CliRunner
 
 from gridbench.main import app
+from gridbench.terminal import console
 from tasks.imported import run_of
 from tasks.store.store import Store
 from tests.tasks.examples.records import record
@@ -16,7 +17,7 @@ from tests.tasks.examples.two_cards import two_cards
 @pytest.fixture
 def call(tmp_path, monkeypatch):
     """Stores records as a run, and predicts from it; returns the exit code and the output."""
-    monkeypatch.setenv("COLUMNS", "240")
+    monkeypatch.setattr(console, "_width", 240)  # it keeps the COLUMNS of its first use
 
     def said(records, *words, name=None):
         plan, kept = run_of(records, {"h100": 2.49} if records[0].hardware == "h100" else {})
