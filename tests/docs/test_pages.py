@@ -81,7 +81,9 @@ def test_every_gridbench_command_exists_with_its_options(page):
         assert not (needs_name and rest and not rest[0].startswith("-")), (
             f"{page.name} shows {shlex.join(words)}"
         )
-        options = {option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]} | {"--help"}
+        options = {
+            option for parameter in command.params for option in [*parameter.opts, *parameter.secondary_opts]
+        } | {"--help"}
         shown = {word.partition("=")[0] for word in rest if word.startswith("--")}
         assert shown <= options, f"{page.name}: {shlex.join(words)}"
 
