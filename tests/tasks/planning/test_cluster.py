@@ -270,7 +270,7 @@ class TestFlow:
         async def sent(store):
             raise Enough(store.plan)
 
-        async def not_asked(hardware):  # the server's forms of job variables have tests of their own
+        async def not_asked(hardware):  # test_variables.py asks a server
             pass
 
         monkeypatch.setattr(opening, "send", sent)
