@@ -11,7 +11,6 @@ from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.comparison_table import comparison_table
 from tasks.report.files.csv_cells import csv_of
 from tasks.report.files.findings import finding_files
-from tasks.report.finite_json import to_json
 from tasks.report.grid import Grid, grid_of
 from tasks.report.html.page import report_html
 from tasks.report.info import RunInfo
@@ -19,6 +18,7 @@ from tasks.report.text.comparison import full_text
 from tasks.results.comparison import Comparison
 from tasks.store.frames import results_table
 from workloads.harness.records.files import write_whole
+from workloads.harness.records.finite_json import to_json
 from workloads.harness.records.record import Record
 
 LOG = logging.getLogger(__name__)

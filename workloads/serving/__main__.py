@@ -3,13 +3,13 @@
 import argparse
 import asyncio
 import json
-import math
 import sys
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
+from workloads.harness.records.finite_json import to_json
 from workloads.serving.client import ServedAnswer, Server
 from workloads.serving.load import Lengths, Request, drawn_requests, poisson, requests_of_file, trace
 from workloads.serving.play import Play, PlaySummary, closed_loop, open_loop, summary
@@ -57,7 +57,7 @@ def main(words: Sequence[str] | None = None) -> int:
     except (ValueError, RuntimeError, OSError) as error:
         print(f"error: {error}", file=sys.stderr)
         return 1
-    print(json.dumps(finite(result)))
+    print(to_json(result))
     return 0
 
 
@@ -194,15 +194,6 @@ def largest(result: LargestRate, idle: PlaySummary) -> dict[str, Any]:
         "points": [described(at) for at in result.points],
         "metrics": METRICS,
     }
-
-
-def finite(value: Any) -> Any:
-    """Return data with null for each infinite number, which JSON does not hold."""
-    if isinstance(value, dict):
-        return {name: finite(part) for name, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [finite(part) for part in value]
-    return None if isinstance(value, float) and not math.isfinite(value) else value
 
 
 if __name__ == "__main__":

@@ -1,18 +1,17 @@
 """Requests sent when they are due, and the answers that are settled."""
 
 import asyncio
-import gc
 import math
 import statistics
 import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING
 
+from workloads.harness.engine.timing import collector_off
 from workloads.serving.client import MOST_LINE_BYTES, ServedAnswer, Server, ask
 from workloads.serving.load import Request
 from workloads.serving.promise import METRICS, QUANTILES, quantile
@@ -96,12 +95,12 @@ async def open_loop(
 ) -> list[ServedAnswer]:
     """Send each request when it is due, however many are open; return the settled answers."""
     async with _session() as session:
-        with _no_collections():
+        with collector_off():
             play.began_s = time.monotonic()
             for due_s, request in zip(arrivals, requests, strict=False):
                 if play.is_over(due_s):
                     break
-                await _until(play.began_s + due_s)
+                await until(play.began_s + due_s)
                 play.send(session, server, request, due_s)
             else:
                 await asyncio.wait(play.open, timeout=server.timeout_s) if play.open else None
@@ -118,7 +117,7 @@ async def closed_loop(
             await play.send(session, server, next(requests), due_s)
 
     async with _session() as session:
-        with _no_collections():
+        with collector_off():
             play.began_s = time.monotonic()
             await asyncio.gather(*(client() for _ in range(clients)))
             return await play.end()
@@ -135,20 +134,7 @@ def _session() -> "ClientSession":
     )
 
 
-@contextmanager
-def _no_collections() -> Iterator[None]:
-    """Keep the garbage collector from pausing the load generator."""
-    gc.collect()
-    gc.freeze()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.unfreeze()
-
-
-async def _until(moment_s: float) -> None:
+async def until(moment_s: float) -> None:
     """Wait for a monotonic time."""
     while (left_s := moment_s - time.monotonic()) > 0:
         await asyncio.sleep(left_s - TIMER_S if left_s > TIMER_S else 0)

@@ -2,12 +2,11 @@
 
 import math
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from operator import mul
 
-from workloads.harness.records.intervals import correlation_time, t_quantile
+from workloads.harness.records.intervals import correlation_time, pairs_of_lags, t_quantile
 from workloads.serving.client import ServedAnswer
 
 METRICS = {
@@ -134,12 +133,4 @@ def _correlation_time(is_late: Sequence[bool]) -> float:
     share = sum(is_late) / len(is_late) if is_late else 0.0
     if not 0 < share < 1:
         return 1.0
-    return correlation_time(_pairs([value - share for value in is_late]))
-
-
-def _pairs(deviations: Sequence[float]) -> Iterator[float]:
-    """Yield the autocorrelations of deviations from a mean at two lags together, from 0 and 1 on."""
-    power = math.fsum(map(mul, deviations, deviations))
-    for lag in range(0, len(deviations) - 1, 2):
-        both = (math.fsum(map(mul, deviations, deviations[lag + more :])) for more in (0, 1))
-        yield math.fsum(both) / power
+    return correlation_time(pairs_of_lags([value - share for value in is_late]))

@@ -7,9 +7,9 @@ from typing import Any
 import altair as alt
 
 from tasks.report.charts.theme import log_ticks, shapes
-from tasks.report.finite_json import to_json
 from tasks.report.grid import Grid
 from tasks.results.values import Estimate
+from workloads.harness.records.finite_json import to_json
 
 OFF = {
     "name": "off",

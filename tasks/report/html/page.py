@@ -29,7 +29,6 @@ from tasks.report.charts.speedup import COST, speedup_panels
 from tasks.report.charts.theme import config, shapes
 from tasks.report.charts.time_by_size import time_panels
 from tasks.report.charts.training import loss_panels, memory_panels
-from tasks.report.finite_json import to_json
 from tasks.report.grid import Grid
 from tasks.report.html import records_table, tables
 from tasks.report.html.templates import TEMPLATES, environment, style
@@ -43,6 +42,7 @@ from tasks.results.values import Estimate
 from tasks.results.wording import WIDE_MARK, totals_text, verdict_text
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
+from workloads.harness.records.finite_json import to_json
 from workloads.harness.records.places import user_cache
 from workloads.harness.records.record import SCHEMA, Grade, Record
 

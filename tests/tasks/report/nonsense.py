@@ -8,13 +8,13 @@ from tasks.gather import judged
 from tasks.publish import summary
 from tasks.report.files.benchmark_results import benchmark_json
 from tasks.report.files.comparison_table import comparison_table
-from tasks.report.finite_json import to_json
 from tasks.report.grid import grid_of
 from tasks.report.info import RunInfo
 from tasks.report.text.comparison import full_text
 from tasks.store.frames import results_table
 from tests.tasks.examples.records import record
 from workloads.harness.records.files import record_path
+from workloads.harness.records.finite_json import to_json
 from workloads.harness.records.record import Record, Timing
 
 HARDWARE = ("local-cpu-1", "local-cpu")

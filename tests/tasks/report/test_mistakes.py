@@ -10,13 +10,13 @@ from hypothesis import strategies as st
 from tasks.errors import GridbenchError
 from tasks.findings.compare import compare
 from tasks.report.files.benchmark_results import benchmark_json
-from tasks.report.finite_json import to_json
 from tasks.report.grid import grid_of
 from tasks.report.text.boxes import text_tables
 from tasks.report.text.comparison import full_text
 from tests.tasks.examples.records import machine, record
 from tests.tasks.report.nonsense import HARDWARE, HUGE, INFO, fill, good, said, scaled
 from workloads.harness.records.files import record_path
+from workloads.harness.records.finite_json import to_json
 
 ATOMS = st.one_of(
     st.sampled_from(

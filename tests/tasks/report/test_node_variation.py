@@ -8,13 +8,13 @@ import pytest
 from tasks.findings.compare import compare
 from tasks.report.artifacts import stage_tables
 from tasks.report.files.benchmark_results import benchmark_json
-from tasks.report.finite_json import to_json
 from tasks.report.grid import grid_of
 from tasks.report.html.page import report_html
 from tasks.report.info import RunInfo
 from tasks.report.text.comparison import full_text
 from tests.tasks.examples.records import MATMUL, machine, repeats
 from tests.tasks.examples.reports import arranged
+from workloads.harness.records.finite_json import to_json
 
 RUN = RunInfo("a-run", "quick", "2026-07-24T02:00:11+00:00", 1, "0.1.0")
 FACTORS = {"my-box.a": 1.0, "my-box.b": 1.3, "my-box.<c>": 1.004}

@@ -15,7 +15,6 @@ from tasks.findings.compare import compare
 from tasks.gather import judged
 from tasks.publish import write_files
 from tasks.report.files.benchmark_results import benchmark_json
-from tasks.report.finite_json import to_json
 from tasks.report.grid import grid_of
 from tasks.report.text.comparison import full_text
 from tasks.store.frames import results_table
@@ -23,6 +22,7 @@ from tests.tasks.examples.records import failed, machine, timing
 from tests.tasks.report.nonsense import HARDWARE, HUGE, INFO, fill, good, said, scaled
 from workloads.command.compare import comparison as bare_comparison
 from workloads.harness.records.files import record_path
+from workloads.harness.records.finite_json import to_json
 from workloads.harness.records.record import Verdict
 from workloads.harness.records.text import HEAD, detail, line, table
 from workloads.harness.roofline.bounds import roofline_json, roofline_text

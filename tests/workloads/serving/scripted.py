@@ -16,6 +16,8 @@ from pathlib import Path
 
 from aiohttp import web
 
+from workloads.serving.play import until
+
 ROOT = Path(__file__).parents[3]
 
 
@@ -41,11 +43,6 @@ class Script:
     cuts_every: int = 0
     hangs_every: int = 0
     tokens_a_part: int = 1
-
-
-async def until(moment):
-    while (left := moment - time.monotonic()) > 0:
-        await asyncio.sleep(left - 1.5e-3 if left > 1.5e-3 else 0)
 
 
 class Scripted:

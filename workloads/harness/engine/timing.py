@@ -3,7 +3,7 @@
 import gc
 import statistics
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -105,10 +105,18 @@ def _timed(take: Sampler, rules: Rules, timer_s: float, warm: WarmUp, sampled: S
 @contextmanager
 def quiet_collector(phases: Phases) -> Iterator[None]:
     """Keep Python's garbage collector out of the samples."""
-    with phases("probe"):
-        gc.collect()
-        gc.freeze()
-        gc.disable()
+    with ExitStack() as stack:
+        with phases("probe"):
+            stack.enter_context(collector_off())
+        yield
+
+
+@contextmanager
+def collector_off() -> Iterator[None]:
+    """Collect garbage now, and not again before the end."""
+    gc.collect()
+    gc.freeze()
+    gc.disable()
     try:
         yield
     finally:

@@ -67,7 +67,7 @@ def inefficiency(samples: Sequence[float]) -> float:
         return 1.0
     middle = statistics.median(samples)
     signs = [(value > middle) - (value < middle) for value in samples]
-    return correlation_time(_pairs_of_lags(signs))
+    return correlation_time(pairs_of_lags(signs))
 
 
 def correlation_time(pairs: Iterable[float]) -> float:
@@ -83,11 +83,12 @@ def correlation_time(pairs: Iterable[float]) -> float:
     return max(2 * math.fsum(positive) - 1, 1.0)
 
 
-def _pairs_of_lags(signs: Sequence[int]) -> Iterator[float]:
-    """Yield the autocorrelations of signs at two lags together, from 0 and 1 on."""
-    power = sum(map(abs, signs)) or 1
-    for lag in range(0, len(signs) - 1, 2):
-        yield (sum(map(mul, signs, signs[lag:])) + sum(map(mul, signs, signs[lag + 1 :]))) / power
+def pairs_of_lags(deviations: Sequence[float]) -> Iterator[float]:
+    """Yield the autocorrelations of deviations from a centre at two lags together, from 0 and 1 on."""
+    power = sum(map(mul, deviations, deviations)) or 1
+    for lag in range(0, len(deviations) - 1, 2):
+        both = (sum(map(mul, deviations, deviations[lag + more :])) for more in (0, 1))
+        yield sum(both) / power
 
 
 def mean_interval(batches: Sequence[float], confidence: float = 0.95) -> Interval | None:
