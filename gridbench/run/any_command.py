@@ -7,8 +7,8 @@ from typing import Annotated
 import typer
 
 from gridbench.run.command import Baseline, Budget, DryRun, Hardware
-from gridbench.run.train import Data, Sizes, measure_own
-from gridbench.terminal import Results, current_folder
+from gridbench.run.train import Data, Keep, Repeats, Sizes, measure_own, paths_here
+from gridbench.terminal import Results
 from tasks.errors import GridbenchError
 from tasks.own_script import OwnCommand, sizes_of
 from tasks.schema import validated
@@ -16,7 +16,6 @@ from tasks.store.address import DEFAULT
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.program import EXAMPLE
 from workloads.harness.repeat.commands import pairs_of
-from workloads.harness.repeat.scripts import S3
 
 Words = Annotated[
     list[str],
@@ -52,17 +51,12 @@ def command(
     env: Annotated[
         list[str] | None, typer.Option(help="A variable of its process, NAME=VALUE; not for secrets")
     ] = None,
-    keep: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder on the machine that gets the files that each repeat writes; else they are gone"
-        ),
-    ] = None,
+    keep: Keep = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the case; by default the name of the program")
     ] = None,
     baseline: Baseline = None,
-    repeats: Annotated[int | None, typer.Option(help="Fresh processes per size; 3 by default")] = None,
+    repeats: Repeats = None,
     timeout_s: Annotated[
         int | None, typer.Option(help="Time limit of one repeat in seconds, warm-up included; 600 by default")
     ] = None,
@@ -74,22 +68,19 @@ def command(
 
     The command writes a suite file into the results folder; `gridbench run PATH` measures it again.
     """
-    here = current_folder()
     try:
         variables = pairs_of(env or [])
     except WorkloadsError as error:
         raise GridbenchError(str(error)) from None
     given = {
         "run": shlex.join(words),
-        "folder": str((here / folder.expanduser()).resolve()),
+        **paths_here(folder, data, keep),
         "name": name,
         "metrics": metric or [],
         "size": sizes_of(size or []),
         "warm_ups": warm_ups or None,
         "packages": packages,
-        "data": data if data is None or data.startswith(S3) else str(here / Path(data).expanduser()),
         "env": variables,
-        "keep": keep and str(here / keep.expanduser()),
         "repeats": repeats,
         "timeout_s": timeout_s,
     }

@@ -32,6 +32,13 @@ Data = Annotated[
     str | None,
     typer.Option(help="Value of the placeholder {data}: a folder on the machine or an s3:// address"),
 ]
+Keep = Annotated[
+    Path | None,
+    typer.Option(
+        help="Folder on the machine that gets the files that each repeat writes; else they are gone"
+    ),
+]
+Repeats = Annotated[int | None, typer.Option(help="Fresh processes per size; 3 by default")]
 Whole = Annotated[
     bool,
     typer.Option("--whole", help="Let the script run to its end instead of stopping it once it is measured"),
@@ -66,17 +73,12 @@ def train(
     data: Data = None,
     processes: Annotated[int | None, typer.Option(help="Number of ranks, as with torchrun")] = None,
     whole: Whole = False,
-    keep: Annotated[
-        Path | None,
-        typer.Option(
-            help="Folder on the machine that gets the files that each repeat writes; else they are gone"
-        ),
-    ] = None,
+    keep: Keep = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the case; by default the name of the script's file")
     ] = None,
     baseline: Baseline = None,
-    repeats: Annotated[int | None, typer.Option(help="Fresh processes per size; 3 by default")] = None,
+    repeats: Repeats = None,
     timeout_s: Annotated[
         int | None, typer.Option(help="Time limit of one process in seconds; 600 by default")
     ] = None,
@@ -88,14 +90,12 @@ def train(
 
     The command writes a suite file into the results folder; `gridbench run PATH` measures it again.
     """
-    here = current_folder()
     given = {
         "run": shlex.join(command),
-        "folder": str((here / folder.expanduser()).resolve()),
+        **paths_here(folder, data, keep),
         "name": name,
         "size": sizes_of(size or []),
         "packages": packages,
-        "data": data if data is None or data.startswith(S3) else str(here / Path(data).expanduser()),
         "steps": steps,
         "epochs": epochs,
         "through": through,
@@ -103,12 +103,21 @@ def train(
         "samples": samples,
         "processes": processes,
         "whole": whole,
-        "keep": keep and str(here / keep.expanduser()),
         "repeats": repeats,
         "timeout_s": timeout_s,
     }
     own = validated(OwnScript, given, "train")
     measure_own(own, on, baseline, budget_usd, results, dry_run)
+
+
+def paths_here(folder: Path, data: str | None, keep: Path | None) -> dict[str, str | None]:
+    """Return the folders of a script or another command in full, as seen from the user's folder."""
+    here = current_folder()
+    return {
+        "folder": str((here / folder.expanduser()).resolve()),
+        "data": data if data is None or data.startswith(S3) else str(here / Path(data).expanduser()),
+        "keep": str(here / keep.expanduser()) if keep else None,
+    }
 
 
 def measure_own(
