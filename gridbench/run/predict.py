@@ -133,5 +133,5 @@ def _speed(row: Prediction) -> Estimate | None:
     """Return the speed relative to the source."""
     if row.step_s is None or row.measured_s is None or not row.step_s.low or not row.step_s.high:
         return None
-    times = row.measured_s
-    return Estimate(times / row.step_s.value, times / row.step_s.high, times / row.step_s.low)
+    measured_s = row.measured_s
+    return row.step_s.mapped(lambda step_s: measured_s / step_s)

@@ -4,6 +4,7 @@ import math
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 
 from tasks.results.format import format_estimate, format_ratio, format_seconds, significant
 from tasks.results.repeats import Repeats
@@ -125,9 +126,7 @@ def shown(case: str, cost: Estimate | None) -> Estimate | None:
     metric = metric_in(case)
     if metric is None or cost is None:
         return cost
-    bounds = (cost.value, cost.low, cost.high)
-    value, low, high = (None if bound is None else _number_of(metric, bound) for bound in bounds)
-    return Estimate(value or 0.0, *((low, high) if metric.better is Better.LOWER else (high, low)))
+    return cost.mapped(partial(_number_of, metric))
 
 
 def _number_of(metric: Metric, cost: float) -> float:
@@ -143,9 +142,8 @@ def change_text(case: str, change: Ratio) -> str:
     if metric is None or metric.unit != "%":
         return format_ratio(change)
     sign = 1 if metric.better is Better.HIGHER else -1
-    bounds = (change.estimate.value, change.estimate.low, change.estimate.high)
-    value, low, high = (None if bound is None else sign * 100 * math.log(bound) for bound in bounds)
-    return format_estimate(Estimate(value or 0.0, *((low, high) if sign > 0 else (high, low))), " points")
+    points = change.estimate.mapped(lambda ratio: sign * 100 * math.log(ratio))
+    return format_estimate(points, " points")
 
 
 def outcome_word(case: str, change: Ratio) -> str:

@@ -1,5 +1,6 @@
 """Values with intervals, and ratios with a verdict."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -26,6 +27,13 @@ class Estimate:
     def of(cls, interval: Interval) -> "Estimate":
         """Take over an interval of the harness."""
         return cls(interval.value, interval.low, interval.high)
+
+    def mapped(self, function: Callable[[float], float]) -> "Estimate":
+        """Return the estimate of a monotonic function of the value."""
+        low, high = (None if bound is None else function(bound) for bound in (self.low, self.high))
+        if low is not None and high is not None and low > high:
+            low, high = high, low
+        return Estimate(function(self.value) or 0.0, low, high)  # no change is 0, not -0
 
     def below(self, other: "Estimate") -> bool:
         """Return whether this interval lies wholly below another; without an interval nothing is shown."""

@@ -80,12 +80,10 @@ class CellMetric:
     @property
     def difference(self) -> Estimate | None:
         """Return the number minus the baseline's, of numbers without a ratio."""
-        if self.ratio is None or self.factor is None:
+        factor = self.factor
+        if self.ratio is None or factor is None:
             return None
-        bounds = (self.ratio.estimate.value, self.ratio.estimate.low, self.ratio.estimate.high)
-        logs = [None if bound is None else self.factor * math.log(bound) for bound in bounds]
-        value, low, high = logs if self.factor > 0 else (logs[0], logs[2], logs[1])
-        return Estimate(value or 0.0, low, high)
+        return self.ratio.estimate.mapped(lambda ratio: factor * math.log(ratio))
 
     @property
     def unit_usd(self) -> Estimate | None:
