@@ -6,21 +6,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from tasks.travel.secrets import holds_secret
+from workloads.harness.records.secret_names import is_secret_variable
 
 # Prefect's API stores a larger number, and then answers 500 to each list with its flow run.
 MOST_WHOLE = 2**63 - 1
-# Names of variables whose values are secrets by custom: HF_TOKEN, DB_PASSWORD, WANDB_API_KEY, PGPASSWORD.
-SECRET_NAME = re.compile(
-    r"((^|_)(TOKEN|SECRET|PASSPHRASE|(API|ACCESS|SECRET|PRIVATE|AUTH)_?KEY|AUTH_STRING)|PASSWORD|PASSWD)$",
-    re.IGNORECASE,
-)
 REFERENCE = re.compile(r"\{\{.*\}\}", re.DOTALL)  # to a block or variable, which the worker looks up
 
 
 def fault_in(variables: Mapping[str, Any]) -> str:
     """Return a sentence about the first job variable that must not be stored; empty if there is none."""
     for name, value in _env_of(variables):
-        if SECRET_NAME.search(name) and isinstance(value, str) and value and not REFERENCE.search(value):
+        if is_secret_variable(name) and isinstance(value, str) and value and not REFERENCE.search(value):
             return _secret(f"job_variables.env.{name}")
     for path, value in _values(variables, "job_variables"):
         if isinstance(value, str) and holds_secret(value.encode(errors="replace")):

@@ -1,4 +1,4 @@
-"""Names of files and folders that hold secrets, such as keys and passwords."""
+"""Names of files, folders and variables that hold secrets, such as keys and passwords."""
 
 import re
 from collections.abc import Iterable
@@ -33,6 +33,12 @@ PATHS = (".kube/config", ".docker/config.json", ".aws/config")
 FOLDERS = frozenset({".aws", ".azure", ".docker", ".gnupg", ".kube", ".ssh"})
 HARMLESS = ("*.pub", "*.py", "*.md", ".env.example", ".env.sample", ".env.template", ".env.dist")
 
+# By custom: HF_TOKEN, DB_PASSWORD, WANDB_API_KEY, PGPASSWORD.
+_VARIABLE = re.compile(
+    r"((^|_)(TOKEN|SECRET|PASSPHRASE|(API|ACCESS|SECRET|PRIVATE|AUTH)_?KEY|AUTH_STRING)|PASSWORD|PASSWD)$",
+    re.IGNORECASE,
+)
+
 
 def _any_of(patterns: Iterable[str]) -> re.Pattern[str]:
     return re.compile("|".join(map(translate, patterns)))
@@ -52,3 +58,8 @@ def is_secret_name(name: str) -> bool:
 def is_secret_folder(name: str) -> bool:
     """Return whether a folder of this name holds secrets."""
     return name in FOLDERS
+
+
+def is_secret_variable(name: str) -> bool:
+    """Return whether the value of an environment variable is a secret, by its name."""
+    return bool(_VARIABLE.search(name))

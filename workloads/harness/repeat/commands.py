@@ -9,6 +9,7 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.program import EXAMPLE, MOST_METRICS, SEED, Metric, Program, metric_of
 from workloads.harness.records.script import Script
+from workloads.harness.records.secret_names import is_secret_variable
 from workloads.harness.repeat.scripts import (
     case_name,
     cases_of,
@@ -97,7 +98,7 @@ def variables_of(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
             raise WorkloadsError(
                 f'env has {name} = {value!r}; give texts by name, such as OMP_NUM_THREADS = "8"'
             )
-        if _SECRET.search(name):
+        if is_secret_variable(name) or _SECRET.search(name):
             raise WorkloadsError(
                 f"env has {name}, which looks like a secret: plans and records are not secret, so set it on the machine"
             )

@@ -56,6 +56,7 @@ def test_a_command_can_take_all_of_its_time_if_nobody_says_how_long_it_takes(sui
         ('run = "true"\nmetrics = ["s"]', "metric 's' is not of the form NAME: PATTERN"),
         ('run = "true"\nmetrics = ["s: (a)", "s: (b)"]', "with different names"),
         ('run = "true"\nenv = { HF_TOKEN = "x" }', "env has HF_TOKEN, which looks like a secret"),
+        ('run = "true"\nenv = { PGPASSWORD = "x" }', "env has PGPASSWORD, which looks like a secret"),
         ('run = "true"\nenv = { A = 1 }', "env has A = 1; give texts by name"),
         ('run = "true"\nwarm_ups = 1000', "warm_ups=1000 must be at most 100"),
         ('run = "true {seed}"\nsize = { seed = 1 }', "size 'seed' is a reserved name"),
