@@ -8,8 +8,9 @@ from infra.workers.base.environment import CREDENTIAL_NAME
 from infra.workers.kubernetes.worker import KubernetesJobsWorker
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import DEPLOYMENTS, hardware_names, load_hardware
-from tasks.planning.job_variables import SECRET_NAME, fault_in
+from tasks.planning.job_variables import fault_in
 from tasks.pool_form import mistake_in
+from workloads.harness.records.secret_names import VARIABLE
 
 HEAD = "title: t\npool: gke\ndevice: cpu\n"
 PRICE = "price: {usd_per_hour: 1, purchase: spot, source: here, date: 2026-01-01}\n"
@@ -89,4 +90,4 @@ def test_our_own_machines_fit_the_form(name):
 
 
 def test_planning_and_workers_know_secrets_by_the_same_names():
-    assert SECRET_NAME.pattern == CREDENTIAL_NAME.pattern
+    assert VARIABLE.pattern == CREDENTIAL_NAME.pattern

@@ -34,7 +34,7 @@ FOLDERS = frozenset({".aws", ".azure", ".docker", ".gnupg", ".kube", ".ssh"})
 HARMLESS = ("*.pub", "*.py", "*.md", ".env.example", ".env.sample", ".env.template", ".env.dist")
 
 # By custom: HF_TOKEN, DB_PASSWORD, WANDB_API_KEY, PGPASSWORD.
-_VARIABLE = re.compile(
+VARIABLE = re.compile(
     r"((^|_)(TOKEN|SECRET|PASSPHRASE|(API|ACCESS|SECRET|PRIVATE|AUTH)_?KEY|AUTH_STRING)|PASSWORD|PASSWD)$",
     re.IGNORECASE,
 )
@@ -62,4 +62,4 @@ def is_secret_folder(name: str) -> bool:
 
 def is_secret_variable(name: str) -> bool:
     """Return whether the value of an environment variable is a secret, by its name."""
-    return bool(_VARIABLE.search(name))
+    return bool(VARIABLE.search(name))
