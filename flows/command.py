@@ -15,13 +15,13 @@ from tasks.planning.machines import machines_of
 from tasks.planning.request import RunRequest
 from tasks.schema import validated
 from workloads.harness.records.errors import WorkloadsError
-from workloads.harness.repeat.commands import pairs_of
+from workloads.harness.repeat.commands import pairs_of, server_table
 
 
 @flow(name="bench", on_cancellation=[collect_and_stop], on_crashed=[collect_and_stop])
 async def bench(
-    command: form.Command,
     folder: form.Folder,
+    command: form.Command = "",
     metrics: form.Metrics = [],  # noqa: B006 - the form in the UI shows it
     hardware: form.Hardware = ["local-cpu"],  # noqa: B006
     sizes: form.Sizes = "",
@@ -29,6 +29,10 @@ async def bench(
     packages: form.Packages = "",
     data: form.Data = "",
     variables: form.Variables = [],  # noqa: B006
+    serve: form.Serve = "",
+    ready: form.Ready = "",
+    slo: form.Slo = [],  # noqa: B006
+    load: form.Load = [],  # noqa: B006
     repeats: form.Repeats = 0,
     timeout_s: form.Timeout = 0,
     budget_usd: form.Budget = 5.0,
@@ -37,8 +41,8 @@ async def bench(
     """Measure any command: its time, and the numbers in its output; which machine is best, which cheapest?
 
     Args:
-        command: The program and its arguments, such as ./simulate --cells {cells} --seed {seed}.
         folder: The folder that it runs in, in full, on the machine of the worker of pool local.
+        command: The program and its arguments, such as ./simulate --cells {cells}; empty for our own load of a server.
         metrics: Numbers in its output, such as tokens/s: Throughput: ([0-9.]+) tok; none for the time of a call.
         hardware: The machines to measure on: files in deployments/hardware.
         sizes: Values of each placeholder of the command, such as batch=16,32 seq=128.
@@ -46,6 +50,10 @@ async def bench(
         packages: File in the folder that names Python packages, such as requirements.txt; empty for none.
         data: Folder of the machine, or an s3:// address, for the placeholder {data}; empty for none.
         variables: Variables of its process, such as OMP_NUM_THREADS=8; not for secrets.
+        serve: A server that the command calls, such as vllm serve MODEL --port {port}; empty for none.
+        ready: Address that answers with status 200 once the server is ready; empty for /health of {port}.
+        slo: Promised latencies such as ttft_p99_ms=500, for which our own load finds the largest rate.
+        load: Options of our own load, such as prompt_tokens=128-512.
         repeats: Fresh processes per size; 0 for three. One gives no interval.
         timeout_s: Seconds after which a repeat is stopped; 0 for 600.
         budget_usd: Refuse to start above it by the estimate, and stop once it is spent.
@@ -53,7 +61,7 @@ async def bench(
     """
     try:
         given = {
-            "run": command,
+            "run": command or None,
             "folder": str(Path(folder).expanduser()),
             "metrics": metrics,
             "size": sizes_of(shlex.split(sizes or "")),
@@ -63,6 +71,7 @@ async def bench(
             "env": pairs_of(variables),
             "repeats": repeats or None,
             "timeout_s": timeout_s or None,
+            **server_table(serve, ready, None, slo, load),
         }
         request = RunRequest(hardware=tuple(hardware), budget_usd=budget_usd, results=results or None)
         machines_of(request)  # a mistake in a name leaves no suite behind

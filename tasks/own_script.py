@@ -26,13 +26,11 @@ class OwnCase(Strict):
     """A command of the user and its options: the keys of a suite and of the table of a command.
 
     Attributes:
-        run: the command, as a shell splits it.
         folder: absolute.
         size: the values of each placeholder.
         repeats, timeout_s: of the suite; its defaults if None.
     """
 
-    run: str
     folder: str
     name: str | None = None
     size: dict[str, list[int]] = Field(default_factory=dict)
@@ -45,8 +43,9 @@ class OwnCase(Strict):
 
 
 class OwnScript(OwnCase):
-    """A training script of the user, for the table `[[scripts]]`."""
+    """A training script of the user, for the table `[[scripts]]`; `run` is its command, as a shell splits it."""
 
+    run: str
     steps: int | None = None
     epochs: int | None = None
     through: int | None = None
@@ -57,11 +56,17 @@ class OwnScript(OwnCase):
 
 
 class OwnCommand(OwnCase):
-    """Any other command of the user, for the table `[[commands]]`."""
+    """Any other command of the user, for the table `[[commands]]`; without `run` our own load is the client."""
 
+    run: str | None = None
     metrics: list[str] = Field(default_factory=list)
     warm_ups: PositiveInt | None = None
     env: dict[str, str] = Field(default_factory=dict)
+    serve: str | None = None
+    ready: str | None = None
+    ready_timeout_s: PositiveFloat | None = None
+    slo: dict[str, str] = Field(default_factory=dict)
+    load: dict[str, str] = Field(default_factory=dict)
 
 
 OF_SUITE = ("repeats", "timeout_s")

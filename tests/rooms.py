@@ -30,6 +30,11 @@ ROOMS = (
     Room("workloads.harness.prepared", "the values that a workload hands to the engine", _W),
     Room("workloads.harness.registry", "the registry of workloads, and how they relate", _W),
     Room("workloads.harness.engine", "one measurement, from an empty process to a verdict", _W),
+    Room(
+        "workloads.serving",
+        "load of known arrival times for a server, and its rate at a promised latency",
+        _W,
+    ),
     Room("workloads.harness.repeat", "a repeat: its process, its limits, its suite", _W),
     Room("workloads.harness.group", "several processes that measure one case", _W),
     Room("workloads.mark", "the function with which a script marks its own step", _W),
@@ -43,11 +48,6 @@ ROOMS = (
         _W,
     ),
     Room("workloads.harness", "the measuring engine", _W),
-    Room(
-        "workloads.serving",
-        "load of known arrival times for a server, and its rate at a promised latency",
-        _W,
-    ),
     Room("workloads.loadtest", "the load test: options, output file and log of its own", _W),
     Room("workloads", "the workloads, one file each, and their command line", _W),
     Room("tasks.errors", "errors of the user, one sentence each", _T),

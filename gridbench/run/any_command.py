@@ -15,20 +15,20 @@ from tasks.schema import validated
 from tasks.store.address import DEFAULT
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.program import EXAMPLE
-from workloads.harness.repeat.commands import pairs_of
+from workloads.harness.repeat.commands import READY, READY_TIMEOUT_S, pairs_of, server_table
 
 Words = Annotated[
-    list[str],
+    list[str] | None,
     typer.Argument(
         metavar="-- COMMAND…",
-        help="The program and its arguments: ./simulate --cells {cells} --seed {seed}",
+        help="The program and its arguments: ./simulate --cells {cells} --seed {seed}; with --serve, the client",
         show_default=False,
     ),
 ]
 
 
 def command(
-    words: Words,
+    words: Words = None,
     on: Hardware = None,
     metric: Annotated[
         list[str] | None,
@@ -55,6 +55,29 @@ def command(
     name: Annotated[
         str | None, typer.Option(help="Name of the case; by default the name of the program")
     ] = None,
+    serve: Annotated[
+        str | None,
+        typer.Option(
+            help="The server that the command calls, such as 'vllm serve MODEL --port {port}'; without a command, "
+            "our own load generator calls it"
+        ),
+    ] = None,
+    ready: Annotated[
+        str | None, typer.Option(help=f"Address that answers with 200 once it serves; {READY} by default")
+    ] = None,
+    ready_timeout_s: Annotated[
+        float | None,
+        typer.Option(help=f"Seconds until it is ready; {READY_TIMEOUT_S:g} by default", min=0.001),
+    ] = None,
+    slo: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="A promised latency, such as ttft_p99_ms=500: the largest rate that keeps it is found"
+        ),
+    ] = None,
+    load: Annotated[
+        list[str] | None, typer.Option(help="An option of the load, such as prompt_tokens=128-512")
+    ] = None,
     baseline: Baseline = None,
     repeats: Repeats = None,
     timeout_s: Annotated[
@@ -70,10 +93,11 @@ def command(
     """
     try:
         variables = pairs_of(env or [])
+        server = server_table(serve, ready, ready_timeout_s, slo or [], load or [])
     except WorkloadsError as error:
         raise GridbenchError(str(error)) from None
     given = {
-        "run": shlex.join(words),
+        "run": shlex.join(words) if words else None,
         **paths_here(folder, data, keep),
         "name": name,
         "metrics": metric or [],
@@ -83,6 +107,7 @@ def command(
         "env": variables,
         "repeats": repeats,
         "timeout_s": timeout_s,
+        **server,
     }
     own = validated(OwnCommand, given, "command")
     measure_own(own, on, baseline, budget_usd, results, dry_run)

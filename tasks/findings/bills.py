@@ -20,6 +20,8 @@ WAITED, IDLE, UNATTRIBUTED = "queue, boot and pull", "idle", "unattributed"
 AFTERWARDS = "until the machine went"
 WORDS = {
     "process_start": "process start",
+    "server_start": "start of the server",
+    "server_stop": "end of the server",
     "first_call": "first call",
     "first_step": "first step",
     "warm_up": "warm-up",

@@ -33,9 +33,9 @@ def test_the_form_of_a_script_needs_its_command_and_folder_alone():
         assert field["description"] and field["title"] != name, name
 
 
-def test_the_form_of_a_command_needs_its_command_and_folder_alone():
+def test_the_form_of_a_command_needs_its_folder_alone():
     schema = schema_of(command)
-    assert schema["required"] == ["command", "folder"]
+    assert schema["required"] == ["folder"]
     fields = schema["properties"].items()
     sent = {name: field["default"] for name, field in fields if "default" in field}
     sent |= {"command": "./run {cells}", "folder": "/home/me", "metrics": ["cells/s: rate (.*)"]}
@@ -46,11 +46,11 @@ def test_the_form_of_a_command_needs_its_command_and_folder_alone():
 
 
 async def test_a_mistake_in_the_form_of_a_command_is_a_sentence(tmp_path):
-    state = await command.fn("true", str(tmp_path), ["speed: (.*)"], results=str(tmp_path))
+    state = await command.fn(str(tmp_path), "true", ["speed: (.*)"], results=str(tmp_path))
     assert state.is_failed() and state.message.startswith(
         "metric speed: say whether higher or lower is better"
     )
-    state = await command.fn("true", str(tmp_path), variables=["API_KEY=1"], results=str(tmp_path))
+    state = await command.fn(str(tmp_path), "true", variables=["API_KEY=1"], results=str(tmp_path))
     assert "looks like a secret" in state.message
 
 

@@ -14,6 +14,7 @@ from workloads.harness.checks.fitness import before_measuring, findings
 from workloads.harness.records.case import DEVICES, EAGER, MODES, PRECISIONS
 from workloads.harness.records.program import EXAMPLE
 from workloads.harness.records.text import HEAD, detail, line, table
+from workloads.harness.repeat.commands import READY, READY_TIMEOUT_S
 from workloads.harness.roofline.bounds import roofline_json, roofline_text
 from workloads.loadtest.command import FINEST_S, SAMPLE_RATE_S
 
@@ -141,6 +142,18 @@ def _add_command(sub: argparse.ArgumentParser) -> None:
         "--warm-ups", type=partial(_count, least=0), default=0, help="calls before the counted one"
     )
     sub.add_argument("--env", action="append", default=[], help="a variable of its process: NAME=VALUE")
+    server = sub.add_argument_group("options of a command that calls a server; without a command, ours does")
+    server.add_argument("--serve", help="the server, such as 'vllm serve MODEL --port {port}'")
+    server.add_argument("--ready", help=f"the address that answers once it serves; by default {READY}")
+    server.add_argument(
+        "--ready-timeout-s", type=float, help=f"seconds until it is ready; {READY_TIMEOUT_S:g} by default"
+    )
+    server.add_argument(
+        "--slo", action="append", default=[], help="a promised latency, such as ttft_p99_ms=500"
+    )
+    server.add_argument(
+        "--load", action="append", default=[], help="an option of the load, such as prompt_tokens=128-512"
+    )
     _add_own(sub)
 
 

@@ -4,7 +4,8 @@ import argparse
 import asyncio
 import json
 import sys
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -23,7 +24,7 @@ MOST_OF_AN_OPTION = 1e5  # seconds, clients, requests a second
 
 def parser() -> argparse.ArgumentParser:
     """Return the options."""
-    made = argparse.ArgumentParser("python -m workloads.serving", description=__doc__)
+    made = argparse.ArgumentParser("python -m workloads.serving", description=__doc__, exit_on_error=False)
     made.add_argument("address", help="of an OpenAI-compatible server: http://127.0.0.1:8000/v1/completions")
     made.add_argument("--model", help="the name of the model in each request")
     made.add_argument("--body", default="{}", help='more of each request: {"ignore_eos": true}')
@@ -47,10 +48,10 @@ def parser() -> argparse.ArgumentParser:
 
 def main(words: Sequence[str] | None = None) -> int:
     """Load a server; print one JSON object. Return 0, or 1 if nothing was measured."""
-    options = parser().parse_args(words)
     try:
+        options = parser().parse_args(words)
         check(options)
-    except ValueError as error:
+    except (ValueError, argparse.ArgumentError) as error:
         parser().error(str(error))
     try:
         result = searched(options) if options.promise and not _is_one_load(options) else played(options)
@@ -59,6 +60,32 @@ def main(words: Sequence[str] | None = None) -> int:
         return 1
     print(to_json(result))
     return 0
+
+
+def words_of(address: str, slo: Mapping[str, Any], load: Mapping[str, Any]) -> tuple[str, ...]:
+    """Return the words that load an address at promises such as `ttft_p99_ms = 500`, with options by their names.
+
+    Raises:
+        ValueError: there is no such option.
+    """
+    names = vars(parser().parse_args([address])).keys() - {"address", "promise"}
+    if unknown := sorted(load.keys() - names):
+        raise ValueError(f"load has the unknown key {unknown[0]!r}; known are {', '.join(sorted(names))}")
+    texts = {name: value if isinstance(value, str) else json.dumps(value) for name, value in load.items()}
+    promises = [f"--promise={name}={limit}" for name, limit in slo.items()]
+    return address, *promises, *(f"--{name.replace('_', '-')}={text}" for name, text in texts.items())
+
+
+def check_words(words: Sequence[str]) -> None:
+    """Check the words of a load before it begins.
+
+    Raises:
+        ValueError: with the option, its value and what would be right.
+    """
+    try:
+        check(parser().parse_args(words))
+    except argparse.ArgumentError as error:
+        raise ValueError(str(error)) from None
 
 
 def check(options: argparse.Namespace) -> None:
@@ -129,7 +156,7 @@ def played(options: argparse.Namespace) -> dict[str, Any]:
 
 def searched(options: argparse.Namespace) -> dict[str, Any]:
     """Return the largest rate that keeps the promises, and all rates that were tried."""
-    server = server_of(options)
+    server, began_s = server_of(options), time.monotonic()
     idle = idle_summary(server, options)
 
     def measure(rate: float) -> RateTrial:
@@ -140,7 +167,8 @@ def searched(options: argparse.Namespace) -> dict[str, Any]:
         return tried[-1]
 
     tried: list[RateTrial] = []
-    return largest(largest_rate(measure, 1 / idle.quantiles["e2e"]["p50"], options.search_seconds), idle)
+    left_s = began_s + options.search_seconds - options.seconds - time.monotonic()  # to begin a further rate
+    return largest(largest_rate(measure, 1 / idle.quantiles["e2e"]["p50"], left_s), idle)
 
 
 def idle_summary(server: Server, options: argparse.Namespace) -> PlaySummary:
@@ -187,6 +215,7 @@ def largest(result: LargestRate, idle: PlaySummary) -> dict[str, Any]:
     best = result.point
     return {
         "rate": best.rate if best else 0.0,
+        "requests_per_s": best.summary.requests_per_s if best else 0.0,
         "rate_low": result.low,
         "rate_high": result.high,
         "output_tokens_per_s": best.summary.output_tokens_per_s if best else 0.0,

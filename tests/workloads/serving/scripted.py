@@ -1,6 +1,6 @@
 """A server whose answers are scripted, as a separate process that logs its times.
 
-`python -m tests.workloads.serving.scripted SCRIPT` prints the port; `GET /log` returns the times of each request: when
+`python -m tests.workloads.serving.scripted SCRIPT [PORT]` prints the port; `GET /log` returns the times of each request: when
 it came, and when each part of its answer was written, by the monotonic clock that all processes share.
 """
 
@@ -89,6 +89,9 @@ class Scripted:
     async def say(self, response, event):
         await response.write(b"data: " + json.dumps(event).encode() + b"\n\n")
 
+    async def health(self, _):
+        return web.Response()
+
     async def times(self, _):
         return web.json_response(self.log)
 
@@ -101,9 +104,11 @@ def main():
             web.post("/v1/completions", scripted.answer),
             web.post("/v1/chat/completions", scripted.answer),
             web.get("/log", scripted.times),
+            web.get("/health", scripted.health),
         ]
     )
-    web.run_app(app, host="127.0.0.1", port=0, print=lambda text: print(text, flush=True), access_log=None)
+    port = int(sys.argv[2]) if len(sys.argv) > 2 else 0
+    web.run_app(app, host="127.0.0.1", port=port, print=lambda text: print(text, flush=True), access_log=None)
 
 
 @contextmanager

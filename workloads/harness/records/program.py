@@ -8,6 +8,9 @@ from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.printable import printable
 
 SEED = "seed"  # the placeholder of the repeat's seed
+# Placeholders of a command with a server: a port that is free there, and the seconds that are left for the command.
+PORT, LEFT = "port", "left_s"
+LOADER = ("-m", "workloads.serving")  # the words with which our own load generator begins
 MOST_METRICS = 30
 TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 _SMALL = {*TIMES, *("B", "kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "bytes", "W", "J", "kJ", "Wh", "USD")}
@@ -61,6 +64,21 @@ class Metric:
 
 
 @dataclass(frozen=True, slots=True)
+class Serving:
+    """A server that runs as long as a command needs it.
+
+    Attributes:
+        command: its words.
+        ready: the address that answers with status 200 once it serves.
+        ready_timeout_s: seconds after which a server that is not ready is given up.
+    """
+
+    command: tuple[str, ...]
+    ready: str
+    ready_timeout_s: float
+
+
+@dataclass(frozen=True, slots=True)
 class Program:
     """A command that is measured as it is: any program, not a Python script that is watched.
 
@@ -68,11 +86,13 @@ class Program:
         metrics: its numbers, the most important first; without any, the time of a call is its number.
         warm_ups: calls before the one that counts.
         env: variables of its process, none of them a secret.
+        serving: the server that it calls; None if it needs none.
     """
 
     metrics: tuple[Metric, ...] = ()
     warm_ups: int = 0
     env: tuple[tuple[str, str], ...] = ()
+    serving: Serving | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,6 +116,22 @@ class MetricValue:
 
 
 @dataclass(frozen=True, slots=True)
+class ServingRun:
+    """The server of a command in one run.
+
+    Attributes:
+        ready_s: seconds from the start of its process until it was ready; None if it never was.
+        exit_code: of a server that ended by itself; None if it was stopped.
+        output: the end of its output and of its errors.
+    """
+
+    command: tuple[str, ...]
+    ready_s: float | None = None
+    exit_code: int | None = None
+    output: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramRun:
     """One run of a command.
 
@@ -104,6 +140,7 @@ class ProgramRun:
         warm_ups_s: seconds of the calls before it.
         metrics: those that were found.
         output, errors: the end of its standard output and of its standard error, of the last call.
+        serving: None for a command without a server.
     """
 
     call_s: float | None = None
@@ -111,6 +148,7 @@ class ProgramRun:
     metrics: tuple[MetricValue, ...] = ()
     output: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
+    serving: ServingRun | None = None
 
 
 def thing_of(unit: str) -> str:

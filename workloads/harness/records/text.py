@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from workloads.harness.records.energy import energy_of
 from workloads.harness.records.parts import Profile
-from workloads.harness.records.program import MetricValue, ProgramRun
+from workloads.harness.records.program import MetricValue, ProgramRun, ServingRun
 from workloads.harness.records.record import Cache, Memory, Record, Timing
 from workloads.harness.records.script import JobTime, ScriptFiles, ScriptRun
 
@@ -216,10 +216,18 @@ def script_facts(script: ScriptRun) -> list[tuple[str, str]]:
 
 def program_facts(run: ProgramRun) -> list[tuple[str, str]]:
     """Return rows for a command: its calls, its numbers, and the end of its output."""
-    rows = [("warm-up call", seconds(call_s)) for call_s in run.warm_ups_s]
+    rows = serving_facts(run.serving) if run.serving else []
+    rows += [("warm-up call", seconds(call_s)) for call_s in run.warm_ups_s]
     rows += [("call", seconds(run.call_s))] if run.call_s is not None else []
     rows += [(f"metric {metric.name}", metric_text(metric)) for metric in run.metrics]
     return rows + [("output", line) for line in run.output] + [("errors", line) for line in run.errors]
+
+
+def serving_facts(run: ServingRun) -> list[tuple[str, str]]:
+    """Return rows for the server of a command: its words, its start, and the end of its output."""
+    rows = [("server", " ".join(run.command))]
+    rows += [("server was ready after", seconds(run.ready_s))] if run.ready_s is not None else []
+    return rows + [("server's output", line) for line in run.output]
 
 
 def metric_text(metric: MetricValue) -> str:

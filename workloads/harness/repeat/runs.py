@@ -53,6 +53,13 @@ class Running(Protocol):
         """Wait for the end, and return the exit code, negative for a signal."""
 
 
+class HasDescriptor(Protocol):
+    """An object with a descriptor that can be read once something has happened, such as an alarm."""
+
+    def fileno(self) -> int:
+        """Return the descriptor."""
+
+
 Start = Callable[[Repeat, int, Mapping[str, str]], Running | None]
 
 
@@ -150,7 +157,7 @@ def _watch(
             thread.join(timeout=LAST_S)
 
 
-def waits_for_end(pid: int, timeout_s: float, alarm: Alarm | None = None) -> bool:
+def waits_for_end(pid: int, timeout_s: float, alarm: HasDescriptor | None = None) -> bool:
     """Wait for the end of any process, not only of a child; True if it ends in time, and before `alarm` rings.
 
     Raises:

@@ -77,6 +77,9 @@ def _run_in(
     assert script is not None
     data = None if script.data is None else copy.words([script.data])[0]
     script = replace(script, folder=str(copy.folder), command=copy.words(script.command), data=data)
+    if script.program and (serving := script.program.serving):
+        moved = replace(serving, command=copy.words(serving.command))
+        script = replace(script, program=replace(script.program, serving=moved))
     here = replace(repeat, script=script)
 
     def opened(file: Path) -> None:

@@ -1,12 +1,13 @@
 """A script's command: fill in its placeholders, and check it before anything starts."""
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from workloads.harness.records.case import Case, whole
 from workloads.harness.records.errors import WorkloadsError
-from workloads.harness.records.program import SEED
+from workloads.harness.records.program import LEFT, PORT, SEED, Serving
 from workloads.harness.records.script import DATA, OWN, PLACE, Script
 from workloads.harness.repeat.copies import check_folder
 from workloads.harness.repeat.folder_contents import is_within
@@ -18,7 +19,9 @@ def own_case(script: Script, size: Mapping[str, int], name: str | None = None) -
     Raises:
         WorkloadsError: as in `filled`, or the command names neither a file nor a module.
     """
-    usual = Path(script.command[0]).stem if script.program else stem(script.command)
+    serving = script.program.serving if script.program else None
+    words = serving.command if serving else script.command
+    usual = Path(words[0]).stem if script.program else stem(words)
     case = Case.of(name or usual, {key: whole(key, size[key], 0) for key in size}, OWN)
     filled(script, case)
     return case
@@ -40,15 +43,18 @@ def stem(command: Sequence[str]) -> str:
     return named.removesuffix("__main__") or "script"
 
 
-def filled(script: Script, case: Case, seed: int = 0) -> tuple[str, ...]:
+def filled(script: Script, case: Case, seed: int = 0, port: int = 0, left_s: float = 0.0) -> tuple[str, ...]:
     """Return a script's command with its placeholders filled in; any other program can have one of the seed.
+
+    A command with a server can have those of the server's `port`, and of the seconds that are left for it.
 
     Raises:
         WorkloadsError: a size or the data has no placeholder, or a placeholder no size or no data.
     """
-    values = _values(script, case, seed)
+    values = _values(script, case, seed, port, left_s)
     variables = script.program.env if script.program else ()
-    texts = (*script.command, *(value for _, value in variables))
+    serving = script.program.serving if script.program else None
+    texts = (*script.command, *(value for _, value in variables), *(serving.command if serving else ()))
     places = {name for text in texts for name in PLACE.findall(text)}
     if DATA in places - values.keys():
         raise WorkloadsError("the command has {data}, but data is not given; give --data FOLDER")
@@ -63,19 +69,31 @@ def filled(script: Script, case: Case, seed: int = 0) -> tuple[str, ...]:
             raise WorkloadsError(
                 f"size {name} is given, but the command lacks its placeholder {{{name}}}, such as --{name} {{{name}}}"
             )
-    return tuple(PLACE.sub(lambda match: values[match[1]], word) for word in script.command)
+    return _filled(script.command, values)
 
 
-def filled_env(script: Script, case: Case, seed: int) -> dict[str, str]:
+def filled_env(script: Script, case: Case, seed: int, port: int = 0) -> dict[str, str]:
     """Return a program's variables with the placeholders in their values filled in."""
-    values, variables = _values(script, case, seed), script.program.env if script.program else ()
-    return {name: PLACE.sub(lambda match: values[match[1]], value) for name, value in variables}
+    variables = dict(script.program.env if script.program else ())
+    return dict(zip(variables, _filled(variables.values(), _values(script, case, seed, port)), strict=True))
 
 
-def _values(script: Script, case: Case, seed: int) -> dict[str, str]:
+def filled_serving(serving: Serving, script: Script, case: Case, seed: int, port: int) -> Serving:
+    """Return the server of a script's command with its placeholders filled in."""
+    values = _values(script, case, seed, port)
+    (ready,) = _filled([serving.ready], values)
+    return replace(serving, command=_filled(serving.command, values), ready=ready)
+
+
+def _filled(texts: Iterable[str], values: Mapping[str, str]) -> tuple[str, ...]:
+    return tuple(PLACE.sub(lambda match: values[match[1]], text) for text in texts)
+
+
+def _values(script: Script, case: Case, seed: int, port: int = 0, left_s: float = 0.0) -> dict[str, str]:
     values = {name: str(value) for name, value in case.size}
     if script.program:
         values[SEED] = str(seed)
+        values |= {PORT: str(port), LEFT: f"{left_s:.0f}"} if script.program.serving else {}
     return values if script.data is None else values | {DATA: script.data}
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from workloads.harness.records.errors import WorkloadsError
-from workloads.harness.records.program import Better
+from workloads.harness.records.program import Better, Serving
 from workloads.harness.repeat.suite import load_suite
 
 
@@ -40,6 +40,37 @@ def test_every_combination_of_sizes_is_a_case_with_its_command(suite_of, tmp_pat
     assert suite.entries[0].estimate_s == 5 and hash(script)
 
 
+def test_a_server_is_called_by_our_own_load(suite_of):
+    (entry,) = suite_of(
+        'serve = "vllm serve {data} --port {port}"\ndata = "s3://models/a"\nslo = { ttft_p99_ms = 500 }\n'
+        'size = { tokens = [64] }\nload = { output_tokens = "{tokens}", path = "/v1/chat/completions", '
+        "body = { ignore_eos = true } }"
+    ).entries
+    assert entry.case.id == "vllm/tokens=64/own"
+    program = entry.script.program
+    assert program.serving == Serving(
+        ("vllm", "serve", "{data}", "--port", "{port}"), "http://127.0.0.1:{port}/health", 600.0
+    )
+    assert entry.script.command == (
+        *(
+            "-m",
+            "workloads.serving",
+            "http://127.0.0.1:{port}/v1/chat/completions",
+            "--promise=ttft_p99_ms=500",
+        ),
+        *("--seed={seed}", "--search-seconds={left_s}", "--output-tokens={tokens}"),
+        '--body={"ignore_eos": true}',
+    )
+    assert [metric.name for metric in program.metrics] == ["output tokens/s", "requests/s"]
+
+
+def test_a_server_can_have_another_client(suite_of):
+    (entry,) = suite_of(
+        'serve = "./simulate 80"\nready = "http://127.0.0.1:80/up"\nrun = "wrk -d {left_s}s http://127.0.0.1:80"'
+    ).entries
+    assert entry.case.workload == "simulate" and entry.script.command[0] == "wrk"
+
+
 def test_a_command_can_take_all_of_its_time_if_nobody_says_how_long_it_takes(suite_of):
     (entry,) = suite_of('run = "true"').entries
     assert entry.estimate_s == 600 and entry.assumed
@@ -61,6 +92,18 @@ def test_a_command_can_take_all_of_its_time_if_nobody_says_how_long_it_takes(sui
         ('run = "true"\nwarm_ups = 1000', "warm_ups=1000 must be at most 100"),
         ('run = "true {seed}"\nsize = { seed = 1 }', "size 'seed' is a reserved name"),
         ('run = "matmul"', "is the name of a workload"),
+        ('run = "true"\nslo = { ttft_p99_ms = 5 }', "slo is given without serve"),
+        ('run = "true {port}"', "{port} has no size"),
+        ('serve = " "', "serve is empty"),
+        ('serve = "x {port}"\nready = "127.0.0.1/health"', "ready is '127.0.0.1/health'; give an address"),
+        ('serve = "x 80"', "serve and ready must both have {port}, or neither"),
+        ('serve = "./absent {port}"\nslo = { ttft_p99_ms = 5 }', "the file './absent', which is missing"),
+        ('serve = "x {port}"', "name a --promise to search its largest rate"),
+        ('serve = "x {port}"\nslo = { ttft = 5 }', "'ttft=5' is not a promise"),
+        ('serve = "x {port}"\nload = { rates = 5 }', "load has the unknown key 'rates'; known are body, "),
+        ('serve = "x {port}"\nload = { rate = "a" }', "argument --rate: invalid float value: 'a'"),
+        ('serve = "x {port}"\nload = { rate = 1, clients = 2 }', "not allowed with argument"),
+        ('serve = "x {port}"\nload = { rate = 1, path = "v1" }', "path in load is 'v1'"),
     ],
 )
 def test_a_mistake_is_a_sentence(suite_of, table, sentence):

@@ -11,7 +11,7 @@ from workloads.harness.records.program import Program, metric_of
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.records.script import OWN, Script
-from workloads.harness.script import program
+from workloads.harness.script import processes, program
 
 RATE = metric_of("cells/s: rate ([0-9.]+)")
 
@@ -102,6 +102,6 @@ def test_a_process_that_stays_behind_does_not_hold_the_record(called):
 
 
 def test_the_output_is_bounded_and_printable(called):
-    text = f"import sys; sys.stdout.write('x' * {3 * program.MOST_BYTES} + '\\x1b[31m\\nrate 1\\n')"
+    text = f"import sys; sys.stdout.write('x' * {3 * processes.MOST_BYTES} + '\\x1b[31m\\nrate 1\\n')"
     record = called(sys.executable, "-c", text)
     assert record.metrics and len(record.to_json()) < 100_000 and record.script.program.output[-1] == "rate 1"
