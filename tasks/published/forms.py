@@ -35,6 +35,7 @@ _BOXES = str.maketrans("│┃║─━═┆┄", "|||---|-") | dict.fromkeys(
 _RULE = re.compile(r"(?=.*[-=])[\s|+:=-]+")
 _RST_RULE = re.compile(r"\s*={2,}(?:\s+={2,})+\s*")
 _TEXT_RULE = re.compile(r"[\s=_+-]+")
+_OF_SECTION = re.compile(r"#|\*\*")
 _PIPE = re.compile(r"(?<!\\)\|")
 
 _TITLE = re.compile(r"\s*[=-]{3,}\s[A-Za-z].*\s[=-]{3,}\s*")  # pytest-benchmark's
@@ -45,7 +46,8 @@ _NOTE = re.compile(r"[¹²³⁴]")
 _PREFIX = re.compile(r"(\d)([nµm]) (?=[± ])")
 _ERROR = re.compile(r"±( +)(\S+)")
 _GAP = re.compile(r"\s{2,}")
-_PAIR = re.compile(r"\s*([A-Za-z][^:|]{1,60}):\s+([-+]?\d[\d.,]*(?:\s?[\w/%]{1,12})?)\s*")
+_QUANTITY = re.compile(r"[a-z]+(?:_[a-z]+)*_s")
+_PAIR = re.compile(r"\s*([A-Za-z][^:=|]{1,60}?)(?::| =)\s+([-+]?\d[\d.,]*(?:\s?[\w/%]{1,12})?)\s*")
 _TIMED = re.compile(  # hyperfine's lines
     r"Benchmark #?\d+: (.{1,200})\n\s*Time \(mean[^)]*\):\s+([\d.]+ \w+) .*\n"
     r"\s*Range \(min[^)]*\):\s+([\d.]+ \w+) …\s+([\d.]+ \w+)"
@@ -54,7 +56,7 @@ _TIMED = re.compile(  # hyperfine's lines
 
 @dataclass(frozen=True, slots=True)
 class TextGrid:
-    """A header and the rows below it; every row has as many cells as the header. `above` is the line above it."""
+    """A header and the rows below it, each with as many cells; `above` has its title and the line above it."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -166,15 +168,16 @@ def _below_bars(lines: list[str]) -> list[str]:
 def _drawn_tables(text: str) -> Iterator[TextGrid]:
     """Yield the tables of lines with | and rules between them: Markdown, boxes of terminals, RST."""
     block: list[str] = []
-    above = ""
+    title = above = ""
     for line in [*text.translate(_BOXES).splitlines(), ""]:
         bare = line.strip().lstrip(">").strip()
         if _PIPE.search(bare) or (_RULE.fullmatch(bare) and ("+" in bare or block)):
             block.append(bare)
             continue
         if table := _drawn_table(block):
-            yield replace(table, above=above)
+            yield replace(table, above=f"{title}\n{above}")
             above = ""
+        title = bare if _OF_SECTION.match(bare) else title
         above, block = bare or above, []
 
 
@@ -237,11 +240,14 @@ def _split(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
 def _reports(text: str) -> Iterator[TextGrid]:
     """Yield the reports of `name: value` lines, such as those of serving benchmarks; equal names make rows of one."""
     runs: list[list[tuple[str, str]]] = [[]]
+    title = ""  # of llmperf's indented lines, such as `ttft_s` above `p50 = 0.31`
     for line in text.splitlines():
+        title = line.strip() if _QUANTITY.fullmatch(line) else title if line.startswith(" ") else ""
         if match := _PAIR.fullmatch(line):
-            runs[-1].append((match[1].strip(), match[2]))
+            runs[-1].append((f"{match[1].strip()} {title}".strip(), match[2]))
         elif (
             line.strip()
+            and not title
             and not _NAMED.match(line)
             and (not _HEADING.fullmatch(line[:MOST_CELL]) or "Result" in line)
         ):
@@ -249,7 +255,7 @@ def _reports(text: str) -> Iterator[TextGrid]:
     alike: dict[tuple[str, ...], list[tuple[str, ...]]] = {}
     for pairs in runs:
         names = tuple(name for name, _ in pairs)
-        if len(names) >= LEAST_PAIRS and sum(name.endswith(")") for name in names) > 1:
+        if len(names) >= LEAST_PAIRS and sum(name.endswith((")", "_s")) for name in names) > 1:
             alike.setdefault(names, []).append(tuple(value for _, value in pairs))
     for names, rows in alike.items():
         numbered = [[f"report {number}", *row] for number, row in enumerate(rows, start=1)]

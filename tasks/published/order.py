@@ -3,7 +3,7 @@
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from itertools import combinations, pairwise
+from itertools import combinations
 from statistics import median
 
 from tasks.plausibility.physics import MARGIN
@@ -92,10 +92,10 @@ def above_whole(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 def _inverted(table: PublishedTable, row: TableRow, chain: list[int]) -> TableFlaw | None:
     present = [(i, value) for i in chain if (value := row.cells[i]) and value.above_zero]
-    for (less, small), (more, large) in pairwise(present):
-        if table.columns[less].statistic == table.columns[more].statistic:
-            continue
-        if small.value - small.step > (large.value + large.step) * (1 + SLACK):
+    for (less, small), (more, large) in combinations(present, 2):
+        named = [table.columns[less].statistic, table.columns[more].statistic]
+        slack = 0.0 if named == ["min", "max"] else SLACK
+        if named[0] != named[1] and small.value - small.step > (large.value + large.step) * (1 + slack):
             low, high = table.columns[less].header, table.columns[more].header
             text = f"{row.name} has {small.text} in {low}, above {large.text} in {high}"
             return TableFlaw("statistics out of order", (row.name,), text)

@@ -1,7 +1,9 @@
 """Rates above the peaks of a GPU."""
 
+import math
 import re
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 
 from tasks.plausibility.physics import CACHE_BYTES, MARGIN
 from tasks.published.sizes import PRECISIONS, flops, precision
@@ -115,21 +117,31 @@ def _above(
 ) -> TableFlaw | None:
     """Compare a number with a GPU's peaks; `doubled` if a precision that is not stated can be fp8."""
     column = table.columns[index]
-    around = f"{column.header} {row.text} {table.about}".lower()
+    own = f"{column.header} {row.text}".lower()
     devices = _devices(table, row, column.header)
     name, peak = peak_for(row, machine, column.header)
     if peak and doubled and name.endswith("highest"):
         peak *= UNSAID
     computed, moved = _rates(table, row, index, value)
-    margin = MARGIN * (WINOGRAD if _CONVOLVES.search(around) else 1.0)
-    if computed and peak and computed > margin * peak * devices and not _FASTER.search(around):
-        words = f"the peak of {machine.name} in {name}, {peak / 1e12:g} TFLOP/s"
+    most = MARGIN * (peak or math.inf) * devices * (WINOGRAD if _says(_CONVOLVES, table, own) else 1.0)
+    if computed and computed > most and not _says(_FASTER, table, own):
+        words = f"the peak of {machine.name} in {name}, {(peak or 0.0) / 1e12:g} TFLOP/s"
         return _flaw(row, column.header, f"{significant(computed / 1e12, 3)} TFLOP/s", words, devices)
     top = machine.peak_bytes_per_s
-    if moved and top and moved > MARGIN * top * devices and not _CACHED.search(around):
+    if moved and top and moved > MARGIN * top * devices and not _says(_CACHED, table, own):
         words = f"the memory bandwidth of {machine.name}, {top / 1e9:g} GB/s"
         return _flaw(row, column.header, f"{significant(moved / 1e9, 3)} GB/s", words, devices)
     return None
+
+
+def _says(words: re.Pattern[str], table: PublishedTable, own: str) -> bool:
+    """Return True if a row or the text around its table has one of the words."""
+    return bool(words.search(own)) or _anywhere(words, table.about)
+
+
+@lru_cache(maxsize=8)
+def _anywhere(words: re.Pattern[str], about: str) -> bool:
+    return bool(words.search(about))
 
 
 def _rates(

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from itertools import combinations, product
 from statistics import median
 from typing import NamedTuple
@@ -91,6 +92,10 @@ def _products(table: PublishedTable, gpus: Mapping[str, Machine]) -> Iterator[tu
         whole = [i for i in rates if not columns[i].shared and columns[i].unit == columns[shared].unit]
         if len(whole) == 1:
             yield shared, [Product(1.0, (whole[0],), many) for many in devices]
+    for first, second in combinations([i for i in rates if columns[i].sure], 2):
+        one, other = (replace(columns[i], header="", scale=1.0) for i in (first, second))
+        if columns[first].scale != columns[second].scale and one == other:
+            yield second, [Product(1.0, (first,))]
     for share in table.of(ColumnKind.SHARE)[:MOST_COMPARED]:
         flops = [i for i in rates if columns[i].unit == "flops"]
         if len(flops) == 1 and columns[share].subject & {"mfu", "hfu"}:

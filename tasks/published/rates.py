@@ -31,7 +31,6 @@ WHOLE = 0.08  # an amount this close to a whole number can be that of several de
 LEAST_FACTOR, MOST_FACTOR = 1.15, 6.0  # a factor between them that is not whole is not a number of devices
 SLIPS = {1e3: "a thousand times", 1e-3: "a thousandth of", 1e6: "a million times", 1e-6: "a millionth of"}
 MOST_ERRORS = 5  # rows
-MOST_EXCHANGED = 2  # rows
 MOST_ROWS = 1000  # of a table in which products of two sizes are looked at
 BATCHES = word_set("batch samples images items examples concurrency bytes flops elements tokens")
 _OWN_WORK = {"queries", "requests", "bytes", "operations"}
@@ -60,8 +59,7 @@ def _times_of(table: PublishedTable, rate: int) -> list[int]:
     if len(same) > 1 and len({table.columns[i].header for i in same}) == 1:
         same = [max((i for i in same if i < rate), default=same[0])]
     near = [i for i in times if table.columns[i].subject & mine]
-    alone = times if len(times) == 1 and len(table.of(ColumnKind.RATE)) == 1 else []
-    return same or (near if len(near) == 1 else alone)
+    return same or (near if len(near) == 1 else times if len(times) == 1 else [])
 
 
 def _beside_each_other(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
@@ -85,6 +83,8 @@ def _judged(table: PublishedTable, rate: int, time: int) -> Iterator[TableFlaw |
     counts = _counts(table, rate, time)
     scored = [(_common(amounts), words, amounts) for words, amounts in counts]
     held = [(len(same[1]), words, amounts, same) for same, words, amounts in scored if same]
+    if not _together(table, rate, time):  # of several rates, that of the time is the one that gives its sizes
+        held, counts = [each for each in held if each[1] and _is_one(each[3][0])], []
     if held:
         # Of as many rows that agree, the exact work of its sizes tells more than work that is only equal.
         _, words, amounts, (common, agreeing) = max(held, key=lambda each: (each[0], _is_one(each[3][0])))
@@ -97,6 +97,12 @@ def _judged(table: PublishedTable, rate: int, time: int) -> Iterator[TableFlaw |
         present = [amount for amount in amounts if amount]
         if present and (flaw := _slip(table, (rate, time), words, present[0])):
             yield flaw
+
+
+def _together(table: PublishedTable, rate: int, time: int) -> bool:
+    own = table.columns[rate].subject - {"algbw"}
+    alone = len(table.of(ColumnKind.RATE)) == 1
+    return alone or own == table.columns[time].subject or bool(own & table.columns[time].subject)
 
 
 def _is_one(common: Estimate) -> bool:
@@ -142,11 +148,14 @@ def _common(amounts: Amounts) -> tuple[Estimate, list[int]] | None:
     middle = median(a.value for _, a in telling)
     agreeing = [row for row, a in telling if _away(a, middle) <= SAME]
     present = sum(amount is not None for amount in amounts)
+    kept = {*agreeing}
+    off = [a.value / middle for row, a in telling if row not in kept]
+    # Of two rows that were exchanged, one is as much too high as the other is too low.
+    exchanged = present - len(agreeing) == len(off) == 2 and abs(math.log(off[0] * off[1])) <= SAME
     # The rate can be 1 over the time.
     inverse = abs(middle - 1) < SAME and len(agreeing) == LEAST - 1 == present - 1
-    # Three rows with exactly the work of their sizes are sure, even if two of five rows were exchanged.
-    most_off = MOST_EXCHANGED if abs(middle - 1) < SAME else MOST_OFF * present
-    if not inverse and (len(agreeing) < LEAST or present - len(agreeing) > max(most_off, MOST_OFF * present)):
+    most_off = 2 if exchanged else MOST_OFF * present
+    if len(agreeing) < LEAST - (inverse or exchanged) or present - len(agreeing) > max(most_off, inverse):
         return None
     near = [amounts[row] for row in agreeing]
     low = min(a.low or 0.0 for a in near if a)

@@ -1,11 +1,13 @@
 """Speedups, relative times, changes and efficiencies, which must follow from the other numbers of the table."""
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from itertools import permutations, repeat
 
 from tasks.published.columns import words_of
-from tasks.published.relations import OFF, Outcome, Relation, best, distance, mapped, outcome
+from tasks.published.relations import CLEAR, OFF, Outcome, Relation, best, distance, mapped, outcome
+from tasks.published.summaries import is_total
 from tasks.published.table import (
     MEASURES,
     MOST_COMPARED,
@@ -32,7 +34,6 @@ EXTREMES = {
     "minimum",
 }  # of several relations, a different one in each row
 MOST_NUMBERS = 20_000  # of all columns that are compared with each other
-CLEAR = 0.05  # distance beyond rounding at which only two columns contradict a speedup
 SPEEDUPS = {"speedup", "speedups", "acceleration", "faster", "up"}  # not a ratio of sizes
 RULE = "speedup that its times don't give"
 Forms = tuple[Callable[[float], float], ...]
@@ -49,8 +50,8 @@ def misquoted(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
         if result := best(values, candidates):
             yield Compared("ratios", result.judged)
             yield from _accused(table, index, values, result, candidates)
-            if flaw := _turned(table, index, result):
-                yield flaw
+            flaws = [*_of_totals(table, index, result.relation), *_turned(table, index, result.relation)]
+            yield from flaws[:1]
         elif flaw := _by_devices(table, index, values) or _alone(table, index, values):
             yield flaw
 
@@ -79,7 +80,7 @@ def _between_columns(table: PublishedTable, column: PublishedColumn) -> Iterator
         bounds = tuple(_ratio(cell(row, over), cell(row, under)) for row in table.rows)
         names_both = first.subject != second.subject and column.subject >= (first.subject | second.subject)
         named = len(measures) == 2 or names_both
-        yield Relation(f"{first.header} over {second.header}", bounds, named=named)
+        yield Relation(f"{first.header} over {second.header}", bounds, named=named, columns=(over, under))
 
 
 def _measures(table: PublishedTable) -> list[int]:
@@ -174,22 +175,33 @@ def _accused(
             yield TableFlaw(RULE, (table.rows[row].name,), text)
 
 
-def _turned(table: PublishedTable, index: int, result: Outcome) -> TableFlaw | None:
-    """Report speedups that are the time after over the time before, in contrast to the total's; else ask about them."""
+def _of_totals(table: PublishedTable, index: int, relation: Relation) -> Iterator[TableFlaw]:
+    """Report a total's speedup that is neither that of its own times nor between those of its rows."""
+    column = table.columns[index]
+    if not relation.columns or column.percent or column.change:
+        return
+    over, under = relation.columns
+    of_rows = [value.value for row in table.rows if (value := row.cells[index])]
+    for total in (row for row in table.sums if is_total(row.name)):
+        value, bounds = total.cells[index], _ratio(cell(total, over), cell(total, under))
+        if value and bounds and distance(value, bounds) > CLEAR:
+            text = f"{total.name} has {value.text} in {column.header}, but {relation.words} gives {spread(bounds)}"
+            turned = distance(value, mapped(bounds, lambda x: 1 / x if x else math.inf)) <= OFF
+            if turned and max(of_rows) < 1:
+                text = f"every {column.header} is {relation.words}, the wrong way round: the total's is {value.text}"
+            elif min(of_rows) <= value.value <= max(of_rows):
+                continue
+            yield TableFlaw(RULE, (total.name,), text)
+
+
+def _turned(table: PublishedTable, index: int, relation: Relation) -> Iterator[TableFlaw]:
+    """Ask about speedups that are all the time after over the time before, below 1."""
     column, times = table.columns[index], table.of(ColumnKind.TIME)
-    slower = [row for row in table.rows if (value := row.cells[index]) and value.high < 1]
-    if len(times) != 2 or not words_of(column.header) & SPEEDUPS or column.percent or column.change:
-        return None
-    before, after = (table.columns[i] for i in times)
-    if len(slower) < len(table.rows) or result.relation.words != f"{after.header} over {before.header}":
-        return None
-    text = f"every {column.header} is {result.relation.words}"
-    for total in table.sums:
-        value, bounds = total.cells[index], _ratio(cell(total, times[0]), cell(total, times[1]))
-        if value and bounds and value.low > 1 and distance(value, bounds) <= OFF:
-            text += f", the wrong way round: that of {total.name}, {value.text}, is {before.header} over {after.header}"
-            return TableFlaw(RULE, (total.name,), text)
-    return TableFlaw(RULE, (), f"{text}, below 1: is it the other way round?", doubt=True)
+    plain = words_of(column.header) & SPEEDUPS and not column.percent and not column.change
+    slower = all(value.high < 1 for row in table.rows if (value := row.cells[index]))
+    if plain and slower and len(times) == 2 and relation.columns == (times[1], times[0]):
+        text = f"every {column.header} is {relation.words}, below 1: is it the other way round?"
+        yield TableFlaw(RULE, (), text, doubt=True)
 
 
 def _by_devices(table: PublishedTable, index: int, values: Sequence[Printed | None]) -> TableFlaw | None:

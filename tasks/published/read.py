@@ -25,7 +25,8 @@ NOT_JUDGED = (ColumnKind.DEVICES, ColumnKind.SIZE, ColumnKind.OTHER)
 _HANDS = re.compile(
     r"^(\d+)\s*[x×]?\s*(?:[a-z]\w*\s)?(gpu|node|device|thread|core|process|worker|cpu)s?\b", re.IGNORECASE
 )
-_UNIT_ABOVE = re.compile(r"(?:\bin|:|\()\s*([a-zµμ]+(?:/[a-z]+)*)\)?[.:]?$")
+_UNIT_ABOVE = re.compile(r"(?:\bin|:|\()\s*([a-zµμ]+(?:/[a-z]+)*)\)?[.:*]*$")
+_METRIC = re.compile(r"metric|measure|statistic|quantity|parameter|\s*$")
 ReadColumn = tuple[PublishedColumn, tuple[Printed | None, ...]]
 _INSTANCE = re.compile(
     r"\b[a-z][0-9a-z-]{1,7}\.(?:\d*x?large|medium|metal)\b|\b(?:n[12]|a[23]|g2)-\w+-\d+g?\b"
@@ -100,26 +101,37 @@ def _with_unit_above(made: TextGrid, read: list[ReadColumn]) -> tuple[list[ReadC
     numbers = [
         i for i, (c, values) in enumerate(read) if c.kind is ColumnKind.OTHER and c.header and any(values)
     ]
-    match = _UNIT_ABOVE.search(made.above.lower()[:MOST_TITLE])
-    unit = unit_of(match[1]) if match else None
-    if match and unit and unit.kind in MEASURES and numbers:
+    named = [
+        text for line in made.above.lower().splitlines() for text in _UNIT_ABOVE.findall(line[:MOST_TITLE])
+    ]
+    units = [text for text in named if (unit := unit_of(text)) and unit.kind in MEASURES]
+    if units and numbers:
         for index in numbers:
-            column = with_unit(replace(read[index][0], kind=ColumnKind.OTHER), match[1], sure=False)
+            column = with_unit(replace(read[index][0], kind=ColumnKind.OTHER), units[-1], sure=False)
             read[index] = _column(column or read[index][0], made.column(index), "")
-        return read, f"the unit {match[1]!r} is that of the line above the table"
+        return read, f"the unit {units[-1]!r} is that of the line above the table"
     counts = [values for column, values in read if column.kind is ColumnKind.DEVICES]
     doubled = len(counts) == 1 and all(a and b and b.value == 2 * a.value for a, b in pairwise(counts[0]))
-    if doubled and len(numbers) == 1 and len(made.rows) > 2:
-        column, values = read[numbers[0]]
-        rising = all(a and b and a.value < b.value for a, b in pairwise(values))
-        if rising:
-            read[numbers[0]] = replace(column, kind=ColumnKind.RATE), values
-            return read, f"{column.header!r} is taken as a rate, because it rises with the devices"
+    rising = [i for i in numbers if all(a and b and a.value < b.value for a, b in pairwise(read[i][1]))]
+    if doubled and rising == numbers and len(made.rows) > 2:
+        for index in rising:
+            read[index] = replace(read[index][0], kind=ColumnKind.RATE), read[index][1]
+        headers = listed_names([read[i][0].header for i in rising])
+        return read, f"what rises with the devices is taken as a rate: {headers}"
     return read, ""
 
 
 def _upright(made: TextGrid) -> TextGrid:
-    """Transpose a table whose first column has the measures, such as a line `Latency (ms)` and a line `images/s`."""
+    """Transpose a table whose first column has the measures, such as a line `Latency (ms)` and a line `images/s`.
+
+    Their units can stand in a column of their own, as in `metric | value | unit`.
+    """
+    names = [name.lower() for name in made.header]
+    unit = next((i for i, name in enumerate(names) if i and name in ("unit", "units")), 0)
+    if unit and _METRIC.match(names[0]):
+        kept = [i for i in range(1, len(names)) if i != unit]
+        rows = ((f"{row[0]} ({row[unit]})", *(row[i] for i in kept)) for row in made.rows)
+        made = TextGrid(tuple(made.header[i] for i in (0, *kept)), tuple(rows), made.above)
     first = [heading(cell).kind for cell in made.column(0)]
     across = [heading(name).kind for name in made.header[1:]]
     if 2 * sum(kind in _IN_LINES for kind in first) <= len(first) or any(kind in MEASURES for kind in across):

@@ -12,6 +12,7 @@ OFF = 0.03  # distance beyond rounding at which a row is reported
 EXACT = 5  # if as many rows are within rounding, a single other one is reported at SLACK
 MOST_OFF = 0.3  # of the rows: if more are off, the table does not have the relation
 LEAST = 3  # rows that must agree, and tell something
+CLEAR = 0.05  # rounding up to which two exchanged numbers are known; distance at which two columns alone contradict
 TELLING = 1.35  # high over low bound below which agreement is not an accident
 
 
@@ -24,29 +25,35 @@ class Relation:
         bounds: the value of each row with the bounds of rounding; None if a number is missing.
         trivial: rows in which it always holds, such as the reference itself.
         named: the column's header names it, so that fewer rows must agree.
+        columns: the two columns whose ratio it is; empty for other relations.
     """
 
     words: str
     bounds: tuple[Estimate | None, ...]
     trivial: frozenset[int] = frozenset()
     named: bool = False
+    columns: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A relation compared with a column: how many rows agree and tell something, and which are off."""
+    """A relation compared with a column: how many rows agree and tell something, and which are off.
+
+    Attributes:
+        exchanged: the rows that are off are two, and one is as much too high as the other is too low.
+    """
 
     relation: Relation
     agreeing: int
     off: tuple[int, ...]
     judged: int
+    exchanged: bool = False
 
     @property
     def holds(self) -> bool:
         """Return True if the table has the relation: enough rows agree, few are off."""
-        if self.relation.named and self.agreeing == LEAST - 1 and len(self.off) <= 1:
-            return True
-        return self.agreeing >= LEAST and len(self.off) <= MOST_OFF * self.judged
+        least = LEAST - (self.exchanged or (self.relation.named and len(self.off) <= 1))
+        return self.agreeing >= least and (self.exchanged or len(self.off) <= max(1, MOST_OFF * self.judged))
 
 
 def distance(value: Printed, bounds: Estimate) -> float:
@@ -77,7 +84,21 @@ def outcome(values: Sequence[Printed | None], relation: Relation) -> Outcome:
     ]
     exact = sum(away[row] == 0 for row in telling) >= EXACT and sum(map(bool, away.values())) == 1
     off = tuple(row for row, far in away.items() if far > (SLACK if exact else OFF))
-    return Outcome(relation, sum(away[row] <= SLACK for row in telling), off, len(away))
+    agreeing = sum(away[row] <= SLACK for row in telling)
+    return Outcome(
+        relation, agreeing, off, len(away), {*off} <= {*telling} and exchanged(values, relation.bounds, off)
+    )
+
+
+def exchanged(
+    values: Sequence[Printed | None], bounds: Sequence[Estimate | None], off: Sequence[int]
+) -> bool:
+    """Return True if two rows are off by factors that cancel: a number of one stands in the other."""
+    pairs = [(value, b) for row in off if (value := values[row]) and (b := bounds[row])]
+    if len(pairs) != 2 or any(value.value <= 0 or b.value <= 0 for value, b in pairs):
+        return False
+    rounding = sum(value.step / value.value for value, _ in pairs)
+    return abs(sum(math.log(value.value / b.value) for value, b in pairs)) < max(SLACK, rounding) < CLEAR
 
 
 def best(values: Sequence[Printed | None], relations: Sequence[Relation]) -> Outcome | None:

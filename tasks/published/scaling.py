@@ -26,6 +26,7 @@ RULE = "more than its devices give"
 _IN_TEXT = re.compile(
     r"\b(\d{1,5})\s*[x×-]?\s*(?:[a-z]\w*[- ])?(gpu|node|device|thread|core|process|worker|cpu)s?\b"
 )
+_OF_RATES = re.compile(r"/s\b|per sec|speed|throughput")
 Point = tuple[float, Printed, str]
 
 
@@ -44,14 +45,20 @@ def _by_rows(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     """Compare rows that differ only in their number of devices, from a column or from their names."""
     # The ranks of a model's parts are some of the GPUs, and more of them leave more memory for requests.
     counted = [i for i in table.of(ColumnKind.DEVICES) if table.columns[i].unit not in SHARDS]
+    kinds = (ColumnKind.SIZE, ColumnKind.OTHER, ColumnKind.PRICE, ColumnKind.DEVICES)
+    labels = [i for i in table.of(*kinds) if i not in counted and not _grows(table, i)]
+    rows = [
+        (row, devices, _rest(row, labels, counted))
+        for row in table.rows
+        if (devices := _devices(row, counted))
+    ]
     for measure in table.of(*MEASURES):
         column = table.columns[measure]
         if column.shared or "efficien" in column.header.lower():
             continue
         groups: dict[object, list[Point]] = defaultdict(list)
-        for row in table.rows:
-            value, devices, rest = cell(row, measure), _devices(row, counted), _rest(row, table, counted)
-            if value and devices:
+        for row, devices, rest in rows:
+            if value := cell(row, measure):
                 groups[rest].append((devices, value, row.name))
         for points in groups.values():
             yield from _accused(points, column.kind is ColumnKind.TIME, column.header)
@@ -63,6 +70,7 @@ def _by_columns(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     if len(named) < 2:
         return
     kinds = {table.columns[i].kind for _, i in named} - {ColumnKind.OTHER}
+    faster = _OF_RATES.search(table.about)
     for row in table.rows:
         values = [(count, cell(row, i), table.columns[i].header) for count, i in sorted(named)]
         points = [(count, value, header) for count, value, header in values if value]
@@ -70,8 +78,7 @@ def _by_columns(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
             continue
         falling = points[-1][1].value < points[0][1].value
         times = kinds == {ColumnKind.TIME} or (not kinds and falling)
-        rates = re.search(r"/s\b|per sec|speed|throughput", f"{row.text} {table.about}")
-        if kinds or falling or rates:
+        if kinds or falling or faster or _OF_RATES.search(row.text):
             for result in _accused(points, times, ""):
                 if isinstance(result, Compared):
                     yield result
@@ -124,13 +131,10 @@ def _devices(row: TableRow, counted: Sequence[int]) -> float | None:
     return float(matches[0][0]) if len(matches) == 1 and float(matches[0][0]) > 0 else None
 
 
-def _rest(row: TableRow, table: PublishedTable, counted: Sequence[int]) -> object:
+def _rest(row: TableRow, labels: Sequence[int], counted: Sequence[int]) -> object:
     """Return everything of a row except its devices and measures, which is equal for comparable rows."""
-    kinds = (ColumnKind.SIZE, ColumnKind.OTHER, ColumnKind.PRICE, ColumnKind.DEVICES)
-    labels = [i for i in table.of(*kinds) if i not in counted]
-    whole = [value.text for i in labels if (value := row.cells[i]) and not _grows(table, i)]
     text = row.text if counted else _IN_TEXT.sub(r"# \2", row.text)
-    return text, tuple(whole)
+    return text, tuple(value.text for i in labels if (value := row.cells[i]))
 
 
 def _grows(table: PublishedTable, index: int) -> bool:

@@ -45,7 +45,9 @@ def variants() -> Iterator[Variant]:
             text, named = table["text"], []
             for number, change in zip(fault[::2], fault[1::2], strict=True):
                 text = _changed(text, number, change)
-                named.append(f"{number} {'↔' if isinstance(change, str) else '×'} {change}")
+                named.append(
+                    f"{number} {'' if str(change)[0] == '=' else '↔' if isinstance(change, str) else '×'} {change}"
+                )
             yield Variant(table["kind"], ", ".join(named), table["text"], text, table.get("doubt", False))
 
 
@@ -72,7 +74,9 @@ def caught(variant: Variant, found: str) -> bool:
 
 
 def _changed(text: str, number: str, change: float | str) -> str:
-    """Scale a number that stands once in a text, or exchange it for another one."""
+    """Scale a number that stands once in a text, exchange it for another one, or put a copy of one in its place."""
+    if isinstance(change, str) and change.startswith("="):
+        return _once(text, number, change[1:])
     if isinstance(change, str):
         held = _once(text, number, "\0")
         return _once(held, change, number).replace("\0", change)
