@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, pairwise
+from itertools import combinations, pairwise, product
 from statistics import median
 
 from tasks.published.sizes import more_work
@@ -105,18 +105,21 @@ def _beside_columns(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[st
     for kind in MEASURES:
         indices = [i for i in table.of(kind) if not table.columns[i].each][:MOST_COMPARED]
         votes: dict[tuple[int, int], int] = defaultdict(int)
+        pairs: dict[tuple[int, int], int] = defaultdict(int)
         for one, other in combinations(indices, 2):
             ratios = {
                 row: math.log(a.value) - math.log(b.value)  # their ratio can be out of range
                 for row, line in enumerate(table.rows)
                 if (a := cell(line, one)) and (b := cell(line, other))
             }
+            for row, each in product(ratios, (one, other)):
+                pairs[row, each] += 1
             for row in _stragglers(ratios):
                 votes[row, one] += 1
                 votes[row, other] += 1
         for (row, index), count in votes.items():
             most = max(c for (r, _), c in votes.items() if r == row)
-            if count == most and _alone(table, row, index, indices):
+            if count == most and 2 * count >= pairs[row, index] and _alone(table, row, index, indices):
                 flaw = _slip(table, row, index, "compared with its columns")
                 columns = table.columns  # the tail of a few percentiles can be long
                 few = len(table.rows) < LEAST_ROWS

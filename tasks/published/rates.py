@@ -31,6 +31,7 @@ WHOLE = 0.08  # an amount this close to a whole number can be that of several de
 LEAST_FACTOR, MOST_FACTOR = 1.15, 6.0  # a factor between them that is not whole is not a number of devices
 SLIPS = {1e3: "a thousand times", 1e-3: "a thousandth of", 1e6: "a million times", 1e-6: "a millionth of"}
 MOST_ERRORS = 5  # rows
+ALIKE = 0.15  # relative difference of the logarithms of factors that have the same reason
 MOST_ROWS = 1000  # of a table in which products of two sizes are looked at
 BATCHES = word_set("batch samples images items examples concurrency bytes flops elements tokens")
 _OWN_WORK = {"queries", "requests", "bytes", "operations"}
@@ -187,8 +188,22 @@ def _outliers(
             f"{name} has {value.text if value else '-'} in {column.header}, which {beside}is {factor} "
             f"times the value that the {len(agreeing)} other rows give{f' {words}' if words else ''}"
         )
-        # More rows than errors are likely: their work differs by a column that the reader does not know.
-        yield TableFlaw(RULE, (name,), text, doubt=len(off) > MOST_ERRORS)
+        # More rows than errors are likely, or alike ones: their work differs by something that no column says.
+        beyond = math.log(amount.value / common.value)
+        alike = [each for _, each in off if abs(math.log(each.value / common.value) / beyond - 1) < ALIKE]
+        doubt = len(off) > MOST_ERRORS or len(alike) > 1 or _explained(table, row, words, agreeing, beyond)
+        yield TableFlaw(RULE, (name,), text, doubt)
+
+
+def _explained(table: PublishedTable, row: int, words: str, agreeing: Sequence[int], beyond: float) -> bool:
+    """Return True if a number such as that of workers differs by the same factor, or is the batch of a product."""
+    for index in table.of(ColumnKind.OTHER, ColumnKind.SIZE):
+        value = cell(table.rows[row], index)
+        usual = {v.value for each in agreeing if (v := cell(table.rows[each], index))}
+        usual = {1.0} if table.columns[index].unit == "batch" and words == "flops" else usual
+        if value and len(usual) == 1 and abs(abs(math.log(value.value / usual.pop())) - abs(beyond)) < ALIKE:
+            return True
+    return False
 
 
 def _slip(table: PublishedTable, pair: tuple[int, int], words: str, common: Estimate) -> TableFlaw | None:

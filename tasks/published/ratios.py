@@ -176,7 +176,7 @@ def _accused(
 
 
 def _of_totals(table: PublishedTable, index: int, relation: Relation) -> Iterator[TableFlaw]:
-    """Report a total's speedup that is neither that of its own times nor between those of its rows."""
+    """Report a total's speedup that is neither that of the total times nor between those of the rows."""
     column = table.columns[index]
     if not relation.columns or column.percent or column.change:
         return

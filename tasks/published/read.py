@@ -26,6 +26,7 @@ _HANDS = re.compile(
     r"^(\d+)\s*[x×]?\s*(?:[a-z]\w*\s)?(gpu|node|device|thread|core|process|worker|cpu)s?\b", re.IGNORECASE
 )
 _UNIT_ABOVE = re.compile(r"(?:\bin|:|\()\s*([a-zµμ]+(?:/[a-z]+)*)\)?[.:*]*$")
+DITTO = {"", ".", '"', "''", "〃"}
 _METRIC = re.compile(r"metric|measure|statistic|quantity|parameter|\s*$")
 ReadColumn = tuple[PublishedColumn, tuple[Printed | None, ...]]
 _INSTANCE = re.compile(
@@ -61,7 +62,7 @@ def hands(header: str) -> float | None:
 
 
 def _table(made: TextGrid, about: str) -> PublishedTable:
-    made = _upright(made)
+    made = _filled(_upright(made))
     match = re.search(r"\(times? in (\w+)\)", made.header[0].lower())
     unit_of_all = match[1] if match else ""
     headings = of_family([heading(name) for name in made.header])
@@ -124,7 +125,7 @@ def _with_unit_above(made: TextGrid, read: list[ReadColumn]) -> tuple[list[ReadC
 def _upright(made: TextGrid) -> TextGrid:
     """Transpose a table whose first column has the measures, such as a line `Latency (ms)` and a line `images/s`.
 
-    Their units can stand in a column of their own, as in `metric | value | unit`.
+    Their units can stand in another column, as in `metric | value | unit`.
     """
     names = [name.lower() for name in made.header]
     unit = next((i for i, name in enumerate(names) if i and name in ("unit", "units")), 0)
@@ -138,6 +139,15 @@ def _upright(made: TextGrid) -> TextGrid:
         return made
     lines = [[made.header[i], *made.column(i)] for i in range(len(made.header))]
     return TextGrid(tuple(lines[0]), tuple(map(tuple, lines[1:])), made.above)
+
+
+def _filled(made: TextGrid) -> TextGrid:
+    """Repeat the name of a row in the empty cells below it, which mean the same, as do dots and ditto marks."""
+    names, name = [], ""
+    for row in made.rows:
+        name = name if row[0] in DITTO else row[0]
+        names.append(name)
+    return replace(made, rows=tuple((name, *row[1:]) for name, row in zip(names, made.rows, strict=True)))
 
 
 def _column(column: PublishedColumn, cells: Sequence[str], unit_of_all: str) -> ReadColumn:
