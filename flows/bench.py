@@ -9,6 +9,8 @@ from pydantic.json_schema import SkipJsonSchema
 from flows import form
 from flows.hooks import collect_and_stop
 from flows.opaque import opaque
+from infra.images.context import revision
+from infra.images.errors import ImageError
 from tasks.ask import with_more_money
 from tasks.dispatch.break_even import further_cells
 from tasks.dispatch.dispatcher import Dispatcher
@@ -22,6 +24,7 @@ from tasks.publish import Progress, announce, load_report, publish
 from tasks.schema import validated
 from tasks.start import open_store
 from tasks.store.bucket import Mirror
+from tasks.travel.image_start import Bundle, keep_lane
 
 DECLINED = "Declined"  # name of the state of a run whose estimate a person found too high
 
@@ -78,6 +81,22 @@ async def bench(
         return Failed(message=str(error))
 
 
+def lane_code() -> Bundle:
+    """Return the code of a lane for a user's image.
+
+    Raises:
+        GridbenchError: the checkout is incomplete.
+    """
+    from infra.workers.ssh.lane_code import lane_bundle  # imports asyncssh, which few runs need
+
+    try:
+        return lane_bundle()[1], revision()
+    except (OSError, ImageError) as error:
+        raise GridbenchError(
+            f"the checkout is incomplete, so the image cannot get its code ({error})"
+        ) from None
+
+
 async def measured(request: RunRequest) -> str | State[str]:
     """Measure what a request asks for; return the path of the report, or a state that says it is empty."""
     try:
@@ -87,6 +106,7 @@ async def measured(request: RunRequest) -> str | State[str]:
         if allowed is None:
             return Cancelled(name=DECLINED, message=f"declined: {over}")
         request, store = allowed, await open_store(allowed)
+    await asyncio.to_thread(keep_lane, store, lane_code)
     say = get_run_logger().info
     await announce(store)
     async with Mirror(store, say), Dispatcher(store, request.budget_usd, say) as lanes, Progress(lanes):

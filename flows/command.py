@@ -28,6 +28,7 @@ async def bench(
     warm_ups: form.WarmUps = 0,
     packages: form.Packages = "",
     data: form.Data = "",
+    image: form.Image = "",
     variables: form.Variables = [],  # noqa: B006
     serve: form.Serve = "",
     ready: form.Ready = "",
@@ -49,6 +50,7 @@ async def bench(
         warm_ups: Calls in each repeat before the one that counts.
         packages: File in the folder that names Python packages, such as requirements.txt; empty for none.
         data: Folder of the machine, or an s3:// address, for the placeholder {data}; empty for none.
+        image: Container image to measure in, such as vllm/vllm-openai:v0.11.0; empty for that of the machine.
         variables: Variables of its process, such as OMP_NUM_THREADS=8; not for secrets.
         serve: A server that the command calls, such as vllm serve MODEL --port {port}; empty for none.
         ready: Address that answers with status 200 once the server is ready; empty for /health of {port}.
@@ -68,6 +70,7 @@ async def bench(
             "warm_ups": warm_ups or None,
             "packages": packages or None,
             "data": data or None,
+            "image": image or None,
             "env": pairs_of(variables),
             "repeats": repeats or None,
             "timeout_s": timeout_s or None,

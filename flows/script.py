@@ -29,6 +29,7 @@ async def bench(
     samples: form.Samples = 0,
     packages: form.Packages = "",
     data: form.Data = "",
+    image: form.Image = "",
     processes: form.Processes = 1,
     whole: form.Whole = False,
     repeats: form.Repeats = 0,
@@ -49,6 +50,7 @@ async def bench(
         samples: Samples of a step, if they cannot be found; 0 to find them.
         packages: File in the folder that names its packages, such as requirements.txt; empty for none.
         data: Folder of the machine, or an s3:// address, for the placeholder {data}; empty for none.
+        image: Container image to measure in, such as pytorch/pytorch; empty for that of the machine.
         processes: Ranks that train together, as under torchrun.
         whole: Let it run to its end, in place of stopping it once it is measured.
         repeats: Fresh processes per size; 0 for three. One gives no interval.
@@ -67,6 +69,7 @@ async def bench(
             "samples": samples or None,
             "packages": packages or None,
             "data": data or None,
+            "image": image or None,
             "processes": processes,
             "whole": whole,
             "repeats": repeats or None,

@@ -37,6 +37,7 @@ class OwnCase(Strict):
     packages: str | None = None
     data: str | None = None
     keep: str | None = None
+    image: str | None = None
     repeats: PositiveInt | None = None
     timeout_s: PositiveInt | None = None
     estimate_s: PositiveFloat | None = None

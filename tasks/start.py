@@ -14,6 +14,7 @@ from tasks.dispatch.flow_runs import measuring
 from tasks.errors import GridbenchError
 from tasks.planning.as_written import check_machines
 from tasks.planning.hardware import Hardware
+from tasks.planning.images import in_images
 from tasks.planning.plan import Plan
 from tasks.planning.planner import check_budget, make_plan
 from tasks.planning.request import RunRequest
@@ -42,7 +43,7 @@ async def open_store(request: RunRequest) -> Store:
     else:
         plan = request.plan or make_plan(request)
         check_budget(plan, request.budget_usd)
-        await check_job_variables(plan.hardware)
+        await check_job_variables(in_images(plan))
         store = Store.create(folder, plan, bucket)
         keep(store, await asyncio.to_thread(planned_forecasts, plan, folder))
         await asyncio.to_thread(keep_code, store)

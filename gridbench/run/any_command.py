@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from gridbench.run.command import Baseline, Budget, DryRun, Hardware
-from gridbench.run.train import Data, Keep, Repeats, Sizes, measure_own, paths_here
+from gridbench.run.train import Data, Image, Keep, Repeats, Sizes, measure_own, paths_here
 from gridbench.terminal import Results
 from tasks.errors import GridbenchError
 from tasks.own_script import OwnCommand, sizes_of
@@ -51,6 +51,7 @@ def command(
     env: Annotated[
         list[str] | None, typer.Option(help="A variable of its process, NAME=VALUE; not for secrets")
     ] = None,
+    image: Image = None,
     keep: Keep = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the case; by default the name of the program")
@@ -104,6 +105,7 @@ def command(
         "size": sizes_of(size or []),
         "warm_ups": warm_ups or None,
         "packages": packages,
+        "image": image,
         "env": variables,
         "repeats": repeats,
         "timeout_s": timeout_s,

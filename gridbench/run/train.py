@@ -38,6 +38,12 @@ Keep = Annotated[
         help="Folder on the machine that gets the files that each repeat writes; else they are gone"
     ),
 ]
+Image = Annotated[
+    str | None,
+    typer.Option(
+        help="Container image to measure in, on machines with containers; it has Python 3.11 or newer with pip"
+    ),
+]
 Repeats = Annotated[int | None, typer.Option(help="Fresh processes per size; 3 by default")]
 Whole = Annotated[
     bool,
@@ -73,6 +79,7 @@ def train(
     data: Data = None,
     processes: Annotated[int | None, typer.Option(help="Number of ranks, as with torchrun")] = None,
     whole: Whole = False,
+    image: Image = None,
     keep: Keep = None,
     name: Annotated[
         str | None, typer.Option(help="Name of the case; by default the name of the script's file")
@@ -96,6 +103,7 @@ def train(
         "name": name,
         "size": sizes_of(size or []),
         "packages": packages,
+        "image": image,
         "steps": steps,
         "epochs": epochs,
         "through": through,

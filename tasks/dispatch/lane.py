@@ -8,6 +8,7 @@ from uuid import UUID, uuid4
 
 from tasks.dispatch.job_end import JobEnd
 from tasks.planning.hardware import Hardware
+from tasks.planning.images import image_of
 from tasks.results.billing import affordable_s, usd
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
@@ -144,10 +145,11 @@ class Lane:
         return bool(new)
 
     def next_job(self) -> list[Repeat]:
-        """Return the repeats of the next job, of one session: a suspect of an earlier death alone, or all that fit."""
+        """Return the repeats of the next job: a suspect of an earlier death alone, or all of one session and image."""
         session = self.session
         ordered = sorted((r for r in self.waiting.values() if (r.session or 1) == session), key=_turn)
         suspects = [repeat for repeat in ordered if self.tries.get(repeat.id)]
+        ordered = [repeat for repeat in ordered if image_of(repeat) == image_of(ordered[0])]
         return suspects[:1] or ordered[: min(self.machine.cells_per_job or JOB_LIMIT, JOB_LIMIT)]
 
     def start(self, flow_run_id: UUID, repeats: Iterable[Repeat], now: float) -> None:

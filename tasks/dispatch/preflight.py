@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 from tasks.planning.hardware import load_gpus, names_of
 from tasks.plausibility.gpu_names import models_called, other_model
-from workloads.harness.checks.preflight import Finding, gpu_names, shared_memory
+from workloads.harness.checks.preflight import NO_GPU, Finding, gpu_names, shared_memory
 from workloads.harness.records.repeat import Repeat
 from workloads.harness.repeat.limits import processes_of
 
@@ -26,6 +26,8 @@ def check(repeats: Sequence[Repeat], command: Sequence[str]) -> tuple[str, list[
     warnings += [unsure] if unsure else []
     if other:
         return other, warnings
+    if all(repeat.script and repeat.script.program for repeat in repeats):  # without torch, in many an image
+        return "" if gpu_names() else NO_GPU, warnings
     gpus = max(processes_of(repeat.case, repeat.script) for repeat in repeats)
     findings = _findings([*command, "check", "--before", "cuda", "--gpus", str(gpus)])
     return "; ".join(text for fit, text in findings if not fit and text not in warnings), warnings

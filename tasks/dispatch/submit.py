@@ -14,7 +14,9 @@ from tasks.dispatch.lane import Lane
 from tasks.errors import GridbenchError
 from tasks.planning.estimates import controls_on
 from tasks.planning.hardware import RENTED_POOL, Hardware
+from tasks.planning.images import image_of
 from tasks.store.store import Store
+from tasks.travel.image_start import in_image
 from tasks.travel.run_code import code_for
 from tasks.travel.sending import give_code
 from workloads.harness.records.repeat import Repeat
@@ -71,14 +73,14 @@ async def submit_lane(
         GridbenchError: the server has no deployment for that pool, or the run's code can't be read.
     """
     plan, machine = store.plan, lane.machine
-    code = code_for(store, machine, repeats)
+    code, image = code_for(store, machine, repeats), image_of(repeats[0])
     parameters: dict[str, Any] = {
         "run": plan.run,
         "hardware": machine.name,
         "count": len(repeats),
         "every_s": pace.deliver_s,
         "timeout_s": job_variables.get("timeout_s"),
-        "command": list(machine.command) if machine.command else None,
+        "command": list(machine.command) if machine.command and not image else None,
     }
     if len(lane.entries) > 1:
         parameters["turns_with"] = [other.name for other in lane.entries[1:]]
@@ -88,6 +90,8 @@ async def submit_lane(
     if code.ids:
         parameters |= {"code": list(code.scripts), "workloads": code.workloads}
         job_variables = job_variables | keeping(machine)
+    if image and code.lane:
+        job_variables = in_image(job_variables, image, code.lane)
     title = f"{lane.name} · {len(repeats)} repeats"
     job = await submit(
         client,

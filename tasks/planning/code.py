@@ -50,6 +50,7 @@ def script_notes(suite: Suite) -> tuple[str, ...]:
         for words in (
             f"the installation of {script.packages}" if script.packages else "",
             f"the copy of {script.data}" if (script.data or "").startswith(S3) else "",
+            f"the pull of {script.image} and the installation of the lane in it" if script.image else "",
         )
         if words
     )

@@ -10,6 +10,7 @@ from tasks.planning.channel import Version, watched
 from tasks.planning.code import script_notes, with_code
 from tasks.planning.estimates import controls_on, estimate_s, lane_s, lane_usd
 from tasks.planning.hardware import Hardware, load_suite_checked
+from tasks.planning.images import check_images
 from tasks.planning.limits import limits_of, threads_on
 from tasks.planning.machines import baseline_of, machines_of
 from tasks.planning.memory import unfit
@@ -43,6 +44,7 @@ def make_plan(request: RunRequest) -> Plan:
     suite = with_code(given, version_measured)
     machines = machines_of(request, version_measured)
     suite = _for_devices(suite, machines)
+    check_images(machines, suite.entries)
     repeats = suite.repeats if request.repeats is None else request.repeats
     if not 1 <= repeats <= MOST_REPEATS:
         raise GridbenchError(f"repeats={repeats} must be 1 or more, and at most {MOST_REPEATS}")

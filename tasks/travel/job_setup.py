@@ -73,15 +73,15 @@ class JobSetup:
             yield
 
     def noted(self, repeat: Repeat, record: Record) -> Record:
-        """Return a record with what was installed, and the first of a script with the time that it took.
+        """Return a record with its image and packages, and the first of a script with the time that they took.
 
         The time is in the record's phases and wall, for the bill, and in none of its samples.
         """
         prepared_script = self._of(repeat)
         if prepared_script and record.script:
-            record = replace(
-                record, script=replace(record.script, installed_packages=prepared_script.packages)
-            )
+            image = prepared_script.script.image or ""
+            ran = replace(record.script, installed_packages=prepared_script.packages, image=image)
+            record = replace(record, script=ran)
         took_s: dict[str, float] = {}
         for owner in dict.fromkeys((None, repeat.script)):
             for phase, seconds in self.phases_s.pop(owner, {}).items():

@@ -1,12 +1,13 @@
 """The code of a run, packed, in its folder: lanes on other machines are sent it, after a resume too."""
 
 import os
-from collections.abc import Iterable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
+from tasks.planning.images import image_of
 from tasks.planning.limits import LOCAL_POOL
 from tasks.planning.plan import Plan
 from tasks.store.address import S3, ResultsAddress
@@ -22,6 +23,7 @@ from workloads.harness.registry import OWN_MODULES, declared
 
 FOLDER = "code"
 WORKLOADS = "workloads.id"  # names the tree of the folder GRIDBENCH_WORKLOADS
+LANE = "lane.id"  # names a lane's own code and its commit, for users' images, which lack it
 WORKLOADS_HASH = "workloads.hash"  # of the Python files in that folder, also if no lane is sent them
 MOST_API_BYTES = 20 * MIB  # packed, through the Prefect API, whose database keeps it as long as the run lasts
 MOST_ENTRY_BYTES = 2048  # of a packed file beside its content
@@ -33,15 +35,18 @@ class JobCode(NamedTuple):
     Attributes:
         scripts: ids of the code of users' own commands.
         workloads: id of a folder of workloads; None where it needs none.
+        lane: id and commit of the lane's own code, for a user's image; None if the machine's image has it.
     """
 
     scripts: tuple[str, ...] = ()
     workloads: str | None = None
+    lane: str | None = None
 
     @property
     def ids(self) -> tuple[str, ...]:
         """Return the ids of all trees, each once."""
-        return tuple(dict.fromkeys((*self.scripts, *([self.workloads] if self.workloads else []))))
+        lane = self.lane.split()[0] if self.lane else None
+        return tuple(dict.fromkeys(filter(None, (*self.scripts, self.workloads, lane))))
 
 
 def travels_to(machine: Hardware) -> bool:
@@ -91,11 +96,11 @@ def keep_code(store: Store) -> None:
         _keep(store, tree, away[0].name)
     if not (mine := own_workloads(plan)):
         return
-    _write(store, WORKLOADS_HASH, (code_hash(mine) or "").encode())
+    write_code(store, WORKLOADS_HASH, (code_hash(mine) or "").encode())
     if away:
         tree = take(mine)
         _keep(store, tree, away[0].name)
-        _write(store, WORKLOADS, tree.id.encode())
+        write_code(store, WORKLOADS, tree.id.encode())
 
 
 def own_workloads(plan: Plan) -> Path | None:
@@ -112,13 +117,19 @@ def workloads_hash(folder: Path) -> str | None:
     return note.read_text() if note.is_file() else None
 
 
-def code_for(store: Store, machine: Hardware, repeats: Iterable[Repeat]) -> JobCode:
+def code_for(store: Store, machine: Hardware, repeats: Sequence[Repeat]) -> JobCode:
     """Return the trees that a lane job for these repeats is sent."""
     if not travels_to(machine):
         return JobCode()
     ids = dict.fromkeys(script.code for repeat in repeats for script in repeat.scripts if script.code)
-    note = store.folder / FOLDER / WORKLOADS
-    return JobCode(tuple(ids), note.read_text() if note.is_file() else None)
+    is_in_image = any(image_of(repeat) for repeat in repeats)
+    return JobCode(tuple(ids), in_run(store, WORKLOADS), in_run(store, LANE) if is_in_image else None)
+
+
+def in_run(store: Store, name: str) -> str | None:
+    """Return the note of this name in the code folder of a run; None if it lacks it."""
+    note = store.folder / FOLDER / name
+    return note.read_text() if note.is_file() else None
 
 
 def packed(store: Store, tree_id: str) -> Path:
@@ -135,10 +146,15 @@ def _keep(store: Store, tree: Tree, machine: str) -> None:
     content = pack(tree)
     if len(content) > MOST_API_BYTES and not (store.bucket and store.bucket.name.startswith(f"{S3}/")):
         raise GridbenchError(_too_large(tree.folder, len(content), machine))
-    _write(store, packed(store, tree.id).name, content)
+    write_code(store, packed(store, tree.id).name, content)
 
 
-def _write(store: Store, name: str, content: bytes) -> None:
+def write_code(store: Store, name: str, content: bytes) -> None:
+    """Write a file into the code folder of a run.
+
+    Raises:
+        GridbenchError: it can't be written.
+    """
     try:
         write_whole(store.folder / FOLDER / name, content)
     except WorkloadsError as error:

@@ -1,5 +1,6 @@
 """A lane's bookkeeping: what goes into a job, and what follows when one ends."""
 
+from dataclasses import replace
 from uuid import uuid4
 
 import pytest
@@ -14,6 +15,7 @@ from tasks.dispatch.lane import (
     within_budget,
 )
 from workloads.harness.records.record import Verdict
+from workloads.harness.records.script import Script
 
 
 @pytest.fixture
@@ -37,6 +39,13 @@ def test_all_that_wait_go_into_one_job_in_their_order(lane):
 def test_a_job_takes_no_more_than_the_hardware_allows(lane):
     lane.entries = (lane.machine.model_copy(update={"cells_per_job": 5}),)
     assert len(start(lane)) == 5 and len(lane.waiting) == 5
+
+
+def test_a_job_measures_in_one_image(lane):
+    first, *others = lane.next_job()
+    there = replace(first, script=Script(("a",), image="docker.io/a"))
+    lane.waiting = {r.id: r for r in [there, *others]}
+    assert start(lane) == [there] and start(lane) == others
 
 
 def test_what_is_in_a_job_is_not_asked_for_twice(lane):

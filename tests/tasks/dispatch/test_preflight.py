@@ -7,9 +7,11 @@ import pytest
 
 from tasks.dispatch import preflight
 from tasks.planning.hardware import load_hardware
-from workloads.harness.checks.preflight import shared_memory
+from workloads.harness.checks.preflight import NO_GPU, shared_memory
 from workloads.harness.records.case import Case
+from workloads.harness.records.program import Program
 from workloads.harness.records.repeat import Repeat
+from workloads.harness.records.script import Script
 from workloads.harness.repeat.runs import COMMAND
 
 REPEAT = Repeat("run", "gpu-box", Case.of("matmul", {"n": 64}), device="cuda")
@@ -31,6 +33,13 @@ def roomy(monkeypatch):
 
 def test_without_gpus_nothing_is_started(roomy):
     assert preflight.check([replace(REPEAT, device="cpu")], ["/no/such/program"]) == ("", [])
+
+
+@pytest.mark.parametrize(("names", "hindrance"), [(["NVIDIA L4"], ""), ([], NO_GPU)])
+def test_any_command_needs_a_gpu_and_no_torch(roomy, monkeypatch, names, hindrance):
+    monkeypatch.setattr(preflight, "gpu_names", lambda: names)
+    program = replace(REPEAT, script=Script(("llama-bench",), program=Program()))
+    assert preflight.check([program], ["/no/such/program"]) == (hindrance, [])
 
 
 def test_little_shared_memory_is_a_warning_and_no_hindrance(tmp_path, monkeypatch):

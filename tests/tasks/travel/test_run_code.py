@@ -123,7 +123,7 @@ def test_a_folder_of_workloads_goes_where_it_is_needed(plan, tmp_path, mine):
     store = Store.create(tmp_path / "with", plan)
     keep_code(store)
     tree = take(mine)
-    assert code_for(store, far, plan.repeats_on(far)) == ((), tree.id)
+    assert code_for(store, far, plan.repeats_on(far)) == ((), tree.id, None)
     assert run_code.workloads_hash(store.folder) == code_hash(mine)
     assert code_for(store, plan.hardware[1], []).ids == ()
     unpack(packed(store, tree.id).read_bytes(), tree.id, tmp_path / "there")

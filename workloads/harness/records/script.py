@@ -37,6 +37,7 @@ class Script:
         whole: let it run to its end, untouched, in place of stopping it once it is measured.
         keep: the folder, of the machine that measures, that gets the files that it writes; None for no folder.
         in_place: it runs in its folder itself, not in a copy.
+        image: the container image that it is measured in; None for the machine's own.
         program: how any other program's numbers are found, whose words are in `command`; None for Python's.
     """
 
@@ -55,6 +56,7 @@ class Script:
     whole: bool = False
     keep: str | None = None
     in_place: bool = False
+    image: str | None = None
     program: Program | None = None
 
     def check(self) -> None:
@@ -163,6 +165,7 @@ class ScriptRun:
         ended: `stopped` once it was measured, `finished` by itself, or `died` with its process.
         exit_code: of a script that finished.
         installed_packages: what was installed for it beside what was there, as `name==version`.
+        image: the user's container image that it ran in; empty for the machine's own.
         files: that it wrote, and their place; None in records of earlier versions.
         program: calls and numbers of any other program; None for a Python script.
     """
@@ -192,5 +195,6 @@ class ScriptRun:
     ended: str = "stopped"
     exit_code: int | None = None
     installed_packages: tuple[str, ...] = ()
+    image: str = ""
     files: ScriptFiles | None = None
     program: ProgramRun | None = None

@@ -29,6 +29,7 @@ from workloads.harness.repeat.scripts import (
     code_folder,
     data_in,
     folder_in,
+    image_in,
     packages_in,
     placed,
     split,
@@ -36,7 +37,7 @@ from workloads.harness.repeat.scripts import (
 from workloads.harness.repeat.tables import check_keys, choices_of
 
 KEYS = {
-    **dict.fromkeys(("name", "run", "folder", "packages", "data", "keep", "device"), str),
+    **dict.fromkeys(("name", "run", "folder", "packages", "data", "keep", "image", "device"), str),
     **{"size": dict, "metrics": list, "env": dict, "warm_ups": int, "threads": int, "estimate_s": float},
     **{"serve": str, "ready": str, "ready_timeout_s": float, "slo": dict, "load": dict},
 }
@@ -80,6 +81,7 @@ def command_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
         packages=packages_in(entry.get("packages"), folder),
         data=data_in(entry.get("data"), here),
         keep=folder_in(entry.get("keep"), here),
+        image=image_in(entry.get("image")),
         program=Program(metrics_of(metrics), warm_ups, variables, serving),
     )
     cases = cases_of(name, sizes)

@@ -15,15 +15,18 @@ from workloads.harness.repeat.copies import check_folder
 from workloads.harness.repeat.tables import check_keys, choices_of
 
 KEYS = {
-    **dict.fromkeys(("name", "run", "folder", "packages", "data", "keep", "device", "step_of"), str),
+    **dict.fromkeys(("name", "run", "folder", "packages", "data", "keep", "image", "device", "step_of"), str),
     **dict.fromkeys(("steps", "epochs", "through", "samples", "processes", "threads"), int),
     **{"size": dict, "whole": bool, "estimate_s": float},
 }
+LONGEST_IMAGE = 500  # characters
 ESTIMATE_S = 90.0  # of a repeat before the first measurement: the engine seldom needs longer
 S3 = "s3://"
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
 PACKAGES = ("pyproject.toml", "uv.lock")  # beside files of requirements, whose names end in .txt
 
+# A registry, a path, a tag and a digest; no place for a login.
+_IMAGE = re.compile(r"[A-Za-z0-9][\w.-]*(:\d+)?(/[\w.-]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?")
 _NAME = re.compile(r"\w[\w.-]{0,59}")
 _SIZE_NAME = re.compile(r"[a-z_][a-z0-9_]*")
 _PYTHON = re.compile(r"python[\d.]*")
@@ -58,6 +61,7 @@ def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
         processes=entry.get("processes", 1),
         whole=entry.get("whole", False),
         keep=folder_in(entry.get("keep"), here),
+        image=image_in(entry.get("image")),
     )
     script.check()
     sizes = {placeholder: choices[placeholder] for placeholder in places}
@@ -205,6 +209,20 @@ def folder_in(given: str | None, here: Path) -> str | None:
     if given == "":
         raise WorkloadsError("keep is ''; give a folder of the machine that measures")
     return None if given is None else str(here.absolute() / Path(given).expanduser())
+
+
+def image_in(given: str | None) -> str | None:
+    """Return the name of a container image.
+
+    Raises:
+        WorkloadsError: it is another text, or has a login in it.
+    """
+    if given is not None and not (len(given) <= LONGEST_IMAGE and _IMAGE.fullmatch(given)):
+        raise WorkloadsError(
+            "image is not the name of a container image, such as vllm/vllm-openai:v0.11.0; "
+            "the login of a registry belongs to the machine or the cluster"
+        )
+    return given
 
 
 def cases_of(name: str, choices: Mapping[str, tuple[Any, ...]]) -> list[Case]:

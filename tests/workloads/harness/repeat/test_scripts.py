@@ -13,7 +13,7 @@ from workloads.harness.records.script import OWN, Script
 from workloads.harness.repeat import series
 from workloads.harness.repeat.limits import Limits, too_large, too_much_for
 from workloads.harness.repeat.runs import COMMAND, arguments
-from workloads.harness.repeat.scripts import python_words
+from workloads.harness.repeat.scripts import image_in, python_words
 from workloads.harness.repeat.suite import load_suite
 
 
@@ -182,3 +182,25 @@ def test_the_folder_of_a_script_may_be_anywhere(suite_of, tmp_path):
     (elsewhere / "run.py").write_text("")
     suite = suite_of(f'[[scripts]]\nrun = "run.py"\nfolder = "{elsewhere}"\n')
     assert Path(suite.entries[0].script.folder) == elsewhere
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        "ubuntu",
+        "vllm/vllm-openai:v0.11.0",
+        "localhost:5000/a/b_c:1",
+        f"gcr.io/a/b:t@sha256:{'0' * 64}",
+    ],
+)
+def test_an_image_is_a_name_with_its_registry_tag_and_digest(image):
+    assert image_in(image) == image
+
+
+@pytest.mark.parametrize(
+    "image", ["", "-v", "user:secret@host/a", "a b", "a@sha256:0", "{{ prefect.variables.a }}", "a" * 501]
+)
+def test_an_image_with_a_login_or_an_option_is_refused_and_not_repeated(image):
+    with pytest.raises(WorkloadsError, match="the login of a registry belongs to the machine") as refused:
+        image_in(image)
+    assert "secret" not in str(refused.value)

@@ -1,0 +1,40 @@
+"""Container images that cases are measured in, and the machines that have containers for them."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from tasks.errors import GridbenchError
+from tasks.planning.hardware import Hardware
+from tasks.planning.plan import Plan
+from workloads.harness.records.repeat import Repeat
+from workloads.harness.repeat.suite_case import SuiteCase
+
+FIELD = "image"  # the job variable of each pool that has containers
+
+
+def image_of(repeat: Repeat) -> str | None:
+    """Return the user's image that a repeat is measured in; None for that of its machine."""
+    return repeat.script.image if repeat.script else None
+
+
+def check_images(machines: Sequence[Hardware], cases: Iterable[SuiteCase]) -> None:
+    """Refuse a case with its own image on a machine without containers.
+
+    Raises:
+        GridbenchError: there is one.
+    """
+    own = next((entry for entry in cases if entry.script and entry.script.image), None)
+    without = next((machine for machine in machines if FIELD not in machine.job_variables), None)
+    if own and own.script and without:
+        raise GridbenchError(
+            f"{own.case.workload} is measured in image {own.script.image}, and hardware {without.name} has no "
+            "containers: leave it out, or choose machines of AWS Batch, Kubernetes, or boxes with container_command "
+            "and image in their hardware file"
+        )
+
+
+def in_images(plan: Plan) -> Iterator[Hardware]:
+    """Yield each machine of a plan as its jobs ask for it, once for each image."""
+    for image in dict.fromkeys(planned.script and planned.script.image for planned in plan.cases):
+        for machine in plan.hardware:
+            variables = machine.job_variables | ({FIELD: image} if image else {})
+            yield machine.model_copy(update={"job_variables": variables})

@@ -1,0 +1,42 @@
+"""How a lane job starts in a user's container image: its code travels through the Prefect API."""
+
+import hashlib
+import shlex
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tasks.planning.images import FIELD
+from tasks.store.store import Store
+from tasks.travel import image_boot
+from tasks.travel.run_code import LANE, in_run, write_code
+
+Bundle = tuple[bytes, str]  # a lane's code as one file, and its commit
+
+
+def keep_lane(store: Store, bundle: Callable[[], Bundle]) -> None:
+    """Put a lane's own code into the folder of a run that measures in a user's image; a resume finds it there.
+
+    Raises:
+        GridbenchError: it can't be written.
+    """
+    scripts = (planned.script for planned in store.plan.cases)
+    if in_run(store, LANE) or not any(script and script.image for script in scripts):
+        return
+    content, commit = bundle()
+    digest = hashlib.sha256(content).hexdigest()
+    write_code(store, f"{digest}.pack", content)
+    write_code(store, LANE, f"sha256:{digest} {commit}".encode())
+
+
+def in_image(variables: dict[str, Any], image: str, lane: str) -> dict[str, Any]:
+    """Return the job variables with which a job starts in a user's image.
+
+    Args:
+        variables: of the machine.
+        image: its name.
+        lane: the id and the commit of the lane's code, as the run's folder notes them.
+    """
+    tree_id, commit = lane.split()
+    words = ["python3", "-c", Path(image_boot.__file__).read_text(), tree_id.rpartition(":")[2], commit]
+    return variables | {FIELD: image, "command": shlex.join(words)}
