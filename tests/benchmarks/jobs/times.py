@@ -56,7 +56,7 @@ def main(words: Sequence[str] = ()) -> None:
 def row_of(
     job: Mapping[str, Any], script: str, minutes: float, is_measured_first: bool
 ) -> tuple[JobRow, dict[str, Any]]:
-    """Measure a job and run it, in this order or the other: machines have speed_variation that outlast a job.
+    """Measure a job and run it, in this order or the other: a machine can be slow or fast for longer than a job lasts.
 
     Returns:
         its row, and the record of the measurement.

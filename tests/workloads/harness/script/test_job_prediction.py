@@ -112,20 +112,20 @@ def test_where_each_step_is_an_epoch_its_end_is_part_of_it():
 
 
 def uneven(kind, seed, steps=4000):
-    """When each step ended, of a script with pauses by chance, heavy tails, or a machine with speed_variation."""
+    """When each step ended, of a script with pauses by chance, heavy tails, or a machine of changing speed."""
     draw, mood, lengths = random.Random(seed), 0.0, []
     for _ in range(steps):
         mood = 0.98 * mood + draw.gauss(0, 0.02)
         factors = {
             "pauses": 1 + 20 * (draw.random() < 0.02),
             "tails": draw.lognormvariate(0, 1.0),
-            "speed_variation": max(1 + mood, 0.3),
+            "changing speed": max(1 + mood, 0.3),
         }
         lengths.append(STEP_S * factors[kind])
     return list(accumulate(lengths))
 
 
-@pytest.mark.parametrize(("kind", "widest"), [("pauses", 0.5), ("tails", 0.2), ("speed_variation", 0.2)])
+@pytest.mark.parametrize(("kind", "widest"), [("pauses", 0.5), ("tails", 0.2), ("changing speed", 0.2)])
 def test_the_interval_holds_for_uneven_steps_and_is_not_the_wider_for_it(kind, widest):
     covered, widths = 0, []
     for seed in range(40):
