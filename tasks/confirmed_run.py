@@ -9,15 +9,15 @@ from pathlib import Path
 
 from tasks.earlier_sessions import sessions_of
 from tasks.errors import GridbenchError
-from tasks.findings.claims import AnswerClaim, carrying_cases, claims_of
+from tasks.findings.claims import AnswerClaim, answers_of, carrying_cases, claims_of
 from tasks.findings.compare import judged_cells
-from tasks.findings.totals import CommonCases
 from tasks.imported import SUITE as IMPORTED
 from tasks.planning.estimates import estimate_s, lane_usd
 from tasks.planning.hardware import Hardware
 from tasks.planning.plan import Plan, PlannedCase
 from tasks.planning.reprice import price_today
 from tasks.results.finding import NO_ANSWER, EarlierAnswer, EarlierSession
+from tasks.results.metrics import measured_of, one_number
 from tasks.results.repeats import FEWEST, latest
 from tasks.schema import MOST_REPEATS
 from tasks.store.bucket import Bucket
@@ -38,8 +38,8 @@ def plan_of_confirmation(store: Store, repeats: int | None = None) -> tuple[Plan
     plan, session = store.plan, session_of(store)
     if plan.suite == IMPORTED:
         raise GridbenchError(f"run {plan.run} was imported: its machines cannot be measured from here")
-    suite = CommonCases.of([c for c in session.cells if c.cell.case in session.suite], session.sessions)
-    claims = claims_of(suite, session.machines)
+    answers = answers_of([c for c in session.cells if c.cell.case in session.suite], session.sessions)
+    claims = claims_of(answers, session.machines)
     if not claims:
         raise GridbenchError(
             f"run {plan.run} has nothing to confirm: no case has valid results on two of its machines"
@@ -49,7 +49,7 @@ def plan_of_confirmation(store: Store, repeats: int | None = None) -> tuple[Plan
         limits = f"must be {FEWEST} or more, since one repeat has no interval, and at most {MOST_REPEATS}"
         raise GridbenchError(f"repeats={repeats} {limits}")
     names = {name for claim in claims for name in (claim.best, claim.rival)}
-    chosen = set(carrying_cases(suite, claims))
+    chosen = {*carrying_cases(answers[0], claims), *(measured_of(c.case) for c in claims if c.case)}
     hardware, notes = _at_todays_prices([machine for machine in plan.hardware if machine.name in names])
     cases = tuple(planned for planned in plan.cases if planned.case in chosen)
     _check_code(plan, cases)
@@ -88,9 +88,9 @@ def session_of(store: Store) -> EarlierSession:
     if not records:
         raise GridbenchError(f"run {plan.run} has no record that can be read; `gridbench resume {plan.run}`")
     judged, _ = judged_cells(records, plan.machines)
-    reporting = {cell.cell.case for cell in judged if cell.has_metrics}  # which no sum of times has
-    cells = [cell for cell in judged if cell.cell.case not in reporting]
-    cases = {planned.case for planned in plan.cases} - reporting
+    cells = one_number(judged)
+    views = {measured_of(cell.cell.case): cell.cell.case for cell in cells}
+    cases = {views.get(planned.case, planned.case) for planned in plan.cases}
     return EarlierSession(plan.run, cells, plan.machines, cases, sessions_of(store, records))
 
 
@@ -136,7 +136,8 @@ def _at_todays_prices(machines: Sequence[Hardware]) -> tuple[tuple[Hardware, ...
 
 def _lane_s(machine: Hardware, cases: set[Case], session: EarlierSession, repeats: int) -> float:
     """Return the estimated seconds of a lane: the wall time of the earlier repeats, as often as they are measured."""
-    own = [cell for cell in session.cells if cell.cell.hardware == machine.name and cell.cell.case in cases]
+    mine = (cell for cell in session.cells if cell.cell.hardware == machine.name)
+    own = [cell for cell in mine if measured_of(cell.cell.case) in cases]
     walls_s = [statistics.fmean(record.wall_s for record in cell.usable or cell.records) for cell in own]
     return machine.start_s + repeats * sum(walls_s)
 

@@ -9,6 +9,7 @@ from tasks.findings.compare import judged_cells, pairs
 from tasks.planning.plan import Plan, PlannedCase
 from tasks.planning.planner import skip_reason
 from tasks.results.billing import usd
+from tasks.results.metrics import measured_of, one_number
 from tasks.results.repeats import latest
 from tasks.results.sessions import Sessions
 from workloads.harness.records.case import Case, Cell
@@ -65,10 +66,13 @@ def settled(plan: Plan, records: Iterable[Record]) -> list[Record]:
 def _next_cells(plan: Plan, records: Sequence[Record]) -> tuple[Cell, ...]:
     if not records:
         return ()
-    cells, _ = judged_cells(latest(records), plan.machines)
+    cells = one_number(judged_cells(latest(records), plan.machines)[0])
+    numbers = {measured_of(cell.cell.case): cell.cell.case for cell in cells}
+    planned = {numbers.get(planned.case, planned.case) for planned in plan.cases}
     sessions = Sessions.of(plan.machines, assumed=plan.session_effect)
     pairings = pairs(cells, plan.machines, plan.baseline, sessions)
-    return next_cells(pairings, {planned.case for planned in plan.cases}, _step)
+    wanted = next_cells(pairings, planned, _step)
+    return tuple(dict.fromkeys(Cell(cell.hardware, measured_of(cell.case)) for cell in wanted))
 
 
 def _step(case: Case, parameter: str) -> int:

@@ -16,6 +16,7 @@ _AHEAD = {
     "end to end": "{} is faster than {} end to end",
     "cost": "{} is cheaper than {}",
 }
+_AHEAD_IN_NUMBER = _AHEAD | {"time": "{} is better than {}"}
 LISTED = 5  # break-evens that the answer tells; all of them are in the report
 MOST_SHOWN = 40  # break-evens that people see
 COLUMNS = (
@@ -45,7 +46,7 @@ class BreakEven:
 
     Attributes:
         parameter: the parameter that grows; `fixed` are the others.
-        by: `time` (compute), `end to end` or `cost`.
+        by: `time` (compute, or the number that a command reported), `end to end` or `cost`.
         below: largest measured value at which the baseline is ahead; None if there is none.
         above: smallest measured value from which the machine is ahead at every larger one; None if there is none.
         sentence: such as "gke-l4 is faster than local-cpu from n between 400 and 480".
@@ -80,7 +81,7 @@ class BreakEvens(Finding):
     @classmethod
     def find(cls, results: Results) -> "BreakEvens":
         """Bracket the last change of the lead in every series of sizes."""
-        return cls(break_evens(results.pairings))
+        return cls(break_evens([*results.pairings, *results.number_pairings]))
 
     def table(self) -> Table | None:
         """Return a row per break-even, those in time first."""
@@ -177,9 +178,10 @@ def _payback(pairing: Pairing, side: Summary | None, base: Summary | None) -> fl
 def _sentence(line: Line, way: str, verdicts: Verdicts, found: Bracket) -> str:
     """Return the finding in words; it covers every measured value, and names those that break the rule."""
     at = {outcome: [v for v, each in verdicts.items() if each is outcome] for outcome in RatioVerdict}
+    ahead = (_AHEAD_IN_NUMBER if line.is_of_number else _AHEAD)[way]
     who = {
-        RatioVerdict.FASTER: _AHEAD[way].format(line.hardware, line.baseline),
-        RatioVerdict.SLOWER: _AHEAD[way].format(line.baseline, line.hardware),
+        RatioVerdict.FASTER: ahead.format(line.hardware, line.baseline),
+        RatioVerdict.SLOWER: ahead.format(line.baseline, line.hardware),
         RatioVerdict.UNDECIDED: "undecided",
     }
     name, wins = line.parameter, RatioVerdict.SLOWER if found.falls else RatioVerdict.FASTER

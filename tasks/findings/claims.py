@@ -1,12 +1,16 @@
-"""The claims that a run's answer rests on: its best machine is ahead of the next one in time, or in cost."""
+"""The claims that a run's answer rests on: its best machine is ahead of the next one in time, a number, or cost."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from tasks.findings.ranking import compared, ordered
 from tasks.findings.totals import CommonCases, times_by_case
+from tasks.results.metrics import is_of_time, is_rate, measured_of, metric_in
 from tasks.results.model import Machine
+from tasks.results.repeats import Repeats
+from tasks.results.sessions import WITHIN, Sessions
 from tasks.results.values import RatioVerdict
+from tasks.results.wording import script_text
 from workloads.harness.records.case import Case
 
 MOST_RIVALS = 3  # machines tied with the best that are measured again
@@ -18,9 +22,10 @@ class AnswerClaim:
     """The best machine of a run is ahead of a rival.
 
     Attributes:
-        by: `time` or `cost`.
-        factor: the rival's price over the best machine's; 1 for time.
+        by: `time`, `number` or `cost`.
+        factor: the rival's price over the best machine's; 1 for a time or a number.
         is_decided: whether the run has shown it.
+        case: of the number that a command reported, as `viewed` makes it; None for the total of times.
     """
 
     by: str
@@ -28,38 +33,73 @@ class AnswerClaim:
     rival: str
     factor: float
     is_decided: bool
+    case: Case | None = None
 
     @property
     def text(self) -> str:
         """Return the claim in words, such as `a is faster than b`."""
-        return f"{self.best} is {'faster' if self.by == 'time' else 'cheaper'} than {self.rival}"
+        if self.case is None:
+            return f"{self.best} is {'faster' if self.by == 'time' else 'cheaper'} than {self.rival}"
+        label = f"{self.case.mode} of {script_text(measured_of(self.case))}"
+        if self.by == "cost":
+            return f"{self.best} is cheaper by {label} than {self.rival}"
+        return f"{self.best} is better in {label} than {self.rival}"
 
 
-def claims_of(suite: CommonCases, machines: Sequence[Machine]) -> tuple[AnswerClaim, ...]:
-    """Return the best machine against the next one by time and by cost, or against those tied with it."""
+def answers_of(cells: Sequence[Repeats], sessions: Sessions) -> tuple[CommonCases, ...]:
+    """Return the parts of a run's answer: the total of times, and the first number of each command that reported some.
+
+    The cells are those of `one_number`.
+    """
+    times = [cell for cell in cells if metric_in(cell.cell.case.id) is None]
+    numbers: dict[Case, list[Repeats]] = {}
+    for cell in cells:
+        if metric_in(cell.cell.case.id):
+            numbers.setdefault(cell.cell.case, []).append(cell)
+    return (
+        CommonCases.of(times, sessions),
+        *(CommonCases.of(alike, sessions_of_number(case, sessions)) for case, alike in numbers.items()),
+    )
+
+
+def sessions_of_number(case: Case, sessions: Sessions) -> Sessions:
+    """Return the effects of sessions on a case; there are none on a number that is neither a time nor a rate."""
+    metric = metric_in(case.id)
+    return sessions if metric is None or is_of_time(metric) else WITHIN
+
+
+def claims_of(answers: Sequence[CommonCases], machines: Sequence[Machine]) -> tuple[AnswerClaim, ...]:
+    """Return the best machine against the next one by time or number, and by cost, or against those tied with it."""
+    return tuple(claim for suite in answers for claim in _claims_of(suite, machines))
+
+
+def _claims_of(suite: CommonCases, machines: Sequence[Machine]) -> Iterator[AnswerClaim]:
+    metric = metric_in(suite.cases[0].id) if suite.cases else None
     prices = {m.name: m.usd_per_hour for m in machines if m.usd_per_hour and m.name in suite.logs}
-    ways = (("time", dict.fromkeys(suite.logs, 1.0)), ("cost", prices))
-    return tuple(claim for by, weights in ways for claim in _claims(suite, by, weights))
+    yield from _claims(suite, "number" if metric else "time", dict.fromkeys(suite.logs, 1.0))
+    if metric is None or is_rate(metric):
+        yield from _claims(suite, "cost", prices)
 
 
 def _claims(suite: CommonCases, by: str, weights: Mapping[str, float]) -> Iterator[AnswerClaim]:
     if len(weights) < 2 or not suite.cases:
         return
+    case = suite.cases[0] if metric_in(suite.cases[0].id) else None
     best, *others = ordered(suite, weights)
     ratios = compared(suite, weights)
     behind = {name: ratios[name, best].outcome is RatioVerdict.FASTER for name in others}
     tied = [name for name in others if not behind[name]]
     for rival in tied[:MOST_RIVALS] or others[:1]:
-        yield AnswerClaim(by, best, rival, weights[rival] / weights[best], behind[rival])
+        yield AnswerClaim(by, best, rival, weights[rival] / weights[best], behind[rival], case)
 
 
 def carrying_cases(suite: CommonCases, claims: Collection[AnswerClaim]) -> tuple[Case, ...]:
-    """Return the cases that make `CARRYING` of the difference of each claim, in the suite's order.
+    """Return the cases that make `CARRYING` of the difference of each claim on times, in the suite's order.
 
     A difference is the sum over cases of the rival's cost of a step less that of the best machine.
     """
     chosen: set[Case] = set()
-    for claim in claims:
+    for claim in (claim for claim in claims if claim.case is None):
         best_s, rival_s = times_by_case(suite, claim.best), times_by_case(suite, claim.rival)
         apart = {case: abs(claim.factor * rival_s[case] - best_s[case]) for case in suite.cases}
         needed = CARRYING * sum(apart.values())

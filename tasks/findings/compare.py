@@ -10,6 +10,7 @@ import tasks.findings
 from tasks.findings.answer import MOST_LINES, cards_s, caveats, details, headline
 from tasks.findings.bottleneck import with_bounds
 from tasks.findings.break_even import with_payback
+from tasks.findings.claims import sessions_of_number
 from tasks.findings.ranking import ratio_of
 from tasks.findings.scaling_families import families, sentences
 from tasks.findings.totals import CommonCases, time_ratio_p, totals
@@ -19,7 +20,7 @@ from tasks.results.confounds import confounds
 from tasks.results.cost import cost_efficiency
 from tasks.results.finding import NO_ANSWER, EarlierAnswer, Finding, LaneJob, Results
 from tasks.results.forecast import Forecast
-from tasks.results.metrics import reported_text
+from tasks.results.metrics import is_rate, metric_in, one_number, reported_text
 from tasks.results.model import Machine, Pairing
 from tasks.results.repeats import RecordKey, Repeats, group, latest
 from tasks.results.scaling import band, device_ratio, efficiency, scaling, serial
@@ -83,6 +84,7 @@ def compare(
         sessions,
         earlier,
         reported,
+        pairs(one_number(reported), machines, baseline, sessions),
         forecasts,
     )
     findings, scaled = tuple(kind.find(results) for kind in kinds()), families(cells)
@@ -162,6 +164,7 @@ def pair(
 ) -> Pairing:
     """Compare one cell with the baseline's cell of the same case, or say why there is no ratio."""
     case, hardware = side.cell.case, side.cell.hardware
+    metric, sessions = metric_in(case.id), sessions_of_number(case, sessions)
     refused = refusal(base, side)
     if base is None or refused:
         return Pairing(case, hardware, baseline, refused=refused, grade=Grade.REFUSED)
@@ -176,7 +179,8 @@ def pair(
     fewest = min(len(base.usable), len(side.usable))
     first, other = side.usable[0], base.usable[0]
     ratio = device_ratio(first, machines.get(hardware), other, machines[baseline])
-    price = machines[hardware].usd_per_hour if hardware in machines else None
+    is_paid = hardware in machines and (metric is None or is_rate(metric))
+    price = machines[hardware].usd_per_hour if is_paid else None
     cost = cost_efficiency(compute, machines[baseline].usd_per_hour, price, fewest, times_s, added, earlier)
     if cost and compute and several:
         factor = cost.estimate.value / compute.estimate.value

@@ -7,10 +7,11 @@ from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from typing import Any
 
-from tasks.findings.claims import AnswerClaim, claims_of
+from tasks.findings.claims import AnswerClaim, answers_of, claims_of, sessions_of_number
 from tasks.findings.totals import CommonCases, LogRatio, fewest_repeats, log_time_ratio
 from tasks.results.finding import EarlierSession, Finding, Results
 from tasks.results.format import format_count, format_ratio, listed
+from tasks.results.metrics import metric_in, one_number, points_text
 from tasks.results.repeats import FEWEST
 from tasks.results.sessions import FREEDOM, Part, shared_sd
 from tasks.results.speedup import corrected, decide
@@ -18,6 +19,7 @@ from tasks.results.table import Column, Mark, Quantity, Table
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 from workloads.harness.records.case import Case, Cell
 from workloads.harness.records.intervals import errors_of, likeliest, pooled_variance, variance, widest
+from workloads.harness.records.program import Metric
 
 
 class Confirmed(StrEnum):
@@ -40,8 +42,9 @@ COLUMNS = (
     Column("Verdict", Quantity.VERDICT),
 )
 LEAD = (
-    "The rival's time or cost over that of the best machine, above 1 if the claim is true. Then and now are single "
-    "sessions, over the cases of this run's plan. Over all sessions, the means of the sessions are the unit."
+    "The rival's time or cost over that of the best machine, or how many times as good its number is: above 1 if the "
+    "claim is true. Percentages have a difference in points. Then and now are single sessions, over the cases of this "
+    "run's plan. Over all sessions, the means of the sessions are the unit."
 )
 
 
@@ -71,7 +74,7 @@ class ClaimAgain:
     @property
     def sentence(self) -> str:
         """Return the verdict with both ratios, in at most 25 words."""
-        way = "as fast" if self.claim.by == "time" else "as cheap"
+        way = {"time": " as fast", "number": " as good", "cost": " as cheap"}[self.claim.by]
         states = {
             Confirmed.CONFIRMED: f"Confirmed: {self.claim.text}",
             Confirmed.REFUTED: f"Refuted: that {self.claim.text}",
@@ -79,9 +82,29 @@ class ClaimAgain:
         }
         then = "" if self.claim.is_decided else " and undecided"
         return (
-            f"{states[self.verdict]}, {format_ratio(self.now)} {way} now, {format_ratio(self.before)} then{then}, "
+            f"{states[self.verdict]}, {self.lead(self.now, way)} now, {self.lead(self.before)} then{then}, "
             f"over {format_count(self.cases, 'case')}."
         )
+
+    @property
+    def percentage(self) -> Metric | None:
+        """Return the number of the claim if it is a percentage, whose ratios are differences in points."""
+        metric = metric_in(self.claim.case.id) if self.claim.case else None
+        return metric if metric and metric.unit == "%" else None
+
+    def shown(self, ratio: Estimate) -> Estimate | str:
+        """Return a ratio as a table has it."""
+        return points_text(self.percentage, ratio) if self.percentage else ratio
+
+    def lead(self, ratio: Estimate, way: str = "") -> str:
+        """Return how far the best machine is ahead."""
+        return points_text(self.percentage, ratio) if self.percentage else f"{format_ratio(ratio)}{way}"
+
+    def change_text(self, run: str) -> str:
+        """Return how the lead has changed since a run."""
+        if self.percentage:
+            return f"the difference now is {points_text(self.percentage, self.change)} more than in {run}"
+        return f"the ratio now is {format_ratio(self.change)} of that in {run}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,16 +132,17 @@ class Confirmation(Finding):
         if not answer.sessions:
             return cls(answer.run, (), (answer.problem.rstrip(".") or f"{answer.run} cannot be read",))
         first = answer.sessions[0]
-        suite = CommonCases.of(
-            [cell for cell in first.cells if cell.cell.case in first.suite], first.sessions
-        )
-        now = EarlierSession("", results.cells, results.machines, results.suite, results.sessions)
+        parts = answers_of([cell for cell in first.cells if cell.cell.case in first.suite], first.sessions)
+        cells = [*results.cells, *one_number(results.reported)]
+        now = EarlierSession("", cells, results.machines, results.suite, results.sessions)
+        times = [case for case in results.suite if case in first.suite]
         claims, missing = list[ClaimAgain](), list[str]()
-        for claim in claims_of(suite, first.machines):
-            if lacks := _lacks(claim, first, now):
+        for claim in claims_of(parts, first.machines):
+            cases = [claim.case] if claim.case else times
+            if lacks := _lacks(claim, first, now, cases):
                 missing.append(f"whether {claim.text}, as {lacks}")
             else:
-                claims.append(_again(claim, [*answer.sessions, now], results.suite))
+                claims.append(_again(claim, [*answer.sessions, now], cases))
         return cls(answer.run, _judged(claims), tuple(missing))
 
     @property
@@ -148,9 +172,8 @@ class Confirmation(Finding):
         """Return each claim's verdict, the ratio over all sessions, and the difference between two of them."""
         return (
             *(
-                f"{again.claim.text} ({again.verdict}): {format_ratio(again.together)} over "
-                f"{format_count(again.sessions, 'session')}; the ratio now is {format_ratio(again.change)} of that in "
-                f"{self.run}."
+                f"{again.claim.text} ({again.verdict}): {again.lead(again.together)} over "
+                f"{format_count(again.sessions, 'session')}; {again.change_text(self.run)}."
                 for again in self.claims
             ),
             *(f"Open: {reason}." for reason in self.missing),
@@ -161,10 +184,7 @@ class Confirmation(Finding):
         rows = tuple(
             (
                 again.claim.text,
-                again.before,
-                again.now,
-                again.together,
-                again.change,
+                *map(again.shown, (again.before, again.now, again.together, again.change)),
                 again.sessions,
                 Mark(str(again.verdict), OUTCOMES.get(again.verdict)),
             )
@@ -195,12 +215,12 @@ def _published(again: ClaimAgain) -> dict[str, Any]:
     return asdict(again.claim) | ratios | counts | {"verdict": str(again.verdict)}
 
 
-def _lacks(claim: AnswerClaim, first: EarlierSession, now: EarlierSession) -> str:
+def _lacks(claim: AnswerClaim, first: EarlierSession, now: EarlierSession, cases: Collection[Case]) -> str:
     """Return why a claim cannot be judged: the cells that one of the two sessions lacks; empty if it can."""
     for session, name in ((first, first.run), (now, "this run")):
-        if not _is_whole(_suite(session, claim, now.suite), claim, now.suite):
+        if not _is_whole(_suite(session, claim, cases), claim, cases):
             bounded = {cell.cell for cell in session.cells if len(cell.compute_s) >= FEWEST}
-            cells = [Cell(machine, case) for case in now.suite for machine in (claim.best, claim.rival)]
+            cells = [Cell(machine, case) for case in cases for machine in (claim.best, claim.rival)]
             names = sorted(cell.id for cell in cells if cell not in bounded)
             return f"{name} has no {FEWEST} valid repeats of {listed(names)}"
     return ""
@@ -234,7 +254,8 @@ def _suite(session: EarlierSession, claim: AnswerClaim, cases: Collection[Case])
     """Return the cases of a claim that both of its machines have in a session, also if other programs used them."""
     names = {claim.best, claim.rival}
     cells = [cell for cell in session.cells if cell.cell.hardware in names and cell.cell.case in cases]
-    return CommonCases.of(cells, session.sessions, keeps_busy=True)
+    sessions = sessions_of_number(claim.case, session.sessions) if claim.case else session.sessions
+    return CommonCases.of(cells, sessions, keeps_busy=True)
 
 
 def _parts(ratio: LogRatio, effects: Sequence[Part]) -> list[Part]:

@@ -11,8 +11,10 @@ from tasks.results.billing import usd
 from tasks.results.corrections import confidence_of_each
 from tasks.results.cost import cost_words
 from tasks.results.finding import Finding, Results
+from tasks.results.metrics import called, is_of_time, is_rate, metric_in, one_number
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
+from tasks.results.sessions import WITHIN, Sessions
 from tasks.results.speedup import scaled
 from tasks.results.summaries import median_or_none
 from tasks.results.table import Column, Mark, Quantity, Table, Value
@@ -43,7 +45,8 @@ class Offer:
     Attributes:
         case: None for one pass through the suite's common cases.
         purchase: `listed` for the machine's list price, `spot` for spot capacity.
-        seconds, usd: of one step, or of one pass through the suite.
+        seconds, usd: of one step, or of one pass through the suite. For the number of a command, `seconds` is its
+            `cost_of`, and `usd` that of a unit of a rate or of a call.
         energy_j: of one step, if it was measured.
         dominated_by: a machine better in one and not worse in the other; empty on the Pareto front.
         tied_with: machines that cannot be distinguished from it in time or cost.
@@ -199,8 +202,8 @@ def tied(one: Offer, other: Offer, over: Over) -> bool:
     return one.hardware != other.hardware and not any(map(_below_1, ratios))
 
 
-def over_in(suite: CommonCases, machines: Sequence[Machine]) -> Over:
-    """Return a function that gives the ratios of two offers for this suite.
+def over_in(suite: CommonCases, machines: Sequence[Machine], paid: CommonCases | None = None) -> Over:
+    """Return a function that gives the ratios of two offers for this suite; `paid` has the times that cost, if others.
 
     The intervals of all pairs of machines hold together, so that no equal machine leaves the front by chance.
     """
@@ -208,13 +211,14 @@ def over_in(suite: CommonCases, machines: Sequence[Machine]) -> Over:
     price = {(m.name, purchase): usd for m in machines for purchase, usd in _prices(m)}
 
     @cache
-    def of_times(one: str, other: str) -> Estimate:
-        return time_ratio(suite, one, other, confidence)
+    def of_times(one: str, other: str) -> tuple[Estimate, Estimate]:
+        times = time_ratio(suite, one, other, confidence)
+        return times, time_ratio(paid, one, other, confidence) if paid else times
 
     def over(one: Offer, other: Offer) -> tuple[Estimate, Estimate]:
-        times = of_times(one.hardware, other.hardware)
+        times, paid_times = of_times(one.hardware, other.hardware)
         dearer = price[one.hardware, one.purchase] / price[other.hardware, other.purchase]
-        return times, scaled(times, dearer)
+        return times, scaled(paid_times, dearer)
 
     return over
 
@@ -224,16 +228,40 @@ def step_energy_j(cell: Repeats) -> float | None:
     return median_or_none(energy.step_j for record in cell.usable if (energy := energy_of(record)))
 
 
+def number_offers(
+    cells: Sequence[Repeats], machines: Sequence[Machine], sessions: Sessions
+) -> tuple[Offer, ...]:
+    """Return the offers for the first number that the command of these cells reported, at every price above 0.
+
+    Their cost is that of a unit of a rate per second, or of a whole call of any other number.
+    """
+    views = one_number(cell for cell in cells if cell.has_metrics)
+    case = views[0].cell.case
+    metric = metric_in(case.id)
+    if metric is None:
+        return ()
+    alike = [view for view in views if view.cell.case == case]
+    suite = CommonCases.of(alike, sessions if is_of_time(metric) else WITHIN)
+    paid = suite if is_rate(metric) else CommonCases.of([*map(called, cells)], sessions)
+    return (
+        front(_priced(case, suite, machines, {}, paid), over_in(suite, machines, paid)) if paid.cases else ()
+    )
+
+
 def _priced(
-    case: Case | None, suite: CommonCases, machines: Sequence[Machine], joules: Mapping[str, float]
+    case: Case | None,
+    suite: CommonCases,
+    machines: Sequence[Machine],
+    joules: Mapping[str, float],
+    paid: CommonCases | None = None,
 ) -> list[Offer]:
     """Return the offers for a suite, or for one case, which is a suite of one."""
-    found = []
+    found, paid = [], paid or suite
     for machine in machines:
-        if suite.cases and machine.name in suite.logs:
+        if suite.cases and machine.name in suite.logs and machine.name in paid.logs:
             seconds = total_seconds(suite, machine.name)
             for purchase, price in _prices(machine):
-                cost = scaled(seconds, usd(1.0, price))
+                cost = scaled(total_seconds(paid, machine.name), usd(1.0, price))
                 found.append(Offer(machine.name, purchase, case, seconds, cost, joules.get(machine.name)))
     return found
 

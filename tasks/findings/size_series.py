@@ -4,6 +4,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
+from tasks.results.metrics import metric_in
 from tasks.results.model import Pairing
 from tasks.results.values import Ratio, RatioVerdict
 from workloads.harness.records.case import HELPERS
@@ -28,6 +29,12 @@ class Line:
     parameter: str
     fixed: tuple[tuple[str, int], ...]
     pairings: Mapping[int, Pairing]
+
+    @property
+    def is_of_number(self) -> bool:
+        """Return whether it is of a number that a command reported, and that is no time."""
+        metric = metric_in(next(iter(self.pairings.values())).case.id)
+        return metric is not None and not metric.is_time
 
     @property
     def words(self) -> str:

@@ -79,6 +79,7 @@ class Results:
         sessions: the effects of sessions on the ratio of two machines.
         earlier: the answer that this run measures again; an empty one of other runs.
         reported: the judged repeats of the cells of the suite whose numbers are those that commands reported.
+        number_pairings: these cells, each with the baseline's, by the first number of each.
         forecasts: predictions that were kept before, of any machine and case.
     """
 
@@ -94,6 +95,7 @@ class Results:
     sessions: Sessions = WITHIN
     earlier: EarlierAnswer = NO_ANSWER
     reported: Sequence[Repeats] = ()
+    number_pairings: Sequence[Pairing] = ()
     forecasts: Sequence[Forecast] = ()
 
     @property

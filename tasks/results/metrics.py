@@ -1,7 +1,7 @@
 """The numbers that a cell's commands reported, by metric, over the valid repeats."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -11,9 +11,9 @@ from tasks.results.repeats import Repeats
 from tasks.results.summaries import mean_of, over_repeats
 from tasks.results.values import Estimate, Ratio, RatioVerdict
 from workloads.harness.engine.sampling.summary import summarise
-from workloads.harness.records.case import Case
+from workloads.harness.records.case import EAGER, Case
 from workloads.harness.records.errors import WorkloadsError
-from workloads.harness.records.program import TIMES, Better, Metric, MetricValue, metric_of
+from workloads.harness.records.program import TIMES, Better, Metric, MetricValue, Number, metric_of
 from workloads.harness.records.record import Record
 from workloads.harness.records.script import OWN, Script
 
@@ -30,9 +30,8 @@ def metrics_of(cell: Repeats) -> list[tuple[MetricValue, ...]]:
     for record in cell.usable:
         for metric in record.metrics:
             by_metric.setdefault(replace(metric, value=0.0), []).append(metric)
-        run = record.script.program if record.script else None
-        if run and run.metrics and run.call_s:
-            calls.append(replace(CALL, value=run.call_s))
+        if record.metrics and (seconds := call_s(record)):
+            calls.append(replace(CALL, value=seconds))
     return [tuple(metrics) for metrics in (*by_metric.values(), calls) if metrics]
 
 
@@ -59,7 +58,7 @@ def reported_text(cell: Repeats) -> str:
     return mean_text(first) if first else ""
 
 
-def label_of(metric: Metric | MetricValue) -> str:
+def label_of(metric: Number) -> str:
     """Return a metric's name with what of its unit and direction the name does not say, such as `p99 (ms)`."""
     for terms in ((), (metric.unit,), (metric.better.value,), (metric.unit, metric.better.value)):
         text = f"{metric.name} ({', '.join(terms)})" if any(terms) else metric.name
@@ -70,7 +69,7 @@ def label_of(metric: Metric | MetricValue) -> str:
     return f"{metric.name} ({metric.unit}, {metric.better})"
 
 
-def series_case(case: str, metric: Metric) -> str:
+def series_case(case: str, metric: Number) -> str:
     """Return the id of one metric of a case, such as `serve/batch=4/own/tokens/s`."""
     return f"{case}/{label_of(metric)}"
 
@@ -96,7 +95,7 @@ def metric_in(case: str) -> Metric | None:
         return None
 
 
-def cost_of(metric: Metric | MetricValue, number: float) -> float | None:
+def cost_of(metric: Number, number: float) -> float | None:
     """Return a positive number that is better when smaller: seconds for a time, seconds per thing for a rate.
 
     For percentages, its logarithm is their hundredth, so that its changes are their differences. None if there is none.
@@ -139,11 +138,15 @@ def _number_of(metric: Metric, cost: float) -> float:
 def change_text(case: str, change: Ratio) -> str:
     """Return a change of a time, or of a metric by the id that it is of: a ratio, or points of a percentage."""
     metric = metric_in(case)
-    if metric is None or metric.unit != "%":
-        return format_ratio(change)
+    return (
+        format_ratio(change) if metric is None or metric.unit != "%" else points_text(metric, change.estimate)
+    )
+
+
+def points_text(metric: Number, change: Estimate) -> str:
+    """Return the change of a percentage for the ratio of its costs: those before over those after."""
     sign = 1 if metric.better is Better.HIGHER else -1
-    points = change.estimate.mapped(lambda ratio: sign * 100 * math.log(ratio))
-    return format_estimate(points, " points")
+    return format_estimate(change.mapped(lambda ratio: sign * 100 * math.log(ratio)), " points")
 
 
 def outcome_word(case: str, change: Ratio) -> str:
@@ -167,8 +170,44 @@ def viewed(cell: Repeats) -> list[Repeats]:
     ] or [cell]
 
 
+def measured_of(case: Case) -> Case:
+    """Return the case that is measured for one of a metric, as `viewed` makes it; any other case as it is."""
+    return replace(case, mode=EAGER) if metric_in(case.id) else case
+
+
+def is_of_time(metric: Number) -> bool:
+    """Return whether a number is a time or a rate per second, so that the price of an hour makes it a cost."""
+    return metric.is_time or is_rate(metric)
+
+
+def is_rate(metric: Number) -> bool:
+    """Return whether a number is a rate per second, whose units have a price."""
+    return bool(metric.thing) and metric.better is Better.HIGHER
+
+
+def one_number(cells: Iterable[Repeats]) -> list[Repeats]:
+    """Return cells of one number each: a time, or the first number that the command reported."""
+    return [viewed(cell)[0] for cell in cells]
+
+
+def call_s(record: Record) -> float | None:
+    """Return the seconds of the call of a command that counts; None if none ended."""
+    run = record.script.program if record.script else None
+    return run.call_s if run else None
+
+
+def called(cell: Repeats) -> Repeats:
+    """Return a command's cell whose times are those of its calls."""
+    timed = (_taking(record, call_s(record)) for record in cell.usable)
+    return replace(cell, usable=tuple(record for record in timed if record.wall))
+
+
 def _view(record: Record, case: Case, metric: MetricValue) -> Record:
     """Return a record whose time is the cost of one of its metrics."""
     numbers = [each.value for each in record.metrics if replace(each, value=0.0) == metric]
-    cost = cost_of(metric, numbers[0]) if numbers else None
-    return replace(record, case=case, wall=summarise((cost,), 1) if cost else None)
+    return _taking(replace(record, case=case), cost_of(metric, numbers[0]) if numbers else None)
+
+
+def _taking(record: Record, seconds: float | None) -> Record:
+    """Return a record with another time."""
+    return replace(record, wall=summarise((seconds,), 1) if seconds else None)

@@ -17,7 +17,9 @@ from tasks.planning.planner import make_plan
 from tasks.planning.request import RunRequest
 from tasks.store.store import Store
 from tests.tasks.examples.records import record
+from workloads.harness.records.program import Better, MetricValue, ProgramRun
 from workloads.harness.records.record import Work
+from workloads.harness.records.script import ScriptRun
 
 SPEEDS = {"local-cpu-1": 1.0, "local-cpu": 2.0, "slow-box": 0.5}
 
@@ -144,3 +146,36 @@ def test_a_run_whose_earlier_answer_is_gone_says_so(store, tmp_path):
 def test_what_cannot_be_confirmed_is_one_sentence(tmp_path, changes, repeats, sentence):
     with pytest.raises(GridbenchError, match=sentence):
         plan_of_confirmation(stored(tmp_path, plan_with(**changes)), repeats)
+
+
+def test_the_numbers_of_a_command_are_measured_again(tmp_path):
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "notes").write_text("a file")
+    (tmp_path / "mine.toml").write_text(
+        '[[commands]]\nname = "serve"\nrun = "true {n}"\nfolder = "code"\nsize = { n = [1, 2] }\n'
+        'metrics = ["tokens/s: rate (.*)"]\nestimate_s = 5\n'
+    )
+    asked = RunRequest(suite=str(tmp_path / "mine.toml"), hardware=["local-cpu-1", "local-cpu"], repeats=3)
+    first = Store.create(tmp_path / "runs", make_plan(asked))
+    reported_again(first, {"local-cpu-1": 100.0, "local-cpu": 200.0})
+    plan, claims = plan_of_confirmation(first)
+    assert [(claim.best, claim.by, claim.case.workload) for claim in claims[:1]] == [
+        ("local-cpu", "number", "serve")
+    ]
+    assert plan.cases == first.plan.cases and plan.estimate_s > 0
+    second = Store.create(tmp_path / "runs", plan)
+    reported_again(second, {"local-cpu-1": 100.0, "local-cpu": 198.0})
+    confirmation = judged(second.records()[0], second).finding(Confirmation)
+    assert confirmation.verdict is Confirmed.CONFIRMED and not confirmation.missing
+
+
+def reported_again(store, rates):
+    """A record of every repeat of a command with its machine's rate."""
+    for machine in store.plan.hardware:
+        for repeat in store.plan.repeats_on(machine):
+            rate = MetricValue(
+                "tokens/s", "tokens/s", Better.HIGHER, rates[machine.name] + repeat.repeat / 10
+            )
+            run = ScriptRun(("true",), repeat.script.code, program=ProgramRun(60.0, metrics=(rate,)))
+            one = record(1.0, repeat.case, machine.name, repeat.repeat, run=store.plan.run)
+            store.add(replace(one, wall=None, work=None, script=run))

@@ -4,19 +4,31 @@ import math
 import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from itertools import groupby
+from itertools import chain, groupby
 
+from tasks.findings.offers import LISTED, Offer, number_offers, standing
 from tasks.results.billing import usd
 from tasks.results.corrections import confidence_of_each
 from tasks.results.finding import Finding, Results
 from tasks.results.format import format_ratio, format_usd, listed
-from tasks.results.metrics import CALL, WORDS, has_ratio, mean, mean_text, metrics_of
+from tasks.results.metrics import (
+    CALL,
+    WORDS,
+    call_s,
+    called,
+    has_ratio,
+    is_of_time,
+    mean,
+    mean_text,
+    metrics_of,
+    series_case,
+)
 from tasks.results.repeats import Repeats
 from tasks.results.sessions import Sessions
 from tasks.results.speedup import corrected, scaled, speedup
 from tasks.results.summaries import over_repeats
 from tasks.results.table import Column, Mark, Quantity, Table, Value
-from tasks.results.values import Estimate, Ratio
+from tasks.results.values import Estimate, Ratio, RatioVerdict
 from tasks.results.wording import script_text
 from workloads.harness.records.case import Case
 from workloads.harness.records.intervals import ratio_interval, ratio_p
@@ -36,13 +48,17 @@ COLUMNS = (
     Column("Verdict", Quantity.VERDICT),
     Column("Cost per million", Quantity.MONEY),
     Column("Cost per call", Quantity.MONEY),
+    Column("Energy per unit", Quantity.ENERGY),
     Column("Energy per call", Quantity.ENERGY),
+    Column("Standing", Quantity.VERDICT),
 )
 LEAD = (
     "Numbers as the commands reported them, which nothing checks, over the repeats. A ratio above 1 is better, whether "
     "higher or lower numbers are. Percentages, and numbers of 0 or less, are compared by their difference. The "
     "cost per million is of the thing that a rate per second counts, at the price of a machine that is never idle; the "
-    "cost per call is of the whole call. Verdicts are corrected for the number of comparisons, intervals are not."
+    "cost per call is of the whole call. The energy per unit is that of the call, shared by the units of the rate in "
+    "its time. The standing is that of the first number and its cost. Verdicts are corrected for the number of "
+    "comparisons, intervals are not."
 )
 
 
@@ -66,6 +82,11 @@ class CellMetric:
     def metric(self) -> MetricValue:
         """Return its name, unit and direction."""
         return self.reported[0]
+
+    @property
+    def id(self) -> str:
+        """Return the id of the metric of its case."""
+        return series_case(self.repeats.cell.case.id, self.metric)
 
     @property
     def numbers(self) -> list[float]:
@@ -96,7 +117,7 @@ class CellMetric:
     @property
     def call_usd(self) -> Estimate | None:
         """Return the cost of one whole call in USD."""
-        seconds = over_repeats(calls_s(self.repeats))
+        seconds = over_repeats(called(self.repeats).compute_s)
         return (
             scaled(seconds, usd(1.0, self.usd_per_hour))
             if seconds and self.usd_per_hour is not None
@@ -108,8 +129,23 @@ class CellMetric:
         """Return the energy of one call in joules."""
         return over_repeats([record.energy_j for record in self.repeats.usable if record.energy_j])
 
-    def row(self) -> tuple[Value, ...]:
-        """Return the row of the table."""
+    @property
+    def unit_j(self) -> Estimate | None:
+        """Return the energy of one of the things that a rate counts, in joules."""
+        if not self.metric.thing or not has_ratio(self.reported):
+            return None
+        reported = (
+            (record.energy_j, call_s(record), each.value)
+            for record in self.repeats.usable
+            for each in record.metrics
+            if each == replace(self.metric, value=each.value)
+        )
+        return over_repeats(
+            [joules / seconds / rate for joules, seconds, rate in reported if joules and seconds]
+        )
+
+    def row(self, offer: Offer | None = None) -> tuple[Value, ...]:
+        """Return the row of the table; `offer` is its standing among machines."""
         ratio = self.ratio if self.factor is None else None
         return (
             self.hardware,
@@ -124,7 +160,9 @@ class CellMetric:
             Mark(WORDS[self.ratio.outcome], self.ratio.outcome) if self.ratio else None,
             scaled(self.unit_usd, MILLION) if self.unit_usd else None,
             self.call_usd,
+            self.unit_j,
             self.call_j,
+            Mark(standing(offer), None if offer.dominated_by else RatioVerdict.FASTER) if offer else None,
         )
 
 
@@ -138,6 +176,7 @@ class Metrics(Finding):
     order = 2
     cells: tuple[CellMetric, ...]
     sessions: Sessions
+    offers: tuple[Offer, ...] = ()
 
     @classmethod
     def find(cls, results: Results) -> "Metrics":
@@ -154,11 +193,17 @@ class Metrics(Finding):
         paired = [_paired(base.get(_key(each)), each, results.sessions) for each in reported]
         ratios = corrected([each.ratio for each in paired])
         found = tuple(replace(each, ratio=ratio) for each, ratio in zip(paired, ratios, strict=True))
-        return cls(found, results.sessions)
+        by_case: dict[Case, list[Repeats]] = {}
+        for cell in results.reported:
+            by_case.setdefault(cell.cell.case, []).append(cell)
+        offers = (number_offers(cells, results.machines, results.sessions) for cells in by_case.values())
+        return cls(found, results.sessions, tuple(chain.from_iterable(offers)))
 
     def table(self) -> Table | None:
         """Return a row per machine, case and metric."""
-        return Table(COLUMNS, tuple(cell.row() for cell in self.cells), LEAD) if self.cells else None
+        listed = {(o.hardware, o.case.id): o for o in self.offers if o.case and o.purchase == LISTED}
+        rows = (cell.row(listed.get((cell.hardware, cell.id))) for cell in self.cells)
+        return Table(COLUMNS, tuple(rows), LEAD) if self.cells else None
 
     def headline(self) -> tuple[str, ...]:
         """Return a line on the first metric of each case: the best machine, and the cheapest."""
@@ -226,17 +271,6 @@ class Metrics(Finding):
             return f"{best}, {text}, before {others[0]}"
         ratio = scaled(Estimate.of(lead), weights[others[0]] / weights[best])
         return f"{best}, {text}, {format_ratio(ratio)} as good as {others[0]}"
-
-
-def is_of_time(metric: MetricValue) -> bool:
-    """Return whether a number is a time or a rate per second, so that the price of an hour makes it a cost."""
-    return metric.is_time or bool(metric.thing and metric.better is Better.HIGHER)
-
-
-def calls_s(cell: Repeats) -> list[float]:
-    """Return the seconds of the counted call of each usable repeat."""
-    runs = [record.script.program for record in cell.usable if record.script and record.script.program]
-    return [run.call_s for run in runs if run.call_s]
 
 
 def _hardware(cell: CellMetric) -> str:

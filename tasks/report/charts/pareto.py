@@ -6,6 +6,7 @@ from typing import Any
 import altair as alt
 
 from tasks.findings.offers import Offer, Offers, passes_of, standing
+from tasks.findings.script.metrics import Metrics
 from tasks.report.charts.panel import (
     ChartPanel,
     chart_of,
@@ -17,13 +18,16 @@ from tasks.report.charts.panel import (
 )
 from tasks.report.charts.theme import SECONDS_LABEL, padded
 from tasks.report.grid import Grid
-from tasks.results.format import format_seconds, format_usd
+from tasks.results.format import format_usd
+from tasks.results.metrics import label_of, metric_in, number_text
+from tasks.results.metrics import shown as shown_number
 from tasks.results.speedup import scaled
 from tasks.results.wording import size_text
 from workloads.harness.records.case import Case
 
 MOST_CASES = 5  # panels in addition to the suite's
 MOST_NAMES = 6  # named offers in a panel; if there are more, only the fastest and the cheapest have names
+NUMBER_LABEL = "format(datum.value, '~s')"
 USD_LABEL = "'$' + format(datum.value, '~g')"
 NEUTRAL = "#7b838c"  # contrast of 3:1 with the light and the dark page
 
@@ -44,50 +48,58 @@ def cases_left(grid: Grid) -> int:
 def _contested(grid: Grid) -> dict[Case | None, list[Offer]]:
     """Return offers by case (None: the suite), without cases of a single machine."""
     by_case: dict[Case | None, list[Offer]] = {}
-    offers = grid.comparison.finding(Offers)
-    for offer in offers.offers if offers else ():
+    offers, numbers = grid.comparison.finding(Offers), grid.comparison.finding(Metrics)
+    for offer in (*(offers.offers if offers else ()), *(numbers.offers if numbers else ())):
         by_case.setdefault(offer.case, []).append(offer)
     return {case: matches for case, matches in by_case.items() if len({o.hardware for o in matches}) > 1}
 
 
-def _rows(offers: Sequence[Offer], passes: int) -> list[dict[str, Any]]:
-    middle = sorted(offer.seconds.value for offer in offers)[len(offers) // 2]
+def _rows(offers: Sequence[Offer], passes: int, number: str) -> list[dict[str, Any]]:
+    """Return a row per offer; `number` is the id of the number on its first axis, empty for a time."""
+    numbers = [shown_number(number, offer.seconds) or offer.seconds for offer in offers]
+    middle = sorted(each.value for each in numbers)[len(offers) // 2]
     ends = {min(offers, key=lambda o: o.seconds.value), min(offers, key=lambda o: o.usd.value)}
     return [
         {
             "hardware": offer.hardware,
             "purchase": offer.purchase,
             "name": offer.hardware + ("" if offer.purchase == "listed" else f", {offer.purchase}"),
-            "x": offer.seconds.value,
-            "x_low": offer.seconds.low,
-            "x_high": offer.seconds.high,
+            "x": of_offer.value,
+            "x_low": of_offer.low,
+            "x_high": of_offer.high,
             "y": usd.value,
             "y_low": usd.low,
             "y_high": usd.high,
-            "time": format_seconds(offer.seconds),
+            "time": number_text(number, offer.seconds),
             "money": format_usd(usd),
             "front": not offer.dominated_by,
             "standing": standing(offer),
             "named": len(offers) <= MOST_NAMES or offer in ends,
-            "right": offer.seconds.value > middle,
+            "right": of_offer.value > middle,
         }
-        for offer in offers
+        for offer, of_offer in zip(offers, numbers, strict=True)
         for usd in (scaled(offer.usd, passes),)
     ]
 
 
 def _panel(grid: Grid, case: Case | None, offers: Sequence[Offer]) -> ChartPanel:
     passes = passes_of(offers)
-    rows = _rows(offers, passes)
+    metric = metric_in(case.id) if case else None
+    rows = _rows(offers, passes, case.id if case and metric else "")
     keys = ((axis, f"{axis}_low", f"{axis}_high") for axis in "xy")
     span = [[row[key] for row in rows for key in of_axis if row[key]] for of_axis in keys]
     one, many, time = ("pass", "passes", "one pass") if case is None else ("step", "steps", "a step")
-    x = log_axis(alt.X("x:Q"), padded(span[0], 1.9), SECONDS_LABEL, f"time of {time}")
+    if metric:
+        one, many = ("unit", metric.thing) if metric.thing else ("call", "calls")
+    label = label_of(metric) if metric else f"time of {time}"
+    unit = SECONDS_LABEL if metric is None or metric.is_time else NUMBER_LABEL
+    x = log_axis(alt.X("x:Q"), padded(span[0], 1.9), unit, label)
     money = f"USD for {passes:,} {many}" if passes > 1 else f"USD for a {one}"
     y = log_axis(alt.Y("y:Q"), padded(span[1], 1.5), USD_LABEL, money)
     chart = alt.layer(*_layers(grid, rows, x, y)).properties(height=280 if case is None else 220)
     title = "The suite" if case is None else f"{case.workload} {size_text(case)} · {case.terms}"
-    description = f"Time and cost of {title} on logarithmic axes. The dashed line is the Pareto front."
+    what = "Number" if metric else "Time"
+    description = f"{what} and cost of {title} on logarithmic axes. The dashed line is the Pareto front."
     return ChartPanel(title, description, chart)
 
 

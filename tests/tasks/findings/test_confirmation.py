@@ -1,19 +1,24 @@
 """An answer measured again: the claims of a run, and their verdicts in another session."""
 
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tasks.findings.answer import MOST_WORDS
 from tasks.findings.claims import carrying_cases, claims_of
 from tasks.findings.compare import compare, judged_cells
 from tasks.findings.confirmation import EXIT_CODES, Confirmation, Confirmed
 from tasks.findings.totals import CommonCases
 from tasks.results.finding import EarlierAnswer, EarlierSession
+from tasks.results.metrics import one_number
 from tasks.results.sessions import Sessions
 from tests.tasks.examples.records import IMAGES, MATMUL, machine, record, repeats
-from workloads.harness.records.case import Cell
+from workloads.harness.records.case import Case, Cell
+from workloads.harness.records.program import Better, MetricValue, ProgramRun
 from workloads.harness.records.record import Verdict
+from workloads.harness.records.script import OWN, ScriptRun
 
 CASES = (MATMUL, IMAGES)
 CLOSE = (0.999, 1.0, 1.001)
@@ -207,7 +212,7 @@ def test_a_run_that_confirms_none_has_no_line():
 def test_tied_machines_are_rivals_and_otherwise_the_next_one_is():
     tied, apart = session("r", {"a": 1.0, "b": 1.001, "c": 2.0}), session("r", {"c": 2.0, "a": 1.0, "b": 1.5})
     for one, rivals in ((tied, [("b", False)]), (apart, [("b", True)])):
-        claims = claims_of(CommonCases.of(one.cells, one.sessions), one.machines)
+        claims = claims_of([CommonCases.of(one.cells, one.sessions)], one.machines)
         assert [(c.rival, c.is_decided) for c in claims if c.by == "time"] == rivals
 
 
@@ -220,7 +225,7 @@ def test_the_cases_that_make_the_difference_carry_the_answer():
     machines = [machine("a", None), machine("b", None)]
     suite = CommonCases.of(judged_cells(cells, machines)[0], Sessions.of(machines))
     assert set(suite.cases) == set(sizes)
-    assert carrying_cases(suite, claims_of(suite, machines)) == (MATMUL,)
+    assert carrying_cases(suite, claims_of([suite], machines)) == (MATMUL,)
 
 
 @pytest.mark.parametrize(("gap", "most_false"), [(0.0, 0.1), (0.05, 0.05)])
@@ -242,3 +247,62 @@ def test_a_session_of_single_repeats_leaves_the_answer_open():
     (claim,) = found.finding(Confirmation).claims
     assert claim.verdict is Confirmed.OPEN and claim.now.low > 1
     assert (claim.before.low, claim.together.low, claim.change.low) == (None, None, None)
+
+
+SERVE = Case.of("serve", {"batch": 4}, OWN)
+TOKENS, HITS = ("tokens/s", "tokens/s", Better.HIGHER), ("hits", "%", Better.HIGHER)
+LOSS = ("loss", "", Better.LOWER)
+
+
+def reported(run, numbers, metric):
+    """Records of a command on machines by name, each with its number."""
+    return [
+        replace(
+            record(1.0, SERVE, name, i, run=run),
+            wall=None,
+            script=ScriptRun(("serve",), program=ProgramRun(60.0, metrics=(MetricValue(*metric, one),))),
+        )
+        for name, number in numbers.items()
+        for i, one in enumerate(number * spread for spread in CLOSE)
+    ]
+
+
+def numbers_again(then, now, metric, usd=None):
+    machines = [machine(name, usd) for name in then]
+    cells = one_number(judged_cells(reported("first", then, metric), machines)[0])
+    earlier = EarlierSession("first", cells, machines, {cells[0].cell.case}, Sessions.of(machines))
+    found = judged([earlier], reported("second", now, metric), machines, [SERVE])
+    return found, found.finding(Confirmation)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "metric", "verdict", "line"),
+    [
+        (200.0, 198.0, TOKENS, Confirmed.CONFIRMED, "b is better in tokens/s of serve batch=4 than a, 1.98×"),
+        (200.0, 50.0, TOKENS, Confirmed.REFUTED, "that b is better in tokens/s of serve batch=4 than a, 0.5"),
+        (95.0, 94.0, HITS, Confirmed.CONFIRMED, "a is better in hits (%, higher) of serve batch=4 than b, 6"),
+        (50.0, 52.0, LOSS, Confirmed.CONFIRMED, "b is better in loss (lower) of serve batch=4 than a, 1.92"),
+    ],
+)
+def test_a_number_of_a_command_is_confirmed_or_refuted(then, now, metric, verdict, line):
+    found, confirmation = numbers_again({"a": 100.0, "b": then}, {"a": 100.0, "b": now}, metric)
+    (again,) = confirmation.claims
+    assert again.claim.by == "number" and again.verdict is verdict
+    assert line in found.answer[0] and len(found.answer[0].split()) <= MOST_WORDS
+    assert ("points" in found.answer[0]) is (metric is HITS)
+    assert confirmation.table() and confirmation.details()
+
+
+def test_only_a_rate_has_a_claim_on_its_cost():
+    _, confirmation = numbers_again({"a": 100.0, "b": 200.0}, {"a": 100.0, "b": 200.0}, TOKENS, usd=1.0)
+    assert [again.claim.text for again in confirmation.claims] == [
+        "b is better in tokens/s of serve batch=4 than a",
+        "b is cheaper by tokens/s of serve batch=4 than a",
+    ]
+    _, confirmation = numbers_again({"a": 100.0, "b": 50.0}, {"a": 100.0, "b": 50.0}, LOSS, usd=1.0)
+    assert [again.claim.by for again in confirmation.claims] == ["number"]
+
+
+def test_a_number_that_nobody_measured_again_is_open():
+    _, confirmation = numbers_again({"a": 100.0, "b": 200.0}, {"a": 100.0}, TOKENS)
+    assert confirmation.verdict is Confirmed.OPEN and "b/serve/batch=4" in confirmation.missing[0]

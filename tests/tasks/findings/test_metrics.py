@@ -1,10 +1,15 @@
 """Numbers of commands: their values, ratios, differences and costs."""
 
+import json
+
 import pytest
 
 from tasks.findings.answer import MOST_WORDS
+from tasks.findings.break_even import BreakEvens
 from tasks.findings.compare import compare
 from tasks.findings.script.metrics import Metrics
+from tasks.report.charts.pareto import pareto_panels
+from tasks.report.grid import grid_of
 from tasks.results.values import RatioVerdict
 from tests.tasks.examples.records import failed, machine, record, repeats
 from workloads.harness.records.case import Case
@@ -53,9 +58,55 @@ def test_a_higher_rate_is_better_and_has_a_price():
         side.ratio.estimate.value == pytest.approx(2, rel=1e-3) and side.ratio.outcome is RatioVerdict.FASTER
     )
     assert side.unit_usd.value == pytest.approx(3 / 3600 / 200, rel=1e-3)
+    assert side.unit_j.value == pytest.approx(900 / 60 / 200, rel=1e-3)
     assert side.call_usd.value == pytest.approx(3 * 60 / 3600) and side.call_j.value == pytest.approx(900)
     assert not comparison.details and {summary.compute_s for summary in comparison.summaries} == {None}
     assert not comparison.pairings and comparison.summaries[0].reported == "100.0 tokens/s (97.5–102.5)"
+
+
+def standings(comparison):
+    offers = comparison.finding(Metrics).offers
+    return {offer.hardware: (offer.dominated_by, offer.usd.value) for offer in offers}
+
+
+def test_a_machine_that_another_beats_in_number_and_cost_is_off_the_front():
+    dear = machine("dear", 4.0)
+    sides = {"one": 100.0, "two": 200.0, "dear": 150.0}
+    records = [reported(name, rate, rate, rate * 1.001) for name, rate in sides.items()]
+    comparison, _ = metrics(*records, machines=(ONE, TWO, dear))
+    assert {name: beaten for name, (beaten, _) in standings(comparison).items()} == {
+        **{"one": "", "two": ""},
+        "dear": "two",
+    }
+    (row,) = [row for row in comparison.finding(Metrics).table().rows if row[:3:2] == ("dear", "tokens/s")]
+    assert row[-1].text == "beaten by two"
+    charts = pareto_panels(grid_of([], comparison))
+    assert [panel.title for panel in charts] == ["serve batch=4 · own tokens/s"]
+    assert "200.1 tokens/s" in json.dumps(charts[0].chart.to_dict())
+
+
+def test_any_other_number_stands_against_the_cost_of_a_call():
+    metric = ("loss", "", Better.LOWER)
+    sides = [
+        reported("one", 3.0, 3.01, metric=metric, call_s=30.0),
+        reported("two", 2.0, 2.01, metric=metric, call_s=60.0),
+    ]
+    comparison, _ = metrics(*sides)
+    assert standings(comparison) == {
+        "one": ("", pytest.approx(30 / 3600)),
+        "two": ("", pytest.approx(3 * 60 / 3600)),
+    }
+
+
+def test_the_size_from_which_a_machine_reports_a_better_number_is_a_break_even():
+    def at(batch, one, two):
+        case = Case.of("serve", {"batch": batch}, OWN)
+        return [*reported("one", one, one * 1.001, case=case), *reported("two", two, two * 1.001, case=case)]
+
+    comparison, _ = metrics(at(1, 100.0, 50.0), at(8, 100.0, 200.0), at(64, 100.0, 400.0))
+    found = {each.by: each for each in comparison.finding(BreakEvens).break_evens}
+    assert (found["time"].below, found["time"].above) == (1, 8) and found["cost"].above == 64
+    assert found["time"].sentence == "serve own tokens/s: two is better than one from batch between 1 and 8"
 
 
 def test_a_lower_latency_is_better():

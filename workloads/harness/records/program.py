@@ -30,30 +30,39 @@ class Better(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Metric:
+class Number:
+    """A number by its name, such as `tokens/s`, its unit, empty for a number without one, and its better direction."""
+
+    name: str
+    unit: str
+    better: Better
+
+    @property
+    def is_time(self) -> bool:
+        """Return whether it is a time that is better when shorter."""
+        return self.unit in TIMES and self.better is Better.LOWER
+
+    @property
+    def thing(self) -> str:
+        """Return the thing that a rate per second counts, such as `tokens`; empty for any other number."""
+        return thing_of(self.unit)
+
+
+@dataclass(frozen=True, slots=True)
+class Metric(Number):
     """A number that a command reports, and its place: a pattern, or a path in JSON or CSV.
 
     Attributes:
-        name: such as `tokens/s` or `p99 latency`.
-        unit: such as `tokens/s`, `ms` or `%`; empty for a number without one.
         pattern: a regular expression, whose only group is the number.
         kind: `json` or `csv` if `path` gives the place of the number; empty for a pattern.
         path: keys and places from 0, such as `results.0.p99`; of CSV the row, if there are several, and the column.
         file: of the command's folder; empty for its output.
     """
 
-    name: str
-    unit: str
-    better: Better
     pattern: str = ""
     kind: str = ""
     path: str = ""
     file: str = ""
-
-    @property
-    def is_time(self) -> bool:
-        """Return whether it is a time that is better when shorter."""
-        return self.unit in TIMES and self.better is Better.LOWER
 
     @property
     def text(self) -> str:
@@ -96,23 +105,10 @@ class Program:
 
 
 @dataclass(frozen=True, slots=True)
-class MetricValue:
+class MetricValue(Number):
     """A metric's number in one run."""
 
-    name: str
-    unit: str
-    better: Better
     value: float
-
-    @property
-    def is_time(self) -> bool:
-        """Return whether it is a time that is better when shorter."""
-        return self.unit in TIMES and self.better is Better.LOWER
-
-    @property
-    def thing(self) -> str:
-        """Return the thing that a rate per second counts, such as `tokens`; empty for any other number."""
-        return thing_of(self.unit)
 
 
 @dataclass(frozen=True, slots=True)
