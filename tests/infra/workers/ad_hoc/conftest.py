@@ -23,6 +23,9 @@ STEPS = bundle_in_api.__name__
 RECIPE = """
 FROM {image}
 COPY bundle_in_api.py /opt/gridbench/tests/infra/workers/ad_hoc/
+USER root
+RUN touch /opt/gridbench/tests/__init__.py  # gpuhunt installs a package of this name, which would come first
+USER gridbench
 """
 FAST = {
     "AWS_BATCH_WORKER_POLL_S": "0.5",
