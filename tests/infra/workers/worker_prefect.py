@@ -59,7 +59,12 @@ class Prefect:
         self._of_server = self.environment | ours
         self._command = ["-m", "infra.local.server", "--host", "127.0.0.1", "--port", str(port)]
 
-    def start(self, within_s: float = 240) -> None:
+    def start(self) -> None:
+        self.launch()
+        self.wait()
+
+    def launch(self) -> None:
+        """Start the server, from the main thread: the kernel ends it with the thread that started it."""
         with (self.folder / "server.log").open("ab") as log:
             command = [sys.executable, *self._command]
             self._server = subprocess.Popen(
@@ -70,6 +75,9 @@ class Prefect:
                 cwd=self.folder,
                 preexec_fn=end_with_parent,
             )
+
+    def wait(self, within_s: float = 240) -> None:
+        """Wait until the server answers."""
         deadline = time.monotonic() + within_s
         while not healthy(self.url):
             assert self._server.poll() is None and time.monotonic() < deadline, "no server"
@@ -122,7 +130,7 @@ class Prefect:
 
 
 def end_with_parent() -> None:
-    """Have the kernel end this process with the one that made it: a test run that is interrupted leaves no server."""
+    """Have the kernel end this process with the thread that made it: an interrupted test run leaves no server."""
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 

@@ -102,7 +102,8 @@ async def test_a_restarted_prefect_server_loses_nothing(pool, prefect, aws):
             await pool.until(one, lambda run: run.infrastructure_pid)
         prefect.kill()
         await asyncio.sleep(8)
-        await asyncio.to_thread(prefect.start)
+        prefect.launch()
+        await asyncio.to_thread(prefect.wait)
         assert (await pool.end(run_id)).name == "Completed"
         assert (await pool.end(bad_id)).message.startswith("The container ended with exit code 3")
         lines = await pool.lines_when(run_id, lambda lines: len(lines) >= 6)
