@@ -1,12 +1,13 @@
 """The database of a stack: whether it is locked, full or damaged, and for how long."""
 
+import errno
 import re
-import shutil
 import sqlite3
 import time
 from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
+from tempfile import TemporaryFile
 from urllib.parse import quote
 
 import psutil
@@ -77,7 +78,7 @@ def fault_of(file: Path) -> str:
     """Return a database's fault now, as the rest of a sentence about it; empty if it can be written."""
     if not file.exists():
         return "is gone"
-    if shutil.disk_usage(file.parent).free < ROOM_BYTES:
+    if not _has_room(file.parent):
         return FULL
     try:
         address = f"file:{quote(str(file))}?mode=rw"
@@ -90,6 +91,15 @@ def fault_of(file: Path) -> str:
             return f"is locked{_holder(file)}: end what writes to it"
         return reason_in(str(error)) or f"can't be written ({error})"
     return ""
+
+
+def _has_room(folder: Path) -> bool:
+    """Return whether a file of a folder can grow: the free space says nothing of a user's quota."""
+    try:
+        with TemporaryFile(dir=folder, buffering=0) as probe:
+            return probe.write(bytes(ROOM_BYTES)) == ROOM_BYTES
+    except OSError as error:
+        return error.errno not in (errno.ENOSPC, errno.EDQUOT)
 
 
 def reason_in(text: str) -> str:

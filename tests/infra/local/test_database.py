@@ -1,5 +1,6 @@
 """A database that is locked, full or damaged, by a real file of SQLite's."""
 
+import errno
 import sqlite3
 import subprocess
 import sys
@@ -120,6 +121,10 @@ def test_a_file_that_is_gone_or_read_only_is_said(database: Path):
     assert fault_of(database.with_name("none")) == "is gone"
 
 
-def test_a_full_disk_is_said(database: Path, monkeypatch):
-    monkeypatch.setattr("shutil.disk_usage", lambda path: type("Usage", (), {"free": 0}))
+@pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_or_quota_is_said(database: Path, monkeypatch, reason):
+    def full(**kwargs):
+        raise OSError(reason, "no room")
+
+    monkeypatch.setattr("infra.local.database.TemporaryFile", full)
     assert "its disk is full" in fault_of(database)

@@ -1,13 +1,12 @@
 """A run whose Prefect database fails ends with a sentence, and is finished once the database works again."""
 
 import os
-import resource
 import signal
 import sqlite3
 import subprocess
 import sys
 import time
-from contextlib import closing
+from contextlib import closing, suppress
 from pathlib import Path
 
 import psutil
@@ -49,7 +48,8 @@ class Box:
 
     def __init__(self, folder):
         self.folder = folder
-        self.state = with_tables(folder / "state")
+        (folder / "disk").mkdir(exist_ok=True)
+        self.state = with_tables(folder / "disk" / "state")
         self.database = database_file(self.state)
         (folder / "naps.toml").write_text(SUITE % [*range(1, CASES + 1)])
         self.environ = os.environ | {
@@ -129,12 +129,24 @@ def test_a_database_that_another_process_has_locked(box):
     assert {record.to_json() for record in read_records(unsent)} <= stored
 
 
-def test_a_database_that_can_not_grow(box):
-    """A limit of the size of files, of the server alone, in the place of a full disk."""
+@pytest.fixture
+def small_disk(tmp_path):
+    """A file system of 160 MiB for the state folder: a stack wants 100 MB at its start."""
+    (disk := tmp_path / "disk").mkdir()
+    subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", disk], check=True)
+    yield disk
+    subprocess.run(["umount", "--lazy", disk], check=True)
+
+
+def test_a_full_disk(small_disk, box):
     run = box.run()
-    box.server().rlimit(resource.RLIMIT_FSIZE, (4096, 4096))
+    filling = small_disk / "other"
+    with suppress(OSError), filling.open("wb", buffering=0) as file:
+        while True:
+            file.write(bytes(4096))
     code, err = box.ended(run)
     assert code == 2 and "can't grow" in err
+    filling.unlink()
     finish(box, err)
 
 
