@@ -191,16 +191,16 @@ def _outliers(
         # More rows than errors are likely, or alike ones: their work differs by something that no column says.
         beyond = math.log(amount.value / common.value)
         alike = [each for _, each in off if abs(math.log(each.value / common.value) / beyond - 1) < ALIKE]
-        doubt = len(off) > MOST_ERRORS or len(alike) > 1 or _explained(table, row, words, agreeing, beyond)
+        doubt = len(off) > MOST_ERRORS or len(alike) > 1 or _explained(table, row, agreeing, beyond)
         yield TableFlaw(RULE, (name,), text, doubt)
 
 
-def _explained(table: PublishedTable, row: int, words: str, agreeing: Sequence[int], beyond: float) -> bool:
-    """Return True if a number such as that of workers differs by the same factor, or is the batch of a product."""
+def _explained(table: PublishedTable, row: int, agreeing: Sequence[int], beyond: float) -> bool:
+    """Return True if another number of the row, such as its workers, differs by the same factor."""
     for index in table.of(ColumnKind.OTHER, ColumnKind.SIZE):
         value = cell(table.rows[row], index)
         usual = {v.value for each in agreeing if (v := cell(table.rows[each], index))}
-        usual = {1.0} if table.columns[index].unit == "batch" and words == "flops" else usual
+        usual = usual or {1.0}
         if value and len(usual) == 1 and abs(abs(math.log(value.value / usual.pop())) - abs(beyond)) < ALIKE:
             return True
     return False

@@ -78,7 +78,8 @@ def flops(row: TableRow) -> float | None:
     if not (words & _PRODUCTS or ({"matrix", "matrices"} & words and not plain)):
         return None
     edges = [size for name, size in row.sizes if name.startswith(EDGE)]
-    edges = edges or [size for name, size in row.sizes if name == "n"]
+    named = [sizes[name] for name in ("n", "m", "k") if name in sizes]
+    edges = edges or (named if len(named) == 3 else [size for name, size in row.sizes if name == "n"])
     if not edges or (len(edges) == 2 and edges[0] != edges[1]):
         return None
     return 2 * sizes.get("batch", 1.0) * (math.prod(edges) if len(edges) == 3 else edges[0] ** 3)
