@@ -62,7 +62,7 @@ _SLASH = re.compile(
 _COUNTED = re.compile(
     r"(?:total|num|successful|generated|completed|input|output|prompt|_)*_(?:requests|tokens)|\w+_seq_?len(?:gth)?"
 )
-_AMBIGUOUS = re.compile(r"\b[MGTP]?FLOPs\b|\b[MGTP]FLOP\b")  # of a model, as a rule
+_AMBIGUOUS = re.compile(r"\b[MGTP]?FLOPs\b|\b[MGTP]FLOP\b|\b(?:num|total|n)_flops\b")  # of a model, as a rule
 _PRECISE = re.compile(r"\b(fp|bf|tf|int)\d+|tensor|peak|dense")
 _CAMEL = re.compile(r"(?<=[a-z]{2})(?=[A-Z][a-z]|[A-Z]\b)")
 

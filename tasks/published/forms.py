@@ -4,10 +4,10 @@ import csv
 import io
 import re
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from html import unescape
-from html.parser import HTMLParser
 from itertools import islice
+from typing import NamedTuple
 
 from tasks.errors import GridbenchError
 from workloads.harness.records.printable import printable
@@ -25,6 +25,8 @@ _DIGIT = re.compile(r"\d")
 
 _IMAGE, _LINK = re.compile(r"!\[[^\]]*\]\([^)]*\)"), re.compile(r"\[([^\]]*)\]\([^)]*\)")
 _SIMPLE = re.compile(r" *[a-zA-Z0-9.,%+/-]{0,40} *")
+_HTML = re.compile(r"<(/?)(table|tr|td|th)\b([^>]{0,1000})>", re.IGNORECASE)
+_SPAN = re.compile(r"\b(col|row)span\s*=\s*[\"']?(\d{1,9})\b")
 _TAG = re.compile(r"<[^<>]{0,300}>")
 _NUMBER = re.compile(r"[~<>]?\s*[-+]?[\d.,]+\s*(?:[a-zµμ×]+(?:/[a-z]+)?)?\s*(?:±.*)?", re.IGNORECASE)
 _MARKS = re.compile(r"\*\*|__|`|(?<!\d)\*|\*(?!\d)")
@@ -319,55 +321,37 @@ def _columns(lines: Sequence[str]) -> list[list[str]]:
     return []
 
 
-@dataclass(slots=True)
-class _Cell:
-    """A cell of HTML: its text, whether it heads a column, how far it reaches."""
+class _Cell(NamedTuple):
+    """A cell of HTML: whether it heads a column, how far it reaches, its text."""
 
     heads: bool
     across: int
     down: int
-    text: list[str] = field(default_factory=list)
-
-
-class _Tables(HTMLParser):
-    """Collects the cells of every table, those of nested tables apart."""
-
-    def __init__(self) -> None:
-        super().__init__(convert_charrefs=True)
-        self.tables: list[list[list[_Cell]]] = []
-        self._open: list[list[list[_Cell]]] = []
-
-    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
-        if tag == "table":
-            self._open.append([])
-            self.tables.append(self._open[-1])
-        elif tag == "tr" and self._open:
-            self._open[-1].append([])
-        elif tag in ("td", "th") and self._open:
-            if not self._open[-1]:
-                self._open[-1].append([])  # cells of a first row that no tr opens
-            across, down = (_span(dict(attrs).get(name)) for name in ("colspan", "rowspan"))
-            self._open[-1][-1].append(_Cell(tag == "th", across, down))
-        elif tag == "br":
-            self.handle_data(" ")
-
-    def handle_endtag(self, tag: str) -> None:
-        if tag == "table" and self._open:
-            self._open.pop()
-
-    def handle_data(self, data: str) -> None:
-        if self._open and self._open[-1] and self._open[-1][-1]:
-            self._open[-1][-1][-1].text.append(data)
+    text: str
 
 
 def _html_tables(text: str) -> Iterator[TextGrid]:
-    """Yield the tables of a text with HTML."""
-    if "<t" not in text.lower():
-        return
-    parser = _Tables()
-    parser.feed(text)
-    for rows in parser.tables:
-        rows = [row for row in rows if row]
+    """Yield the tables of a text with HTML, those of nested tables apart."""
+    tables: list[list[list[_Cell]]] = []
+    opened: list[list[list[_Cell]]] = []
+    parts = _HTML.split(text)
+    for closed, tag, marks, inside in zip(*(parts[n::4] for n in range(1, 5)), strict=True):
+        kind = tag.lower()
+        if kind == "table" and not closed:
+            opened.append([])
+            tables.append(opened[-1])
+        elif kind == "table":
+            opened = opened[:-1]
+        elif opened and not closed:
+            if kind == "tr" or not opened[-1]:  # cells of a first row can stand in no tr
+                opened[-1].append([])
+            if kind != "tr":
+                spans = {
+                    name: min(int(number), MOST_SPAN) or 1 for name, number in _SPAN.findall(marks.lower())
+                }
+                opened[-1][-1].append(_Cell(kind == "th", spans.get("col", 1), spans.get("row", 1), inside))
+    for table in tables:
+        rows = [row for row in table if row]
         heads = next((i for i, row in enumerate(rows) if not all(cell.heads for cell in row)), len(rows))
         if made := _grid(_spread(rows), heads if 1 <= heads <= MOST_HEADER else 1):
             yield made
@@ -385,11 +369,7 @@ def _spread(rows: list[list[_Cell]]) -> list[list[str]]:
                 x += 1
             for down in range(cell.down):
                 for across in range(cell.across):
-                    taken[y + down, x + across] = "".join(cell.text)
+                    taken[y + down, x + across] = cell.text
             x += cell.across
     width = max((x for _, x in taken), default=-1) + 1
     return [[taken.get((y, x), "") for x in range(width)] for y in range(len(rows))]
-
-
-def _span(text: str | None) -> int:
-    return min(int(text), MOST_SPAN) if text and text.isascii() and text.isdigit() and int(text) else 1

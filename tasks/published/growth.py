@@ -5,7 +5,7 @@ import re
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from itertools import combinations, pairwise, product
+from itertools import combinations, pairwise
 from statistics import median
 
 from tasks.published.sizes import more_work
@@ -71,7 +71,7 @@ def not_growing(table: PublishedTable) -> Iterator[TableFlaw]:
         if column.each or column.fixed or column.statistic:
             continue
         worst: dict[str, tuple[float, TableRow, TableRow]] = {}
-        for pair in combinations(table.rows[:MOST_ROWS], 2):
+        for pair in combinations([row for row in table.rows[:MOST_ROWS] if row.sizes], 2):
             for larger, smaller in (pair, pair[::-1]):
                 more, less = cell(larger, index), cell(smaller, index)
                 is_first = first is not None and smaller is first[0]
@@ -105,21 +105,20 @@ def _beside_columns(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[st
     for kind in MEASURES:
         indices = [i for i in table.of(kind) if not table.columns[i].each][:MOST_COMPARED]
         votes: dict[tuple[int, int], int] = defaultdict(int)
-        pairs: dict[tuple[int, int], int] = defaultdict(int)
+        logs = {
+            i: {row: math.log(v.value) for row, line in enumerate(table.rows) if (v := cell(line, i))}
+            for i in indices
+        }
         for one, other in combinations(indices, 2):
-            ratios = {
-                row: math.log(a.value) - math.log(b.value)  # their ratio can be out of range
-                for row, line in enumerate(table.rows)
-                if (a := cell(line, one)) and (b := cell(line, other))
-            }
-            for row, each in product(ratios, (one, other)):
-                pairs[row, each] += 1
+            right = logs[other]  # the ratio of two numbers can be out of range
+            ratios = {row: log - right[row] for row, log in logs[one].items() if row in right}
             for row in _stragglers(ratios):
                 votes[row, one] += 1
                 votes[row, other] += 1
         for (row, index), count in votes.items():
             most = max(c for (r, _), c in votes.items() if r == row)
-            if count == most and 2 * count >= pairs[row, index] and _alone(table, row, index, indices):
+            others = sum(row in of_column for of_column in logs.values()) - 1
+            if count == most and 2 * count >= others and _alone(table, row, index, indices):
                 flaw = _slip(table, row, index, "compared with its columns")
                 columns = table.columns  # the tail of a few percentiles can be long
                 few = len(table.rows) < LEAST_ROWS

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date
+from functools import lru_cache
 from statistics import median
 
 from tasks.pricing.checks import MOST_USD, Quote, impossibilities
@@ -15,7 +16,7 @@ from tasks.published.table import ColumnKind, Compared, Printed, PublishedTable,
 
 RULE = "price that can't be"
 _RENTED = re.compile(r"hour|/\s?h(?:r)?\b|on.demand|spot|preempt")
-MOST_ALIKE = 100  # prices of one machine that are compared
+MOST_ALIKE = 50  # prices of one machine that are compared
 _SEVERAL = re.compile(r"(?<![\w.])(\d{1,4})\s?[x×]\s?(?=[a-z])")
 # regions and zones as AWS and Google name them
 _PLACES = re.compile(r"\b(?:[a-z]{2}(?:-gov)?-[a-z]+-\d[a-z]?|[a-z]+-[a-z]+\d(?:-[a-f])?)\b")
@@ -76,12 +77,16 @@ def _reasons(price: PricedRow, prices: Sequence[PricedRow], known: Mapping[str, 
     named = [o for o in prices if price.machine and o.machine == price.machine and o.row is not price.row]
     alike = [o for o in named if o.purchase == price.purchase]
     elsewhere = tuple((o.row.name, o.value.value / by) for o in alike for by in sorted({1.0, o.several}))
-    own = [o for o in prices if o.row is price.row and o.purchase == "on-demand"]
-    own += [o for o in named if o.purchase == "on-demand" and _is_there(price, o)]
     spot = price.purchase == "spot"
+    demanded = [o for o in prices if spot and o.purchase == "on-demand"]
+    own = [
+        o
+        for o in demanded
+        if o.row is price.row or (o.machine == price.machine != "" and _is_there(price, o))
+    ]
     quote = Quote(
         price.value.value, price.purchase, date.min,
-        on_demand_usd=own[0].value.value if own and spot else None, elsewhere=elsewhere,
+        on_demand_usd=own[0].value.value if own else None, elsewhere=elsewhere,
         gpus=int(max(price.gpus, price.several)), snapshot_usd=known.get(price.machine),
     )  # fmt: skip
     reasons = impossibilities(quote)
@@ -110,8 +115,13 @@ def _priced(table: PublishedTable, index: int) -> list[PricedRow]:
 
 def _is_there(price: PricedRow, other: PricedRow) -> bool:
     """Return whether another row's price holds in the region of a row, or in the region of its zone."""
-    places, regions = _PLACES.findall(price.row.text), _PLACES.findall(other.row.text)
+    places, regions = _places(price.row.text), _places(other.row.text)
     return len(places) == len(regions) == 1 and is_in(places[0], regions[0])
+
+
+@lru_cache(maxsize=1024)
+def _places(text: str) -> list[str]:
+    return _PLACES.findall(text)
 
 
 def _machine(text: str) -> str:

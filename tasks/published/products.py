@@ -9,7 +9,7 @@ from typing import NamedTuple
 
 from tasks.published.columns import words_of
 from tasks.published.ratios import spread
-from tasks.published.relations import Relation, best, distance
+from tasks.published.relations import Relation, best, distance, mapped
 from tasks.published.table import (
     MOST_COMPARED,
     ColumnKind,
@@ -28,6 +28,7 @@ PER_SECOND = 1 / 3600  # of an hour's price
 NEAR = 0.04  # relative difference from a peak, whose rounding differs by source
 FACTOR = 1.05  # a factor that all rows are off by is asked about from here
 MOST_FACTORS = 4  # columns of one kind
+MOST_NUMBERS = 50_000  # products of one column
 _WHOLE_RUN, _ANSWERS = (
     {"benchmark", "duration", "elapsed", "total", "wall"},
     {"output", "generated", "decode"},
@@ -46,19 +47,17 @@ def misproduced(table: PublishedTable, gpus: Mapping[str, Machine]) -> Iterator[
     """Report numbers that the others of their row don't give, if they give those of most rows."""
     for index, products in _products(table, gpus):
         column, values = table.columns[index], [row.cells[index] for row in table.rows]
-        relations = [_relation(table, each, len(products) == 1) for each in products]
+        most = max(MOST_FACTORS, MOST_NUMBERS // len(values))
+        relations = [_relation(table, each, len(products) == 1) for each in products[:most]]
         if result := best(values, relations):
             yield Compared("products", result.judged)
-            for row in result.off:
-                value, bounds = values[row], result.relation.bounds[row]
-                if value and bounds:
-                    ends = (bounds.value, bounds.low or 0.0, bounds.high or 0.0)
-                    gives = spread(Estimate(*(end / column.scale for end in ends)))
-                    text = (
-                        f"{table.rows[row].name} has {value.text} in {column.header}, but {result.relation.words} "
-                        f"gives {gives} there, and the printed value in {result.agreeing} other rows"
-                    )
-                    yield TableFlaw(RULE, (table.rows[row].name,), text)
+            for row, value, bounds in result.wrong(values):
+                gives = spread(mapped(bounds, lambda end, scale=column.scale: end / scale))
+                text = (
+                    f"{table.rows[row].name} has {value.text} in {column.header}, but {result.relation.words} "
+                    f"gives {gives} there, and the printed value in {result.agreeing} other rows"
+                )
+                yield TableFlaw(RULE, (table.rows[row].name,), text)
         elif relations and (flaw := _constant(table, index, relations[0])):
             yield flaw
     yield from _counts_of_runs(table)

@@ -12,18 +12,18 @@ from tasks.published.table import (
     MOST_COMPARED,
     ColumnKind,
     Compared,
-    Printed,
     PublishedColumn,
     PublishedTable,
     TableFlaw,
     TableRow,
     cell,
-    ratio,
+    quotients,
 )
 from tasks.results.format import significant
 from tasks.results.values import Estimate
 
 RULE = "rate that its time doesn't give"
+OVERLAP = 1.4  # calls that overlap have up to this many times the rate that the time of one gives
 SAME = 0.03  # relative difference of amounts that are equal
 OFF = 0.2  # relative difference from which a row is reported if the others are equal
 SPREADS = 6  # a reported row is also off by this many times the spread of the others
@@ -70,14 +70,10 @@ def _beside_each_other(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
         left = [i for i in rates if i < bus and "algbw" in table.columns[i].subject]
         if not left:
             continue
-        amounts = [_quotient(cell(row, bus), cell(row, left[-1])) for row in table.rows]
+        amounts = [*quotients(table, bus, left[-1])]
         if same := _common(amounts):
             yield Compared("bus bandwidths", len(same[1]))
             yield from _outliers(table, bus, "of its algorithm's bandwidth", amounts, *same, OFF / 4)
-
-
-def _quotient(over: Printed | None, under: Printed | None) -> Estimate | None:
-    return ratio(over, under) if over and under else None
 
 
 def _judged(table: PublishedTable, rate: int, time: int) -> Iterator[TableFlaw | Compared]:
@@ -191,7 +187,10 @@ def _outliers(
         # More rows than errors are likely, or alike ones: their work differs by something that no column says.
         beyond = math.log(amount.value / common.value)
         alike = [each for _, each in off if abs(math.log(each.value / common.value) / beyond - 1) < ALIKE]
-        doubt = len(off) > MOST_ERRORS or len(alike) > 1 or _explained(table, row, agreeing, beyond)
+        overlap = _is_one(common) and 0 < beyond < math.log(OVERLAP)
+        doubt = (
+            overlap or len(off) > MOST_ERRORS or len(alike) > 1 or _explained(table, row, agreeing, beyond)
+        )
         yield TableFlaw(RULE, (name,), text, doubt)
 
 

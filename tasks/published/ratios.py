@@ -19,7 +19,8 @@ from tasks.published.table import (
     TableFlaw,
     cell,
     interval,
-    ratio,
+    quotient,
+    quotients,
 )
 from tasks.results.format import listed, significant
 from tasks.results.values import Estimate
@@ -33,11 +34,11 @@ EXTREMES = {
     "min",
     "minimum",
 }  # of several relations, a different one in each row
-MOST_NUMBERS = 20_000  # of all columns that are compared with each other
+MOST_NUMBERS = 100_000  # that are computed to be compared with ratios
+MOST_ROWS = 1000  # of a table whose ratios can be to a row
 SPEEDUPS = {"speedup", "speedups", "acceleration", "faster", "up"}  # not a ratio of sizes
 RULE = "speedup that its times don't give"
 Forms = tuple[Callable[[float], float], ...]
-_AS_RATIO: Forms = (lambda x: x,)
 _AS_CHANGE: Forms = (lambda x: x, lambda x: x - 1, lambda x: 1 - x)
 _IN_PERCENT: Forms = (lambda x: 100 * x, lambda x: 100 * (x - 1), lambda x: 100 * (1 - x), lambda x: x)
 
@@ -62,7 +63,9 @@ def relations(table: PublishedTable, index: int) -> list[Relation]:
     raw = [*_between_columns(table, column), *_between_rows(table, index)]
     if column.kind is ColumnKind.EFFICIENCY or "scaling" in column.header.lower():
         raw += list(_by_device(table, index))
-    forms = _IN_PERCENT if column.percent else _AS_CHANGE if column.change else _AS_RATIO
+    if not column.percent and not column.change:
+        return raw
+    forms = _IN_PERCENT if column.percent else _AS_CHANGE
     return [
         replace(relation, bounds=tuple(bounds and mapped(bounds, form) for bounds in relation.bounds))
         for relation in raw
@@ -77,7 +80,7 @@ def _between_columns(table: PublishedTable, column: PublishedColumn) -> Iterator
         first, second = table.columns[over], table.columns[under]
         if first.kind is not second.kind or first.statistic != second.statistic:
             continue
-        bounds = tuple(_ratio(cell(row, over), cell(row, under)) for row in table.rows)
+        bounds = quotients(table, over, under)
         names_both = first.subject != second.subject and column.subject >= (first.subject | second.subject)
         named = len(measures) == 2 or names_both
         yield Relation(f"{first.header} over {second.header}", bounds, named=named, columns=(over, under))
@@ -85,20 +88,28 @@ def _between_columns(table: PublishedTable, column: PublishedColumn) -> Iterator
 
 def _measures(table: PublishedTable) -> list[int]:
     """Return the columns of times and rates, of a long table fewer."""
-    return table.of(*MEASURES)[: max(2, min(MOST_COMPARED, MOST_NUMBERS // len(table.rows)))]
+    ratios = min(len(table.of(ColumnKind.RATIO, ColumnKind.EFFICIENCY)), MOST_COMPARED)
+    pairs = MOST_NUMBERS // (len(table.rows) * max(ratios, 1))
+    return table.of(*MEASURES)[: max(2, min(MOST_COMPARED, math.isqrt(pairs)))]
 
 
-def _between_rows(table: PublishedTable, index: int) -> Iterator[Relation]:
-    """Yield the ratios of each row to a reference row, for every measure."""
+def _between_rows(
+    table: PublishedTable, index: int, counts: Sequence[float | None] = ()
+) -> Iterator[Relation]:
+    """Yield the ratios of each row to a reference row, for every measure; with counts of devices, for each device."""
     for measure in _measures(table):
         values = [cell(row, measure) for row in table.rows]
         name = table.columns[measure].header
         for words, references in _references(table, index, values):
             trivial = frozenset(row for row, other in enumerate(references) if other == row)
-            alone = len(table.of(*MEASURES)) == 1 and words != BEFORE
+            alone = len(table.of(*MEASURES)) == 1 and (bool(counts) or words != BEFORE)
             others = [None if row is None else values[row] for row in references]
             for over, under in ((others, values), (values, others)):
-                yield Relation(f"{name} against {words}", tuple(map(_ratio, over, under)), trivial, alone)
+                bounds, text = tuple(map(quotient, over, under)), f"{name} against {words}"
+                if counts:
+                    bases = [None if row is None else counts[row] for row in references]
+                    bounds, text = tuple(map(_per_device, bounds, bases, counts)), f"{text} by device"
+                yield Relation(text, bounds, trivial, alone)
 
 
 def _references(
@@ -107,7 +118,7 @@ def _references(
     """Yield the row that each row can be compared with: the first, the last, the best, one of ratio 1."""
     count = len(table.rows)
     present = [(value.value, row) for row, value in enumerate(values) if value]
-    if len(present) < 2:
+    if len(present) < 2 or count > MOST_ROWS:
         return
     for row in sorted({present[0][1], present[-1][1], min(present)[1], max(present)[1]}):
         yield table.rows[row].name, [row] * count
@@ -125,7 +136,6 @@ def _references(
 
 def _by_device(table: PublishedTable, index: int) -> Iterator[Relation]:
     """Yield the speedups of each row over a reference row, divided by the ratio of their devices."""
-    measures = _measures(table)
     for place in table.of(ColumnKind.DEVICES):
         counts = [value.value if (value := cell(row, place)) else None for row in table.rows]
         for i in table.of(ColumnKind.RATIO):
@@ -133,24 +143,11 @@ def _by_device(table: PublishedTable, index: int) -> Iterator[Relation]:
                 own = [interval(value) if (value := cell(row, i)) else None for row in table.rows]
                 shares = tuple(map(_per_device, own, repeat(1.0), counts))
                 yield Relation(f"{table.columns[i].header} by device", shares)
-        for measure in measures:
-            values = [cell(row, measure) for row in table.rows]
-            for words, references in _references(table, index, values):
-                trivial = frozenset(row for row, other in enumerate(references) if other == row)
-                text, named = f"{table.columns[measure].header} against {words} by device", len(measures) == 1
-                others = [None if row is None else values[row] for row in references]
-                bases = [None if row is None else counts[row] for row in references]
-                for over, under in ((others, values), (values, others)):
-                    shares = tuple(map(_per_device, map(_ratio, over, under), bases, counts))
-                    yield Relation(text, shares, trivial, named)
+        yield from _between_rows(table, index, counts)
 
 
 def _per_device(gained: Estimate | None, base: float | None, count: float | None) -> Estimate | None:
     return mapped(gained, lambda x: x * base / count) if gained and base and count else None
-
-
-def _ratio(over: Printed | None, under: Printed | None) -> Estimate | None:
-    return ratio(over, under) if over and under else None
 
 
 def _accused(
@@ -161,18 +158,16 @@ def _accused(
     candidates: Sequence[Relation],
 ) -> Iterator[TableFlaw]:
     extreme = bool(words_of(table.columns[index].header) & EXTREMES)
-    for row in result.off:
-        value, bounds = values[row], result.relation.bounds[row]
-        if value and bounds:
-            others = (b for each in candidates if (b := each.bounds[row]))
-            if (extreme or distance(value, bounds) <= OFF) and any(not distance(value, b) for b in others):
-                continue  # another relation gives it, such as in a column of the best of several
-            text = (
-                f"{table.rows[row].name} has {value.text} in {table.columns[index].header}, but "
-                f"{result.relation.words} gives {spread(bounds)} there, and the printed value in "
-                f"{result.agreeing} other rows"
-            )
-            yield TableFlaw(RULE, (table.rows[row].name,), text)
+    for row, value, bounds in result.wrong(values):
+        others = (b for each in candidates if (b := each.bounds[row]))
+        if (extreme or distance(value, bounds) <= OFF) and any(not distance(value, b) for b in others):
+            continue  # another relation gives it, such as in a column of the best of several
+        text = (
+            f"{table.rows[row].name} has {value.text} in {table.columns[index].header}, but "
+            f"{result.relation.words} gives {spread(bounds)} there, and the printed value in "
+            f"{result.agreeing} other rows"
+        )
+        yield TableFlaw(RULE, (table.rows[row].name,), text)
 
 
 def _of_totals(table: PublishedTable, index: int, relation: Relation) -> Iterator[TableFlaw]:
@@ -183,7 +178,7 @@ def _of_totals(table: PublishedTable, index: int, relation: Relation) -> Iterato
     over, under = relation.columns
     of_rows = [value.value for row in table.rows if (value := row.cells[index])]
     for total in (row for row in table.sums if is_total(row.name)):
-        value, bounds = total.cells[index], _ratio(cell(total, over), cell(total, under))
+        value, bounds = total.cells[index], quotient(cell(total, over), cell(total, under))
         if value and bounds and distance(value, bounds) > CLEAR:
             text = f"{total.name} has {value.text} in {column.header}, but {relation.words} gives {spread(bounds)}"
             turned = distance(value, mapped(bounds, lambda x: 1 / x if x else math.inf)) <= OFF

@@ -55,6 +55,10 @@ class Outcome:
         least = LEAST - (self.exchanged or (self.relation.named and len(self.off) <= 1))
         return self.agreeing >= least and (self.exchanged or len(self.off) <= max(1, MOST_OFF * self.judged))
 
+    def wrong(self, values: Sequence[Printed | None]) -> list[tuple[int, Printed, Estimate]]:
+        """Return the rows that are off, with the printed number and the bounds of the right one."""
+        return [(row, v, b) for row in self.off if (v := values[row]) and (b := self.relation.bounds[row])]
+
 
 def distance(value: Printed, bounds: Estimate) -> float:
     """Return the distance of a printed number from its bounds as a logarithm, 0 within rounding.

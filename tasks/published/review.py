@@ -14,6 +14,7 @@ from tasks.published.prices import bought, mispriced
 from tasks.published.products import misproduced
 from tasks.published.rates import misrated
 from tasks.published.ratios import misquoted, spread
+from tasks.published.relations import Relation, outcome
 from tasks.published.scaling import superlinear
 from tasks.published.shapes import Shapes, misshapen
 from tasks.published.table import (
@@ -24,12 +25,12 @@ from tasks.published.table import (
     TableFlaw,
     TableReview,
     cell,
-    ratio,
+    quotient,
+    quotients,
 )
 from tasks.published.totals import headline, overall, total_row, wrong_sums
 from tasks.results.format import listed
 from tasks.results.model import Machine
-from tasks.results.values import Estimate
 
 COARSE = 1.1  # high over low bound of a ratio that is known to 5 % or worse
 MOST_SIDES = 4  # columns that are compared with the base
@@ -114,10 +115,10 @@ def compared(table: PublishedTable) -> tuple[int, list[int]]:
     if len(times) == 2:
         other = next(i for i in times if i != base)
         stated = _speedup_of(table, other, [other])
-        # The printed speedups can be the other way round.
-        if stated is not None and _agreeing(table, other, base, stated) > _agreeing(
-            table, base, other, stated
-        ):
+        values = [None if stated is None else row.cells[stated] for row in table.rows]
+        pairs = ((base, other), (other, base))
+        ways = [outcome(values, Relation("", quotients(table, *pair))) for pair in pairs]
+        if len(ways[1].off) < len(ways[0].off):  # the printed speedups are the other way round
             base = other
     return base, [i for i in times if i != base]
 
@@ -130,8 +131,7 @@ def claims(table: PublishedTable, base: int, sides: Sequence[int]) -> tuple[Clai
     for side in sides:
         stated = _speedup_of(table, side, sides)
         for row in rows:
-            over, under = cell(row, base), cell(row, side)
-            bounds = ratio(over, under) if over and under else None
+            bounds = quotient(cell(row, base), cell(row, side))
             claimed = row.cells[stated] if stated is not None else None
             made.append(Claim(row.name, base, side, bounds, claimed))
     return tuple(made)
@@ -139,36 +139,20 @@ def claims(table: PublishedTable, base: int, sides: Sequence[int]) -> tuple[Clai
 
 def coarse(table: PublishedTable, claimed: Sequence[Claim]) -> TableFlaw | None:
     """Ask about speedups with more digits than the rounding of their times supports."""
-    stated = [claim for claim in claimed if claim.printed and claim.bounds]
-    too_fine = [claim for claim in stated if _width(claim.bounds) > COARSE and _is_finer(claim)]
-    if not too_fine:
+    stated = [(claim, claim.printed, b) for claim in claimed if claim.printed and (b := claim.bounds)]
+    several = len({claim.side for claim, _, _ in stated}) > 1
+    fine = []
+    for claim, value, bounds in stated:
+        low, high = bounds.low or 0.0, bounds.high
+        if high is not None and high > COARSE * low and value.step < high - low:
+            where = f" in {table.columns[claim.side].header}" if several else ""
+            fine.append((low / high, claim.row, f"{value.text} of {claim.row}{where} is {spread(bounds)}"))
+    if not fine:
         return None
-    worst = sorted(too_fine, key=lambda claim: -_width(claim.bounds))[:3]
-    several = len({claim.side for claim in stated}) > 1
-    where = {c.side: f" in {table.columns[c.side].header}" if several else "" for c in worst}
-    words = [
-        f"{c.printed.text} of {c.row}{where[c.side]} is {spread(c.bounds)}"
-        for c in worst
-        if c.printed and c.bounds
-    ]
-    text = (
-        f"{len(too_fine)} of {len(stated)} speedups are printed more exactly than their rounded times allow: "
-        f"{listed(words)}"
-    )
-    rows = tuple(dict.fromkeys(claim.row for claim in too_fine))
-    return TableFlaw("digits that rounding doesn't leave", rows, text, doubt=True)
-
-
-def _agreeing(table: PublishedTable, base: int, side: int, stated: int) -> int:
-    """Count the rows whose printed speedup agrees with the ratio of their times."""
-    count = 0
-    for row in table.rows:
-        over, under, value = cell(row, base), cell(row, side), row.cells[stated]
-        if over and under and value:
-            bounds = ratio(over, under)
-            high = float("inf") if bounds.high is None else bounds.high
-            count += value.high >= (bounds.low or 0.0) and value.low <= high
-    return count
+    worst = [words for _, _, words in sorted(fine, key=lambda each: each[0])[:3]]
+    text = f"{len(fine)} of {len(stated)} speedups are printed more exactly than their rounded times allow"
+    rows = tuple(dict.fromkeys(row for _, row, _ in fine))
+    return TableFlaw("digits that rounding doesn't leave", rows, f"{text}: {listed(worst)}", doubt=True)
 
 
 def _speedup_of(table: PublishedTable, side: int, sides: Sequence[int]) -> int | None:
@@ -178,16 +162,3 @@ def _speedup_of(table: PublishedTable, side: int, sides: Sequence[int]) -> int |
     named = [i for i in stated if table.columns[i].subject & table.columns[side].subject]
     chosen = named if len(named) == 1 else stated if len(sides) == 1 else []
     return chosen[0] if len(chosen) == 1 else None
-
-
-def _width(bounds: Estimate | None) -> float:
-    if bounds is None or bounds.high is None or not bounds.low:
-        return float("inf")
-    return bounds.high / bounds.low
-
-
-def _is_finer(claim: Claim) -> bool:
-    """Return True if a printed speedup is more precise than its bounds."""
-    if claim.printed is None or claim.bounds is None or claim.bounds.high is None:
-        return False
-    return claim.printed.step < claim.bounds.high - (claim.bounds.low or 0.0)

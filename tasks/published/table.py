@@ -204,6 +204,16 @@ def ratio(over: Printed, under: Printed) -> Estimate:
     return ratio_of_rounded(over.value, under.value, over.step, under.step)
 
 
+def quotient(over: Printed | None, under: Printed | None) -> Estimate | None:
+    """Return one number over another with the bounds of their rounding; None if one is missing."""
+    return ratio(over, under) if over and under else None
+
+
+def quotients(table: PublishedTable, over: int, under: int) -> tuple[Estimate | None, ...]:
+    """Return one column over another in each row."""
+    return tuple(quotient(cell(row, over), cell(row, under)) for row in table.rows)
+
+
 def beyond(first: Estimate, second: Estimate) -> bool:
     """Return True if two intervals are disjoint, allowing for floating-point error."""
     if first.low is None or first.high is None or second.low is None or second.high is None:

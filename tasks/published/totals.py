@@ -125,17 +125,13 @@ def _total_columns(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
         whole = bool(words_of(table.columns[index].header) & _WHOLE) or not own
         if len(parts) < 2 or not whole or not all(table.columns[i].subject - own for i in parts):
             continue
-        bounds = tuple(_across(row, parts) for row in table.rows)
-        relation = Relation("the sum of its parts", bounds)
-        if result := best([row.cells[index] for row in table.rows], [relation]):
+        relation = Relation("the sum of its parts", tuple(_across(row, parts) for row in table.rows))
+        values = [row.cells[index] for row in table.rows]
+        if result := best(values, [relation]):
             yield Compared("sums of columns", result.judged)
-            for row in result.off:
-                value, name, header = (
-                    table.rows[row].cells[index],
-                    table.rows[row].name,
-                    table.columns[index].header,
-                )
-                text = f"{name} has {value.text if value else '-'} in {header}, but its parts add up to another value"
+            for row, value, _ in result.wrong(values):
+                name, header = table.rows[row].name, table.columns[index].header
+                text = f"{name} has {value.text} in {header}, but its parts add up to another value"
                 yield TableFlaw("total that its parts don't give", (name,), text)
 
 
