@@ -3,11 +3,14 @@
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from itertools import combinations, product
+from operator import mul
 from statistics import median
 from typing import NamedTuple
 
 from tasks.published.columns import words_of
+from tasks.published.peaks import named_gpu
 from tasks.published.ratios import spread
 from tasks.published.relations import Relation, best, distance, mapped
 from tasks.published.table import (
@@ -18,6 +21,7 @@ from tasks.published.table import (
     TableFlaw,
     TableRow,
     cell,
+    quotients,
 )
 from tasks.results.format import significant
 from tasks.results.model import Machine
@@ -52,7 +56,7 @@ def misproduced(table: PublishedTable, gpus: Mapping[str, Machine]) -> Iterator[
         if result := best(values, relations):
             yield Compared("products", result.judged)
             for row, value, bounds in result.wrong(values):
-                gives = spread(mapped(bounds, lambda end, scale=column.scale: end / scale))
+                gives = spread(mapped(bounds, partial(mul, 1 / column.scale)))
                 text = (
                     f"{table.rows[row].name} has {value.text} in {column.header}, but {result.relation.words} "
                     f"gives {gives} there, and the printed value in {result.agreeing} other rows"
@@ -87,6 +91,17 @@ def _products(table: PublishedTable, gpus: Mapping[str, Machine]) -> Iterator[tu
                 Product(PER_SECOND, (t, p, *many)) for t, p, many in product(times, prices, [(), *devices])
             ]
         yield cost, choices
+    yield from _multiples(table, rates, devices, gpus)
+
+
+def _multiples(
+    table: PublishedTable,
+    rates: Sequence[int],
+    devices: Sequence[tuple[int, ...]],
+    gpus: Mapping[str, Machine],
+) -> Iterator[tuple[int, Sequence[Product]]]:
+    """Yield rates and shares that are a multiple of a rate: of each device, in another unit, of a bus, of a peak."""
+    columns = table.columns
     for shared in (i for i in rates if columns[i].shared):
         whole = [i for i in rates if not columns[i].shared and columns[i].unit == columns[shared].unit]
         if len(whole) == 1:
@@ -95,6 +110,9 @@ def _products(table: PublishedTable, gpus: Mapping[str, Machine]) -> Iterator[tu
         one, other = (replace(columns[i], header="", scale=1.0) for i in (first, second))
         if columns[first].scale != columns[second].scale and one == other:
             yield second, [Product(1.0, (first,))]
+    for bus in (i for i in rates if "busbw" in columns[i].subject):
+        if left := [i for i in rates if i < bus and "algbw" in columns[i].subject]:
+            yield bus, _constant_of(table, bus, left[-1])
     for share in table.of(ColumnKind.SHARE)[:MOST_COMPARED]:
         flops = [i for i in rates if columns[i].unit == "flops"]
         if len(flops) == 1 and columns[share].subject & {"mfu", "hfu"}:
@@ -102,16 +120,20 @@ def _products(table: PublishedTable, gpus: Mapping[str, Machine]) -> Iterator[tu
 
 
 def _of_peak(table: PublishedTable, share: int, rate: int, gpus: Mapping[str, Machine]) -> list[Product]:
-    """Return the share that the middle row has of its rate, if no row's share is that of another published peak."""
-    pairs = [(a, b) for row in table.rows if (a := cell(row, share)) and (b := cell(row, rate))]
-    if len(pairs) < 4:
-        return []
-    middle = median(100 * b.value / a.value for a, b in pairs)
-    others = [peak for a, b in pairs if abs((peak := 100 * b.value / a.value) / middle - 1) > NEAR]
+    """Return the share that the middle row has of its rate, if no row can have another GPU's."""
+    peaks = [100 * each.value for each in quotients(table, rate, share) if each]
     published = [peak for gpu in gpus.values() for _, peak in gpu.peak_flops]
-    if any(abs(other / peak - 1) < NEAR for other in others for peak in published):
+    others = [peak for peak in peaks if abs(peak / median(peaks) - 1) > NEAR]
+    several = len({gpu.name if (gpu := named_gpu(row.text, gpus)) else row.name for row in table.rows}) > 1
+    if several and any(abs(other / peak - 1) < NEAR for other in others for peak in published):
         return []
-    return [Product(100 / middle, (rate,))]
+    return _constant_of(table, share, rate)
+
+
+def _constant_of(table: PublishedTable, index: int, other: int) -> list[Product]:
+    """Return a column as the multiple of another one that its middle row is, if there are enough rows."""
+    factors = [each.value for each in quotients(table, index, other) if each]
+    return [Product(median(factors), (other,))] if len(factors) > 3 else []
 
 
 def _relation(table: PublishedTable, made: Product, named: bool) -> Relation:

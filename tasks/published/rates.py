@@ -17,7 +17,6 @@ from tasks.published.table import (
     TableFlaw,
     TableRow,
     cell,
-    quotients,
 )
 from tasks.results.format import significant
 from tasks.results.values import Estimate
@@ -46,7 +45,6 @@ def misrated(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
             yield from results
             if results:
                 break
-    yield from _beside_each_other(table)
 
 
 def _times_of(table: PublishedTable, rate: int) -> list[int]:
@@ -61,19 +59,6 @@ def _times_of(table: PublishedTable, rate: int) -> list[int]:
         same = [max((i for i in same if i < rate), default=same[0])]
     near = [i for i in times if table.columns[i].subject & mine]
     return same or (near if len(near) == 1 else times if len(times) == 1 else [])
-
-
-def _beside_each_other(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Report bus bandwidths that are not a constant of the algorithm's bandwidths to their left."""
-    rates = table.of(ColumnKind.RATE)
-    for bus in (i for i in rates if "busbw" in table.columns[i].subject):
-        left = [i for i in rates if i < bus and "algbw" in table.columns[i].subject]
-        if not left:
-            continue
-        amounts = [*quotients(table, bus, left[-1])]
-        if same := _common(amounts):
-            yield Compared("bus bandwidths", len(same[1]))
-            yield from _outliers(table, bus, "of its algorithm's bandwidth", amounts, *same, OFF / 4)
 
 
 def _judged(table: PublishedTable, rate: int, time: int) -> Iterator[TableFlaw | Compared]:
@@ -167,11 +152,10 @@ def _outliers(
     amounts: Amounts,
     common: Estimate,
     agreeing: Sequence[int],
-    least: float = OFF,
 ) -> Iterator[TableFlaw]:
     """Report the rows whose amount differs from that of the others."""
     spreads = median(abs(math.log(a.value / common.value)) for row in agreeing if (a := amounts[row]))
-    limit = max(least, SPREADS * spreads)
+    limit = max(OFF, SPREADS * spreads)
     off = [
         (row, amount) for row, amount in enumerate(amounts) if amount and _away(amount, common.value) > limit
     ]
@@ -179,9 +163,8 @@ def _outliers(
         name, column = table.rows[row].name, table.columns[rate]
         value = table.rows[row].cells[rate]
         factor = significant(amount.value / common.value, 3)
-        beside = "" if words.startswith("of ") else "with its time "
         text = (
-            f"{name} has {value.text if value else '-'} in {column.header}, which {beside}is {factor} "
+            f"{name} has {value.text if value else '-'} in {column.header}, which with its time is {factor} "
             f"times the value that the {len(agreeing)} other rows give{f' {words}' if words else ''}"
         )
         # More rows than errors are likely, or alike ones: their work differs by something that no column says.

@@ -14,7 +14,7 @@ LEAST = {
     "busbw": 8,
     "percentiles": 6,
     "serving report": 6,
-    "MFU": 6,
+    "MFU": 7,
     "speedup": 11,
     "scaling": 6,
     "a thousand": 5,
