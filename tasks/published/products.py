@@ -13,6 +13,7 @@ from tasks.published.columns import words_of
 from tasks.published.peaks import named_gpu
 from tasks.published.ratios import spread
 from tasks.published.relations import Relation, best, distance, mapped
+from tasks.published.summaries import sums
 from tasks.published.table import (
     MOST_COMPARED,
     ColumnKind,
@@ -21,6 +22,8 @@ from tasks.published.table import (
     TableFlaw,
     TableRow,
     cell,
+    divided,
+    interval,
     quotients,
 )
 from tasks.results.format import significant
@@ -193,8 +196,5 @@ def _counts_of_runs(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def _per_second(row: TableRow, counts: tuple[int, ...], time: int) -> Estimate | None:
-    values, spent = [value for i in counts if (value := cell(row, i))], cell(row, time)
-    if len(values) != len(counts) or not spent or spent.low <= 0:
-        return None
-    total = math.fsum(value.value for value in values)
-    return Estimate(total / spent.value, total / spent.high, total / spent.low)
+    counted, spent = sums(row.cells[i] for i in counts), cell(row, time)
+    return divided(counted, interval(spent)) if counted and spent and spent.low > 0 else None

@@ -11,6 +11,7 @@ from tasks.errors import GridbenchError
 from tasks.published.columns import heading, of_family, with_unit
 from tasks.published.forms import TextGrid, find_grids
 from tasks.published.numbers import MISSING, NumberText, printed, readings
+from tasks.published.shapes import AWS_NAME, GCP_NAME
 from tasks.published.sizes import read_sizes
 from tasks.published.summaries import parted
 from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedColumn, PublishedTable, TableRow
@@ -29,9 +30,6 @@ _UNIT_ABOVE = re.compile(r"(?:\bin|:|\()\s*([a-zµμ]+(?:/[a-z]+)*)\)?[.:*]*$")
 DITTO = {"", ".", '"', "''", "〃"}
 _METRIC = re.compile(r"metric|measure|statistic|quantity|parameter|\s*$")
 ReadColumn = tuple[PublishedColumn, tuple[Printed | None, ...]]
-_INSTANCE = re.compile(
-    r"\b[a-z][0-9a-z-]{1,7}\.(?:\d*x?large|medium|metal)\b|\b(?:n[12]|a[23]|g2)-\w+-\d+g?\b"
-)
 
 
 def read_tables(text: str, where: str) -> list[PublishedTable]:
@@ -73,7 +71,12 @@ def _table(made: TextGrid, about: str) -> PublishedTable:
     measured, sums = parted(rows, columns)
     skipped = [f"column {c.header[:60]!r} is not judged" for c, v in zip(columns, values, strict=True)
                if c.kind is ColumnKind.OTHER and any(v) and c.header]  # fmt: skip
-    instances = (_INSTANCE.search(cell.lower()) for row in (made.header, *made.rows) for cell in row)
+    instances = (
+        name.search(cell.lower())
+        for row in (made.header, *made.rows)
+        for cell in row
+        for name in (AWS_NAME, GCP_NAME)
+    )
     named = all(column.kind in NOT_JUDGED for column in columns) and not any(instances)
     return PublishedTable(
         columns,

@@ -2,7 +2,7 @@
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from tasks.published.columns import words_of
@@ -62,14 +62,14 @@ def parted(
     return measured, summing
 
 
-def sums(rows: Sequence[TableRow], index: int) -> Estimate | None:
-    """Sum a column, with the bounds of its rounding; None if a row has no number."""
-    values = [row.cells[index] for row in rows]
-    known = [value for value in values if value and 0 <= value.value < math.inf]
-    if not known or len(known) != len(values):
+def sums(values: Iterable[Printed | None]) -> Estimate | None:
+    """Return the sum of numbers with the bounds of their rounding; None if one is missing or below zero."""
+    known = [value if value and 0 <= value.value < math.inf else None for value in values]
+    there = [value for value in known if value]
+    if not there or len(there) != len(known):
         return None
-    low, high = math.fsum(max(v.low, 0.0) for v in known), math.fsum(v.high for v in known)
-    return Estimate(math.fsum(v.value for v in known), low, high)
+    low, high = math.fsum(max(v.low, 0.0) for v in there), math.fsum(v.high for v in there)
+    return Estimate(math.fsum(v.value for v in there), low, high)
 
 
 def means(values: Sequence[Printed]) -> list[float]:
@@ -98,7 +98,7 @@ def _summed(row: TableRow, rows: Sequence[TableRow], index: int) -> bool:
         return False
     if not is_total(row.name):
         return any(abs(value.value - mean) <= value.step for mean in means(numbers))
-    added = sums(rows, index)
+    added = sums(each.cells[index] for each in rows)
     low, high = (added.low or 0.0, added.high or 0.0) if added else (math.inf, 0.0)
     return low <= value.value + value.step and value.value - value.step <= high
 

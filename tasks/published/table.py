@@ -214,6 +214,12 @@ def quotients(table: PublishedTable, over: int, under: int) -> tuple[Estimate | 
     return tuple(quotient(cell(row, over), cell(row, under)) for row in table.rows)
 
 
+def divided(over: Estimate, under: Estimate) -> Estimate:
+    """Return one estimate above zero over another."""
+    high = (over.high or 0.0) / under.low if under.low else float("inf")
+    return Estimate(over.value / under.value, (over.low or 0.0) / (under.high or 1.0), high)
+
+
 def beyond(first: Estimate, second: Estimate) -> bool:
     """Return True if two intervals are disjoint, allowing for floating-point error."""
     if first.low is None or first.high is None or second.low is None or second.high is None:

@@ -19,6 +19,7 @@ from tasks.published.table import (
     TableRow,
     beyond,
     cell,
+    divided,
     ratio,
 )
 from tasks.results.format import significant
@@ -80,7 +81,11 @@ def _total_row(table: PublishedTable, total: TableRow) -> Iterator[TableFlaw | C
     """Report totals below one of their rows, and totals unlike their sum: a doubt if no column has an exact total."""
     lost, doubled, exact = [], [], 0
     for index in table.of(ColumnKind.TIME, ColumnKind.COST):
-        column, value, added = table.columns[index], total.cells[index], sums(table.rows, index)
+        column, value, added = (
+            table.columns[index],
+            total.cells[index],
+            sums(row.cells[index] for row in table.rows),
+        )
         if value is None or not value.above_zero or added is None or column.each or column.statistic:
             continue
         yield Compared("totals", 1)
@@ -125,7 +130,9 @@ def _total_columns(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
         whole = bool(words_of(table.columns[index].header) & _WHOLE) or not own
         if len(parts) < 2 or not whole or not all(table.columns[i].subject - own for i in parts):
             continue
-        relation = Relation("the sum of its parts", tuple(_across(row, parts) for row in table.rows))
+        relation = Relation(
+            "the sum of its parts", tuple(sums(row.cells[i] for i in parts) for row in table.rows)
+        )
         values = [row.cells[index] for row in table.rows]
         if result := best(values, [relation]):
             yield Compared("sums of columns", result.judged)
@@ -133,14 +140,6 @@ def _total_columns(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
                 name, header = table.rows[row].name, table.columns[index].header
                 text = f"{name} has {value.text} in {header}, but its parts add up to another value"
                 yield TableFlaw("total that its parts don't give", (name,), text)
-
-
-def _across(row: TableRow, parts: Sequence[int]) -> Estimate | None:
-    values = [value for i in parts if (value := row.cells[i])]
-    if len(values) != len(parts):
-        return None
-    low, high = math.fsum(v.low for v in values), math.fsum(v.high for v in values)
-    return Estimate(math.fsum(v.value for v in values), max(low, 0.0), high)
 
 
 def _averages(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw | Compared]:
@@ -180,11 +179,8 @@ def _other_average(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw]:
 
 
 def _by_sum(rows: Sequence[TableRow], base: int, side: int) -> Estimate | None:
-    over, under = sums(rows, base), sums(rows, side)
-    if over is None or under is None or not over.value or not under.value:
-        return None
-    high = (over.high or 0.0) / under.low if under.low else math.inf
-    return Estimate(over.value / under.value, (over.low or 0.0) / (under.high or 1.0), high)
+    over, under = (sums(row.cells[index] for row in rows) for index in (base, side))
+    return divided(over, under) if over and under and over.value and under.value else None
 
 
 def _geomean(rows: Sequence[TableRow], base: int, side: int) -> Estimate | None:
