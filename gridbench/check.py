@@ -16,7 +16,7 @@ from tasks.published.ratios import spread
 from tasks.published.read import read_tables
 from tasks.published.review import Known, review
 from tasks.published.shapes import Shapes
-from tasks.published.table import MEASURES, Claim, Printed, TableFlaw, TableReview, TableRow
+from tasks.published.table import Claim, Printed, TableFlaw, TableReview, TableRow
 from tasks.published.totals import total_row
 from tasks.report.text.boxes import box
 from tasks.results.format import significant
@@ -137,7 +137,7 @@ def _has_fp8(peaks: GpuPeaks) -> bool:
 def as_text(reviewed: TableReview, name: str) -> str:
     """Return the verdict, a table for each pair of columns, findings, questions and notes, as text."""
     table, count = reviewed.table, len(accused(reviewed))
-    measures = len(table.of(*MEASURES))
+    measures = len(table.measures)
     rows = f"{len(table.rows)} rows, {measures} column{'s' * (measures != 1)} of times and rates"
     held = ", ".join(f"{each.numbers} of {each.rule}" for each in reviewed.held)
     compared = f"Compared: {held}." if held else "No number could be compared with another or with a limit."

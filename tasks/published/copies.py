@@ -6,8 +6,9 @@ from collections.abc import Iterator, Sequence
 from itertools import combinations, islice
 
 from tasks.published.numbers import digits_of
+from tasks.published.rounded import cell
 from tasks.published.sizes import LENGTHS, more_work
-from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedTable, TableFlaw, TableRow, cell
+from tasks.published.table import ColumnKind, Printed, PublishedTable, TableFlaw, TableRow
 from tasks.results.format import listed
 
 ROW_DIGITS = 4  # equal digits of two rows with different work; by chance one in 10,000 has them
@@ -34,7 +35,7 @@ def copies(table: PublishedTable) -> list[list[TableRow]]:
 
 def _alike(table: PublishedTable, least: int = ROW_DIGITS) -> list[list[TableRow]]:
     """Group the rows that agree in every digit of every time and rate."""
-    measures = table.of(*MEASURES)
+    measures = table.measures
     alike: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
     for row in table.rows:
         values = [value for i in measures if (value := row.cells[i])]
@@ -49,13 +50,13 @@ def copied(table: PublishedTable) -> Iterator[TableFlaw]:
     In a table of one subject a copied row is only a doubt: a step that waits for its launches or for memory takes the
     same time for more work.
     """
-    alone = len({table.columns[i].subject for i in table.of(*MEASURES)}) == 1
+    alone = len({table.columns[i].subject for i in table.measures}) == 1
     models = [
         rows for rows in _alike(table, MODEL_DIGITS) if len({row.kind for row in rows}) == len(rows) == 2
     ]
     for rows in (*copies(table), *models):
         names = [row.name for row in rows]
-        figures = ", ".join(value.text for i in table.of(*MEASURES) if (value := cell(rows[0], i)))
+        figures = ", ".join(value.text for i in table.measures if (value := cell(rows[0], i)))
         which = "one" if len(rows) == 2 else "all but one"
         text = f"{listed(names, None)} have the same figures in every column ({figures}): {which} is a copy"
         doubt = alone or rows in models or _only_lengths(rows)
@@ -93,7 +94,7 @@ def _copied_cells(table: PublishedTable, index: int, named: set[str]) -> Iterato
 
 def _copied_columns(table: PublishedTable) -> Iterator[TableFlaw]:
     """Report columns of two machines that are equal in every row."""
-    for first, second in islice(combinations(table.of(*MEASURES), 2), MOST_PAIRS):
+    for first, second in islice(combinations(table.measures, 2), MOST_PAIRS):
         one, other = table.columns[first], table.columns[second]
         alike = (one.kind, one.statistic, one.scale) == (other.kind, other.statistic, other.scale)
         if not alike or one.subject == other.subject or one.subject ^ other.subject <= CLOCKS:
@@ -120,7 +121,7 @@ def _equal(table: PublishedTable, first: int, second: int) -> list[Printed]:
 def _digits(table: PublishedTable, row: TableRow) -> int:
     """Count the digits of a row, for each subject those of its longest column: percentiles depend on each other."""
     most: dict[frozenset[str], int] = defaultdict(int)
-    for index in table.of(*MEASURES):
+    for index in table.measures:
         if value := row.cells[index]:
             most[table.columns[index].subject] = max(most[table.columns[index].subject], digits_of(value))
     return sum(most.values())

@@ -8,17 +8,9 @@ from dataclasses import replace
 from itertools import combinations, pairwise
 from statistics import median
 
+from tasks.published.rounded import cell
 from tasks.published.sizes import more_work
-from tasks.published.table import (
-    MEASURES,
-    MOST_COMPARED,
-    ColumnKind,
-    Printed,
-    PublishedTable,
-    TableFlaw,
-    TableRow,
-    cell,
-)
+from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedTable, TableFlaw, TableRow
 from tasks.results.format import significant
 from tasks.results.values import Estimate
 
@@ -66,7 +58,7 @@ def cold_first(table: PublishedTable) -> Iterator[TableFlaw]:
 
 def not_growing(table: PublishedTable) -> Iterator[TableFlaw]:
     """Ask about rows that do more than others of their kind in less than half the time, beyond rounding."""
-    for index in table.of(ColumnKind.TIME)[:MOST_COMPARED]:
+    for index in table.some(ColumnKind.TIME):
         column, first = table.columns[index], cold(table, index)
         if column.each or column.fixed or column.statistic:
             continue
@@ -103,7 +95,7 @@ def shown(value: Printed | None) -> str:
 def _beside_columns(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[str, int]]]:
     """Yield the numbers whose ratio to the other columns is a thousand times that of other rows."""
     for kind in MEASURES:
-        indices = [i for i in table.of(kind) if not table.columns[i].each][:MOST_COMPARED]
+        indices = [i for i in table.some(kind) if not table.columns[i].each]
         votes: dict[tuple[int, int], int] = defaultdict(int)
         logs = {
             i: {row: math.log(v.value) for row, line in enumerate(table.rows) if (v := cell(line, i))}

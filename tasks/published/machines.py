@@ -6,8 +6,9 @@ from collections.abc import Iterator, Mapping
 from itertools import combinations
 
 from tasks.published.peaks import named_gpu
+from tasks.published.rounded import cell
 from tasks.published.shapes import Shapes, shape_of
-from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedTable, TableFlaw, cell
+from tasks.published.table import ColumnKind, Printed, PublishedTable, TableFlaw
 from tasks.results.format import significant
 from tasks.results.model import Machine
 
@@ -33,7 +34,7 @@ def _large_and_fast(table: PublishedTable) -> Iterator[TableFlaw]:
     numbered = table.of(ColumnKind.OTHER)
     for row in table.rows[:MOST_ROWS]:
         named_by = " ".join([row.text, *(v.text.lower() for i in numbered if (v := row.cells[i]))])
-        for index in table.of(*MEASURES):
+        for index in table.measures:
             column, value = table.columns[index], cell(row, index)
             texts = {"row": named_by, "column": column.header.lower()}
             sizes = {where: _MODEL.findall(text) for where, text in texts.items()}
@@ -66,7 +67,7 @@ def _fast_and_slow(
     table: PublishedTable, gpus: Mapping[str, Machine], shapes: Shapes | None
 ) -> Iterator[TableFlaw]:
     """Compare rows of different cards in all columns of times and rates."""
-    measures = [i for i in table.of(*MEASURES) if not table.columns[i].statistic]
+    measures = [i for i in table.measures if not table.columns[i].statistic]
     named = []
     for row in table.rows[:MOST_ROWS]:
         shape = shape_of(row.text, shapes) if shapes else None

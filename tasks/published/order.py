@@ -8,7 +8,8 @@ from statistics import median
 
 from tasks.plausibility.physics import MARGIN
 from tasks.published.columns import words_of
-from tasks.published.table import ColumnKind, Compared, PublishedTable, TableFlaw, TableRow, cell
+from tasks.published.rounded import cell
+from tasks.published.table import ColumnKind, Compared, PublishedTable, TableFlaw, TableRow
 from tasks.results.format import listed
 
 APART = 300.0  # factor between two means or medians of a sample that only a wrong unit explains

@@ -6,17 +6,9 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 
 from tasks.plausibility.physics import CACHE_BYTES, MARGIN
+from tasks.published.rounded import cell
 from tasks.published.sizes import PRECISIONS, flops, precision
-from tasks.published.table import (
-    MOST_COMPARED,
-    ColumnKind,
-    Compared,
-    Printed,
-    PublishedTable,
-    TableFlaw,
-    TableRow,
-    cell,
-)
+from tasks.published.table import ColumnKind, Compared, Printed, PublishedTable, TableFlaw, TableRow
 from tasks.results.format import significant
 from tasks.results.model import Machine
 
@@ -43,7 +35,7 @@ def above_peaks(
     faster = {model_of(key).upper() for key in in_fp8}
     named = {id(row): named_gpu(row.text, gpus) for row in table.rows}
     held = 0
-    for index in table.of(ColumnKind.RATE, ColumnKind.TIME)[:MOST_COMPARED]:
+    for index in table.some(ColumnKind.RATE, ColumnKind.TIME):
         column = table.columns[index]
         above = named_gpu(column.header, gpus)
         if "cpu" in column.header.lower() or (column.each and column.kind is ColumnKind.TIME):

@@ -13,19 +13,9 @@ from tasks.published.columns import words_of
 from tasks.published.peaks import named_gpu
 from tasks.published.ratios import spread
 from tasks.published.relations import Relation, best, distance, mapped
+from tasks.published.rounded import cell, divided, interval, quotients
 from tasks.published.summaries import sums
-from tasks.published.table import (
-    MOST_COMPARED,
-    ColumnKind,
-    Compared,
-    PublishedTable,
-    TableFlaw,
-    TableRow,
-    cell,
-    divided,
-    interval,
-    quotients,
-)
+from tasks.published.table import ColumnKind, Compared, PublishedTable, TableFlaw, TableRow
 from tasks.results.format import significant
 from tasks.results.model import Machine
 from tasks.results.values import Estimate
@@ -75,11 +65,11 @@ def _products(table: PublishedTable, gpus: Mapping[str, Machine]) -> Iterator[tu
     columns = table.columns
     times = [i for i in table.of(ColumnKind.TIME) if not columns[i].statistic][:MOST_FACTORS]
     prices = table.of(ColumnKind.PRICE)[:MOST_FACTORS]
-    rates = table.of(ColumnKind.RATE)[:MOST_COMPARED]
+    rates = table.some(ColumnKind.RATE)
     things = [i for i in rates if columns[i].unit not in ("bytes", "flops")][:MOST_FACTORS]
     counted = tuple(table.of(ColumnKind.DEVICES)[:3])
     devices = [*((i,) for i in counted), *([counted] if len(counted) > 1 else [])]
-    for cost in table.of(ColumnKind.COST)[:MOST_COMPARED]:
+    for cost in table.some(ColumnKind.COST):
         if columns[cost].each:
             pairs = list(product(prices, things))
             choices = [Product(PER_SECOND, (price,), (rate,)) for price, rate in pairs]
@@ -116,7 +106,7 @@ def _multiples(
     for bus in (i for i in rates if "busbw" in columns[i].subject):
         if left := [i for i in rates if i < bus and "algbw" in columns[i].subject]:
             yield bus, _constant_of(table, bus, left[-1])
-    for share in table.of(ColumnKind.SHARE)[:MOST_COMPARED]:
+    for share in table.some(ColumnKind.SHARE):
         flops = [i for i in rates if columns[i].unit == "flops"]
         if len(flops) == 1 and columns[share].subject & {"mfu", "hfu"}:
             yield share, _of_peak(table, share, flops[0], gpus)

@@ -7,17 +7,9 @@ from statistics import median
 
 from tasks.published.ratios import spread
 from tasks.published.relations import LEAST, MOST_OFF, TELLING
+from tasks.published.rounded import cell
 from tasks.published.sizes import flops, word_set
-from tasks.published.table import (
-    MOST_COMPARED,
-    ColumnKind,
-    Compared,
-    PublishedColumn,
-    PublishedTable,
-    TableFlaw,
-    TableRow,
-    cell,
-)
+from tasks.published.table import ColumnKind, Compared, PublishedColumn, PublishedTable, TableFlaw, TableRow
 from tasks.results.format import significant
 from tasks.results.values import Estimate
 
@@ -39,7 +31,7 @@ Amounts = list[Estimate | None]
 
 def misrated(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     """Report rates that their times don't give."""
-    for rate in table.of(ColumnKind.RATE)[:MOST_COMPARED]:
+    for rate in table.some(ColumnKind.RATE):
         for time in _times_of(table, rate):
             results = list(_judged(table, rate, time))
             yield from results
@@ -170,7 +162,7 @@ def _outliers(
         # More rows than errors are likely, or alike ones: their work differs by something that no column says.
         beyond = math.log(amount.value / common.value)
         alike = [each for _, each in off if abs(math.log(each.value / common.value) / beyond - 1) < ALIKE]
-        overlap = _is_one(common) and 0 < beyond < math.log(OVERLAP)
+        overlap = (not words or _is_one(common)) and 0 < beyond < math.log(OVERLAP)
         doubt = (
             overlap or len(off) > MOST_ERRORS or len(alike) > 1 or _explained(table, row, agreeing, beyond)
         )

@@ -7,21 +7,9 @@ from itertools import permutations, repeat
 
 from tasks.published.columns import words_of
 from tasks.published.relations import CLEAR, OFF, Outcome, Relation, best, distance, mapped, outcome
+from tasks.published.rounded import cell, interval, quotient, quotients
 from tasks.published.summaries import is_total
-from tasks.published.table import (
-    MEASURES,
-    MOST_COMPARED,
-    ColumnKind,
-    Compared,
-    Printed,
-    PublishedColumn,
-    PublishedTable,
-    TableFlaw,
-    cell,
-    interval,
-    quotient,
-    quotients,
-)
+from tasks.published.table import ColumnKind, Compared, Printed, PublishedColumn, PublishedTable, TableFlaw
 from tasks.results.format import listed, significant
 from tasks.results.values import Estimate
 
@@ -35,6 +23,7 @@ EXTREMES = {
     "minimum",
 }  # of several relations, a different one in each row
 MOST_NUMBERS = 100_000  # that are computed to be compared with ratios
+MOST_COLUMNS = 14  # of times and rates whose ratios are taken
 MOST_ROWS = 1000  # of a table whose ratios can be to a row
 SPEEDUPS = {"speedup", "speedups", "acceleration", "faster", "up"}  # not a ratio of sizes
 RULE = "speedup that its times don't give"
@@ -45,7 +34,7 @@ _IN_PERCENT: Forms = (lambda x: 100 * x, lambda x: 100 * (x - 1), lambda x: 100 
 
 def misquoted(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     """Report ratios and efficiencies that the printed numbers can't produce, if they produce most of the others."""
-    for index in table.of(ColumnKind.RATIO, ColumnKind.EFFICIENCY)[:MOST_COMPARED]:
+    for index in table.some(ColumnKind.RATIO, ColumnKind.EFFICIENCY):
         values = [row.cells[index] for row in table.rows]
         candidates = relations(table, index)
         if result := best(values, candidates):
@@ -88,9 +77,9 @@ def _between_columns(table: PublishedTable, column: PublishedColumn) -> Iterator
 
 def _measures(table: PublishedTable) -> list[int]:
     """Return the columns of times and rates, of a long table fewer."""
-    ratios = min(len(table.of(ColumnKind.RATIO, ColumnKind.EFFICIENCY)), MOST_COMPARED)
+    ratios = len(table.some(ColumnKind.RATIO, ColumnKind.EFFICIENCY))
     pairs = MOST_NUMBERS // (len(table.rows) * max(ratios, 1))
-    return table.of(*MEASURES)[: max(2, min(MOST_COMPARED, math.isqrt(pairs)))]
+    return table.measures[: max(2, min(math.isqrt(pairs), MOST_COLUMNS))]
 
 
 def _between_rows(
@@ -102,7 +91,7 @@ def _between_rows(
         name = table.columns[measure].header
         for words, references in _references(table, index, values):
             trivial = frozenset(row for row, other in enumerate(references) if other == row)
-            alone = len(table.of(*MEASURES)) == 1 and (bool(counts) or words != BEFORE)
+            alone = len(table.measures) == 1 and (bool(counts) or words != BEFORE)
             others = [None if row is None else values[row] for row in references]
             for over, under in ((others, values), (values, others)):
                 bounds, text = tuple(map(quotient, over, under)), f"{name} against {words}"
@@ -212,7 +201,7 @@ def _by_devices(table: PublishedTable, index: int, values: Sequence[Printed | No
 
 def _alone(table: PublishedTable, index: int, values: Sequence[Printed | None]) -> TableFlaw | None:
     """Report a speedup in a table of only two measures that nothing in the table explains."""
-    column, measures = table.columns[index], table.of(*MEASURES)
+    column, measures = table.columns[index], table.measures
     kinds = {table.columns[i].kind for i in measures}
     if len(measures) != 2 or len(kinds) != 1 or column.kind is not ColumnKind.RATIO or column.change:
         return None

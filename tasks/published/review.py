@@ -15,19 +15,10 @@ from tasks.published.products import misproduced
 from tasks.published.rates import misrated
 from tasks.published.ratios import misquoted, spread
 from tasks.published.relations import Relation, outcome
+from tasks.published.rounded import cell, quotient, quotients
 from tasks.published.scaling import superlinear
 from tasks.published.shapes import Shapes, misshapen
-from tasks.published.table import (
-    Claim,
-    ColumnKind,
-    Compared,
-    PublishedTable,
-    TableFlaw,
-    TableReview,
-    cell,
-    quotient,
-    quotients,
-)
+from tasks.published.table import Claim, ColumnKind, Compared, PublishedTable, TableFlaw, TableReview
 from tasks.published.totals import headline, overall, total_row, wrong_sums
 from tasks.results.format import listed
 from tasks.results.model import Machine

@@ -7,16 +7,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from tasks.published.read import hands
-from tasks.published.table import (
-    MEASURES,
-    ColumnKind,
-    Compared,
-    Printed,
-    PublishedTable,
-    TableFlaw,
-    TableRow,
-    cell,
-)
+from tasks.published.rounded import cell
+from tasks.published.table import ColumnKind, Compared, Printed, PublishedTable, TableFlaw, TableRow
 from tasks.results.format import significant
 
 IMPOSSIBLE = 1.2  # of linear: more than the larger caches of more devices have given
@@ -52,7 +44,7 @@ def _by_rows(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
         for row in table.rows
         if (devices := _devices(row, counted))
     ]
-    for measure in table.of(*MEASURES):
+    for measure in table.measures:
         column = table.columns[measure]
         if column.shared or "efficien" in column.header.lower():
             continue

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from itertools import takewhile
 
 from tasks.published.columns import words_of
+from tasks.published.rounded import cell
 from tasks.published.sizes import word_set
-from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedColumn, TableRow, cell
+from tasks.published.table import MEASURES, ColumnKind, Printed, PublishedColumn, TableRow
 from tasks.results.values import Estimate
 
 OPERATIONS = {"sum", "mean", "median"}  # alone, each is also the name of an operation

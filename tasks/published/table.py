@@ -4,10 +4,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
-from tasks.results.format import ratio_of_rounded
 from tasks.results.values import Estimate
 
-FLOATS = 1e-9  # relative error of an end by floating-point arithmetic
 Sizes = tuple[tuple[str, float], ...]
 
 
@@ -133,6 +131,15 @@ class PublishedTable:
         """Return the indices of the columns of these kinds, in order."""
         return [i for i, column in enumerate(self.columns) if column.kind in kinds]
 
+    def some(self, *kinds: ColumnKind) -> list[int]:
+        """Return the first columns of these kinds, as many as are compared with each other."""
+        return self.of(*kinds)[:MOST_COMPARED]
+
+    @property
+    def measures(self) -> list[int]:
+        """Return the indices of the columns of times and rates."""
+        return self.of(*MEASURES)
+
 
 @dataclass(frozen=True, slots=True)
 class Claim:
@@ -191,42 +198,3 @@ class TableReview:
     overall: tuple[tuple[str, str, Estimate], ...] = ()
     notes: tuple[str, ...] = ()
     held: tuple[Compared, ...] = ()
-
-
-def cell(row: TableRow, index: int) -> Printed | None:
-    """Return a number of a row if it can be a time or a rate, else None."""
-    value = row.cells[index]
-    return value if value and value.above_zero else None
-
-
-def ratio(over: Printed, under: Printed) -> Estimate:
-    """Return one number over another with the bounds of their rounding."""
-    return ratio_of_rounded(over.value, under.value, over.step, under.step)
-
-
-def quotient(over: Printed | None, under: Printed | None) -> Estimate | None:
-    """Return one number over another with the bounds of their rounding; None if one is missing."""
-    return ratio(over, under) if over and under else None
-
-
-def quotients(table: PublishedTable, over: int, under: int) -> tuple[Estimate | None, ...]:
-    """Return one column over another in each row."""
-    return tuple(quotient(cell(row, over), cell(row, under)) for row in table.rows)
-
-
-def divided(over: Estimate, under: Estimate) -> Estimate:
-    """Return one estimate above zero over another."""
-    high = (over.high or 0.0) / under.low if under.low else float("inf")
-    return Estimate(over.value / under.value, (over.low or 0.0) / (under.high or 1.0), high)
-
-
-def beyond(first: Estimate, second: Estimate) -> bool:
-    """Return True if two intervals are disjoint, allowing for floating-point error."""
-    if first.low is None or first.high is None or second.low is None or second.high is None:
-        return False
-    return first.low > second.high * (1 + FLOATS) or first.high * (1 + FLOATS) < second.low
-
-
-def interval(value: Printed) -> Estimate:
-    """Return a printed number with the bounds of its rounding."""
-    return Estimate(value.value, value.low, value.high)

@@ -7,21 +7,9 @@ from tasks.published.columns import words_of
 from tasks.published.copies import copies
 from tasks.published.growth import cold
 from tasks.published.relations import Relation, best
+from tasks.published.rounded import FLOATS, beyond, cell, divided, ratio
 from tasks.published.summaries import is_average, is_operation, is_total, means, sums
-from tasks.published.table import (
-    FLOATS,
-    MEASURES,
-    MOST_COMPARED,
-    ColumnKind,
-    Compared,
-    PublishedTable,
-    TableFlaw,
-    TableRow,
-    beyond,
-    cell,
-    divided,
-    ratio,
-)
+from tasks.published.table import MEASURES, ColumnKind, Compared, PublishedTable, TableFlaw, TableRow
 from tasks.results.format import significant
 from tasks.results.values import Estimate
 
@@ -121,9 +109,9 @@ def _unlike_its_name(table: PublishedTable) -> Iterator[TableFlaw]:
 
 def _total_columns(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
     """Report rows whose total column is not the sum of the others, if that of most rows is."""
-    times = [i for i in table.of(ColumnKind.TIME) if table.columns[i].statistic in ("", "mean")]
-    costs = [i for i in table.of(ColumnKind.COST) if not table.columns[i].each]
-    for index in (*times[:MOST_COMPARED], *costs[:MOST_COMPARED]):
+    times = [i for i in table.some(ColumnKind.TIME) if table.columns[i].statistic in ("", "mean")]
+    costs = [i for i in table.some(ColumnKind.COST) if not table.columns[i].each]
+    for index in (*times, *costs):
         alike = times if index in times else costs
         parts = [i for i in alike if i != index and not table.columns[i].statistic]
         own = table.columns[index].subject
@@ -165,7 +153,7 @@ def _averages(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw | Comp
 def _other_average(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw]:
     """Report an average that is not that of its rows, if those of the other columns are."""
     off, exact = [], 0
-    for index in table.of(*MEASURES):
+    for index in table.measures:
         value, rows = row.cells[index], [v for each in table.rows if (v := cell(each, index))]
         if value is None or not value.above_zero or len(rows) < 3:
             continue

@@ -1,0 +1,46 @@
+"""Ratios of printed numbers, with the bounds that their rounding leaves."""
+
+from tasks.published.table import Printed, PublishedTable, TableRow
+from tasks.results.format import ratio_of_rounded
+from tasks.results.values import Estimate
+
+FLOATS = 1e-9  # relative error of an end by floating-point arithmetic
+
+
+def cell(row: TableRow, index: int) -> Printed | None:
+    """Return a number of a row if it can be a time or a rate, else None."""
+    value = row.cells[index]
+    return value if value and value.above_zero else None
+
+
+def ratio(over: Printed, under: Printed) -> Estimate:
+    """Return one number over another with the bounds of their rounding."""
+    return ratio_of_rounded(over.value, under.value, over.step, under.step)
+
+
+def quotient(over: Printed | None, under: Printed | None) -> Estimate | None:
+    """Return one number over another with the bounds of their rounding; None if one is missing."""
+    return ratio(over, under) if over and under else None
+
+
+def quotients(table: PublishedTable, over: int, under: int) -> tuple[Estimate | None, ...]:
+    """Return one column over another in each row."""
+    return tuple(quotient(cell(row, over), cell(row, under)) for row in table.rows)
+
+
+def divided(over: Estimate, under: Estimate) -> Estimate:
+    """Return one estimate above zero over another."""
+    high = (over.high or 0.0) / under.low if under.low else float("inf")
+    return Estimate(over.value / under.value, (over.low or 0.0) / (under.high or 1.0), high)
+
+
+def beyond(first: Estimate, second: Estimate) -> bool:
+    """Return True if two intervals are disjoint, allowing for floating-point error."""
+    if first.low is None or first.high is None or second.low is None or second.high is None:
+        return False
+    return first.low > second.high * (1 + FLOATS) or first.high * (1 + FLOATS) < second.low
+
+
+def interval(value: Printed) -> Estimate:
+    """Return a printed number with the bounds of its rounding."""
+    return Estimate(value.value, value.low, value.high)
