@@ -13,12 +13,21 @@ from tasks.results.values import Estimate, Ratio, RatioVerdict
 from workloads.harness.engine.sampling.summary import summarise
 from workloads.harness.records.case import EAGER, Case
 from workloads.harness.records.errors import WorkloadsError
-from workloads.harness.records.program import TIMES, Better, Metric, MetricValue, Number, metric_of
+from workloads.harness.records.program import (
+    TIMES,
+    Better,
+    Metric,
+    MetricValue,
+    Number,
+    PromisedRate,
+    metric_of,
+)
 from workloads.harness.records.record import Record
 from workloads.harness.records.script import OWN, Script
 
 WORDS = {RatioVerdict.FASTER: "better", RatioVerdict.SLOWER: "worse", RatioVerdict.UNDECIDED: "undecided"}
 MOST_PERCENT = 10_000.0
+MOST_PER_S = 1e9  # requests, and tokens, of a server
 LARGEST = 1e150  # a ratio of larger numbers overflows
 CALL = MetricValue("time of a call", "s", Better.LOWER, 0.0)
 
@@ -33,6 +42,24 @@ def metrics_of(cell: Repeats) -> list[tuple[MetricValue, ...]]:
         if record.metrics and (seconds := call_s(record)):
             calls.append(replace(CALL, value=seconds))
     return [tuple(metrics) for metrics in (*by_metric.values(), calls) if metrics]
+
+
+def promised_of(cell: Repeats) -> tuple[PromisedRate, ...]:
+    """Return the rates at promised latencies that a cell's repeats found; none unless they searched them."""
+    runs = (record.script.program for record in cell.usable if record.script)
+    return tuple(run.promised for run in runs if run and run.promised and _is_possible(run.promised))
+
+
+def _is_possible(search: PromisedRate) -> bool:
+    """Return whether no number of a search is negative, or so small or large that no server has it."""
+    numbers = [search.requests_per_s, search.output_tokens_per_s, search.low, search.high or 0.0]
+    numbers += [
+        number for point in search.points for number in (point.output_tokens_per_s, *point.seconds) if number
+    ]
+    limits_s = [*search.limits_s, 0.0][: len(search.promises)]
+    return all(number == 0 or 1 / MOST_PER_S < number < MOST_PER_S for number in numbers) and all(
+        1 / MOST_PER_S < limit_s < MOST_PER_S for limit_s in limits_s
+    )
 
 
 def has_ratio(metrics: Sequence[MetricValue]) -> bool:

@@ -3,6 +3,7 @@
 import argparse
 import asyncio
 import json
+import math
 import sys
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from workloads.harness.records.finite_json import to_json
+from workloads.harness.records.program import PROMISED, LoadPoint, PromisedRate
 from workloads.serving.client import ServedAnswer, Server
 from workloads.serving.load import Lengths, Request, drawn_requests, poisson, requests_of_file, trace
 from workloads.serving.play import Play, PlaySummary, closed_loop, open_loop, summary
@@ -149,7 +151,7 @@ def played(options: argparse.Namespace) -> dict[str, Any]:
     else:
         arrivals = trace(options.trace) if options.trace else poisson(options.rate, options.seed)
         answers = asyncio.run(open_loop(server, arrivals, requests, play))
-    whole = _with_answers(answers)
+    whole = _with_answers(answers, play)
     rate = options.rate or whole.requests / whole.seconds
     return described(point(rate, answers, options.promise, whole))
 
@@ -163,28 +165,28 @@ def searched(options: argparse.Namespace) -> dict[str, Any]:
         seed = options.seed + len(tried)
         play = play_of(options, is_enough=is_decided(options.promise))
         answers = asyncio.run(open_loop(server, poisson(rate, seed), requests_of(options, seed), play))
-        tried.append(point(rate, answers, options.promise, _with_answers(answers)))
+        tried.append(point(rate, answers, options.promise, _with_answers(answers, play)))
         return tried[-1]
 
     tried: list[RateTrial] = []
     left_s = began_s + options.search_seconds - options.seconds - time.monotonic()  # to begin a further rate
-    return largest(largest_rate(measure, 1 / idle.quantiles["e2e"]["p50"], left_s), idle)
+    return largest(largest_rate(measure, 1 / idle.quantiles["e2e"]["p50"], left_s), idle, options.promise)
 
 
 def idle_summary(server: Server, options: argparse.Namespace) -> PlaySummary:
     """Return the summary of a single client who waits for each answer."""
     play = play_of(options, warm_up_s=0.0, is_enough=lambda answers: True)
     play.next_look = IDLE_REQUESTS
-    return _with_answers(asyncio.run(closed_loop(server, 1, requests_of(options, options.seed), play)))
+    return _with_answers(asyncio.run(closed_loop(server, 1, requests_of(options, options.seed), play)), play)
 
 
-def _with_answers(answers: Sequence[ServedAnswer]) -> PlaySummary:
+def _with_answers(answers: Sequence[ServedAnswer], play: Play) -> PlaySummary:
     """Return the summary of answers.
 
     Raises:
         ValueError: if none is whole, with the reason of most.
     """
-    whole = summary(answers)
+    whole = summary(answers, play.cpu_share)
     if whole.errors and sum(whole.errors.values()) == whole.requests:
         reason = max(whole.errors, key=lambda text: whole.errors[text])
         raise ValueError(f"no request of {whole.requests} was answered: {reason}")
@@ -210,15 +212,36 @@ def described(at: RateTrial) -> dict[str, Any]:
     return {"rate": at.rate, "verdict": at.verdict, "reason": at.reason, "promises": promises, **measured}
 
 
-def largest(result: LargestRate, idle: PlaySummary) -> dict[str, Any]:
-    """Return the result of a search as data."""
+def promised(result: LargestRate, promises: Sequence[Promise]) -> PromisedRate:
+    """Return the result of a search for a record; tokens a second are those of the rate, not of the arrivals drawn."""
     best = result.point
+    return PromisedRate(
+        promises=tuple(map(str, promises)),
+        limits_s=tuple(promise.limit_s for promise in promises),
+        requests_per_s=best.rate if best else 0.0,
+        low=result.low,
+        high=result.high if math.isfinite(result.high) else None,
+        output_tokens_per_s=best.rate * best.summary.tokens_per_answer if best else 0.0,
+        points=tuple(
+            LoadPoint(
+                at.rate,
+                at.summary.output_tokens_per_s,
+                at.verdict,
+                tuple(held.quantile_s if math.isfinite(held.quantile_s) else None for held in at.judged),
+                at.reason or "",
+            )
+            for at in result.points
+        ),
+    )
+
+
+def largest(result: LargestRate, idle: PlaySummary, promises: Sequence[Promise]) -> dict[str, Any]:
+    """Return the result of a search as data."""
+    found = promised(result, promises)
     return {
-        "rate": best.rate if best else 0.0,
-        "requests_per_s": best.summary.requests_per_s if best else 0.0,
-        "rate_low": result.low,
-        "rate_high": result.high,
-        "output_tokens_per_s": best.summary.output_tokens_per_s if best else 0.0,
+        PROMISED: asdict(found),
+        "requests_per_s": found.requests_per_s,
+        "output_tokens_per_s": found.output_tokens_per_s,
         "idle": {"quantiles": idle.quantiles, "requests": idle.requests},
         "points": [described(at) for at in result.points],
         "metrics": METRICS,

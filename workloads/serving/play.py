@@ -3,10 +3,12 @@
 import asyncio
 import math
 import statistics
+import sys
 import time
 from bisect import bisect_right
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import takewhile
 from typing import TYPE_CHECKING
@@ -22,6 +24,8 @@ if TYPE_CHECKING:
 ALL_FAILED = 20  # requests at the beginning, after which a server that answers none is left alone
 FIRST_LOOK = 50  # settled requests; each further look is at half as many again
 TIMER_S = 1.5e-3  # an event loop wakes up to 1 ms late: the rest of a wait is spent awake
+TURN_S = 1e-4  # for which a thread keeps others from running Python
+BUSY = 0.95  # of a CPU, at which requests wait for the load generator
 LATE_S, LATE_SHARE = 2e-3, 0.01  # of the median time to the first token
 
 
@@ -33,7 +37,9 @@ class Play:
         most_s: after which no request is sent.
         warm_up_s: answers to requests due before this do not count.
         patience_s: a request that waits longer at the end counts as failed, one that waits less does not count.
-        is_enough: tells from the settled answers, in the order of their due times, that no more are needed.
+        is_enough: tells from the settled answers, in the order of their due times, that no more are needed. A thread
+            asks it, so that no request waits for the answer.
+        cpu_share: of one CPU, which all requests share, over the play; None before its end.
     """
 
     most_s: float
@@ -43,7 +49,14 @@ class Play:
     answers: list[ServedAnswer] = field(default_factory=list)
     open: set[asyncio.Task[None]] = field(default_factory=set)
     next_look: float = FIRST_LOOK
+    look: asyncio.Future[bool] | None = None
     began_s: float = field(default_factory=time.monotonic)
+    began_cpu_s: float = field(default_factory=time.process_time)
+    cpu_share: float | None = None
+
+    def begin(self) -> None:
+        """Note the time from which due times count."""
+        self.began_s, self.began_cpu_s = time.monotonic(), time.process_time()
 
     def settled(self) -> list[ServedAnswer]:
         """Return the answers that count: all of requests due before the first one that is still open.
@@ -57,8 +70,14 @@ class Play:
         """Return whether no request is sent any more."""
         if due_s > self.most_s or self._has_failed():
             return True
-        if len(self.answers) - len(self.open) < self.next_look:
+        if self.look is None and len(self.answers) - len(self.open) >= self.next_look:
+            self.look = asyncio.get_running_loop().run_in_executor(None, self._is_enough)
+        if self.look is None or not self.look.done():
             return False
+        is_enough, self.look = self.look.result(), None
+        return is_enough
+
+    def _is_enough(self) -> bool:
         settled = self.settled()
         self.next_look = 1.5 * max(self.next_look, len(settled))
         return self.is_enough(settled)
@@ -79,11 +98,12 @@ class Play:
 
     async def end(self) -> list[ServedAnswer]:
         """Cancel the open requests, and return the settled answers."""
+        self.cpu_share = (time.process_time() - self.began_cpu_s) / (time.monotonic() - self.began_s)
         open_now = list(self.open)
         now_s = time.monotonic() - self.began_s
         for task in open_now:
             task.cancel()
-        await asyncio.gather(*open_now, return_exceptions=True)
+        await asyncio.gather(*open_now, *filter(None, [self.look]), return_exceptions=True)
         for answer in self.answers:
             if not (answer.tokens or answer.error) and now_s - answer.due_s > self.patience_s:
                 answer.last_s, answer.error = now_s, "unanswered at the end"
@@ -95,8 +115,8 @@ async def open_loop(
 ) -> list[ServedAnswer]:
     """Send each request when it is due, however many are open; return the settled answers."""
     async with _session() as session:
-        with collector_off():
-            play.began_s = time.monotonic()
+        with collector_off(), _quick_turns():
+            play.begin()
             for due_s, request in zip(arrivals, requests, strict=False):
                 if play.is_over(due_s):
                     break
@@ -117,10 +137,21 @@ async def closed_loop(
             await play.send(session, server, next(requests), due_s)
 
     async with _session() as session:
-        with collector_off():
-            play.began_s = time.monotonic()
+        with collector_off(), _quick_turns():
+            play.begin()
             await asyncio.gather(*(client() for _ in range(clients)))
             return await play.end()
+
+
+@contextmanager
+def _quick_turns() -> Iterator[None]:
+    """Let the event loop interrupt the thread that looks at answers within a fraction of a millisecond."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(TURN_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def _session() -> "ClientSession":
@@ -150,6 +181,7 @@ class PlaySummary:
         quantiles: of each metric, over all requests.
         late_s: within this 99 of 100 requests were sent after they were due.
         in_flight: the mean number of open requests, in the first and in the second half of the time.
+        cpu_share: of one CPU, which the load generator used; None if unknown.
     """
 
     requests: int
@@ -160,11 +192,17 @@ class PlaySummary:
     prompt_tokens: int | None
     late_s: float
     in_flight: tuple[float, float]
+    cpu_share: float | None = None
 
     @property
     def requests_per_s(self) -> float:
         """The rate of whole answers."""
         return (self.requests - sum(self.errors.values())) / self.seconds
+
+    @property
+    def tokens_per_answer(self) -> float:
+        """The mean number of tokens of a whole answer."""
+        return self.output_tokens / max(self.requests - sum(self.errors.values()), 1)
 
     @property
     def output_tokens_per_s(self) -> float:
@@ -177,14 +215,19 @@ class PlaySummary:
         return self.late_s > max(LATE_S, LATE_SHARE * min(self.quantiles["ttft"]["p50"], 10.0))
 
     @property
+    def is_busy(self) -> bool:
+        """Whether the load generator needed all of its CPU, so that latencies can be its own."""
+        return (self.cpu_share or 0.0) > BUSY
+
+    @property
     def grows(self) -> bool:
         """Whether more and more requests were open: such a rate is not kept up for long."""
         first, second = self.in_flight
         return second > 2 * first + 3
 
 
-def summary(answers: Sequence[ServedAnswer]) -> PlaySummary:
-    """Return the summary of settled answers, in the order of their due times.
+def summary(answers: Sequence[ServedAnswer], cpu_share: float | None = None) -> PlaySummary:
+    """Return the summary of settled answers, in the order of their due times, with the load generator's own CPU.
 
     Raises:
         ValueError: if there are fewer than two.
@@ -209,6 +252,7 @@ def summary(answers: Sequence[ServedAnswer]) -> PlaySummary:
         prompt_tokens=sum(counted) if len(counted) == len(whole) else None,
         late_s=quantile([answer.sent_s - answer.due_s for answer in answers], 0.99),
         in_flight=_in_flight(answers),
+        cpu_share=cpu_share,
     )
 
 

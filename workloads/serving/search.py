@@ -51,8 +51,9 @@ def point(
 ) -> RateTrial:
     """Return a rate with its answers' verdict on each promise."""
     reason = None
-    if summary.is_late:
-        reason = f"the load generator was {1000 * summary.late_s:.1f} ms late: this machine's CPU is too busy"
+    if summary.is_late or summary.is_busy:
+        share = "" if summary.cpu_share is None else f" and used {summary.cpu_share:.0%} of a CPU"
+        reason = f"the load generator was the bottleneck: it was {1000 * summary.late_s:.1f} ms late{share}"
     elif summary.grows:
         reason = "more and more requests were open: the server does not keep this rate up"
     return RateTrial(rate, summary, tuple(judge(promise, answers) for promise in promises), reason)

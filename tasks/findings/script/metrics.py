@@ -21,6 +21,7 @@ from tasks.results.metrics import (
     mean,
     mean_text,
     metrics_of,
+    promised_of,
     series_case,
 )
 from tasks.results.repeats import Repeats
@@ -206,8 +207,14 @@ class Metrics(Finding):
         return Table(COLUMNS, tuple(rows), LEAD) if self.cells else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return a line on the first metric of each case: the best machine, and the cheapest."""
-        return tuple(line for _, group in self._by_metric(first=True) for line in self._lines(group))
+        """Return a line on the first metric of each case: the best machine, and the cheapest.
+
+        A server at a promised latency has its own line.
+        """
+        groups = (group for _, group in self._by_metric(first=True))
+        return tuple(
+            line for group in groups if not promised_of(group[0].repeats) for line in self._lines(group)
+        )
 
     def details(self) -> tuple[str, ...]:
         """Return lines on the other metrics."""

@@ -23,6 +23,7 @@ from tasks.report.charts.monitor import monitor_panels
 from tasks.report.charts.overview import is_complete, overview_panel
 from tasks.report.charts.panel import ChartPanel
 from tasks.report.charts.pareto import cases_left, pareto_panels
+from tasks.report.charts.promised import promised_panels
 from tasks.report.charts.scaling import scaling_panels
 from tasks.report.charts.script import course_panels, room_panels, step_panels
 from tasks.report.charts.speedup import COST, speedup_panels
@@ -102,6 +103,7 @@ def _panels(records: Sequence[Record], grid: Grid) -> dict[str, list[ChartPanel]
         "models": model_panels(records, drawn),
         "loss": loss_panels(records, grid),
         "memory": memory_panels(records),
+        "promised": promised_panels(grid),
         "room": room_panels(grid),
         "course": course_panels(records, grid),
         "steps": step_panels(records, grid),

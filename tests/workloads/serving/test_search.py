@@ -66,7 +66,10 @@ def test_a_late_load_generator_decides_nothing():
         ServedAnswer(k * 0.1, k * 0.1 + 0.05, k * 0.1 + 0.9, k * 0.1 + 0.9, tokens=1) for k in range(100)
     ]
     late = point(10.0, answers, [PROMISE], summary(answers))
-    assert late.verdict is PromiseVerdict.UNDECIDED and "50.0 ms late" in late.reason
+    assert late.verdict is PromiseVerdict.UNDECIDED and "bottleneck: it was 50.0 ms late" in late.reason
+    in_time = [ServedAnswer(k * 0.1, k * 0.1, k * 0.1 + 0.05, k * 0.1 + 0.05, tokens=1) for k in range(100)]
+    busy = point(10.0, in_time, [PROMISE], summary(in_time, cpu_share=0.97))
+    assert busy.verdict is PromiseVerdict.UNDECIDED and "used 97% of a CPU" in busy.reason
 
 
 def test_a_growing_queue_is_not_met_although_its_answers_are_in_time():

@@ -11,6 +11,8 @@ SEED = "seed"  # the placeholder of the repeat's seed
 # Placeholders of a command with a server: a port that is free there, and the seconds that are left for the command.
 PORT, LEFT = "port", "left_s"
 LOADER = ("-m", "workloads.serving")  # the words with which our own load generator begins
+LONGEST_REASON = 200  # characters that a sentence quotes of a load's
+PROMISED = "promised"  # the key of its output that holds a `PromisedRate`
 MOST_METRICS = 30
 TIMES = {"s": 1.0, "ms": 1e-3, "us": 1e-6, "µs": 1e-6, "ns": 1e-9, "min": 60.0, "h": 3600.0}
 _SMALL = {*TIMES, *("B", "kB", "KB", "MB", "GB", "KiB", "MiB", "GiB", "bytes", "W", "J", "kJ", "Wh", "USD")}
@@ -128,6 +130,52 @@ class ServingRun:
 
 
 @dataclass(frozen=True, slots=True)
+class LoadPoint:
+    """A rate of requests with which a server was loaded.
+
+    Attributes:
+        rate: offered, in requests a second.
+        verdict: `kept`, `broken` or `undecided`: whether the answers show that the promises hold.
+        seconds: the promised quantile of each promise, in their order; None where too many requests failed.
+        reason: why this point says nothing of the promises; empty if it does.
+    """
+
+    rate: float
+    output_tokens_per_s: float
+    verdict: str
+    seconds: tuple[float | None, ...]
+    reason: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class PromisedRate:
+    """The largest rate of requests at which a server keeps promised latencies, found by a search.
+
+    Attributes:
+        promises: such as `ttft_p99_ms=500`; `limits_s` are their limits.
+        requests_per_s: 0 if no rate that was tried keeps them.
+        low, high: the largest rate that is shown to keep them, 0 if none is; the smallest that is shown to break one,
+            None if none is.
+        output_tokens_per_s: at this rate.
+        points: all rates that were tried.
+    """
+
+    promises: tuple[str, ...]
+    limits_s: tuple[float, ...]
+    requests_per_s: float
+    low: float
+    high: float | None
+    output_tokens_per_s: float
+    points: tuple[LoadPoint, ...]
+
+    @property
+    def limited_by(self) -> str:
+        """The reason why no larger rate is known to break a promise; empty if one is, or nothing limits it."""
+        larger = [point for point in self.points if point.rate > self.requests_per_s and point.reason]
+        return "" if self.high is not None else next((point.reason[:LONGEST_REASON] for point in larger), "")
+
+
+@dataclass(frozen=True, slots=True)
 class ProgramRun:
     """One run of a command.
 
@@ -137,6 +185,7 @@ class ProgramRun:
         metrics: those that were found.
         output, errors: the end of its standard output and of its standard error, of the last call.
         serving: None for a command without a server.
+        promised: None unless our own load generator searched a rate.
     """
 
     call_s: float | None = None
@@ -145,6 +194,7 @@ class ProgramRun:
     output: tuple[str, ...] = ()
     errors: tuple[str, ...] = ()
     serving: ServingRun | None = None
+    promised: PromisedRate | None = None
 
 
 def thing_of(unit: str) -> str:

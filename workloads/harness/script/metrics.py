@@ -55,12 +55,16 @@ def _values(metric: Metric, text: str) -> Iterator[object]:
     if not metric.kind:
         yield from (match[1] for match in re.finditer(metric.pattern, text, re.MULTILINE))
         return
-    parsed = _json(text) if metric.kind == "json" else [*csv.DictReader(io.StringIO(text))]
+    parsed = parsed_json(text) if metric.kind == "json" else [*csv.DictReader(io.StringIO(text))]
     yield from _at(parsed, metric.path.split("."))
 
 
-def _json(text: str) -> Any:
-    """Parse a text as JSON, or else the last of its lines that is an object or a list."""
+def parsed_json(text: str) -> Any:
+    """Parse a text as JSON, or else the last of its lines that is an object or a list.
+
+    Raises:
+        ValueError: there is no such line.
+    """
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:

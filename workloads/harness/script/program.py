@@ -16,16 +16,17 @@ from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.summary import summarise
 from workloads.harness.probes.memory import oom_kills
 from workloads.harness.probes.orphans import adopt_orphans
-from workloads.harness.records.errors import WorkloadsError
-from workloads.harness.records.program import MetricValue, Program, ProgramRun, ServingRun
+from workloads.harness.records.errors import RecordError, WorkloadsError
+from workloads.harness.records.program import LOADER, PROMISED, MetricValue, Program, ProgramRun, PromisedRate
 from workloads.harness.records.record import Memory, Record, Verdict
 from workloads.harness.records.repeat import Repeat, now_text
 from workloads.harness.records.script import OWN, Script, ScriptRun
+from workloads.harness.records.typed_json import build
 from workloads.harness.records.verdict import Finding, judge
 from workloads.harness.repeat.runs import LAST_S, finding_of_end, stop, waits_for_end
 from workloads.harness.script.command import filled, filled_env, filled_serving
 from workloads.harness.script.measure import OWN_VARIABLES, Out, limit_s
-from workloads.harness.script.metrics import value_of
+from workloads.harness.script.metrics import parsed_json, value_of
 from workloads.harness.script.processes import StreamEnd, last_lines, start_program, watched
 from workloads.harness.script.serving import TO_END_S, LiveServer, free_port, served
 
@@ -77,7 +78,7 @@ def measure_program(repeat: Repeat, phases: Phases, out: Out) -> int:
     ends_s = phases.origin_s + most_s
     calls: list[Call] = []
     findings: list[Finding] = []
-    run: ServingRun | None = None
+    run = ProgramRun()
     with readings.monitored(), ExitStack() as stack:
         server = None
         if program.serving:
@@ -95,15 +96,13 @@ def measure_program(repeat: Repeat, phases: Phases, out: Out) -> int:
             with readings.window(phases) if is_counted else nullcontext(), phases(CALLS[is_counted]):
                 calls.append(_call(words, environ, script.folder, ends_s, findings, server))
             findings = findings or _end(repeat, calls[-1], server)
-        run = server.run() if server else None
+        run = replace(run, serving=server.run() if server else None)
     counted = calls[program.warm_ups :]
-    metrics = _metrics(script, program, counted[0], findings) if counted and not findings else ()
+    if counted and not findings:
+        metrics = _metrics(script, program, counted[0], findings)
+        run = replace(run, metrics=metrics, promised=_promised(words, counted[0].output))
     peak_bytes = max([server.peak_bytes if server else 0, *(call.peak_bytes for call in calls)])
-    out(
-        record := _record(
-            repeat, words, started_at, phases, readings, calls, metrics, findings, run, peak_bytes
-        )
-    )
+    out(record := _record(repeat, words, started_at, phases, readings, calls, run, findings, peak_bytes))
     return 0 if record.ok else 1
 
 
@@ -194,6 +193,17 @@ def _metrics(
     return tuple(values)
 
 
+def _promised(words: tuple[str, ...], output: str) -> PromisedRate | None:
+    """Return the result of a search by our own load generator; None for another command, or without a search."""
+    if words[:2] != LOADER:
+        return None
+    try:
+        result = parsed_json(output)
+        return build(PromisedRate, result[PROMISED], PROMISED) if PROMISED in result else None
+    except (ValueError, TypeError, RecordError):
+        return None
+
+
 def _record(
     repeat: Repeat,
     words: tuple[str, ...],
@@ -201,9 +211,8 @@ def _record(
     phases: Phases,
     readings: Readings,
     calls: list[Call],
-    metrics: tuple[MetricValue, ...],
+    run: ProgramRun,
     findings: list[Finding],
-    serving: ServingRun | None,
     peak_bytes: int,
 ) -> Record:
     script = repeat.script
@@ -216,13 +225,12 @@ def _record(
         findings += judge(wall, readings.probes, 0.0, None)
     parts = readings.parts()
     parts["memory"] = _memory(parts, peak_bytes)
-    run = ProgramRun(
+    run = replace(
+        run,
         call_s=counted[0].seconds if counted and counted[0].code is not None else None,
         warm_ups_s=tuple(seconds[: script.program.warm_ups]),
-        metrics=metrics,
         output=tuple(last_lines(last.output)),
         errors=tuple(last_lines(last.errors)),
-        serving=serving,
     )
     wall_s, unattributed_s = phases.close()
     return repeat.record(

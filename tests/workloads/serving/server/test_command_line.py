@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from tests.workloads.serving.scripted import Script, scripted
+from workloads.harness.records.program import PromisedRate
+from workloads.harness.records.typed_json import build
 
 ROOT = Path(__file__).parents[4]
 
@@ -28,14 +30,16 @@ def test_a_search_finds_what_a_server_gives_at_its_promise():
                 "--seconds",
                 "4",
                 "--search-seconds",
-                "8",
+                "12",
                 "--warm-up-seconds",
                 "0.5",
             ),
         )
     result = json.loads(done.stdout)
-    assert done.returncode == 0 and 1 < result["rate"] < 20
-    assert result["rate_low"] <= result["rate"] <= (result["rate_high"] or 1e9)
+    assert done.returncode == 0 and 1 < result["requests_per_s"] < 20
+    found = build(PromisedRate, result["promised"], "promised")
+    assert found.low <= found.requests_per_s <= (found.high or 1e9) and found.promises == ("ttft_p90_ms=400",)
+    assert found.output_tokens_per_s == pytest.approx(18 * found.requests_per_s) and found.limits_s == (0.4,)
     assert result["points"][0]["output_tokens"] == 18 * result["points"][0]["requests"]
     assert result["idle"]["quantiles"]["ttft"]["p50"] >= 0.05
 
