@@ -12,11 +12,11 @@ from flows.opaque import opaque
 from infra.images.context import revision
 from infra.images.errors import ImageError
 from tasks.ask import with_more_money
-from tasks.dispatch.break_even import further_cells
 from tasks.dispatch.dispatcher import Dispatcher
 from tasks.errors import GridbenchError
 from tasks.gather import compare, gather
 from tasks.measure import NOTHING, measure_all, nothing_measured
+from tasks.next_cells import first_cells, next_cells
 from tasks.planning.cluster import Cluster
 from tasks.planning.planner import OverBudget
 from tasks.planning.request import RunRequest
@@ -111,10 +111,10 @@ async def measured(request: RunRequest) -> str | State[str]:
     await announce(store)
     async with Mirror(store, say), Dispatcher(store, request.budget_usd, say) as lanes, Progress(lanes):
         loading = asyncio.create_task(load_report(lanes))
-        cells = store.plan.cells
+        cells = first_cells(store.plan)
         while cells:
             await measure_all(cells, lanes, say)
-            cells = further_cells(lanes)
+            cells = await next_cells(lanes)
     await loading
     records = gather(store)
     comparison = compare(opaque(records), store)

@@ -12,7 +12,7 @@ from tasks.earlier_sessions import sessions_of
 from tasks.findings.compare import compare as compare_records
 from tasks.plausibility.remarks import partial, remarks
 from tasks.population import population_of
-from tasks.prediction.kept import kept
+from tasks.prediction.kept import kept, kept_in
 from tasks.results.comparison import Caveat, Comparison
 from tasks.results.model import Machine
 from tasks.store.store import Store
@@ -55,6 +55,7 @@ def judged(records: Sequence[Record], store: Store, machines: Sequence[Machine] 
         sessions_of(store, records),
         earlier,
         kept(store.folder.parent),
+        kept_in(store.folder),
     )
     names = {machine.name for machine in plan.hardware}
     further = [record.cell for record in records if plan.break_even and record.hardware in names]

@@ -46,7 +46,7 @@ async def announce(store: Store) -> None:
     minutes = f"about {plan.estimate_s / 60:.0f} min and {plan.estimate_usd:.3g} USD"
     text = f"{plan.title}. {len(plan.cells)} cells, repeats each: {plan.repeats}; {minutes}."
     text += f" {FURTHER}" if plan.break_even else ""
-    text = "\n\n".join([text, *skip_lines(plan)])
+    text = "\n\n".join([text, *plan.notes, *skip_lines(plan)])
     await acreate_table_artifact(plan_rows(plan, predicted), key="bench-plan", description=text)
 
 

@@ -171,8 +171,8 @@ def kept_text(store: Store) -> str:
     """Return a sentence about an interrupted run: its repeats that are kept, and those that are left."""
     plan = store.plan
     skipped = {(skip.hardware, skip.case.case) for skip in plan.skips}
-    cells = [cell for cell in plan.cells if (cell.hardware, cell.case) not in skipped]
     measured = [r for r in store.records()[0] if r.verdict not in WORTH_RETRY]
+    cells = [cell for cell in plan.cells_begun(measured) if (cell.hardware, cell.case) not in skipped]
     kept = Counter(record.cell for record in measured)
     repeats = sum(kept[cell] for cell in cells)
     complete = sum(kept[cell] >= plan.repeats for cell in cells)
@@ -252,7 +252,7 @@ def show_plan(plan: Plan, predicted: Mapping[str, str]) -> None:
 
 def say_worst_cases(plan: Plan, budget_usd: float | None) -> None:
     """Print the highest cost of each machine that will be rented."""
-    for machine in plan.hardware:
+    for machine in plan.hardware[:1] if plan.shortlist else plan.hardware:
         if machine.rent:
             order = order_for(machine, machine.rent, plan.run, budget_usd)
             times = f" once for each of {plan.sessions} sessions, each time" if plan.sessions > 1 else ","

@@ -17,9 +17,10 @@ from tasks.findings.acceptance.acceptance import EXIT_CODES, Acceptance
 from tasks.findings.acceptance.advice import Advice
 from tasks.findings.confirmation import EXIT_CODES as CONFIRMATION_CODES
 from tasks.findings.confirmation import Confirmation, Confirmed
+from tasks.findings.outlook import Outlook
 from tasks.gather import judged
 from tasks.measure import NOTHING
-from tasks.planning.plan import skip_lines
+from tasks.planning.plan import Plan, skip_lines
 from tasks.planning.reprice import at_new_prices
 from tasks.publish import write_files
 from tasks.results.comparison import Caveat, Comparison
@@ -86,23 +87,23 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str | None, console: Console)
         say(page)
         return NOT_MEASURED
     store = Store.open(results, flow_run.name)
-    comparison = comparison_of(store)
+    comparison, plan = comparison_of(store), store.plan
     report = store.folder / "report.html"
-    for line in [*comparison.answer, *_confirmed(comparison)]:
+    for line in [*comparison.answer, *_confirmed(comparison), *_predicted(comparison, plan)]:
         say(line)
     if comparison.caveats:
         say(f"{comparison.caveat_line} Reasons: {report}#caveats")
     say(f"\nreport: {report}\nrun:    {page}")
-    records, plan = store.records()[0], store.plan
+    records = store.records()[0]
     failed = [r for r in records if r.verdict.is_failure and r.case not in plan.skipped_on(r.hardware)]
     for sentence in skip_lines(plan)[:LISTED]:
         say(sentence)
     _tell_failed(failed, flow_run.name, say)
     if any(record.verdict is Verdict.CAPACITY for record in failed):
         say(f"To retry the cells without capacity: gridbench resume {flow_run.name}")
-    planned = set(plan.cells)
-    measured = sum(record.cell in planned for record in records)
     tried = [record for record in records if record.case not in plan.skipped_on(record.hardware)]
+    planned = set(plan.cells_begun(tried))
+    measured = sum(record.cell in planned for record in records)
     refused = bool(tried) and not any(map(counts, tried))
     if refused and not failed:
         verdicts = ", ".join(dict.fromkeys(record.verdict.value for record in tried))
@@ -128,6 +129,15 @@ def _confirmed(comparison: Comparison) -> tuple[str, ...]:
     """Return the sentences on the sessions of a confirmation; none of another run."""
     confirmation = comparison.finding(Confirmation)
     return confirmation.details() if confirmation else ()
+
+
+def _predicted(comparison: Comparison, plan: Plan) -> tuple[str, ...]:
+    """Return what a shortlist predicts of machines that it has not measured; nothing of another run."""
+    outlook = comparison.finding(Outlook)
+    if not plan.shortlist or outlook is None or not outlook.rows:
+        return ()
+    predicted = format_count(len({row.hardware for row in outlook.rows}), "machine")
+    return (f"Predicted, not measured: {predicted}, listed in the report.", *outlook.standing)
 
 
 def _exit_code(comparison: Comparison, is_complete: bool, refused: bool) -> int:

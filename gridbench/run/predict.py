@@ -15,11 +15,11 @@ from tasks.planning.limits import LOCAL_POOL
 from tasks.planning.machines import machines_of
 from tasks.planning.rentable import rentable
 from tasks.planning.request import RunRequest
-from tasks.prediction.kept import STEPS, scored
+from tasks.prediction.kept import scored
 from tasks.prediction.offered import offered
 from tasks.prediction.outlook import advice, cost_usd, outlook, run_of
 from tasks.prediction.step import Prediction
-from tasks.results.forecast import Scored, held, typical_error, widening
+from tasks.results.forecast import STEPS, Scored, held, typical_error, widening
 from tasks.results.format import format_ratio, format_seconds, format_share, format_usd, listed
 from tasks.results.values import Estimate
 from tasks.store.address import DEFAULT
@@ -73,7 +73,7 @@ def predict(
     for case in dict.fromkeys(row.case for row in rows):
         of_case = [row for row in rows if row.case == case and not row.refused]
         _print(of_case, by_name)
-        for sentence in advice(of_case, by_name):
+        for sentence in advice(store, case):
             say(sentence)
     refused: dict[tuple[str, str], list[str]] = {}
     for row in rows:

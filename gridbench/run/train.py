@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 from gridbench.run.box import with_boxes
+from gridbench.run.candidates import candidates
 from gridbench.run.command import Baseline, Budget, DryRun, Hardware, plan_and_measure
 from gridbench.terminal import Results, current_folder, say
 from tasks.own_script import OwnCommand, OwnScript, sizes_of, write_suite
@@ -44,6 +45,14 @@ Image = Annotated[
         help="Container image to measure in, on machines with containers; it has Python 3.11 or newer with pip"
     ),
 ]
+Offers = Annotated[
+    bool,
+    typer.Option(
+        "--offers",
+        help="Measure on one machine, predict the others and all offers, and measure only those that may be the fastest "
+        "or the cheapest; without --on, of all machines with GPUs that are reached from here",
+    ),
+]
 Repeats = Annotated[int | None, typer.Option(help="Fresh processes per size; 3 by default")]
 Whole = Annotated[
     bool,
@@ -54,6 +63,7 @@ Whole = Annotated[
 def train(
     command: Words,
     on: Hardware = None,
+    offers: Offers = False,
     size: Sizes = None,
     steps: Annotated[
         int | None, typer.Option(help="Length of the whole job in steps, to predict its time")
@@ -115,7 +125,7 @@ def train(
         "timeout_s": timeout_s,
     }
     own = validated(OwnScript, given, "train")
-    measure_own(own, on, baseline, budget_usd, results, dry_run)
+    measure_own(own, on, baseline, budget_usd, results, dry_run, offers)
 
 
 def paths_here(folder: Path, data: str | None, keep: Path | None) -> dict[str, str | None]:
@@ -135,11 +145,17 @@ def measure_own(
     budget_usd: float,
     results: ResultsAddress,
     dry_run: bool,
+    shortlist: bool = False,
 ) -> None:
-    """Write the suite of a script or another command, and measure it on machines, by default on this one."""
+    """Write the suite of a script or another command, and measure it on machines, by default on this one.
+
+    A `shortlist` measures some of them, by default of all with GPUs that are reached from here.
+    """
+    ranks = own.processes if isinstance(own, OwnScript) else 1
     request = with_boxes(
         RunRequest(
-            hardware=tuple(on or this_machine()),
+            hardware=tuple(on or (candidates(ranks or 1) if shortlist else this_machine())),
+            shortlist=shortlist,
             baseline=baseline,
             budget_usd=budget_usd,
             results=results.parameter,

@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from tasks.dispatch.break_even_search import next_cells
 from tasks.dispatch.dispatcher import Dispatcher
 from tasks.findings.compare import judged_cells, pairs
+from tasks.planning.hardware import Hardware
 from tasks.planning.plan import Plan, PlannedCase
 from tasks.planning.planner import skip_reason
 from tasks.results.billing import usd
@@ -112,12 +113,15 @@ def _planned(plan: Plan, case: Case) -> PlannedCase:
 
 
 def _usd(plan: Plan, records: Sequence[Record], hardware: str, cases: Sequence[PlannedCase]) -> float:
-    """Estimate the cost of measuring cases on a machine: each takes no longer than a larger one."""
     machine = next(machine for machine in plan.hardware if machine.name == hardware)
-    seconds = machine.start_s + plan.repeats * math.fsum(
-        _repeat_s(plan, [r for r in records if r.hardware == hardware], planned.case) for planned in cases
-    )
-    return usd(seconds, machine.price.usd_per_hour)
+    own = [record for record in records if record.hardware == hardware]
+    return measuring_usd(plan, own, machine, [planned.case for planned in cases])
+
+
+def measuring_usd(plan: Plan, records: Sequence[Record], machine: Hardware, cases: Iterable[Case]) -> float:
+    """Estimate the cost of measuring cases on a machine by records: each takes no longer than a larger one."""
+    repeats_s = math.fsum(_repeat_s(plan, records, case) for case in cases)
+    return usd(machine.start_s + plan.repeats * repeats_s, machine.price.usd_per_hour)
 
 
 def _repeat_s(plan: Plan, records: Sequence[Record], case: Case) -> float:

@@ -65,6 +65,7 @@ class Dispatcher:
         self.lanes = lanes_of(self.plan.hardware)
         self._lane_of = {machine.name: lane for lane in self.lanes for machine in lane.entries}
         self._repeats: dict[Cell, list[Repeat]] = {}
+        self._requested: set[Cell] = set()
         for machine in self.plan.hardware:
             self._add(self.plan.repeats_on(machine))
         self._cells: dict[Cell, asyncio.Future[None]] = {}
@@ -90,7 +91,8 @@ class Dispatcher:
     @property
     def total(self) -> int:
         """Return the number of repeats to measure, as far as it is known by now."""
-        return sum(map(len, self._repeats.values()))
+        known = self._requested if self.plan.shortlist else self._repeats
+        return sum(len(self._repeats[cell]) for cell in known)
 
     @property
     def failed(self) -> bool:
@@ -148,6 +150,7 @@ class Dispatcher:
     def request(self, cells: Iterable[Cell]) -> None:
         """Have cells measured, without waiting for them."""
         for cell in cells:
+            self._requested.add(cell)
             if self._lane_of[cell.hardware].ask(self._missing(cell), time.monotonic()):
                 self._asked.set()
 

@@ -43,6 +43,7 @@ def compare(
     sessions: Sessions | None = None,
     earlier: EarlierAnswer = NO_ANSWER,
     forecasts: Sequence[Forecast] = (),
+    predicted: Sequence[Forecast] = (),
 ) -> Comparison:
     """Judge the records, summarise their cells, pair them with the baseline's, and state the results.
 
@@ -52,7 +53,7 @@ def compare(
         population: records of other machines to compare with, if the run asks which machines to keep.
         sessions: the effect of a session on each machine; the assumed one by default.
         earlier: the answer of an earlier run that these records measure again.
-        forecasts: predictions that were kept before.
+        forecasts: predictions that were kept before; `predicted` are those that the run itself keeps.
 
     Raises:
         ValueError: no machine has the baseline's name.
@@ -86,6 +87,7 @@ def compare(
         reported,
         pairs(one_number(reported), machines, baseline, sessions),
         forecasts,
+        predicted,
     )
     findings, scaled = tuple(kind.find(results) for kind in kinds()), families(cells)
     suite = CommonCases.of(results.suite_cells, sessions)

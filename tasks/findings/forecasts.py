@@ -50,7 +50,7 @@ class Forecasts(Finding):
             (
                 forecast.hardware,
                 forecast.case,
-                Estimate(forecast.value_s, forecast.low_s, forecast.high_s),
+                forecast.step_s,
                 measured,
                 "yes" if forecast.holds(measured.value) else "no",
                 forecast.bound,

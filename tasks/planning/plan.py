@@ -1,7 +1,7 @@
 """The plan of a run, as `plan.json` holds it: its cells, their order, its machines and its estimates."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from types import MappingProxyType
@@ -88,6 +88,8 @@ class Plan(Strict):
         profile: True if the first repeat of each cell gets a profile pass.
         acceptance: True if its report says of each machine whether to keep it.
         break_even: True if further sizes are measured after the cases, until each break-even is known.
+        shortlist: True if the first machine is measured, and of the others only those that may be the fastest or the
+            cheapest by what is predicted. The estimates count the first machine alone.
         sessions: sessions of each machine, over which the repeats of a cell are spread: the first repeat is in the
             first one, the second in the second. Each is another job, on another box if the machine is rented.
         session_gap_s: least seconds from the end of a session of a machine that is not rented to the next one.
@@ -97,7 +99,7 @@ class Plan(Strict):
         night: set for a night, which has controls where a machine has a reference; None for other runs.
         skips: cells that can't be measured, as known beforehand.
         notes: sentences about its scripts: guessed estimates, and changes that are in no commit; of a confirmation also
-            about prices that have changed.
+            about prices that have changed, of a shortlist about what it measures.
         estimate_s: seconds until all lanes end; lanes of one box take turns, and sessions keep their distance.
         estimate_usd: cost at the hardware's prices. Neither estimate counts further sizes.
     """
@@ -115,6 +117,7 @@ class Plan(Strict):
     profile: bool = False
     acceptance: bool = False
     break_even: bool = False
+    shortlist: bool = False
     sessions: int = 1
     session_gap_s: NonNegativeFloat = 0.0
     session_effect: NonNegativeFloat | None = None
@@ -132,6 +135,11 @@ class Plan(Strict):
     def cells(self) -> list[Cell]:
         """Every cell of the grid."""
         return [Cell(machine.name, planned.case) for machine in self.hardware for planned in self.cases]
+
+    def cells_begun(self, records: Iterable[Record]) -> list[Cell]:
+        """Return every cell; of a shortlist those of the first machine and of the machines of these records."""
+        names = {self.hardware[0].name, *(record.hardware for record in records)}
+        return [cell for cell in self.cells if not self.shortlist or cell.hardware in names]
 
     @property
     def machines(self) -> list[Machine]:

@@ -16,6 +16,7 @@ from tasks.planning.machines import baseline_of, machines_of
 from tasks.planning.memory import unfit
 from tasks.planning.plan import Plan, PlannedCase, PlannedSkip
 from tasks.planning.request import RunRequest
+from tasks.results.shortlist import MOST_RENTED
 from tasks.schema import MOST_REPEATS, MOST_USD
 from workloads.harness.records.case import Cell
 from workloads.harness.records.errors import WorkloadsError
@@ -52,7 +53,10 @@ def make_plan(request: RunRequest) -> Plan:
     if request.break_even:
         _check_break_even(repeats, sessions, machines)
     skips = _skips(machines, suite)
-    lanes_s = {m.name: _lane_s(m, suite, (repeats, sessions), skips[m.name], request) for m in machines}
+    if request.shortlist:
+        machines.sort(key=lambda machine: len(skips[machine.name]) == len(suite.entries))
+    counted = machines[:1] if request.shortlist else machines
+    lanes_s = {m.name: _lane_s(m, suite, (repeats, sessions), skips[m.name], request) for m in counted}
     gap_s = request.session_gap_s if sessions > 1 and not all(m.rent for m in machines) else 0.0
     now = datetime.now(UTC)
     plan = Plan(
@@ -68,6 +72,7 @@ def make_plan(request: RunRequest) -> Plan:
         profile=suite.profile,
         acceptance=suite.acceptance,
         break_even=request.break_even,
+        shortlist=request.shortlist,
         sessions=sessions,
         session_gap_s=gap_s,
         session_effect=request.session_effect,
@@ -76,9 +81,9 @@ def make_plan(request: RunRequest) -> Plan:
         hardware=tuple(machines),
         cases=_planned_cases(suite, given, version_measured),
         skips=tuple(skip for machine_skips in skips.values() for skip in machine_skips),
-        notes=script_notes(suite),
-        estimate_s=estimate_s(lanes_s, machines) + (sessions - 1) * gap_s,
-        estimate_usd=sum(lane_usd(m, lanes_s[m.name], sessions) for m in machines),
+        notes=(*script_notes(suite), *_shortlist_notes(request, machines)),
+        estimate_s=estimate_s(lanes_s, counted) + (sessions - 1) * gap_s,
+        estimate_usd=sum(lane_usd(m, lanes_s[m.name], sessions) for m in counted),
     )
     return plan
 
@@ -121,6 +126,19 @@ def _sessions(request: RunRequest, suite: Suite, repeats: int) -> int:
             f"sessions={request.sessions} must be from 1 to repeats={repeats}, as each session needs a repeat of a cell"
         )
     return request.sessions
+
+
+def _shortlist_notes(request: RunRequest, machines: Sequence[Hardware]) -> tuple[str, ...]:
+    first = machines[0].name
+    return (
+        (
+            f"{first} is measured first; then, within the budget, those of the others that may be the fastest or the "
+            f"cheapest by what is predicted, at most {MOST_RENTED} rented machines in all. The estimate "
+            f"counts {first} alone.",
+        )
+        if request.shortlist
+        else ()
+    )
 
 
 def _check_break_even(repeats: int, sessions: int, machines: Sequence[Hardware]) -> None:

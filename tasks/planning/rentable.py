@@ -35,13 +35,18 @@ def rentable(folder: Path, today: date) -> list[Rentable]:
     others = [
         Rentable(
             offer,
-            f"ssh://…?usd={usd_text(offer.usd_per_hour)}",
+            address_at(offer.usd_per_hour),
             offer_doubts(offer, offers, today),
         )
         for offer in offers
         if (offer.provider, offer.instance, offer.purchase) not in instances
     ]
     return [*own_machines, *others]
+
+
+def address_at(usd_per_hour: float) -> str:
+    """Return the form of the address of a box that a user rents for this price."""
+    return f"ssh://…?usd={usd_text(usd_per_hour)}"
 
 
 def _own(folder: Path, today: date) -> list[Rentable]:

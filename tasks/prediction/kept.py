@@ -13,9 +13,10 @@ from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
 from tasks.planning.plan import Plan
 from tasks.prediction.evidence import MOST_RUNS, evidence_in
+from tasks.prediction.offered import how_to_reach
 from tasks.prediction.step import Prediction
 from tasks.results.billing import usd
-from tasks.results.forecast import Forecast
+from tasks.results.forecast import STEPS, Forecast
 from tasks.results.format import format_seconds, format_usd
 from tasks.results.values import Estimate
 from tasks.store.store import Store, runs
@@ -23,29 +24,32 @@ from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
 
 FILE = "predictions.jsonl"
-STEPS = 1000  # whose cost is shown
 MOST_LINES, MOST_CHARACTERS = 10_000, 10_000
 
 
 def forecasts(rows: Iterable[Prediction], machines: Iterable[Hardware], factor: float) -> list[Forecast]:
     """Return predictions in the form in which they are kept, their intervals wider by a factor."""
-    cards = {machine.name: machine.gpu or machine.name for machine in machines}
+    by_name = {machine.name: machine for machine in machines}
     now = datetime.now(UTC).isoformat(timespec="seconds")
     return [
         Forecast(
             hardware=row.target,
             case=row.case.id,
             source=row.source,
-            card=cards[row.target],
+            card=target.gpu or target.name,
             bound=next(iter(row.parts), ""),
             low_s=step.low,
             value_s=step.value,
             high_s=step.high,
             widened=factor,
             made_at=now,
+            usd_per_hour=target.price.usd_per_hour,
+            reach=how_to_reach(target),
+            rests_on="; ".join(wide.rests_on),
         )
         for row in rows
-        if (step := row.widened(factor).step_s) and step.low and step.high
+        if (step := (wide := row.widened(factor)).step_s) and step.low and step.high
+        for target in (by_name[row.target],)
     ]
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 
 from tasks.planning.hardware import RENTED_POOL, GpuPeaks, Hardware, load_gpus
-from tasks.planning.rentable import Rentable
+from tasks.planning.rentable import Rentable, address_at
 from tasks.pricing.price import Price
 
 FORMS = {"sxm", "sxm2", "pcie", "40", "80", "quadro"}  # words of a model that gpuhunt's names leave out
@@ -24,6 +24,12 @@ def offered(offers: Sequence[Rentable], gpus: int) -> list[Hardware]:
                 (*_models(rentable, peaks), rentable.offer.purchase, _own_name(rentable)), rentable
             )
     return [machine for rentable in cheapest.values() for machine in _machines(rentable, peaks)]
+
+
+def how_to_reach(machine: Hardware) -> str:
+    """Return what `--on` takes for a machine: its name, or the form of an address if no pool reaches it."""
+    is_reached = machine.pool != RENTED_POOL or machine.rent or "hosts" in machine.job_variables
+    return machine.name if is_reached else address_at(machine.price.usd_per_hour)
 
 
 def _machines(rentable: Rentable, peaks: dict[str, GpuPeaks]) -> Iterator[Hardware]:

@@ -1,24 +1,23 @@
 """The cases of a run on machines that have not measured them: each predicted from the source that tells most."""
 
-import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
 from tasks.planning.plan import Plan
 from tasks.prediction.evidence import Evidence, evidence_in, evidence_of
-from tasks.prediction.kept import forecasts, keep, scored
-from tasks.prediction.shortlist import WORTH, Candidate, chance_of_better, next_to_measure
-from tasks.prediction.step import NORMAL_90, Prediction, predict
+from tasks.prediction.kept import forecasts, keep, kept_in, scored
+from tasks.prediction.step import Prediction, predict
 from tasks.results.billing import usd
 from tasks.results.forecast import Forecast, widening
+from tasks.results.shortlist import measured_s, sentence, standings
 from tasks.results.values import Estimate
 from tasks.store.address import ResultsAddress
 from tasks.store.bucket import find
 from tasks.store.store import Store, runs
+from workloads.harness.records.case import Case
 
-MEASURING_S = 600.0  # of a rented machine, about: a suite of a few cases
 MOST_RELEVANT = 20  # runs that a plan is predicted from: more would delay its start
 
 
@@ -100,28 +99,10 @@ def run_of(name: str, results: ResultsAddress) -> Store:
     )
 
 
-def advice(rows: Sequence[Prediction], machines: Mapping[str, Hardware]) -> Iterator[str]:
+def advice(store: Store, case: Case) -> Iterator[str]:
     """Yield, for the fastest and the cheapest machine of a case, the one to measure next, or that the answer stands."""
-    priced = [row for row in rows if row.step_s and row.measured_s and row.source in machines]
-    for word in ("fastest", "cheapest") if priced else ():
-        factors = {name: m.price.usd_per_hour if word == "cheapest" else 1.0 for name, m in machines.items()}
-        measured = {row.source: math.log((row.measured_s or 1.0) * factors[row.source]) for row in priced}
-        best = min(measured, key=lambda name: measured[name])
-        candidates = {
-            row.target: Candidate(
-                math.log(row.step_s.value * factors[row.target]),
-                math.log(row.width) / (2 * NORMAL_90),
-                usd(machines[row.target].start_s + MEASURING_S, machines[row.target].price.usd_per_hour),
-            )
-            for row in priced
-            if row.step_s
-        }
-        name = next_to_measure(measured[best], candidates)
-        if name is None:
-            yield f"The {word} is {best}: none of the others is likely to be better by {WORTH:.0%} or more."
-            continue
-        chance = chance_of_better(measured[best], candidates[name])
-        yield (
-            f"To find the {word}, measure {name} next, for about {candidates[name].usd:.2g} USD: with a chance of "
-            f"{chance:.0%} it is better than {best} by {WORTH:.0%} or more."
-        )
+    plan = store.plan
+    own = evidence_in(plan.hardware, [r for r in store.records()[0] if r.case == case])
+    usd_per_hour = {machine.name: machine.price.usd_per_hour for machine in plan.hardware}
+    for standing in standings(measured_s(cell for _, cell in own.cells), usd_per_hour, kept_in(store.folder)):
+        yield sentence(standing)

@@ -22,6 +22,7 @@ from tasks.prediction.card_ratio import (
     weight_after,
 )
 from tasks.prediction.evidence import Evidence, sheet_rates
+from tasks.results.forecast import NORMAL_90
 from tasks.results.format import format_count
 from tasks.results.repeats import Repeats
 from tasks.results.values import Estimate
@@ -33,7 +34,6 @@ from workloads.harness.roofline.bounds import case_without_loader
 
 DRAWS = 4000
 SEED = 1
-NORMAL_90 = 1.645  # standard deviations of half a 90 % interval
 HOSTS = 2.0  # hosts of one kind of card were seen to differ by this factor: docs/predict.md
 PER_LAUNCH = 3.0  # times of a tiny operation's launch that an operation of a model takes its host
 LAUNCH_S = 5e-6  # of a tiny operation on a fast host; used if the record has no reading
@@ -52,6 +52,7 @@ class Prediction:
         parts: shares of the predicted step by what bounds them, the largest first.
         rests_on: the evidence, a few words each.
         refused: why nothing is predicted; empty if it is.
+        is_impossible: whether the target can't run the case.
     """
 
     case: Case
@@ -62,6 +63,7 @@ class Prediction:
     parts: dict[str, float] = field(default_factory=dict)
     rests_on: tuple[str, ...] = ()
     refused: str = ""
+    is_impossible: bool = False
 
     @property
     def width(self) -> float:
@@ -100,6 +102,10 @@ class Unpredictable(Exception):
     """A sentence: why nothing is predicted."""
 
 
+class Impossible(Unpredictable):
+    """A sentence: why the other machine can't run the case."""
+
+
 def predict(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence) -> Prediction:
     """Predict a cell's step on another machine from its records on one.
 
@@ -111,7 +117,8 @@ def predict(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence
         device = _device(cell, before, after, evidence, parts.device)
         hosts, host_words = _host_ratio(cell.usable, evidence.of_machine(after))
     except Unpredictable as reason:
-        return Prediction(case, name, after.name, refused=str(reason))
+        impossible = isinstance(reason, Impossible)
+        return Prediction(case, name, after.name, refused=str(reason), is_impossible=impossible)
     draws = _draws(parts, device, hosts, _host_most_s(cell.usable, parts))
     total = sum(draws.values())
     low, middle, high = np.quantile(total, [(1 - LEVEL) / 2, 0.5, (1 + LEVEL) / 2])
@@ -133,7 +140,8 @@ def _parts(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence)
     """Return the parts of the measured step.
 
     Raises:
-        Unpredictable: what bounds it is unknown, or the other machine can't run it.
+        Impossible: the other machine can't run it.
+        Unpredictable: what bounds it is unknown.
     """
     if not cell.compute_s:
         raise Unpredictable("no valid record has its time")
@@ -145,7 +153,7 @@ def _parts(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence)
         )
     ranks = max((len(r.group.ranks) for r in cell.usable if r.group), default=1)
     if before.device == "cuda" and ranks > after.gpus:
-        raise Unpredictable(f"it needs {ranks} GPUs, and {after.name} has {after.gpus}")
+        raise Impossible(f"it needs {ranks} GPUs, and {after.name} has {after.gpus}")
     _check_memory(cell.usable, after)
     if before.device == "cpu":
         return StepParts(statistics.fmean(cell.compute_s), 0.0)
@@ -178,12 +186,12 @@ def _check_memory(records: Sequence[Record], after: Hardware) -> None:
     """Compare the measured peak with the other machine's memory.
 
     Raises:
-        Unpredictable: it is too small.
+        Impossible: it is too small.
     """
     room = limits_of(after, None).memory_bytes if after.device == "cuda" else None
     peaks = [r.memory.device_allocated_bytes for r in records if r.memory and r.memory.device_allocated_bytes]
     if room and peaks and max(peaks) > room:
-        raise Unpredictable(f"it took {gigabytes(max(peaks))}, and {after.name} has {gigabytes(int(room))}")
+        raise Impossible(f"it took {gigabytes(max(peaks))}, and {after.name} has {gigabytes(int(room))}")
 
 
 def _device(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence, device_s: float) -> _Device:

@@ -81,6 +81,7 @@ class Results:
         reported: the judged repeats of the cells of the suite whose numbers are those that commands reported.
         number_pairings: these cells, each with the baseline's, by the first number of each.
         forecasts: predictions that were kept before, of any machine and case.
+        predicted: those that this run keeps, the newest last.
     """
 
     records: Sequence[Record]
@@ -97,6 +98,7 @@ class Results:
     reported: Sequence[Repeats] = ()
     number_pairings: Sequence[Pairing] = ()
     forecasts: Sequence[Forecast] = ()
+    predicted: Sequence[Forecast] = ()
 
     @property
     def suite_cells(self) -> list[Repeats]:

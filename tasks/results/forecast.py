@@ -7,9 +7,13 @@ from typing import Annotated
 
 from pydantic import Field
 
+from tasks.results.billing import usd
+from tasks.results.values import Estimate
 from tasks.schema import Strict
 
 LEVEL = 0.9  # of the intervals
+STEPS = 1000  # whose cost is shown
+NORMAL_90 = 1.645  # standard deviations of half a 90 % interval
 Text = Annotated[str, Field(max_length=1000)]
 Time = Annotated[float, Field(gt=0, le=1e9)]
 
@@ -23,6 +27,9 @@ class Forecast(Strict):
         low_s, high_s: the 90 % interval.
         widened: factor by which earlier forecasts made the interval wider, on the log.
         made_at: UTC, ISO 8601.
+        usd_per_hour: of the hardware; 0 if it costs nothing or its price was not kept.
+        reach: what `--on` takes for it.
+        rests_on: the evidence in words.
     """
 
     hardware: Text
@@ -35,6 +42,24 @@ class Forecast(Strict):
     high_s: Time
     widened: Annotated[float, Field(ge=1, le=1e6)] = 1.0
     made_at: Text
+    usd_per_hour: Annotated[float, Field(ge=0, le=1e6)] = 0.0
+    reach: Text = ""
+    rests_on: Text = ""
+
+    @property
+    def log_sd(self) -> float:
+        """Return the standard deviation of the log of the time, by the interval."""
+        return math.log(self.high_s / self.low_s) / (2 * NORMAL_90)
+
+    @property
+    def step_s(self) -> Estimate:
+        """Return the time of a step with its interval."""
+        return Estimate(self.value_s, self.low_s, self.high_s)
+
+    @property
+    def usd(self) -> Estimate:
+        """Return the cost of `STEPS` steps with its interval."""
+        return self.step_s.mapped(lambda step_s: usd(STEPS * step_s, self.usd_per_hour))
 
     def holds(self, measured_s: float) -> bool:
         """Return whether the measured time is in the interval."""

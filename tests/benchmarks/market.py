@@ -16,8 +16,8 @@ import numpy as np
 
 from tasks.planning.hardware import DEPLOYMENTS
 from tasks.prediction.card_ratio import excess
-from tasks.prediction.shortlist import Candidate, next_to_measure
 from tasks.pricing.offers import load_offers
+from tasks.results.shortlist import Candidate, next_to_measure
 from tests.benchmarks.cards import Table, fit, read_lambda
 
 CARDS = {  # gpuhunt's names; with several forms, an offer is of either

@@ -8,7 +8,7 @@ import pytest
 from tasks.planning.hardware import DEPLOYMENTS
 from tasks.planning.rentable import rentable
 from tasks.prediction.offered import offered
-from tasks.prediction.shortlist import Candidate, chance_of_better, expected_gain, next_to_measure
+from tasks.results.shortlist import Candidate, chance_of_better, expected_gain, next_to_measure
 
 
 def test_the_better_and_the_less_certain_come_first():
