@@ -32,8 +32,8 @@ def candidates(ranks: int) -> list[str]:
     if names := [*here, *(machine.name for machine in rented)]:
         return names
     raise GridbenchError(
-        f"--offers finds no machine with {format_count(ranks, 'GPU')} that is reached from here: name some with --on, such "
-        f"as ssh://USER@HOST?usd=1.99, set {KEY}, or set up a cloud with `gridbench up`"
+        f"--offers finds no machine with {format_count(ranks, 'GPU')} that is reached from here: name some with --on, "
+        f"such as ssh://USER@HOST?usd=1.99, set {KEY}, or set up a cloud with `gridbench up`"
     )
 
 

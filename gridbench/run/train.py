@@ -49,8 +49,8 @@ Offers = Annotated[
     bool,
     typer.Option(
         "--offers",
-        help="Measure on one machine, predict the others and all offers, and measure only those that may be the fastest "
-        "or the cheapest; without --on, of all machines with GPUs that are reached from here",
+        help="Measure on one machine, predict the others and all offers, and measure only those that may be the "
+        "fastest or the cheapest; without --on, of all machines with GPUs that are reached from here",
     ),
 ]
 Repeats = Annotated[int | None, typer.Option(help="Fresh processes per size; 3 by default")]

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from tasks.errors import GridbenchError
 from tasks.findings.compare import judged_cells
-from tasks.planning.hardware import Hardware, load_gpus
+from tasks.planning.hardware import Hardware, load_gpus, names_of
 from tasks.planning.plan import PlannedCase
+from tasks.plausibility.gpu_names import models_called, names_in
 from tasks.prediction.card_ratio import Rates
 from tasks.results.repeats import Repeats
 from tasks.results.slices import slice_in
@@ -64,7 +65,7 @@ def evidence_of(
 
 def evidence_in(machines: Sequence[Hardware], records: Sequence[Record]) -> Evidence:
     """Return what these records know of their machines. A slice of a card is another card, of unknown rates."""
-    by_name = {machine.name: machine for machine in machines}
+    by_name = {machine.name: _with_card(machine, records) for machine in machines}
     cells, _ = judged_cells(records, [machine.machine() for machine in machines])
     return Evidence(
         tuple(
@@ -76,6 +77,15 @@ def evidence_in(machines: Sequence[Hardware], records: Sequence[Record]) -> Evid
             and not any(slice_in(record.environment) for record in cell.usable)
         )
     )
+
+
+def _with_card(machine: Hardware, records: Sequence[Record]) -> Hardware:
+    """Return a machine with the model of its GPU, if its file leaves that open and its records have it."""
+    if machine.device == "cpu" or machine.gpu:
+        return machine
+    names = {name for r in records if r.hardware == machine.name for name in names_in(r.environment)}
+    models = {model for name in names for model in models_called(name, names_of(load_gpus()))}
+    return machine.model_copy(update={"gpu": models.pop()}) if len(models) == 1 else machine
 
 
 def _runs(

@@ -1,11 +1,13 @@
 """`gridbench train`: what it plans and where its suite is; nothing is started here."""
 
+import re
 import sys
 
 import pytest
 
 from gridbench import main
-from gridbench.run import train
+from gridbench.run import candidates, train
+from workloads.harness.probes import device_here
 from workloads.harness.repeat.suite import load_suite
 
 
@@ -107,3 +109,28 @@ def test_a_gpu_of_this_machine_is_what_a_training_takes(monkeypatch):
             "workloads.harness.probes.device_here.device_here", lambda sees=sees: "cuda" if sees else "cpu"
         )
         assert train.this_machine() == names
+
+
+def test_a_shortlist_is_planned_with_its_first_machine_alone(run, monkeypatch):
+    named = ("--on", "aws-g6.xlarge", "--on", "aws-p5.4xlarge")
+    code, said = run("train", "--offers", *named, "--results", "out", "--dry-run", "train.py")
+    alone = run("train", *named[:2], "--results", "out", "--dry-run", "train.py")[1]
+    assert code == 0 and "aws-g6.xlarge is measured first; then, within the budget" in said
+    estimate = re.search(r"about \d+ min and [\d.]+ USD", said)[0]
+    assert estimate in alone and "aws-p5.4xlarge" in said
+
+
+def test_the_candidates_are_the_machines_that_are_reached(run, monkeypatch):
+    monkeypatch.delenv("LAMBDA_API_KEY", raising=False)
+    monkeypatch.setattr(device_here, "device_here", lambda: "cpu")
+    monkeypatch.setattr(candidates, "read_notes", lambda: ())
+    code, said = run("train", "--offers", "--results", "out", "--dry-run", "train.py")
+    assert (
+        code == 2
+        and "--offers finds no machine with 1 GPU that is reached from here: name some with --on" in said
+    )
+    monkeypatch.setenv("LAMBDA_API_KEY", "secret")
+    code, said = run("train", "--offers", "--results", "out", "--dry-run", "train.py")
+    names = candidates.candidates(1)
+    assert code == 0 and names[0] == "lambda-1x-a10" and "lambda-1x-h100" in names
+    assert f"{names[0]} is measured first" in said and "lambda-8x-h100" not in said

@@ -1,0 +1,104 @@
+"""A shortlist on a market of hardware files: what it measures, when it ends, and that a stopped one goes on."""
+
+import asyncio
+
+import pytest
+
+from tasks.delivery.pace import Pace
+from tasks.dispatch.dispatcher import Dispatcher
+from tasks.findings.outlook import Outlook
+from tasks.gather import judged
+from tasks.next_cells import first_cells, next_cells
+from tasks.planning.plan import PlannedCase
+from tasks.planning.planner import make_plan
+from tasks.planning.request import RunRequest
+from tasks.store.store import Store
+from tests.tasks.dispatch.fake_prefect import installed
+from tests.tasks.prediction.market import record_on
+from workloads.harness.records.case import Case
+
+CASE = PlannedCase.of(Case.of("gpt2_train", {"millions": 355, "batch": 8, "length": 1024}, "bf16"), None)
+TRUE_S = {  # near what the data sheets say of an L4's 0.7 s
+    "aws-g6.xlarge": 0.7,
+    "aws-g5.xlarge": 0.52,
+    "gke-a100-40": 0.17,
+    "gke-a100-80": 0.15,
+    "aws-p5.4xlarge": 0.066,
+    "aws-g6e.xlarge": 0.30,
+}
+
+
+@pytest.fixture
+def api(monkeypatch):
+    return installed(monkeypatch, lambda repeat: record_on(repeat, TRUE_S[repeat.hardware]))
+
+
+@pytest.fixture
+def store(tmp_path):
+    request = RunRequest(suite="quick", hardware=[*TRUE_S], repeats=2, seed=7, shortlist=True)
+    plan = make_plan(request).model_copy(update={"cases": (CASE,), "skips": ()})
+    return Store.create(tmp_path / "results", plan)
+
+
+async def bench(api, store, budget_usd=None, most=99):
+    """What the flow does, until so many machines are measured; returns what was said."""
+    said = []
+
+    async def serve():
+        while True:
+            for job in [job for job in api.jobs.values() if not job.state.is_final()]:
+                api.complete(job)
+            await asyncio.sleep(0.005)
+
+    worker = asyncio.create_task(serve())
+    async with (
+        asyncio.timeout(60),
+        Dispatcher(store, budget_usd, said.append, pace=Pace(poll_s=0.01)) as lanes,
+    ):
+        cells = first_cells(store.plan)
+        while cells and most:
+            assert lanes.total == len(lanes.arrived) + 2 * len(cells) or lanes.arrived
+            await asyncio.gather(*map(lanes.records_of, cells))
+            cells, most = await next_cells(lanes), most - 1
+    worker.cancel()
+    return said
+
+
+def measured(store):
+    return {record.hardware for record in store.records()[0]}
+
+
+async def test_the_fastest_and_the_cheapest_are_measured_and_most_others_are_not(api, store):
+    assert "aws-g6.xlarge is measured first" in store.plan.notes[-1]
+    said = await bench(api, store)
+    assert {"aws-g6.xlarge", "aws-p5.4xlarge"} <= measured(store), said
+    assert len(measured(store)) < len(TRUE_S)
+    assert any(sentence.startswith("To find the fastest, measure aws-p5.4xlarge next") for sentence in said)
+    assert said[-1].startswith("the shortlist ends")
+
+
+async def test_what_is_predicted_stands_apart_from_what_was_measured(api, store):
+    await bench(api, store)
+    found = judged(store.records()[0], store)
+    names = {row.hardware for row in found.finding(Outlook).rows}
+    assert names.isdisjoint(measured(store)) and {*TRUE_S} - measured(store) <= names
+    assert any(row.reach.startswith("ssh://…?usd=") for row in found.finding(Outlook).rows), (
+        "offers are there, too"
+    )
+    assert not any(name in sentence for name in names for sentence in found.answer)
+
+
+async def test_a_stopped_one_goes_on_with_the_machine_that_it_had_chosen(api, store):
+    await bench(api, store, most=2)
+    half = measured(store)
+    assert len(half) == 2
+    (some,) = half - {"aws-g6.xlarge"}
+    record = next(r for r in store.records()[0] if r.hardware == some)
+    next((store.folder / "records").rglob(f"*{record.repeat}*.json"))
+    said = await bench(api, store)
+    assert half < measured(store) or said[-1].startswith("the shortlist ends")
+
+
+async def test_too_little_money_measures_nothing_more_and_says_so(api, store):
+    said = await bench(api, store, budget_usd=0.01)
+    assert measured(store) == {"aws-g6.xlarge"} and "cost more than what is left of the budget" in said[-1]
