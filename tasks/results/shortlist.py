@@ -10,6 +10,7 @@ from typing import NamedTuple
 
 from tasks.results.billing import usd
 from tasks.results.forecast import Forecast
+from tasks.results.format import format_count
 from tasks.results.repeats import Repeats
 
 WORTH = 0.05  # a better machine by less than this does not change the answer
@@ -152,8 +153,8 @@ def sentence(standing: Standing) -> str:
     """Return whether a standing's answer holds against the predicted machines, or which one to measure next."""
     if name := next_to_measure(standing.log_value, standing.candidates):
         return next_text(standing, name)
-    others = f"none of {len(standing.candidates)} predicted machines"
-    return f"The {standing.goal} is {standing.best}: {others} is likely to be better by {WORTH:.0%} or more."
+    others = format_count(len(standing.candidates), "predicted machine")
+    return f"The {standing.goal} is {standing.best}: of {others}, none is likely to be better by {WORTH:.0%} or more."
 
 
 def next_text(standing: Standing, name: str) -> str:

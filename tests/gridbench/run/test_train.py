@@ -132,5 +132,5 @@ def test_the_candidates_are_the_machines_that_are_reached(run, monkeypatch):
     monkeypatch.setenv("LAMBDA_API_KEY", "secret")
     code, said = run("train", "--offers", "--results", "out", "--dry-run", "train.py")
     names = candidates.candidates(1)
-    assert code == 0 and names[0] == "lambda-1x-a10" and "lambda-1x-h100" in names
+    assert code == 0 and names[0] == "lambda-1x-rtx6000" and "lambda-1x-h100" in names
     assert f"{names[0]} is measured first" in said and "lambda-8x-h100" not in said
