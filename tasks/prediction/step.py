@@ -232,9 +232,10 @@ def _rates(before: Hardware, after: Hardware, evidence: Evidence, precision: str
     Raises:
         Unpredictable: there is no such kind.
     """
-    of_sheet = "fp16" if precision == "own" else precision  # most trainings of today compute in 16 bits
+    if precision == "own":  # most trainings of today compute in 16 bits on GPUs
+        precision = "fp32" if before.device == "cpu" else "fp16"
     measured = [evidence.measured_rates(machine, precision) for machine in (before, after)]
-    sheets = [sheet_rates(machine, of_sheet) for machine in (before, after)]
+    sheets = [sheet_rates(machine, precision) for machine in (before, after)]
     for (old, new), words in ((measured, "measured roofs"), (sheets, "data sheets")):
         if old and new:
             return old, new, words
