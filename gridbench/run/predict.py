@@ -2,6 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -10,25 +11,41 @@ from rich.markup import escape
 from gridbench.run.box import with_boxes
 from gridbench.terminal import Results, log_or_screen, say, table_of
 from tasks.errors import GridbenchError
-from tasks.planning.hardware import DEPLOYMENTS, Hardware, hardware_names, load_hardware
+from tasks.planning.hardware import (
+    DEPLOYMENTS,
+    Hardware,
+    hardware_names,
+    load_hardware,
+    load_suite_checked,
+    suites,
+)
 from tasks.planning.limits import LOCAL_POOL
 from tasks.planning.machines import machines_of
+from tasks.planning.plan import PlannedCase
 from tasks.planning.rentable import rentable
 from tasks.planning.request import RunRequest
+from tasks.prediction.evidence import evidence_of
 from tasks.prediction.kept import scored
 from tasks.prediction.offered import offered
-from tasks.prediction.outlook import advice, cost_usd, outlook, run_of
+from tasks.prediction.outlook import advice, cost_usd, order, outlook, run_of
 from tasks.prediction.step import Prediction
+from tasks.prediction.unmeasured import predict_unmeasured
 from tasks.results.forecast import STEPS, Scored, held, typical_error, widening
 from tasks.results.format import format_ratio, format_seconds, format_share, format_usd, listed
 from tasks.results.values import Estimate
-from tasks.store.address import DEFAULT
+from tasks.store.address import DEFAULT, ResultsAddress
+from tasks.store.store import Store
+from workloads.harness.records.case import Case
+from workloads.harness.records.script import OWN, Script
 
 
 def predict(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="RUN", help="Name of a run, its beginning, or a script that a run measured"),
+        typer.Argument(
+            metavar="RUN",
+            help="Name of a run or its beginning; a script, or a suite that nobody has measured",
+        ),
     ] = None,
     on: Annotated[
         list[str] | None,
@@ -57,23 +74,19 @@ def predict(
         raise GridbenchError(
             "predict needs the name of a run or a script, or --score; `gridbench show` lists the runs"
         )
-    store = run_of(name, results)
-    devices = {machine.device for machine in store.plan.hardware}
-    if offers:
-        gpus = min(machine.gpus for machine in store.plan.hardware)
-        targets = offered(rentable(DEPLOYMENTS, datetime.now(UTC).date()), gpus)
-    elif on:
-        targets = machines_of(with_boxes(RunRequest(hardware=tuple(on))))
+    store, cases = _source(name, results)
+    machines = list(store.plan.hardware) if store else []
+    targets = _targets(machines, on, offers)
+    if store:
+        rows = outlook(store, targets)
     else:
-        targets = [
-            machine for machine in map(load_hardware, hardware_names()) if _is_offered(machine, devices)
-        ]
-    rows = outlook(store, targets)
-    by_name = {machine.name: machine for machine in (*store.plan.hardware, *targets)}
+        say(f"{name}: no record, so these are predictions of what fake tensors do in a step.")
+        rows = predict_unmeasured(cases, targets, evidence_of(results.folder, targets))
+    by_name = {machine.name: machine for machine in (*machines, *targets)}
     for case in dict.fromkeys(row.case for row in rows):
-        of_case = [row for row in rows if row.case == case and not row.refused]
+        of_case = sorted((row for row in rows if row.case == case and not row.refused), key=order)
         _print(of_case, by_name)
-        for sentence in advice(store, case):
+        for sentence in advice(store, case) if store else ():
             say(sentence)
     refused: dict[tuple[str, str], list[str]] = {}
     for row in rows:
@@ -81,6 +94,35 @@ def predict(
             refused.setdefault((row.case.id, row.refused), []).append(row.target)
     for (case_id, why), names in refused.items():
         say(f"{case_id}: no prediction for {listed(names)}: {why}")
+
+
+def _targets(machines: Sequence[Hardware], on: list[str] | None, offers: bool) -> list[Hardware]:
+    """Return the machines to predict for a run on `machines`; without a run, for one GPU."""
+    if offers:
+        gpus = min((machine.gpus for machine in machines), default=1)
+        return offered(rentable(DEPLOYMENTS, datetime.now(UTC).date()), gpus)
+    if on:
+        return machines_of(with_boxes(RunRequest(hardware=tuple(on))))
+    devices = {machine.device for machine in machines} or {"cuda"}
+    return [machine for machine in map(load_hardware, hardware_names()) if _is_offered(machine, devices)]
+
+
+def _source(name: str, results: ResultsAddress) -> tuple[Store | None, Sequence[PlannedCase]]:
+    """Return the run to predict from; without a record the cases of a script or a suite.
+
+    Raises:
+        GridbenchError: there is no such run, script or suite.
+    """
+    try:
+        return run_of(name, results), ()
+    except GridbenchError:
+        if name.endswith(".py") and (path := Path(name).expanduser().absolute()).is_file():
+            script = Script((path.name,), folder=str(path.parent))
+            return None, (PlannedCase.of(Case.of(path.stem, {}, OWN), None, None, script),)
+        if name in suites() or name.endswith(".toml"):
+            entries = load_suite_checked(name).on({"cuda"}).entries
+            return None, [PlannedCase.of(e.case, e.threads, e.soak_s, e.script) for e in entries]
+        raise
 
 
 def _print_score(pairs: Scored) -> None:

@@ -20,7 +20,7 @@ from tasks.errors import GridbenchError
 from tasks.planning.hardware import Hardware
 from tasks.planning.limits import LOCAL_POOL, limits_of, threads_on
 from tasks.planning.plan import PlannedCase
-from workloads.harness.checks.fits import Fit, Needs, Room, fit, sentence
+from workloads.harness.checks.fits import Fit, Needs, Room, StepWork, fit, sentence
 from workloads.harness.records.case import Cell
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.files import write_text
@@ -56,14 +56,17 @@ class Predicted:
         return sentence(self.needs, self.room, self.best) if self.room and self.fit is Fit.NO else None
 
 
-def predict(cells: Iterable[tuple[Hardware, PlannedCase]]) -> list[Predicted]:
-    """Predict the memory of cells; what was predicted before is read. The first steps of scripts are run.
+def predict(cells: Iterable[tuple[Hardware, PlannedCase]], with_step: bool = False) -> list[Predicted]:
+    """Predict the memory of cells, `with_step` the work of a step, too; what was predicted before is read.
+
+    The first steps of scripts are run.
 
     Raises:
         GridbenchError: the process failed.
     """
     wanted = [(machine, case, room_of(machine, case)) for machine, case in cells]
-    answers = _answers([_question(machine, case, room) for machine, case, room in wanted])
+    more = {"step": True} if with_step else {}
+    answers = _answers([_question(machine, case, room) | more for machine, case, room in wanted])
     return [_predicted(*what, answer) for what, answer in zip(wanted, answers, strict=True)]
 
 
@@ -125,7 +128,8 @@ def _question(machine: Hardware, case: PlannedCase, room: Room | None) -> dict[s
 def _predicted(
     machine: Hardware, case: PlannedCase, room: Room | None, answer: Mapping[str, Any]
 ) -> Predicted:
-    needs = Needs(machine.device, answer["tensors_bytes"], answer["peak_bytes"], answer["reason"])
+    step = StepWork(*answer["step"]) if answer["step"] else None
+    needs = Needs(machine.device, answer["tensors_bytes"], answer["peak_bytes"], answer["reason"], step)
     best = f"{answer['grown_by']}={answer['largest']}" if answer["largest"] else ""
     return Predicted(
         Cell(machine.name, case.case), needs, room, fit(needs, room) if room else Fit.UNKNOWN, best

@@ -34,7 +34,7 @@ def outlook(store: Store, targets: Sequence[Hardware]) -> list[Prediction]:
     evidence = evidence_of(store.folder.parent, [*plan.hardware, *targets])
     factor = widening(scored(store.folder.parent))
     cases = dict.fromkeys(cell.cell.case for _, cell in own.cells)
-    rows = [row for case in cases for row in sorted(_rows(case.id, own, evidence, targets), key=_order)]
+    rows = [row for case in cases for row in sorted(_rows(case.id, own, evidence, targets), key=order)]
     keep(store, forecasts(rows, targets, factor))
     return [row.widened(factor) for row in rows]
 
@@ -61,7 +61,8 @@ def _rows(case: str, own: Evidence, evidence: Evidence, targets: Sequence[Hardwa
             yield from sorted(candidates, key=lambda row: row.width)[:1]
 
 
-def _order(row: Prediction) -> float:
+def order(row: Prediction) -> float:
+    """Return the key by which predictions are sorted: the fastest first."""
     return row.step_s.value if row.step_s else float("inf")
 
 

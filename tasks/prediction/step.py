@@ -201,7 +201,7 @@ def _device(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence
         Unpredictable: the rates of one of them are unknown.
     """
     spread, precision = load_spread(), cell.cell.case.precision
-    old, new, source = _rates(before, after, evidence, precision)
+    old, new, source = rates_of(before, after, evidence, precision)
     share = _share(cell.usable, device_s, old)
     middle = spread.share if share is None else share
     weight = weight_after(middle, old, new)
@@ -226,7 +226,9 @@ def _device(cell: Repeats, before: Hardware, after: Hardware, evidence: Evidence
     return _Device(log_time_ratio(middle, old, new) + mean, total, weight, tuple(words))
 
 
-def _rates(before: Hardware, after: Hardware, evidence: Evidence, precision: str) -> tuple[Rates, Rates, str]:
+def rates_of(
+    before: Hardware, after: Hardware, evidence: Evidence, precision: str
+) -> tuple[Rates, Rates, str]:
     """Return the rates of both machines by one kind of source: measured on both, or of both data sheets.
 
     Raises:
@@ -261,7 +263,7 @@ def _shared(case: Case, before: Hardware, after: Hardware, evidence: Evidence) -
     olds, news = ({c.cell.case: c for c in evidence.of_card(m)} for m in (before, after))
     for other in olds.keys() & news.keys() - {case}:
         try:
-            old, new, _ = _rates(before, after, evidence, other.precision)
+            old, new, _ = rates_of(before, after, evidence, other.precision)
         except Unpredictable:
             continue
         times = [_device_s(cell) for cell in (olds[other], news[other])]

@@ -27,6 +27,7 @@ from torch.utils._pytree import tree_leaves
 
 from workloads.harness.checks.heap import Heap
 from workloads.harness.checks.segments import Segments
+from workloads.harness.engine.count import ATTENTION, attention, attention_backward
 
 HOST_DEVICE = torch.device("cpu")
 HOST = str(HOST_DEVICE)
@@ -59,6 +60,13 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
         self._storages: set[int] = set()
         self._zeros: set[int] = set()
         self._depth = 0
+        self._moved_bytes = self._host_attention_flops = 0.0
+
+    def moved(self) -> tuple[float, float]:
+        """Return the bytes read and written since the last call, and the FLOPs of a CPU's attention."""
+        moved = self._moved_bytes, self._host_attention_flops
+        self._moved_bytes = self._host_attention_flops = 0.0
+        return moved
 
     def peak_bytes(self, device: torch.device) -> int:
         """Return the bytes that a process takes on a device at the peak, without those before its first tensor.
@@ -84,6 +92,7 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
             self._depth -= 1
         if not self._depth:
             self._note(func, args, out)
+            self._count(func, args, kwargs, out)
         return out
 
     def _value(self, name: str, args: Any) -> Any:
@@ -109,6 +118,16 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
             memory = self._memory(made[0].device)
             memory.give(memory.take(taken))
             self._is_searched |= self._is_gpu(made[0].device)
+
+    def _count(self, func: Any, args: Any, kwargs: Any, out: Any) -> None:
+        if func.is_view:
+            return
+        tensors = [leaf for leaf in tree_leaves((args, kwargs, out)) if isinstance(leaf, FakeTensor)]
+        self._moved_bytes += sum(tensor.numel() * tensor.element_size() for tensor in tensors)
+        name = func.overloadpacket.__name__
+        if name.startswith(ATTENTION) and "_for_cpu" in name:  # which torch has no formula for
+            formula = attention_backward if name.endswith("_backward") else attention
+            self._host_attention_flops += formula(*args)
 
     def _keep(self, tensor: FakeTensor) -> None:
         storage = tensor.untyped_storage()

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from enum import StrEnum
+from typing import NamedTuple
 
 from workloads.harness.records.case import Case
 from workloads.harness.records.text import gigabytes
@@ -44,6 +45,14 @@ class Fit(StrEnum):
     UNKNOWN = "unknown"
 
 
+class StepWork(NamedTuple):
+    """The work of one step: FLOPs of products, convolutions and attention, bytes read and written, launches."""
+
+    flops: float
+    moved_bytes: float
+    launches: int
+
+
 @dataclass(frozen=True, slots=True)
 class Needs:
     """Predicted memory of one process, on the device that computes.
@@ -52,12 +61,14 @@ class Needs:
         tensors_bytes: all tensors that are alive at the peak: no program can run with less.
         peak_bytes: the same with the holes of the allocator and the memory of kernels; None if it is unknown.
         reason: why it is unknown; else empty.
+        step: the work of a step, if it was asked for.
     """
 
     device: str
     tensors_bytes: int | None
     peak_bytes: int | None
     reason: str = ""
+    step: StepWork | None = None
 
     @property
     def most_bytes(self) -> float | None:

@@ -11,8 +11,9 @@ from typing import Any
 import torch
 
 from workloads.harness.checks.fakes import Fakes, faked
-from workloads.harness.checks.fits import NCCL_BYTES, Fit, Needs, Room, fit, grown_by, largest
+from workloads.harness.checks.fits import NCCL_BYTES, Fit, Needs, Room, StepWork, fit, grown_by, largest
 from workloads.harness.engine.correctness import first_step
+from workloads.harness.engine.count import counted
 from workloads.harness.engine.device import dtype_of
 from workloads.harness.engine.transfer import size_bytes
 from workloads.harness.prepared import Env, Job, Prepared
@@ -36,7 +37,7 @@ def answer(order: Mapping[str, Any]) -> dict[str, object]:
     Args:
         order: `workload`, `size`, `precision` and `device` of a case; `room_bytes` and `processes` of a
             machine if the largest size that should fit is asked for; `script` for a user's script, after
-            which this process cannot be used for anything else.
+            which this process cannot be used for anything else; `step` to count the work of a step, too.
     """
     device, size, best = order["device"], order["size"], None
     if (given := order.get("script")) and given.get("program"):
@@ -45,10 +46,11 @@ def answer(order: Mapping[str, Any]) -> dict[str, object]:
         from workloads.harness.checks.script_needs import script_needs
 
         case = Case.of(order["workload"], size, OWN)
-        needs = script_needs(Script(**given | {"command": tuple(given["command"])}), case, device)
+        script = Script(**given | {"command": tuple(given["command"])})
+        needs = script_needs(script, case, device, bool(order.get("step")))
     else:
         case = find(order["workload"]).case(size, order["precision"])
-        needs = needs_of(case, device)
+        needs = needs_of(case, device, bool(order.get("step")))
     if order.get("room_bytes"):
         room = Room("", order["room_bytes"], order.get("processes") or 1)
         if fit(needs, room) in (Fit.NO, Fit.CLOSE):  # seconds more for each try
@@ -57,12 +59,13 @@ def answer(order: Mapping[str, Any]) -> dict[str, object]:
         "tensors_bytes": needs.tensors_bytes,
         "peak_bytes": needs.peak_bytes,
         "reason": needs.reason,
+        "step": needs.step,
         "grown_by": grown_by(case),
         "largest": best,
     }
 
 
-def needs_of(case: Case, device: str) -> Needs:
+def needs_of(case: Case, device: str, with_step: bool = False) -> Needs:
     """Predict the memory that a process takes on `device` to measure a case: on a GPU only the GPU's memory.
 
     Cases that take the same memory are computed once: any number of replicas takes as much as two.
@@ -71,14 +74,14 @@ def needs_of(case: Case, device: str) -> Needs:
     if workload.scaling == "weak" and workload.wrapper == "DDP" and "processes" in sizes:
         sizes["processes"] = min(sizes["processes"], 2)
     precision = ALIKE.get(case.precision, case.precision) if device == "cuda" else case.precision
-    return _needs_of(replace(workload.case(sizes, case.precision), precision=precision), device)
+    return _needs_of(replace(workload.case(sizes, case.precision), precision=precision), device, with_step)
 
 
 @cache
-def _needs_of(case: Case, device: str) -> Needs:
+def _needs_of(case: Case, device: str, with_step: bool) -> Needs:
     try:
-        tensors, peak = _peaks(case, device)
-        return Needs(device, tensors, peak)
+        tensors, peak, step = _peaks(case, device, with_step)
+        return Needs(device, tensors, peak, step=step)
     except Exception as error:  # raised by torch, by a fake tensor that needs values, or by the workload
         first = next(iter(str(error).splitlines()), "")
         return Needs(device, None, None, f"{type(error).__name__}: {first}"[:200])
@@ -86,8 +89,8 @@ def _needs_of(case: Case, device: str) -> Needs:
         gc.collect()
 
 
-def _peaks(case: Case, device: str) -> tuple[int, int]:
-    """Return the peak bytes of tensors alone, and with the memory of kernels."""
+def _peaks(case: Case, device: str, with_step: bool) -> tuple[int, int, StepWork | None]:
+    """Return the peak bytes of tensors alone and with the memory of kernels, and the work of a step if asked for."""
     workload, sizes = find(case.workload), dict(case.params)
     if "workers" in sizes:
         sizes["workers"] = 0  # loader processes hold no more than the inputs
@@ -109,7 +112,18 @@ def _peaks(case: Case, device: str) -> tuple[int, int]:
         else:
             _step(thing, fakes, device)
         group_bytes = NCCL_BYTES if device == "cuda" and "processes" in sizes else 0
-        return fakes.tensors[str(torch_device)], fakes.peak_bytes(torch_device) + group_bytes
+        tensors, peak = fakes.tensors[str(torch_device)], fakes.peak_bytes(torch_device) + group_bytes
+        step = _work_of(thing, fakes) if with_step and not isinstance(thing, Job) else None
+        return tensors, peak, step
+
+
+def _work_of(prepared: Prepared, fakes: Fakes) -> StepWork:
+    """Count the work of a step: a further one, because counting changes what inference keeps in memory."""
+    fakes.moved()
+    with counted() as counts:
+        prepared.step()
+    moved_bytes, flops = fakes.moved()
+    return StepWork(counts.flops + flops, moved_bytes, counts.launches)
 
 
 def _step(prepared: Prepared, fakes: Fakes, device: str) -> None:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from workloads.harness.checks.fakes import HOST, HOST_DEVICE, faked, replaced
-from workloads.harness.checks.fits import NCCL_BYTES, Needs
+from workloads.harness.checks.fits import NCCL_BYTES, Needs, StepWork
+from workloads.harness.engine.count import counted
 from workloads.harness.records.case import Case
 from workloads.harness.records.script import Script
 from workloads.harness.repeat.copies import fresh_copy
@@ -23,38 +24,47 @@ STEPS = 2  # the first makes the optimizer's state, which is there in the whole 
 OURS = dict(num_workers=0, prefetch_factor=None, multiprocessing_context=None, persistent_workers=False)
 
 
-def script_needs(script: Script, case: Case, device: str) -> Needs:
+def script_needs(script: Script, case: Case, device: str, with_step: bool = False) -> Needs:
     """Run a script's first steps in this process, which cannot be used for anything else afterwards.
 
-    The script sees no GPU, so for one all its tensors count as there. It runs in a copy of its folder.
+    The script sees no GPU, so for one all its tensors count as there. It runs in a copy of its folder. Counting the
+    work of its second step can change its memory a little.
     """
     with fresh_copy(Path(script.folder)) as copy:
-        needs = _needs_in(copy.folder, script, case, device)
+        needs = _needs_in(copy.folder, script, case, device, with_step)
         return replace(needs, reason=copy.there(needs.reason)) if needs.reason else needs
 
 
-def _needs_in(folder: Path, script: Script, case: Case, device: str) -> Needs:
+def _needs_in(folder: Path, script: Script, case: Case, device: str, with_step: bool) -> Needs:
     words = filled(script, case)
     os.chdir(folder)
     make_room(first_folder(words))
     marks: Any = ModuleType(MARKS)
-    left = STEPS
+    left, seen, step = STEPS, (0.0, 0), None
 
     def stepped(*of: object) -> None:
-        nonlocal left
-        left -= 1
+        nonlocal left, seen, step
+        left, (moved_bytes, flops) = left - 1, fakes.moved()
+        if counts:
+            step = StepWork(counts.flops - seen[0] + flops, moved_bytes, counts.launches - seen[1])
+            seen = counts.flops, counts.launches
         if not left:
             raise EnoughError
 
     marks.step = stepped
     sys.modules[MARKS] = marks
     reason = f"the script ended before its optimizer took {STEPS} steps"
-    with faked(script.processes, is_host_gpu=device == "cuda") as fakes, _watched(stepped):
+    with (
+        faked(script.processes, is_host_gpu=device == "cuda") as fakes,
+        counted() if with_step else nullcontext() as counts,
+        _watched(stepped),
+    ):
         try:
             run_as_main(words)
         except EnoughError:
             group_bytes = NCCL_BYTES if device == "cuda" and script.processes > 1 else 0
-            return Needs(device, fakes.tensors[HOST], fakes.peak_bytes(HOST_DEVICE) + group_bytes)
+            peak_bytes = fakes.peak_bytes(HOST_DEVICE) + group_bytes
+            return Needs(device, fakes.tensors[HOST], peak_bytes, step=step)
         except BaseException as error:  # raised by the script, or by a fake tensor that needs values
             first = next(iter(str(error).splitlines()), "")
             reason = f"{type(error).__name__}: {first}"[:200]

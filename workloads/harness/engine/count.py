@@ -58,7 +58,7 @@ def counted() -> Iterator[Counts]:
     counts, formulas = Counts(), dict[Any, Any](flop_registry)
     for operation in flop_registry:  # torch's own formulas refuse grouped queries before torch 2.12
         if (name := getattr(operation, "__name__", "")).startswith(ATTENTION):
-            formulas[operation] = _attention_backward if name.endswith("_backward") else _attention
+            formulas[operation] = attention_backward if name.endswith("_backward") else attention
 
     class Counting(TorchDispatchMode):  # type: ignore[no-untyped-call]
         @classmethod
@@ -102,12 +102,12 @@ def _unfused_attention(counts: Counts) -> AbstractContextManager[object]:
     return Calls()
 
 
-def _attention(query: Any, key: Any, value: Any, *others: Any, **options: Any) -> float:
+def attention(query: Any, key: Any, value: Any, *others: Any, **options: Any) -> float:
     """Count two products for every head of the queries [b, heads, l, d]."""
     return float(_scores(query, key) * (query.shape[-1] + value.shape[-1]))
 
 
-def _attention_backward(
+def attention_backward(
     gradient: Any, query: Any, key: Any, value: Any, *others: Any, **options: Any
 ) -> float:
     """Count five products: the scores again, and the gradients of scores, values, queries and keys."""

@@ -66,3 +66,15 @@ def test_no_group_is_left_behind():
     assert not torch.distributed.is_initialized()
     assert torch.distributed.fsdp.fully_shard.__module__.startswith("torch.")
     assert torch.nn.parallel.DistributedDataParallel.__module__.startswith("torch.")
+
+
+def test_the_work_of_a_step_is_counted_on_request():
+    needs = needs_of(Case.of("matmul", {"n": 4096}), "cuda", with_step=True)
+    assert needs.step == (2 * 4096**3, PRODUCT, 1)
+    assert needs_of(Case.of("matmul", {"n": 4096}), "cuda").step is None
+
+
+def test_a_training_step_has_the_flops_of_its_forward_and_backward_passes():
+    step = needs_of(find("gpt2_train").case({**GPT2, "batch": 2}), "cuda", with_step=True).step
+    assert 6 * 124e6 * 256 < step.flops < 1.3 * 6 * 124e6 * 256, "and attention"
+    assert step.moved_bytes > 1.5 * STATE and step.launches > 500
