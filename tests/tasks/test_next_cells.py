@@ -57,8 +57,8 @@ async def bench(api, store, budget_usd=None, most=99):
     ):
         cells = first_cells(store.plan)
         while cells and most:
-            assert lanes.total == len(lanes.arrived) + 2 * len(cells) or lanes.arrived
             await asyncio.gather(*map(lanes.records_of, cells))
+            assert lanes.total == len(lanes.arrived), "of the machines so far"
             cells, most = await next_cells(lanes), most - 1
     worker.cancel()
     return said
@@ -92,11 +92,9 @@ async def test_a_stopped_one_goes_on_with_the_machine_that_it_had_chosen(api, st
     await bench(api, store, most=2)
     half = measured(store)
     assert len(half) == 2
-    (some,) = half - {"aws-g6.xlarge"}
-    record = next(r for r in store.records()[0] if r.hardware == some)
-    next((store.folder / "records").rglob(f"*{record.repeat}*.json"))
     said = await bench(api, store)
-    assert half < measured(store) or said[-1].startswith("the shortlist ends")
+    assert half <= measured(store) and said[-1].startswith("the shortlist ends")
+    assert len({r.id for r in store.records()[0]}) == len(store.records()[0])
 
 
 async def test_too_little_money_measures_nothing_more_and_says_so(api, store):
