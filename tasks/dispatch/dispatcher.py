@@ -91,8 +91,12 @@ class Dispatcher:
     @property
     def total(self) -> int:
         """Return the number of repeats to measure, as far as it is known by now."""
-        known = self._requested if self.plan.shortlist else self._repeats
-        return sum(len(self._repeats[cell]) for cell in known)
+        cells = (
+            self._requested | {r.cell for r in self.arrived.values()}
+            if self.plan.shortlist
+            else self._repeats
+        )
+        return sum(len(self._repeats.get(cell, ())) for cell in cells)
 
     @property
     def failed(self) -> bool:

@@ -3,6 +3,7 @@
 import os
 from collections.abc import Mapping
 from datetime import UTC, date, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, Self
 
@@ -213,7 +214,14 @@ def load_gpus(folder: Path = DEPLOYMENTS) -> dict[str, GpuPeaks]:
     Raises:
         GridbenchError: the file has a mistake.
     """
-    raw = read_mapping(folder / "gpus.yaml")
+    path = folder / "gpus.yaml"
+    return _gpus(path, path.stat().st_mtime_ns if path.exists() else 0)
+
+
+@lru_cache
+def _gpus(path: Path, changed_at_ns: int) -> dict[str, GpuPeaks]:
+    """Read the file again only if it has changed: predictions of all offers ask for it hundreds of times."""
+    raw = read_mapping(path)
     return {name: validated(GpuPeaks, entry, f"gpus.yaml, {name}") for name, entry in raw.items()}
 
 

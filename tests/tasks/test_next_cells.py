@@ -48,12 +48,12 @@ async def bench(api, store, budget_usd=None, most=99):
         while True:
             for job in [job for job in api.jobs.values() if not job.state.is_final()]:
                 api.complete(job)
-            await asyncio.sleep(0.005)
+            await asyncio.sleep(0.02)
 
     worker = asyncio.create_task(serve())
     async with (
         asyncio.timeout(60),
-        Dispatcher(store, budget_usd, said.append, pace=Pace(poll_s=0.01)) as lanes,
+        Dispatcher(store, budget_usd, said.append, pace=Pace(poll_s=0.05)) as lanes,
     ):
         cells = first_cells(store.plan)
         while cells and most:
@@ -75,10 +75,6 @@ async def test_the_fastest_and_the_cheapest_are_measured_and_most_others_are_not
     assert len(measured(store)) < len(TRUE_S)
     assert any(sentence.startswith("To find the fastest, measure aws-p5.4xlarge next") for sentence in said)
     assert said[-1].startswith("the shortlist ends")
-
-
-async def test_what_is_predicted_stands_apart_from_what_was_measured(api, store):
-    await bench(api, store)
     found = judged(store.records()[0], store)
     names = {row.hardware for row in found.finding(Outlook).rows}
     assert names.isdisjoint(measured(store)) and {*TRUE_S} - measured(store) <= names
