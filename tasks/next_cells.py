@@ -63,7 +63,8 @@ def _next_machine(lanes: Dispatcher) -> Hardware | None:
     choice = next_for_all(found, affordable)
     unknown = [m for m in affordable.values() if m.name not in predicted | impossible]
     cheapest = min(unknown, key=lambda machine: machine.price.usd_per_hour, default=None)
-    if not choice and not cheapest:
+    chosen = affordable[choice[1]] if choice else cheapest
+    if chosen is None:
         too_dear = len(others) - len(affordable)
         dear = f"; {too_dear} further machines cost more than what is left of the budget" if too_dear else ""
         lanes.say(f"the shortlist ends: no other machine is worth measuring{dear}")
@@ -71,8 +72,8 @@ def _next_machine(lanes: Dispatcher) -> Hardware | None:
     if len(rented) >= MOST_RENTED:
         lanes.say(f"the shortlist ends: {MOST_RENTED} machines were rented")
         return None
-    lanes.say(next_text(*choice) if choice else f"{cheapest.name} is next: nothing predicts its time")
-    return affordable[choice[1]] if choice else cheapest
+    lanes.say(next_text(*choice) if choice else f"nothing predicts {chosen.name}: it is measured next")
+    return chosen
 
 
 def _is_affordable(lanes: Dispatcher, machine: Hardware, cost_usd: float) -> bool:

@@ -1,7 +1,6 @@
 """The machines of a shortlist: those with GPUs that a run from this computer reaches."""
 
 import os
-from collections.abc import Iterator
 
 from gridbench.run.session import KEY
 from gridbench.setup.note import read_notes
@@ -20,7 +19,9 @@ def candidates(ranks: int) -> list[str]:
     Raises:
         GridbenchError: no such machine is reached.
     """
-    here = [*_here(ranks)]
+    from workloads.harness.probes.device_here import device_here
+
+    here = ["local-cuda"] if ranks == 1 and device_here() == "cuda" else []
     pools = set() if here else _ready_pools()
     machines = [
         machine
@@ -35,16 +36,6 @@ def candidates(ranks: int) -> list[str]:
         f"--offers finds no machine with {format_count(ranks, 'GPU')} that is reached from here: name some with --on, "
         f"such as ssh://USER@HOST?usd=1.99, set {KEY}, or set up a cloud with `gridbench up`"
     )
-
-
-def _here(ranks: int) -> Iterator[str]:
-    from workloads.harness.probes.device_here import device_here
-
-    if device_here() == "cuda":
-        import torch
-
-        if torch.cuda.device_count() >= ranks:
-            yield "local-cuda"
 
 
 def _ready_pools() -> set[str]:

@@ -45,7 +45,7 @@ class Outlook(Finding):
         latest = {(forecast.hardware, forecast.case): forecast for forecast in results.predicted}
         rows = [f for f in latest.values() if f.case in cases and f.case not in measured.get(f.hardware, {})]
         rows.sort(key=lambda forecast: (cases.index(forecast.case), forecast.value_s))
-        prices = {machine.name: machine.usd_per_hour for machine in results.machines}
+        prices = {machine.name: machine.usd_per_hour or 0.0 for machine in results.machines}
         found = standings(measured, prices, rows) if rows else []
         return cls(tuple(rows), tuple(sentence(standing) for standing in found))
 
