@@ -16,7 +16,7 @@ from tasks.results.repeats import Repeats
 WORTH = 0.05  # a better machine by less than this does not change the answer
 LIKELY, SURE = 0.05, 0.01  # chances of a better machine: worth measuring first; below which the answer stands
 MEASURING_S = 900.0  # of a rented machine, about: its start, and a few cases
-MOST_RENTED = 5  # machines that a shortlist measures, besides this one
+MOST_RENTED = 7  # machines that a shortlist rents for both goals: docs/predict.md
 FASTEST, CHEAPEST = GOALS = "fastest", "cheapest"
 NORMAL = NormalDist()
 

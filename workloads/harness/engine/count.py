@@ -66,6 +66,8 @@ def counted() -> Iterator[Counts]:
             return False
 
         def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
+            if func.namespace == "prim":  # a fake tensor is asked for its device
+                return NotImplemented
             kwargs, formula = kwargs or {}, formulas.get(func.overloadpacket)
             if formula is None:
                 with self:  # in inference mode whole layers arrive here: count their parts
