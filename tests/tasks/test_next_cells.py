@@ -25,6 +25,7 @@ TRUE_S = {  # near what the data sheets say of an L4's 0.7 s
     "gke-a100-80": 0.15,
     "aws-p5.4xlarge": 0.066,
     "aws-g6e.xlarge": 0.30,
+    "aws-p4d.24xlarge": 0.17,  # eight GPUs, of which one works
 }
 
 
