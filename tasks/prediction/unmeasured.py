@@ -27,8 +27,7 @@ from tasks.results.values import Estimate
 from workloads.harness.checks.fits import Fit
 
 SOURCE = "fake tensors"
-# Twelve steps of six workloads on an H100 and an H200 kept the card busy for 0.74 to 2.0 times the sum of both parts at
-# full rates: docs/predict.md.
+# Fourteen steps of nine cases on an H100 and an H200 took 0.64 to 2.1 times what follows from this: docs/predict.md.
 SLOWER = 1.15
 FACTOR = 2.5  # of the 90 % interval, up and down: other cards differ more from their data sheets
 
