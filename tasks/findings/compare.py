@@ -93,12 +93,9 @@ def compare(
     suite = CommonCases.of(results.suite_cells, sessions)
     paired = [pairing for pairing in pairings if pairing.case in cases]
     leading = [line for finding in findings for line in finding.headline()]
-    # A line on the only case would be the same again.
-    general = (
-        ()
-        if leading and len(suite.cases) < (1 if reported else 2)
-        else headline(suite, machines, baseline, paired, summaries, cards_s(cells, suite))
-    )
+    is_same = leading and len(suite.cases) < (1 if reported else 2)  # a line on the only case, again
+    busy_s = cards_s(cells, suite)
+    general = () if is_same else headline(suite, machines, baseline, paired, summaries, busy_s)
     return Comparison(
         baseline=baseline,
         machines=tuple(machines),
