@@ -17,7 +17,7 @@ from tasks.prediction.evidence import evidence_in
 from tasks.prediction.kept import kept_in
 from tasks.prediction.offered import offered
 from tasks.prediction.outlook import outlook
-from tasks.results.shortlist import MOST_RENTED, Standing, measured_s, next_for_all, next_text, standings
+from tasks.results.shortlist import MOST_RENTED, BestSoFar, measured_s, next_for_all, next_text, standings
 from workloads.harness.records.case import Cell
 from workloads.harness.records.record import WORTH_RETRY, Record, Verdict
 
@@ -42,8 +42,8 @@ def _cells_on(plan: Plan, machine: Hardware) -> list[Cell]:
 def _next_machine(lanes: Dispatcher) -> Hardware | None:
     """Return the next machine of a shortlist; None if the answer stands, or the money or the number is at its end.
 
-    One that an interrupted run has begun comes first. The others are chosen by what is predicted from all that is
-    measured. A machine without a prediction may be the best one: it is measured after those, the cheapest first.
+    One that an interrupted run has begun comes first. The others are chosen by predictions from all that is
+    measured. A machine without a prediction can be the best one: it is measured after those, the cheapest first.
     """
     plan = lanes.plan
     records = [record for record in lanes.arrived.values() if record.verdict is not Verdict.SKIPPED]
@@ -66,7 +66,7 @@ def _next_machine(lanes: Dispatcher) -> Hardware | None:
     chosen = affordable[choice[1]] if choice else cheapest
     if chosen is None:
         too_dear = len(others) - len(affordable)
-        dear = f"; {too_dear} further machines cost more than what is left of the budget" if too_dear else ""
+        dear = f"; {too_dear} further machines cost more than the rest of the budget" if too_dear else ""
         lanes.say(f"the shortlist ends: no other machine is worth measuring{dear}")
         return None
     if len(rented) >= MOST_RENTED:
@@ -85,7 +85,7 @@ def _is_affordable(lanes: Dispatcher, machine: Hardware, cost_usd: float) -> boo
 
 def _outlook(
     lanes: Dispatcher, records: Sequence[Record], others: Sequence[Hardware]
-) -> tuple[list[Standing], set[str]]:
+) -> tuple[list[BestSoFar], set[str]]:
     """Predict the others and the offers; return the standings, and the machines that can't run a case."""
     plan, today = lanes.plan, datetime.now(UTC).date()
     names = {machine.name for machine in plan.hardware}

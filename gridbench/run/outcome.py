@@ -132,7 +132,7 @@ def _confirmed(comparison: Comparison) -> tuple[str, ...]:
 
 
 def _predicted(comparison: Comparison, plan: Plan) -> tuple[str, ...]:
-    """Return what a shortlist predicts of machines that it has not measured; nothing of another run."""
+    """Return the sentences on machines that a shortlist has not measured; none of another run."""
     outlook = comparison.finding(Outlook)
     if not plan.shortlist or outlook is None or not outlook.rows:
         return ()

@@ -44,7 +44,7 @@ def predict(
         str | None,
         typer.Argument(
             metavar="RUN",
-            help="Name of a run or its beginning; a script, or a suite that nobody has measured",
+            help="Name of a run or its beginning; a script or a suite, also without a record",
         ),
     ] = None,
     on: Annotated[

@@ -49,7 +49,7 @@ Offers = Annotated[
     bool,
     typer.Option(
         "--offers",
-        help="Measure on one machine, predict the others and all offers, and measure only those that may be the "
+        help="Measure on one machine, predict the others and all offers, and measure only those that can be the "
         "fastest or the cheapest; without --on, of all machines with GPUs that are reached from here",
     ),
 ]

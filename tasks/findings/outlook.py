@@ -28,7 +28,7 @@ LEAD = (
 class Outlook(Finding):
     """The latest prediction of each machine and case that this run has not measured.
 
-    `standing` says of the fastest and of the cheapest measured machine whether a predicted one can be better.
+    `standing` states whether a predicted machine can be better than the fastest and the cheapest measured one.
     """
 
     name = "outlook"

@@ -57,9 +57,9 @@ class Predicted:
 
 
 def predict(cells: Iterable[tuple[Hardware, PlannedCase]], with_step: bool = False) -> list[Predicted]:
-    """Predict the memory of cells, `with_step` the work of a step, too; what was predicted before is read.
+    """Predict the memory of cells, `with_step` the work of a step, too.
 
-    The first steps of scripts are run.
+    Earlier predictions are read. The first steps of scripts are run.
 
     Raises:
         GridbenchError: the process failed.

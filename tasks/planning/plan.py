@@ -88,8 +88,8 @@ class Plan(Strict):
         profile: True if the first repeat of each cell gets a profile pass.
         acceptance: True if its report says of each machine whether to keep it.
         break_even: True if further sizes are measured after the cases, until each break-even is known.
-        shortlist: True if the first machine is measured, and of the others only those that may be the fastest or the
-            cheapest by what is predicted. The estimates count the first machine alone.
+        shortlist: True if the first machine is measured, and of the others only those that can be the fastest or the
+            cheapest by their predictions. The estimates count the first machine alone.
         sessions: sessions of each machine, over which the repeats of a cell are spread: the first repeat is in the
             first one, the second in the second. Each is another job, on another box if the machine is rented.
         session_gap_s: least seconds from the end of a session of a machine that is not rented to the next one.
@@ -99,7 +99,7 @@ class Plan(Strict):
         night: set for a night, which has controls where a machine has a reference; None for other runs.
         skips: cells that can't be measured, as known beforehand.
         notes: sentences about its scripts: guessed estimates, and changes that are in no commit; of a confirmation also
-            about prices that have changed, of a shortlist about what it measures.
+            about prices that have changed, of a shortlist about its machines.
         estimate_s: seconds until all lanes end; lanes of one box take turns, and sessions keep their distance.
         estimate_usd: cost at the hardware's prices. Neither estimate counts further sizes.
     """

@@ -132,8 +132,8 @@ def _shortlist_notes(request: RunRequest, machines: Sequence[Hardware]) -> tuple
     first = machines[0].name
     return (
         (
-            f"{first} is measured first; then, within the budget, those of the others that may be the fastest or the "
-            f"cheapest by what is predicted, at most {MOST_RENTED} rented machines in all. The estimate "
+            f"{first} is measured first; then, within the budget, those of the others that can be the fastest or the "
+            f"cheapest by their predictions, at most {MOST_RENTED} rented machines in all. The estimate "
             f"counts {first} alone.",
         )
         if request.shortlist

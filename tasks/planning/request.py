@@ -26,7 +26,7 @@ class RunRequest(Strict):
         resume: name of an earlier run; what it lacks is measured, and all else but the budget is ignored.
         results: folder of the results store, or a storage block; the default folder where None.
         break_even: measure further sizes after the suite, until each break-even is known.
-        shortlist: measure the first machine, and of the others only those that may be the fastest or the cheapest.
+        shortlist: measure the first machine, and of the others only those that can be the fastest or the cheapest.
         session_effect: assumed standard deviation of times between sessions of a machine; None for the usual one.
         cluster: boxes of one kind that replace the hardware.
         boxes: copies of each rented machine.

@@ -33,7 +33,7 @@ class Candidate(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Standing:
+class BestSoFar:
     """The best measured machine by one goal, and the machines that can still be better.
 
     Attributes:
@@ -61,7 +61,7 @@ def standings(
     usd_per_hour: Mapping[str, float],
     forecasts: Iterable[Forecast],
     measuring_usd: Mapping[str, float] = MappingProxyType({}),
-) -> list[Standing]:
+) -> list[BestSoFar]:
     """Return the standing of each goal, over the cases that all measured machines have, by the mean of their logs.
 
     Args:
@@ -97,7 +97,7 @@ def standings(
             for name, own in complete.items()
             if prices[name]
         }
-        found.append(Standing(goal, best, values[best], candidates))
+        found.append(BestSoFar(goal, best, values[best], candidates))
     return found
 
 
@@ -139,7 +139,7 @@ def next_to_measure(
     return max(unlikely, key=lambda name: chances[name], default=None)
 
 
-def next_for_all(found: Sequence[Standing], reached: Collection[str]) -> tuple[Standing, str] | None:
+def next_for_all(found: Sequence[BestSoFar], reached: Collection[str]) -> tuple[BestSoFar, str] | None:
     """Return the reached machine to measure next, after the goal for which it is worth most; None if none is."""
     choices = []
     for standing in found:
@@ -149,7 +149,7 @@ def next_for_all(found: Sequence[Standing], reached: Collection[str]) -> tuple[S
     return max(choices, key=lambda c: expected_gain(c[0].log_value, c[0].candidates[c[1]]), default=None)
 
 
-def sentence(standing: Standing) -> str:
+def sentence(standing: BestSoFar) -> str:
     """Return whether a standing's answer holds against the predicted machines, or which one to measure next."""
     if name := next_to_measure(standing.log_value, standing.candidates):
         return next_text(standing, name)
@@ -157,8 +157,8 @@ def sentence(standing: Standing) -> str:
     return f"The {standing.goal} is {standing.best}: of {others}, none is likely to be better by {WORTH:.0%} or more."
 
 
-def next_text(standing: Standing, name: str) -> str:
-    """Return why a machine is to be measured next."""
+def next_text(standing: BestSoFar, name: str) -> str:
+    """Return the reason to measure a machine next."""
     candidate = standing.candidates[name]
     chance = chance_of_better(standing.log_value, candidate)
     return (

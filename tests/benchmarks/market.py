@@ -22,8 +22,8 @@ from tasks.results.shortlist import (
     FASTEST,
     GOALS,
     MOST_RENTED,
+    BestSoFar,
     Candidate,
-    Standing,
     next_for_all,
 )
 from tests.benchmarks.cards import Table, fit, read_lambda
@@ -110,7 +110,7 @@ def play(table: Table, workload: int, goals: Sequence[str], chance: random.Rando
         measured = {card: float(np.mean(logs)) for card, logs in cards.items()}
         rows = {card: predicted(table, workload, card, measured) for card in {offer.card for offer in offers}}
         found = [
-            Standing(
+            BestSoFar(
                 goal,
                 "",
                 min(truth[goal][k] for k in rented),

@@ -1,7 +1,7 @@
 """Predictions between the machines of records, each case held out on the machine that is predicted, in both directions.
 
-`python -m tests.benchmarks.records FILE…` takes files with a record a line. It prints, for each direction and by what is
-known of the predicted machine, how many of the measured times are in their 90 % intervals, and the errors.
+`python -m tests.benchmarks.records FILE…` takes files with a record a line. It prints, for each direction and each kind of
+knowledge of the predicted machine, how many of the measured times are in their 90 % intervals, and the errors.
 """
 
 import math
@@ -41,7 +41,7 @@ def without_host(cell: Repeats) -> Repeats:
 
 
 def known_of(evidence: Evidence, target: Hardware, held_out: Repeats, known: str) -> Evidence:
-    """Return what is known when a case is predicted: all but that case on the target, or less."""
+    """Return the evidence for the prediction of a case: all but that case on the target, or less."""
     rest = [(m, c) for m, c in evidence.cells if m.name != target.name or c.cell.case != held_out.cell.case]
     if known == KNOWN[2]:
         return Evidence(tuple(rest))

@@ -1,4 +1,4 @@
-"""A shortlist on a market of hardware files: what it measures, when it ends, and that a stopped one goes on."""
+"""A shortlist on a market of hardware files: its machines, its end, and its continuation after a stop."""
 
 import asyncio
 
@@ -18,7 +18,7 @@ from tests.tasks.prediction.market import record_on
 from workloads.harness.records.case import Case
 
 CASE = PlannedCase.of(Case.of("gpt2_train", {"millions": 355, "batch": 8, "length": 1024}, "bf16"), None)
-TRUE_S = {  # near what the data sheets say of an L4's 0.7 s
+TRUE_S = {  # near the ratios of the data sheets to an L4's 0.7 s
     "aws-g6.xlarge": 0.7,
     "aws-g5.xlarge": 0.52,
     "gke-a100-40": 0.17,
@@ -42,7 +42,7 @@ def store(tmp_path):
 
 
 async def bench(api, store, budget_usd=None, most=99):
-    """What the flow does, until so many machines are measured; returns what was said."""
+    """Do as the flow does, until `most` machines are measured; return the sentences of its log."""
     said = []
 
     async def serve():
@@ -88,4 +88,4 @@ async def test_only_machines_that_may_be_better_are_measured_also_by_one_that_wa
 
 async def test_too_little_money_measures_nothing_more_and_says_so(api, store):
     said = await bench(api, store, budget_usd=0.01)
-    assert measured(store) == {"aws-g6.xlarge"} and "cost more than what is left of the budget" in said[-1]
+    assert measured(store) == {"aws-g6.xlarge"} and "cost more than the rest of the budget" in said[-1]

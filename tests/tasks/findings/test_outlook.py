@@ -1,4 +1,4 @@
-"""What a run predicts of machines that it has not measured stands apart from what it has measured."""
+"""Predictions of machines that a run has not measured stand apart from its measurements."""
 
 import pytest
 

@@ -17,7 +17,7 @@ def scaled(timing, factor):
 
 
 def record_on(repeat, seconds, began="2031-01-01T00:00:00+00:00"):
-    """What a training of GPT-2 that takes so many seconds a step leaves of a repeat on the repeat's machine."""
+    """The record of a repeat on its machine: a training of GPT-2 that takes `seconds` a step."""
     source = next(r for r in two_cards() if r.case.workload == "gpt2_train" and r.hardware == "h100")
     factor = seconds * (1 + 0.001 * repeat.repeat) / source.wall.mean_s
     gpu = load_hardware(repeat.hardware).gpu

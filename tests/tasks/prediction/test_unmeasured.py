@@ -1,4 +1,4 @@
-"""What nobody has measured is predicted from the work of its step, with a wide interval, or refused with the reason."""
+"""A case without a record is predicted from the work of its step, with a wide interval, or refused with a reason."""
 
 import pytest
 
