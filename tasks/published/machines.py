@@ -39,7 +39,8 @@ def _large_and_fast(table: PublishedTable) -> Iterator[TableFlaw]:
             texts = {"row": named_by, "column": column.header.lower()}
             sizes = {where: _MODEL.findall(text) for where, text in texts.items()}
             named = [where for where, sizes_there in sizes.items() if len(sizes_there) == 1]
-            if not value or len(named) != 1 or sum(map(len, sizes.values())) != 1 or _sparse(texts):
+            used = column.unit in ("bytes", "flops")  # a large model uses more of the card
+            if used or not value or len(named) != 1 or sum(map(len, sizes.values())) != 1 or _sparse(texts):
                 continue
             key = tuple(_MODEL.sub("#", text) for text in texts.values())
             others = tuple(

@@ -25,6 +25,7 @@ PER_SECOND = 1 / 3600  # of an hour's price
 NEAR = 0.04  # relative difference from a peak, whose rounding differs by source
 FACTOR = 1.05  # a factor that all rows are off by is asked about from here
 MOST_FACTORS = 4  # columns of one kind
+MOST_OTHERS = 50  # rows that are compared with all peaks on file
 MOST_NUMBERS = 50_000  # products of one column
 _WHOLE_RUN, _ANSWERS = (
     {"benchmark", "duration", "elapsed", "total", "wall"},
@@ -116,10 +117,11 @@ def _of_peak(table: PublishedTable, share: int, rate: int, gpus: Mapping[str, Ma
     """Return the share that the middle row has of its rate, if no row can have another GPU's."""
     peaks = [100 * each.value for each in quotients(table, rate, share) if each]
     published = [peak for gpu in gpus.values() for _, peak in gpu.peak_flops]
-    others = [peak for peak in peaks if abs(peak / median(peaks) - 1) > NEAR]
-    several = len({gpu.name if (gpu := named_gpu(row.text, gpus)) else row.name for row in table.rows}) > 1
-    if several and any(abs(other / peak - 1) < NEAR for other in others for peak in published):
-        return []
+    middle = median(peaks) if peaks else 0.0
+    others = [peak for peak in peaks if abs(peak - middle) > NEAR * middle][:MOST_OTHERS]
+    if any(abs(other / peak - 1) < NEAR for other in others for peak in published):
+        named = {gpu.name if (gpu := named_gpu(row.text, gpus)) else row.name for row in table.rows}
+        return _constant_of(table, share, rate) if len(named) == 1 else []
     return _constant_of(table, share, rate)
 
 
