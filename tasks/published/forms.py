@@ -27,6 +27,7 @@ _IMAGE, _LINK = re.compile(r"!\[[^\]]*\]\([^)]*\)"), re.compile(r"\[([^\]]*)\]\(
 _SIMPLE = re.compile(r" *[a-zA-Z0-9.,%+/-]{0,40} *")
 _HTML = re.compile(r"<(/?)(table|tr|td|th)\b([^>]{0,1000})>", re.IGNORECASE)
 _SPAN = re.compile(r"\b(col|row)span\s*=\s*[\"']?(\d{1,9})\b")
+_INLINE = re.compile(r"<(?!br\b|p\b|li\b|div\b)[^<>]{0,300}>", re.IGNORECASE)  # `1.5<b>x</b>` is one word
 _TAG = re.compile(r"<[^<>]{0,300}>")
 _NUMBER = re.compile(r"[~<>]?\s*[-+]?[\d.,]+\s*(?:[a-zµμ×]+(?:/[a-z]+)?)?\s*(?:±.*)?", re.IGNORECASE)
 _MARKS = re.compile(r"\*\*|__|`|(?<!\d)\*|\*(?!\d)")
@@ -349,7 +350,8 @@ def _html_tables(text: str) -> Iterator[TextGrid]:
                 spans = {
                     name: min(int(number), MOST_SPAN) or 1 for name, number in _SPAN.findall(marks.lower())
                 }
-                opened[-1][-1].append(_Cell(kind == "th", spans.get("col", 1), spans.get("row", 1), inside))
+                bare = _INLINE.sub("", inside)
+                opened[-1][-1].append(_Cell(kind == "th", spans.get("col", 1), spans.get("row", 1), bare))
     for table in tables:
         rows = [row for row in table if row]
         heads = next((i for i, row in enumerate(rows) if not all(cell.heads for cell in row)), len(rows))
