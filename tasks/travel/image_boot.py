@@ -89,7 +89,7 @@ def start(digest: str, commit: str) -> None:
     words = [sys.executable, lane + ".pyz"]
     done = subprocess.run(words, env=environ, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)
     if done.returncode:
-        raise OSError(" ".join(done.stdout.decode(errors="replace").split())[-600:])
+        raise OSError(" ".join(done.stdout.decode(errors="replace").split())[-1500:])
     os.chdir(lane + "/code")
     environ["PYTHONPATH"] = os.pathsep.join(filter(None, [os.getcwd(), environ.get("PYTHONPATH")]))
     python = os.path.realpath(lane + "/bin") + "/python"

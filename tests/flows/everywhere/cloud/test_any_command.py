@@ -1,0 +1,58 @@
+"""A command in its own image, on every kind of machine with containers."""
+
+import sys
+from pathlib import Path
+
+import pytest
+
+from infra.images.context import revision
+from workloads.harness.records.grade import counts
+
+pytestmark = [
+    pytest.mark.flaky(
+        reruns=2, reason="containers, sshd and a Prefect server answer late where the machine is busy"
+    ),
+    pytest.mark.timeout(1800),
+]
+HERE = Path(__file__).parents[1]
+AWAY = ("ssh-box", "cloud-c5", "node-l4")
+RATE = """
+title = "A command in an image of its own"
+repeats = 1
+quick = true
+timeout_s = 120
+[[commands]]
+name = "rate"
+run = "python3 rate.py {{ms}}"
+folder = {folder!r}
+size = {{ ms = [200] }}
+metrics = ["widgets/s: rate ([0-9.]+)"]
+estimate_s = 5
+image = {image!r}
+"""
+
+
+async def ended(bench, suite, hardware):
+    """The store of a run that went to its end, and its records, each of which counts."""
+    asked = {"suite": str(suite), "hardware": hardware, "results": str(bench.results)}
+    run_id = await bench.start(request=asked)
+    state = await bench.end(run_id, within_s=1400)
+    assert state.is_completed(), state.message
+    store = await bench.store(run_id)
+    records, odd = store.records()
+    assert not odd and len(records) == len(store.plan.cells) * store.plan.repeats
+    assert all(map(counts, records)), [(r.cell.id, r.verdict, r.reasons) for r in records if not counts(r)]
+    return store, records
+
+
+async def test_a_command_runs_in_an_image_without_our_code(bench, cloud, cluster, box, foreign, tmp_path):
+    suite = tmp_path / "rate.toml"
+    suite.write_text(RATE.format(folder=str(HERE / "programs"), image=foreign))
+    _, records = await ended(bench, suite, [*AWAY])
+    assert {record.hardware for record in records} == set(AWAY)
+    for record in records:
+        assert record.script.image == foreign and record.environment["commit"] == revision()
+        (metric,) = record.metrics
+        assert metric.thing == "widgets" and metric.value > 1000
+        (python, *_) = record.script.program.output
+        assert python != f"python {sys.executable}"
