@@ -92,7 +92,7 @@ def measure_program(repeat: Repeat, phases: Phases, out: Out) -> int:
                 break
             is_counted = number == program.warm_ups
             left_s = (ends_s - time.perf_counter()) / (program.warm_ups + 1 - number)
-            words = filled(script, repeat.case, repeat.seed, port, left_s - LAST_S)
+            words = filled(script, repeat.case, repeat.seed, port, max(left_s - LAST_S, 1.0))
             with readings.window(phases) if is_counted else nullcontext(), phases(CALLS[is_counted]):
                 calls.append(_call(words, environ, script.folder, ends_s, findings, server))
             findings = findings or _end(repeat, calls[-1], server)
