@@ -17,7 +17,7 @@ ASKED = 0.1  # probability up to which it is a question
 CLUSTERED = 30  # times denser than an even distribution, because a column has one magnitude
 MODEL_DIGITS = 7  # equal digits of two rows of other names, such as two models
 COLUMN_DIGITS = 6  # of the different numbers of two equal columns, without the first digit of each
-MOST_PAIRS = 2000  # of columns
+MOST_NUMBERS = 100_000  # of pairs of columns
 LEAST_ROWS = 3  # rows of a column that can be a copy; two of them are a doubt if they have as many digits
 # Clocks agree in a run that is busy all the time, a call's own time and its total if it calls no other, and the gaps
 # of equally long answers, which have two names.
@@ -94,7 +94,7 @@ def _copied_cells(table: PublishedTable, index: int, named: set[str]) -> Iterato
 
 def _copied_columns(table: PublishedTable) -> Iterator[TableFlaw]:
     """Report columns of two machines that are equal in every row."""
-    for first, second in islice(combinations(table.measures, 2), MOST_PAIRS):
+    for first, second in islice(combinations(table.measures, 2), MOST_NUMBERS // len(table.rows)):
         one, other = table.columns[first], table.columns[second]
         alike = (one.kind, one.statistic, one.scale) == (other.kind, other.statistic, other.scale)
         if not alike or one.subject == other.subject or one.subject ^ other.subject <= CLOCKS:

@@ -22,7 +22,7 @@ EXTREMES = {
     "min",
     "minimum",
 }  # of several relations, a different one in each row
-MOST_NUMBERS = 100_000  # that are computed to be compared with ratios
+MOST_NUMBERS = 60_000  # that are computed to be compared with ratios
 MOST_COLUMNS = 14  # of times and rates whose ratios are taken
 MOST_ROWS = 1000  # of a table whose ratios can be to a row
 SPEEDUPS = {"speedup", "speedups", "acceleration", "faster", "up"}  # not a ratio of sizes

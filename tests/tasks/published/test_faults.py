@@ -58,3 +58,34 @@ def test_a_table_of_thousands_of_rows_is_judged_within_three_seconds(known):
     begun = time.process_time()
     assert not [flaw for flaw in review(table, None, known).findings if not flaw.doubt]
     assert time.process_time() - begun < 3
+
+
+def _lines(count, *columns):
+    return "\n".join(",".join(column(n) for column in columns) for n in range(1, count + 1))
+
+
+def _wave(n):
+    return f"{1 + n * 7919 % 9973 / 1000:.3f}"
+
+
+SHAPES = {
+    "times": ("n,batch," + ",".join(f"t{n} (ms)" for n in range(14)), (3000, str, lambda n: str(n % 7), *[_wave] * 14)),
+    "speedups": ("op," + ",".join(f"m{n} (ms),speedup m{n}" for n in range(60)), (300, str, *[_wave] * 120)),
+    "prices": ("instance,region,$/h,spot $/h", (3000, lambda n: "g5.xlarge", lambda n: f"us-east-{n % 3}", *[_wave] * 2)),
+    "labels": ("name,gpus," + ",".join(f"c{n}" for n in range(30)) + ",images/s",
+               (2500, lambda n: f"m{n % 50}", lambda n: str(2 ** (n % 4)), *[lambda n: str(n % 9)] * 30, _wave)),
+    "costs": ("run,gpus,hours (h),$/h,tok/s,img/s,cost ($),cost ($/1M tokens),MFU,TFLOPS",
+              (3000, str, lambda n: "8", *[_wave] * 8)),
+    "peaks": ("gpu,op,n,time (ms),TFLOP/s,GB/s", (3000, lambda n: "A100", lambda n: f"gemm {n}", str, *[_wave] * 3)),
+}  # fmt: skip
+
+
+@pytest.mark.chaos
+@pytest.mark.alone
+@pytest.mark.parametrize("shape", SHAPES)
+def test_large_tables_of_every_shape_are_judged_within_three_seconds(shape, known):
+    header, (count, *columns) = SHAPES[shape]
+    begun = time.process_time()
+    for table in read_tables(f"{header}\n{_lines(count, *columns)}\n", "f"):
+        review(table, None, known)
+    assert time.process_time() - begun < 3
