@@ -182,6 +182,11 @@ def test_rows_have_names_of_their_own():
     assert [row.name for row in table.rows] == ["n=10", "n=20"]
 
 
+def test_cells_lose_the_marks_that_move_or_hide_text():
+    (table,) = read_tables("op,time (s)\na\u202eb\u200bc\u2066d\x1b[2J,1\n", "f")
+    assert not set(table.rows[0].name) & set("\u202e\u200b\u2066\x1b") and table.rows[0].name[0] == "a"
+
+
 def test_every_table_of_a_file_is_read_and_what_is_left_out_is_told():
     two = "| op | t (s) |\n|--|--|\n| a | 1 |\n\n| who | what |\n|--|--|\n| b | c |\n\n| op | images/s | Points |\n|--|--|--|\n| b | 1 | 9 |\n"
     first, text, second = read_tables(two, "f")
