@@ -35,11 +35,16 @@ Safe = Callable[[Callable[..., Any]], Callable[..., Any]]
 class Listener(Protocol):
     """The measurement that hooks call."""
 
+    counts_backwards: bool  # the next backward call ends a step, perhaps
+
     def optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Note the end of an optimizer's step."""
+        """Note the end of an optimizer's step; it guards itself by `Hooks.own`."""
 
     def backward_begins(self) -> None:
-        """Note the beginning of a backward call."""
+        """Note the beginning of a backward call, if `counts_backwards`."""
+
+    def called_again(self) -> bool:
+        """Note what `model_called` notes by a short path (see `Hooks`); return False if there is none."""
 
     def model_called(self) -> None:
         """Note that the model is called again: its call before is over."""
@@ -53,6 +58,10 @@ class Listener(Protocol):
 
 class Hooks:
     """Hooks that take notes in `observed` and call `listener`.
+
+    After the first steps a hook takes a short path: one function, without a lock, that can't raise. It runs in each of
+    millions of steps, where a call of a Python function takes 1 µs, because the step has taken its code out of the
+    caches. What the short path doesn't know, it hands to the guarded one.
 
     Attributes:
         active: False switches all hooks off, as in forked children.
@@ -70,12 +79,19 @@ class Hooks:
         self._torch: Any = None
         self._watches: list[Any] = []  # each is ended by `remove`
         before = HiddenHooks("_global_forward_pre_hooks")
-        self._calls: OutermostCalls | CompiledCalls = OutermostCalls(self._own(self._model_called), before)
+        self._calls: OutermostCalls | CompiledCalls = OutermostCalls(
+            self.own(self._model_called), self._model_called_again, before
+        )
         self._model: Any = None  # a weak reference to the module whose calls are counted
+        self._input: tuple[Any, Any] | None = (
+            None  # shape and type of the last call's input, if it is the first argument
+        )
         self._wants_input = 0  # the thread whose present call of the model has shown no input yet
-        self._trained = CallsWithResults(self._own(self._trained_call), self._is_no_model, before)
+        self._trained = CallsWithResults(self.own(self._trained_call), self._is_no_model, before)
         self._scaler: Any = None  # a weak reference to the scaler of the next backward call
         self._next: Any = None  # the code of `__next__` of a loader's iterator
+        self._own_engine, self._own_asked = self.own(self._engine_runs), self.own(self._asked)
+        self._own_yielded = self.own(self._yielded)
         self._passes: dict[int, tuple[Any, LoaderPass]] = {}  # by the id of a loader's iterator
         self._keys: dict[int, tuple[Any, int]] = {}  # of data sets, by their ids while they live
         self._numbers = count()
@@ -129,7 +145,7 @@ class Hooks:
         is_unseen = self._sees_saves and not self._saves and main_saves_in_a_loop()
         return ("calls of torch.save in its loops",) if is_unseen else ()
 
-    def _own(self, note: Callable[..., Any]) -> Callable[..., Any]:
+    def own(self, note: Callable[..., Any]) -> Callable[..., Any]:
         """Return a note whose errors do not reach the script."""
 
         def guarded(*args: Any) -> Any:
@@ -153,40 +169,52 @@ class Hooks:
         self._remove_watches()
         batches: Any = dataloader._BaseDataLoaderIter
         self._next = batches.__next__.__code__
-        self._gone = safe(self._own(self._went))
+        self._gone = safe(self.own(self._went))
         engine, runs = self._torch.autograd.Variable, self._torch.autograd.graph._engine_run_backward.__code__
+        self._tensor, self._is_tracing = self._torch.Tensor, self._torch._C._is_tracing
+        self._backward = self._torch.autograd.backward.__code__
+        self._graph_task: Callable[[], int] = self._torch._C._current_graph_task_id
         for kind, name, reader, note in (
-            (engine, "_execution_engine", runs, self._engine_runs),
-            (batches, "_profile_name", self._next, self._asked),
+            (engine, "_execution_engine", runs, self._engine_runs_again),
+            (batches, "_profile_name", self._next, self._asked_again),
         ):
-            self._watches.append(WatchedReading(kind, name, reader, safe(self._own(note))))
-        self._watches.append(
-            WatchedMethod(self._torch.amp.GradScaler, "scale", safe(self._own(self._scales)))
-        )
+            self._watches.append(WatchedReading(kind, name, reader, safe(note)))
+        self._watches.append(WatchedMethod(self._torch.amp.GradScaler, "scale", safe(self.own(self._scales))))
         for name in SAVERS:
             if "__exit__" in vars(kind := getattr(self._torch.serialization, name, object)):
-                self._watches.append(WatchedMethod(kind, "__exit__", safe(self._own(self._saved))))
+                self._watches.append(WatchedMethod(kind, "__exit__", safe(self.own(self._saved))))
                 self._sees_saves = True
-        self._watches.append(WatchedNumber(batches, YIELDED, safe(self._own(self._yielded))))
-        self._watches.append(
-            register_optimizer_step_post_hook(safe(self._own(self._listener.optimizer_stepped)))
-        )
+        self._watches.append(WatchedNumber(batches, YIELDED, safe(self._yielded_again)))
+        self._watches.append(register_optimizer_step_post_hook(safe(self._listener.optimizer_stepped)))
 
     def _remove_watches(self) -> None:
         while self._watches:
             self._watches.pop().remove()
+
+    def _engine_runs_again(self, owner: None, frame: FrameType) -> None:
+        """Note a backward call like those before; the short path."""
+        observed, caller = self._observed, frame.f_back
+        if (
+            observed.calls is None
+            and len(observed.losses) >= LOSSES
+            and not self._listener.counts_backwards
+            and caller is not None
+            and caller.f_code is self._backward
+            and self._graph_task() < 0
+        ):
+            observed.backwards += 1
+        else:
+            self._own_engine(owner, frame)
 
     def _engine_runs(self, owner: None, frame: FrameType) -> None:
         """Note a backward call, by whatever function, but not the gradients of `torch.autograd.grad`."""
         observed = self._observed
         if not frame.f_locals["kwargs"].get("accumulate_grad"):
             return
-        if self._torch._C._current_graph_task_id() >= 0:  # within another one
+        if self._graph_task() >= 0:  # within another one
             return
-        self._listener.backward_begins()
-        if observed.calls is None and len(observed.losses) >= LOSSES:
-            observed.backwards += 1  # this path is short: it runs in each of millions of steps
-            return
+        if self._listener.counts_backwards:
+            self._listener.backward_begins()
         if not observed.backwards:
             self._stop_counting_calls()
             self.look()
@@ -206,9 +234,18 @@ class Hooks:
     def _saved(self, writer: Any) -> None:
         self._saves += bool(self._observed.ends_s)
 
+    def _asked_again(self, iterator: Any, frame: FrameType) -> None:
+        """Note that a known loader is asked for a batch, and no other is waited for; the short path."""
+        known, observed = self._passes.get(id(iterator)), self._observed
+        if known is None or observed.loading or self._counts_batches:
+            self._own_asked(iterator, frame)
+            return
+        observed.loading, observed.awaited = get_ident(), known[1]
+        known[1].asked_s = time.perf_counter()
+
     def _asked(self, iterator: Any, frame: FrameType) -> None:
         """Note that a loader is asked for a batch."""
-        observed = self._observed  # this path is short, without calls: it runs in each of millions of steps
+        observed = self._observed
         if observed.loading == get_ident():
             self._is_loading(frame.f_back)  # notes the end of another loader
         key = id(iterator)
@@ -235,7 +272,17 @@ class Hooks:
             self._keys[place] = reference, key
         return self._keys[place][1]
 
-    def _yielded(self, iterator: Any, before: int | None, batches: int) -> None:
+    def _yielded_again(self, iterator: Any, batches: int) -> None:
+        """Note a batch that is not looked at; the short path."""
+        known, observed = self._passes.get(id(iterator)), self._observed
+        loader_pass = known and known[1]
+        if loader_pass is None or not batches or loader_pass.settled != observed.loaders.generation:
+            self._own_yielded(iterator, batches)
+            return
+        loader_pass.batches, observed.loading = batches, 0
+        observed.loader_s += time.perf_counter() - loader_pass.asked_s
+
+    def _yielded(self, iterator: Any, batches: int) -> None:
         """Note a batch of a loader, or that the loader begins again."""
         known, observed = self._passes.get(id(iterator)), self._observed
         if known is None:
@@ -247,7 +294,7 @@ class Hooks:
         loader_pass.batches, observed.loading = batches, 0
         observed.loader_s += time.perf_counter() - loader_pass.asked_s
         loaders = observed.loaders
-        if not loaders.looks_at(loader_pass):
+        if loader_pass.settled == loaders.generation:
             return
         if (frame := self._frame_of_next(sys._getframe())) is not None:
             # A sampler's length can be the user's own code, which can do more than count: it is asked for once.
@@ -274,12 +321,32 @@ class Hooks:
 
     def _is_no_model(self) -> bool:
         """Return whether a call makes samples in a loader, or is traced."""
-        return self._is_loading(sys._getframe()) or bool(self._torch.jit.is_tracing())
+        return self._is_loading(sys._getframe()) or bool(self._is_tracing())
 
     def _trained_call(self, module: Any, given: Sequence[Any], result: Any) -> None:
         """Note a call of a training's model with its result."""
         if self._observed.calls is not None:
             self._observed.calls.called(module, given, result)
+
+    def _model_called_again(self, module: Any, args: Any) -> bool:
+        """Note a call of the model like the one before, by the short path; return False if it is another one."""
+        observed, known = self._observed, self._input
+        if (
+            known is None
+            or not args
+            or type(args[0]) is not self._tensor
+            or args[0].shape != known[0]
+            or args[0].dtype is not known[1]
+            or self._model() is not module
+            or observed.loading
+            or observed.backwards
+            or self._is_tracing()
+            or not self._listener.called_again()
+        ):
+            return False
+        observed.forwards += 1
+        observed.inputs_again += 1
+        return True
 
     def _model_called(self, module: Any, args: Any) -> bool:
         """Note the beginning of a call; return whether the calls within it are not to be seen.
@@ -301,7 +368,8 @@ class Hooks:
             self._wants_input = 0 if observed.backwards else get_ident()
         if self._wants_input == get_ident() and (tensor := first_tensor(args)) is not None:
             self._wants_input = 0
-            observed.input_came(tensor)
+            is_first = bool(args) and tensor is args[0] and self._model() is module
+            self._input = (tensor.shape, tensor.dtype) if observed.input_came(tensor) and is_first else None
         return self._wants_input != get_ident()
 
     def _wrap_compile(self) -> None:
@@ -311,7 +379,7 @@ class Hooks:
         @functools.wraps(real)
         def compile_after_us(*args: Any, **kwargs: Any) -> Any:
             if self.active:
-                self._own(self._make_safe)()
+                self.own(self._make_safe)()
             return real(*args, **kwargs)
 
         self._torch.compile = compile_after_us
@@ -329,7 +397,7 @@ class Hooks:
         self._set_hooks(disable)
         self._trained.stop()
         self._calls.stop()
-        called, ended = disable(self._own(self._model_called)), disable(self._own(self._trained_call))
+        called, ended = disable(self.own(self._model_called)), disable(self.own(self._trained_call))
         kind = torch._dynamo.eval_frame.OptimizedModule
         self._calls = CompiledCalls(kind, called, ended, torch.compiler.is_compiling)
         self._calls.watch()

@@ -65,6 +65,7 @@ class LoaderPass:
         looked_at: batches that were looked at.
         use: of the loader; None before its first batch, and after its end.
         generation: of the count of steps in which it was noted.
+        settled: generation in which its batches are looked at no more; -1 before.
         begun: batches used and steps done when it was first noted in this count.
         epoch_begun: steps done at the beginning of its epoch.
         latest: batches used and steps done at its first batch after the latest step; None before a step used it.
@@ -78,6 +79,7 @@ class LoaderPass:
     looked_at: int = 0
     use: LoaderUse | None = None
     generation: int = 0
+    settled: int = -1
     begun: tuple[int, int] = (0, 0)
     epoch_begun: int = 0
     latest: tuple[int, int] | None = None
@@ -85,11 +87,15 @@ class LoaderPass:
 
 
 class Loaders:
-    """Notes on all loaders of a script; `steps` is the number of steps that are done."""
+    """Notes on all loaders of a script; `steps` is the number of steps that are done.
+
+    Attributes:
+        generation: how often steps were counted anew.
+    """
 
     def __init__(self) -> None:
         self._uses: dict[tuple[int, int | None], LoaderUse] = {}
-        self._generation = 0
+        self.generation = 0
 
     @property
     def uses(self) -> Sequence[LoaderUse]:
@@ -98,7 +104,7 @@ class Loaders:
 
     def count_anew(self) -> None:
         """Begin to count steps anew, and forget the steps that used a loader."""
-        self._generation += 1
+        self.generation += 1
         for use in self._uses.values():
             use.first_rate, use.epoch_steps, use.first_step, use.last_step = None, None, 0, 0
             use.rates.clear()
@@ -106,11 +112,7 @@ class Loaders:
 
     def knows(self, loader_pass: LoaderPass) -> bool:
         """True if a pass is noted since steps are counted, so that its length is not asked for again."""
-        return loader_pass.use is not None and loader_pass.generation == self._generation
-
-    def looks_at(self, loader_pass: LoaderPass) -> bool:
-        """True if the batches of a pass are still looked at."""
-        return loader_pass.looked_at < FIRST_BATCHES or not self.knows(loader_pass)
+        return loader_pass.use is not None and loader_pass.generation == self.generation
 
     def batch_came(self, loader_pass: LoaderPass, batch: Any, batches: int | None, steps: int) -> None:
         """Note the latest batch of a pass; `batches` in it count if the pass is not known yet."""
@@ -123,6 +125,8 @@ class Loaders:
             if tensor is not None and (not before or not use.shape):
                 use.shape = tuple(tensor.shape)
         loader_pass.looked_at += 1
+        if loader_pass.looked_at >= FIRST_BATCHES:
+            loader_pass.settled = self.generation
         if tensor is not None and is_token_ids(tensor):
             use.lengths.add(tensor.shape[1])
         if steps > (loader_pass.latest or loader_pass.begun)[1]:
@@ -136,10 +140,10 @@ class Loaders:
 
     def ended(self, loader_pass: LoaderPass, steps: int) -> None:
         """Note the end of a pass, also by `break`; it ends an epoch if steps used it, and more than a first batch."""
-        use, loader_pass.use = loader_pass.use, None
+        use, loader_pass.use, loader_pass.settled = loader_pass.use, None, -1
         if use is None:
             return
-        begun = loader_pass.epoch_begun if loader_pass.generation == self._generation else 0
+        begun = loader_pass.epoch_begun if loader_pass.generation == self.generation else 0
         is_whole = use.batches is None or loader_pass.batches >= use.batches
         is_epoch = begun < steps and use.epochs_at[-1:] != [steps] and (is_whole or loader_pass.batches > 1)
         loader_pass.ended = use, steps, is_epoch, use.epoch_steps
@@ -167,7 +171,7 @@ class Loaders:
         if key not in self._uses and len(self._uses) >= MOST_LOADERS:
             self._uses.pop(next(iter(self._uses)))
         use = loader_pass.use = self._uses.setdefault(key, LoaderUse(batches=batches, first_step=steps))
-        loader_pass.generation, loader_pass.begun = self._generation, (before, steps)
+        loader_pass.generation, loader_pass.begun = self.generation, (before, steps)
         loader_pass.epoch_begun, loader_pass.latest, loader_pass.looked_at = 0 if before else steps, None, 0
         return use
 

@@ -6,10 +6,13 @@ import atexit
 import os
 import sys
 import threading
+import time
+import weakref
 from array import array
 from collections.abc import Callable
 from contextlib import AbstractContextManager, ExitStack, nullcontext, suppress
 from pathlib import Path
+from threading import get_ident
 from typing import Any, NoReturn
 
 from workloads.harness.engine.phases import Phases
@@ -19,7 +22,7 @@ from workloads.harness.group.ranks import ProgressBoard
 from workloads.harness.script.hooks import Hooks, has_optimizer
 from workloads.harness.script.instances import DeclaredStep, Instances
 from workloads.harness.script.loaders import LoaderPass
-from workloads.harness.script.observations import Observations
+from workloads.harness.script.observations import LOSSES, Observations
 from workloads.harness.script.outcome import Ending
 from workloads.harness.script.sampling import SamplingPlan, SamplingSteps, StepTimes, sample_steps
 from workloads.harness.script.step_model import StepEvidence, StepModel, step_model
@@ -81,7 +84,7 @@ class Measurement:
     ) -> None:
         self.observed, self.times, self.turns = Observations(), StepTimes(), OptimizerTurns()
         self.optimizers, self.declared = Instances(), declared
-        self.counted = ""
+        self.counted, self.counts_backwards = "", declared is not None and declared.kind == "backward"
         self.trouble: Exception | None = None
         self.first_step_s: float | None = None
         self.hooks = Hooks(self.observed, self, declared.kind if declared else "")
@@ -95,6 +98,17 @@ class Measurement:
         self._ending, self._leaving = threading.Lock(), threading.Lock()
         self._done = False
         self._code = 0
+        self._only: weakref.ref[Any] | None = (
+            None  # the only optimizer, if the next step can take the short path
+        )
+        self._thread, self._only_from = (
+            0,
+            0,
+        )  # its thread, and the steps that were done when the short path began
+        self._own_step, self._own_block = (
+            self.hooks.own(self._optimizer_stepped),
+            self.hooks.own(self._block_ended),
+        )
         self._logged_s, self._logged_backwards = array("d"), array("q")  # at the steps in the order of turns
         self._within: list[int] = []  # optimizers that stepped within the present backward call
         self._within_calls: dict[
@@ -104,6 +118,7 @@ class Measurement:
 
     def step_model(self, has_ended: bool = False) -> StepModel:
         """Return the model of a step by all evidence so far."""
+        self._log_only()
         return step_model(
             StepEvidence(
                 self.counted,
@@ -123,6 +138,11 @@ class Measurement:
         return self.declared is None and len(self.turns.keys) == 1
 
     @property
+    def _only_optimizer(self) -> bool:
+        """True if there is one optimizer, each step of which is a step, outside backward calls."""
+        return self.counted == "optimizer" and self._only_backward and isinstance(self.turns.keys[0], int)
+
+    @property
     def is_open(self) -> bool:
         """True if the order of optimizers has not shown itself yet."""
         turns = self.turns.turns
@@ -131,21 +151,82 @@ class Measurement:
         )
 
     def optimizer_stepped(self, optimizer: Any, args: Any, kwargs: Any) -> None:
-        """Count the step of an optimizer; a hook of torch."""
+        """Count the step of an optimizer; a hook of torch.
+
+        The step of the only optimizer takes a short path (see `Hooks`), which leaves the order of turns for later.
+        """
+        observed = self.observed
+        if (
+            self._only is None
+            or self._only() is not optimizer
+            or observed.loading
+            or get_ident() != self._thread
+            or self._graph_task() >= 0
+        ):
+            self._own_step(optimizer)
+            return
+        observed.ends_s.append(time.perf_counter() - observed.paused_s)
+        observed.backwards_at.append(observed.backwards)
+        self._left -= 1
+        if self._left <= 0:
+            self._own_block()
+
+    def _optimizer_stepped(self, optimizer: Any) -> None:
+        """Count the step of an optimizer; try the short path for the next one."""
+        self._leave_short_path()
         number = self.optimizers.number(optimizer)
         if _is_in_backward():
             self._within.append(number)
-        else:
-            self._turned(number)
+            self.counts_backwards = True
+            return
+        self._turned(number)
+        if (
+            self._only_optimizer
+            and self._seat is None
+            and self.observed.calls is None
+            and len(self.observed.losses) >= LOSSES
+        ):
+            self._only, self._thread, self._only_from = (
+                weakref.ref(optimizer),
+                get_ident(),
+                len(self.observed.ends_s),
+            )
+            self._graph_task = _torch()._C._current_graph_task_id
+
+    def _log_only(self) -> None:
+        """Log the steps of the short path in the order of turns."""
+        if self._only is None:
+            return
+        begin, end = self._only_from, len(self.observed.ends_s)
+        end = begin + self.turns.stepped_again(end - begin)
+        self.observed.optimizer_steps += end - begin
+        self._logged_s += self.observed.ends_s[begin:end]
+        self._logged_backwards += self.observed.backwards_at[begin:end]
+        self._only_from = len(self.observed.ends_s)
+
+    def _leave_short_path(self) -> None:
+        self._log_only()
+        self._only = None
 
     def backward_begins(self) -> None:
         """Count the backward call before this one, if optimizers stepped in it; one that is declared is a step."""
         if self._within:
             within, self._within = self._within, []
+            self.counts_backwards = self.declared is not None and self.declared.kind == "backward"
             self._within_calls.setdefault(within[0], within)
             self._turned(("backward", within[0]))
         if self.declared and self.declared.kind == "backward" and self.observed.backwards:
             self._declared_step("backward")
+
+    def called_again(self) -> bool:
+        """Count the call of the model before this one by a short path; return False if there is none."""
+        if self.counted != "forward" or self.declared or self._seat or self._left <= 1:
+            return False
+        observed = self.observed
+        observed.ends_s.append(time.perf_counter() - observed.paused_s)
+        observed.backwards_at.append(0)
+        self._left -= 1
+        return True
 
     def model_called(self) -> None:
         """Count the call of the model before this one: a step of a script that trains nothing."""
@@ -208,6 +289,7 @@ class Measurement:
 
     def _count(self, kind: str) -> None:
         """Count steps of this kind from now on."""
+        self._leave_short_path()
         self.counted, self.first_step_s = kind, None
         self.observed.forget_steps()
         self._begin_anew()
@@ -292,7 +374,7 @@ class Measurement:
         ):  # the script has only evaluated so far
             self._begin_anew()
         elif self._whole:
-            self._done = True
+            self._done, self._left = True, MOST_STEPS
         elif self._seat is not None and self._seat.world > 1:
             self._seat.stop_all()
             self._left = MOST_STEPS
@@ -311,6 +393,7 @@ class Measurement:
         """Make the record, once; return the exit code."""
         with self._ending:
             self._done, finish, self.finish = True, self.finish, None
+            self._leave_short_path()
             if finish is None:
                 return self._code
             self._count_last_call(ending)
@@ -370,8 +453,11 @@ class Measurement:
 
 def _is_in_backward() -> bool:
     """True if this thread computes gradients, as in a hook of a parameter."""
-    torch: Any = sys.modules["torch"]
-    return bool(torch._C._current_graph_task_id() >= 0)
+    return bool(_torch()._C._current_graph_task_id() >= 0)
+
+
+def _torch() -> Any:
+    return sys.modules["torch"]
 
 
 def _after(seconds: float, call: Callable[[], object]) -> None:

@@ -7,8 +7,8 @@ items that a dictionary itself holds: none.
 
 from __future__ import annotations
 
+import _thread
 import sys
-import threading
 import time
 import weakref
 from collections import OrderedDict
@@ -76,9 +76,10 @@ class HiddenHooks(StandIn):
     def drop(self, key: str) -> None:
         """Remove a hook, if it is there."""
         self._hooks.pop(key, None)
-        present = self.present
+        present = self._names.get(self._name)
         if present is self and not self._hooks:
-            self.take()
+            if not len(self):
+                self._names[self._name] = self._torchs
         elif present is not None and present is not self:
             present.pop(key, None)
 
@@ -92,6 +93,8 @@ class HiddenHooks(StandIn):
 
     def items(self) -> Any:
         """Return our hooks and those that the script has registered meanwhile."""
+        if not len(self):
+            return self._hooks.items()
         return *self._hooks.items(), *super().items()
 
 
@@ -175,14 +178,16 @@ class OutermostCalls:
     Args:
         called: called with a module and its arguments when a call begins; it returns True if the calls within are not
             to be seen. After the first calls it gets no keyword arguments.
+        called_again: called like it, without a guard, after the first calls; it returns False if `called` has to be.
         hooks: in place of torch's forward pre-hooks.
     """
 
-    def __init__(self, called: Called, hooks: HiddenHooks) -> None:
-        self._called, self._hooks = called, hooks
+    def __init__(self, called: Called, called_again: Called, hooks: HiddenHooks) -> None:
+        self._called, self._called_again, self._hooks = called, called_again, hooks
         self._first, self._errors = _AskedFor(self._first_called), _AskedOnError(self._raised)
         self._watches, self._visits = False, False
         self._count, self._threads, self._begun_s = 0, 0, 0.0
+        self._thread = 0  # of the last call
         self._has_failed = False  # the hook does not come back, or several threads call
         self._callers = set[int]()
         self._is_noted = False  # the call that begins, by the watch on first calls
@@ -196,7 +201,7 @@ class OutermostCalls:
         if not self._first.watches:  # the script has backward hooks of all modules itself
             self._callers.add(get_ident())
             self._begin_visits()
-            self._threads = threading.active_count()
+            self._threads = _thread._count()
 
     def stop(self) -> None:
         """Watch no calls."""
@@ -211,9 +216,21 @@ class OutermostCalls:
 
     def begins(self, module: Any, args: Any) -> None:
         """Note the beginning of a call, and take the hook away if the calls within are not to be seen."""
+        if (
+            self._module is not None
+            and self._module() is module
+            and get_ident() == self._thread
+            and not self._is_noted
+            and not self._first.watches
+            and _thread._count() == self._threads
+            and self._called_again(module, args)
+        ):
+            self._hooks.drop(VISIT)
+            return
         if self._visited(module, args) and self._visits:
             if self._module is None or self._module() is not module:
                 self._module = weakref.ref(module)
+            self._thread = get_ident()
             self._hooks.drop(VISIT)
 
     def _first_called(self, module: Any, args: Any) -> Any:
@@ -235,7 +252,7 @@ class OutermostCalls:
         """Use the hook from now on, if it has come back and one thread calls; else stay with the first watch."""
         if len(self._callers) == 1 and self._hooks.has(VISIT):
             self._first.stop()
-            self._is_noted, self._threads = True, threading.active_count()
+            self._is_noted, self._threads = True, _thread._count()
         else:
             self._end_visits()
             self._has_failed = True
@@ -244,7 +261,7 @@ class OutermostCalls:
         if self._first.watches or self._is_noted:  # which have seen this call already
             self._is_noted = False
             return True
-        if get_ident() not in self._callers or threading.active_count() != self._threads:
+        if get_ident() not in self._callers or _thread._count() != self._threads:
             self._end_visits()
             self.watch()
         return self._called(module, args)

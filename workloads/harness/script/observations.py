@@ -44,6 +44,7 @@ class Observations:
         calls: of models in the present step; None if they are not looked at.
         has_missed: calls of the present step that came before the look at them.
         amounts: of the steps that were looked at, and how often.
+        inputs_again: inputs like the last one of `input_came`, which are not in `amounts` yet.
         forwards: outermost calls of the model that have begun.
         compiled: the script has called `torch.compile`.
     """
@@ -64,6 +65,8 @@ class Observations:
     calls: ModelCalls | None = None
     has_missed: bool = False
     amounts: Counter[Amounts] = field(default_factory=Counter)
+    inputs_again: int = 0
+    _input: Amounts | None = None
     forwards: int = 0
     compiled: bool = False
     imported: bool = False
@@ -117,15 +120,26 @@ class Observations:
             self.calls.backward(losses)
         self.backwards += 1
 
-    def input_came(self, tensor: Any) -> None:
-        """Note the input of a call of the model, in a script that trains nothing."""
-        amounts = amounts_of_input(tensor)
-        if amounts in self.amounts or len(self.amounts) < MOST_AMOUNTS:
-            self.amounts[amounts] += 1
+    def input_came(self, tensor: Any) -> bool:
+        """Note the input of a call of the model, in a script that trains nothing; return whether it is counted."""
+        self._count_inputs()
+        self._input = amounts_of_input(tensor)
+        if self._input not in self.amounts and len(self.amounts) >= MOST_AMOUNTS:
+            self._input = None
+            return False
+        self.amounts[self._input] += 1
+        return True
+
+    def _count_inputs(self) -> None:
+        """Count the further inputs like the last one: to count each would cost more than all else of a short path."""
+        if self._input is not None:
+            self.amounts[self._input] += self.inputs_again
+        self.inputs_again = 0
 
     def look(self) -> None:
         """Look at the calls of models in the next whole steps."""
         self.amounts.clear()
+        self._input, self.inputs_again = None, 0
         self.calls, self.has_missed = ModelCalls(), True
 
     def count_anew(self, ends: Sequence[int], logged_s: Sequence[float], backwards: Sequence[int]) -> None:
@@ -184,5 +198,6 @@ class Observations:
 
     def amounts_of_step(self, declared: int | None) -> Amounts:
         """Return samples of a step of this process; the `declared` number if there is one."""
+        self._count_inputs()
         loaders = amounts_of_loaders(training_loaders(self.loaders.uses))
         return amounts_of_step(declared, loaders, amounts_of_steps(self.amounts))

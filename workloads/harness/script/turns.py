@@ -153,6 +153,12 @@ class OptimizerTurns:
         self.has_late |= is_late
         return is_late, False
 
+    def stepped_again(self, steps: int) -> int:
+        """Note further steps of the only optimizer; return how many of them the order takes."""
+        taken = min(steps, MOST_LOGGED - len(self.order))
+        self.order += [0] * taken
+        return taken
+
     def look(self) -> bool:
         """Look at the order; return whether iterations now end elsewhere."""
         if not self.order:

@@ -36,18 +36,17 @@ class WatchedMethod:
 class WatchedNumber:
     """An attribute whose every new value is noted; it lies in the instance's dictionary, as without us.
 
-    `note` is called with the instance, the value before (None for the first one) and the new value.
+    `note` is called with the instance and the new value.
     """
 
-    def __init__(self, kind: type, name: str, note: Callable[[Any, Any, Any], None]) -> None:
+    def __init__(self, kind: type, name: str, note: Callable[[Any, Any], None]) -> None:
         self._kind, self._name, self._note = kind, name, note
         setattr(kind, name, self)
 
     def __set__(self, owner: Any, value: Any) -> None:
         """Set the value and note it."""
-        before = owner.__dict__.get(self._name)
         owner.__dict__[self._name] = value
-        self._note(owner, before, value)
+        self._note(owner, value)
 
     def remove(self) -> None:
         """End the watch; the instances keep their values."""

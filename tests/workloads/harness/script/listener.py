@@ -10,7 +10,7 @@ class Listener:
     """Notes of a script in this process, and the hooks that take them."""
 
     def __init__(self):
-        self.observed, self.forwards, self.errors = Observations(), 0, []
+        self.observed, self.forwards, self.errors, self.counts_backwards = Observations(), 0, [], False
         self.hooks = Hooks(self.observed, self)
 
     def optimizer_stepped(self, *_):
@@ -26,6 +26,10 @@ class Listener:
 
     def model_called(self):
         self.forwards += 1
+
+    def called_again(self):
+        self.forwards += 1
+        return True
 
     def failed(self, error):
         self.errors.append(error)

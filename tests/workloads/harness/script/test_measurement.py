@@ -8,6 +8,7 @@ from workloads.harness.engine.phases import Phases
 from workloads.harness.engine.readings import Readings
 from workloads.harness.engine.sampling.rules import Rules
 from workloads.harness.script.measurement import EnoughError, Measurement
+from workloads.harness.script.observations import LOSSES
 from workloads.harness.script.sampling import SamplingPlan
 from workloads.harness.script.timers import gpus_in_use
 
@@ -24,7 +25,8 @@ class Second:
 def time(monkeypatch):
     """Time that passes only while a test says so."""
     virtual = VirtualTime().install(monkeypatch)
-    monkeypatch.setattr("workloads.harness.script.observations.time", virtual)
+    for module in ("observations", "measurement"):
+        monkeypatch.setattr(f"workloads.harness.script.{module}.time", virtual)
     return virtual
 
 
@@ -58,6 +60,35 @@ def test_an_iteration_of_several_optimizers_is_one_step_from_the_first_on(measur
     assert len(observed.ends_s) == steps and sorted(observed.ends_s) == list(observed.ends_s)
     since_first_s = observed.now_s() - observed.ends_s[0]
     assert measurement.first_step_s == pytest.approx(measurement.phases.wall_s() - since_first_s, abs=1e-3)
+
+
+@pytest.mark.parametrize(
+    "order", ["a" * 150, "a" * 90 + "ab" * 20, "a" * 90 + "b" * 40, "a" * 90 + "aab" * 9 + "a" * 90]
+)
+@pytest.mark.parametrize("looked_at", [200, 5])  # steps between two looks at the step so far
+def test_the_short_path_counts_as_the_long_one(time, monkeypatch, order, looked_at):
+    notes, paths = [], []
+    for losses in (LOSSES, 10**9):
+        monkeypatch.setattr("workloads.harness.script.measurement.LOSSES", losses)
+        phases, optimizers = Phases(), {"a": First(), "b": Second()}
+        measurement = Measurement(
+            SamplingPlan(Rules(), cap_s=1e9), phases, Readings("cpu", 1, phases.origin_s), whole=True
+        )
+        measurement.observed.compiled, began_s, seen = True, time.perf_counter(), []
+        for place, letter in enumerate(order):
+            time.sleep(0.01)
+            measurement.observed.backward((Loss(),), Loss())
+            measurement.optimizer_stepped(optimizers[letter], (), {})
+            paths.append(measurement._only is not None)
+            if place % looked_at == 0:
+                seen.append(measurement.step_model())
+        observed, turns = measurement.observed, measurement.turns
+        ends_s = [round(end_s - began_s, 3) for end_s in observed.ends_s]
+        notes.append(
+            (seen, measurement.step_model(), ends_s, list(observed.backwards_at), turns.order, turns.turns)
+        )
+    assert notes[0] == notes[1]
+    assert any(paths[: len(order)]) and not any(paths[len(order) :])
 
 
 def test_the_gpu_that_a_script_uses_is_known_after_its_first_step(measurement, monkeypatch):
