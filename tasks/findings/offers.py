@@ -6,15 +6,16 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import cache
 from typing import Any
 
+from tasks.findings.claims import sessions_of_number
 from tasks.findings.totals import CommonCases, time_ratio, total_seconds
 from tasks.results.billing import usd
 from tasks.results.corrections import confidence_of_each
 from tasks.results.cost import cost_words
 from tasks.results.finding import Finding, Results
-from tasks.results.metrics import called, is_of_time, is_rate, metric_in, one_number
+from tasks.results.metrics import called, is_rate, metric_in, one_number
 from tasks.results.model import Machine
 from tasks.results.repeats import Repeats
-from tasks.results.sessions import WITHIN, Sessions
+from tasks.results.sessions import Sessions
 from tasks.results.speedup import scaled
 from tasks.results.summaries import median_or_none
 from tasks.results.table import Column, Mark, Quantity, Table, Value
@@ -241,7 +242,7 @@ def number_offers(
     if metric is None:
         return ()
     alike = [view for view in views if view.cell.case == case]
-    suite = CommonCases.of(alike, sessions if is_of_time(metric) else WITHIN)
+    suite = CommonCases.of(alike, sessions_of_number(case, sessions))
     paid = suite if is_rate(metric) else CommonCases.of([*map(called, cells)], sessions)
     return (
         front(_priced(case, suite, machines, {}, paid), over_in(suite, machines, paid)) if paid.cases else ()

@@ -10,11 +10,13 @@ from typing import Annotated, Literal
 from pydantic import Field, StringConstraints
 
 from tasks.errors import GridbenchError
-from tasks.pricing.checks import Quote, doubts
+from tasks.pricing.checks import Quote, doubts, usd_text
 from tasks.pricing.facts import Usd, rewrite
 from tasks.schema import MOST_GPUS, Strict, validated
 
 FILE = "offers.csv"
+# Providers whose price lists are in euros, which neither gpuhunt nor the SkyPilot catalogue converts.
+IN_EUROS = ("seeweb",)
 Text = Annotated[
     str, StringConstraints(pattern=r"^[^\p{C}]{1,160}$")
 ]  # without line breaks and control characters
@@ -106,4 +108,7 @@ def offer_doubts(offer: MarketOffer, offers: Sequence[MarketOffer], today: date)
         on_demand_usd=on_demand[0] if on_demand and offer.purchase == "spot" else None,
         gpus=offer.gpus,
     )
-    return doubts(quote, today)
+    euros = (
+        f"{offer.provider} asks {usd_text(offer.usd_per_hour)} EUR/h, which no source converts: its USD are more",
+    )
+    return (*doubts(quote, today), *(euros if offer.provider in IN_EUROS else ()))
