@@ -1,5 +1,5 @@
-"""The base of every error that a person can mend; `gridbench` prints its message as one sentence."""
+"""The base of all errors that a person can fix; `gridbench` prints them as one sentence."""
 
 
 class InfraError(Exception):
-    """A provider, an engine or a process does not do what is needed; the message says why and what to do."""
+    """A problem of a provider, an engine or a process; the message says the reason and what to do."""

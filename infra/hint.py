@@ -1,4 +1,4 @@
-"""Suggestions for names that do not exist."""
+"""Suggestions for unknown names."""
 
 from collections.abc import Sequence
 from difflib import get_close_matches

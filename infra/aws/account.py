@@ -1,4 +1,4 @@
-"""The AWS account and region that commands work in, and the clients of its services."""
+"""The AWS account and region of a command, and the clients of its services."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,8 +23,8 @@ class Account:
     """An AWS account in one region.
 
     Attributes:
-        client: gives the client of a service, always the same one.
-        number: of the account, twelve digits.
+        client: returns the client of a service, always the same one.
+        number: twelve digits.
         partition: `aws`, `aws-cn` or `aws-us-gov`.
     """
 
@@ -35,11 +35,7 @@ class Account:
 
 
 def region_of(region: str | None = None) -> str:
-    """Return the named region, or the profile's.
-
-    Raises:
-        AwsError: no region, or one that Batch is not in.
-    """
+    """Return the named region, or the profile's."""
     session = boto3.session.Session(region_name=region)
     name = session.region_name
     if not name:
@@ -57,7 +53,7 @@ def region_of(region: str | None = None) -> str:
 
 
 def connect(region: str) -> Account:
-    """Connect to the account that boto3's credentials belong to."""
+    """Connect to the account of boto3's credentials."""
     session = boto3.session.Session(region_name=region)
 
     @cache
@@ -69,13 +65,13 @@ def connect(region: str) -> Account:
 
 
 def gone(error: ClientError) -> bool:
-    """Return True if a call failed because its object does not exist (any more)."""
+    """Return True if a call failed because its object does not exist."""
     code, words = code_of(error), str(error)
     missing = ("NotFound", "NoSuch", "ResourceNotFound")
     return any(word in code for word in missing) or "does not exist" in words
 
 
 def rows(client: Any, operation: str, key: str, **arguments: Any) -> list[Any]:
-    """Collect the rows of all pages of an answer."""
+    """Return the rows of all pages of an answer."""
     pages = client.get_paginator(operation).paginate(**arguments)
     return [row for page in pages for row in page.get(key, [])]

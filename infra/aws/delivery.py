@@ -1,4 +1,4 @@
-"""Delivery of a template to CloudFormation: with the request, or through a bucket that lives for a minute."""
+"""Delivery of a template to CloudFormation: in the request, or through a temporary bucket."""
 
 import secrets
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ KEY = "template.json"
 
 @contextmanager
 def delivered(account: Account, project: str, body: str) -> Iterator[dict[str, str]]:
-    """Yield the arguments that name the template, as long as CloudFormation may have to read it.
+    """Yield the arguments that name the template, while CloudFormation can still read it.
 
-    A new stack has no bucket yet: a large template gets one of its own, which is deleted in the end.
+    A large template gets a temporary bucket, because a new stack does not have one yet.
     """
     if len(body.encode()) <= BODY_BYTES:
         yield {"TemplateBody": body}
@@ -40,7 +40,7 @@ def address(region: str, bucket: str, partition: str = "aws") -> str:
 
 
 def remove(account: Account, bucket: str) -> None:
-    """Delete such a bucket with its template; harmless where there is none."""
+    """Delete the bucket with its template, if it exists."""
     s3 = account.client("s3")
     try:
         s3.delete_object(Bucket=bucket, Key=KEY)
@@ -51,7 +51,7 @@ def remove(account: Account, bucket: str) -> None:
 
 
 def find_buckets(account: Account, project: str) -> Iterator[str]:
-    """Find the buckets that a killed `up` has left."""
+    """Yield the buckets that a killed `up` left."""
     start = f"{PREFIX}-{project}-{account.number}-"
     names = (row["Name"] for row in account.client("s3").list_buckets().get("Buckets", []))
     yield from (name for name in names if name.startswith(start))

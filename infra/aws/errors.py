@@ -1,4 +1,4 @@
-"""Errors of AWS, each as one sentence."""
+"""Errors of AWS, each as one sentence; every function that asks AWS can raise one."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,7 +27,7 @@ class AwsError(InfraError):
 
 
 def sentence(error: Exception) -> str:
-    """Say in one sentence why a call failed and what to do about it."""
+    """Return one sentence: why a call failed and what to do."""
     text = " ".join(str(error).split()).rstrip(".")
     if isinstance(error, MISSING):
         return f"{CREDENTIALS} ({text})"
@@ -61,7 +61,7 @@ def _answered(error: boto.ClientError) -> str:
 
 @contextmanager
 def in_words() -> Iterator[None]:
-    """Turn what boto3 raises into an `AwsError` of one sentence."""
+    """Turn boto3's exceptions into `AwsError`."""
     try:
         yield
     except (boto.BotoCoreError, boto.ClientError) as error:

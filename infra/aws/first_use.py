@@ -1,7 +1,7 @@
-"""What AWS makes in an account at the first use of a service, made here before: it costs nothing and stays.
+"""Roles and keys that AWS makes at the first use of a service, made before it; they cost nothing and stay.
 
-Left to AWS, the first use fails now and then: many compute environments ask at once, and a role that was
-made a second ago can't be assumed yet (aws/containers-roadmap #2614).
+AWS's own first use can fail: many compute environments ask at once, and a role that was made a second ago
+can't be assumed yet (aws/containers-roadmap #2614).
 """
 
 from botocore.exceptions import ClientError
@@ -16,7 +16,9 @@ THERE = "InvalidInput"  # "Service role name … has been taken in this account"
 
 
 def prepare(account: Account) -> None:
-    """Make the service-linked roles and the key of encrypted disks; what is not allowed is left to AWS."""
+    """Make the service-linked roles and the disks' key; leave to AWS those that the account is not allowed to
+    make.
+    """
     iam, kms = account.client("iam"), account.client("kms")
     for service in SERVICES:
         try:

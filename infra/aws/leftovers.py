@@ -1,4 +1,4 @@
-"""Search for what a project still has in an account: each service is asked itself, not CloudFormation."""
+"""Search for a project's objects in an account: asks each service itself, not CloudFormation."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Look = Callable[[Account, str], Iterator[str]]
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The names found, by kind, and a sentence for each kind that could not be looked at."""
+    """The names found, by kind, and a sentence for each kind that could not be read."""
 
     by_kind: dict[str, list[str]]
     unseen: tuple[str, ...] = ()
@@ -30,7 +30,7 @@ class Left:
 
 
 def tagged(operation: str, key: str, identity: str, *filters: dict[str, Any]) -> Look:
-    """Return a search for EC2's objects that bear the project's tag."""
+    """Return a search for EC2's objects with the project's tag."""
 
     def look(account: Account, project: str) -> Iterator[str]:
         all_filters = [{"Name": f"tag:{TAG}", "Values": [project]}, *filters]
@@ -41,7 +41,7 @@ def tagged(operation: str, key: str, identity: str, *filters: dict[str, Any]) ->
 
 
 def job_definitions(account: Account, project: str) -> Iterator[str]:
-    """Find active job definitions; deregistered ones cost nothing and disappear after half a year."""
+    """Yield active job definitions; deregistered ones cost nothing and disappear after half a year."""
     batch = account.client("batch")
     for row in rows(batch, "describe_job_definitions", "jobDefinitions", status="ACTIVE"):
         logs = row.get("containerProperties", {}).get("logConfiguration", {}).get("options", {})
@@ -50,14 +50,14 @@ def job_definitions(account: Account, project: str) -> Iterator[str]:
 
 
 def log_groups(account: Account, project: str) -> Iterator[str]:
-    """Find the project's log group."""
+    """Yield the project's log group."""
     name = f"/gridbench/{project}"
     groups = rows(account.client("logs"), "describe_log_groups", "logGroups", logGroupNamePrefix=name)
     yield from (row["logGroupName"] for row in groups if row["logGroupName"] == name)
 
 
 def repositories(account: Account, project: str) -> Iterator[str]:
-    """Find the image repository."""
+    """Yield the image repository."""
     try:
         answer = account.client("ecr").describe_repositories(repositoryNames=[f"{project}/lane"])
     except ClientError as error:
@@ -68,7 +68,7 @@ def repositories(account: Account, project: str) -> Iterator[str]:
 
 
 def roles(account: Account, project: str) -> Iterator[str]:
-    """Find IAM roles by their tag: another project's may begin with the same letters."""
+    """Yield IAM roles by their tag: names of other projects can begin with the same letters."""
     iam = account.client("iam")
     for row in rows(iam, "list_roles", "Roles"):
         if row["RoleName"].startswith(f"{project}-"):
@@ -78,27 +78,27 @@ def roles(account: Account, project: str) -> Iterator[str]:
 
 
 def profiles(account: Account, project: str) -> Iterator[str]:
-    """Find instance profiles by the name that CloudFormation gives them."""
+    """Yield instance profiles by the name that CloudFormation gives them."""
     for row in rows(account.client("iam"), "list_instance_profiles", "InstanceProfiles"):
         if row["InstanceProfileName"].startswith(f"{project}-InstanceProfile-"):
             yield row["InstanceProfileName"]
 
 
 def policies(account: Account, project: str) -> Iterator[str]:
-    """Find managed policies by the name that CloudFormation gives them."""
+    """Yield managed policies by the name that CloudFormation gives them."""
     for row in rows(account.client("iam"), "list_policies", "Policies", Scope="Local"):
         if row["PolicyName"].startswith((f"{project}-WorkerPolicy-", f"{project}-ResultsPolicy-")):
             yield row["PolicyName"]
 
 
 def budgets(account: Account, project: str) -> Iterator[str]:
-    """Find the budget with its alarm."""
+    """Yield the budget with its alarm."""
     budget_rows = rows(account.client("budgets"), "describe_budgets", "Budgets", AccountId=account.number)
     yield from (row["BudgetName"] for row in budget_rows if row["BudgetName"] == f"{project}-monthly")
 
 
 def buckets(account: Account, project: str) -> Iterator[str]:
-    """Find results buckets in this region, of the present stack and of earlier ones."""
+    """Yield results buckets in this region, of the present stack and of earlier ones."""
     s3 = account.client("s3")
     for row in s3.list_buckets().get("Buckets", []):
         name = row["Name"]
@@ -112,7 +112,7 @@ def _is_ours(s3: Any, name: str, region: str, project: str) -> bool:
             return False
         return {"Key": TAG, "Value": project} in s3.get_bucket_tagging(Bucket=name)["TagSet"]
     except ClientError as error:
-        if gone(error) or code_of(error) in DENIED:  # somebody else's may begin with the same letters
+        if gone(error) or code_of(error) in DENIED:  # names of other projects can begin with the same letters
             return False
         raise
 
@@ -152,7 +152,7 @@ LOOKS: dict[str, Look] = {
 
 
 def look(account: Account, project: str) -> Left:
-    """Look for everything that the project has in the account, except its results buckets."""
+    """Return everything that the project has in the account, except its results buckets."""
     by_kind: dict[str, list[str]] = {}
     unseen = []
     for kind, search in LOOKS.items():

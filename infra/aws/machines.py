@@ -1,4 +1,4 @@
-"""Instance types before any is rented: their shapes, their zones, and why some can't be used."""
+"""Instance types before one is rented: shapes, zones, and reasons against them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from infra.aws.errors import AwsError
 from infra.workers.batch.errors import code_of
 
 NO_IMAGE = "AWS Batch has no machine image for it since Amazon Linux 2 ended in 2026"
-# Families that EC2 may still list. Source: AWS Batch API reference, Ec2Configuration, imageType.
+# Families that EC2 might still list. Source: AWS Batch API reference, Ec2Configuration, imageType.
 UNUSABLE = {
     "a1": f"{NO_IMAGE} (ECS_AL2023 does not run on A1); c7i or m7i are newer",
     "g2": "AWS has retired it; g4dn.xlarge is the smallest there is",
@@ -37,27 +37,19 @@ class MachineType:
 
     @property
     def job_variables(self) -> dict[str, int]:
-        """Return the most that one job may ask for when it has the machine to itself."""
+        """Return the most that a job can request if it has the machine to itself."""
         memory_mib = int(self.memory_mib * MEMORY_FOR_JOBS) // 256 * 256
         return {"vcpus": self.vcpus, "memory_mib": memory_mib, "gpus": self.gpus}
 
 
 def check_family(name: str) -> None:
-    """Refuse a type that no image is for, without asking AWS.
-
-    Raises:
-        AwsError: its family is one of those, with the reason.
-    """
+    """Raise `AwsError` for a type that has no image, without asking AWS."""
     if reason := UNUSABLE.get(name.partition(".")[0]):
         raise AwsError(f"instance type {name}: {reason}")
 
 
 def look_up(ec2: Any, names: Sequence[str]) -> list[MachineType]:
-    """Look up the shapes of instance types, in the order of their names.
-
-    Raises:
-        AwsError: one is unknown here, or can't be used, with the reason.
-    """
+    """Return the shapes of instance types, in the order of their names."""
     try:
         described = {row["InstanceType"]: row for row in _describe(ec2, names)}
     except ClientError as error:
@@ -88,7 +80,6 @@ def _describe(ec2: Any, names: Sequence[str]) -> list[dict[str, Any]]:
 
 
 def _one_by_one(ec2: Any, names: Sequence[str]) -> dict[str, dict[str, Any]]:
-    """Ask for each type alone: EC2 refuses a list that contains one unknown name."""
     described = {}
     for name in names:
         try:
@@ -99,11 +90,7 @@ def _one_by_one(ec2: Any, names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def check_cap(machines: Sequence[MachineType], cap_vcpus: int, option: str) -> None:
-    """Refuse a cap that not even one machine fits under: its jobs would wait for ever.
-
-    Raises:
-        AwsError: a type is larger than the cap.
-    """
+    """Raise `AwsError` if a machine is larger than the cap: its jobs would wait for ever."""
     largest = max(machines, key=lambda machine: machine.vcpus, default=None)
     if largest and largest.vcpus > cap_vcpus:
         raise AwsError(
@@ -113,11 +100,7 @@ def check_cap(machines: Sequence[MachineType], cap_vcpus: int, option: str) -> N
 
 
 def choose_zones(ec2: Any, machines: Sequence[MachineType]) -> tuple[tuple[str, str], list[str]]:
-    """Choose the two zones that together offer the most types; also return a sentence for each type left out.
-
-    Raises:
-        AwsError: a type is in no zone of the region, or the region has fewer than two zones.
-    """
+    """Return the two zones that together offer the most types, and a sentence for each type left out."""
     offered = offers(ec2, machines)
     region = ec2.meta.region_name
     for machine in machines:
@@ -137,7 +120,7 @@ def choose_zones(ec2: Any, machines: Sequence[MachineType]) -> tuple[tuple[str, 
 
 
 def offers(ec2: Any, machines: Sequence[MachineType]) -> dict[str, set[str]]:
-    """List the types that each zone of the region offers."""
+    """Return the types that each zone of the region offers."""
     types_by_zone: dict[str, set[str]] = {}
     filters = [{"Name": "instance-type", "Values": [machine.name for machine in machines]}]
     for row in rows(

@@ -1,4 +1,4 @@
-"""The plan of `up`: made from the options, from the present stack, and from EC2's offers."""
+"""The plan of `up`, from the options, the present stack and EC2's offers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -14,11 +14,11 @@ from infra.aws.template import body
 
 @dataclass(frozen=True, slots=True)
 class StackPlan:
-    """A stack to be made or changed.
+    """A stack to make or change.
 
     Attributes:
-        stack: the one there is, or None.
-        creates: it is made, not changed.
+        stack: the present one, or None.
+        creates: True for a new stack.
         notes: sentences that the user should read before agreeing.
     """
 
@@ -36,11 +36,7 @@ class StackPlan:
 
 
 def make_plan(account: Account, wishes: StackOptions) -> StackPlan:
-    """Work out the stack's parameters.
-
-    Raises:
-        AwsError: a wish can't be met, or the stack is in no state to be changed.
-    """
+    """Return the plan with the stack's parameters."""
     cfn, ec2 = account.client("cloudformation"), account.client("ec2")
     stack = read_ours(cfn, wishes.project)
     check_ready(cfn, stack)

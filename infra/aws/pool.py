@@ -17,7 +17,7 @@ from infra.aws.template import BODY_BYTES
 
 
 def newest_image(ecr: Any, repository_uri: str) -> str | None:
-    """Return the image that was pushed last, by its digest; None if there is none."""
+    """Return the image pushed last, by its digest; None without one."""
     name = repository_uri.partition("/")[2]
     try:
         images = rows(ecr, "describe_images", "imageDetails", repositoryName=name)
@@ -31,7 +31,7 @@ def newest_image(ecr: Any, repository_uri: str) -> str | None:
 
 
 def pool_variables(stack: Stack, machines: Sequence[MachineType], image: str | None) -> dict[str, Any]:
-    """Return the job variables of the whole pool: those that all queues share, and one queue's own."""
+    """Return the job variables of the pool: those of all queues, and one queue's own."""
     outputs, project = stack.outputs, stack.parameters["Project"]
     shared = {
         "region": outputs["Region"],
@@ -48,21 +48,17 @@ def pool_variables(stack: Stack, machines: Sequence[MachineType], image: str | N
 
 
 def usual_machine(machines: Sequence[MachineType]) -> MachineType:
-    """Return the machine of jobs that name none: one without GPUs, as files that say nothing of GPUs mean."""
+    """Return the machine of jobs that name none: one without GPUs, as in files that do not mention GPUs."""
     return next((machine for machine in machines if not machine.gpus), machines[0])
 
 
 def queue_variables(project: str, machine: MachineType, spot: bool = False) -> dict[str, Any]:
-    """Return the job variables that differ from queue to queue: they go into a hardware file."""
+    """Return the job variables that differ between queues; they go into a hardware file."""
     return {"job_queue": queue_name(project, machine.name, spot), **machine.job_variables}
 
 
 def filled_template(template: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
-    """Return a base job template with these values as its defaults.
-
-    Raises:
-        KeyError: the template has no such variable.
-    """
+    """Return a base job template with these defaults. Raise KeyError for a variable that it lacks."""
     filled: dict[str, Any] = json.loads(json.dumps(template))
     for name, value in variables.items():
         filled["variables"]["properties"][name]["default"] = value
@@ -79,7 +75,7 @@ def pool_command(pool: str, file: Path) -> str:
 
 
 def up_lines(account: Account, parameters: Mapping[str, str], creates: bool, file: Path) -> list[str]:
-    """Return the AWS CLI commands that do the same as `up` with its template in a file."""
+    """Return the AWS CLI commands that do the same as `up`, with its template in a file."""
     project, where = parameters["Project"], ["--region", account.region]
     base = [*where, "--stack-name", project, "--change-set-name", "by-hand"]
     before, source, after = _delivery_lines(account, project, file)
@@ -114,7 +110,7 @@ Commands = list[list[str]]
 
 
 def _delivery_lines(account: Account, project: str, file: Path) -> tuple[Commands, list[str], Commands]:
-    """Return commands before, options of, and commands after the one that takes the template."""
+    """Return the commands before, the options of, and the commands after the one that takes the template."""
     if file.stat().st_size <= BODY_BYTES:
         return [], ["--template-body", f"file://{file}"], []
     bucket, where = f"{PREFIX}-{project}-{account.number}-by-hand", ["--region", account.region]
@@ -127,7 +123,7 @@ def _delivery_lines(account: Account, project: str, file: Path) -> tuple[Command
 
 
 def use_lines(stack: Stack, variables: Mapping[str, Any]) -> list[str]:
-    """Return the AWS CLI commands to submit a job, see its state and its log, and delete the stack."""
+    """Return the AWS CLI commands to submit a job, read its state and log, and delete the stack."""
     where = ["--region", variables["region"]]
     queue = ["--job-queue", variables["job_queue"]]
     lines = [

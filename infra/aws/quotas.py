@@ -1,4 +1,4 @@
-"""Quotas of vCPUs by instance family: a new account has 0 for GPUs, so that jobs wait in RUNNABLE."""
+"""Quotas of vCPUs by instance family; a new account has 0 for GPUs, so its jobs wait in RUNNABLE."""
 
 import re
 from collections.abc import Sequence
@@ -8,7 +8,7 @@ from botocore.exceptions import BotoCoreError, ClientError
 
 from infra.aws.machines import MachineType
 
-# Which types a quota limits, its name, and its code; of other families, such as inf2, nothing is said.
+# The types that a quota limits, its name, and its code. Other families, such as inf2, are not checked.
 # Source: `aws service-quotas list-service-quotas --service-code ec2`.
 QUOTAS = (
     (r"(g|vt)\d", "G and VT on demand", "L-DB2E81BA"),
@@ -22,7 +22,7 @@ QUOTAS = (
 
 
 def shortages(quotas: Any, machines: Sequence[MachineType]) -> list[str]:
-    """Write a sentence for each quota below one machine of the types that it limits."""
+    """Return a sentence for each quota below one machine of the types that it limits."""
     sentences = []
     for pattern, family, code in QUOTAS:
         mine = [machine for machine in machines if re.match(pattern, machine.name)]
@@ -37,7 +37,7 @@ def shortages(quotas: Any, machines: Sequence[MachineType]) -> list[str]:
 
 
 def shortage(quotas: Any, instance: str, vcpus: int, spot: bool) -> str | None:
-    """Return a sentence if the quota of this way of buying is below one machine, so that it never comes."""
+    """Return a sentence if the quota is below one machine, so that none can start."""
     for pattern, family, code in QUOTAS:
         if not re.match(pattern, instance) or family.endswith("spot") != spot:
             continue
@@ -51,7 +51,7 @@ def shortage(quotas: Any, instance: str, vcpus: int, spot: bool) -> str | None:
 
 
 def _value(quotas: Any, code: str) -> float | None:
-    """Return a quota's present value; None if this account may not ask, or AWS does not say."""
+    """Return a quota's value; None if this account can't read it."""
     try:
         return float(quotas.get_service_quota(ServiceCode="ec2", QuotaCode=code)["Quota"]["Value"])
     except (BotoCoreError, ClientError, KeyError):

@@ -1,4 +1,4 @@
-"""Secrets that jobs get as environment variables: what the Prefect API asks for, in Secrets Manager."""
+"""Secrets in Secrets Manager that jobs get as environment variables, for the Prefect API."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,7 +13,7 @@ API_KEY, AUTH_STRING = "prefect-api-key", "prefect-auth-string"
 
 
 def find_secrets(account: Account, project: str) -> Iterator[str]:
-    """Find the secrets that were made for a project, by their tag."""
+    """Yield the secrets with the project's tag."""
     client = account.client("secretsmanager")
     having_tag = [{"Key": "tag-key", "Values": [TAG]}]
     for row in rows(client, "list_secrets", "SecretList", Filters=having_tag):
@@ -26,11 +26,7 @@ def _is_ours(description: dict[str, Any], project: str) -> bool:
 
 
 def keep_secret(account: Account, project: str, kind: str, value: str) -> tuple[str, bool]:
-    """Have a secret with this value; return its ARN, and whether it costs from now on.
-
-    Raises:
-        AwsError: the name is taken by a secret of somebody else's.
-    """
+    """Make or update a secret; return its ARN, and whether it costs from now on."""
     client, name = account.client("secretsmanager"), f"{project}-{kind}"
     try:
         description = client.describe_secret(SecretId=name)
@@ -44,7 +40,8 @@ def keep_secret(account: Account, project: str, kind: str, value: str) -> tuple[
             f"there is a secret {name!r} that Gridbench did not make: name it with --secret or "
             "--auth-secret, or choose another --project"
         )
-    if deleted := "DeletedDate" in description:  # somebody's console keeps it, and its name, for weeks
+    # one deleted in the console keeps its name for weeks
+    if deleted := "DeletedDate" in description:
         client.restore_secret(SecretId=name)
     if client.get_secret_value(SecretId=name)["SecretString"] != value:
         client.put_secret_value(SecretId=name, SecretString=value)
@@ -52,5 +49,5 @@ def keep_secret(account: Account, project: str, kind: str, value: str) -> tuple[
 
 
 def drop_secret(account: Account, arn: str) -> None:
-    """Delete a secret at once: one that waits for its deletion keeps its name."""
+    """Delete a secret at once: a scheduled deletion would keep its name."""
     account.client("secretsmanager").delete_secret(SecretId=arn, ForceDeleteWithoutRecovery=True)

@@ -8,7 +8,7 @@ from infra.aws.errors import AwsError
 from infra.aws.machines import MachineType, check_cap, check_family
 
 INSTANCES = ("g4dn.xlarge", "g5.xlarge", "g5.8xlarge", "g6.xlarge", "c5.2xlarge", "m5.2xlarge", "r5.4xlarge")
-FIRST = {  # what a new stack gets; the template's own defaults
+FIRST = {  # the values of a new stack; the template's own defaults
     "MaxGpuVcpus": "32",
     "MaxCpuVcpus": "16",
     "PrefectApiPort": "443",
@@ -28,15 +28,15 @@ MOST_TYPES = 25  # two queues each, and AWS Batch has 50 for an account and regi
 
 @dataclass(frozen=True, slots=True)
 class StackOptions:
-    """The user's options; None keeps the stack's present value, or the default of a new stack.
+    """The user's options; None keeps the present value, or the default of a new stack.
 
     Attributes:
         instances: instance types, each with its queues.
         max_gpu_vcpus: running at once in each GPU queue.
         max_cpu_vcpus: running at once in each CPU queue.
-        prefect_port: of the Prefect API that containers speak to.
-        secret_arn: of the secret with the Prefect API key; empty for none.
-        auth_secret_arn: of the secret with a Prefect server's auth string; empty for none.
+        prefect_port: of the Prefect API that containers use.
+        secret_arn: of the Prefect API key; empty for none.
+        auth_secret_arn: of a Prefect server's auth string; empty for none.
         email: receives the budget's alarm; empty for none.
         budget_usd: a month, of the whole account.
     """
@@ -54,11 +54,7 @@ class StackOptions:
 
 
 def check_project(project: str) -> None:
-    """Refuse a name that AWS would not take everywhere.
-
-    Raises:
-        AwsError: the name has other characters, or is too long.
-    """
+    """Raise `AwsError` for a name that some AWS service would not accept."""
     if not PROJECT.fullmatch(project):
         raise AwsError(
             f"project {project!r} must be 2 to 21 small letters, digits and dashes, begin with a letter and "
@@ -68,11 +64,7 @@ def check_project(project: str) -> None:
 
 
 def check(wishes: StackOptions, region: str) -> None:
-    """Check the options without asking AWS.
-
-    Raises:
-        AwsError: a value is impossible.
-    """
+    """Raise `AwsError` for an impossible value, without asking AWS."""
     check_project(wishes.project)
     _check_instances(wishes.instances)
     for option, value in (
@@ -130,11 +122,7 @@ def parameters(
     previous: Mapping[str, str],
     bucket: str = "",
 ) -> dict[str, str]:
-    """Return the template's parameters: from the options, else from the stack, else the defaults.
-
-    Raises:
-        AwsError: a type does not fit under its cap.
-    """
+    """Return the template's parameters: from the options, else from the stack, else the defaults."""
     wished = {
         "MaxGpuVcpus": wishes.max_gpu_vcpus,
         "MaxCpuVcpus": wishes.max_cpu_vcpus,

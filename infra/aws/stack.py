@@ -1,4 +1,4 @@
-"""The CloudFormation stack: its state, its change sets, and progress until it is done."""
+"""The CloudFormation stack: its state, change sets, and progress."""
 
 import time
 from collections.abc import Callable, Iterator, Mapping
@@ -14,7 +14,7 @@ from infra.workers.batch.errors import code_of
 
 CAPABILITIES = ["CAPABILITY_IAM"]
 UNCHANGED = ("didn't contain changes", "No updates are to be performed")  # quoted
-# What follows from a failure elsewhere, and so is not the reason.
+# Events that follow from a failure elsewhere, so they are not its reason.
 CONSEQUENCES = ("cancelled", "The following resource(s) failed", "Rollback requested", "Initiated")
 UNFINISHED = "InvalidChangeSetStatus"  # a change set that is being worked out stays; it costs nothing
 POLL_S = 3.0
@@ -45,7 +45,7 @@ class ResourceChange:
 
 @dataclass(frozen=True, slots=True)
 class ChangeSet:
-    """Changes that are not made yet; none if the stack is already as requested."""
+    """Planned changes; none if the stack is already as requested."""
 
     id: str
     stack_id: str
@@ -54,7 +54,7 @@ class ChangeSet:
 
 
 def read_stack(cfn: Any, name: str) -> Stack | None:
-    """Read a stack by name or id; None if there is none."""
+    """Return a stack by name or id, or None."""
     try:
         raw = cfn.describe_stacks(StackName=name)["Stacks"][0]
     except ClientError as error:
@@ -74,11 +74,7 @@ def read_stack(cfn: Any, name: str) -> Stack | None:
 
 
 def read_ours(cfn: Any, project: str) -> Stack | None:
-    """Read the project's stack; None if there is none.
-
-    Raises:
-        AwsError: its name is taken by a stack of somebody else's.
-    """
+    """Return the project's stack, or None."""
     stack = read_stack(cfn, project)
     if stack and stack.status != "REVIEW_IN_PROGRESS" and stack.parameters.get("Project") != project:
         raise AwsError(f"there is a stack {project!r} that Gridbench did not make: choose another --project")
@@ -86,11 +82,7 @@ def read_ours(cfn: Any, project: str) -> Stack | None:
 
 
 def check_ready(cfn: Any, stack: Stack | None) -> None:
-    """Refuse a stack that no change set can be made for.
-
-    Raises:
-        AwsError: it is broken or busy; says which and what to do.
-    """
+    """Raise `AwsError` if no change set can be made for the stack: it is broken or busy."""
     status = stack.status if stack else "REVIEW_IN_PROGRESS"
     if stack is None or status == "REVIEW_IN_PROGRESS":
         return
@@ -113,15 +105,12 @@ def check_ready(cfn: Any, stack: Stack | None) -> None:
 def prepare(
     cfn: Any, template: Mapping[str, str], parameters: Mapping[str, str], project: str, creates: bool
 ) -> ChangeSet:
-    """Have CloudFormation work out what would be changed.
+    """Make the change set.
 
     Args:
         template: the arguments that name it, see `delivery.delivered`.
         project: the name of the stack, and its tag.
         creates: there is no stack yet.
-
-    Raises:
-        AwsError: CloudFormation refuses the template or its values.
     """
     made = cfn.create_change_set(
         StackName=project,
@@ -166,7 +155,7 @@ def _changes(cfn: Any, change_set_id: str) -> Iterator[ResourceChange]:
 
 
 def discard(cfn: Any, change_set: ChangeSet) -> None:
-    """Forget a change set, and the empty stack that one for a new stack leaves. Harmless when repeated."""
+    """Delete a change set, and the empty stack that it left if the stack was new. Safe to repeat."""
     try:
         cfn.delete_change_set(ChangeSetName=change_set.id)
     except ClientError as error:
@@ -180,11 +169,7 @@ def discard(cfn: Any, change_set: ChangeSet) -> None:
 
 
 def execute(cfn: Any, change_set: ChangeSet, on_event: Callable[[Event], None]) -> Stack:
-    """Do what the change set says, and wait until it is done.
-
-    Raises:
-        AwsError: it did not work; says the first real reason.
-    """
+    """Execute the change set, and wait for its end."""
     seen = {event["EventId"] for event in events(cfn, change_set.stack_id)}
     cfn.execute_change_set(ChangeSetName=change_set.id)
     before = frozenset(seen)
@@ -198,7 +183,7 @@ def execute(cfn: Any, change_set: ChangeSet, on_event: Callable[[Event], None]) 
 
 
 def delete(cfn: Any, stack: Stack, on_event: Callable[[Event], None]) -> Stack | None:
-    """Delete a stack and wait; what it is in the end, or None once it is gone."""
+    """Delete a stack and wait; return its last state, or None once it is gone."""
     seen = {event["EventId"] for event in events(cfn, stack.id)}
     if not stack.status.startswith("DELETE_IN"):
         cfn.delete_stack(StackName=stack.id)
@@ -207,7 +192,7 @@ def delete(cfn: Any, stack: Stack, on_event: Callable[[Event], None]) -> Stack |
 
 
 def watch(cfn: Any, stack_id: str, seen: set[str], on_event: Callable[[Event], None]) -> Stack | None:
-    """Tell every new event until the stack rests; None once it is gone."""
+    """Report every new event until the stack rests; return None once it is gone."""
     while True:
         stack = read_stack(cfn, stack_id)
         for event in events(cfn, stack_id):
@@ -231,7 +216,7 @@ def events(cfn: Any, stack_id: str) -> list[Event]:
 
 
 def first_reason(cfn: Any, stack_id: str, seen: frozenset[str] = frozenset()) -> str:
-    """Return the first failure with its reason, in a sentence; later failures are only consequences."""
+    """Return the first failure with its reason; later failures are consequences of it."""
     for event in events(cfn, stack_id):
         reason = " ".join(event.get("ResourceStatusReason", "").split()).rstrip(".")
         real = reason and not any(words in reason for words in CONSEQUENCES)

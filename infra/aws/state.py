@@ -17,11 +17,11 @@ CALLS_AT_ONCE = 8
 
 @dataclass(frozen=True, slots=True)
 class Queue:
-    """A queue and the compute environment behind it.
+    """A queue and its compute environment.
 
     Attributes:
         state: `ENABLED` or `DISABLED`, and the status if that is not VALID.
-        machines: the state of its compute environment, with the reason if it is INVALID.
+        machines: the state of the compute environment, with the reason if it is INVALID.
         jobs: their number by state.
         desired_vcpus: Batch's target now; `max_vcpus` is the cap.
     """
@@ -36,7 +36,7 @@ class Queue:
 
 @dataclass(frozen=True, slots=True)
 class RunningInstance:
-    """A machine that is being paid for."""
+    """A machine that costs money now."""
 
     id: str
     type: str
@@ -47,12 +47,12 @@ class RunningInstance:
 
 
 def queues_of(batch: Any, project: str) -> list[dict[str, Any]]:
-    """Return the job queues that bear the project's tag."""
+    """Return the job queues with the project's tag."""
     return _with_tag(rows(batch, "describe_job_queues", "jobQueues"), project)
 
 
 def environments_of(batch: Any, project: str) -> list[dict[str, Any]]:
-    """Return the compute environments that bear the project's tag."""
+    """Return the compute environments with the project's tag."""
     return _with_tag(rows(batch, "describe_compute_environments", "computeEnvironments"), project)
 
 
@@ -72,7 +72,7 @@ def jobs_in(batch: Any, queue: str, states: tuple[str, ...] = LIVE) -> list[dict
 
 
 def read_queues(client: Client, project: str) -> list[Queue]:
-    """Read every queue of the project, with its jobs and its machines."""
+    """Return every queue of the project, with jobs and machines."""
     batch = client("batch")
     environments = {row["computeEnvironmentArn"]: row for row in environments_of(batch, project)}
     queue_rows = sorted(queues_of(batch, project), key=lambda row: row["jobQueueName"])
@@ -103,7 +103,7 @@ def _state(row: Mapping[str, Any]) -> str:
 
 
 def read_instances(ec2: Any, project: str, states: tuple[str, ...] = ALIVE) -> list[RunningInstance]:
-    """Read the machines with the project's tag in these states; by default those that are paid for."""
+    """Return the project's machines in these states; by default those that cost money."""
     filters = [
         {"Name": f"tag:{TAG}", "Values": [project]},
         {"Name": "instance-state-name", "Values": list(states)},

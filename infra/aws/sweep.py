@@ -1,4 +1,4 @@
-"""Deletion, by each service's own API, of what no stack owns any more; failures are reported."""
+"""Deletion of objects that are in no stack, by each service's own API; failures are reported."""
 
 import time
 from collections.abc import Callable
@@ -37,7 +37,7 @@ def _remove_slowly(
 
 
 def detach_policy(account: Account, arn: str) -> list[str]:
-    """Take a policy away from whoever has it, or AWS does not delete it; the names of those who had it."""
+    """Detach a policy, so that AWS can delete it; return the names of those who had it."""
     iam, had = account.client("iam"), []
     for kind in ("User", "Group", "Role"):
         for row in rows(iam, "list_entities_for_policy", f"Policy{kind}s", PolicyArn=arn, EntityFilter=kind):
@@ -93,7 +93,7 @@ def _gateway(account: Account, name: str) -> None:
 
 
 def _call(service: str, operation: str, argument: str, several: bool = False, **more: Any) -> Remove:
-    """Return a removal that takes one call with the object's name."""
+    """Return a removal by one call with the object's name."""
 
     def remove(account: Account, name: str) -> Any:
         value = [name] if several else name
@@ -102,7 +102,7 @@ def _call(service: str, operation: str, argument: str, several: bool = False, **
     return remove
 
 
-# In this order: nothing goes before what hangs on it. Names are those of LOOKS.
+# In this order: dependants first. Names are those of LOOKS.
 REMOVALS: dict[str, Remove] = {
     "instances": _instance,
     "volumes": _call("ec2", "delete_volume", "VolumeId"),
@@ -128,7 +128,7 @@ REMOVALS: dict[str, Remove] = {
 
 
 def sweep(account: Account, project: str, say: Say) -> None:
-    """Delete what the project has; report what can't be deleted, and go on with the rest."""
+    """Delete the project's objects; report each one that can't be deleted, and continue."""
     batch = account.client("batch")
     for kind, argument, search in (
         ("job_queue", "jobQueue", queues_of),
@@ -142,13 +142,13 @@ def sweep(account: Account, project: str, say: Say) -> None:
         try:
             names = list(LOOKS[kind](account, project))
         except ClientError:
-            continue  # the look afterwards says so
+            continue  # the search afterwards reports it
         for name in names:
             try_to_remove(kind, name, partial(remove, account, name), say)
 
 
 def try_to_remove(kind: str, name: str, remove: Callable[[], Any], say: Say) -> None:
-    """Remove one object, and say whether it went; that it is gone already is no news."""
+    """Remove one object and report the result; report nothing if it is gone already."""
     try:
         remove()
     except (ClientError, WaiterError) as error:

@@ -1,4 +1,4 @@
-"""Deletion of a project: jobs, queues, the stack, and what a stack leaves. Safe to repeat."""
+"""Deletion of a project: jobs, queues, the stack, and its leftovers. Safe to repeat."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -15,7 +15,7 @@ from infra.aws.sweep import detach_policy, sweep
 
 REASON = "gridbench down aws"
 GOING = (*ALIVE, "shutting-down")  # a machine keeps its address until it is gone
-WAIT_S = 900.0  # ECS gives a container 30 s; the machine under it may take minutes to go
+WAIT_S = 900.0  # ECS gives a container 30 s; the machine under it can take minutes
 Say = Callable[[str], None]
 
 
@@ -25,11 +25,7 @@ def objects_in(s3: Any, bucket: str) -> int:
 
 
 def take_down(account: Account, project: str, say: Say) -> None:
-    """Delete everything of the project but its results.
-
-    Raises:
-        AwsError: the stack can't be deleted; says why.
-    """
+    """Delete everything of the project except its results."""
     batch, cfn = account.client("batch"), account.client("cloudformation")
     stop_queues(batch, project, say)
     empty_repository(account, project, say)
@@ -42,7 +38,7 @@ def take_down(account: Account, project: str, say: Say) -> None:
 
 
 def release_policies(account: Account, stack: stacks.Stack, say: Say) -> None:
-    """Detach the stack's policies: those that somebody has would keep the stack from being deleted."""
+    """Detach the stack's policies: an attached one would prevent the stack's deletion."""
     for output in ("WorkerPolicyArn", "ResultsPolicyArn"):
         try:
             had = detach_policy(account, stack.outputs[output]) if output in stack.outputs else []
@@ -55,9 +51,9 @@ def release_policies(account: Account, stack: stacks.Stack, say: Say) -> None:
 
 
 def wait_for_machines(account: Account, project: str, say: Say) -> None:
-    """Wait until Batch has ended its idle machines: a network with machines in it can't be deleted.
+    """Wait until Batch has ended its idle machines, because a network with machines can't be deleted.
 
-    Those that take too long are ended by CloudFormation, with their compute environments.
+    CloudFormation ends those that take too long, with their compute environments.
     """
     ec2, deadline, counts = account.client("ec2"), time.monotonic() + WAIT_S, set()
     while machines := read_instances(ec2, project, GOING):
@@ -86,7 +82,7 @@ def _delete_stack(account: Account, stack: stacks.Stack, say: Say) -> None:
 
 
 def start_queues(batch: Any, project: str, say: Say) -> None:
-    """Take jobs again: an interrupted `down` leaves queues off, and CloudFormation does not see that."""
+    """Enable the queues: an interrupted `down` leaves them off, and CloudFormation does not notice."""
     for queue in queues_of(batch, project):
         if queue["state"] != "ENABLED":
             say(f"job queue {queue['jobQueueName']} was disabled and is enabled again")
@@ -94,11 +90,7 @@ def start_queues(batch: Any, project: str, say: Say) -> None:
 
 
 def stop_queues(batch: Any, project: str, say: Say) -> None:
-    """Take no more jobs, and end those there are.
-
-    Raises:
-        AwsError: jobs do not end.
-    """
+    """Disable the queues, and end their jobs."""
     queues = queues_of(batch, project)
     for queue in queues:
         if queue["state"] != "DISABLED":

@@ -18,9 +18,9 @@ PURCHASES = {  # by the beginning of the logical ids: type, allocation strategy
     "OnDemand": ("EC2", "BEST_FIT_PROGRESSIVE"),
     "Spot": ("SPOT", "SPOT_PRICE_CAPACITY_OPTIMIZED"),
 }
-# That a running job gets when `up` changes its machines: the maximum of the API reference, UpdatePolicy.
+# Given to a running job when `up` changes its machines: the maximum of the API reference, UpdatePolicy.
 JOB_MINUTES = 7200
-WAIT_S = {  # what can never start, or not today, does not block the queue
+WAIT_S = {  # after which a job that can't start no longer blocks the queue
     "MISCONFIGURATION:JOB_RESOURCE_REQUIREMENT": 600,
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE": 600,
     "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY": 14400,
@@ -35,7 +35,7 @@ def body(project: str, machines: Sequence[MachineType]) -> str:
 
 
 def template(project: str, machines: Sequence[MachineType]) -> dict[str, Any]:
-    """Return the template with an environment and a queue for each instance type and way of buying."""
+    """Return the template, with an environment and a queue for each instance type and way of buying."""
     whole: dict[str, Any] = yaml.safe_load(BASE.read_text())
     for machine in machines:
         bare = "".join(filter(str.isalnum, machine.name))

@@ -1,1 +1,1 @@
-"""Gridbench's cluster on Google Kubernetes Engine: made, completed, inspected, and deleted."""
+"""Gridbench's cluster on Google Kubernetes Engine."""

@@ -1,4 +1,4 @@
-"""The accelerators of accelerators.yaml: which machine has them, and which driver they get."""
+"""The accelerators of accelerators.yaml: their machines and drivers."""
 
 from functools import cache
 from pathlib import Path
@@ -15,7 +15,7 @@ Driver = Literal["LATEST", "DEFAULT"]
 
 
 class Entry(BaseModel):
-    """A part of the file; an unknown key is a mistake."""
+    """A part of the file; unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -25,7 +25,7 @@ class Shape(Entry):
 
     Attributes:
         machine: Compute Engine's machine type.
-        spot_only: it can't be rented on demand.
+        spot_only: not available on demand.
     """
 
     machine: str
@@ -38,8 +38,8 @@ class Accelerator(Entry):
     Attributes:
         gpu: its key in `deployments/gpus.yaml` and in the price facts.
         shapes: by the number of GPUs in one machine.
-        driver: which of the drivers that GKE installs.
-        unsupported: the reason why GKE has it no more; None if it is available.
+        driver: which of GKE's drivers.
+        unsupported: why GKE no longer has it; None if it is available.
     """
 
     gpu: str
@@ -56,16 +56,12 @@ class Accelerators(Entry):
 
 @cache
 def accelerators(path: Path = FILE) -> dict[str, Accelerator]:
-    """Read all accelerators by GKE's name, including those that can't be had."""
+    """Return all accelerators by GKE's name, including unavailable ones."""
     return Accelerators.model_validate(yaml.safe_load(path.read_text())).accelerators
 
 
 def shape_of(name: str, gpus: int, spot: bool) -> tuple[Accelerator, Shape]:
-    """Return the accelerator of that name, and the machine with so many of it.
-
-    Raises:
-        GkeError: it is unknown, no longer available, or not in this number or on demand.
-    """
+    """Return the accelerator, and the machine with that number of it."""
     models = accelerators()
     if name not in models:
         raise GkeError(f"--accelerator {name!r} is unknown; {hint(name, sorted(models))}")

@@ -1,4 +1,4 @@
-"""The project and zone that commands work in, and the client that speaks to GKE there."""
+"""The project and zone of a command, and the client of GKE there."""
 
 import os
 import re
@@ -17,7 +17,7 @@ ENDPOINT_VARIABLE = "GRIDBENCH_GKE_ENDPOINT"  # HOST:PORT of the API, instead of
 PROJECT_VARIABLE = "GOOGLE_CLOUD_PROJECT"  # as Google's own libraries read it
 SCOPE = "https://www.googleapis.com/auth/cloud-platform"
 LOCAL = ("127.0.0.1", "localhost", "::1")
-EVERYWHERE = "-"  # the API's word for every location
+EVERYWHERE = "-"  # the API's name for all locations
 PROJECT = re.compile(r"([a-z0-9.-]+:)?[a-z][a-z0-9-]{4,28}[a-z0-9]")
 
 
@@ -26,7 +26,7 @@ class GkeLocation:
     """A project and a zone in it.
 
     Attributes:
-        zone: or `-` for every location, which only lists take.
+        zone: or `-` for all locations, which only lists accept.
     """
 
     client: ClusterManagerClient
@@ -44,12 +44,8 @@ class GkeLocation:
 
 
 def connect(project: str | None, zone: str = EVERYWHERE) -> GkeLocation:
-    """Connect to a project and zone with the application default credentials.
-
-    A local endpoint is spoken to in the clear and without credentials, any other encrypted and with them.
-
-    Raises:
-        GkeError: no credentials, no project, or an endpoint that is none.
+    """Connect with the application default credentials; to a local endpoint without encryption or
+    credentials.
     """
     endpoint = _endpoint()
     if endpoint and urlsplit(f"//{endpoint}").hostname in LOCAL:

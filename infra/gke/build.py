@@ -8,16 +8,12 @@ from infra.gke.plan import BROKEN, ClusterPlan, upgrade_notes
 from infra.gke.pools import GkePool, pool_message
 from infra.gke.settings import ClusterOptions
 
-OF_ONE_POOL = (Failed, Invalid, NotInZone, GkeQuotaExceeded, Stockout)  # the next pool may still be had
+OF_ONE_POOL = (Failed, Invalid, NotInZone, GkeQuotaExceeded, Stockout)  # the next pool might still succeed
 CLEAR = "`gridbench down gke` deletes the parts that were created"
 
 
 def build(location: GkeLocation, plan: ClusterPlan, say: Say) -> tuple[GkeCluster, list[GkeError]]:
-    """Make the cluster and its pools; return the cluster, and an error for each pool that it lacks.
-
-    Raises:
-        GkeError: the cluster could not be made, or the failure would hit every pool.
-    """
+    """Make the cluster and its pools; return it, and an error for each missing pool."""
     cluster = plan.cluster or _make_cluster(location, plan.wishes, say)
     kept_by_gke = bool(cluster.channel)
     to_make = {pool.name: pool for pool in (*plan.renew, *plan.add)}
@@ -38,7 +34,7 @@ def build(location: GkeLocation, plan: ClusterPlan, say: Say) -> tuple[GkeCluste
 
 
 def _make_cluster(location: GkeLocation, wishes: ClusterOptions, say: Say) -> GkeCluster:
-    """Make the cluster; return it as GKE has made it, perhaps in another release channel."""
+    """Return the cluster as GKE has made it; GKE can choose another release channel."""
     name = wishes.cluster
     doing = f"making cluster {name}"
     say(f"{doing}: takes 5 to 10 minutes")
@@ -58,7 +54,6 @@ def _make_cluster(location: GkeLocation, wishes: ClusterOptions, say: Say) -> Gk
 
 
 def _read(location: GkeLocation, name: str) -> GkeCluster:
-    """Read the cluster that was made; refuse somebody else's of the same name."""
     cluster = find_ours(location, name)
     if cluster is None:
         raise GkeError(

@@ -1,4 +1,4 @@
-"""Clusters as GKE has them, and the label that marks Gridbench's."""
+"""Clusters as GKE has them, and the label of Gridbench's."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -12,10 +12,10 @@ from infra.gke.errors import Foreign, GkeError, Missing, in_words
 from infra.gke.pools import GkePool, pool_message, read_pool, system_pool
 from infra.gke.settings import ClusterOptions
 
-LABELS = {"managed-by": "gridbench"}  # on every cluster of ours; no other is ever changed or deleted
-READY = ("RUNNING", "RECONCILING")  # GKE mends or upgrades something in a RECONCILING one, and it takes pods
+LABELS = {"managed-by": "gridbench"}  # on all of our clusters; others are never changed or deleted
+READY = ("RUNNING", "RECONCILING")  # GKE repairs or upgrades a RECONCILING one, and it accepts pods
 CHANNEL = gke.ReleaseChannel.Channel.REGULAR  # GKE's own default; new clusters must be in one
-EXCLUSION = "gridbench"  # the maintenance exclusion of a cluster of ours
+EXCLUSION = "gridbench"  # the maintenance exclusion of our clusters
 Exclusion = gke.MaintenanceExclusionOptions
 NO_NODE_UPGRADES = (Exclusion.Scope.NO_MINOR_OR_NODE_UPGRADES, Exclusion.Scope.NO_UPGRADES)
 
@@ -30,7 +30,7 @@ class GkeCluster:
         reason: why it is not RUNNING.
         nodes: the number now in all pools, as GKE counts them.
         channel: its release channel; empty for none.
-        pinned: GKE upgrades no node by itself: the cluster is in no channel, or an exclusion forbids it now.
+        pinned: GKE does not upgrade nodes: there is no channel, or an exclusion forbids it now.
         private: its nodes get no public addresses.
         endpoint: address of the Kubernetes API, without scheme.
         ca: the certificate of that API's authority, base64.
@@ -70,7 +70,7 @@ def cluster_message(wishes: ClusterOptions, project: str) -> gke.Cluster:
         maintenance_policy=gke.MaintenancePolicy(window=_no_node_upgrades()),
         workload_identity_config=gke.WorkloadIdentityConfig(workload_pool=f"{project}.svc.id.goog"),
         ip_allocation_policy=gke.IPAllocationPolicy(
-            use_ip_aliases=True,  # which private nodes need
+            use_ip_aliases=True,  # private nodes need it
             cluster_secondary_range_name=wishes.pod_range,
             services_secondary_range_name=wishes.service_range,
         ),
@@ -84,9 +84,9 @@ def cluster_message(wishes: ClusterOptions, project: str) -> gke.Cluster:
 
 
 def _no_node_upgrades() -> gke.MaintenanceWindow:
-    """Return the policy under which GKE patches the control plane only, as long as it supports the version.
+    """Return a policy under which GKE patches only the control plane, while it supports the version.
 
-    An upgrade restarts a machine that measures. In a channel upgrades can't be switched off for a pool.
+    An upgrade restarts machines that measure. A channel does not allow switching upgrades off for a pool.
     """
     begin = Timestamp()
     begin.FromDatetime(datetime.now(UTC))
@@ -107,7 +107,7 @@ def _forbids_node_upgrades(exclusion: gke.TimeWindow) -> bool:
 
 
 def read_cluster(message: gke.Cluster) -> GkeCluster:
-    """Read a cluster from an answer of the API."""
+    """Return the cluster of an answer of the API."""
     channel = gke.ReleaseChannel.Channel(message.release_channel.channel)
     in_channel = channel != gke.ReleaseChannel.Channel.UNSPECIFIED
     exclusions = message.maintenance_policy.window.maintenance_exclusions.values()
@@ -131,7 +131,7 @@ def read_cluster(message: gke.Cluster) -> GkeCluster:
 
 
 def find(location: GkeLocation, name: str) -> GkeCluster | None:
-    """Find a cluster by name, whoever owns it; None if there is none."""
+    """Return a cluster by name, of any owner; None if it does not exist."""
     try:
         with in_words(f"looking at cluster {name}"):
             return read_cluster(location.client.get_cluster(name=location.path(name)))
@@ -140,10 +140,10 @@ def find(location: GkeLocation, name: str) -> GkeCluster | None:
 
 
 def find_ours(location: GkeLocation, name: str) -> GkeCluster | None:
-    """Find Gridbench's cluster by name; None if there is none.
+    """Return Gridbench's cluster by name; None if it does not exist.
 
     Raises:
-        Foreign: the name is taken by a cluster of somebody else's.
+        Foreign: a cluster of another owner has the name.
     """
     cluster = find(location, name)
     if cluster and not cluster.ours:
@@ -156,7 +156,7 @@ def find_ours(location: GkeLocation, name: str) -> GkeCluster | None:
 
 
 def list_ours(location: GkeLocation) -> tuple[list[GkeCluster], tuple[str, ...]]:
-    """List Gridbench's clusters in the project, and the zones that did not answer."""
+    """Return Gridbench's clusters in the project, and the zones that did not answer."""
     with in_words(f"listing the clusters of {location.project}"):
         answer = location.client.list_clusters(parent=location.parent)
     clusters = [read_cluster(message) for message in answer.clusters]
@@ -164,11 +164,7 @@ def list_ours(location: GkeLocation) -> tuple[list[GkeCluster], tuple[str, ...]]
 
 
 def place_of(location: GkeLocation, name: str, clusters: Sequence[GkeCluster]) -> GkeLocation | None:
-    """Return the zone of Gridbench's one cluster with this name; None if there is none.
-
-    Raises:
-        GkeError: several zones have one.
-    """
+    """Return the zone of Gridbench's cluster with this name, or None."""
     zones = sorted(cluster.zone for cluster in clusters if cluster.name == name)
     if len(zones) > 1:
         raise GkeError(f"there is a cluster {name} in each of {', '.join(zones)}: name one with --zone")

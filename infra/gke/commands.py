@@ -1,4 +1,4 @@
-"""The gcloud commands for what GKE's own API can't do: networks, ways out, grants, maintenance."""
+"""The gcloud commands for tasks that GKE's API does not cover: networks, NAT, grants, maintenance."""
 
 PROJECT_NUMBER = "$(gcloud projects describe {project} --format 'value(projectNumber)')"
 DEFAULT_ACCOUNT = f"{PROJECT_NUMBER}-compute@developer.gserviceaccount.com"
@@ -7,7 +7,7 @@ NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregist
 
 
 def outward(project: str, zone: str, network: str) -> tuple[str, ...]:
-    """Return the commands that give nodes without public addresses a way out."""
+    """Return the commands that give nodes without public addresses access to the internet."""
     where = f"--project {project} --region {zone.rpartition('-')[0]}"
     nat = "gcloud compute routers nats create gridbench-nat --router gridbench-nat"
     return (
@@ -17,7 +17,7 @@ def outward(project: str, zone: str, network: str) -> tuple[str, ...]:
 
 
 def grants(project: str, account: str) -> tuple[str, ...]:
-    """Return the commands that give the nodes' account what it needs: GKE's own tasks, and pulls.
+    """Return the commands that grant the nodes' account its rights: GKE's own tasks, and pulls.
 
     Args:
         account: its e-mail address; empty for Compute Engine's default one.
@@ -31,7 +31,7 @@ def grants(project: str, account: str) -> tuple[str, ...]:
 
 
 def pin(project: str, zone: str, cluster: str) -> str:
-    """Return the command after which GKE upgrades no node of the cluster by itself."""
+    """Return the command after which GKE does not upgrade the cluster's nodes by itself."""
     return (
         f"gcloud container clusters update {cluster} --project {project} --zone {zone} "
         "--add-maintenance-exclusion-name gridbench "
@@ -41,7 +41,7 @@ def pin(project: str, zone: str, cluster: str) -> str:
 
 
 def evening(project: str, zone: str, cluster: str) -> tuple[str, ...]:
-    """Return the commands with which Google's scheduler deletes the cluster every evening, if it is there."""
+    """Return the commands with which Google's scheduler deletes the cluster every evening."""
     name, region = f"{cluster}-down"[:30].rstrip("-"), zone.rpartition("-")[0]
     account = f"{name}@{project}.iam.gserviceaccount.com"
     uri = f"https://container.googleapis.com/v1/projects/{project}/locations/{zone}/clusters/{cluster}"

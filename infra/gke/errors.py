@@ -1,4 +1,4 @@
-"""Errors of Google, each as one sentence: from a call's status, or from a failed operation."""
+"""Errors of Google, each as one sentence; every function that asks Google can raise one."""
 
 import re
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ CREDENTIALS = (
     "or set GOOGLE_APPLICATION_CREDENTIALS to a key file"
 )
 SIGN_IN = "sign in again with `gcloud auth application-default login`"
-LONGEST_WORDS = 500  # characters of an answer that are repeated in a sentence
+LONGEST_WORDS = 500  # characters of an answer that a sentence quotes
 
 
 class GkeError(InfraError):
@@ -24,7 +24,7 @@ class GkeError(InfraError):
 
 
 class NoCredentials(GkeError):
-    """There are no credentials, or Google does not take them."""
+    """There are no credentials, or Google does not accept them."""
 
 
 class PermissionMissing(GkeError):
@@ -44,47 +44,47 @@ class Stockout(GkeError):
 
 
 class NotInZone(GkeError):
-    """The zone does not have such machines at all."""
+    """The zone never has such machines."""
 
 
 class NoNetwork(GkeError):
-    """The project does not have the network, or the region not the subnetwork."""
+    """The project lacks the network, or the region the subnetwork."""
 
 
 class AccountRefused(GkeError):
-    """The person may not let nodes act as the service account, or there is no such account."""
+    """The service account does not exist, or the user is not allowed to let nodes act as it."""
 
 
 class Exists(GkeError):
-    """The thing to be made exists already."""
+    """The object to create exists already."""
 
 
 class Missing(GkeError):
-    """The thing that a request names does not exist (any more)."""
+    """The object that a request names does not exist."""
 
 
 class ClusterBusy(GkeError):
-    """Another operation on the cluster has to end first."""
+    """Another operation on the cluster must end first."""
 
 
 class Invalid(GkeError):
-    """GKE finds the request wrong; asking again would not help."""
+    """The request is wrong; a retry would not help."""
 
 
 class GkeUnreachable(GkeError):
-    """GKE did not answer, or failed itself; the request may have been carried out all the same."""
+    """GKE did not answer, or failed; it might have carried out the request."""
 
 
 class Failed(GkeError):
-    """An operation was begun and did not work, for a reason of GKE's own."""
+    """An operation began and failed, for a reason of GKE's."""
 
 
 class Foreign(GkeError):
-    """The cluster is there, and it is not Gridbench's to change."""
+    """The cluster exists, and it is not Gridbench's to change."""
 
 
-# What decides, the first that fits: words of the reason or the message, then the status. Words come first,
-# because operations end with statuses that say little: a stockout has had several.
+# The first that fits decides: words of the reason or the message, then the status. Words come first,
+# because operations end with unspecific statuses: a stockout has had several.
 WORDS: tuple[tuple[str, type[GkeError]], ...] = (
     (r"SERVICE_DISABLED|has not been used in project|API .*(is|been) disabled", ApiDisabled),
     (r"ZONE_RESOURCE_POOL_EXHAUSTED|STOCKOUT|not have enough resources available", Stockout),
@@ -151,7 +151,7 @@ def refusal(doing: str, code: StatusCode | None, message: str, reason: str = "")
 
     Args:
         doing: the request in words, such as `making node pool nvidia-l4`.
-        reason: Google's own word for it, where the answer has one.
+        reason: Google's own name for it, if the answer has one.
     """
     text = tidy(message) or (code.name if code else "no reason given")
     kind = next((kind for words, kind in WORDS if re.search(words, f"{reason} {text}")), None)
@@ -165,20 +165,20 @@ def failure(operation: Any, doing: str) -> GkeError | None:
         return None
     message = operation.error.message or operation.status_message
     error = refusal(doing, NUMBERS.get(operation.error.code), message)
-    # it is the deed that failed: GKE is not silent, and no other operation is in the way
+    # the operation failed: GKE did answer, and no other operation is in the way
     if type(error) in (GkeError, ClusterBusy, Exists, Missing, GkeUnreachable):
         return Failed(f"{doing}: {tidy(message) or 'no reason given'}")
     return error
 
 
 def tidy(text: str) -> str:
-    """Return a text of Google's on one line, shortened and without its full stop."""
+    """Return Google's text on one line, shortened and without its full stop."""
     return " ".join(text.split())[:LONGEST_WORDS].rstrip(" .")
 
 
 @contextmanager
 def in_words(doing: str) -> Iterator[None]:
-    """Turn what Google's client raises into a `GkeError` of one sentence."""
+    """Turn exceptions of Google's client into a `GkeError`."""
     try:
         yield
     except auth.DefaultCredentialsError as error:

@@ -1,4 +1,4 @@
-"""Credentials for clients of Kubernetes such as kubectl: a command that fetches a token, never a token."""
+"""Credentials for kubectl and other clients: a command that fetches a token, never a token."""
 
 import os
 import tempfile
@@ -22,11 +22,7 @@ def context_name(project: str, zone: str, cluster: str) -> str:
 
 
 def kubeconfig(project: str, cluster: GkeCluster) -> dict[str, Any]:
-    """Return the kubeconfig of a cluster.
-
-    Raises:
-        GkeError: the cluster has no address yet.
-    """
+    """Return the kubeconfig of a cluster."""
     if not cluster.endpoint or not cluster.ca:
         raise GkeError(
             f"cluster {cluster.name} has no address yet ({cluster.status}): try again in a few minutes"
@@ -52,11 +48,7 @@ def kubeconfig(project: str, cluster: GkeCluster) -> dict[str, Any]:
 
 
 def write(path: Path, project: str, cluster: GkeCluster) -> None:
-    """Write a cluster's kubeconfig for its owner's eyes, in one step.
-
-    Raises:
-        GkeError: the file holds something else, or can't be written.
-    """
+    """Write a cluster's kubeconfig atomically, readable for its owner only."""
     config = kubeconfig(project, cluster)
     check_free(path)
     temporary = None
@@ -77,16 +69,12 @@ def write(path: Path, project: str, cluster: GkeCluster) -> None:
 
 
 def check_free(path: Path) -> None:
-    """Refuse a file that is not ours to replace, such as ~/.kube/config.
-
-    Raises:
-        GkeError: it holds what Gridbench did not write, or can't be read.
-    """
+    """Raise `GkeError` for a file that Gridbench did not write, such as ~/.kube/config."""
     _context_in(path)
 
 
 def forget(path: Path, context: str) -> bool:
-    """Delete the kubeconfig of a cluster that is gone; whether there was one."""
+    """Delete the kubeconfig of a deleted cluster; return True if it existed."""
     try:
         if _context_in(path) != context:
             return False
@@ -97,7 +85,7 @@ def forget(path: Path, context: str) -> bool:
 
 
 def _context_in(path: Path) -> str | None:
-    """Return the context of a file that Gridbench wrote; None if the file is missing or empty."""
+    """Return the context of a file that Gridbench wrote; None if it is missing or empty."""
     try:
         raw = yaml.safe_load(path.read_text())
     except FileNotFoundError:

@@ -18,11 +18,11 @@ Begin = Callable[[], gke.Operation]
 
 
 class TimedOut(GkeError):
-    """An operation has not ended within the deadline; GKE goes on with it."""
+    """An operation has not ended within the deadline; GKE continues it."""
 
 
 def under_way(location: GkeLocation, cluster: str) -> list[gke.Operation]:
-    """List the operations on a cluster and its pools that have not ended."""
+    """Return the unfinished operations on a cluster and its pools."""
     with in_words(f"listing the operations of {location.project}"):
         operations = location.client.list_operations(parent=location.parent).operations
     mine = re.compile(rf"/clusters/{re.escape(cluster)}(/|$)")
@@ -34,11 +34,7 @@ def _ended(operation: gke.Operation) -> bool:
 
 
 def settle(location: GkeLocation, cluster: str, say: Say) -> list[GkeError]:
-    """Wait for whatever is under way on a cluster; the errors that it ended with.
-
-    Raises:
-        GkeError: it does not end in time.
-    """
+    """Wait for all operations on a cluster; return their errors."""
     errors, seen = [], set[str]()
     while waiting := [each for each in under_way(location, cluster) if each.name not in seen]:
         for operation in waiting:
@@ -57,10 +53,10 @@ def words(operation: gke.Operation) -> str:
 
 
 def follow(location: GkeLocation, operation: gke.Operation, doing: str) -> gke.Operation:
-    """Follow an operation until it has ended, well or not.
+    """Follow an operation until it has succeeded or failed.
 
     Raises:
-        TimedOut: it has not within DEADLINE_S.
+        TimedOut: it has not ended within DEADLINE_S.
     """
     deadline = time.monotonic() + DEADLINE_S
     while not _ended(operation):
@@ -76,20 +72,16 @@ def follow(location: GkeLocation, operation: gke.Operation, doing: str) -> gke.O
                 operation = location.client.get_operation(
                     name=f"{location.parent}/operations/{operation.name}"
                 )
-        except GkeUnreachable:  # the operation goes on without us
+        except GkeUnreachable:  # the operation continues without us
             continue
     return operation
 
 
 def carry_out(location: GkeLocation, cluster: str, doing: str, call: Begin, say: Say) -> None:
-    """Begin an operation on a cluster and wait for its end.
+    """Begin an operation on a cluster and wait for its end; the caller checks the result.
 
     Wait first for operations already under way. Repeat a call without an answer: if the first one was carried
-    out, GKE says that the thing exists, or is gone; then wait for its operation. The caller looks at the
-    result.
-
-    Raises:
-        GkeError: it could not be begun, or it failed.
+    out, GKE reports that the object exists, or is gone; then wait for its operation.
     """
 
     def attempt() -> gke.Operation:

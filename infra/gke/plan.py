@@ -1,4 +1,4 @@
-"""The plan of `up`: made from the options and from the present cluster."""
+"""The plan of `up`, from the options and the present cluster."""
 
 from dataclasses import dataclass, replace
 
@@ -15,14 +15,14 @@ BROKEN = ("ERROR", "RUNNING_WITH_ERROR")
 
 @dataclass(frozen=True, slots=True)
 class ClusterPlan:
-    """A cluster to be made or completed.
+    """A cluster to make or complete.
 
     Attributes:
-        wishes: the options, those that were not given as the cluster has them.
-        cluster: the one there is, or None.
-        add: pools to be made.
-        renew: pools that failed: deleted and made again.
-        kept: pools that are there and stay as they are.
+        wishes: the options; those not given have the cluster's values.
+        cluster: the present one, or None.
+        add: pools to make.
+        renew: failed pools, to delete and make again.
+        kept: pools that stay as they are.
         notes: sentences that the user should read before agreeing.
     """
 
@@ -45,22 +45,18 @@ class ClusterPlan:
 
     @property
     def changes(self) -> bool:
-        """Return True if anything is to be done."""
+        """Return True if there is something to do."""
         return self.cluster is None or bool(self.add or self.renew)
 
     @property
     def system(self) -> GkePool:
-        """Return the pool of GKE's own pods, as it is or will be."""
+        """Return the pool of GKE's own pods, present or planned."""
         made = system_pool(self.wishes.node_account)
         return next((pool for pool in self.kept if pool.name == SYSTEM), made)
 
 
 def make_plan(location: GkeLocation, wishes: ClusterOptions, say: Say) -> ClusterPlan:
-    """Work out what is missing; what is under way on the cluster is waited for first.
-
-    Raises:
-        GkeError: a wish can't be met, or the cluster is in no state to be completed, or not ours.
-    """
+    """Wait for operations on the cluster, then return the plan."""
     cluster = find_ours(location, wishes.cluster)
     if cluster and settle(location, wishes.cluster, say):
         say("that failed; now reading the resources that it left")
@@ -88,7 +84,7 @@ def make_plan(location: GkeLocation, wishes: ClusterOptions, say: Say) -> Cluste
 
 
 def _settled(wishes: ClusterOptions, cluster: GkeCluster) -> ClusterOptions:
-    """Return the options with what was not given as the cluster has it."""
+    """Return the options, those not given with the cluster's values."""
     account = next((pool.account for pool in cluster.pools if pool.name == SYSTEM), "")
     return replace(
         wishes,
@@ -117,7 +113,7 @@ def _unmet(wishes: ClusterOptions, cluster: GkeCluster) -> list[str]:
 
 
 def upgrade_notes(location: GkeLocation, cluster: GkeCluster) -> list[str]:
-    """Return a sentence if GKE may upgrade nodes of the cluster, with the command against it."""
+    """Return a sentence if GKE might upgrade nodes of the cluster, with the command against it."""
     if cluster.pinned:
         return []
     command = pin(location.project, cluster.zone, cluster.name)
@@ -128,7 +124,6 @@ def upgrade_notes(location: GkeLocation, cluster: GkeCluster) -> list[str]:
 
 
 def _check_ready(cluster: GkeCluster) -> None:
-    """Refuse a cluster that no pool can be added to."""
     if cluster.status in (*READY, "DEGRADED"):
         return
     why = f" ({cluster.reason})" if cluster.reason else ""

@@ -1,4 +1,4 @@
-"""A node pool as Gridbench sees it, requested or existing."""
+"""Node pools, requested or existing."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, fields
@@ -7,10 +7,10 @@ from google.cloud import container_v1 as gke
 from google.protobuf.duration_pb2 import Duration
 
 SYSTEM = "system"
-SYSTEM_MACHINE = "e2-standard-2"  # 2 vCPUs and 8 GB: GKE's own pods, which have no place on GPU nodes
-DEFAULT = "default"  # the API's word for Compute Engine's default service account
+SYSTEM_MACHINE = "e2-standard-2"  # 2 vCPUs and 8 GB: for GKE's own pods, which have no place on GPU nodes
+DEFAULT = "default"  # the API's name of Compute Engine's default service account
 DISK_GB = 100  # GKE's default; GPU images with CUDA take some 10
-# What nodes may do themselves, the least that GKE documents: pull images, write logs and metrics. Pods get
+# The least rights that GKE documents for nodes: pull images, write logs and metrics. Pods get
 # the identity of their own service account (GKE_METADATA), not this.
 SCOPES = tuple(
     f"https://www.googleapis.com/auth/{name}"
@@ -28,12 +28,12 @@ class GkePool:
         accelerator: GKE's name of the GPU; empty for none.
         gpus: in one machine.
         spot: rented as spot, not on demand.
-        min_nodes: that are always there.
-        max_nodes: that may be there at once.
-        driver: which driver GKE installs, `LATEST` or `DEFAULT`; empty for none.
-        max_run_s: after which a node ends whatever runs on it; 0 for never.
-        account: what nodes act as, an e-mail address; empty for Compute Engine's default service account.
-        status: GKE's, such as `RUNNING`; empty for one that is only wished.
+        min_nodes: always present.
+        max_nodes: at once.
+        driver: that GKE installs, `LATEST` or `DEFAULT`; empty for none.
+        max_run_s: after which a node ends, with its pods; 0 for never.
+        account: e-mail address of the nodes' service account; empty for Compute Engine's default.
+        status: GKE's, such as `RUNNING`; empty for a planned pool.
         reason: why it is not RUNNING.
     """
 
@@ -51,7 +51,7 @@ class GkePool:
     reason: str = field(default="", compare=False)
 
     def differences(self, wished: "GkePool") -> Iterator[str]:
-        """Yield a clause for each way in which this pool is not as requested."""
+        """Yield a clause for each difference from the requested pool."""
         for each in fields(self):
             mine, theirs = getattr(self, each.name), getattr(wished, each.name)
             if each.compare and mine != theirs:
@@ -69,13 +69,14 @@ def pool_name(accelerator: str, gpus: int, spot: bool) -> str:
 
 
 def pool_message(pool: GkePool, kept_by_gke: bool) -> gke.NodePool:
-    """Return the pool in the API's form. Its nodes have public addresses or none, as the cluster says.
+    """Return the pool in the API's form. The cluster decides about public addresses.
 
     Args:
-        kept_by_gke: GKE repairs and upgrades the nodes, as a release channel demands, and the cluster's
-            maintenance exclusion puts upgrades off; else it leaves machines that measure alone.
+        kept_by_gke: GKE repairs and upgrades the nodes, as a release channel demands; the cluster's
+            maintenance exclusion postpones upgrades. Otherwise GKE leaves the machines alone.
     """
-    repairs = kept_by_gke or pool.name == SYSTEM  # nothing is measured there, and nothing runs without it
+    # no measurement runs in the system pool, and every other pool depends on it
+    repairs = kept_by_gke or pool.name == SYSTEM
     scaled = gke.NodePoolAutoscaling(
         enabled=True,
         total_min_node_count=pool.min_nodes,
@@ -114,7 +115,7 @@ def _node_config(pool: GkePool) -> gke.NodeConfig:
                 gpu_driver_installation_config=driver,
             )
         ]
-        effect = gke.NodeTaint.Effect.NO_SCHEDULE  # nothing but what asks for a GPU
+        effect = gke.NodeTaint.Effect.NO_SCHEDULE  # only pods that request a GPU
         config.taints = [gke.NodeTaint(key="nvidia.com/gpu", value="present", effect=effect)]
     if pool.max_run_s:
         config.max_run_duration = Duration(seconds=pool.max_run_s)
@@ -122,7 +123,7 @@ def _node_config(pool: GkePool) -> gke.NodeConfig:
 
 
 def read_pool(message: gke.NodePool) -> GkePool:
-    """Read a pool from an answer of the API."""
+    """Return the pool of an answer of the API."""
     config, scaled = message.config, message.autoscaling
     accelerator = config.accelerators[0] if config.accelerators else gke.AcceleratorConfig()
     driver = accelerator.gpu_driver_installation_config.gpu_driver_version

@@ -1,4 +1,4 @@
-"""The jobs' namespace and secret, and the worker's rights: what `kubectl apply` does with role.yaml."""
+"""The jobs' namespace and secret, and the worker's rights: the same as `kubectl apply` of role.yaml."""
 
 import asyncio
 import base64
@@ -18,16 +18,12 @@ from infra.gke.errors import GkeError
 
 ROLE = Path(__file__).with_name("role.yaml")
 NAMESPACE = "gridbench"
-SECRET = "prefect"  # its keys are `key`, of Prefect Cloud, and `auth`, of a server of one's own
+SECRET = "prefect"  # its keys are `key`, of Prefect Cloud, and `auth`, of a self-hosted server
 Object = dict[str, Any]
 
 
 def apply(kubeconfig: Path, secret: Mapping[str, str], file: Path = ROLE) -> None:
-    """Have everything of a file in the cluster, and a secret with these values; may be repeated.
-
-    Raises:
-        GkeError: the cluster does not answer, or refuses.
-    """
+    """Create or update every object of a file, and a secret with these values."""
     documents = [document for document in yaml.safe_load_all(file.read_text()) if document]
     data = {name: base64.b64encode(value.encode()).decode() for name, value in secret.items()}
     metadata = {"name": SECRET, "namespace": NAMESPACE}
@@ -53,7 +49,6 @@ async def _apply(kubeconfig: Path, documents: list[Object]) -> None:
 
 
 async def _ensure(client: ApiClient, document: Object) -> None:
-    """Create an object, or bring the one there is up to date."""
     create, patch = _calls(client, document["kind"])
     where = (document["metadata"]["namespace"],) if "namespace" in document["metadata"] else ()
     try:
@@ -65,7 +60,7 @@ async def _ensure(client: ApiClient, document: Object) -> None:
 
 
 def _calls(client: ApiClient, kind: str) -> Any:
-    """Return what creates and what patches an object of a kind."""
+    """Return the functions that create and patch objects of a kind."""
     core, rights = CoreV1Api(client), RbacAuthorizationV1Api(client)
     return {
         "Namespace": (core.create_namespace, core.patch_namespace),

@@ -26,18 +26,18 @@ class ClusterOptions:
     """The user's options.
 
     Attributes:
-        accelerators: each a name of GKE's, with `:COUNT` for several GPUs in one machine.
-        spot: machines that Google may take back, for less.
+        accelerators: GKE's names, with `:COUNT` for several GPUs in one machine.
+        spot: cheaper machines that Google can preempt.
         max_nodes: in each pool at once.
-        driver: `LATEST` or `DEFAULT`; None for what suits the accelerator.
+        driver: `LATEST` or `DEFAULT`; None for the accelerator's usual one.
         max_run_hours: after which a node ends; None for never.
-        network: a name, or the path of another project's; empty for the one called `default`.
-        subnetwork: the same; empty for the one that the network has in the zone's region.
+        network: a name, or the path of another project's; empty for `default`.
+        subnetwork: the same; empty for the network's one in the zone's region.
         pod_range: the subnetwork's secondary range for pods; empty for one that GKE makes.
         service_range: the same for services.
-        node_account: the service account that nodes act as; empty for that of the cluster's other nodes, or
-            Compute Engine's default one.
-        private_nodes: without public addresses; None for what the cluster has, or public ones.
+        node_account: the nodes' service account; empty for that of the cluster's other nodes, or Compute
+            Engine's default.
+        private_nodes: without public addresses; None for the cluster's present setting, or public ones.
     """
 
     cluster: str
@@ -65,7 +65,7 @@ def check_cluster(name: str) -> None:
 
 
 def check_zone(zone: str) -> None:
-    """Raise `GkeError` for the name of a region, or of no place at all."""
+    """Raise `GkeError` for a region or an invalid zone."""
     if REGION.fullmatch(zone):
         raise GkeError(f"--zone {zone!r} is a region: name one of its zones, such as {zone}-a")
     if not ZONE.fullmatch(zone):
@@ -73,11 +73,7 @@ def check_zone(zone: str) -> None:
 
 
 def check(wishes: ClusterOptions) -> None:
-    """Check the options without asking Google.
-
-    Raises:
-        GkeError: a value is impossible.
-    """
+    """Raise `GkeError` for an impossible value, without asking Google."""
     check_cluster(wishes.cluster)
     check_zone(wishes.zone)
     if not wishes.accelerators:
@@ -124,7 +120,7 @@ def _check_network(wishes: ClusterOptions) -> None:
 
 
 def _check_shared(wishes: ClusterOptions) -> None:
-    """Refuse a network of another project if GKE would have to change it: GKE is not allowed to."""
+    """Raise `GkeError` if GKE would have to change another project's network, which it is not allowed to."""
     ranges = {"--pod-range": wishes.pod_range, "--service-range": wishes.service_range}
     for option, name in ranges.items():
         if name and not SECONDARY.fullmatch(name):
@@ -137,11 +133,7 @@ def _check_shared(wishes: ClusterOptions) -> None:
 
 
 def wished_pools(wishes: ClusterOptions) -> tuple[GkePool, ...]:
-    """Return the GPU pools that the options ask for.
-
-    Raises:
-        GkeError: an accelerator is unknown, unavailable, or named twice.
-    """
+    """Return the requested GPU pools."""
     named = [_parsed(text) for text in wishes.accelerators]
     for name, gpus in named:
         if named.count((name, gpus)) > 1:

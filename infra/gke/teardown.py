@@ -1,4 +1,4 @@
-"""Deletion of a cluster, and a look for what is left. Safe to repeat."""
+"""Deletion of a cluster, and a search for leftovers. Safe to repeat."""
 
 from infra.gke.api import GkeLocation
 from infra.gke.clusters import find_ours
@@ -7,15 +7,11 @@ from infra.gke.operations import Say, carry_out, settle, under_way, words
 
 
 def take_down(location: GkeLocation, name: str, say: Say) -> None:
-    """Delete a cluster of ours with all its pools, after what is under way on it.
-
-    Raises:
-        GkeError: it is not ours, or can't be deleted; says why.
-    """
+    """Wait for operations on our cluster, then delete it with all its pools."""
     if find_ours(location, name) is None:
         return
     settle(location, name, say)
-    if find_ours(location, name) is None:  # what was under way was its deletion
+    if find_ours(location, name) is None:  # the operation under way was its deletion
         return
     doing = f"deleting cluster {name}"
     say(f"{doing} with its pools: takes 5 minutes")
@@ -28,10 +24,10 @@ def take_down(location: GkeLocation, name: str, say: Say) -> None:
 
 
 def left(location: GkeLocation, name: str) -> list[str]:
-    """Return a line for each thing that GKE still has of our cluster; none if it is gone."""
+    """Return a line for each object of our cluster that GKE still has."""
     try:
         cluster = find_ours(location, name)
-    except Foreign:  # somebody else has taken the name since
+    except Foreign:  # another owner has taken the name since
         return []
     lines = []
     if cluster:
@@ -44,7 +40,7 @@ def left(location: GkeLocation, name: str) -> list[str]:
 
 
 def unseen(project: str, name: str) -> str:
-    """Name what a cluster may leave that GKE's API does not show, and the commands that list it."""
+    """Return the objects that a cluster can leave and GKE's API does not show, and the commands to list them."""
     look = f"gcloud compute {{}} list --project {project}"
     return (
         "disks of volume claims, load balancers' addresses and a Cloud NAT of your own are "
