@@ -25,7 +25,7 @@ WAIT_S = {  # after which a job that can't start no longer blocks the queue
     "MISCONFIGURATION:COMPUTE_ENVIRONMENT_MAX_RESOURCE": 600,
     "CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY": 14400,
 }
-# A stack is deleted in the reverse order: no machine may lose its route while Batch still ends it.
+# A stack is deleted in the reverse order: machines must keep their route while Batch still ends them.
 NETWORK = ["DefaultRoute", "RoutesOfA", "RoutesOfB"]
 
 

@@ -1,1 +1,1 @@
-"""The container image that jobs run in: its recipe, its flavours, and how it is built and pushed."""
+"""The container image of jobs: recipe, flavours, build and push."""

@@ -1,4 +1,4 @@
-"""The build context of an image: a folder with everything it is built from, and a hash of it."""
+"""The build context of an image: its files, and a hash of them."""
 
 import hashlib
 import os
@@ -19,8 +19,8 @@ class Inputs:
     """A build's inputs from outside the checkout.
 
     Attributes:
-        wheels: folder of wheels that come before any index; the flavour's own index is then not asked.
-        ca_bundle: certificates for the package index; used while building, never in the image.
+        wheels: folder of wheels that precede any index; the flavour's own index is then not asked.
+        ca_bundle: certificates for the package index; used only while building.
     """
 
     wheels: Path | None = None
@@ -35,7 +35,7 @@ class Inputs:
 
 
 def fill(folder: Path, flavour: Flavour, inputs: Inputs, root: Path = ROOT) -> None:
-    """Write the build context of a flavour into an empty folder."""
+    """Write a flavour's build context into an empty folder."""
     packages = folder / "packages"
     for name in ("wheels", "certs"):
         (packages / name).mkdir(parents=True)
@@ -57,7 +57,7 @@ def fill(folder: Path, flavour: Flavour, inputs: Inputs, root: Path = ROOT) -> N
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Make a hard link if both are on one disk, since wheels are large; copy otherwise."""
+    """Make a hard link, since wheels are large; copy if the disks differ."""
     try:
         os.link(source.resolve(), target)
     except OSError:
@@ -65,7 +65,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def packages_hash(folder: Path) -> str:
-    """Hash the names of what is installed: builders' caches don't look into what a step mounts."""
+    """Hash the names of the wheels: builders' caches ignore the contents of mounts."""
     packages = folder / "packages"
     wheels = sorted(path.name for path in (packages / "wheels").iterdir())
     texts = [(packages / name).read_text() for name in ("pyproject.toml", "constraints.txt")]
@@ -73,7 +73,7 @@ def packages_hash(folder: Path) -> str:
 
 
 def revision(root: Path = ROOT) -> str:
-    """Return the commit, with -dirty when files differ from it; `unknown` outside a checkout."""
+    """Return the commit, with -dirty for changed files; `unknown` outside a checkout."""
     try:
         commit = git(root, "rev-parse", "HEAD")
         return f"{commit}-dirty" if git(root, "status", "--porcelain") else commit
@@ -82,6 +82,6 @@ def revision(root: Path = ROOT) -> str:
 
 
 def git(root: Path, *arguments: str) -> str:
-    """Run one git command and return its output."""
+    """Return the output of a git command."""
     command = ["git", "-C", str(root), *arguments]
     return subprocess.run(command, check=True, capture_output=True, text=True).stdout.strip()

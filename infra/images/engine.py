@@ -16,10 +16,10 @@ NONE = "neither docker nor podman works here; install podman, or start Docker (`
 
 
 def choose(name: str | None = None) -> str:
-    """Choose docker if its daemon answers, else podman.
+    """Return docker if its daemon answers, else podman.
 
     Raises:
-        ImageError: none works, or the wanted one is unknown or not installed.
+        ImageError: neither works, or the named one is unknown or not installed.
     """
     if name and name not in ENGINES:
         raise ImageError(f"engine {name!r} is unknown; there are {', '.join(ENGINES)}")
@@ -40,11 +40,7 @@ def answers(*command: str) -> bool:
 
 
 def call(*command: str, stdin: str | None = None) -> str:
-    """Run a command and return its output.
-
-    Raises:
-        ImageError: it failed; its last line says why.
-    """
+    """Return a command's output. Raise `ImageError` with its last line if it fails."""
     done = subprocess.run(command, capture_output=True, text=True, input=stdin, check=False)
     if done.returncode:
         lines = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
@@ -53,12 +49,9 @@ def call(*command: str, stdin: str | None = None) -> str:
 
 
 def build(engine: str, context: Path, tag: str, arguments: dict[str, str]) -> None:
-    """Build a context into an image of this name, its progress on the terminal.
+    """Build an image from a context, with progress on the terminal; raise `ImageError` on failure.
 
-    It is one for x86-64 on every machine: engines build for their own, such as a Mac with Apple's processor.
-
-    Raises:
-        ImageError: the build failed.
+    Always for x86-64: engines default to this machine's processor, such as a Mac's.
     """
     options = [option for item in arguments.items() for option in ("--build-arg", "=".join(item))]
     host = ["--network", "host"] if engine == "podman" else []
@@ -81,12 +74,12 @@ def inspect(engine: str, image: str) -> tuple[str, int]:
 
 
 def log_in(engine: str, registry: str, user: str, password: str) -> None:
-    """Log in to a registry; the password goes through standard input, where no process list shows it."""
+    """Log in to a registry; the password goes through standard input, so no process list shows it."""
     call(engine, "login", "--username", user, "--password-stdin", registry, stdin=password)
 
 
 def push(engine: str, image: str, target: str) -> str:
-    """Push an image under another name; returns the digest that the registry knows it by."""
+    """Push an image under another name; return its digest in the registry."""
     call(engine, "tag", image, target)
     if engine == "podman":
         with tempfile.TemporaryDirectory() as folder:
@@ -98,8 +91,8 @@ def push(engine: str, image: str, target: str) -> str:
 
 
 def digest_of(references: Sequence[str], target: str) -> str:
-    """Return the digest among an image's references that belongs to the repository of `target`."""
-    hub = "docker.io/"  # which docker leaves out of names
+    """Return the digest of the reference that belongs to the repository of `target`."""
+    hub = "docker.io/"  # docker leaves it out of names
     repository = target.rpartition(":")[0].removeprefix(hub)
     for text in references:
         name, _, digest = text.partition("@")

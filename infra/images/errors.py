@@ -4,4 +4,4 @@ from infra.errors import InfraError
 
 
 class ImageError(InfraError):
-    """An image or a frozen reference can't be made; the message says what would be right."""
+    """An image or a frozen reference can't be made; the message says how to fix it."""

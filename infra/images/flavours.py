@@ -1,4 +1,4 @@
-"""The flavours of flavours.yaml, and the packages that an image of one gets."""
+"""The flavours of flavours.yaml, and their packages."""
 
 import json
 import re
@@ -13,9 +13,9 @@ from infra.images.errors import ImageError
 
 ROOT = Path(__file__).parents[2]
 FILE = Path(__file__).with_name("flavours.yaml")
-# The part of a pyproject.toml by which torch alone is looked up in its index. An index that uv is given
-# besides is asked first for every name, and the first that has one is the only one: torch's has old versions
-# of many packages.
+# The part of a pyproject.toml that makes uv look only torch up in torch's index. uv asks an additional index
+# first for every name and takes only the first index that has the name; torch's has old versions of many
+# packages.
 OF_ITS_INDEX = """
 [tool.uv.sources]
 torch = {{ index = "torch" }}
@@ -29,13 +29,13 @@ explicit = true
 
 @dataclass(frozen=True, slots=True)
 class Flavour:
-    """A kind of image: its torch build, and the GPUs and drivers that it runs with.
+    """A kind of image: its torch build, and the GPUs and drivers that it supports.
 
     Attributes:
         torch: the requirement, with its local version.
         index: address of the package index that has this build.
-        minimum_driver: oldest NVIDIA driver that it runs with; None for CPU builds.
-        capabilities: compute capabilities that it has kernels for.
+        minimum_driver: oldest NVIDIA driver; None for CPU builds.
+        capabilities: compute capabilities with kernels.
     """
 
     name: str
@@ -46,13 +46,13 @@ class Flavour:
 
 
 def load(path: Path = FILE) -> dict[str, Any]:
-    """Load the data file."""
+    """Return the data file."""
     loaded: dict[str, Any] = yaml.safe_load(path.read_text())
     return loaded
 
 
 def flavours(path: Path = FILE) -> dict[str, Flavour]:
-    """Load all flavours by name."""
+    """Return all flavours by name."""
     entries = load(path)["flavours"].items()
     return {
         name: Flavour(name, **entry | {"capabilities": tuple(entry.get("capabilities", ()))})
@@ -61,11 +61,7 @@ def flavours(path: Path = FILE) -> dict[str, Flavour]:
 
 
 def flavour(name: str) -> Flavour:
-    """Return the flavour of this name.
-
-    Raises:
-        ImageError: there is none.
-    """
+    """Return a flavour by name; raise `ImageError` for an unknown one."""
     all_flavours = flavours()
     if name not in all_flavours:
         raise ImageError(f"flavour {name!r} is unknown; there are {', '.join(all_flavours)}")
@@ -73,24 +69,22 @@ def flavour(name: str) -> Flavour:
 
 
 def lane_packages(root: Path = ROOT) -> list[str]:
-    """List the dependencies that a lane uses, without torch."""
+    """Return the dependencies of a lane, without torch."""
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     without = {*load()["left_out"], "torch"}
     return [line for line in project["dependencies"] if package(line) not in without]
 
 
 def requirements(chosen: Flavour, root: Path = ROOT) -> list[str]:
-    """List what is installed: the dependencies that a lane uses, and the torch build."""
+    """Return the dependencies of a lane, and the torch build."""
     return [*lane_packages(root), chosen.torch]
 
 
 def project(chosen: Flavour, has_build: bool, root: Path = ROOT) -> str:
-    """Return the pyproject.toml that uv installs: everything from PyPI, torch alone from its own index.
+    """Return the pyproject.toml that uv installs: only torch comes from its own index, the rest from PyPI.
 
     Args:
-        chosen: the flavour.
-        has_build: a folder of wheels has the torch build, so that no index is asked for it.
-        root: the checkout.
+        has_build: the torch build is among the wheels, so no index is asked for it.
     """
     lines = ["[project]", 'name = "lane"', 'version = "0"']
     text = "\n".join([*lines, f"dependencies = {json.dumps(requirements(chosen, root), indent=1)}", ""])
@@ -103,10 +97,8 @@ def package(requirement: str) -> str:
 
 
 def pin(name: str, root: Path = ROOT) -> str:
-    """Return a package's lines of requirements.lock: its version and the hashes of its files.
-
-    Raises:
-        ImageError: it is not locked.
+    """Return a package's lines of requirements.lock: version and hashes. Raise `ImageError` if it is not
+    locked.
     """
     text = (root / "requirements.lock").read_text()
     if not (found := re.search(rf"^{re.escape(name)}==.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)):
@@ -115,7 +107,7 @@ def pin(name: str, root: Path = ROOT) -> str:
 
 
 def locked(root: Path = ROOT) -> dict[str, str]:
-    """Return what `make install` installs: the versions of requirements.lock, and torch's."""
+    """Return the versions that `make install` installs: those of requirements.lock, and torch's."""
     pins = (root / "requirements.lock").read_text().splitlines()
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     pins += [line for line in project["dependencies"] if package(line) == "torch"]

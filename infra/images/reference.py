@@ -1,4 +1,4 @@
-"""A frozen copy of the environment that measures here: only the machine can change its times."""
+"""A frozen copy of this environment: only the machine can change its times."""
 
 import json
 import os
@@ -33,13 +33,12 @@ class Reference:
 
 
 def freeze(folder: Path, say: Say) -> Reference:
-    """Freeze the present environment into `folder`, or find that it is there already.
+    """Freeze the present environment into `folder`, unless it is there already.
 
-    Its packages are the files that are installed here; its workloads are those of this checkout and of the
-    folder GRIDBENCH_WORKLOADS, if that is set.
+    Copies the installed packages, and the workloads of this checkout and of the folder GRIDBENCH_WORKLOADS.
 
     Raises:
-        ImageError: the folder holds something else, or can't be made or filled.
+        ImageError: the folder has other contents, or can't be written.
     """
     folder = folder.absolute()
     with tempfile.TemporaryDirectory(prefix="gridbench-reference-") as name:
@@ -53,7 +52,7 @@ def freeze(folder: Path, say: Say) -> Reference:
             _put_code(folder, code, expected_id)
             if (made := id_of(folder)) != expected_id:
                 raise ImageError(f"{folder} came out as {made or 'no reference'}, not as {expected_id}")
-        except BaseException as error:  # nothing half made may look like a reference
+        except BaseException as error:  # an incomplete folder must not look like a reference
             shutil.rmtree(folder, ignore_errors=True)
             if isinstance(error, OSError):
                 raise ImageError(f"{folder} can't be made ({error.strerror}); name another") from None
@@ -62,9 +61,9 @@ def freeze(folder: Path, say: Say) -> Reference:
 
 
 def standing(say: Say) -> Reference:
-    """Return the reference that stands on this machine; the first call freezes the present environment.
+    """Return this machine's reference; the first call freezes the present environment.
 
-    It stays as it is until somebody deletes its folder.
+    It stays unchanged until its folder is deleted.
 
     Raises:
         ImageError: it can't be made.
@@ -73,7 +72,7 @@ def standing(say: Say) -> Reference:
     folder = data / "gridbench" / "reference"
     try:
         frozen_id = id_of(folder)
-    except ImageError:  # half made, when the machine went down
+    except ImageError:  # incomplete: the machine stopped during the freeze
         frozen_id = None
     if frozen_id:
         return Reference(frozen_id, command_of(folder))
@@ -83,16 +82,12 @@ def standing(say: Say) -> Reference:
 
 
 def command_of(folder: Path) -> tuple[str, ...]:
-    """Return the command that runs one repeat; -P keeps the working directory's modules out."""
+    """Return the command of one repeat; -P keeps the working directory's modules out."""
     return (str(_python(folder)), "-P", "-m", "workloads")
 
 
 def id_of(folder: Path) -> str | None:
-    """Return the id that a reference gives itself; None if the folder holds none.
-
-    Raises:
-        ImageError: its Python ends with an error.
-    """
+    """Return the id of the reference in a folder, or None. Raise `ImageError` if its Python fails."""
     try:
         return _call([str(_python(folder)), "-P", "-c", ASK]) or None
     except OSError:
@@ -100,10 +95,10 @@ def id_of(folder: Path) -> str | None:
 
 
 def collect_code(target: Path, environ: dict[str, str] | None = None) -> None:
-    """Copy the workloads of this checkout, and those of GRIDBENCH_WORKLOADS among them.
+    """Copy the workloads of this checkout, and those of GRIDBENCH_WORKLOADS.
 
     Raises:
-        ImageError: that folder is none, or one of its files has the name of a workload here.
+        ImageError: that folder does not exist, or one of its files has the name of a workload here.
     """
     shutil.copytree(CODE, target, ignore=NOT_COPIED)
     more = (os.environ if environ is None else environ).get("GRIDBENCH_WORKLOADS")
@@ -118,7 +113,7 @@ def collect_code(target: Path, environ: dict[str, str] | None = None) -> None:
 def _same(folder: Path, expected_id: str) -> Reference:
     try:
         present_id = id_of(folder)
-    except ImageError:  # an environment of something else, or a file
+    except ImageError:  # an environment of another program, or a file
         present_id = None
     if present_id == expected_id:
         return Reference(expected_id, command_of(folder))
@@ -127,7 +122,9 @@ def _same(folder: Path, expected_id: str) -> Reference:
 
 
 def _install(folder: Path, scratch: Path, say: Say) -> None:
-    """Make an environment with what a measuring process loads, and what that needs, as it is here."""
+    """Make an environment with the packages of a measuring process, and their dependencies, as installed
+    here.
+    """
     needed = _needed()
     say(f"an environment in {folder}: {', '.join(f'{name} {d.version}' for name, d in needed.items())}")
     _call([sys.executable, "-m", "venv", "--without-pip", str(folder)])
@@ -135,12 +132,12 @@ def _install(folder: Path, scratch: Path, say: Say) -> None:
         site = Path(_call([str(_python(folder)), "-P", "-c", WHERE]))
         for distribution in needed.values():
             _link(distribution, site)
-    else:  # another tool than pip has installed them, and did not note their files
+    else:  # another tool than pip installed them, without a list of their files
         _install_by_pip(folder, scratch)
 
 
 def _needed() -> dict[str, Distribution]:
-    """Return by name what a measuring process loads and what that requires, as far as it is installed."""
+    """Return the installed packages of a measuring process, with their dependencies, by name."""
     found: dict[str, Distribution] = {}
     names = [*PACKAGES]
     while names:
@@ -154,18 +151,18 @@ def _needed() -> dict[str, Distribution]:
 
 
 def _link(distribution: Distribution, site: Path) -> None:
-    """Put a package's files into another site-packages: links where the file system can, which take no space.
+    """Link a package's files into another site-packages, or copy them if the file system has no links.
 
-    Installers replace files and never write into them, so what is linked stays as it is.
+    Links are safe: installers replace files and never write into them.
     """
     for file in distribution.files or ():
         source, target = Path(str(distribution.locate_file(file))), site / file
-        if ".." in file.parts or not source.is_file():  # scripts, and what a user has deleted
+        if ".." in file.parts or not source.is_file():  # scripts, and files that the user has deleted
             continue
         target.parent.mkdir(parents=True, exist_ok=True)
         try:
             os.link(source, target)
-        except FileExistsError:  # of a namespace that several packages share
+        except FileExistsError:  # in a namespace that several packages share
             continue
         except OSError:
             shutil.copy2(source, target)
@@ -182,7 +179,7 @@ def _install_by_pip(folder: Path, scratch: Path) -> None:
 
 
 def _put_code(folder: Path, code: Path, reference_id: str) -> None:
-    """Put the workloads where this environment's Python finds them, compiled, and mark them as frozen."""
+    """Install and compile the workloads in this environment, and mark them as frozen."""
     package = Path(_call([str(_python(folder)), "-P", "-c", WHERE])) / "workloads"
     shutil.copytree(code, package)
     note = {"id": reference_id, "frozen_at": datetime.now(UTC).isoformat(timespec="seconds"), **versions()}
@@ -195,10 +192,10 @@ def _python(folder: Path) -> Path:
 
 
 def _call(command: Sequence[str]) -> str:
-    """Run a command with the environment's own modules alone, and return its output.
+    """Return the output of a command that sees only the environment's own modules.
 
     Raises:
-        ImageError: it failed; its last line says why.
+        ImageError: it failed, with its last line.
     """
     env = environ_of_reference()
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)

@@ -22,7 +22,7 @@ GOOGLE_USER = "oauth2accesstoken"  # the user that takes an access token as its 
 def has_helper(host: str) -> bool:
     """Return True if docker's settings name a credential helper for a registry; podman uses it, too.
 
-    `gcloud auth configure-docker` sets one. Amazon's helper accepts no password, so that a login would fail.
+    `gcloud auth configure-docker` sets one. Amazon's helper accepts no password, so a login would fail.
     """
     folder = Path(os.environ.get("DOCKER_CONFIG") or home() / ".docker")
     try:
@@ -47,28 +47,21 @@ def sign_in(repository: str) -> tuple[str, str] | None:
 
 
 def pushed_digest(repository: str, tag: str) -> str | None:
-    """Return the digest that a tag already has; None if it is free, or if the registry can't be asked.
+    """Return a tag's present digest; None if the tag is free, or if the registry can't be asked.
 
     The repository of a stack on AWS never moves a tag, and refuses even the same image again.
-
-    Raises:
-        ImageError: AWS refuses, or there are no credentials for it.
     """
     return ecr_digest(repository, tag) if ecr_region(repository) else None
 
 
 def ecr_region(repository: str) -> str | None:
-    """Return the region of a repository in ECR; None for another registry's."""
+    """Return the region of a repository in ECR; None for other registries."""
     match = ECR_HOST.fullmatch(repository.partition("/")[0])
     return match["region"] if match else None
 
 
 def ecr_credentials(region: str, client: Any = None) -> tuple[str, str]:
-    """Fetch a user and password for a region's registry, good for twelve hours.
-
-    Raises:
-        ImageError: AWS refuses, or there are no credentials.
-    """
+    """Fetch a user and password for a region's registry, valid for twelve hours."""
     try:
         client = client or boto3.client("ecr", region_name=region)
         token = client.get_authorization_token()["authorizationData"][0]["authorizationToken"]
@@ -79,7 +72,7 @@ def ecr_credentials(region: str, client: Any = None) -> tuple[str, str]:
 
 
 def ecr_digest(repository: str, tag: str) -> str | None:
-    """Return the digest that a tag of a repository in ECR has; None if the tag is free.
+    """Return the digest of a tag in ECR; None if the tag is free.
 
     Raises:
         ImageError: AWS refuses, there are no credentials, or no such repository.
@@ -100,11 +93,7 @@ def ecr_digest(repository: str, tag: str) -> str | None:
 
 
 def google_credentials(host: str) -> tuple[str, str]:
-    """Fetch a user and password for a registry, good for an hour, by the default credentials of Google.
-
-    Raises:
-        ImageError: there are no credentials, or Google refuses them.
-    """
+    """Fetch a user and password for a registry, valid for an hour, with Google's default credentials."""
     import google.auth  # slow to import
     from google.auth.exceptions import GoogleAuthError
     from google.auth.transport.requests import Request

@@ -1,1 +1,1 @@
-"""Lambda's cloud: boxes rented over its API within a price and a deadline, and always given back."""
+"""Lambda's cloud: boxes rented within a price and a deadline, and always given back."""

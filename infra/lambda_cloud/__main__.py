@@ -13,7 +13,7 @@ from infra.lambda_cloud.janitor import Swept, sweep
 
 
 def main() -> int:
-    """Give back what is overdue; the exit code is 0 if nothing overdue is left."""
+    """Give back overdue boxes; return 0 if none is left."""
 
     async def sweep_once() -> Swept:
         async with LambdaApi(api_key(), api_url()) as api:

@@ -1,4 +1,4 @@
-"""Client of Lambda's cloud API: keeps its rate limit, retries where that is safe, and launches only once."""
+"""Client of Lambda's cloud API: keeps its rate limit, retries only repeatable calls, and launches only once."""
 
 import os
 import ssl
@@ -30,9 +30,9 @@ from infra.lambda_cloud.settings import ApiPace, Turnstile, shared_file, unbroke
 
 URL = "https://cloud.lambda.ai/api/v1"  # API document, servers
 KEY_VARIABLE, URL_VARIABLE = "LAMBDA_API_KEY", "LAMBDA_API_URL"
-AGENT = "gridbench"  # a gateway may refuse the names that HTTP libraries have by themselves
+AGENT = "gridbench"  # a gateway can refuse the default names of HTTP libraries
 TERMINATE = "instance-operations/terminate"
-LOOKS = 3  # an instance may be missing from the first list after its launch
+LOOKS = 3  # an instance can be missing from the first list after its launch
 
 T = TypeVar("T")
 Shared = Callable[[str], Awaitable[None]]  # waits until other machines allow a `call`, or a `launch`
@@ -45,10 +45,10 @@ TERMINATED = TypeAdapter(dict[str, list[LambdaInstance]])
 
 
 def api_key() -> str:
-    """Read the API key from the environment.
+    """Return the API key from the environment.
 
     Raises:
-        LambdaError: it is missing, or can't be sent.
+        LambdaError: it is missing, or not valid in a header.
     """
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not key:
@@ -83,7 +83,7 @@ def _private(host: str) -> bool:
 def _user_agent() -> str:
     try:
         return f"{AGENT}/{version(AGENT)}"
-    except PackageNotFoundError:  # a checkout that sweeps without being installed
+    except PackageNotFoundError:  # a checkout that is not installed
         return AGENT
 
 
@@ -95,8 +95,9 @@ def _certificates() -> ssl.SSLContext:
 class LambdaApi:
     """The calls that renting needs; an async context manager.
 
-    Every method raises a `LambdaError`: `KeyRefused` for a refused key or account, `Unavailable` when the API
-    did not do its work for `pace.patience_s` seconds, and what else its own text names.
+    Every method can raise a `LambdaError`: `KeyRefused` for a refused key or account, `Unavailable` if the
+    API
+    failed for `pace.patience_s` seconds, and the errors that its own docstring names.
     """
 
     def __init__(
@@ -131,31 +132,31 @@ class LambdaApi:
         await self._client.aclose()
 
     async def offers(self) -> dict[str, LambdaOffer]:
-        """List every instance type by name, with its price and the regions that report capacity."""
+        """Return every instance type by name, with its price and the regions that report capacity."""
         return self._read(OFFERS, await self._surely("listing instance types", "GET", "instance-types"))
 
     async def instances(self) -> list[LambdaInstance]:
-        """List all instances of the account; ended ones stay listed only for a while."""
+        """Return all instances of the account; ended ones stay listed for a while."""
         return self._read(INSTANCES, await self._surely("listing instances", "GET", "instances"))
 
     async def instance(self, instance_id: str) -> LambdaInstance:
-        """Return one instance; raise `NotFound` if there is none (any more)."""
+        """Return one instance; raise `NotFound` if it does not exist."""
         path = f"instances/{quote(instance_id, safe='')}"
         return self._read(INSTANCE, await self._surely(f"looking at {instance_id}", "GET", path))
 
     async def terminate(self, instance_ids: Sequence[str]) -> list[LambdaInstance]:
-        """End instances; returns those that the API says it did, which need not be all."""
+        """End instances; return those that the API reports as ended, which can be fewer."""
         body = {"instance_ids": list(instance_ids)}
         doing = f"giving back {', '.join(instance_ids)}"
         answer = await self._surely(doing, "POST", TERMINATE, body)
         return self._read(TERMINATED, answer).get("terminated_instances", [])
 
     async def ssh_keys(self) -> list[SshKey]:
-        """List the public keys that the account knows."""
+        """Return the account's public keys."""
         return self._read(SSH_KEYS, await self._surely("listing SSH keys", "GET", "ssh-keys"))
 
     async def add_ssh_key(self, name: str, public_key: str) -> SshKey:
-        """Register a public key; one that a lost answer has left under this name is taken as it is."""
+        """Register a public key; reuse one that a lost answer has left under this name."""
 
         async def attempt() -> SshKey:
             body = {"name": name, "public_key": public_key}
@@ -172,7 +173,7 @@ class LambdaApi:
         return await self._again()(attempt)
 
     async def remove_ssh_key(self, key_id: str) -> None:
-        """Forget a public key; one that is not there is no mistake."""
+        """Delete a public key, if it exists."""
         try:
             path = f"ssh-keys/{quote(key_id, safe='')}"
             await self._surely(f"removing the SSH key {key_id}", "DELETE", path)
@@ -188,14 +189,14 @@ class LambdaApi:
         """Rent one instance and return its id.
 
         Args:
-            patience_s: how long to repeat it; the pace's, unless this is shorter.
-            ours: receives the id at once, so that a caller that is cancelled meanwhile has it.
+            patience_s: of the retries; at most the pace's.
+            ours: receives the id at once, so that a cancelled caller has it.
 
         Raises:
-            NoCapacity: there is none of this type in this region now.
-            QuotaExceeded, BadRequest, NotFound: asking again would not help.
+            NoCapacity: this region has none of this type now.
+            QuotaExceeded, BadRequest, NotFound: a retry would not help.
             Unavailable: no instance was made.
-            Doubtful: nobody can say whether one was made.
+            Doubtful: an instance might have been made.
         """
         taken = ours if ours is not None else set()
         unanswered: list[LambdaError] = []
@@ -224,12 +225,13 @@ class LambdaApi:
         except LambdaError as error:
             if not unanswered:
                 raise
-            instance_id = await self._look_for(request.name, error)  # the one before may have taken the last
+            # the previous attempt might have taken the last
+            instance_id = await self._look_for(request.name, error)
         ours.add(instance_id)
         return instance_id
 
     async def _look_for(self, name: str, lost: LambdaError) -> str:
-        """Find the instance that a launch without an answer has made, and return its id.
+        """Return the id of the instance that a launch without an answer has made.
 
         Raises:
             LambdaError: it made none: `lost` itself.
@@ -249,7 +251,7 @@ class LambdaApi:
         raise lost
 
     async def _surely(self, doing: str, method: str, path: str, body: Any = None) -> Any:
-        """Ask again until there is an answer: only for what may be done twice."""
+        """Repeat a request until it is answered: only for requests that are safe to repeat."""
         return await self._again()(self._ask, doing, method, path, body)
 
     def _again(self, patience_s: float | None = None) -> AsyncRetrying:
@@ -271,7 +273,7 @@ class LambdaApi:
     async def _ask(self, doing: str, method: str, path: str, body: Any = None) -> Any:
         """Send one request and return the data of its answer, or raise an error."""
         await self._calls.wait()
-        if self._shared and path != TERMINATE:  # which ends a bill
+        if self._shared and path != TERMINATE:  # a termination ends costs, so it does not wait
             await self._shared("call")
         try:
             answer = await self._client.request(method, path, json=body)

@@ -15,22 +15,22 @@ from infra.workers.base.job_configuration import JobRefused
 from infra.workers.ssh.configuration import Host
 from infra.workers.ssh.connection import BLOCK, BoxUnreachable, connect
 
-Answers = Callable[[str], Awaitable[bool]]  # of the box at an address; may raise JobRefused or BoxUnreachable
+Answers = Callable[[str], Awaitable[bool]]  # for a box's address; can raise JobRefused or BoxUnreachable
 LOST = ENDED | {"unhealthy", "preempted"}
 SSH_PORT = 22
 GREETING = b"SSH-2.0"  # RFC 4253, section 4.2
 GREETING_WITHIN_S = 10.0
 # cloud-init sets host keys and logins before sshd starts (its unit says Before=sshd.service). An image that
-# starts sshd first has this long. Then the next box would refuse us, too, and be paid for until `boot_s`.
+# starts sshd first has this long. After it, the next box would refuse us, too, and cost until `boot_s`.
 REFUSED_S = 180.0
 
 
 class BadBox(LambdaError):
-    """An instance that will not become a box to work on."""
+    """An instance that will never be usable."""
 
 
 class BoxRefusesUs(BadBox):
-    """A box that shows another host key or does not take our login: the next one would do the same."""
+    """A box that shows another host key or refuses our login: the next one would do the same."""
 
 
 async def greets(ip: str, port: int = SSH_PORT) -> bool:
@@ -47,7 +47,7 @@ async def greets(ip: str, port: int = SSH_PORT) -> bool:
 
 
 def lets_in(user: str, private_key: str, host_key: str, port: int = SSH_PORT) -> Answers:
-    """Return a test for a box that lets this user in and shows this host key; it raises why one does not."""
+    """Return a test for a box: True if it accepts this user and shows this host key; it raises a refusal."""
 
     async def key_of(name: str) -> str:
         return private_key
@@ -66,7 +66,7 @@ class Boot:
 
     Attributes:
         answers: returns True if the box at an address accepts our login.
-        say: is called at once when a box that answers refuses our login.
+        say: reports at once that a box refuses our login.
         limit: the end of the boot, on the monotonic clock.
         state: the last observation, as text.
         refused_at: the first refusal, on the monotonic clock.
@@ -79,11 +79,7 @@ class Boot:
     refused_at: float | None = None
 
     async def lets_us_in(self, instance: LambdaInstance) -> bool:
-        """Return True once the box accepts our login.
-
-        Raises:
-            BadBox: it never will.
-        """
+        """Return True once the box accepts our login. Raise `BadBox` if it never will."""
         if instance.status in LOST:
             raise BadBox(f"it is {instance.status}")
         self.state = f"it is {instance.status}, {'with' if instance.ip else 'without'} an address"
@@ -121,19 +117,19 @@ async def booted(
     boot: Boot,
     meanwhile: Callable[[list[LambdaInstance]], Awaitable[None]],
 ) -> LambdaInstance:
-    """Wait until an instance is active and accepts our login at its address.
+    """Wait until an instance is active and accepts our login.
 
     Args:
         meanwhile: receives every list of the account's instances.
 
     Raises:
-        BadBox: it became something else, or the boot's limit passed.
+        BadBox: the instance ended, or the boot's limit passed.
     """
     began = time.monotonic()
     seen = False
     while True:
         listed = None
-        with suppress(Unavailable):  # an API out of order is no fault of the box
+        with suppress(Unavailable):  # a failure of the API is not the box's fault
             listed = await api.instances()
         if listed is not None:
             instance = next((i for i in listed if i.id == instance_id), None)

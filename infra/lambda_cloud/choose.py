@@ -9,20 +9,20 @@ from infra.hint import hint
 from infra.lambda_cloud.errors import BadRequest, TooDear
 from infra.lambda_cloud.models import REGIONS, LambdaOffer
 
-MOST_BOXES = 9  # one figure in an instance's name
+MOST_BOXES = 9  # a name has one digit for the number
 
 
 @dataclass(frozen=True, slots=True)
 class Wish:
-    """The kinds of box that will do, and the limits.
+    """The acceptable kinds of box, and the limits.
 
     Attributes:
         instance_types: in the order of preference.
-        until: nothing is launched after this moment; what boots then may go on booting.
-        boot_within_s: from the launch until SSH answers; what takes longer is given back.
-        most_usd_per_hour: a type that costs more now is not rented.
+        until: the last moment of a launch; an instance that boots then continues.
+        boot_within_s: from the launch until SSH answers; slower boxes are given back.
+        most_usd_per_hour: more expensive types are not rented.
         regions: in the order of preference; None for any.
-        boxes: how many are tried, at most 9, where one after the other boots badly.
+        boxes: how many are tried one after another if they boot badly, at most 9.
     """
 
     instance_types: tuple[str, ...]
@@ -49,11 +49,11 @@ class LaunchOption:
 
 
 def check(wish: Wish, offers: Mapping[str, LambdaOffer]) -> None:
-    """Refuse a wish that no waiting would fulfil.
+    """Raise an error for a wish that can never be fulfilled.
 
     Raises:
         BadRequest: a type or a region is unknown.
-        TooDear: every type costs more than may be paid.
+        TooDear: every type is above the price limit.
     """
     for name in wish.instance_types or ("",):
         if name not in offers:
@@ -66,11 +66,7 @@ def check(wish: Wish, offers: Mapping[str, LambdaOffer]) -> None:
 
 
 def affordable(wish: Wish, offers: Mapping[str, LambdaOffer]) -> list[str]:
-    """List the types within the price limit, in the order of preference.
-
-    Raises:
-        TooDear: there is none.
-    """
+    """Return the types within the price limit, in the order of preference. Raise `TooDear` if there is none."""
     prices = {n: offers[n].instance_type.usd_per_hour for n in wish.instance_types if n in offers}
     fitting = [name for name, usd in prices.items() if usd <= wish.most_usd_per_hour]
     if prices and not fitting:
@@ -85,7 +81,7 @@ def affordable(wish: Wish, offers: Mapping[str, LambdaOffer]) -> list[str]:
 def launch_options(
     wish: Wish, offers: Mapping[str, LambdaOffer], failed: Counter[tuple[str, str]]
 ) -> list[LaunchOption]:
-    """List what has capacity: types in order of preference, each in its regions, those that failed last."""
+    """Return the options with capacity: types in order of preference, each in its regions, failed ones last."""
     options: list[LaunchOption] = []
     for name in affordable(wish, offers):
         offer = offers[name]

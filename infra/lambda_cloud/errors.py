@@ -1,4 +1,4 @@
-"""Errors of Lambda, each as one sentence that never holds a key."""
+"""Errors of Lambda, each as one sentence that never contains a key."""
 
 import json
 import re
@@ -12,9 +12,9 @@ from infra.errors import InfraError
 KEYS_PAGE = "https://cloud.lambda.ai/api-keys"
 INSTANCES_PAGE = "https://cloud.lambda.ai/instances"
 TOO_MANY = 429
-LONGEST_WORDS = 300  # characters of an answer that are repeated in a sentence
+LONGEST_WORDS = 300  # characters of an answer that a sentence quotes
 LONGEST_PAGE = 120  # characters of a page that is not the API's
-LONGEST_PAUSE_S = 600.0  # of a Retry-After that is believed
+LONGEST_PAUSE_S = 600.0  # longer waits in a Retry-After are ignored
 
 
 class LambdaError(InfraError):
@@ -22,11 +22,11 @@ class LambdaError(InfraError):
 
 
 class NoCapacity(LambdaError):
-    """No such machine is free there now; another region, another type or another time may have one."""
+    """No such machine is free there now; another region, type or time might have one."""
 
 
 class LambdaQuotaExceeded(LambdaError):
-    """The account may not rent more; only Lambda's support can change that."""
+    """The account's quota is used up; only Lambda's support can raise it."""
 
 
 class KeyRefused(LambdaError):
@@ -34,31 +34,31 @@ class KeyRefused(LambdaError):
 
 
 class BadRequest(LambdaError):
-    """The API finds the request wrong; asking again would not help."""
+    """The request is wrong; a retry would not help."""
 
 
 class NotFound(LambdaError):
-    """The thing that the request names does not exist (any more)."""
+    """The object that the request names does not exist."""
 
 
 class TooDear(LambdaError):
-    """The price is above what may be paid."""
+    """The price is above the limit."""
 
 
 class NotReturned(LambdaError):
-    """A rented instance was not seen to end: it may still cost money."""
+    """The end of a rented instance was not observed: it might still cost money."""
 
 
 class Doubtful(LambdaError):
-    """A launch whose answer was lost, and nobody can say whether it took place."""
+    """A launch whose answer was lost: its result is unknown."""
 
 
 class Unavailable(LambdaError):
-    """The API did not do its work; it may do so later.
+    """The API failed; it might work later.
 
     Attributes:
-        perhaps_done: it may have acted all the same, with only the answer lost.
-        after_s: seconds to wait before the next request, where the API says so.
+        perhaps_done: the request might have been carried out, with only the answer lost.
+        after_s: seconds to wait before the next request, if the API says so.
     """
 
     def __init__(self, text: str, *, perhaps_done: bool = True, after_s: float = 0.0) -> None:
@@ -67,7 +67,7 @@ class Unavailable(LambdaError):
         self.after_s = after_s
 
 
-# API document, schemas ApiError…: 401 is the key's alone, 403 the account's or the billing address's
+# API document, schemas ApiError…: 401 concerns the key, 403 the account or the billing address
 KINDS: dict[str, type[LambdaError]] = {
     "instance-operations/launch/insufficient-capacity": NoCapacity,
     "global/quota-exceeded": LambdaQuotaExceeded,
@@ -78,13 +78,13 @@ KINDS: dict[str, type[LambdaError]] = {
 }
 STATUSES: dict[int, type[LambdaError]] = {401: KeyRefused, 404: NotFound}
 TRANSIENT = frozenset({408, 425})  # the server gave up waiting for the request
-# Without the documented error object these are of what stands before the API: Cloudflare answers 403 with
-# "error code: 1010" (a client that it dislikes) or 1015 (too many requests). They say nothing of key or box.
+# Without the documented error object these come from the proxy in front of the API: Cloudflare answers 403
+# with "error code: 1010" (a refused client) or 1015 (too many requests), whatever the key or the box.
 NOT_THE_API = frozenset({403, 404})
 
 
 def tidy(text: str, secrets: Sequence[str] = ()) -> str:
-    """Return a text of the API's on one line, shortened, without the secrets that it may repeat."""
+    """Return the API's text on one line, shortened, without secrets."""
     line = " ".join(text.split())
     for secret in filter(None, secrets):
         line = line.replace(secret, "…")
@@ -121,7 +121,7 @@ def refusal(
 
 
 def _error_of(body: str) -> dict[str, Any]:
-    """Return the documented error object, or nothing if the body is something else."""
+    """Return the documented error object, or nothing if the body has another form."""
     try:
         error = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -130,7 +130,7 @@ def _error_of(body: str) -> dict[str, Any]:
 
 
 def pause_s(retry_after: str) -> float:
-    """Return the seconds that a Retry-After header asks for, given as seconds or as a date."""
+    """Return the seconds of a Retry-After header, which can be a number or a date."""
     try:
         seconds = float(retry_after)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Return of rented instances, until they are seen to be gone: they cost money until then."""
+"""Return of rented instances until their end is observed: they cost money until then."""
 
 import time
 from collections.abc import Callable
@@ -20,7 +20,7 @@ from infra.lambda_cloud.lease import Lease
 from infra.lambda_cloud.models import ENDED
 from infra.lambda_cloud.settings import unbroken
 
-# A preempted instance was taken away already; it is asked to end all the same before this counts.
+# A preempted instance has ended already; it gets a termination all the same before this counts.
 OVER = ENDED | {"preempted"}
 Say = Callable[[str], None]
 
@@ -31,8 +31,8 @@ class Rented:
 
     Attributes:
         launched, returned: ids of instances.
-        doubt: a launch was requested and may have made an instance that nobody has seen.
-        left: a sentence for each thing that may still run after all was tried.
+        doubt: a launch might have made an instance that has not been seen.
+        left: a sentence for each thing that might still run after all attempts.
     """
 
     launched: set[str] = field(default_factory=set)
@@ -42,16 +42,16 @@ class Rented:
 
 
 def tell(say: Say, words: str) -> None:
-    """Say it; a listener that fails does not keep anything from being given back."""
+    """Report it; an exception of the listener must not prevent a return."""
     with suppress(Exception):
         say(words)
 
 
 async def give_back(api: LambdaApi, instance_id: str) -> None:
-    """End an instance and return when it is seen ending, ended or gone; a cancellation waits for that.
+    """End an instance and return when its end is observed; a cancellation waits for that.
 
     Raises:
-        NotReturned: it was not seen to end within `api.pace.return_s` seconds.
+        NotReturned: no end was observed within `api.pace.return_s` seconds.
     """
     await unbroken(_give_back(api, instance_id))
 
@@ -63,7 +63,7 @@ async def _give_back(api: LambdaApi, instance_id: str) -> None:
         try:
             status, why = await _end(api, instance_id)
             absent = absent + 1 if status is None else 0
-            if status in OVER or absent >= LOOKS:  # a fresh instance may be unknown for a moment
+            if status in OVER or absent >= LOOKS:  # a new instance can be unknown for a moment
                 return
             if status:
                 why = why or f"Lambda says that it is still {status}"
@@ -80,13 +80,13 @@ async def _give_back(api: LambdaApi, instance_id: str) -> None:
 
 
 async def _end(api: LambdaApi, instance_id: str) -> tuple[str | None, str]:
-    """Ask once: the status then (None: there is no such instance), and why the API refused if it did."""
+    """Ask once; return the status (None: no such instance), and the reason of a refusal."""
     why = ""
     try:
         for instance in await api.terminate([instance_id]):
             if instance.id == instance_id and instance.status in OVER:
                 return instance.status, ""
-    except (NotFound, BadRequest) as error:  # it may have ended already
+    except (NotFound, BadRequest) as error:  # it might have ended already
         why = str(error)
     try:
         return (await api.instance(instance_id)).status, why
@@ -95,10 +95,10 @@ async def _end(api: LambdaApi, instance_id: str) -> tuple[str | None, str]:
 
 
 async def clear(api: LambdaApi, lease: Lease, rented: Rented, say: Say) -> None:
-    """Give back all that was launched for a lease and remove its SSH key; a cancellation waits for that.
+    """Give back all launches of a lease and remove its SSH key; a cancellation waits for that.
 
     Raises:
-        NotReturned: after everything was tried, with a sentence for each instance that may still run.
+        NotReturned: after all attempts, with a sentence for each instance that might still run.
     """
     await unbroken(_clear(api, lease, rented, say))
 
@@ -130,7 +130,7 @@ async def _clear(api: LambdaApi, lease: Lease, rented: Rented, say: Say) -> None
 
 
 async def _return_all(api: LambdaApi, instance_ids: set[str], rented: Rented) -> list[str]:
-    """Give back each, and return a sentence for each that could not be."""
+    """Give back each, and return a sentence for each failure."""
     failures = []
     for instance_id in sorted(instance_ids):
         try:

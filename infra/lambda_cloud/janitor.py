@@ -1,4 +1,4 @@
-"""Present rentals, and the return of those past their deadline."""
+"""Present rentals, and the return of overdue ones."""
 
 import asyncio
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from infra.lambda_cloud.models import LambdaInstance
 from infra.lambda_cloud.settings import ApiPace
 
 HASTE = ApiPace(patience_s=20.0, return_s=120.0)  # for a sweep before another command
-KEY_GRACE = timedelta(hours=1)  # a key outlives its deadline by this much, whatever clocks say
+KEY_GRACE = timedelta(hours=1)  # a key outlives its deadline by this, in case clocks differ
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +21,7 @@ class RunningRental:
     """An instance of ours that has not ended.
 
     Attributes:
-        cost_usd: its cost so far in US dollars; None if its start is unknown.
+        cost_usd: so far, in US dollars; None if the start is unknown.
         overdue: its deadline is over.
     """
 
@@ -41,11 +41,7 @@ class Swept:
 
 
 async def rentals(api: LambdaApi, now: datetime) -> list[RunningRental]:
-    """List our running instances, the earliest deadline first.
-
-    Raises:
-        LambdaError: the API can't be asked.
-    """
+    """Return our running instances, the earliest deadline first."""
     running = [
         RunningRental(instance, lease, lease.cost_usd(now), lease.overdue(now))
         for instance in await api.instances()
@@ -55,12 +51,12 @@ async def rentals(api: LambdaApi, now: datetime) -> list[RunningRental]:
 
 
 async def sweep(api: LambdaApi, now: datetime, say: Say) -> Swept:
-    """Give back what is past its deadline, and forget SSH keys of ours that nothing uses any more.
+    """Give back overdue instances, and delete our unused SSH keys.
 
-    All overdue instances are asked to end at once: one that does not end keeps no other.
+    All are asked to end at once, so that one that does not end delays no other.
 
     Raises:
-        LambdaError: the instances can't be listed. All else that fails is in `Swept.problems`.
+        LambdaError: the instances can't be listed. All other failures are in `Swept.problems`.
     """
     overdue = [rental for rental in await rentals(api, now) if rental.overdue]
     returned, problems = await end(api, overdue, say)
@@ -73,14 +69,14 @@ async def sweep(api: LambdaApi, now: datetime, say: Say) -> Swept:
 
 
 async def end(api: LambdaApi, running: Sequence[RunningRental], say: Say) -> tuple[list[str], list[str]]:
-    """Give these back, all at once: the ids of those that ended, and a sentence for each that did not."""
+    """Give these back, all at once; return the ids that ended, and a sentence for each that did not."""
     ended = await asyncio.gather(*(_returned(api, rental, say) for rental in running))
     returned = [r.instance.id for r, problem in zip(running, ended, strict=True) if not problem]
     return returned, [problem for problem in ended if problem]
 
 
 async def _returned(api: LambdaApi, rental: RunningRental, say: Say) -> str:
-    """Give one back; returns a sentence where that failed."""
+    """Give one back; return a sentence if that failed."""
     what = f"{rental.lease.hardware} of run {rental.lease.run} ({rental.instance.id})"
     try:
         await give_back(api, rental.instance.id)
@@ -93,7 +89,7 @@ async def _returned(api: LambdaApi, rental: RunningRental, say: Say) -> str:
 
 
 async def _remove_keys(api: LambdaApi, now: datetime, removed: list[str], say: Say) -> list[str]:
-    """Forget keys past their deadline that no running instance uses; returns a sentence for each failure."""
+    """Delete keys past their deadline that no running instance uses; return a sentence for each failure."""
     used = {name for i in await api.instances() if not i.ended for name in i.ssh_key_names}
     failures = []
     for key in await api.ssh_keys():
@@ -111,9 +107,9 @@ async def _remove_keys(api: LambdaApi, now: datetime, removed: list[str], say: S
 
 
 async def sweep_overdue(say: Say, pace: ApiPace | None = None) -> None:
-    """Give back what is past its deadline, whoever rented it: three calls if nothing is overdue.
+    """Give back overdue instances of every renter, since one that died can't: three calls if there are none.
 
-    A failure is reported and stops nothing else. A renter that died can't give its box back itself.
+    A failure is reported and stops nothing else.
 
     Raises:
         LambdaError: there is no key, or it is refused.

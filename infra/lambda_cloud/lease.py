@@ -1,4 +1,4 @@
-"""The lease of a rented instance: its run and deadline, kept in its tags, because the API knows neither."""
+"""The lease of a rented instance: its run and deadline, in its tags because the API knows neither."""
 
 import math
 import re
@@ -10,14 +10,14 @@ from datetime import UTC, datetime, timedelta
 from infra.lambda_cloud.errors import LambdaError
 from infra.lambda_cloud.models import LambdaInstance
 
-RUN = "gridbench:run"  # also the mark that an instance is ours
+RUN = "gridbench:run"  # also the mark of our instances
 HARDWARE = "gridbench:hardware"
 SINCE = "gridbench:since"
 UNTIL = "gridbench:until"
 USD_PER_HOUR = "gridbench:usd-per-hour"
 LONGEST_TAG = 128  # API document, RequestedTagEntry
-UNREADABLE_AFTER = timedelta(hours=24)  # the deadline of an instance whose own can't be read, from its start
-BILLED_BY_S = 60  # Lambda bills by the minute: a minute that has begun counts
+UNREADABLE_AFTER = timedelta(hours=24)  # a deadline for an instance without a readable one, from its start
+BILLED_BY_S = 60  # Lambda bills each minute that has begun
 LONG_PAST = datetime(1970, 1, 1, tzinfo=UTC)
 STAMP = "%Y%m%dt%H%M%Sz"
 NAME = re.compile(r"(?P<lease>gridbench-(?P<until>\d{8}t\d{6}z)-[a-z0-9-]+-[0-9a-f]{8})(-\d)?")
@@ -28,10 +28,10 @@ class Lease:
     """A rental for a run.
 
     Attributes:
-        since: the launch; None before that, or if it is unknown.
+        since: the launch; None before it, or if unknown.
         until: the deadline of its return.
-        usd_per_hour: the price, in US dollars.
-        name: of the instance and of its SSH key; unique, with the deadline in it, for a key carries no time.
+        usd_per_hour: in US dollars.
+        name: of the instance and of its SSH key; unique, with the deadline in it, because a key has no time.
     """
 
     run: str
@@ -59,7 +59,7 @@ class Lease:
         return marks | since
 
     def overdue(self, now: datetime) -> bool:
-        """Return True if it is past its deadline."""
+        """Return True after its deadline."""
         return now >= self.until
 
     def cost_usd(self, now: datetime) -> float | None:
@@ -70,7 +70,7 @@ class Lease:
         return minutes * BILLED_BY_S * self.usd_per_hour / 3600
 
     def attempt(self, number: int) -> str:
-        """Return the name of the n-th instance that is tried for this lease, from 1."""
+        """Return the name of the n-th instance of this lease, from 1."""
         return self.name if number == 1 else f"{self.name}-{number}"
 
     def owns(self, instance: LambdaInstance) -> bool:
@@ -80,7 +80,7 @@ class Lease:
 
 
 def new_lease(run: str, hardware: str, until: datetime, usd_per_hour: float = 0.0) -> Lease:
-    """Make a lease with a unique name; the price is replaced by the API's at the launch.
+    """Return a lease with a unique name; the launch replaces the price by the API's.
 
     Raises:
         LambdaError: a value does not fit into a tag, or `until` has no time zone.
@@ -92,11 +92,11 @@ def new_lease(run: str, hardware: str, until: datetime, usd_per_hour: float = 0.
 
 
 def lease_of(instance: LambdaInstance) -> Lease | None:
-    """Read the lease from an instance's tags; None for an instance that Gridbench did not launch.
+    """Return the lease in an instance's tags; None for an instance that Gridbench did not launch.
 
-    Without any tags the deadline comes from the name. An unreadable deadline counts as a day after the start,
-    because the box can still be measuring. If the start is unreadable too, the deadline is long past: nobody
-    else would end the box.
+    Without tags the deadline comes from the name. An unreadable deadline counts as a day after the start,
+    because the box can still be measuring. If the start is unreadable too, the deadline is long past, because
+    otherwise the box would never end.
     """
     tags = instance.tags
     if RUN not in tags:
@@ -120,13 +120,13 @@ def _lease_of_name(instance: LambdaInstance) -> Lease | None:
 
 
 def lease_name(name: str | None) -> str | None:
-    """Return the lease's name in the name of an instance or SSH key; None for what is not ours."""
+    """Return the lease's name in that of an instance or SSH key; None for a foreign one."""
     match = NAME.fullmatch(name or "")
     return match["lease"] if match else None
 
 
 def deadline_of(name: str) -> datetime | None:
-    """Return the deadline in the name of one of our instances or SSH keys; None for what is not ours."""
+    """Return the deadline in the name of an instance or SSH key; None for a foreign one."""
     match = NAME.fullmatch(name)
     if not match:
         return None
@@ -150,7 +150,7 @@ def _time(tags: Mapping[str, str], key: str) -> datetime | None:
 
 
 def _price(tags: Mapping[str, str], otherwise: float) -> float:
-    """Return the price in the tag, or today's if that can't be read."""
+    """Return the price in the tag, or `otherwise` if it is unreadable."""
     try:
         usd = float(tags.get(USD_PER_HOUR, ""))
     except ValueError:

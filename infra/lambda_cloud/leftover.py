@@ -20,14 +20,14 @@ PAGE = 200  # the most that Prefect's API returns at once
 async def return_earlier(
     api: LambdaApi, client: PrefectClient, run: str, hardware: str, in_use: Names, say: Say
 ) -> None:
-    """Give back what was rented for a lane before and nobody holds any more.
+    """Give back earlier rentals of a lane that have no holder any more.
 
     Args:
         run, hardware: the lane.
-        in_use: returns the names of the leases that somebody else holds.
+        in_use: returns the names of the leases that others hold.
 
     Raises:
-        LambdaError: Lambda can't be asked, or something could not be given back.
+        LambdaError: Lambda can't be asked, or a return failed.
     """
     leases = [
         lease for instance in await api.instances() if not instance.ended and (lease := lease_of(instance))
@@ -35,7 +35,7 @@ async def return_earlier(
     mine = {lease_name(it.name) for it in leases if (it.run, it.hardware) == (run, hardware)}
     if not mine:
         return
-    # A name is in the labels before anything of that name is launched: so the instances are listed first.
+    # A name is in the labels before its instance is launched: so list the instances first.
     held = await in_use()
     for name in sorted(name for name in mine if name and name not in held):
         say(f"an earlier box for {hardware} of run {run} was left behind ({name}): giving it back")
@@ -44,10 +44,10 @@ async def return_earlier(
 
 
 async def return_all(api: LambdaApi, name: str, say: Say) -> None:
-    """Give back whatever was launched under a lease's name, and remove its SSH key.
+    """Give back everything launched under a lease's name, and remove its SSH key.
 
     Raises:
-        NotReturned: something may still run.
+        NotReturned: an instance might still run.
     """
     deadline = deadline_of(name)
     if deadline is not None:
@@ -55,7 +55,7 @@ async def return_all(api: LambdaApi, name: str, say: Say) -> None:
 
 
 async def delete_block(client: PrefectClient, name: str) -> None:
-    """Delete the Secret block of that name; one that is not there is no mistake."""
+    """Delete the Secret block of that name, if it exists."""
     try:
         block = await client.read_block_document_by_name(name, BLOCK_TYPE, include_secrets=False)
         await client.delete_block_document(block.id)
@@ -64,7 +64,7 @@ async def delete_block(client: PrefectClient, name: str) -> None:
 
 
 async def sweep_blocks(client: PrefectClient, now: datetime) -> list[str]:
-    """Delete the Secret blocks of leases that are long past their deadline; returns their names."""
+    """Delete the Secret blocks of leases long past their deadline; return their names."""
     names: list[str] = []
     while True:
         page = await client.read_block_documents_by_type(

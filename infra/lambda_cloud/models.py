@@ -4,9 +4,9 @@ from typing import Annotated, Any
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StringConstraints, field_validator
 
-ENDED = frozenset({"terminating", "terminated"})  # nothing is to be done about these any more
+ENDED = frozenset({"terminating", "terminated"})  # these need no action any more
 USER_DATA_BYTES = 1_000_000  # API document, InstanceLaunchRequest.user_data: at most 1 MB
-# API document, PublicRegionCode. The answers may name newer ones.
+# API document, PublicRegionCode. Answers can name newer ones.
 REGIONS = (
     "asia-northeast-1",
     "asia-northeast-2",
@@ -33,13 +33,13 @@ TagValue = Annotated[str, StringConstraints(max_length=128)]
 
 
 class LambdaModel(BaseModel):
-    """A part of an answer; what else the API says is left out, such as an instance's Jupyter token."""
+    """A part of an answer; other fields are dropped, such as an instance's Jupyter token."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
 
 class LambdaInstanceType(LambdaModel):
-    """A machine shape and its price, which is the same in every region."""
+    """A machine shape and its price, the same in every region."""
 
     name: str
     price_cents_per_hour: float = Field(ge=0, allow_inf_nan=False)
@@ -64,7 +64,7 @@ class LambdaOffer(LambdaModel):
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """Return the names of the regions with capacity; a launch there may be refused all the same."""
+        """Return the names of the regions that report capacity; a launch there can still be refused."""
         return tuple(region.name for region in self.regions_with_capacity_available)
 
 
@@ -79,7 +79,7 @@ class LambdaInstance(LambdaModel):
     """A rented machine.
 
     Attributes:
-        status: booting, active, unhealthy, terminated, terminating or preempted; others may come.
+        status: booting, active, unhealthy, terminated, terminating, preempted, or an unknown one.
         ip: public address, which comes some time after the launch.
     """
 
@@ -99,7 +99,7 @@ class LambdaInstance(LambdaModel):
 
 
 class SshKey(LambdaModel):
-    """A public key that the account knows."""
+    """A public key of the account."""
 
     id: str
     name: str

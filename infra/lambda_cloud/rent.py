@@ -1,4 +1,4 @@
-"""Rental of a box from Lambda within a deadline and a price; it is given back on every way out."""
+"""Rental of a box from Lambda within a deadline and a price, with its return however the run ends."""
 
 import asyncio
 import dataclasses
@@ -33,8 +33,8 @@ class RentedBox:
 
     Attributes:
         host_key: the one that it must show, as a line `ssh-ed25519 …`.
-        private_key: logs in as `user`; in OpenSSH's format.
-        lease: as it stands in the instance's tags: since when, and at which price.
+        private_key: of `user`, in OpenSSH's format.
+        lease: as in the instance's tags, with start and price.
     """
 
     ip: str
@@ -47,11 +47,11 @@ class RentedBox:
 
 @dataclass(frozen=True, slots=True)
 class Launch:
-    """One instance of a search, as soon as it is known.
+    """One instance of a search.
 
     Attributes:
         since: the time of the request.
-        returned: when it was given back because it did not boot; None before.
+        returned: the time of its return because it did not boot; None before.
     """
 
     instance: str
@@ -69,7 +69,7 @@ def unnoted(launch: Launch) -> None:
 
 @dataclass(slots=True)
 class BoxSearch:
-    """One search for a box, and what it has launched so far."""
+    """One search for a box, and its launches so far."""
 
     api: LambdaApi
     wish: Wish
@@ -98,16 +98,16 @@ async def rent(
 
     Args:
         say: receives sentences about the progress.
-        answers: whether SSH answers at an address.
+        answers: returns True if SSH answers at an address.
         note: receives every launch, and again when its instance failed to boot and is given back.
-        held: is kept up to date, so that a caller sees what is left after an error.
+        held: is kept up to date, so that the caller sees leftovers after an error.
 
     Raises:
-        BadRequest, TooDear: nothing was launched, because the wish can't be fulfilled.
+        BadRequest, TooDear: the wish can't be fulfilled; nothing was launched.
         NoCapacity: the deadline passed without a box.
         QuotaExceeded, KeyRefused: at once.
         BadBox: too many in a row booted badly.
-        NotReturned: as a note of the error above, or instead of it: something may still run.
+        NotReturned: as a note of the error above, or instead of it: an instance might still run.
     """
     held = Rented() if held is None else held
     search = BoxSearch(api, wish, lease, user_data, say, answers, held, note)
@@ -127,15 +127,15 @@ async def rented(
     note: Note = unnoted,
     held: Rented | None = None,
 ) -> AsyncIterator[RentedBox]:
-    """Provide a box with keys of its own for as long as the context lasts; then give both back.
+    """Provide a box with fresh keys while the context lasts; then give both back.
 
     Args:
-        answers: whether SSH answers at an address; by default, whether it lets us in with these keys.
-        note, held: as `rent` has them.
+        answers: as in `rent`; by default a login with these keys.
+        note, held: as in `rent`.
 
     Raises:
-        NotReturned: it could not be seen to end. Where the context failed, its own error has this as a note.
-        LambdaError: what `rent` raises.
+        NotReturned: its end was not observed. If the context failed, its own error has this as a note.
+        LambdaError: those of `rent`.
     """
     login, host = key_pair(lease.name), key_pair(lease.name)
     answers = answers or lets_in(USER, login.private, host.public)
@@ -156,7 +156,7 @@ async def rented(
 
 @asynccontextmanager
 async def _cleared_on_failure(api: LambdaApi, lease: Lease, held: Rented, say: Say) -> AsyncIterator[None]:
-    """Give everything back when the body fails or is cancelled; its error stays what it is."""
+    """Give everything back if the body fails or is cancelled, and keep its error."""
     try:
         yield
     except BaseException as error:
@@ -173,7 +173,6 @@ async def _cleared_on_failure(api: LambdaApi, lease: Lease, held: Rented, say: S
 
 
 async def _box_that_answers(search: BoxSearch) -> LambdaInstance:
-    """Launch until a box answers."""
     api, wish = search.api, search.wish
     for number in range(1, wish.boxes + 1):
         launch = await _launched_somewhere(search, search.lease.attempt(number))
@@ -203,7 +202,7 @@ async def _box_that_answers(search: BoxSearch) -> LambdaInstance:
 
 
 async def _return_strays(search: BoxSearch, listed: list[LambdaInstance], keep: str) -> None:
-    """Give back what a launch without an answer has made after all."""
+    """Give back the instances of launches without an answer."""
     done = search.held.returned
     for instance in listed:
         if search.lease.owns(instance) and instance.id not in {keep, *done} and not instance.ended:
@@ -214,7 +213,7 @@ async def _return_strays(search: BoxSearch, listed: list[LambdaInstance], keep: 
 
 
 async def _launched_somewhere(search: BoxSearch, name: str) -> Launch:
-    """Launch where there is capacity, waiting for it until the deadline."""
+    """Launch in a place with capacity, waiting for it until the deadline."""
     pace, wish = search.api.pace, search.wish
     until = min(wish.until, search.lease.until)
     waits = _waits(pace.wait_s, pace.longest_wait_s)
@@ -243,7 +242,6 @@ async def _launched_somewhere(search: BoxSearch, name: str) -> Launch:
 
 
 async def _launch(search: BoxSearch, option: LaunchOption, name: str, until: datetime) -> Launch:
-    """Launch there, with the lease in the tags."""
     now = datetime.now(UTC)
     lease = dataclasses.replace(search.lease, since=now, usd_per_hour=option.usd_per_hour)
     request = LaunchRequest(
@@ -260,7 +258,7 @@ async def _launch(search: BoxSearch, option: LaunchOption, name: str, until: dat
 
 
 def _waits(first_s: float, longest_s: float) -> Iterator[float]:
-    """Yield growing waits, each shortened by chance so that several searches don't ask at once."""
+    """Yield growing waits, shortened at random so that several searches don't ask at once."""
     wait_s = first_s
     while True:
         yield wait_s * random.uniform(0.7, 1.0)
@@ -276,7 +274,7 @@ class KeyPair:
 
 
 def key_pair(comment: str) -> KeyPair:
-    """Make a fresh key pair; the comment ends the public key's line."""
+    """Return a fresh key pair; the comment ends the public key's line."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
@@ -284,6 +282,6 @@ def key_pair(comment: str) -> KeyPair:
 
 
 def cloud_config(host: KeyPair) -> str:
-    """Return cloud-init's user data that gives a box this host key and no other."""
+    """Return cloud-init's user data that gives a box only this host key."""
     keys = {"ed25519_private": host.private, "ed25519_public": host.public}
     return "#cloud-config\n" + yaml.safe_dump({"ssh_deletekeys": True, "ssh_keys": keys}, width=1000)

@@ -1,4 +1,4 @@
-"""The rate at which Lambda is asked, and work that a cancellation waits for."""
+"""The rate of requests to Lambda, and protection of work from cancellation."""
 
 import asyncio
 import fcntl
@@ -21,17 +21,17 @@ T = TypeVar("T")
 
 @dataclass(frozen=True, slots=True)
 class ApiPace:
-    """The client's rates and patience, all in seconds.
+    """The client's rates and patience, in seconds.
 
     Attributes:
-        call_s: between any two requests. API document: one a second.
+        call_s: between two requests. API document: one a second.
         launch_s: between two launches. API document: one in 12 seconds.
         retry_s: the first wait after a failed request; later ones grow up to `longest_retry_s`.
-        patience_s: how long a request is repeated.
-        look_s: between looks at an instance that boots or ends, or that a lost launch may have made.
+        patience_s: total time of a request's retries.
+        look_s: between two reads of an instance that boots or ends, or of a lost launch.
         wait_s: the first wait for capacity; later ones grow up to `longest_wait_s`.
-        return_s: how long an instance is asked to end before that is given up.
-        timeout_s: for one request; a launch may take long to be answered.
+        return_s: total time of attempts to end an instance.
+        timeout_s: of one request; the answer to a launch can take long.
     """
 
     call_s: float = 1.05
@@ -68,7 +68,7 @@ class HoldSettings(BaseSettings):
 
     @property
     def api(self) -> ApiPace:
-        """Return the pace at which Lambda's API is asked."""
+        """Return the pace of requests to Lambda's API."""
         pace, factor = ApiPace(), self.api_factor
         return replace(
             pace,
@@ -89,9 +89,9 @@ def shared_file(secret: str, what: str) -> Path:
 
 
 class Turnstile:
-    """Lets one through every so many seconds, in the order in which they came.
+    """Lets one caller through per interval, in order of arrival.
 
-    With a file, also those of other processes that have it: they take turns by chance.
+    With a file, it also counts the other processes that use the file; their order is random.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Turnstile:
             self._free_at = self._clock() + self._every_s
 
     def _taken_s(self) -> float:
-        """Take the turn in the file, or say for how many seconds another process has it."""
+        """Take the turn in the file and return 0, or return the seconds until it is free."""
         if self._file is None:
             return 0.0
         try:
@@ -128,7 +128,7 @@ class Turnstile:
             now, last = self._clock(), float("-inf")
             with suppress(ValueError):
                 last = float(file.read())
-            if 0 <= now - last < self._every_s:  # a time to come is from before a reboot
+            if 0 <= now - last < self._every_s:  # a time in the future is from before a reboot
                 return self._every_s - (now - last)
             file.seek(0)
             file.truncate()
@@ -137,10 +137,11 @@ class Turnstile:
 
 
 async def unbroken(work: Coroutine[Any, Any, T]) -> T:
-    """Do all of the work, also when the caller is cancelled meanwhile: the cancellation comes after it.
+    """Finish the work even if the caller is cancelled; the cancellation follows it.
 
-    A task of its own, because anyio's shield does not hold against `Task.cancel`, and a second Ctrl-C is one.
-    A failure of the work is then the cancellation's cause.
+    The work is a separate task, because anyio's shield does not stop `Task.cancel`, such as a second
+    Ctrl-C's.
+    A failure of the work becomes the cancellation's cause.
     """
     task = asyncio.ensure_future(work)
     stopped: asyncio.CancelledError | None = None

@@ -1,7 +1,7 @@
-"""One rate for all machines with an API key: limits of the Prefect server, where somebody has made them.
+"""One rate for all machines with an API key, by optional concurrency limits of the Prefect server.
 
-They only spare requests that Lambda would refuse. So nothing waits for them long, and without the limit, or
-while the server is away, each machine keeps its own pace.
+They only save requests that Lambda would refuse. So waits for them are short, and without the limit or the
+server each machine keeps its own pace.
 """
 
 import time
@@ -10,13 +10,13 @@ from prefect.concurrency.asyncio import ConcurrencySlotAcquisitionError, rate_li
 
 LIMITS = {"call": "gridbench-lambda-call", "launch": "gridbench-lambda-launch"}
 LONGEST_S = {"call": 15.0, "launch": 60.0}
-OFF_S = 120.0  # without asking for a limit again, after it was not to be had
+OFF_S = 120.0  # until the next request for a limit after a failed one
 
 _off_until: dict[str, float] = {}
 
 
 async def shared_rate(what: str) -> None:
-    """Wait for the turn of this machine for a `call` or a `launch`."""
+    """Wait for this machine's turn for a `call` or a `launch`."""
     if time.monotonic() < _off_until.get(what, 0.0):
         return
     try:

@@ -1,1 +1,1 @@
-"""A Prefect server and its workers on this machine, for as long as somebody needs them."""
+"""A Prefect server and its workers on this machine, while they are needed."""

@@ -1,4 +1,4 @@
-"""Who may use the server of a stack: an auth string of its own, in a file that only its owner reads."""
+"""Access to a stack's server: an auth string in a file that only its owner can read."""
 
 import os
 import secrets
@@ -13,12 +13,12 @@ TIMEOUT_S = 10.0
 
 
 def auth_file(state: Path) -> Path:
-    """Return the file with the auth string, which is also the password of the UI."""
+    """Return the file with the auth string, which is also the UI's password."""
     return state / "prefect" / "auth"
 
 
 def auth_string(state: Path) -> str:
-    """Return the auth string of a state folder, made at the first call: USER:PASSWORD."""
+    """Return the auth string of a state folder, USER:PASSWORD; the first call makes it."""
     path = auth_file(state)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -33,15 +33,15 @@ def auth_string(state: Path) -> str:
 
 
 def basic_auth(auth: str) -> httpx.BasicAuth:
-    """Return how requests show an auth string, USER:PASSWORD."""
+    """Return an auth string as httpx's login."""
     return httpx.BasicAuth(*auth.split(":", 1))
 
 
 @cache
 def api_client(state: Path, api_url: str) -> httpx.Client:
-    """Return a client of a stack: a new one reads certificates for 60 ms of CPU, ten times a second.
+    """Return a client of a stack; reuse it, because a new one reads certificates for 60 ms of CPU.
 
-    Each request has its own connection, because the server may have been started again since the last.
+    Each request has its own connection, because the server might have restarted.
     """
     limits = httpx.Limits(max_keepalive_connections=0)
     auth = basic_auth(auth_string(state))

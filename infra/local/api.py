@@ -1,4 +1,4 @@
-"""The stack's own requests to Prefect: health, work pools, and the runs in them."""
+"""The stack's own requests to Prefect: health, work pools, and their runs."""
 
 import importlib.util
 import json
@@ -15,20 +15,20 @@ import httpx
 from infra.local.errors import LocalStackError
 
 PAGE = 200  # the most that the API returns at once
-BUSY_S, AGAIN_S = 60.0, 0.5  # a server that starts migrates, and others write: Prefect answers 503 meanwhile
+# Prefect answers 503 while its database is locked: during the migration, or by other writers
+BUSY_S, AGAIN_S = 60.0, 0.5
 UNDER_WAY = ("PENDING", "RUNNING", "CANCELLING")
-NOT_FROM_OUTSIDE = ("command", "env", "working_dir")  # a flow run does not say what its worker executes
+NOT_FROM_OUTSIDE = ("command", "env", "working_dir")  # a flow run can't change its worker's command
 WORKER_TYPES = "server/api/collections_data/views/aggregate-worker-metadata.json"
 
 
 @cache
 def _http() -> httpx.Client:
-    """Return a client without credentials, with a connection for each request as `api_client` has."""
     return httpx.Client(trust_env=False, limits=httpx.Limits(max_keepalive_connections=0))
 
 
 def healthy(api_url: str, timeout_s: float = 2.0) -> bool:
-    """Return True if a Prefect API answers at `api_url`."""
+    """Return True if a Prefect API answers."""
     try:
         return _http().get(f"{api_url}/health", timeout=timeout_s).status_code == 200
     except httpx.HTTPError:
@@ -36,10 +36,10 @@ def healthy(api_url: str, timeout_s: float = 2.0) -> bool:
 
 
 def create_pool(api: httpx.Client, pool: str) -> None:
-    """Have a process pool of that name; one that exists gets today's form.
+    """Create a process pool, or update the base job template of an existing one.
 
     Raises:
-        LocalStackError: the server refuses it, or its database stays locked for a minute.
+        LocalStackError: the server refuses, or its database stays locked for a minute.
     """
     template = process_template()
     whole = {"name": pool, "type": "process", "base_job_template": template}
@@ -55,7 +55,7 @@ def create_pool(api: httpx.Client, pool: str) -> None:
 
 
 def _when_unlocked(ask: Callable[[], httpx.Response]) -> httpx.Response:
-    """Return the answer of a server; ask again for a minute while its database is locked."""
+    """Return the server's answer; repeat the request for a minute while its database is locked."""
     until = time.monotonic() + BUSY_S
     while (answer := ask()).status_code == httpx.codes.SERVICE_UNAVAILABLE and time.monotonic() < until:
         time.sleep(AGAIN_S)
@@ -63,7 +63,7 @@ def _when_unlocked(ask: Callable[[], httpx.Response]) -> httpx.Response:
 
 
 def pool_exists(api: httpx.Client, pool: str) -> bool:
-    """Return True if there is a pool of that name."""
+    """Return True if the pool exists."""
     try:
         answer = api.get(f"/work_pools/{quote(pool)}")
     except httpx.HTTPError:
@@ -72,12 +72,12 @@ def pool_exists(api: httpx.Client, pool: str) -> bool:
 
 
 def process_template() -> dict[str, Any]:
-    """Return the base job template of process pools of ours: Prefect's, without what runs something else.
+    """Return the base job template of our process pools: Prefect's, without the fields for another command.
 
-    Their flow runs write to no pipe of the worker's: a grandchild that kept one open would keep a killed run
-    "Running", and a worker that died would break the first print of its runs. Their logs are in the API.
+    Output of the flow runs is not piped to the worker: a grandchild with an open pipe would keep a killed run
+    "Running", and after a worker's death the first print of its runs would fail. Their logs are in the API.
 
-    Read without importing Prefect, which would freeze its settings before our process knows where the API is.
+    It is read without importing Prefect, which would fix its settings before the API's address is known.
     """
     spec = importlib.util.find_spec("prefect")
     folders = (spec.submodule_search_locations if spec else None) or []
@@ -92,12 +92,12 @@ def process_template() -> dict[str, Any]:
 
 
 def runs_under_way(api: httpx.Client, pool: str, kinds: Sequence[str] = UNDER_WAY) -> list[str]:
-    """List the ids of the pool's runs that have begun, or whose state is of one of these kinds."""
+    """Return the ids of the pool's runs in a state of these kinds."""
     return _runs(api, pool, {"state": {"type": {"any_": [*kinds]}}})
 
 
 def runs_due(api: httpx.Client, pool: str) -> list[str]:
-    """List the ids of the pool's runs that should have begun by now."""
+    """Return the ids of the pool's runs that should have begun."""
     now = datetime.now(UTC).isoformat()
     return _runs(
         api, pool, {"state": {"type": {"any_": ["SCHEDULED"]}}, "expected_start_time": {"before_": now}}
@@ -122,14 +122,14 @@ def _runs(api: httpx.Client, pool: str, which: dict[str, Any]) -> list[str]:
 
 
 def set_states(api: httpx.Client, runs: list[str], kind: str, message: str) -> None:
-    """Put every run in the state `kind` (`CANCELLING`, `CRASHED`…), whatever the rules of the way there."""
+    """Force every run into the state `kind` (`CANCELLING`, `CRASHED`…)."""
     state = {"type": kind, "name": kind.capitalize(), "message": message}
     for run in runs:
         api.post(f"/flow_runs/{run}/set_state", json={"state": state, "force": True})
 
 
 def cancel_runs(api: httpx.Client, pool: str, grace_s: float, hurry: Callable[[], bool]) -> None:
-    """Ask every run of the pool to end and wait until they have, so that their hooks and clean-ups happen."""
+    """Cancel every run of the pool and wait for their ends, so that their hooks and clean-ups happen."""
     deadline = time.monotonic() + grace_s
     while True:
         abandon_runs(api, pool, "The local stack is stopped.")
@@ -139,13 +139,13 @@ def cancel_runs(api: httpx.Client, pool: str, grace_s: float, hurry: Callable[[]
 
 
 def abandon_runs(api: httpx.Client, pool: str, message: str) -> None:
-    """Ask every run of the pool to end; one that no worker has taken yet is cancelled at once."""
+    """Cancel every run of the pool; one that has not started is cancelled at once."""
     set_states(api, runs_due(api, pool), "CANCELLED", message)
     set_states(api, runs_under_way(api, pool, ("PENDING", "RUNNING")), "CANCELLING", message)
 
 
 def settle_runs(api: httpx.Client, pool: str, message: str) -> int:
-    """Say of the runs that nothing executes any more that they have crashed. Returns how many there were.
+    """Mark the runs that no process executes any more as crashed; return their number.
 
     Cancel those that still wait for a worker: their creator is gone.
     """

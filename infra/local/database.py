@@ -1,4 +1,4 @@
-"""The database of a stack: whether it is locked, full or damaged, and for how long."""
+"""The database of a stack: locked, full or damaged, and for how long."""
 
 import errno
 import re
@@ -12,13 +12,13 @@ from urllib.parse import quote
 
 import psutil
 
-PATIENCE_S = 30.0  # in which a writer ends, or the user makes room
-LOOK_S = 5.0  # between two looks: each takes the write lock for an instant
+PATIENCE_S = 30.0  # for a writer to end, or the user to free space
+LOOK_S = 5.0  # between two checks: each takes the write lock for an instant
 ECHO_S = 20.0  # for which an error in the server's log counts
-ROOM_BYTES = 2**16  # a file system with less takes no page of the database's journal
+ROOM_BYTES = 2**16  # a file system with less free space has no room for a page of the database's journal
 DAMAGED = "is damaged: move it away, and a new one is made; the results store does not need it"
 FULL = "can't grow: its disk is full, or its user has no space left. Make room"
-REASONS = {  # by what SQLite says, sqlite.org/rescode.html
+REASONS = {  # by SQLite's message, sqlite.org/rescode.html
     "malformed": DAMAGED,
     "not a database": DAMAGED,
     "disk is full": FULL,
@@ -34,7 +34,7 @@ def database_file(state: Path) -> Path:
 
 
 class DatabaseWatch:
-    """A look at a stack's database every few seconds, in its file and in the server's log."""
+    """A check of a stack's database every few seconds, by its file and the server's log."""
 
     def __init__(self, state: Path, log: Path, clock: Callable[[], float] = time.monotonic) -> None:
         self._file, self._log, self._clock = database_file(state), log, clock
@@ -44,7 +44,7 @@ class DatabaseWatch:
         self._heard, self._heard_at = "", float("-inf")
 
     def fault(self) -> str:
-        """Return a sentence if the database has not worked for `PATIENCE_S`; else an empty text."""
+        """Return a sentence if the database has not worked for `PATIENCE_S`, else an empty text."""
         now = self._clock()
         if now - self._looked < LOOK_S:
             return ""
@@ -64,7 +64,7 @@ class DatabaseWatch:
         )
 
     def _news(self) -> str:
-        """Return the text of the log since the last call."""
+        """Return the log's text since the last call."""
         with suppress(OSError), self._log.open("rb") as log:
             start = self._offset if self._log.stat().st_size >= self._offset else 0
             log.seek(start)
@@ -75,7 +75,7 @@ class DatabaseWatch:
 
 
 def fault_of(file: Path) -> str:
-    """Return a database's fault now, as the rest of a sentence about it; empty if it can be written."""
+    """Return a database's present fault, as the rest of a sentence; empty if it can be written."""
     if not file.exists():
         return "is gone"
     if not _has_room(file.parent):
@@ -94,7 +94,7 @@ def fault_of(file: Path) -> str:
 
 
 def _has_room(folder: Path) -> bool:
-    """Return whether a file of a folder can grow: the free space says nothing of a user's quota."""
+    """Return True if a file in a folder can grow; free space does not include a user's quota."""
     try:
         with TemporaryFile(dir=folder, buffering=0) as probe:
             return probe.write(bytes(ROOM_BYTES)) == ROOM_BYTES
@@ -103,12 +103,12 @@ def _has_room(folder: Path) -> bool:
 
 
 def reason_in(text: str) -> str:
-    """Return the rest of a sentence about a database by an error of SQLite's in a text; empty without one."""
+    """Return the rest of a sentence for SQLite's error in a text, or an empty text."""
     return next((reason for sign, reason in REASONS.items() if sign in text), "")
 
 
 def _holder(file: Path) -> str:
-    """Name the process that holds a lock for writing on a database or its index, if the kernel lists it."""
+    """Name the process with the write lock on a database or its index, if the kernel lists it."""
     for part in (file, file.with_name(f"{file.name}-shm")):
         with suppress(OSError, psutil.Error):
             inode = part.stat().st_ino

@@ -16,11 +16,11 @@ REASONS = {
 
 
 class LocalStackError(InfraError):
-    """The server or a worker can't be had; the message says why and what to do."""
+    """The server or a worker does not start or run; the message says why and what to do."""
 
 
 def stop_reason(service: Service, what: str) -> LocalStackError:
-    """Return the reason why a service stopped, by the end of its log; `what` names it in a sentence."""
+    """Return the reason why a service stopped, from the end of its log; `what` names the service."""
     words = service.last_words()
     reason = next((why for sign, why in REASONS.items() if sign in words), service.ending())
     return LocalStackError(f"The Prefect {what} stopped: {reason}. The end of {service.log}:\n{words}")

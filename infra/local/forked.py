@@ -1,4 +1,4 @@
-"""The worker's side of its nursery: flow runs as forked processes, taken soon after one another."""
+"""The worker's side of its nursery: starts flow runs as forked processes, without the poll's delay."""
 
 import asyncio
 import os
@@ -21,7 +21,7 @@ look = ProcessWorker.get_and_submit_flow_runs
 
 
 class Forked:
-    """A flow run's process, with what Prefect asks of one.
+    """A flow run's process, with the interface that Prefect expects.
 
     Attributes:
         returncode: negative for a signal, None while it runs.
@@ -33,13 +33,13 @@ class Forked:
         self.ended = asyncio.Event()
 
     def end(self, status: int) -> None:
-        """Note that it has ended."""
+        """Note its end."""
         self.returncode = status
         self.ended.set()
 
 
 class Forks:
-    """Asks the nursery for processes, one at a time, and hears of their ends."""
+    """Requests processes from the nursery, one at a time, and receives their ends."""
 
     def __init__(self, pipe: Connection) -> None:
         self._pipe, self._lock = pipe, asyncio.Lock()
@@ -78,12 +78,13 @@ class Forks:
                 self._pipe.send(flow_start)
             except OSError:
                 return None
-            with anyio.CancelScope(shield=True):  # the answer of one start is never that of the next
+            # a cancelled start must still read its answer, or the next start would get it
+            with anyio.CancelScope(shield=True):
                 forked = await self._news
         return forked
 
     async def look_again(self, worker: BaseWorker[Any, Any, Any]) -> Any:
-        """Replace the worker's look at its pool: look again while more runs can come soon."""
+        """Replace the worker's poll of its pool: poll again while more runs are likely."""
         while True:
             if taken := await look(worker):
                 self._last_event = time.monotonic()
@@ -92,7 +93,7 @@ class Forks:
             await asyncio.sleep(LOOK_S)
 
     def _hear(self) -> None:
-        """Take one message: a process has begun, or ended, or the nursery and all of its processes."""
+        """Read one message: a process began or ended, or the nursery ended with all its processes."""
         try:
             pid, status = self._pipe.recv()
         except (EOFError, OSError):
@@ -115,7 +116,7 @@ class Forks:
 
 
 def install(pipe: Connection) -> None:
-    """Have Prefect's starter of flow runs ask the nursery at the other end of a pipe."""
+    """Connect Prefect's starter of flow runs to the nursery's pipe."""
     forks = Forks(pipe)
     starter.run_process = forks.run_process  # type: ignore[attr-defined]
     ProcessWorker.get_and_submit_flow_runs = lambda worker: forks.look_again(worker)  # type: ignore

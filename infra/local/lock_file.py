@@ -12,7 +12,7 @@ import psutil
 
 from infra.errors import InfraError
 
-CLOCK_S = 5.0  # a clock that is set moves the time at which processes seem to have been created
+CLOCK_S = 5.0  # setting the clock shifts the creation times of processes
 
 
 class _Note(NamedTuple):
@@ -21,7 +21,7 @@ class _Note(NamedTuple):
 
 
 class StackLock:
-    """`stack.lock`, held by the process that runs the stack, and `stack.json`, which says where it is."""
+    """`stack.lock`, held by the process that runs the stack, and `stack.json`, with its address."""
 
     def __init__(self, state: Path) -> None:
         self._lock_file = state / "stack.lock"
@@ -29,7 +29,7 @@ class StackLock:
         self._lock: int | None = None
 
     def take(self) -> bool:
-        """Become the holder, unless another process is.
+        """Become the holder; return False if another process is.
 
         Raises:
             InfraError: the file system has no locks.
@@ -52,19 +52,19 @@ class StackLock:
         return True
 
     def release(self) -> None:
-        """Let go of the folder if this process has it."""
+        """Release the folder if this process has it."""
         self.retract()
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
 
     def retract(self) -> None:
-        """Delete the note, so that nobody joins any more."""
+        """Delete the note, so that no other process joins."""
         if self._lock is not None:
             self._note.unlink(missing_ok=True)
 
     def write(self, api_url: str, pools: Collection[str]) -> None:
-        """Tell others where the API is, and which work pools have a worker."""
+        """Note the API's address, and the work pools that have a worker."""
         me = {"pid": os.getpid(), "created": psutil.Process().create_time()}
         note = {"api_url": api_url, "pools": [*pools], **me}
         draft = self._note.with_suffix(".part")
@@ -72,7 +72,7 @@ class StackLock:
         draft.replace(self._note)
 
     def read(self) -> str | None:
-        """Return the API that the note names, if the process that wrote it still lives."""
+        """Return the API in the note, if its writer still lives."""
         note = self._read()
         return note.api_url if note else None
 

@@ -6,14 +6,14 @@ import psutil
 
 
 def free_port(host: str = "127.0.0.1") -> int:
-    """Return a port that nothing listened on a moment ago."""
+    """Return a port that was free a moment ago."""
     with socket.socket() as probe:
         probe.bind((host, 0))
         return int(probe.getsockname()[1])
 
 
 def port_taken(host: str, port: int) -> str | None:
-    """Return None if a server could listen on `port`, else a sentence that says what is in the way."""
+    """Return a sentence that names the program on `port`; None if the port is free."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -31,5 +31,5 @@ def _holder(port: int) -> str:
             if taken and connection.pid:
                 return f" by {psutil.Process(connection.pid).name()}, process {connection.pid}"
     except psutil.Error:
-        pass  # other people's sockets are not ours to see
+        pass  # sockets of other users are not visible
     return ""

@@ -1,4 +1,4 @@
-"""A service of the stack: a program, its log and the supervisor that it runs under."""
+"""A service of the stack: a program, its log and its supervisor."""
 
 import os
 import signal
@@ -13,8 +13,8 @@ from infra.local.supervisor import GRACE_S, MARK
 
 SUPERVISOR = Path(__file__).with_name("supervisor.py")
 LOG_BYTES = 10_000_000
-DEATHS = 3  # within a minute: starting the program again is then useless
-STOP_S = 3 * GRACE_S  # the supervisor's own worst case: its child, then what it left, twice
+DEATHS = 3  # within a minute: another start is then useless
+STOP_S = 3 * GRACE_S  # the supervisor's worst case: its child, then the remaining processes, twice
 
 
 class Service:
@@ -34,7 +34,7 @@ class Service:
         self._supervisor: subprocess.Popen[bytes] | None = None
 
     def start(self, hold: Sequence[int] = ()) -> None:
-        """Start the program; `hold` are file descriptors that its supervisor keeps open."""
+        """Start the program; its supervisor keeps the file descriptors in `hold` open."""
         self._close_parent_pipe()
         state = self.environment[MARK]
         theirs, self.parent_pipe = os.pipe()
@@ -61,13 +61,13 @@ class Service:
         return self._supervisor is not None and self._supervisor.poll() is None
 
     def died_again(self) -> bool:
-        """Count a death; return True after `DEATHS` within a minute, when starting again is useless."""
+        """Count a death; return True after `DEATHS` within a minute."""
         now = time.monotonic()
         self._deaths = [at for at in self._deaths if now - at < 60] + [now]
         return len(self._deaths) >= DEATHS
 
     def ending(self) -> str:
-        """Say in a few words how the program ended."""
+        """Describe in a few words how the program ended."""
         status = self._supervisor.returncode if self._supervisor else None
         if status is None:
             return "it did not run"
@@ -78,7 +78,7 @@ class Service:
         return f"exit status {status}"
 
     def stop(self) -> None:
-        """End the program and everything that it started. Returns when they are gone."""
+        """End the program and its descendants, and wait for that."""
         if self._supervisor is None:
             return
         self._supervisor.terminate()

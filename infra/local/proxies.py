@@ -1,4 +1,4 @@
-"""Proxies and certificates that variables name: the server of a stack is never asked through a proxy."""
+"""Variables for proxies and certificates: requests to a stack's server never use a proxy."""
 
 import importlib.util
 from collections.abc import Mapping
@@ -6,7 +6,7 @@ from pathlib import Path
 
 from infra.workers.processes.processes import without_proxy
 
-CERTIFICATES = "SSL_CERT_FILE"  # that every client of httpx reads, also one that needs none
+CERTIFICATES = "SSL_CERT_FILE"  # every client of httpx reads it, needed or not
 PROXIES = ("http_proxy", "https_proxy", "all_proxy")  # also in capitals; what clients read for a URL
 
 
@@ -16,12 +16,12 @@ def proxies(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def direct(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which clients ask servers of this machine without a proxy; none if there is none."""
+    """Return the variables that exempt this machine from a proxy; none without one."""
     return without_proxy(environ) if proxies(environ) else {}
 
 
 def unusable_proxy(environ: Mapping[str, str]) -> str:
-    """Return a sentence about a SOCKS proxy, which Prefect's client can't even ignore; empty if there is none."""
+    """Return a sentence about a SOCKS proxy, which Prefect's client can't even ignore; else an empty text."""
     if importlib.util.find_spec("socksio"):
         return ""
     for name, value in proxies(environ).items():
@@ -35,7 +35,7 @@ def unusable_proxy(environ: Mapping[str, str]) -> str:
 
 
 def missing_certificates(environ: Mapping[str, str]) -> str:
-    """Return a sentence about a file of certificates that is gone with its environment; empty if it exists."""
+    """Return a sentence about a missing file of certificates, else an empty text."""
     named = environ.get(CERTIFICATES)
     if not named or Path(named).exists():
         return ""

@@ -20,9 +20,9 @@ SLOW_LOOPS = (
 SERVER = {
     "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
     "PREFECT_SERVER_LOGGING_LEVEL": "WARNING",
-    # a run waiting for another of its deployment asks again so soon after it has ended, not after 30 s
+    # a run that waits for another run of its deployment retries this soon after its end, not after 30 s
     "PREFECT_SERVER_DEPLOYMENTS_CONCURRENCY_SLOT_WAIT_SECONDS": "3",
-    # 1000 task runs are in the database 5 s after their flow has ended, not 37, for a third of the CPU time
+    # 1000 task runs are in the database 5 s after their flow's end, not 37, for a third of the CPU time
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_BATCH_SIZE": "100",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_READ_BATCH_SIZE": "100",
     "PREFECT_SERVER_SERVICES_TASK_RUN_RECORDER_FLUSH_INTERVAL": "1",
@@ -33,9 +33,9 @@ SERVER = {
 }
 
 WORKER = {
-    # of one core, server and worker together take 3.8 % at 1 s, 2.4 % at 3 s and 1.8 % at Prefect's own 10 s
+    # CPU of server and worker, in % of a core: 3.8 at 1 s, 2.4 at 3 s and 1.8 at Prefect's default of 10 s
     "PREFECT_WORKER_QUERY_SECONDS": "2",
-    "PREFECT_CLIENT_MAX_RETRIES": "8",  # rides out a restart of the server
+    "PREFECT_CLIENT_MAX_RETRIES": "8",  # enough for a restart of the server
 }
 
 
@@ -48,7 +48,7 @@ def certificate_file(state: Path) -> Path:
 
 
 def client_environment(state: Path, api_url: str) -> dict[str, str]:
-    """Return the settings that lead a process to the stack, with its files in `state`, not in ~/.prefect."""
+    """Return the settings that connect a process to the stack, with its files in `state`, not in ~/.prefect."""
     home = state / "prefect"
     return {
         "PREFECT_HOME": str(home),
@@ -64,10 +64,10 @@ def client_environment(state: Path, api_url: str) -> dict[str, str]:
 
 
 def server_environment(state: Path, api_url: str) -> dict[str, str]:
-    """Return the settings of the server itself: it answers who has the auth string, and its own pages.
+    """Return the settings of the server: it requires the auth string, and has no CSRF tokens.
 
-    A page of another site cannot know the string, which no browser adds by itself. Tokens against such
-    pages would add nothing, and of two requests that fetch one at once, both can be refused for good.
+    Another site's page cannot know the string, which browsers do not add by themselves. Tokens against such
+    pages would add nothing, and of two requests for one at the same time, both can be refused for good.
     """
     return SERVER | {
         "PREFECT_SERVER_API_AUTH_STRING": auth_string(state),
@@ -79,9 +79,9 @@ def server_environment(state: Path, api_url: str) -> dict[str, str]:
 def service_environment(
     state: Path, api_url: str, role: str, withheld: Collection[str] = ()
 ) -> dict[str, str]:
-    """Return the environment of the service `role`: the user's, with ours for its Prefect settings.
+    """Return the environment of the service `role`: the user's, with our Prefect settings.
 
-    Without the variables in `withheld`, which are for other services alone.
+    `withheld` names variables that are only for other services.
     """
     theirs = {
         name: value

@@ -1,4 +1,4 @@
-"""A Prefect server with SQLite and workers, for as long as a `with` block lasts and no longer."""
+"""A Prefect server with SQLite, and workers, for the duration of a `with` block."""
 
 import os
 import shutil
@@ -31,27 +31,27 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignals:
-    """The handlers of this process while it has a stack; without effect outside of the main thread."""
+    """This process's signal handlers while it has a stack; without effect outside of the main thread."""
 
     def __init__(self) -> None:
         self.hurry = False
         self._before: dict[int, Any] = {}
 
     def take(self) -> None:
-        """Have SIGTERM and SIGHUP raise SystemExit from here on."""
+        """Make SIGTERM and SIGHUP raise SystemExit."""
         if threading.current_thread() is threading.main_thread():
             for number in ENDING:
                 self._before[number] = signal.signal(number, self._exit)
 
     def closing(self) -> None:
-        """Have a signal only say that the user is impatient from here on."""
+        """Make signals only speed up the stop."""
         if threading.current_thread() is threading.main_thread():
             for number in (*ENDING, signal.SIGINT):
                 before = signal.signal(number, self._note)
                 self._before.setdefault(number, before)
 
     def give_back(self) -> None:
-        """Restore the handlers that were there before."""
+        """Restore the earlier handlers."""
         for number, before in self._before.items():
             with suppress(ValueError, TypeError):  # another thread; a handler that Python did not set
                 signal.signal(number, before)
@@ -69,24 +69,24 @@ __all__ = ["LocalStack", "LocalStackError", "running_api"]
 
 HOST = "127.0.0.1"
 NEEDED_BYTES = 100_000_000
-LOCKED_S = 20.0  # for a server that is just ending
-ANSWER_S = 15.0  # the server of a stack that is up answers, but a busy machine may make it slow
+LOCKED_S = 20.0  # for another server to end
+ANSWER_S = 15.0  # a running server answers, but slowly on a busy machine
 LOCAL = MappingProxyType({"local": PROCESS})
 
 
 def running_api(state: Path) -> str | None:
-    """Return the API of the stack that is up in `state`, if there is one and it answers."""
+    """Return the API of the stack in `state`, or None if it does not answer."""
     api_url = StackLock(state.absolute()).read()
     return api_url if api_url and healthy(api_url, ANSWER_S) else None
 
 
 class LocalStack:
-    """The server and the workers of `state`, or those of the process that has them running already.
+    """The server and workers of `state`, or those of the process that runs them already.
 
     Attributes:
         api_url: for PREFECT_API_URL.
         ui_url: for people.
-        joined: the stack is somebody else's, and goes on after us.
+        joined: another process owns the stack, which continues after us.
     """
 
     def __init__(
@@ -104,10 +104,10 @@ class LocalStack:
         Args:
             state: the folder of its database, its logs and the workers' files.
             port: of the server; None for a free one.
-            pools: the type of each work pool that gets a worker. Runs of type `process` are cancelled first.
-            private: environment variables with the one pool whose worker gets them, such as a provider's key.
-            start_s: bounds the wait for the server.
-            stop_s: the time that cancelled runs get to end.
+            pools: work pools that get a worker, with their types. Runs of type `process` are cancelled first.
+            private: environment variables for one pool's worker only, such as a provider's key.
+            start_s: longest wait for the server.
+            stop_s: time for cancelled runs to end.
         """
         self.state = state.absolute()
         self.port = port
@@ -154,15 +154,15 @@ class LocalStack:
         self.stop()
 
     def check(self) -> str | None:
-        """Look after the stack, every few seconds. Returns a sentence when something had to be mended.
+        """Check the stack; call it every few seconds. Return a sentence about each repair.
 
         Raises:
-            LocalStackError: it can't be mended.
+            LocalStackError: it can't be repaired.
         """
         if self._database and (fault := self._database.fault()):
             raise LocalStackError(fault)
         if self.joined:
-            if self._stack_lock.read() is None:  # not whether it answers: it may be busy, or being mended
+            if self._stack_lock.read() is None:  # not by its answer: it can be busy, or in repair
                 raise LocalStackError(f"The stack in {self.state} that was joined has stopped. Start again.")
             return None
         if self._server is None:
@@ -175,7 +175,7 @@ class LocalStack:
         return " ".join(filter(None, mended)) or None
 
     def stop(self) -> None:
-        """End the runs, the workers, the server, and let go of the state folder. Harmless when repeated."""
+        """End the runs, the workers and the server, and release the state folder. Safe to repeat."""
         self._signals.closing()
         self._stack_lock.retract()
         try:
@@ -217,7 +217,7 @@ class LocalStack:
             PoolWorker(pool, kind, self.state, self.api_url, self.private)
             for pool, kind in self.pools.items()
         ]
-        # stopped in this order: what runs here has hooks that end runs elsewhere, which need their workers
+        # stopped in this order: hooks of local runs end remote runs, whose workers must still be up
         workers.sort(key=lambda worker: not worker.runs_here)
         for worker in workers:
             worker.create_pool()
@@ -258,13 +258,15 @@ class LocalStack:
             time.sleep(0.1)
 
     def _parent_pipes(self) -> list[int]:
-        """Return the server's, for a worker's supervisor: when we are killed, the server goes last."""
+        """Return the server's pipe for the workers' supervisors, so that the server ends last if we are
+        killed.
+        """
         return [self._server.parent_pipe] if self._server and self._server.parent_pipe is not None else []
 
     def _join(self) -> None:
         deadline = time.monotonic() + self.start_s
         while (up := self._up()) is None:
-            if self._stack_lock.take():  # its owner has just let go
+            if self._stack_lock.take():  # its owner has just released it
                 self._stack_lock.release()
                 return self._start()
             if time.monotonic() > deadline:
@@ -282,16 +284,16 @@ class LocalStack:
         self.api_url, self.joined = api_url, True
 
     def _up(self) -> tuple[str, frozenset[str]] | None:
-        """Return the API and the pools of the stack that is up here, unless its owner is just stopping it."""
+        """Return the API and the pools of the running stack, unless its owner is stopping it."""
         api_url, pools = running_api(self.state), self._stack_lock.pools()
         return (api_url, pools) if api_url and self._stack_lock.read() == api_url else None
 
 
 def wait_until_free(database: Path) -> None:
-    """Wait for a moment while another process writes to a database: a server would wait for it without a word.
+    """Wait for another process that writes to the database: a server would wait for it silently.
 
     Raises:
-        LocalStackError: it goes on for `LOCKED_S`.
+        LocalStackError: it takes longer than `LOCKED_S`.
     """
     until = time.monotonic() + LOCKED_S
     while database.exists() and "locked" in (fault := fault_of(database)):
@@ -307,7 +309,7 @@ which take 60 ms of CPU each time. The key of this authority was never stored.
 
 
 def ensure_certificate(path: Path) -> None:
-    """Write a self-signed authority to `path`, unless it is there; its key is forgotten."""
+    """Write a self-signed authority to `path` unless it exists; its key is not stored."""
     if path.exists():
         return
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -317,7 +319,7 @@ def ensure_certificate(path: Path) -> None:
 
 
 def _self_signed() -> bytes:
-    """Return a certificate in PEM, signed by a fresh key that nothing keeps."""
+    """Return a certificate in PEM, signed by a fresh key that is not stored."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.hashes import SHA256
@@ -332,7 +334,7 @@ def _self_signed() -> bytes:
         .issuer_name(name)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
-        .not_valid_before(now - timedelta(days=1))  # clocks may be set back
+        .not_valid_before(now - timedelta(days=1))  # clocks can be set back
         .not_valid_after(now + timedelta(days=36500))
         .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
     )

@@ -1,13 +1,13 @@
-"""The parent process of one service: it ends with its owner, and leaves none of its children behind.
+"""The parent process of one service: it ends with its owner, and leaves no descendants behind.
 
     python -P supervisor.py STATE PARENT_PIPE COMMAND…
 
 PARENT_PIPE is the read end of a pipe whose other end the owner holds. The pipe closes when the owner dies,
 also by `kill -9`; a parent-death signal alone would depend on the thread that started us. The command gets
-the parent-death signal from us, who have one thread, so it goes even when we are killed.
+the parent-death signal from us, who have one thread, so it ends even if we are killed.
 
-Everything that the command starts inherits GRIDBENCH_STACK=STATE in its environment. Flow runs leave the
-process group and may lose their parent; the mark is how they are found.
+All descendants of the command inherit GRIDBENCH_STACK=STATE in their environment. Flow runs leave the
+process group and can lose their parent, so this mark finds them.
 """
 
 import ctypes
@@ -33,9 +33,9 @@ PR_SET_PDEATHSIG = 1
 def marked(
     state: str, spare: Container[int] = (), servers: bool = False, role: str | None = None
 ) -> list[psutil.Process]:
-    """Find the processes of the stack in `state`, without ourselves, our ancestors and `spare`.
+    """Return the processes of the stack in `state`, except ourselves, our ancestors and `spare`.
 
-    With `role` those of one service and what it started, else those of all, of the server with `servers`.
+    With `role`, those of one service and its descendants; otherwise all, the server's only with `servers`.
     """
     ours = {os.getpid(), *(parent.pid for parent in psutil.Process().parents())}
     return [
@@ -49,7 +49,7 @@ def _belongs(process: psutil.Process, state: str, servers: bool, role: str | Non
     try:
         environment = process.environ()
     except (psutil.Error, OSError):
-        return False  # somebody else's, or gone
+        return False  # another user's, or gone
     if environment.get(MARK) != state:
         return False
     theirs = environment.get(ROLE)
@@ -63,10 +63,7 @@ def sweep(
     role: str | None = None,
     grace_s: float = GRACE_S,
 ) -> int:
-    """Stop what is left of the stack in `state`: SIGTERM, SIGKILL after `grace_s`. Returns how many.
-
-    `servers` and `role` choose as in `marked`.
-    """
+    """Stop the marked processes: SIGTERM, SIGKILL after `grace_s`. Return their number."""
     met: set[int] = set()
     deadline = time.monotonic() + grace_s
     while left := marked(state, spare, servers, role):
@@ -90,7 +87,7 @@ def _is_apart(process: psutil.Process) -> bool:
 
 
 def _watch_signals() -> int:
-    """Return a file descriptor that becomes readable when a child ends or we are told to stop."""
+    """Return a file descriptor that becomes readable when a child ends or we get a stop signal."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
 
@@ -104,7 +101,7 @@ def _watch_signals() -> int:
 
 
 def _die_with_parent() -> Callable[[], None]:
-    """Return the function that the command's process runs before it becomes the command."""
+    """Return the function that the command's process runs before exec."""
     supervisor, libc = os.getpid(), ctypes.CDLL(None) if sys.platform == "linux" else None
 
     def prepare() -> None:
@@ -120,7 +117,7 @@ def _die_with_parent() -> Callable[[], None]:
 
 
 def _until_over(child: "subprocess.Popen[bytes]", parent_pipe: int, wake: int) -> None:
-    """Return when the child has ended, the owner is gone or somebody wants us to stop."""
+    """Return when the child has ended, the owner is gone or we must stop."""
     while child.poll() is None:
         ready, _, _ = select.select([parent_pipe, wake], [], [])
         if parent_pipe in ready and not os.read(parent_pipe, 64):
@@ -132,8 +129,9 @@ def _until_over(child: "subprocess.Popen[bytes]", parent_pipe: int, wake: int) -
 def _stop(child: "subprocess.Popen[bytes]", others: bool) -> None:
     """End the child.
 
-    A worker that stops kills its runs before they can say how they ended, so when there are `others` it goes
-    first and at once; they get a SIGTERM of their own from the sweep.
+    A worker that stops kills its runs before they can report their end. So if there are `others`, it is
+    killed
+    first and at once; the sweep sends them their own SIGTERM.
     """
     if child.poll() is not None:
         return
@@ -146,7 +144,7 @@ def _stop(child: "subprocess.Popen[bytes]", others: bool) -> None:
 
 
 def main(state: str, parent_pipe: int, command: list[str]) -> int:
-    """Run `command` until it or its owner ends, then clear away what it left. Returns its exit status."""
+    """Run `command` until it or its owner ends, then stop its descendants. Return its exit status."""
     wake = _watch_signals()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent())
     _until_over(child, parent_pipe, wake)
@@ -154,7 +152,7 @@ def main(state: str, parent_pipe: int, command: list[str]) -> int:
     runs = [] if role == SERVER else list(filter(_is_apart, marked(state, {child.pid}, role=role)))
     _stop(child, others=bool(runs))
     if role != SERVER:
-        sweep(state, role=role)  # another worker of the stack goes on
+        sweep(state, role=role)  # another worker of the stack continues
     return child.returncode if child.returncode >= 0 else 128 - child.returncode
 
 

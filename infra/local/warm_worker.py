@@ -1,12 +1,12 @@
-"""A worker of a process pool whose flow runs start warm: forked from a process that has imported Prefect.
+"""A worker of a process pool whose flow runs are forked from a process that has imported Prefect.
 
     python -m infra.local.warm_worker start --type process --pool local …
 
-The words are those of `prefect worker`. By itself, Prefect starts two Pythons one after another for each flow
-run, which both import it: two seconds of CPU. Here the worker's own process imports it once and forks a
-nursery, before it has threads; the nursery forks the flow runs. Files of ours are read anew by each run.
+The arguments are those of `prefect worker`. Prefect itself starts two Pythons one after another for each
+flow run, which both import it: two seconds of CPU. Here the worker's process imports it once and forks a
+nursery, before it has threads; the nursery forks the flow runs. Each run reads our files anew.
 
-A flow run ends with its nursery. A nursery whose worker is gone waits for its flow runs, and ends.
+A flow run ends with its nursery. A nursery without its worker waits for its flow runs, and ends.
 """
 
 import ctypes
@@ -39,14 +39,14 @@ WARM = (
     "tenacity",
     "vl_convert",
 )  # none of them starts a thread, which a fork would lose
-NURSERY, FLOW_RUN = "nursery", "flow-run"  # what their processes are called
+NURSERY, FLOW_RUN = "nursery", "flow-run"  # the names of their processes
 PR_SET_NAME = 15
 HELD_BACK = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP}  # from a flow run until it can handle them
 Ended = tuple[int, int | None]  # process id, and its exit status once it has one
 
 
 class FlowStart(NamedTuple):
-    """A flow run's process: the words for Prefect's supervisor of workspaces, its folder and environment.
+    """A flow run's process: the arguments of Prefect's supervisor of workspaces, its folder and environment.
 
     `forked` sends the same fields.
     """
@@ -58,9 +58,9 @@ class FlowStart(NamedTuple):
 
 
 def nursery(pipe: Connection) -> FlowStart | None:
-    """Fork a process for each job that comes, and send its id, and later its exit status.
+    """Fork a process for each job; send its id, and later its exit status.
 
-    Return twice: the job in its process, None in the nursery itself when it is over.
+    Return twice: the job in its process, None in the nursery at its end.
     """
     _call(NURSERY)
     signal.pthread_sigmask(signal.SIG_BLOCK, HELD_BACK)
@@ -73,14 +73,14 @@ def nursery(pipe: Connection) -> FlowStart | None:
             os.read(wake, 4096)
         if pipe in ready:
             try:
-                job = FlowStart(*pipe.recv())  # plain values: files may be newer than we are
+                job = FlowStart(*pipe.recv())  # plain values: files can be newer than we are
             except EOFError:
                 is_open = False
                 continue
             if not (child := os.fork()):
                 pipe.close()
                 return job
-            os.setpgid(child, child)  # before anybody knows it: who ends it ends its group
+            os.setpgid(child, child)  # before its id is known outside: a kill addresses its group
             children.add(child)
             pipe.send((child, None))
         for child in list(children):
@@ -93,7 +93,7 @@ def nursery(pipe: Connection) -> FlowStart | None:
 
 
 def _call(name: str) -> None:
-    """Give this process a name: all of them have the worker's command line."""
+    """Name this process: all of them have the worker's command line."""
     ctypes.CDLL(None).prctl(PR_SET_NAME, name.encode())
 
 
@@ -129,7 +129,7 @@ def run_flow(job: FlowStart, nursery_id: int) -> int:
 
 
 def _supervised(words: list[str]) -> int:
-    """Prepare the workspace as Prefect's supervisor does, and run the engine in this very process."""
+    """Prepare the workspace as Prefect's supervisor does, and run the engine in this process."""
     from prefect.runner import _workspace_supervisor as supervisor
 
     launch, engine = supervisor._launch_engine, [sys.executable, "-m", "prefect.engine"]
@@ -153,7 +153,7 @@ def _supervised(words: list[str]) -> int:
 
 
 def _move(folder: Path, environment: dict[str, str]) -> None:
-    """Go on as if Python had been started in a folder, with an environment."""
+    """Continue as if Python had been started in this folder and environment."""
     os.chdir(folder)
     before = _settings_in(os.environ)
     os.environ.clear()
@@ -168,7 +168,7 @@ def _move(folder: Path, environment: dict[str, str]) -> None:
 
 
 def _settings_in(environment: Mapping[str, str]) -> dict[str, str]:
-    """Return Prefect's settings; what has two underscores is of a single flow run."""
+    """Return Prefect's settings, without those of a single flow run, which contain two underscores."""
     return {
         name: value
         for name, value in environment.items()
@@ -188,7 +188,7 @@ def main(words: list[str]) -> int:
         runpy.run_module("prefect", run_name="__main__", alter_sys=True)
         return 0
     ours.close()
-    gc.freeze()  # what is collected is written to, and then no longer shared
+    gc.freeze()  # a collection writes to objects, which are then no longer shared
     nursery_id = os.getpid()
     job = nursery(theirs)
     return run_flow(job, nursery_id) if job else 0

@@ -1,4 +1,4 @@
-"""The worker of one of a stack's pools: restarted when it dies, and the fate of its runs."""
+"""The worker of one of a stack's pools: its restarts, and the end of its runs."""
 
 import subprocess
 import sys
@@ -17,17 +17,17 @@ from infra.local.settings import service_environment
 from infra.local.supervisor import sweep
 
 NOTHING: Mapping[str, str] = MappingProxyType({})
-PROCESS = "process"  # the type of pool whose runs are children of the worker, and end with it
+PROCESS = "process"  # in such pools runs are children of the worker, and end with it
 COLD, WARM = ("prefect", "worker"), ("infra.local.warm_worker",)
 CAN_FORK = sys.platform == "linux"  # a forked process ends there with the one that forked it
-AWAY_STOP_S = 60.0  # for the runs of the other types: their worker ends what runs on another machine
+AWAY_STOP_S = 60.0  # for runs of the other types: their worker ends the jobs on other machines
 
 
 class PoolWorker:
-    """A worker of type `kind` for `pool`, without the variables that are `private` to another one.
+    """A worker of type `kind` for `pool`, without variables that are `private` to another one.
 
-    Runs of type `process` end with their worker; those of the other types go on elsewhere, and the next
-    worker of the same name takes them up.
+    Runs of type `process` end with their worker; those of other types continue elsewhere, and the next worker
+    of the same name takes them over.
     """
 
     def __init__(
@@ -50,9 +50,9 @@ class PoolWorker:
         return self.kind == PROCESS
 
     def create_pool(self) -> None:
-        """Have the pool; one that exists stays as it is.
+        """Create the pool; leave an existing one as it is.
 
-        A worker that makes its own pool does so in a transaction that can lock SQLite for a minute.
+        A worker that creates its own pool can lock SQLite for a minute by its transaction.
 
         Raises:
             LocalStackError: the server refuses it, or no worker of the type is installed.
@@ -75,7 +75,7 @@ class PoolWorker:
                 raise LocalStackError(f"The work pool {self.pool} could not be created: {words}")
 
     def settle(self, message: str) -> int:
-        """Say of runs that nobody executes any more how they ended. Returns how many there were."""
+        """Set the state of runs that no process executes any more; return their number."""
         with suppress(httpx.HTTPError):
             if self.runs_here:
                 return settle_runs(self._api, self.pool, message)
@@ -83,11 +83,11 @@ class PoolWorker:
         return 0
 
     def start(self, hold: Sequence[int]) -> None:
-        """Start the worker; `hold` are file descriptors that its supervisor keeps open."""
+        """Start the worker; its supervisor keeps the file descriptors in `hold` open."""
         self.service.start(hold)
 
     def mend(self, hold: Sequence[int]) -> str | None:
-        """Start it again if it has died. Returns a sentence then.
+        """Restart a dead worker, and return a sentence about it.
 
         Raises:
             LocalStackError: it dies again and again.
@@ -105,13 +105,13 @@ class PoolWorker:
         return f"The worker of pool {self.pool} had stopped ({ending}) {runs}, and was started again{also}."
 
     def end_runs(self, grace_s: float, hurry: Callable[[], bool]) -> None:
-        """Cancel its runs and wait until they have ended, at most `grace_s` or `AWAY_STOP_S`."""
+        """Cancel its runs and wait for their ends, at most `grace_s` or `AWAY_STOP_S`."""
         limit_s = grace_s if self.runs_here else max(grace_s, AWAY_STOP_S)
         with suppress(httpx.HTTPError):
             cancel_runs(self._api, self.pool, limit_s, lambda: hurry() or not self.service.alive())
 
     def stop(self) -> None:
-        """End the worker, and of its runs what is left here."""
+        """End the worker and its local runs."""
         self.service.stop()
-        if self.runs_here:  # what runs elsewhere stays Cancelling: the pool's next worker ends it
+        if self.runs_here:  # remote runs stay Cancelling: the pool's next worker ends them
             self.settle("The local stack was stopped while this run was under way.")
