@@ -1,8 +1,7 @@
 """The baseline of a series: its centre, its spread, and the parts that a control and one night's runs share.
 
-All values are natural logarithms of seconds, in which a slowdown by a share is a shift. Arrays have a row per series
-and a column per night; NaN was not measured. The constants were chosen by simulation, which
-`tests/tasks/regressions/test_nights_simulated.py` repeats.
+Values are natural logarithms of seconds; arrays are (series, nights), NaN for not measured.
+`tests/tasks/regressions/test_nights_simulated.py` repeats the simulations behind the constants.
 """
 
 from dataclasses import dataclass, fields, replace
@@ -23,16 +22,16 @@ from tasks.regressions.robust import (
     two_modes,
 )
 
-WINDOW = 60  # nights of a baseline, before those that it leaves out
-LAG = 7  # nights that it leaves out: a missed shift must not hide in its baseline
+WINDOW = 60  # nights of a baseline
+LAG = 7  # newest nights that it leaves out: a missed shift must not hide in its baseline
 YOUNG = 5  # of fewer than 5 x 7 nights one in five is left out
-WARMING = 8  # least nights of a baseline
+WARMING = 8  # fewest nights of a baseline
 CARRIED = 3  # the same if its spread is known from before the machine changed
 PAIRED = 15  # nights with a control from which its weight is fitted by these alone
 FEWEST_PAIRED = 3  # nights that do not show the weight at all
 SUSPECT_Z = 2.0  # 2 of 100 quiet nights lie beyond it on each side
 RERUNS = 5  # fresh runs of a suspect in the same night
-LEAST_RERUNS = 3  # fresh runs that must have a number
+LEAST_RERUNS = 3  # fewest of them with a number
 LEAST_CHANGE = 0.02  # smaller changes are of no interest
 # Number of series, and the z that confirms a change if the spread were known exactly: at most one false
 # ticket in 100 nights of all of them. Above the last number it is `STRICTEST`.
@@ -42,9 +41,9 @@ TRIMMED = 0.2  # share of nights at each end that the centre of a baseline leave
 # Variance of a centre of many normal values, relative to that of one over their number: an efficiency of 88 %.
 CENTRE_VARIANCE = 1.14
 EFFICIENCY = 0.6  # of the spread, in degrees of freedom: deciles and MAD of normal values
-# Variance of the pseudomedian of so many standard normal values. Both by simulation, which a test repeats.
+# Variance of the pseudomedian of 3, 4, 5 standard normal values, by a simulation that a test repeats.
 RERUN_VARIANCE = {3: 0.341, 4: 0.273, 5: 0.215}
-AROUND_MODES = 1.4  # times the spread around two modes: a split of one mode makes that too narrow
+AROUND_MODES = 1.4  # factor for the spread around two modes, which is too narrow if one mode was split
 CONTROLS_Z = 2.5  # standard errors of fresh controls together at which they show the same
 # Assumed share of series whose fresh runs have nothing in common, though all runs of a night seem to.
 SEPARATE = 0.1
@@ -52,18 +51,17 @@ CONTROL_Z = 3.0  # spreads from their usual level at which controls show a chang
 
 
 def threshold_z(series: int) -> float:
-    """Return the z beyond which fresh runs confirm a change, for a number of series watched together."""
+    """Return the z beyond which fresh runs confirm a change, for a number of watched series."""
     return next((z for most, z in THRESHOLDS if series <= most), STRICTEST)
 
 
 @dataclass(frozen=True, slots=True)
 class Nights:
-    """The numbers of nights, (series, nights), the last one tonight.
+    """Nights as log seconds, the last one tonight.
 
     Attributes:
-        log_s, log_control_s: log seconds.
-        own, own_control: variance of each over its repeats; NaN for one repeat.
-        together: their covariance over repeats and the controls next to them; NaN for one repeat.
+        own, own_control: variance over repeats; NaN for one repeat.
+        together: covariance of repeats and their controls; NaN for one repeat.
     """
 
     log_s: Floats
@@ -75,15 +73,14 @@ class Nights:
 
 @dataclass(frozen=True, slots=True)
 class SeriesLevels:
-    """The level of each series since its last change; one value per series, NaN if there is none.
+    """The level of each series since its last change; NaN for none.
 
     Attributes:
-        segment: first night (column) on its present machine and with its present control.
+        segment: first night on its present machine with its present control.
         start: first night after its last confirmed change.
-        seed_s, seed_control_s: log seconds of the fresh runs that confirmed that change, as one night.
-        spread, beta, shared, freedom: of the baseline before the change, of machine or control too, until enough
-            nights have followed.
-        flaps: whether a change was confirmed within `WINDOW` nights, and undone within `LAG`.
+        seed_s, seed_control_s: log seconds of the fresh runs that confirmed it, as one night.
+        spread, beta, shared, freedom: from before the change, until enough nights have followed.
+        flaps: whether a change within `WINDOW` nights was undone within `LAG`.
     """
 
     segment: Ints
@@ -98,7 +95,7 @@ class SeriesLevels:
 
     @classmethod
     def new(cls, series: int) -> "SeriesLevels":
-        """Return the level of a number of series without history."""
+        """Return the level of series without history."""
         first = np.zeros(series, np.int64)
         seed_s, seed_control_s, width, beta, shared, freedom = np.full((6, series), np.nan)
         flaps = np.zeros(series, np.bool_)
@@ -111,31 +108,31 @@ class SeriesLevels:
 
     @property
     def unseeded(self) -> Bools:
-        """Return which of them have no fresh runs of the new level: machine or control changed."""
+        """Return which of them have no fresh runs of the new level, because machine or control changed."""
         return self.carried & ~np.isfinite(self.seed_s)
 
 
 @dataclass(frozen=True, slots=True)
 class Baseline:
-    """The behaviour of each series before tonight; one value per series.
+    """The behaviour of each series before tonight.
 
     Attributes:
         centre: log seconds, adjusted by the control.
         spread: standard deviation of a night.
         shared: share of its variance that all runs of one night have in common.
-        memory: correlation of a night with the one before; 0 if none is shown, or if a control explains it.
-        beta: weight of the control, from 0 (it explains nothing of the series) to 1 (it explains all).
+        memory: correlation of successive nights; 0 if none is shown, or if a control explains it.
+        beta: weight of the control, 0 to 1.
         control, control_spread: usual log seconds of the control, and their standard deviation.
-        nights: number of nights in the centre.
+        nights: in the centre.
         freedom: degrees of freedom of the spread.
-        warming: whether there are too few nights.
-        recent: (series, nights) those since, newest first, as distances from the centre; NaN for none.
-        flaps: whether a recent change was confirmed and soon undone.
-        apart: half of the distance between two modes, as of two kinds of host; the centre is then between them, and the
-            spread is that around each. 0 for one mode.
+        warming: too few nights.
+        recent: (series, nights) distances of the nights since from the centre, newest first.
+        flaps: whether a recent change was soon undone.
+        apart: half the distance between two modes, such as two kinds of host, or 0. The centre is between the
+            modes, the spread is around each.
         recent_variance: variance of a recent night relative to a night, since its control has more weight.
-        recent_control: (series, nights) distances of the control from its usual level in those nights.
-        control_error: standard deviation of a single number of the control by its repeats; infinity if unknown.
+        recent_control: (series, nights) distances of the control from its usual level.
+        control_error: standard deviation of one control by its repeats; infinity if unknown.
     """
 
     centre: Floats
@@ -160,16 +157,13 @@ class Baseline:
         return Baseline(*(getattr(self, field.name)[rows] for field in fields(self)))
 
     def adjusted(self, log_s: Floats, log_control_s: Floats) -> Floats:
-        """Return (series, runs) of log seconds without the effect of the machine, as far as controls show it."""
+        """Return log seconds (series, runs) less the machine's effect on the controls."""
         runs = np.maximum(np.isfinite(log_control_s).sum(axis=1), 1)
         beta = np.where(self.box_moved(log_control_s), 1.0, of_several(self.beta, runs))
         return less(log_s, beta, log_control_s, self.control)
 
     def box_moved(self, log_control_s: Floats) -> Bools:
-        """Return whether the controls of (series, runs) are so far from their usual level that the machine changed.
-
-        A single control can be an outlier; several rarely all are.
-        """
+        """Return whether controls (series, runs) together show that the machine changed."""
         if log_control_s.shape[1] < LEAST_RERUNS:
             return np.zeros(len(self.control), np.bool_)
         return np.abs(half_of(log_control_s) - self.control) > CONTROL_Z * self.control_spread
@@ -177,8 +171,8 @@ class Baseline:
     def of_fresh_runs(self, log_s: Floats, log_control_s: Floats) -> tuple[Floats, Bools]:
         """Return `adjusted` fresh runs, and for which series their controls have all the weight.
 
-        On a machine that never moved before, a control has no weight. If the controls of fresh runs have moved by more
-        than their own noise, the machine has: then they can explain a change, but not make one.
+        A control has no weight on a machine that never moved. If fresh controls moved by more than their noise,
+        the machine did: they can then explain a change, but not make one.
         """
         values, whole = self.adjusted(log_s, log_control_s), np.ones(len(self.beta))
         full = less(log_s, whole, log_control_s, self.control)
@@ -189,13 +183,13 @@ class Baseline:
         return np.where(explains[:, None], full, values), explains | self.box_moved(log_control_s)
 
     def of_one_mode(self, distance: Floats) -> Floats:
-        """Return distances from the centre as those from the nearer mode, or 0 between the modes."""
+        """Return distances from the nearer mode; 0 between the modes."""
         apart = self.apart if distance.ndim == 1 else self.apart[:, None]
         nearer: Floats = np.sign(distance) * np.maximum(np.abs(distance) - apart, 0.0)
         return nearer
 
     def beside(self, moved: Bools) -> "Baseline":
-        """Return the baseline with the full weight of the control in recent nights if the machine has moved."""
+        """Return the baseline with the control's full weight in recent nights if the machine has moved."""
         left = np.where(moved, 1 - of_several(self.beta, LAG), 0.0)[:, None]
         recent = self.recent - np.where(left > 0, left * self.recent_control, 0.0)
         variance = np.where(moved, self.of_full_weight, self.recent_variance)
@@ -203,44 +197,44 @@ class Baseline:
 
     @property
     def of_full_weight(self) -> Floats:
-        """Return the variance of a number less its whole control, relative to that of a night."""
+        """Return the variance of a number less its whole control, relative to a night's."""
         variance: Floats = 2 / (1 + self.beta**2)
         return variance
 
     @property
     def whole_spread(self) -> Floats:
-        """Return the standard deviation of a night, of both modes together."""
+        """Return the standard deviation of a night, over both modes."""
         return np.hypot(self.spread, self.apart)
 
     @property
     def whole_shared(self) -> Floats:
-        """Return the share of that variance that all runs of one night have in common: the mode is."""
+        """Return the share of its variance that runs of one night share: they share the mode."""
         shared: Floats = 1 - (1 - self.shared) * (self.spread / self.whole_spread) ** 2
         return shared
 
     @property
     def of_centre(self) -> Floats:
-        """Return the variance of the centre relative to that of a night."""
+        """Return the variance of the centre relative to a night's."""
         return CENTRE_VARIANCE / np.maximum(self.nights, 1) * (1 + self.memory) / (1 - self.memory)
 
     def of_fresh(self, runs: Ints, separate: Floats | float = 0.0) -> Floats:
-        """Return the variance of fresh runs of one night together, relative to that of a night.
+        """Return the variance of one night's fresh runs together, relative to a night's.
 
-        More runs do not reduce the part that all runs of a night share. `separate` is the chance that they share none.
+        More runs do not reduce the part that a night shares. `separate` is the chance that they share none.
         """
         shared = self.shared * (1 - separate)
         return _rerun_variance(runs) * (1 - shared) + shared
 
     def needed(self, confirm_z: float) -> Floats:
-        """Return `confirm_z` as a quantile of t, since the spread itself is estimated from few nights.
+        """Return `confirm_z` as a quantile of t, since the spread is estimated from few nights.
 
-        Source: M. Abramowitz and I. A. Stegun, Handbook of Mathematical Functions, 1964, 26.7.5, two terms.
+        Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 1964, 26.7.5, two terms.
         """
         z, freedom = confirm_z, EFFICIENCY * self.freedom
         return z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
 
     def smallest_change(self, confirm_z: float) -> Floats:
-        """Return the share of a change of each series that one night detects with even odds."""
+        """Return the change (share) that one night detects with even odds."""
         error = self.spread * np.sqrt(self.of_fresh(np.full(len(self.nights), RERUNS)) + self.of_centre)
         needed = np.maximum(self.needed(confirm_z) * error, SUSPECT_Z * self.spread)
         return np.where(self.warming, np.nan, np.expm1(np.maximum(needed, np.log1p(LEAST_CHANGE))))
@@ -250,9 +244,8 @@ def baseline(nights: Nights, level: SeriesLevels, alone: Floats, hardware: Ints)
     """Return the baseline of each series for the last night.
 
     Args:
-        level: the level of each series.
-        alone: (series,) whether nights can have different machines: then the weight of the control is 1 until it can
-            be fitted.
+        alone: (series,) whether nights can be on different machines: the control's weight is 1 until it can be
+            fitted.
         hardware: (series,) a number for each hardware.
     """
     log_s, log_control_s, there = nights.log_s, nights.log_control_s, np.isfinite(nights.log_control_s[:, -1])
@@ -262,7 +255,6 @@ def baseline(nights: Nights, level: SeriesLevels, alone: Floats, hardware: Ints)
         _window(values, level.start, end, seed)
         for values, seed in ((log_s, level.seed_s), (log_control_s, level.seed_control_s))
     )
-    # Controls do not change with the series.
     segment_end = tonight - _left_out(tonight - level.segment, level.unseeded)
     controls = _window(log_control_s, level.segment, segment_end, level.seed_control_s)
     control, control_sd = half_of(controls), spread(controls, trimmed_mean(controls, TRIMMED))
@@ -301,14 +293,13 @@ def baseline(nights: Nights, level: SeriesLevels, alone: Floats, hardware: Ints)
 
 
 def fitted_weight(fitted: Floats, pairs: Ints, otherwise: Floats) -> Floats:
-    """Return the weight of a control, fitted from pairs of nights, and in part `otherwise` if these are few."""
+    """Return a control's weight fitted from pairs of nights, mixed with `otherwise` if these are few."""
     share = np.clip((pairs - FEWEST_PAIRED) / (PAIRED - FEWEST_PAIRED), 0.0, 1.0)
     weight: Floats = share * fitted + (1 - share) * otherwise
     return weight
 
 
 def _of_others(fitted: Floats, pairs: Ints, hardware: Ints) -> Floats:
-    """Return the median weight of the control in other series of the same hardware with enough nights; NaN for none."""
     weights, known = np.full(len(fitted), np.nan), pairs >= PAIRED
     for number in np.unique(hardware[~known]):
         own = hardware == number
@@ -322,9 +313,9 @@ def _unfitted(
 ) -> Floats:
     """Return the weight of a control that has too few nights to be fitted.
 
-    A control measures the case itself, so its true weight is 1. Its noise lowers the weight to the share of its
-    variance that its repeats do not explain: W. A. Fuller, Measurement Error Models, 1987, section 1.1. If this
-    share is small, the weight is that of other series of the hardware and that of repeats and controls within nights.
+    Its true weight is 1, as it measures the case itself. Noise lowers that to the share of its variance that
+    its repeats do not explain (Fuller, Measurement Error Models, 1987, 1.1). If this share is small, other
+    series of the hardware and repeats within nights give the weight.
     """
     nothing, tonight = np.full(len(alone), np.nan), np.full(len(alone), nights.log_s.shape[1] - 1)
     own, together = (
@@ -342,30 +333,21 @@ def _unfitted(
 
 
 def of_several(beta: Floats, controls: Ints | int) -> Floats:
-    """Return the weight of several controls together, from `beta`, that of one.
-
-    They show more of the machine than one does.
-    Source: the Spearman-Brown formula, both 1910.
-    """
+    """Return the weight of several controls from `beta`, that of one (Spearman-Brown, 1910)."""
     weight: Floats = beta * controls / (1 + (controls - 1) * beta)
     return weight
 
 
 def _left_out(nights: Ints, unseeded: Bools) -> Ints:
-    """Return how many of the nights since a level began its baseline leaves out.
+    """Return how many nights of a level its baseline leaves out.
 
-    If the spread is already known, a few nights are enough for a centre. The first nights that can be a baseline are
-    all needed.
+    A few nights make a centre if the spread is known. The first nights that can be a baseline are all needed.
     """
     young = np.clip(nights - WARMING, 0, np.minimum(LAG, nights // YOUNG))
     return np.where(unseeded, np.clip(nights - CARRIED, 0, LAG), young)
 
 
 def _shared(nights: Nights, start: Ints, end: Ints, beta: Floats, width: Floats) -> Floats:
-    """Return the share of a night's variance that its repeats do not explain.
-
-    It is unknown with one repeat per night: then all of it, or nothing if there is a control.
-    """
     nothing, sides = np.full(len(beta), np.nan), (nights.own, nights.own_control)
     own, control = (half_of(_window(values, start, end, nothing)) for values in sides)
     explained = np.where(beta > 0, own + beta**2 * control, own)
@@ -374,30 +356,27 @@ def _shared(nights: Nights, start: Ints, end: Ints, beta: Floats, width: Floats)
 
 
 def _recent(nights: Nights, end: Ints, beta: Floats, control: Floats) -> Floats:
-    """Return (series, nights) the log seconds that the baseline leaves out, newest first, and NaN."""
     log_s, log_control_s = _left_out_of(nights.log_s, end), _left_out_of(nights.log_control_s, end)
     return less(log_s, beta, log_control_s, control)
 
 
 def _left_out_of(values: Floats, end: Ints) -> Floats:
-    """Return (series, nights) the values that the baseline leaves out, newest first; NaN elsewhere."""
     last, recent = values.shape[1] - 1, values[:, -LAG - 1 : -1]
     left_out = np.arange(last - recent.shape[1], last) >= end[:, None]
     return np.where(left_out, recent, np.nan)[:, ::-1]
 
 
 def _rerun_variance(runs: Ints) -> Floats:
-    """Return the variance of the pseudomedian of each number of values, relative to one value; infinity for too few."""
     return np.array([RERUN_VARIANCE.get(min(int(count), RERUNS), np.inf) for count in runs])
 
 
 def less(log_s: Floats, beta: Floats, log_control_s: Floats, control: Floats) -> Floats:
-    """Return log seconds without the effect of the machine, by a control's distance from its usual level."""
+    """Return log seconds less the control's distance from its usual level."""
     return np.where(beta[:, None] > 0, log_s - beta[:, None] * (log_control_s - control[:, None]), log_s)
 
 
 def _window(values: Floats, start: Ints, end: Ints, seed: Floats) -> Floats:
-    """Return the values of each series from `start` and before `end`, its seed last; NaN elsewhere."""
+    """Return the values from `start` to before `end`, with the seed last; NaN elsewhere."""
     tonight = values.shape[1] - 1
     first = max(0, tonight - LAG - WINDOW)
     nights = np.arange(first, tonight)

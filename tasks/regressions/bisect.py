@@ -1,7 +1,6 @@
-"""The search for the version that changed a case's time: the next measurement, and the conclusion.
+"""Search for the version that changed a case's time: the next measurement, and the conclusion.
 
-The rounds, in their order, are the whole state: the same rounds always lead to the same next step, so an interrupted
-search continues from the stored ones.
+The rounds are the whole state, so an interrupted search continues from the stored ones.
 """
 
 import math
@@ -20,7 +19,7 @@ from tasks.regressions.change import (
 from tasks.regressions.robust import spread_within
 from tasks.results.values import Estimate
 
-MOST_ROUNDS = 3  # of a version that stays unclear; then it is skipped
+MOST_ROUNDS = 3  # rounds of a version that stays unclear; then it is skipped
 ENOUGH = 3  # rounds of each, one in the search and two checks, if rounds of one version differ
 ROUNDS_P, EFFECT = 0.995, LEAST_CHANGE / 2  # quantile of t, and least change, at which they differ
 
@@ -33,21 +32,21 @@ class VersionState(StrEnum):
 
     GOOD = "good"  # nearer to GOOD by its interval
     BAD = "bad"
-    UNCLEAR = "unclear"  # to be measured again
+    UNCLEAR = "unclear"  # measure it again
     SKIPPED = "skipped"  # cannot be measured, or stayed unclear
     UNKNOWN = "unknown"  # not measured
 
 
 @dataclass(frozen=True, slots=True)
 class Round:
-    """One measurement of a version, with as many fresh processes as every other round.
+    """A measurement of a version, with as many fresh processes as every other round.
 
     Attributes:
-        version: index of the version.
-        sample: times of its valid processes.
-        reason: the cause of too few valid processes; empty if there are enough.
-        broken: whether the cause is the version, so that measuring it again would not help.
-        check: whether the round belongs to the check at the end, which ignores earlier rounds.
+        version: its index.
+        sample: times of valid processes.
+        reason: why too few are valid; else empty.
+        broken: whether the version is the cause, so that another round would not help.
+        check: whether it belongs to the final check, which ignores earlier rounds.
     """
 
     version: int
@@ -64,10 +63,10 @@ class Round:
 
 @dataclass(frozen=True, slots=True)
 class VersionSearch:
-    """At least two versions, from GOOD to BAD, and the rounds so far in their order.
+    """At least two versions, from GOOD to BAD, and the rounds so far.
 
-    With `in_turns`, each measurement is of two versions, whose processes are pairs, one right after the other: GOOD and
-    another one, or the last good and the first bad one in the check. It makes a round of each.
+    With `in_turns`, each measurement makes a round of two versions, whose processes alternate: GOOD and another
+    one, or in the check the last good and the first bad one.
     """
 
     versions: tuple[str, ...]
@@ -88,7 +87,7 @@ class VersionSearch:
 
 @dataclass(frozen=True, slots=True)
 class NextMeasurement:
-    """The version to measure next, by index, and the one that takes turns with it; `check` is True in the check."""
+    """The version to measure next, by index, and the one that takes turns with it."""
 
     version: int
     check: bool = False
@@ -100,13 +99,13 @@ class FirstBadVersion:
     """The end of a search that located the change.
 
     Attributes:
-        last_good, first_bad: the versions on both sides of the change, by index.
+        last_good, first_bad: indices on both sides of the change.
         change: seconds over those of the last good version, minus 1, with its 95 % interval.
-        doubt: the reason that the change is not confirmed; empty if it is.
+        doubt: why the change is not confirmed; else empty.
         skipped: versions between the two, each of which can be the first bad one.
         whole: seconds of BAD over those of GOOD, minus 1.
-        part: the share of the whole change, in logs, between these two versions.
-        before, after: changes of the time from GOOD to the last good version, and from the first bad one to BAD.
+        part: share of the whole change, in logs, between these two versions.
+        before, after: changes from GOOD to the last good version, and from the first bad one to BAD.
     """
 
     last_good: int
@@ -131,7 +130,7 @@ NextStep = NextMeasurement | FirstBadVersion | NoCulprit
 
 
 def most_measurements(versions: int, in_turns: bool = False) -> int:
-    """Return the measurements of a search in which each version is clear at once: both ends, halving, the check."""
+    """Return the measurements of a search in which every version is clear."""
     pair = 1 if in_turns else 2
     return pair + (versions - 2).bit_length() + pair
 
@@ -171,11 +170,10 @@ def version_states(search: VersionSearch) -> list[VersionState]:
 
 
 def paired(search: VersionSearch) -> bool:
-    """Return whether times are divided by those of their controls.
+    """Return whether times are divided by those of their controls, or of their partners in turns.
 
-    In turns they are, by those of their partners. Else they are if all rounds have controls of one reference,
-    and either times then differ less within a version, or the controls show that some version ran on another machine
-    than the first.
+    Controls must have one reference. Dividing must then reduce the spread within versions, unless they show
+    that some version ran on another machine than the first.
     """
     if search.in_turns:
         return True
@@ -200,7 +198,6 @@ def _differ(now: Sequence[float], before: Sequence[float]) -> int:
 
 
 def _without_numbers(rounds: Sequence[Round]) -> VersionState | None:
-    """Return the state of a version whose rounds have no numbers; None if they have."""
     if any(each.usable for each in rounds):
         return None
     if any(each.broken for each in rounds) or len(rounds) >= MOST_ROUNDS:
@@ -209,7 +206,6 @@ def _without_numbers(rounds: Sequence[Round]) -> VersionState | None:
 
 
 def _values(search: VersionSearch, check: bool = False) -> Values:
-    """Return the log seconds of each version's processes, divided by their controls' if `paired`."""
     beside, values = paired(search), Values()
     for each in search.rounds:
         if each.usable and each.check == check:
@@ -222,7 +218,7 @@ def _logs(one: Round, beside: bool) -> list[float]:
 
 
 def _state(own: Sequence[float], good: Sequence[float], bad: Sequence[float], rounds: int) -> VersionState:
-    """Return the state of the nearer end; a version unlike both is bad, since something changed before it."""
+    """Return the nearer end's state; unlike both means bad, since something changed before it."""
     if side := change_from_middle(own, good, bad).direction():
         return VersionState.BAD if (side > 0) == (level(bad) > level(good)) else VersionState.GOOD
     if _differ(own, good) and _differ(own, bad):
@@ -233,8 +229,8 @@ def _state(own: Sequence[float], good: Sequence[float], bad: Sequence[float], ro
 def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
     """Check the result with fresh rounds only, since the earlier ones selected these two versions.
 
-    If rounds of one version differ by more than their processes, each version is checked twice, and both pairs must
-    show the change. In turns, one round of both is the check: its processes share what differs between rounds.
+    If rounds of one version differ by more than their processes, two checks of each must both show the change.
+    In turns one round is enough: its processes share the differences between rounds.
     """
     doubt = ""
     for version in (low, high):
@@ -272,7 +268,7 @@ def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
 
 
 def _rounds(search: VersionSearch, version: int) -> list[list[float]]:
-    """Return the log seconds of a version in the search, and in each usable round of its check."""
+    """Return a version's log seconds in the search, then in each usable round of its check."""
     checks = [each for each in search.rounds_of(version, check=True) if each.usable]
     return [_values(search)[version], *(_logs(each, paired(search)) for each in checks)]
 
@@ -288,7 +284,7 @@ def _unchanged(search: VersionSearch, values: Values) -> str:
 
 
 def seconds_of_versions(search: VersionSearch) -> dict[int, tuple[float | None, float | None]]:
-    """Return the seconds per step of each measured version, and of its controls; None if they are missing."""
+    """Return the seconds per step of each measured version, and of its controls; None if missing."""
     samples: dict[int, list[Sample]] = {}
     for each in search.rounds:
         samples.setdefault(each.version, []).append(each.sample)

@@ -1,4 +1,4 @@
-"""The stored runs of a search through versions, and the rounds of each."""
+"""Read the stored runs of a search through versions, and the rounds of each."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -20,21 +20,21 @@ Judged = tuple[Verdict, tuple[str, ...]]  # of a process, with the reasons
 
 
 def runs_of(results: ResultsAddress, search: str) -> list[Store]:
-    """Return the stored runs of a search, oldest first, from a folder or a bucket.
+    """Return the stored runs of a search, oldest first.
 
     Raises:
         GridbenchError: the bucket cannot be read.
     """
-    from tasks.regressions.series_reader import confirmations  # imports pandas, which is slow
+    from tasks.regressions.series_reader import confirmations  # slow: imports pandas
 
     names = confirmations(bring(results, ())).get(search, [])
     return [find(results, name) for name in names]
 
 
 def rounds_of(store: Store, step: NextMeasurement, case: str = "") -> tuple[Round, ...]:
-    """Return the rounds that a run has measured: of its version, and before it of the one that took turns with it.
+    """Return a run's rounds: of the version that took turns, if any, then its own.
 
-    They are of the metric that the id of a case names, or of its time.
+    They are of the metric in a case's id, or of its time.
 
     Raises:
         GridbenchError: the run cannot be read.
@@ -61,7 +61,6 @@ def rounds_of(store: Store, step: NextMeasurement, case: str = "") -> tuple[Roun
 
 
 def _verdict(control: Control) -> Verdict:
-    """Return the verdict of a control; an unknown text of a machine counts as a crash."""
     return Verdict(control.verdict) if control.verdict in set(Verdict) else Verdict.CRASHED
 
 
@@ -80,7 +79,7 @@ def _round(step: NextMeasurement, version: int, times: Sample, judged: Sequence[
 
 
 def complete(store: Store) -> bool:
-    """Return whether a run has a record of each of its repeats, whatever their verdicts."""
+    """Return whether each repeat of a run has a record, whatever its verdict."""
     plan = store.plan
     return len(store.records()[0]) >= len(plan.cells) * plan.repeats
 

@@ -1,16 +1,16 @@
 """The change of a time between two sets of measurements: one type, and its two estimators.
 
-A change counts by `Change.direction`: its interval excludes 0, and it is larger than the least change of interest. The
-run gate, the bisect and the search for slow drifts use it with different intervals:
+A change counts by `Change.direction`: its interval excludes 0, and it exceeds the least change of interest.
 
-- `changes_between` compares two runs of a few repeats each. It trusts every repeat, takes the spread from each side
-  (Welch), adds the effect that a run has on single cells, and its confidence covers all cells of the comparison.
-- `robust_change` compares two sets of processes of one version each, 15 by default. It withstands an outlier, which
-  must not direct a search.
+- `changes_between` compares two runs of a few repeats. It trusts every repeat, takes the spread from each side
+(Welch), adds a run's effect on single cells, and its confidence covers all cells.
 
-Two other rules differ. `nightly_gate.confirmed` compares fresh runs with the spread from night to night, which repeats
-of one run cannot show. `tasks.results.speedup.decide` compares two machines, which are not expected to be equal, so it
-has no least change of interest.
+- `robust_change` compares two sets of processes of one version each, 15 by default. It withstands an outlier,
+which must not direct a search.
+
+Two rules differ. `nightly_gate.confirmed` uses the spread from night to night, which one run's repeats cannot
+show. `tasks.results.speedup.decide` compares machines, which are not expected to be equal, so it has no least
+change.
 """
 
 import math
@@ -37,8 +37,8 @@ from workloads.harness.records.program import Better, Metric
 from workloads.harness.records.record import COUNTING
 
 FEWEST = 2  # repeats that have an interval
-USUAL = 3  # repeats to advise if their spread is unknown
-CONTROL_CONFIDENCE = 0.95  # that controls have moved; too low only makes an interval wider
+USUAL = 3  # advised repeats if their spread is unknown
+CONTROL_CONFIDENCE = 0.95  # that controls have moved; if too low, it only widens an interval
 SHOWING_CELLS = 5  # of one machine, from which the effect of a run is estimated
 # Assumed standard deviation of a run's effect on a cell if fewer cells show it: the largest of those in the
 # simulations of docs/bisect-and-gate.md. Jobs on a VM of two cores differed by more (`SHARED_TIMES` of scripts).
@@ -54,16 +54,16 @@ INTERVAL_P = 0.975
 
 @dataclass(frozen=True, slots=True)
 class Change:
-    """A change of a time from one set of measurements to another.
+    """A change of a time.
 
     Attributes:
         share: seconds now over seconds before, minus 1, with its interval; above 0 is slower.
-        smallest: the share that would have been detected with even odds; NaN if it was not computed.
-        paired: whether times were divided by those of their controls.
-        repeats: of each side, to exclude a change by the margin with even odds if there is none; None if they are too
-            many or were not computed.
-        likely: the share with the bounds of two one-sided tests at 5 %; None if it was not computed.
-        effect: the effect of runs that is part of the bounds; None if there is none.
+        smallest: share detected with even odds; NaN if not computed.
+        paired: whether times were divided by their controls'.
+        repeats: of each side, to exclude an absent change by the margin with even odds; None if too many or not
+            computed.
+        likely: the share with the bounds of two one-sided tests at 5 %.
+        effect: the effect of runs in the bounds.
     """
 
     share: Estimate
@@ -86,8 +86,7 @@ class Change:
     def excludes_slowdown(self, margin: float) -> bool:
         """Return whether a slowdown by `margin` or more is excluded at 95 %.
 
-        Source: D. J. Schuirmann, A comparison of the two one-sided tests procedure and the power approach, Journal of
-        Pharmacokinetics and Biopharmaceutics 15, 1987.
+        Source: D. J. Schuirmann, Journal of Pharmacokinetics and Biopharmaceutics 15, 1987.
         """
         return self.most < margin
 
@@ -98,20 +97,16 @@ class Change:
 
     @property
     def most(self) -> float:
-        """Return the share by which it can be slower, the upper bound of a one-sided test at 5 %."""
+        """Return the upper bound of a one-sided test at 5 %."""
         high = self.likely.high if self.likely else None
         return math.inf if high is None else high
 
     def __str__(self) -> str:
-        """Return the change in words, such as `5.2 % slower`."""
         return share_in_words(self.share.value)
 
 
 def share_in_words(share: float, case: str = "") -> str:
-    """Return a change of seconds in words, such as `5.2 % slower`, or of the metric that the id of a case names.
-
-    A rate is `5.0 % lower (worse)`, a percentage `2.0 points lower (worse)`.
-    """
+    """Return a change of seconds, or of the metric in a case's id, in words such as `5.2 % slower`."""
     metric = metric_in(case)
     if metric is None or metric.is_time:
         return f"{100 * abs(share):.1f} % {'slower' if share > 0 else 'faster'}"
@@ -121,18 +116,18 @@ def share_in_words(share: float, case: str = "") -> str:
 
 
 def native_change(metric: Metric, share: float) -> float:
-    """Return the relative change of a metric's number for that of its cost; of a percentage hundredths of points."""
+    """Return a metric's relative change for that of its cost; hundredths of points for a percentage."""
     sign = 1 if metric.better is Better.LOWER else -1
     return sign * math.log1p(share) if metric.unit == "%" else (1 + share) ** sign - 1
 
 
 @dataclass(frozen=True, slots=True)
 class RunEffect:
-    """The part of a cell's change that two runs cause without a change, and that their repeats do not show.
+    """The part of a cell's change that two runs cause without a change, unseen by their repeats.
 
     Attributes:
-        sd: its standard deviation, in logs.
-        freedom: degrees of freedom of `sd`; infinity if it is assumed.
+        sd: standard deviation, in logs.
+        freedom: degrees of freedom of `sd`; infinity if assumed.
         is_assumed: whether too few cells show it.
     """
 
@@ -141,7 +136,7 @@ class RunEffect:
     is_assumed: bool = False
 
     def added_to(self, interval: Interval, confidence: float) -> Interval:
-        """Return an interval, wider by this effect."""
+        """Return an interval widened by this effect."""
         p = 0.5 + confidence / 2
         quantile = NormalDist().inv_cdf(p) if self.freedom == math.inf else t_quantile(p, self.freedom)
         factor = math.exp(math.hypot(_half(interval), quantile * self.sd))
@@ -157,10 +152,10 @@ class Sample:
     """The times of a cell's valid repeats in one run.
 
     Attributes:
-        seconds: per step, of each repeat.
-        controlled: the same over the seconds of its control, for repeats with a valid control.
+        seconds: per step.
+        controlled: the same over the seconds of the control, for repeats with a valid one.
         controls: seconds of those controls.
-        reference: id of the environment of the controls; empty without controls, or with several environments.
+        reference: environment id of the controls; empty without, or with several.
         busy: whether other programs used the machine during a repeat.
     """
 
@@ -202,7 +197,7 @@ class GateLimits:
     Attributes:
         least: share below which a change is of no interest.
         margin: size of a change that an unchanged cell excludes.
-        run_effect: assumed standard deviation of a run's effect on a cell if fewer than five cells show it.
+        run_effect: assumed standard deviation of a run's effect if fewer than five cells show it.
     """
 
     least: float = LEAST_CHANGE
@@ -211,7 +206,7 @@ class GateLimits:
 
     @property
     def excluded(self) -> float:
-        """Return the size of a change that an unchanged cell excludes: one below `least` is of no interest."""
+        """Return the size of a change that an unchanged cell excludes, at least `least`."""
         return max(self.margin, self.least)
 
 
@@ -220,13 +215,8 @@ def changes_between(
 ) -> list[Change]:
     """Return the change of each cell of one machine, from (now, before) with two or more repeats each.
 
-    Times are divided by those of their controls if both runs have controls of one reference, and either that makes
-    intervals narrower over all cells of the machine (for a single cell, chance would decide), or the machine can
-    be another, or was busy.
-
-    Args:
-        sides: the cells, all of one machine.
-        confidence: of each interval.
+    Times are divided by their controls' if both runs have one reference, and either that narrows the intervals
+    over all cells (for one cell, chance would decide), or the machine can be another, or was busy.
     """
     plain_s = [(now.seconds, before.seconds) for now, before in sides]
     paired_s = [
@@ -252,15 +242,11 @@ def changes_between(
 
 
 def run_effect(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], assumed: float) -> RunEffect:
-    """Return the effect of two runs on the cells of one machine, from the differences between the cells' changes.
+    """Return the effect of two runs on single cells of a machine, from the differences between their changes.
 
-    If they differ by more than the repeats explain, a run has an effect on each cell. A change of up to half of the
-    cells does not count as such an effect. An effect on all cells alike stays hidden.
-    Source: B. Efron, Large-scale simultaneous hypothesis testing: the choice of a null hypothesis, 2004.
-
-    Args:
-        pairs: the values of each cell's repeats, now and before.
-        assumed: standard deviation of a run's effect, which is used below `SHOWING_CELLS` cells.
+    If these differ by more than the repeats explain, a run affects each cell. Changes of up to half of the
+    cells do not count. An effect on all cells alike stays hidden. Below `SHOWING_CELLS` cells, use the standard
+    deviation `assumed`. Source: B. Efron, Large-scale simultaneous hypothesis testing, 2004.
     """
     if len(pairs) < SHOWING_CELLS:
         return RunEffect(math.sqrt(2) * assumed, is_assumed=True)
@@ -276,10 +262,7 @@ def run_effect(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], assumed
 def repeats_needed(spread: float, confidence: float, least: float) -> int | None:
     """Return the repeats of each side that detect a change by `least` with even odds; None above `MOST_REPEATS`.
 
-    Args:
-        spread: standard deviation of the logs of repeats, the same on both sides.
-        confidence: of the interval.
-        least: above 0.
+    `spread` is the standard deviation of the logs of repeats.
     """
     for count in range(FEWEST, MOST_REPEATS + 1):
         reach = t_quantile(0.5 + confidence / 2, 2 * count - 2) * spread * math.sqrt(2 / count)
@@ -289,17 +272,14 @@ def repeats_needed(spread: float, confidence: float, least: float) -> int | None
 
 
 def level(logs: Sequence[float]) -> float:
-    """Return the centre of log seconds; 0 of a version without any, whose times those of others are divided by."""
+    """Return the centre of log seconds; 0 without any, for the version that others are divided by."""
     return centre(logs) if logs else 0.0
 
 
 def robust_change(now: Sequence[float], before: Sequence[float], p: float = INTERVAL_P) -> Change:
     """Return the change between two sets of at least three log seconds each.
 
-    A set without any is a version by whose times those of the other are divided.
-
-    Args:
-        p: quantile of t at the bounds of the interval.
+    An empty set is the version by whose times the others were divided. `p` is the quantile of t at the bounds.
     """
     sd, freedom = spread_within([logs for logs in (now, before) if logs])
     error = sd * math.sqrt(_variance(len(now)) + _variance(len(before)))
@@ -315,7 +295,6 @@ def change_from_middle(own: Sequence[float], good: Sequence[float], bad: Sequenc
 
 
 def _by_t(log: float, error: float, freedom: int, p: float) -> Change:
-    """Return a change from its log, the log's standard error, and that error's degrees of freedom."""
     half = t_quantile(p, freedom) * error
     return Change(
         share=Estimate(*(math.expm1(log + far) for far in (0.0, -half, half))),
@@ -324,12 +303,10 @@ def _by_t(log: float, error: float, freedom: int, p: float) -> Change:
 
 
 def _smallest(half: float, least: float) -> float:
-    """Return the share that is detected with even odds, from the half-width of an interval in logs."""
     return math.expm1(max(half, math.log1p(least)))
 
 
 def _variance(count: int) -> float:
-    """Return the variance of the pseudomedian of `count` standard normal values; 0 for `count` 0."""
     return RERUN_VARIANCE.get(count, PSEUDOMEDIAN_VARIANCE / count) if count else 0.0
 
 
@@ -339,14 +316,12 @@ def _controlled(now: Sample, before: Sample) -> bool:
 
 
 def _box_may_have(now: Sample, before: Sample, alone: Interval) -> bool:
-    """Return whether a cell's controls have changed, or can have changed by as much as the cell did."""
     control = _interval(now.controls, before.controls, CONTROL_CONFIDENCE)
     changed = not alone.low <= 1 <= alone.high
     return not control.low <= 1 <= control.high or (changed and control.low <= alone.value <= control.high)
 
 
 def _all_moved(sides: Sequence[tuple[Sample, Sample]]) -> bool:
-    """Return whether the controls of all cells of a machine together show another machine than before."""
     ratios = [
         statistics.geometric_mean(now.controls) / statistics.geometric_mean(before.controls)
         for now, before in sides
@@ -384,7 +359,7 @@ def _change(
 
 
 def _to_exclude(spread: float, margin: float, effect: RunEffect) -> int | None:
-    """Return the repeats of each side that exclude a change by `margin` with even odds if there is none."""
+    """Return the repeats of each side that exclude an absent change by `margin` with even odds."""
     half = _half(effect.added_to(Interval(1.0, 1.0, 1.0), EXCLUDING))
     left = (ROOM * math.log1p(margin)) ** 2 - half**2
     return repeats_needed(spread, EXCLUDING, math.expm1(math.sqrt(left))) if left > 0 else None
@@ -395,7 +370,6 @@ def _shares(ratio: Interval) -> Estimate:
 
 
 def _half(interval: Interval) -> float:
-    """Return the half-width of a ratio's interval in logs, above 0 and never infinite."""
     if not interval.low or interval.high == math.inf:
         return WIDEST
     return min(max(math.log(interval.high / interval.low) / 2, 1e-12), WIDEST)

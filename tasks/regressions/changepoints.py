@@ -1,7 +1,6 @@
-"""Changes that no single night shows: steps that the gate missed, and drifts that its baseline follows.
+"""Find changes that no single night shows: steps that the gate missed, and drifts that its baseline follows.
 
-Both are searched for once a week: by change points in the past, and by an anchor of fixed nights. All values are
-natural logarithms of seconds.
+Weekly, by change points in the past, and by an anchor of fixed nights, in log seconds.
 """
 
 import math
@@ -41,7 +40,7 @@ from tasks.results.values import Estimate
 
 BACK = 180  # nights that are searched for steps
 WEEK = 7  # nights of the newest level, and the least on each side of a step
-PENALTY = 5.0  # × σ² log n must be explained by a step: below 0.1 false ones in 100 nights of normal noise
+PENALTY = 5.0  # × σ² log n that a step must explain: below 0.1 false ones in 100 nights of normal noise
 OUTLIER = 2.0  # spreads at which a night is cut
 ANCHOR = 14  # nights of an anchor; a series needs them and a week after
 FEWEST = 4  # nights of the anchor, and of the newest, that must have a number
@@ -53,7 +52,7 @@ class Step:
     """A change of level in the past.
 
     Attributes:
-        run: the first night at the new level, with an error of about two nights.
+        run: first night at the new level, with an error of about two nights.
         nights: its distance from the newest night.
         share: seconds after it over those before, minus 1.
     """
@@ -71,11 +70,11 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The change of a series from its anchor to the newest week, without the changes confirmed in between.
+    """The change from a series' anchor to its newest week, less the changes confirmed in between.
 
     Attributes:
-        first, last: first and last night of the anchor.
-        change: its interval holds for all series of the panel together (`threshold_z`).
+        first, last: nights of the anchor.
+        change: its interval holds for all series of the panel together.
     """
 
     first: str
@@ -101,12 +100,12 @@ class Drift:
 
 
 def steps(log_s: Floats, penalty: float = PENALTY) -> list[tuple[int, float]]:
-    """Return the index of the first night of each new level of a series, and the share of the step.
+    """Return the index of the first night of each new level, and the share of the step.
 
-    A step is at least a week old and larger than `LEAST_CHANGE`.
-    Source: R. Killick et al., Optimal detection of changepoints with a linear computational cost, 2012.
+    A step is at least a week old and larger than `LEAST_CHANGE`. Source: R. Killick et al., Optimal detection
+    of changepoints with a linear computational cost, 2012.
     """
-    from ruptures import KernelCPD  # type: ignore[import-untyped]  # takes more than a second to import
+    from ruptures import KernelCPD  # type: ignore[import-untyped]  # slow: takes more than a second
 
     nights = np.flatnonzero(np.isfinite(log_s))
     if len(nights) < 2 * WEEK:
@@ -126,11 +125,11 @@ def past_steps(
     changes: Iterable[ConfirmedChange] = (),
     column: int = -1,
 ) -> dict[SeriesKey, tuple[Step, ...]]:
-    """Return the steps of each series in its segment's last `BACK` nights up to a column, oldest first.
+    """Return each series' steps in its segment's last `BACK` nights up to a column, oldest first.
 
     Args:
-        filed: nights of steps that were filed before: a step within a week of one is the same.
-        changes: all confirmed changes: the last step before one, in its direction, is the same change.
+        filed: nights of filed steps: a step within a week of one is the same.
+        changes: confirmed ones: the last step before one, in its direction, is the same change.
     """
     column = range(len(panel.runs))[column]
     log_s, control, beta = _past(panel, column)
@@ -162,12 +161,12 @@ def against_anchor(
 ) -> dict[SeriesKey, Drift]:
     """Compare the week up to a column with the anchor, for each series with enough nights in both.
 
-    The anchor is the nights around the pinned run of the series' channel, such as its last release. Without such a
-    run, or in a younger segment, it is the segment's first nights.
+    The anchor is the nights around the channel's pinned run, such as its last release; without one, or in a
+    younger segment, the segment's first nights.
 
     Args:
         pinned: run by channel.
-        changes: all confirmed changes. The anchor lies on one side of each, the newest nights after all.
+        changes: confirmed ones. The anchor lies on one side of each, the newest nights after all.
     """
     column = range(len(panel.runs))[column]
     if column + 1 < ANCHOR + WEEK:
@@ -196,10 +195,10 @@ def against_anchor(
 def noise(values: Floats) -> Floats:
     """Return the night-to-night standard deviation of each row, robust to changes of level.
 
-    It is that of the differences between successive nights. If nights correlate, a mean of them is less certain than
-    of independent ones; then it is the larger long-run one of an AR(1).
+    It is that of the differences between successive nights; for correlated nights the larger long-run one of an
+    AR(1), because their mean is less certain.
     """
-    order = np.argsort(~np.isfinite(values), axis=1, kind="stable")  # those with a number first
+    order = np.argsort(~np.isfinite(values), axis=1, kind="stable")  # numbers first
     moves = np.diff(np.take_along_axis(values, order, axis=1))
     width = spread(moves, np.zeros(len(moves)))
     scores = np.clip(moves / np.maximum(width, LEAST_SPREAD)[:, None], -3.0, 3.0)
@@ -216,14 +215,6 @@ def noise(values: Floats) -> Floats:
 
 @dataclass(frozen=True, slots=True)
 class _Spans:
-    """The columns of the compared nights; one value per series.
-
-    Attributes:
-        low, high: the anchor starts at `low` or later and ends before `high`.
-        new: first column of the newest nights.
-        confirmed, error: confirmed log change between the two, and its standard error.
-    """
-
     low: Ints
     high: Ints
     new: Ints
@@ -257,7 +248,6 @@ def _spans(
 
 
 def _past(panel: SeriesPanel, column: int) -> tuple[Floats, Floats, Floats]:
-    """Return log seconds of each series and its control in the current segment, and the control's weight."""
     inside = np.arange(column + 1) >= panel.segment[:, column, None]
     log_s = np.where(inside, panel.log_s[:, : column + 1], np.nan)
     control = np.where(inside, panel.log_control_s[:, : column + 1], np.nan)
@@ -267,7 +257,6 @@ def _past(panel: SeriesPanel, column: int) -> tuple[Floats, Floats, Floats]:
 
 
 def _difference(values: Floats, anchor: Ints, newest: Ints) -> tuple[Floats, Floats]:
-    """Return the newest values minus the anchor's, and the standard error; NaN if either are too few."""
     picked = [np.where(at >= 0, np.take_along_axis(values, at, axis=1), np.nan) for at in (newest, anchor)]
     counts = [np.isfinite(side).sum(axis=1) for side in picked]
     enough = np.minimum(*counts) >= FEWEST
@@ -279,7 +268,7 @@ def _difference(values: Floats, anchor: Ints, newest: Ints) -> tuple[Floats, Flo
 def _not_of_the_box(step: float, control: Floats, at: int, beta: float) -> bool:
     """Return whether most of a step, and more than `LEAST_CHANGE`, remains without its control's step.
 
-    The weight, which is fitted to single nights with the noise of the control, leaves part of the machine's step.
+    The noise of the control lowers its fitted weight, which leaves part of the machine's step.
     """
     before, after = control[max(0, at - 2 * ANCHOR) : at], control[at : at + 2 * ANCHOR]
     if beta == 0 or min(np.isfinite(before).sum(), np.isfinite(after).sum()) < FEWEST:

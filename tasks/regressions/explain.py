@@ -16,9 +16,9 @@ from tasks.regressions.robust import Floats
 from tasks.regressions.series import FreshRuns, Observation, Series, SeriesKey
 from tasks.results.wording import CODE_ID, code_text
 
-LEAST_SERIES = 3  # of one hardware that changed alike, and half of all: then the cause is the hardware
+LEAST_SERIES = 3  # series that changed alike, and half of all of that hardware: then it is the cause
 LEFT_OVER = 0.25  # share of a change that can be left in cycles if the clock is the cause
-SHORT = 12  # digits of a commit that are shown: enough to be unique in any repository
+SHORT = 12  # digits of a commit to show
 # The fields of a fingerprint that are the stack, with their names; a job's environment may add `image`.
 STACK = {
     "nvidia_driver": "driver",
@@ -47,7 +47,7 @@ class Clocked:
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """One thing that differs from before, as text."""
+    """A field that differs from before, as text."""
 
     name: str
     old: str
@@ -57,8 +57,7 @@ class Difference:
 def machine(result: SuspectResult, fresh: FreshRuns, control_s: float) -> str:
     """Explain a change by that of the fresh runs' controls; return an empty text if these did not change.
 
-    Args:
-        control_s: usual seconds of the control: exp of its series' `Baseline.control`.
+    `control_s` is the usual seconds of the control.
     """
     controls = [seconds for seconds in fresh.control_s if seconds > 0]
     if not result.box or not controls or not control_s > 0:
@@ -69,7 +68,7 @@ def machine(result: SuspectResult, fresh: FreshRuns, control_s: float) -> str:
 
 
 def uncontrolled(result: SuspectResult, fresh: FreshRuns) -> str:
-    """Return that the machine can be the cause of a confirmed change if no control ran with it; else an empty text."""
+    """Return that the machine can be the cause if a confirmed change has no control; else an empty text."""
     is_controlled = any(seconds > 0 for seconds in fresh.control_s)
     return UNCONTROLLED if result.confirmed and not is_controlled else ""
 
@@ -83,7 +82,7 @@ def clock_mhz(monitor: Mapping[str, Sequence[float]], probes: Mapping[str, float
 
 
 def clocks(before: Iterable[Clocked], after: Iterable[Clocked]) -> str:
-    """Explain a change by the clock; return an empty text if a side has no clock, or nothing has changed."""
+    """Explain a change by the clock; return an empty text if it is unknown or unchanged."""
     sides = [
         [(c.seconds, c.clock_mhz) for c in side if c.clock_mhz and c.seconds > 0] for side in (before, after)
     ]
@@ -105,9 +104,9 @@ def clocks(before: Iterable[Clocked], after: Iterable[Clocked]) -> str:
 
 
 def whole_targets(screening: Screening, results: Iterable[SuspectResult]) -> dict[str, tuple[SeriesKey, ...]]:
-    """Return the confirmed changes, by hardware, that make one ticket instead of many.
+    """Return, by hardware, the confirmed changes that make one ticket together.
 
-    They are at least `LEAST_SERIES` in one direction, and half of its series that were compared tonight, including
+    They are at least `LEAST_SERIES` in one direction, and half of the series compared tonight, including
     suspects that were not measured again.
     """
     by_key = {result.key: result for result in results}
@@ -127,7 +126,7 @@ def whole_targets(screening: Screening, results: Iterable[SuspectResult]) -> dic
 
 
 def target(hardware: str, shares: Sequence[float], watched: int) -> str:
-    """Explain a ticket for a whole hardware, from the shares of its changed series, of `watched` series."""
+    """Explain a ticket for a whole hardware, from the shares of its changed series."""
     least, middle, most = map(share_in_words, (min(shares), statistics.median(shares), max(shares)))
     return (
         f"{len(shares)} of {watched} series of {hardware} changed in the same night, by the median {middle} "
@@ -136,7 +135,7 @@ def target(hardware: str, shares: Sequence[float], watched: int) -> str:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
-    """Return the differences of the stack between two fingerprints; an unknown value is no difference."""
+    """Return the differences of the stack between two fingerprints; an unknown value is not one."""
     old, new = _facts(before), _facts(after)
     triples = [(name, old[name], new[name]) for name in old if name in new]
     was, now = before.get("variables"), after.get("variables")
@@ -147,17 +146,15 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
 
 
 def stack(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Explain a change by that of the stack since the last unchanged night; return an empty text if it is the same."""
+    """Explain a change by that of the stack; return an empty text if it is the same."""
     changes = [f"{each.name} {each.old} → {each.new}" for each in differences(before, after)]
     return f"The stack has changed: {'; '.join(changes)}." if changes else ""
 
 
 def first_changed(log_s: Floats, centre: float, change: float) -> int:
-    """Return the index of the first night of a change: the start from which nights fit the new level best.
+    """Return the index of a change's first night: the start from which the new level fits best.
 
-    Args:
-        log_s: adjusted log seconds of a series, NaN for no number; `centre` is that of its baseline.
-        change: log share that was confirmed, not 0.
+    `log_s` is adjusted, NaN for no number. `change` is the confirmed log share, not 0.
     """
     nearer = np.nan_to_num((log_s - centre - change / 2) * change)  # above 0: nearer to the new level
     since = np.cumsum(nearer[::-1])  # of the last night, the last two, …: the log likelihood of each start
@@ -165,16 +162,16 @@ def first_changed(log_s: Floats, centre: float, change: float) -> int:
 
 
 def last_before(series: Series, run: str) -> Observation | None:
-    """Return the last night with a number before a run, or of all if the run is not a night of the series."""
+    """Return the last night with a number before a run, or of all if the run is not a night."""
     runs = [night.run for night in series.nights]
     end = runs.index(run) if run in runs else len(runs)
     return next((night for night in reversed(series.nights[:end]) if night.ok), None)
 
 
 def commits(good: str, bad: str) -> str:
-    """Explain a change by the commits between two nights; return an empty text if one is not a known commit.
+    """Explain a change by the commits between two nights; return an empty text if one is unknown.
 
-    The ids are those of `code_of`: a commit can have uncommitted changes. A user's script has the ids of its code.
+    A commit can have uncommitted changes. A user's script has the ids of its code.
     """
     if good.startswith(TREE) and bad.startswith(TREE):
         old, new = (tree.removeprefix(TREE)[:SHORT] for tree in (good, bad))

@@ -34,7 +34,7 @@ class StoredChange(Strict):
 
     @classmethod
     def of(cls, change: ConfirmedChange) -> "StoredChange":
-        """Return a change in its stored form."""
+        """Return the stored form of a change."""
         fresh, names = change.fresh, ("share", "z", "spread", "beta", "shared", "freedom")
         return cls(
             hardware=change.key.hardware,
@@ -57,12 +57,12 @@ class SeriesVerdict(Strict):
 
     Attributes:
         seconds: per step; None without a valid record.
-        z: distance from the baseline in spreads of a night; None while it is warming, or without a number.
-        share: seconds of the fresh runs over those before, minus 1; None without fresh runs.
-        smallest_change: the smallest that would have been detected with even odds; None while it is warming.
-        nights: number of nights in its baseline.
+        z: distance from the baseline in spreads of a night; None without a number or while warming.
+        share: seconds of the fresh runs over those before, minus 1.
+        smallest_change: detected with even odds; None while warming.
+        nights: in its baseline.
         beta: weight of the control.
-        because: sentences that explain the verdict.
+        because: sentences that explain it.
     """
 
     hardware: str
@@ -81,10 +81,9 @@ class Ticket(Strict):
     """A finding that needs attention, filed once, in the night in which it was found.
 
     Attributes:
-        kind: `regression`, `improvement`, `target` (a whole machine), `missing`, or `leak` (a change that no single
-            night shows).
-        cases: of that hardware.
-        share: seconds over those before, minus 1, of the worst case; None if nothing was measured.
+        kind: `regression`, `improvement`, `target` (a whole machine), `missing`, or `leak` (a change that no
+            single night shows).
+        share: seconds over those before, minus 1, of the worst case; None if not measured.
         since: the nights in which a leak probably began.
     """
 
@@ -98,7 +97,7 @@ class Ticket(Strict):
 
     @property
     def is_bad(self) -> bool:
-        """Return whether it makes the night fail because something is slower."""
+        """Return whether the night fails because something is slower."""
         return self.share is not None and self.share > 0
 
 
@@ -106,7 +105,7 @@ class Verdicts(Strict):
     """The content of a night's `gate.json`.
 
     Attributes:
-        confirm_z: standard errors that fresh runs had to exceed, given the number of series.
+        confirm_z: standard errors that fresh runs had to exceed.
         confirmations: the runs that measured suspects again.
         odd: sentences about nights that could not be read, or only in part.
     """
@@ -128,7 +127,7 @@ class Verdicts(Strict):
 
     @property
     def answer(self) -> str:
-        """Return the result of the night in a few sentences, tickets first."""
+        """Return the result in a few sentences, tickets first."""
         counts = Counter(verdict.state for verdict in self.series)
         states = ", ".join(f"{count} {state}" for state in SeriesState if (count := counts[state]))
         sentences = [ticket.sentence for ticket in self.tickets[:LISTED]]

@@ -1,4 +1,4 @@
-"""Reports of missing numbers: in a series for nights, in part of a cell, in unusually many series of a night."""
+"""Report missing numbers: in a series for nights, in part of a cell, in unusually many series of a night."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -16,17 +16,13 @@ from tasks.regressions.series import Series, SeriesKey
 from tasks.results.format import format_count, listed
 from workloads.harness.records.record import OF_THE_MACHINE
 
-AS_BAD = 0.05  # largest share of the nights before with as many failures
-CHANCE = 1e-3  # of as many failures in a night, by the nights before
+AS_BAD = 0.05  # largest share of earlier nights with as many failures
+CHANCE = 1e-3  # chance of as many failures in a night, by earlier nights
 
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """The number of series that each night had planned, and of those that have no number.
-
-    Attributes:
-        runs: the nights, oldest first.
-    """
+    """How many series each night planned, and how many have no number, oldest first."""
 
     runs: tuple[str, ...]
     planned: Ints
@@ -52,10 +48,9 @@ def missing(screening: Screening, all_series: Sequence[Series]) -> dict[SeriesKe
 
 
 def in_part(rows: pd.DataFrame, run: str) -> str:
-    """Return a sentence on the cells of a night that have a number although some repeats are broken.
+    """Return a sentence on cells that have a number although some repeats are broken.
 
-    A repeat is broken if its verdict, such as `wrong`, is not explained by the state of the machine. The number of
-    the other repeats would hide it.
+    A verdict such as `wrong` is not explained by the machine's state. The other repeats' number would hide it.
     """
     rows = rows.drop_duplicates([*CELL, "repeat"], keep="last")
     sound = counting(rows)
@@ -71,7 +66,7 @@ def in_part(rows: pd.DataFrame, run: str) -> str:
 
 
 def failures(all_series: Sequence[Series]) -> Failures:
-    """Count the failures of all series, night by night; only nights that had planned a series count."""
+    """Count the failures of each night among the series that it planned."""
     nights = {(night.at, night.run) for series in all_series for night in series.nights}
     runs = tuple(run for _, run in sorted(nights))
     columns = {run: index for index, run in enumerate(runs)}
@@ -91,13 +86,13 @@ def share_of_not_ok(counted: Failures) -> Floats:
 
 
 def more_than_ever(counted: Failures, column: int = -1) -> str:
-    """Return a sentence if more series of a night failed than the nights before suggest; else an empty text.
+    """Return a sentence if more series of a night failed than earlier nights suggest; else an empty text.
 
-    Failures come in groups, for example when a machine is gone. So a night is reported if its number is beyond chance
-    by the nights before without the worst of them, and few of these were as bad. The last week is excluded, so that a
-    lasting failure does not become usual at once. Nothing is reported before there are enough nights.
+    Failures come in groups, for example when a machine is gone. So their number must be beyond chance by the
+    nights before without the worst of them, and few of these can be as bad. The last week is excluded, so that
+    a lasting failure does not become usual at once.
     """
-    from scipy.stats import betabinom  # type: ignore[import-untyped] # it takes more than a second to import
+    from scipy.stats import betabinom  # type: ignore[import-untyped] # slow: takes more than a second
 
     column = range(len(counted.runs))[column]
     shares = share_of_not_ok(counted)

@@ -1,4 +1,4 @@
-"""One night and its history, read from the results store and screened by the nightly gate."""
+"""Read one night and its history from the results store, and screen it."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
@@ -26,13 +26,13 @@ class JudgedNight:
     """A night, judged by those before it.
 
     Attributes:
-        series: those of its channel, up to this night, in the order of the panel.
-        fresh: the fresh runs of the suspects that were measured again.
-        confirmed_by: the runs that measured them.
-        changes: those confirmed in the nights before, oldest first.
-        filed: the tickets of the nights before, each with its night, oldest first.
-        unfiled: earlier nights that were measured again but interrupted before tickets were filed.
-        problems: a sentence for each unreadable part of it and of its history.
+        series: of its channel, up to this night, in the order of the panel.
+        fresh: fresh runs of suspects.
+        confirmed_by: runs that measured them.
+        changes: confirmed before, oldest first.
+        filed: earlier tickets, each with its night, oldest first.
+        unfiled: earlier nights that were interrupted before tickets were filed.
+        problems: a sentence for each unreadable part.
     """
 
     night: PastRun
@@ -57,12 +57,12 @@ class JudgedNight:
 
     @property
     def repeats(self) -> int:
-        """Return the number of fresh processes for each suspect: `RERUNS` times that of a night."""
+        """Return the number of fresh processes for each suspect."""
         return RERUNS * self.night.plan.repeats
 
 
 def judge_night(results: Path, run: str, without: Collection[str] = ()) -> JudgedNight:
-    """Judge a night of a results folder by the nights before it, except those in `without`.
+    """Judge a night by the nights before it, except those in `without`.
 
     Raises:
         GridbenchError: there is no such night, or its plan cannot be read.
@@ -94,7 +94,6 @@ def judge_night(results: Path, run: str, without: Collection[str] = ()) -> Judge
 
 
 def _fresh(results: Path, night: PastRun, runs: Sequence[str]) -> dict[SeriesKey, FreshRuns]:
-    """Return the latest fresh runs with a number of each series, from a night's confirmations."""
     by_key: dict[SeriesKey, FreshRuns] = {}
     for run in runs:
         for (hardware, case), fresh in fresh_runs(confirmation(results, run), night).items():
@@ -104,7 +103,7 @@ def _fresh(results: Path, night: PastRun, runs: Sequence[str]) -> dict[SeriesKey
 
 
 def _stored(past: Sequence[PastRun]) -> tuple[dict[str, Verdicts], list[str], list[str]]:
-    """Return the stored verdicts of the nights before, by run; the damaged nights; a sentence on each of these."""
+    """Return earlier nights' stored verdicts by run; the damaged nights; a sentence on each of these."""
     stored, damaged, problems = {}, [], []
     for night in past:
         try:
@@ -125,7 +124,7 @@ def _changes(
 ) -> list[ConfirmedChange]:
     """Return the changes confirmed in the nights before.
 
-    A night whose `gate.json` is missing or damaged is judged again, from the same records.
+    A night whose `gate.json` is missing or damaged is judged again from its records.
     """
     changes: list[ConfirmedChange] = []
     for night in past:

@@ -26,11 +26,11 @@ from tasks.regressions.robust import Floats, Ints, half_of, inner_range, lasting
 from tasks.regressions.series import FreshRuns, SeriesKey
 from tasks.results.values import Estimate
 
-LEAST_OWN = 1e-6  # of the variance, that runs do not share
-# Attributes of a baseline that the next level keeps, and their names there: at first, a new level has one mode.
+LEAST_OWN = 1e-6  # least share of the variance that runs do not have in common
+# Attributes of a baseline that the next level keeps, by their names there: a new level starts with one mode.
 BEHAVIOUR = {"spread": "whole_spread", "beta": "beta", "shared": "whole_shared", "freedom": "freedom"}
-MISSED = 3  # nights in a row without a number that are news
-LASTING_Z = 2.5  # of tonight and the nights before together, of which there are several choices
+MISSED = 3  # nights in a row without a number that are reported
+LASTING_Z = 2.5  # of tonight and the nights before together
 LEAST_Z = 0.5  # of tonight alone, if these make a suspect
 CHOICES_Z = 0.3  # subtracted from the largest z of several choices
 AGREEMENT = (
@@ -41,23 +41,24 @@ AGREEMENT = (
 class SeriesState(StrEnum):
     """The state of a series after a night."""
 
-    WARMING = "warming"  # too few nights to say anything
+    WARMING = "warming"  # too few nights to judge
     WATCHING = "watching"
     SUSPECT = "suspect"  # beyond its baseline, and not yet measured again
     CONFIRMED = "confirmed"
-    CLEARED = "cleared"  # measured again, and as before
+    CLEARED = "cleared"  # measured again, and unchanged
     MISSING = "missing"  # without a number for `MISSED` nights
 
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedChange:
-    """A confirmed change as it is stored, with all that later nights need, also to judge this night again.
+    """A confirmed change, with all that later nights need, also to judge this night again.
 
     Attributes:
         run: the night of the suspicion.
-        share: seconds over those before, minus 1; above 0 is slower. `z` is the change in standard errors.
+        share: seconds over those before, minus 1.
+        z: the change in standard errors.
         fresh: the fresh runs that confirmed it.
-        spread, beta, shared, freedom: of the baseline before the change.
+        spread, beta, shared, freedom: of the baseline before it.
     """
 
     key: SeriesKey
@@ -73,13 +74,12 @@ class ConfirmedChange:
 
 @dataclass(frozen=True, slots=True)
 class Screening:
-    """A night before its suspects are measured again; one value per series of the panel.
+    """A night before its suspects are measured again.
 
     Attributes:
-        column: the night's, in the panel.
         signs: +1 for a series that seems slower, -1 for faster, 0 for neither.
-        z: distance from the baseline in spreads of a night; NaN if it is unknown.
-        smallest: share of a change that is detected with even odds.
+        z: distance from the baseline in spreads of a night; NaN if unknown.
+        smallest: change (share) detected with even odds.
         confirm_z: standard errors that fresh runs must exceed.
     """
 
@@ -93,7 +93,7 @@ class Screening:
 
     @property
     def suspects(self) -> list[SeriesKey]:
-        """Return the series to measure again tonight, `RERUNS` times."""
+        """Return the series to measure again tonight."""
         return [self.panel.keys[row] for row in np.flatnonzero(self.signs)]
 
     def states(self) -> list[SeriesState]:
@@ -112,7 +112,7 @@ class SuspectResult:
     """The result of a suspect's fresh runs.
 
     Attributes:
-        change: that of the fresh runs, confirmed or not; `z` is in standard errors.
+        change: confirmed or not; `z` is in standard errors.
         confirmed: the change to store; None if the suspect is cleared.
         box: whether the controls show that the machine is the cause.
     """
@@ -142,8 +142,8 @@ def screen(panel: SeriesPanel, changes: Iterable[ConfirmedChange], column: int =
 def confirm_suspects(screening: Screening, fresh: Mapping[SeriesKey, FreshRuns]) -> list[SuspectResult]:
     """Return the results of the suspects' fresh runs.
 
-    A change in the direction opposite to the suspicion clears the suspect too. A suspect with fewer than
-    `LEAST_RERUNS` numbers has no result and stays a suspect.
+    A change opposite to the suspicion clears the suspect too. With fewer than `LEAST_RERUNS` numbers a suspect
+    has no result and stays a suspect.
     """
     keys, run = screening.panel.keys, screening.panel.runs[screening.column]
     enough = {key for key, runs in fresh.items() if runs.count >= LEAST_RERUNS}
@@ -169,10 +169,7 @@ def confirm_suspects(screening: Screening, fresh: Mapping[SeriesKey, FreshRuns])
 
 
 def suspected(log_s: Floats, log_control_s: Floats, before: Baseline) -> tuple[Ints, Floats]:
-    """Return +1 for each series that seems slower in the last column, -1 for faster, else 0; and its z.
-
-    A series without a number tonight, or with a warming baseline, is neither.
-    """
+    """Return +1 for each series that seems slower in the last column, -1 for faster, else 0; and its z."""
     moved = before.of_one_mode(before.adjusted(log_s[:, -1:], log_control_s[:, -1:])[:, 0] - before.centre)
     z = np.where(before.warming, np.nan, moved / before.spread / np.sqrt(1 + before.of_centre))
     together = _with_recent(moved, np.ones(len(moved)), before)[1][:, 1:].max(axis=1, initial=-np.inf)
@@ -184,12 +181,11 @@ def suspected(log_s: Floats, log_control_s: Floats, before: Baseline) -> tuple[I
 def confirmed(
     log_s: Floats, log_control_s: Floats, before: Baseline, confirm_z: float
 ) -> tuple[Ints, Floats, Floats]:
-    """Return +1 for each series whose fresh runs are slower, -1 for faster, else 0; the change (log); its z.
+    """Return +1 for each series whose fresh runs are slower, -1 for faster, else 0; the log change; its z.
 
     Args:
         log_s, log_control_s: (series, runs), without the suspected night, which was selected for its value.
         before: that night's baseline.
-        confirm_z: `threshold_z` of the number of watched series.
     """
     values, moved = before.of_fresh_runs(log_s, log_control_s)
     tonight, runs = before.of_one_mode(pseudomedian(values) - before.centre), np.isfinite(values).sum(axis=1)
@@ -202,10 +198,9 @@ def confirmed(
 
 
 def _of_scatter(values: Floats, before: Baseline) -> Floats:
-    """Return the variance of fresh runs by their distances, relative to that of a night.
+    """Return the variance of fresh runs by their distances, relative to a night's.
 
-    It matters if they differ more than the nights before, as on a busy machine. Few runs are a poor estimate, so half
-    of it is used.
+    Half of it is used, because few runs are a poor estimate.
     """
     runs = np.maximum(np.isfinite(values).sum(axis=1), 2)
     variance: Floats = _scatter(values) / before.spread**2 / runs / 2
@@ -213,17 +208,15 @@ def _of_scatter(values: Floats, before: Baseline) -> Floats:
 
 
 def _scatter(values: Floats) -> Floats:
-    """Return the variance of fresh runs around their centre."""
     runs = np.maximum(np.isfinite(values).sum(axis=1), 2)
     variance: Floats = np.nansum((values - pseudomedian(values)[:, None]) ** 2, axis=1) / (runs - 1)
     return variance
 
 
 def _separate(values: Floats, before: Baseline) -> Floats:
-    """Return the chance that the fresh runs of a night have nothing in common, by their scatter.
+    """Return the chance, by Bayes' theorem, that the fresh runs of a night have nothing in common.
 
-    Runs that share the state of a night scatter less around each other than nights do. The odds are those of two normal
-    distributions, by Bayes' theorem.
+    Runs that share a night's state scatter less than nights do.
     """
     freedom = np.maximum(np.isfinite(values).sum(axis=1) - 1, 1)
     scatter, own = _scatter(values) / before.spread**2, np.maximum(1 - before.shared, LEAST_OWN)
@@ -233,7 +226,7 @@ def _separate(values: Floats, before: Baseline) -> Floats:
 
 
 def _surest(change: Floats, variance: Floats, before: Baseline) -> tuple[Floats, Floats]:
-    """Return the change and its z, by fresh runs and as many of the nights before as maximise z.
+    """Return the change and its z, by fresh runs and as many earlier nights as maximise z.
 
     A series that flaps, as on a machine with slow nights, must have changed in the night before too.
     """
@@ -247,14 +240,10 @@ def _surest(change: Floats, variance: Floats, before: Baseline) -> tuple[Floats,
 
 
 def _with_recent(change: Floats, variance: Floats, before: Baseline) -> tuple[Floats, Floats]:
-    """Return (series, choices) of a change by tonight alone, with one night before, with two, …; and z.
+    """Return (series, choices) of a change and its z: by tonight alone, with one night before, with two, …
 
-    Both are above 0 in the change's direction. A change that began some nights ago is in those nights too, and not in
-    the baseline, which leaves them out. A state that all runs of a night share does not last so long by chance.
-    Values that exceed tonight's change by more than a spread can be outliers, and are cut to that.
-
-    Args:
-        variance: of tonight's number, relative to that of a night.
+    Both are above 0 in the change's direction. A state that runs of one night share does not last by chance.
+    Values that exceed tonight's change by more than a spread can be outliers, and are cut.
     """
     size = np.abs(change)[:, None]
     recent = before.of_one_mode(before.recent) * np.sign(change)[:, None]
@@ -293,7 +282,6 @@ def levels_at(panel: SeriesPanel, changes: Iterable[ConfirmedChange], column: in
 def _carry(
     levels: SeriesLevels, panel: SeriesPanel, changes: Iterable[ConfirmedChange], begin: int, column: int
 ) -> None:
-    """Give the series whose segment begins in a column the spread that they had before it."""
     rows = np.flatnonzero(panel.alike[:, column] & (panel.segment[:, column] == begin))
     before = panel.select(rows)
     level = levels_at(before, changes, begin - 1)
@@ -304,7 +292,6 @@ def _carry(
 
 
 def _logs(values: Sequence[Sequence[float]]) -> Floats:
-    """Return (series, runs) of logs; NaN for missing runs and those without a number."""
     width = max(RERUNS, *(len(row) for row in values))
     seconds = np.full((len(values), width), math.nan)
     for index, row in enumerate(values):

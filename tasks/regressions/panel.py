@@ -13,16 +13,16 @@ from tasks.regressions.series import Observation, Series, SeriesKey
 
 @dataclass(frozen=True, slots=True)
 class SeriesPanel:
-    """Series of one channel; arrays are (series, nights), in log seconds, NaN without a number.
+    """Series of one channel as arrays (series, nights) of log seconds, NaN without a number.
 
     Attributes:
         runs: the night of each column, oldest first.
-        own, own_control: variance of a number over its repeats within sessions, scaled so that the median over nights
-            is the true one; NaN if each session has one repeat.
-        together: covariance of a number's repeats and their controls, scaled alike.
-        segment: column in which the series' segment began, as it was known in each night.
-        alike: whether numbers vary as in the segment before, because only machine or control changed.
-        missed: number of consecutive nights of the series without a number, up to this one.
+        own, own_control: variance of a number over its repeats within sessions, scaled so that the median over
+            nights is the true one; NaN if each session has one repeat.
+        together: covariance of repeats and controls, scaled alike.
+        segment: column in which the series' segment began, as known in each night.
+        alike: whether only machine or control changed, so that numbers vary as in the segment before.
+        missed: consecutive nights without a number.
         alone: (series,) weight of a control until it can be fitted: 1 if nights were on several machines.
         hardware: (series,) a number for each hardware.
         planned: (series,) whether the newest night planned it.
@@ -55,7 +55,7 @@ class SeriesPanel:
 
 
 def panel_of(all_series: Sequence[Series]) -> SeriesPanel:
-    """Return the panel of these series, with a column for each night of any of them, oldest first."""
+    """Return the panel, with a column for each night of any series, oldest first."""
     nights = {(night.at, night.run) for series in all_series for night in series.nights}
     runs = tuple(run for _, run in sorted(nights))
     columns = {run: index for index, run in enumerate(runs)}
@@ -93,7 +93,6 @@ def panel_of(all_series: Sequence[Series]) -> SeriesPanel:
 
 
 def _own(variance: float | None, night: Observation) -> float:
-    """Return the variance of a night's median by the variance of its repeats; NaN if each session has one."""
     if variance is None or night.repeats <= night.sessions:
         return math.nan
     return typical_variance(variance, night.repeats - night.sessions + 1) * median_variance(night.repeats)

@@ -17,13 +17,13 @@ PAIRS_TO_SD = 2.2219  # 1 / the 25 % quantile of the distance of two standard no
 # Factors that make Qn unbiased for few normal values, by their number; a test repeats their simulation.
 # Source: C. Croux and P. J. Rousseeuw, Time-efficient algorithms for two highly robust estimators of scale, 1992.
 FEW_PAIRS = {2: 0.399, 3: 0.994, 4: 0.512, 5: 0.844, 6: 0.611, 7: 0.857, 8: 0.669, 9: 0.872}
-CHANCE_Z = 2.0  # 1 in 40 series without memory exceeds it
-LIKELY_Z = 1.0  # 1 in 6 of them; for a use in which overlooked memory costs more than falsely found memory
+CHANCE_Z = 2.0  # exceeded by 1 in 40 series without memory
+LIKELY_Z = 1.0  # exceeded by 1 in 6 of them; used if overlooked memory costs more than falsely found memory
 MOST_MEMORY = 0.9
-FEWEST_OF_MODES = 20  # values that can show two modes
-FAIR_SHARE = 0.2  # of the values, at least, in each mode
-ALTERNATING = 0.25  # of the values, at least, are in the other mode than the one before
-LEFT_BY_MODES = 0.30  # of the variance, at most, around two modes; of a normal distribution 1 - 2/π is left
+FEWEST_OF_MODES = 20  # fewest values that can show two modes
+FAIR_SHARE = 0.2  # least share of the values in each mode
+ALTERNATING = 0.25  # least share of the values in the other mode than the one before
+LEFT_BY_MODES = 0.30  # most of the variance around two modes; of a normal distribution 1 - 2/π is left
 LEAST_SPREAD = 1e-3  # assumed lower limit of any spread
 # Variance of a pseudomedian of many normal values, relative to their mean's. Source: Hodges and Lehmann, 1963.
 PSEUDOMEDIAN_VARIANCE = np.pi / 3
@@ -33,7 +33,7 @@ MEDIAN_VARIANCE = (1.0, 0.5, 0.449, 0.298, 0.287, 0.215, 0.211, 0.168, 0.166, 0.
 
 
 def half_of(values: Floats) -> Floats:
-    """Return the median of each row; NaN for a row without values."""
+    """Return the median of each row; NaN for an empty row."""
     return _quantile(np.sort(values, axis=1), _count(values), 0.5)
 
 
@@ -45,21 +45,21 @@ def median_variance(count: int) -> float:
 def typical_variance(variance: float, count: int) -> float:
     """Return a variance of `count` values, scaled so that the median of many such is the true one.
 
-    Source: E. B. Wilson and M. M. Hilferty, The distribution of chi-square, 1931.
+    Source: Wilson and Hilferty, The distribution of chi-square, 1931.
     """
     return variance / (1 - 2 / (9 * (count - 1))) ** 3
 
 
 def centre(values: Sequence[float]) -> float:
-    """Return the pseudomedian of some values, which one or two outliers hardly move."""
+    """Return the pseudomedian, which one or two outliers hardly move."""
     return float(pseudomedian(np.array([values], dtype=np.float64))[0])
 
 
 def spread_within(sets: Sequence[Sequence[float]]) -> tuple[float, int]:
     """Return the standard deviation of values around the centre of their set, and its degrees of freedom.
 
-    Outliers hardly move it. `pooled_variance` of the harness is more precise for normal values, and they move it.
-    Each set needs one value, and one of them two.
+    Outliers hardly move it, unlike `pooled_variance`, which is more precise for normal values. Each set needs
+    one value, one of them two.
     """
     left = np.concatenate([np.asarray(values, dtype=np.float64) - centre(values) for values in sets])
     freedom = len(left) - len(sets)
@@ -68,11 +68,10 @@ def spread_within(sets: Sequence[Sequence[float]]) -> tuple[float, int]:
 
 
 def spread_of_pairs(values: Sequence[float]) -> float:
-    """Return the standard deviation of two or more values by Qn, a quartile of the distances between pairs.
+    """Return the standard deviation by Qn, a quartile of the distances between pairs.
 
-    Half of the values can be at another level: the distances within either half keep their size. The MAD would be half
-    of the distance between the levels.
-    Source: P. J. Rousseeuw and C. Croux, Alternatives to the median absolute deviation, 1993.
+    It withstands half of the values at another level; the MAD does not. Source: Rousseeuw and Croux,
+    Alternatives to the median absolute deviation, 1993.
     """
     count = len(values)
     kept = count // 2 + 1
@@ -84,7 +83,7 @@ def spread_of_pairs(values: Sequence[float]) -> float:
 
 
 def trimmed_mean(values: Floats, share: float) -> Floats:
-    """Return the mean of each row without a share of its values at each end; NaN for a row without values."""
+    """Return the mean of each row without a share of its values at each end; NaN for an empty row."""
     ordered, count = np.sort(values, axis=1), _count(values)
     cut, rank = np.floor(share * count)[:, None], np.arange(values.shape[1])
     kept = (rank >= cut) & (rank < count[:, None] - cut)
@@ -95,15 +94,15 @@ def trimmed_mean(values: Floats, share: float) -> Floats:
 def pseudomedian(values: Floats) -> Floats:
     """Return the Hodges-Lehmann estimate of each row: the median of the means of all pairs.
 
-    It is nearly as precise as a mean for normal values, and one outlier in five hardly moves it.
-    Source: J. L. Hodges and E. L. Lehmann, Estimates of location based on rank tests, 1963.
+    Nearly as precise as a mean for normal values; one outlier in five hardly moves it. Source: Hodges and
+    Lehmann, Estimates of location based on rank tests, 1963.
     """
     first, second = np.triu_indices(values.shape[1])
     return half_of((values[:, first] + values[:, second]) / 2)
 
 
 def inner_range(values: Floats) -> Floats:
-    """Return the range of each row without its smallest and its largest value; 0 for fewer than 4 values."""
+    """Return the range of each row without its smallest and largest value; 0 for fewer than 4 values."""
     ordered, count = np.sort(values, axis=1), _count(values)
     rows = np.arange(len(values))
     low, high = np.minimum(1, values.shape[1] - 1), np.maximum(count - 2, 0)
@@ -113,8 +112,8 @@ def inner_range(values: Floats) -> Floats:
 def spread(values: Floats, centre: Floats) -> Floats:
     """Return the standard deviation of each row: the mean of those by its deciles and by its MAD.
 
-    For normal values it is more precise than the MAD alone. Deciles withstand one outlying night in ten. The MAD
-    around a mean also fits a pool of two kinds of machine, in which most values are close to one of two levels.
+    For normal values it is more precise than the MAD alone. Deciles withstand one outlier in ten, the MAD
+    around a mean two kinds of machine.
     """
     ordered, count = np.sort(values, axis=1), _count(values)
     deciles = _quantile(ordered, count, 0.9) - _quantile(ordered, count, 0.1)
@@ -122,12 +121,11 @@ def spread(values: Floats, centre: Floats) -> Floats:
 
 
 def two_modes(values: Floats) -> tuple[Floats, Floats, Floats]:
-    """Return for each row the middle of its two modes, half of their distance, and the standard deviation around each.
+    """Return for each row the middle of its two modes, half their distance, and the spread around each.
 
-    The distance is 0 for a row that does not seem to have two modes. It does if the best split leaves less of the
-    variance than that of most normal values, both sides have a fair share of the values, and the values alternate,
-    unlike those of a step. The distance is also 0 for rows without columns.
-    Source: W. D. Fisher, On grouping for maximum homogeneity, Journal of the American Statistical Association 53, 1958.
+    The distance is 0 for one mode. A row has two if the best split leaves less variance than that of most
+    normal values, both sides have a fair share of the values, and the values alternate, unlike those of a step.
+    Source: W. D. Fisher, On grouping for maximum homogeneity, 1958.
     """
     if not values.shape[1]:
         return np.full(len(values), np.nan), np.zeros(len(values)), np.zeros(len(values))
@@ -174,10 +172,9 @@ def memory(scores: Floats) -> Floats:
 
 
 def without_tails(values: Floats, far: float, beside: int) -> Floats:
-    """Return the values of a row, each cut to the distance `far` from the median around it.
+    """Return a row's values, each cut to the distance `far` from the median of `beside` values on each side.
 
-    Otherwise a few outliers close together would look like a new level. A step stays, because half of the values
-    around it, `beside` on each side, are on its side.
+    Else a few outliers close together would look like a new level. A step stays.
     """
     around = np.lib.stride_tricks.sliding_window_view(np.pad(values, beside, mode="reflect"), 2 * beside + 1)
     usual = np.median(around, axis=1)
@@ -194,7 +191,7 @@ def first_columns(usable: Bools, low: Ints, high: Ints | int, most: int) -> Ints
 
 
 def lasting(correlation: Floats, most: int) -> Floats:
-    """Return (rows, most) the factors by which a correlation of neighbours increases the variance of a mean.
+    """Return (rows, most) the factors by which neighbours' correlation increases the variance of a mean.
 
     The columns are for means of 1, 2, … neighbours of an AR(1).
     """
@@ -218,7 +215,7 @@ def _count(values: Floats) -> Ints:
 def _quantile(ordered: Floats, count: Ints, share: float) -> Floats:
     """Return a quantile of each sorted row, NaNs last.
 
-    Source: R. J. Hyndman and Y. Fan, Sample quantiles in statistical packages, 1996, definition 8.
+    Source: Hyndman and Fan, Sample quantiles in statistical packages, 1996, definition 8.
     """
     last = np.maximum(count - 1, 0)
     rank = np.clip(share * (count + 1 / 3) - 2 / 3, 0, last)

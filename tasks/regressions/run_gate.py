@@ -30,7 +30,7 @@ from workloads.harness.records.case import EAGER, Cell
 from workloads.harness.records.record import OF_THE_MACHINE, Grade, Verdict
 from workloads.harness.records.script import OWN
 
-FALSE_FAILURES = 0.05  # of comparisons without any change, over all their cells together
+FALSE_FAILURES = 0.05  # chance over all cells of a comparison without any change
 USUAL_LIMITS = GateLimits()
 LOAD = "load can look like a change or hide one, and no control ran to show it"
 
@@ -39,7 +39,7 @@ class CellStatus(StrEnum):
     """The status of a cell compared with another run, the most important first."""
 
     SLOWER = "slower"
-    LOST = "lost"  # it was valid before, and now it is refused, in part or whole, or without a record
+    LOST = "lost"  # was valid before, and now is refused, in part or whole, or has no record
     UNDECIDED = (
         "undecided"  # a slowdown by the margin is not excluded, or the machine was in an unsuitable state
     )
@@ -64,9 +64,9 @@ class CellComparison:
     """A cell of one run compared with the same cell of another.
 
     Attributes:
-        now_s, before_s: seconds per step of the two runs; None without a valid repeat.
-        change: from the earlier run to this one; None if it could not be computed.
-        why: a sentence that explains the status; empty if the numbers do.
+        now_s, before_s: seconds per step; None without a valid repeat.
+        change: from the earlier run to this one.
+        why: explains the status; empty if the numbers do.
     """
 
     cell: Cell
@@ -83,7 +83,7 @@ class RunComparison:
 
     Attributes:
         confidence: of each cell's interval, so that false failures over all cells are at most `FALSE_FAILURES`.
-        notes: other differences between the runs, a sentence each.
+        notes: other differences between the runs.
     """
 
     now: ComparedRun
@@ -100,8 +100,7 @@ class RunComparison:
     def exit_code(self, allow_undecided: bool = False) -> int:
         """Return 1 if something is slower or lost, 3 if something or everything is undecided, else 0.
 
-        Args:
-            allow_undecided: whether one decided cell is enough for 0.
+        With `allow_undecided`, one decided cell is enough for 0.
         """
         if any(cell.status.failed for cell in self.cells):
             return 1
@@ -114,15 +113,12 @@ def compare_cells(
 ) -> RunComparison:
     """Compare a run with an earlier one.
 
-    Each interval has Bonferroni's confidence for all cells, separately for its upper and its lower end, since only
-    slower cells fail. An unchanged cell excludes a change by two one-sided tests at 5 % each. That needs no correction:
-    if some cell is slower by the margin, the tests of all cells exclude it with a chance of at most 5 %.
-    Sources: D. J. Schuirmann, A comparison of the two one-sided tests procedure, 1987; R. L. Berger, Multiparameter
-    hypothesis testing and acceptance sampling, 1982.
+    Each interval has Bonferroni's confidence for all cells, separately for its upper and lower end, since only
+    slower cells fail. An unchanged cell excludes a change by two one-sided tests at 5 % each (Schuirmann,
+    1987). They need no correction: if some cell is slower by the margin, the tests of all cells exclude it with
+    a chance of at most 5 % (R. L. Berger, Multiparameter hypothesis testing and acceptance sampling, 1982).
 
-    Args:
-        now, before: the runs; only cells of the same hardware and case are compared.
-        planned: the cells that `now` planned to measure; others are not lost.
+    Cells that `now` did not plan are not lost.
     """
     ours, theirs = _cells(now), _cells(before)
     ours, theirs = _like(ours, theirs), _like(theirs, ours)
@@ -138,7 +134,7 @@ def compare_cells(
     enough = [cell for cell in open_ if min(len(side.seconds) for side in samples[cell]) >= FEWEST]
     confidence = confidence_of_each(len(enough), 2 * FALSE_FAILURES)
     changes: dict[Cell, Change] = {}
-    for hardware in dict.fromkeys(cell.hardware for cell in enough):  # those of one machine together
+    for hardware in dict.fromkeys(cell.hardware for cell in enough):
         own = [cell for cell in enough if cell.hardware == hardware]
         changes |= zip(own, changes_between([samples[cell] for cell in own], confidence, limits), strict=True)
     for index, each in enumerate(cells):
@@ -160,18 +156,16 @@ def _cells(side: ComparedRun) -> dict[Cell, Repeats]:
 
 
 def _views(cell: Cell, known: Collection[Cell]) -> list[Cell]:
-    """Return the known cells of the metrics of a cell; the cell itself without any."""
     metrics = [each for each in known if _measured(each) == cell and each != cell]
     return metrics or [cell]
 
 
 def _measured(cell: Cell) -> Cell:
-    """Return the cell that is measured for one that can be of a metric."""
     return replace(cell, case=replace(cell.case, mode=EAGER)) if cell.case.precision == OWN else cell
 
 
 def _like(ours: Mapping[Cell, Repeats], theirs: Collection[Cell]) -> dict[Cell, Repeats]:
-    """Return cells with one that has no valid repeat in place of each of the metrics that the other run has of it."""
+    """Return cells, replacing one without valid repeats by one for each of its metrics in the other run."""
     return {view: repeats for cell, repeats in ours.items() for view in _views(cell, theirs)}
 
 
@@ -200,12 +194,10 @@ def _without_times(
 
 
 def _broken(cell: Repeats) -> list[tuple[Verdict, tuple[str, ...]]]:
-    """Return verdict and reasons of a cell's repeats that are refused for another cause than the machine's state."""
     return [refusal for refusal in cell.refused if refusal[0] not in OF_THE_MACHINE]
 
 
 def _in_part(cell: Repeats) -> str:
-    """Return how many repeats of a cell are broken, and the first reason."""
     broken = _broken(cell)
     verdicts = " or ".join(dict.fromkeys(verdict.replace("_", " ") for verdict, _ in broken))
     reason = next((f": {reasons[0]}" for _, reasons in broken if reasons), "")
@@ -225,11 +217,8 @@ def _verdict(cell: Repeats) -> str:
 def _decided(base: CellComparison, change: Change, limits: GateLimits, busy: Sequence[str]) -> CellComparison:
     """Return a cell with its status by the intervals of its change.
 
-    On a busy machine, only controls can distinguish a change from load: if all repeats of a run had the same load, it
-    makes no interval wider.
-
-    Args:
-        busy: the runs during which other programs used the machine.
+    Only controls distinguish a change from load: the same load in all repeats widens no interval. `busy` are
+    the runs during which other programs used the machine.
     """
     status, why = CellStatus.UNCHANGED, ""
     direction = change.direction(limits.least)
@@ -245,7 +234,6 @@ def _decided(base: CellComparison, change: Change, limits: GateLimits, busy: Seq
 
 
 def _not_excluded(cell: Cell, change: Change, limits: GateLimits) -> str:
-    """Return the slowdown that a cell does not exclude, and what would exclude it."""
     text = f"a slowdown by {format_share(change.most)} would not have been seen"
     if metric_in(cell.case.id):
         text = f"{share_in_words(change.most, cell.case.id)} would not have been seen"
@@ -266,7 +254,6 @@ def _too_few(
     confidence: float,
     least: float,
 ) -> CellComparison:
-    """Return a cell without an interval, and the number of repeats that it needs."""
     have = " and ".join(
         f"{name} has {format_count(len(side.seconds), 'usable repeat')}"
         for name, side in zip(names, sides, strict=True)
@@ -280,7 +267,6 @@ def _too_few(
 
 
 def _advice(repeats: int | None) -> str:
-    """Return what would decide a cell; repeats that were refused do not count among the usable ones."""
     if repeats is None:
         return "measure both on a quieter machine, its repeats differ too much"
     return f"{max(repeats, USUAL)} usable repeats or more in both runs (--repeats) can decide it"
@@ -292,7 +278,6 @@ def _notes(
     theirs: Mapping[Cell, Repeats],
     samples: Mapping[Cell, tuple[Sample, Sample]],
 ) -> list[str]:
-    """Return broken repeats by cell, and other differences between the runs once for each hardware."""
     notes: dict[str, None] = {}
     for cell in cells:
         if _broken(ours[cell]):
@@ -309,7 +294,6 @@ def _notes(
 def _of_machines(
     cells: Sequence[CellComparison], samples: Mapping[Cell, tuple[Sample, Sample]]
 ) -> Iterator[str]:
-    """Yield a sentence for each hardware with slower cells without controls, or with undecided cells under load."""
     uncontrolled = [cell for cell in cells if cell.change and not cell.change.paired]
     for name in dict.fromkeys(c.cell.hardware for c in uncontrolled if c.status is CellStatus.SLOWER):
         yield f"{name}: without controls, a machine that was slower in the later run looks like slower code"

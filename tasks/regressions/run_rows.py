@@ -1,4 +1,4 @@
-"""The records of one run as rows, from its table if that is intact, else from the records."""
+"""Read the records of one run as rows, from its table if that is intact, else from the records."""
 
 import json
 import math
@@ -38,7 +38,7 @@ SCHEMA = pa.schema(
     + [(name, pa.float64()) for name in ("repeat", "compute_s", "control_s", "restless", "session")]
 )
 CELL = ["hardware", "case"]
-NEEDED = {"run", *CELL, "repeat", "verdict", "compute_s"}  # the others are missing from older tables
+NEEDED = {"run", *CELL, "repeat", "verdict", "compute_s"}  # older tables lack others
 
 
 class MissingColumnError(ValueError):
@@ -65,7 +65,7 @@ def read_rows(folder: Path, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
 
 
 def read_table(folder: Path) -> pd.DataFrame:
-    """Return the columns of `SCHEMA` from a run's table; columns that an older version did not write are null.
+    """Return the columns of `SCHEMA` from a run's table, null if an older version did not write one.
 
     Raises:
         MissingColumnError: it lacks a column of `NEEDED`.
@@ -77,7 +77,7 @@ def read_table(folder: Path) -> pd.DataFrame:
         table = file.read(columns=present)
     if absent := NEEDED - {*present}:
         raise MissingColumnError(f"it has no column {min(absent)}")
-    table.validate(full=True)  # else damaged offsets of texts would point outside the file's memory
+    table.validate(full=True)  # damaged offsets of texts would point outside the file's memory
     columns = [
         table[field.name].cast(field.type) if field.name in present else pa.nulls(len(table), field.type)
         for field in SCHEMA
@@ -105,7 +105,6 @@ def by_metric(rows: pd.DataFrame, plan: Plan) -> pd.DataFrame:
 
 
 def _cost(text: object, metric: Metric) -> float:
-    """Return the cost of a metric in a row's JSON; NaN without one."""
     try:
         number = json.loads(str(text))[metric.name]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -121,7 +120,6 @@ def no_rows() -> pd.DataFrame:
 
 
 def _from_records(folder: Path, plan: Plan, why: str) -> tuple[pd.DataFrame, list[str]]:
-    """Return the rows of the records, with the verdicts that a report would give them."""
     try:
         records, problems = Store(folder).records()
     except GridbenchError as error:
@@ -134,6 +132,5 @@ def _from_records(folder: Path, plan: Plan, why: str) -> tuple[pd.DataFrame, lis
 
 
 def _frame(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the columns of `SCHEMA` in their types."""
     kinds = {field.name: float if pa.types.is_floating(field.type) else "str" for field in SCHEMA}
     return table.reindex(columns=SCHEMA.names).astype(kinds)

@@ -12,7 +12,7 @@ class SeriesKey:
     """The identity of a series.
 
     Attributes:
-        case: its id, such as `matmul/n=5000/fp32`.
+        case: such as `matmul/n=5000/fp32`.
         channel: the watched software, such as `main` or `release`.
     """
 
@@ -22,7 +22,7 @@ class SeriesKey:
 
     @property
     def id(self) -> str:
-        """Return a readable, stable id, such as `local-cpu/matmul/n=5000/fp32@main`."""
+        """Return a stable id, such as `local-cpu/matmul/n=5000/fp32@main`."""
         return f"{self.hardware}/{self.case}@{self.channel}"
 
 
@@ -32,15 +32,15 @@ class Observation:
 
     Attributes:
         at: time of the plan, UTC.
-        seconds: per step, exp of the median of the logs of the valid repeats; None without any.
+        seconds: per step, exp of the median log of the valid repeats; None without any.
         control_s: the same of their valid controls.
-        variance, control_variance: of the logs of these repeats; None if each session has fewer than two.
-        covariance: of the logs of repeats and of their controls; None if each session has fewer than two pairs.
+        variance, control_variance: of these logs; None if each session has fewer than two.
+        covariance: of repeats and their controls; None if each session has fewer than two pairs.
         verdict: `ok` if one repeat was, else the commonest; `missing` without a record.
-        machine_id: hash of hardware and driver; `environment_id` is of the stack too.
+        machine_id: hash of hardware and driver; `environment_id` adds the stack.
         commit: of the measured code; of a user's script, the id of its code.
         reference: id of the frozen environment of the control.
-        repeats, sessions: number of valid repeats, and of their sessions, within which variances and covariance are.
+        repeats, sessions: valid repeats, and sessions within which variances and covariance are computed.
         settings: those that change the spread of its numbers.
     """
 
@@ -87,9 +87,8 @@ class FreshRuns:
 class Series:
     """A series, oldest night first.
 
-    Attributes:
-        planned: whether the newest night of the channel planned it. The series of a renamed or dropped case ends, and
-            is not missing.
+    `planned` is whether the channel's newest night planned it: the series of a renamed or dropped case ends,
+    and is not missing.
     """
 
     key: SeriesKey
@@ -98,7 +97,7 @@ class Series:
 
     @property
     def changes(self) -> dict[int, tuple[str, ...]]:
-        """Return the start of each later segment, by index, with its changes: machine, reference, settings.
+        """Return each later segment's start, by index, with its changes: machine, reference, settings.
 
         An unknown value never starts one.
         """

@@ -1,4 +1,4 @@
-"""The reader of history for `history`, the nightly gate, `bisect` and `site`: past runs, and series of nights."""
+"""Read the history for `history`, the nightly gate, `bisect` and `site`: past runs, and series of nights."""
 
 import math
 import re
@@ -20,8 +20,8 @@ from tasks.results.metrics import watched_cases
 from tasks.store.store import Store, runs
 from workloads.harness.records.record import COUNTING, Verdict
 
-AHEAD = timedelta(days=1)  # a plan can be later than now by this, because the clocks of machines differ
-FREE = 0.5  # least degrees of freedom: a half, as they are sums of fractions
+AHEAD = timedelta(days=1)  # by which a plan can be later than now, because the clocks of machines differ
+FREE = 0.5  # least degrees of freedom, sums of fractions
 FIRST = datetime(2025, 1, 1, tzinfo=UTC)  # before any version of this program: an earlier clock was never set
 
 
@@ -31,7 +31,7 @@ class PastRun:
 
     Attributes:
         at: time of its plan, UTC.
-        rows: one row per record with the columns of `run_rows.SCHEMA`; none before they are read.
+        rows: one per record, with the columns of `run_rows.SCHEMA`; none before they are read.
     """
 
     folder: Path
@@ -41,7 +41,7 @@ class PastRun:
 
     @property
     def channel(self) -> str:
-        """Return the software channel that it follows; empty for a run that is not a night."""
+        """Return its software channel; empty for a run that is not a night."""
         return self.plan.night.channel if self.plan.night else ""
 
     @property
@@ -86,7 +86,6 @@ def read_nights(
     """Return the nights of a folder, oldest first, and a sentence for each problem.
 
     Args:
-        channel: only nights of that software channel.
         before: name of a run; only nights planned before it.
         now: a later plan is in the future.
 
@@ -102,13 +101,13 @@ def read_nights(
 
 
 def read_others(results: Path) -> tuple[list[PastRun], list[str]]:
-    """Return the runs of a folder that are not nights, confirmations included, oldest first, and problems."""
+    """Return the runs that are not nights, confirmations included, oldest first, and problems."""
     past, problems = _plans_and_left_out(results)
     return _with_rows([run for run in past if not run.channel or run.confirms is not None], problems)
 
 
 def confirmation(results: Path, run: str) -> PastRun:
-    """Return one run by its whole name, such as one that measured suspects again.
+    """Return one run by its whole name.
 
     Raises:
         GridbenchError: there is no such run, or its plan cannot be read.
@@ -118,7 +117,7 @@ def confirmation(results: Path, run: str) -> PastRun:
 
 
 def confirmations(results: Path) -> dict[str, list[str]]:
-    """Return the folders of confirming runs, oldest first, by the night or search that they belong to."""
+    """Return the folders of confirming runs, oldest first, by their night or search."""
     by_night: dict[str, list[str]] = {}
     for run in read_plans(results)[0]:
         if run.confirms:
@@ -147,9 +146,9 @@ def fresh_runs(confirming: PastRun, night: PastRun) -> dict[tuple[str, str], Fre
 
 
 def series_of(nights: Sequence[PastRun]) -> list[Series]:
-    """Return the series of some nights, each with its observations in the nights' order.
+    """Return the series of some nights.
 
-    A cell that a night planned but did not record is `missing` in that night.
+    A cell that a night planned but did not record is `missing` in it.
     """
     nights = sorted(nights, key=_order)
     by_key: dict[SeriesKey, dict[int, Observation]] = {}
@@ -183,7 +182,6 @@ def _plans_and_left_out(results: Path) -> tuple[list[PastRun], list[str]]:
 
 
 def _read_plan(results: Path, name: str) -> PastRun:
-    """Return a run without its rows."""
     store = Store(results / name)
     plan = store.plan
     try:
@@ -195,7 +193,6 @@ def _read_plan(results: Path, name: str) -> PastRun:
 
 
 def _clock_problems(nights: Sequence[PastRun], now: datetime) -> Iterator[str]:
-    """Yield a sentence for each implausible time; `created_at` decides the order anyway."""
     for run in nights:
         if run.at > now + AHEAD or run.at < FIRST:
             kind = "in the future" if run.at > now else "before any version of this program"
@@ -209,7 +206,6 @@ def _clock_problems(nights: Sequence[PastRun], now: datetime) -> Iterator[str]:
 
 
 def _stamp(run: PastRun) -> str:
-    """Return the time in a run's name."""
     match = re.match(r"\d{8}(-\d{6})?", run.plan.run)
     return match.group() if match else ""
 
@@ -226,7 +222,7 @@ def _with_rows(past: Iterable[PastRun], problems: list[str]) -> tuple[list[PastR
 def _valid_rows(nights: Sequence[PastRun]) -> pd.DataFrame:
     """Return all rows with `counts`, `night` (an index), and the logs of valid times.
 
-    `log_paired_s` is `log_s` of repeats with a control, and `log_ratio` that over the control.
+    `log_paired_s` is `log_s` of repeats with a control, `log_ratio` that over the control.
     """
     rows = pd.concat([night.rows for night in nights], ignore_index=True)
     rows[CELL] = rows[CELL].astype("category")
@@ -250,7 +246,6 @@ def _valid_rows(nights: Sequence[PastRun]) -> pd.DataFrame:
 
 
 def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, str], Observation]]:
-    """Yield the index of a night, hardware and case, and the observation, for each measured cell."""
     if not any(len(night.rows) for night in nights):
         return
     rows, by = _valid_rows(nights), [*CELL, "night"]
@@ -292,9 +287,9 @@ def _observations(nights: Sequence[PastRun]) -> Iterator[tuple[int, tuple[str, s
 
 
 def _variances(rows: pd.DataFrame, by: list[str]) -> pd.DataFrame:
-    """Return the variances of repeats and of their controls within sessions, and the covariance of the two.
+    """Return variances of repeats and of their controls within sessions, and their covariance.
 
-    It follows from their variances and that of their ratio. NaN if no session has two repeats.
+    It follows from the variances and that of the ratio. NaN if no session has two repeats.
     """
     logs = rows[["log_s", "log_control_s", "log_paired_s", "log_ratio"]]
     of_session = logs.groupby([rows[name] for name in (*by, "session")], sort=False, observed=True)

@@ -1,4 +1,4 @@
-"""The verdicts of a night, the likely causes of its changes, and its tickets."""
+"""Compute the verdicts of a night, the likely causes of its changes, and its tickets."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -76,7 +76,6 @@ def _verdict(
 
 
 def _reasons(judged: JudgedNight, row: int, result: SuspectResult | None) -> Iterator[str]:
-    """Yield sentences on a series: its verdict if it has no number, the likely causes of a change."""
     series, run = judged.series[row], judged.night.plan.run
     tonight = next((night for night in series.nights if night.run == run), None)
     if tonight and not tonight.ok:
@@ -108,7 +107,6 @@ def _last_unchanged(judged: JudgedNight, row: int, result: SuspectResult) -> Obs
 
 
 def _records(judged: JudgedNight, night: Observation, series: Series) -> list[Record]:
-    """Return the valid records of a cell in a night that are on this machine."""
     folder: Path = judged.night.folder.parent / night.run / "records" / series.key.hardware
     folder /= measured_case(series.key.case)
     records = read_records(folder) if folder.is_dir() else ()
@@ -126,7 +124,6 @@ def _clocked(records: list[Record]) -> list[explain.Clocked]:
 def _changed(
     judged: JudgedNight, series: Sequence[SeriesVerdict], results: Mapping[SeriesKey, SuspectResult]
 ) -> Iterator[Ticket]:
-    """Yield a ticket for each confirmed change, or one for a machine on which many series changed alike."""
     whole = explain.whole_targets(judged.screening, results.values())
     for hardware, keys in whole.items():
         shares = [results[key].share for key in keys]
@@ -170,11 +167,9 @@ def leaks(
     changes: Sequence[ConfirmedChange],
     filed: Sequence[tuple[str, Ticket]],
 ) -> Iterator[Ticket]:
-    """Yield, once a week, a ticket for each change that was too slow for one night to show, or was missed.
+    """Yield, once a week, a ticket for each change that was missed or too slow for one night to show.
 
-    Args:
-        changes: all that were confirmed in the nights before.
-        filed: the tickets of the nights before, each with its night.
+    `changes` and `filed` (tickets, each with its night) are of the nights before.
     """
     if (column + 1) % WEEK:
         return
@@ -209,7 +204,6 @@ def _leak(key: SeriesKey, share: float, sentence: str, since: Sequence[str], con
 
 
 def _filed(filed: Sequence[tuple[str, Ticket]], key: SeriesKey, kind: str) -> list[tuple[str, Ticket]]:
-    """Return the tickets of a kind for a series, each with its night."""
     return [(r, t) for r, t in filed if (t.kind, t.hardware) == (kind, key.hardware) and key.case in t.cases]
 
 
