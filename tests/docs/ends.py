@@ -8,11 +8,11 @@ from collections.abc import Iterator
 
 from tests.docs.shown import DOCS
 from tests.infra.workers.ssh.ends.ends import ENDS, End
-from tests.infra.workers.ssh.ends.lanes import CONTAINERS, KINDS, PROCESSES, SLURM
+from tests.infra.workers.ssh.ends.lanes import CONTAINERS, PROCESSES, SLURM
 
 HEADS = {
     "ssh.md": "| what ends a job | state | message, in a container and without |",
-    "slurm.md": "| what ends a lane | in a container | as processes | on Slurm | Slurm's state | cause |",
+    "slurm.md": "| what ends a lane | state | Slurm's state | cause |",
 }
 NOTHING = "–"
 
@@ -34,14 +34,11 @@ def on_boxes(end: End) -> str:
     return f"| {end.what} | {', '.join(states)} | {' '.join(dict.fromkeys(messages))} |"
 
 
-def on_all(end: End) -> str:
-    """An end as a page about all kinds of lanes has it."""
-    states = [code(end.said[kind].state) if kind in end.said else NOTHING for kind in KINDS]
-    causes = {kind: code(end.said[kind].cause) for kind in reversed(KINDS) if kind in end.said}
-    first, *others = dict.fromkeys(causes.values())
-    cause = "; on a box ".join([first, *others])
-    slurm = " or ".join(map(code, end.slurm_state.split(" or ")))
-    return f"| {end.what} | {' | '.join(states)} | {slurm} | {cause} |"
+def on_slurm(end: End) -> str:
+    """An end as the page about Slurm has it."""
+    said = end.said[SLURM]
+    states = " or ".join(map(code, end.slurm_state.split(" or ")))
+    return f"| {end.what} | {code(said.state)} | {states} | {code(said.cause)} |"
 
 
 def lines(name: str) -> Iterator[str]:
@@ -49,9 +46,15 @@ def lines(name: str) -> Iterator[str]:
     yield HEADS[name]
     yield re.sub(r"[^|]+", " --- ", HEADS[name])
     if name == "slurm.md":
-        yield from map(on_all, ENDS.values())
+        yield from (on_slurm(end) for end in ENDS.values() if SLURM in end.said)
     else:
-        yield from (on_boxes(end) for end in ENDS.values() if end.said.keys() != {SLURM})
+        yield from (on_boxes(end) for end in ENDS.values() if messages_on_boxes(end))
+
+
+def messages_on_boxes(end: End) -> list[str]:
+    """Return the messages of an end on boxes; none of a job that only exits, which the page states above its table."""
+    said = [each.message for kind, each in end.said.items() if kind != SLURM]
+    return [message for message in said if not message.startswith("The job ended with exit code")]
 
 
 def with_table(name: str, text: str) -> str:

@@ -323,7 +323,7 @@ DEATHS = {
         happens=done("fail", True),
     ),
     "removed": Death(
-        "somebody removes its container",
+        "its container is removed",
         {
             CONTAINERS: Said(
                 "Removed",
@@ -364,7 +364,7 @@ DEATHS = {
         happens=said_to_slurm("scontrol suspend {job}"),
     ),
     "limit": Death(
-        "longer than Slurm's limit, which somebody has lowered",
+        "Slurm's limit of time is lowered",
         on_slurm(
             "TimedOut",
             "crashed",
@@ -395,7 +395,7 @@ DEATHS = {
 # What comes before a lane runs, or does not end it.
 STATES = {
     "waits": End(
-        "somebody else has the machine for `wait_s`",
+        "another job has the machine for `wait_s`",
         on_boxes("NoCapacity", NO_MACHINE, "No box took the job in wait_s 10. Box … is in use….")
         # It leaves the queue by itself, or the worker sees it first.
         | on_slurm("NoCapacity", NO_MACHINE, "Slurm had no node for job … in wait_s 10…."),
@@ -431,21 +431,21 @@ STATES = {
         slurm_state="FAILED",
     ),
     "sessions": End(
-        "sshd, its sessions and the worker die: the job runs on, and the log continues",
+        "sshd and the worker die: job and log go on",
         everywhere("Completed", "exited", "The job ended with exit code 0."),
         {},
         runs=True,
         slurm_state="COMPLETED",
     ),
     "cut": End(
-        "the network is away for a while: the job runs on, and the log continues",
+        "the network fails for a while: job and log go on",
         everywhere("Completed", "exited", "The job ended with exit code 0."),
         {"script": "echo on; sleep 8; echo off"},
         runs=True,
         slurm_state="COMPLETED",
     ),
     "waited": End(
-        "somebody else has the machine for a while: it is waited for",
+        "another job has the machine for a while: this one waits",
         everywhere("Completed", "exited", "The job ended with exit code 0."),
         {"script": "echo on"},
         runs=True,
