@@ -1,4 +1,4 @@
-"""Bounds of times and amounts of work: a figure beyond them is a mistake, whoever measured it."""
+"""Bounds of plausible times and amounts of work."""
 
 SHORTEST_S, LONGEST_S = 1e-10, 1e9  # below a cycle of any clock; above 31 years
 # Products of a 3 x 3 convolution over those by tiles of 2 x 2 results: Lavin and Gray, arXiv:1509.09308.
@@ -7,16 +7,16 @@ MOST_WORK = 1e30  # FLOPs, bytes or units of a step: above what all machines do 
 
 
 def is_duration(seconds: float) -> bool:
-    """True if a step can take this time (s): finite, above zero, of a human scale."""
+    """Return whether a step can take this time: finite, above zero and of a human scale."""
     return SHORTEST_S <= seconds <= LONGEST_S  # NaN is neither
 
 
 def is_amount(work: float | None) -> bool:
-    """True if a step can do so much work: nothing, or more than nothing and less than any machine could."""
+    """Return whether a step can do this much work: 0 or more, and less than any machine could."""
     return work is None or work == 0 or 1 / MOST_WORK < work < MOST_WORK
 
 
 def least_flops(flops: float, conv_flops: float | None, precision: str) -> float:
-    """Return the FLOPs that a device can't do without: in fp32, convolutions can be had with fewer."""
+    """Return the FLOPs that a device cannot avoid; in fp32, some algorithms of convolution take fewer."""
     conv = min(conv_flops or 0.0, flops) if precision == "fp32" else 0.0
     return flops - conv + conv / WINOGRAD

@@ -1,4 +1,4 @@
-"""Cases and cells: what is measured, and where."""
+"""Cases and cells: the workload that is measured, and its hardware."""
 
 import re
 from collections.abc import Mapping
@@ -24,7 +24,7 @@ _SIZE = re.compile(r"(?P<name>[a-z_][a-z0-9_]*)=(?P<value>\S+)")
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A workload at one size, in one precision and mode; two machines are compared by the same case."""
+    """A workload at one size, in one precision and mode, by which machines are compared."""
 
     workload: str
     size: tuple[tuple[str, int], ...]
@@ -33,31 +33,31 @@ class Case:
 
     @classmethod
     def of(cls, workload: str, size: Mapping[str, int], precision: str = "fp32", mode: str = EAGER) -> "Case":
-        """Build a case from a size mapping, keeping the mapping's order."""
+        """Build a case from a size mapping, in the mapping's order."""
         return cls(workload, tuple(size.items()), precision, mode)
 
     @property
     def params(self) -> dict[str, int]:
-        """The size as a mapping, such as ``{"n": 5000}``."""
+        """Sizes by name, such as ``{"n": 5000}``."""
         return dict(self.size)
 
     @property
     def size_text(self) -> str:
-        """The size in one word, such as ``pixels=4096,batch=2``."""
+        """The size as text, such as ``pixels=4096,batch=2``."""
         return ",".join(f"{name}={value}" for name, value in self.size)
 
     @property
     def id(self) -> str:
-        """Readable and stable, such as ``matmul/n=5000/fp32``; a script that has no sizes leaves them out.
+        """Stable text such as ``matmul/n=5000/fp32``; a script without sizes has no size part.
 
-        The mode follows where it is another than eager: ``llm_decode/millions=8030,…/bf16/graph``.
+        A mode other than eager follows: ``llm_decode/millions=8030,…/bf16/graph``.
         """
         mode = "" if self.mode == EAGER else self.mode
         return "/".join(filter(None, (self.workload, self.size_text, self.precision, mode)))
 
     @property
     def terms(self) -> str:
-        """Precision, and the mode where it is another than eager, such as ``bf16 graph``."""
+        """Precision, and a mode other than eager, such as ``bf16 graph``."""
         return self.precision if self.mode == EAGER else f"{self.precision} {self.mode}"
 
 
@@ -70,7 +70,7 @@ class Cell:
 
     @property
     def id(self) -> str:
-        """Readable and stable, such as ``aws-g5.8xlarge/matmul/n=5000/fp32``."""
+        """Stable text such as ``aws-g5.8xlarge/matmul/n=5000/fp32``."""
         return f"{self.hardware}/{self.case.id}"
 
 
@@ -78,7 +78,7 @@ def parse_size(text: str) -> dict[str, int]:
     """Read ``n=5000`` or ``pixels=4096,batch=2``.
 
     Raises:
-        WorkloadsError: the text has another form, or a value is not a whole number of 0 or more.
+        WorkloadsError: the form is wrong, or a value is not a whole number of 0 or more.
     """
     size: dict[str, int] = {}
     for part in filter(None, text.replace(" ", "").split(",")):
@@ -92,7 +92,7 @@ def parse_size(text: str) -> dict[str, int]:
 
 
 def whole(name: str, value: object, least: int = 1) -> int:
-    """Return `value` as a whole number of `least` (0 or 1) or more, and at most `MOST`.
+    """Return `value` as a whole number from `least` (0 or 1) to `MOST`.
 
     Raises:
         WorkloadsError: it is anything else.
@@ -110,7 +110,7 @@ def whole(name: str, value: object, least: int = 1) -> int:
 
 
 def smaller(case: Case) -> str:
-    """Suggest half of a size that does not fit, such as `; try batch=16`; empty if none is smaller."""
+    """Suggest half of a size that does not fit, such as `; try batch=16`; empty if no size is smaller."""
     sizes = {name: value for name, value in case.size if name not in NOT_MEMORY and value > 1}
     name = "batch" if "batch" in sizes else next(iter(sizes), None)
     return f"; try {name}={sizes[name] // 2}" if name else ""

@@ -1,4 +1,4 @@
-"""The energy of a step, from the energy that a machine's own counter read over the samples."""
+"""The energy of a step, from a machine's energy counter."""
 
 from dataclasses import dataclass
 
@@ -10,10 +10,10 @@ class StepEnergy:
     """Energy and power of a record's steps.
 
     Attributes:
-        step_j: joules per step; those that warm up a GPU within the window count as steps too.
-        unit_j: joules per unit of the step's work; None if the work is not stated.
-        power_w: mean watts over the window; None if its length is not recorded.
-        error_share: half the width of all three as a share, by the counter's own resolution; None if it is unknown.
+        step_j: joules per step; steps that warm up a GPU within the window count too.
+        unit_j: joules per unit of work; None if the work is not stated.
+        power_w: mean watts over the window; None if its length is unknown.
+        error_share: half the relative width of all three, by the counter's resolution; None if unknown.
     """
 
     step_j: float
@@ -23,7 +23,7 @@ class StepEnergy:
 
 
 def energy_of(record: Record) -> StepEnergy | None:
-    """Return the energy of a record's steps; None if no counter was read or no step was timed."""
+    """Return the energy of a record's steps; None without a counter's reading or a timed step."""
     if record.energy_j is None or record.wall is None or not record.wall.samples_s:
         return None
     probes = record.probes

@@ -1,4 +1,4 @@
-"""One family of errors: each message says what happened and what would be right."""
+"""The base class of errors: each message says what happened and what would be right."""
 
 from collections.abc import Iterable
 from difflib import get_close_matches
@@ -9,14 +9,14 @@ class WorkloadsError(Exception):
 
 
 class RecordError(WorkloadsError):
-    """A record that can't be read: corrupt, incomplete, or of another schema version."""
+    """A record that is corrupt, incomplete or of another schema version."""
 
 
 MOST_HINTS = 6
 
 
 def hint(name: str, known: Iterable[str]) -> str:
-    """Suggest the known name nearest to an unknown one, or those that contain it, or list all known names."""
+    """Suggest the known names nearest to an unknown one, or those that contain it, or list all."""
     names = [*known]
     near = get_close_matches(name, names, n=1) or [known for known in names if name and name in known]
     return (

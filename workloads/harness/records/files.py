@@ -1,4 +1,4 @@
-"""Records in files: one JSON file a repeat, or a file with one record a line."""
+"""Files of records: one JSON file a repeat, or one record a line."""
 
 import os
 import tempfile
@@ -13,21 +13,21 @@ from workloads.harness.records.text import profile_table
 
 
 def record_path(record: Record | Repeat) -> Path:
-    """Return the path of a repeat's record below `records/`: the cell's id as folders, the repeat as the file.
+    """Return the path of a repeat's record below `records/`: the cell's id as folders, the repeat as file.
 
     Raises:
-        WorkloadsError: the id would lead elsewhere, as one from another box might.
+        WorkloadsError: the id, perhaps from another box, would lead elsewhere.
     """
     return path_inside(Path(), f"{record.cell.id}/{record.repeat}.json")
 
 
 def path_inside(folder: Path, key: str) -> Path:
-    """Return the path below a folder that a key leads to; its parts are parted by slashes.
+    """Return the path below a folder that a slash-separated key leads to.
 
-    Every name that comes from elsewhere goes through here before anything is written.
+    Pass every name that comes from elsewhere through here before you write.
 
     Raises:
-        WorkloadsError: it would lead out of the folder, or to the folder itself.
+        WorkloadsError: it leads out of the folder, or to the folder itself.
     """
     parts = key.split("/")
     for part in parts:
@@ -39,10 +39,10 @@ def path_inside(folder: Path, key: str) -> Path:
 
 
 def make_folder(folder: Path) -> None:
-    """Make a folder if there is none, and so find out early whether records can be kept in it.
+    """Make a missing folder, to find out early whether records can be written there.
 
     Raises:
-        WorkloadsError: it can't be made.
+        WorkloadsError: it cannot be made.
     """
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -55,15 +55,15 @@ def _unwritable(path: Path, error: OSError) -> WorkloadsError:
 
 
 def write_text(path: Path, text: str) -> None:
-    """Write a whole text file or nothing, as `write_whole` does."""
+    """Write a whole text file or nothing; raise as `write_whole`."""
     write_whole(path, text.encode())
 
 
 def write_whole(path: Path, content: bytes) -> None:
-    """Replace a file in one step: a reader sees the old one or the new one, never a part.
+    """Replace a file atomically.
 
     Raises:
-        WorkloadsError: the folder can't be written or the disk is full.
+        WorkloadsError: the folder is not writable or the disk is full.
     """
     temporary = None
     try:
@@ -85,11 +85,10 @@ def write_whole(path: Path, content: bytes) -> None:
 def write_record(folder: Path, record: Record) -> bool:
     """Write a record below `folder` once; return False if that repeat exists already.
 
-    A profile in it lies beside it as a table for people, `<repeat>.profile.txt`. A file that can't be read
-    as a record is moved aside, so that measuring again replaces nothing.
+    Its profile is written next to it as a table, `<repeat>.profile.txt`. An unreadable file is moved aside.
 
     Raises:
-        WorkloadsError: the folder can't be written or the disk is full.
+        WorkloadsError: the folder is not writable or the disk is full.
     """
     path = folder / record_path(record)
     if path.exists():
@@ -104,10 +103,10 @@ def write_record(folder: Path, record: Record) -> bool:
 
 
 def read_records(path: Path) -> Iterator[Record | RecordError]:
-    """Yield every record of a file, a run or a folder, and an error for each that can't be read.
+    """Yield each record of a file, a run or a folder, or an error for one that cannot be read.
 
     Raises:
-        WorkloadsError: there is nothing at that path.
+        WorkloadsError: nothing is at that path.
     """
     if not path.exists():
         raise WorkloadsError(f"{path} does not exist; name a file of records or a run's folder")

@@ -1,4 +1,4 @@
-"""JSON for files and pages, with null for numbers that are not finite."""
+"""JSON for files and pages, with null for NaN and infinity."""
 
 import json
 import math
@@ -14,7 +14,7 @@ def to_json(value: Any, **options: Any) -> str:
 
 
 def finite(value: Any) -> Any:
-    """Return the value with None for each number in it that is not finite."""
+    """Return the value with None for each NaN or infinity."""
     if isinstance(value, float):
         return value if math.isfinite(value) else None
     if isinstance(value, dict):

@@ -1,4 +1,4 @@
-"""The grade of a record: whether its number counts, and with what width."""
+"""The grade of a record: whether its number is used, and how wide it is."""
 
 import math
 import statistics
@@ -22,29 +22,28 @@ MOST_HELD_SHARE = 0.10  # of the samples' time, in which a container's quota hel
 
 
 def grade_of(record: Record) -> Grade:
-    """Return the grade of a record: that of its verdict, or `refused` where a wide one is out of bounds."""
+    """Return the grade of a record's verdict, or `refused` for a wide record that is out of bounds."""
     grade = record.verdict.grade
     return Grade.REFUSED if grade is Grade.WIDE and not _within_bounds(record) else grade
 
 
 def counts(record: Record) -> bool:
-    """Return whether a record's number may enter an estimate."""
+    """Return whether a record's number is used in estimates."""
     return grade_of(record) is not Grade.REFUSED
 
 
 def is_busy(record: Record) -> bool:
-    """Return whether others used the machine while a record that counts was measured.
+    """Return whether other programs used the machine while a record that counts was measured.
 
-    Its number is one of the machine beside them, which no repeat beside the same load tells from an idle one.
+    Its number describes the loaded machine; repeats under the same load cannot show that.
     """
     return record.verdict is Verdict.NOISY and not is_restless(record)
 
 
 def is_restless(record: Record) -> bool:
-    """Return whether a noisy record has nothing against it but that the CPU's own speed came and went.
+    """Return whether a record is noisy only because the CPU's clock speed varied.
 
-    That is noise as any other: such repeats enter their cell, because those during which the speed happened
-    to stay the same are no truer.
+    Such repeats enter their cell: those with a constant speed by chance are no more correct.
     """
     probes = record.probes
     loads = (
@@ -57,9 +56,9 @@ def is_restless(record: Record) -> bool:
 
 
 def held_share(probes: Mapping[str, float], timing: Timing | None) -> float:
-    """Return the share of the sampling window in which a container's CPU quota held its threads back.
+    """Return the share of the sampling window in which a container's CPU quota stopped its threads.
 
-    Each CPU's wait counts: it can be above 1. The window is that of the probes, else the samples' total time.
+    It sums over CPUs, so it can exceed 1. The window is from the probes, else the samples' total time.
     """
     held_s = probes.get("cgroup_throttled_s", 0.0)
     window_s = probes.get("window_end_s", 0.0) - probes.get("window_start_s", 0.0)
@@ -79,10 +78,10 @@ def _within_bounds(record: Record) -> bool:
 
 
 def drifts(timing: Timing) -> bool:
-    """Return whether times were still on their way, by more than noise explains.
+    """Return whether times still changed in one direction by more than noise explains.
 
-    Every repeat is then wrong in the same direction, which no interval over repeats can show. Compared are
-    the end of warm-up with the samples, and the first half of the samples with the second.
+    Every repeat is then wrong in the same direction, which no interval over repeats can show. Compares the end
+    of warm-up with the samples, and the first half of the samples with the second.
     """
     if timing.sustained:  # samples swing, and their intervals would tell any two stretches apart
         return abs(timing.drift) > MOST_DRIFT
@@ -92,7 +91,6 @@ def drifts(timing: Timing) -> bool:
 
 
 def _apart(before: Sequence[float], after: Sequence[float]) -> bool:
-    """Return whether medians are `MOST_DRIFT` apart, or as far as their 95 % intervals tell."""
     if not before or not after:
         return False
     first, second = statistics.median(before), statistics.median(after)
@@ -102,17 +100,16 @@ def _apart(before: Sequence[float], after: Sequence[float]) -> bool:
 
 
 def _level(values: Sequence[float]) -> list[float]:
-    """Return values minus the line through them: a slope is not autocorrelated noise."""
+    """Subtract the regression line: a slope is not autocorrelated noise."""
     slope = statistics.linear_regression(range(len(values)), values).slope if len(values) > 1 else 0.0
     return [value - slope * place for place, value in enumerate(values)]
 
 
 def _loads(record: Record, timing: Timing | None) -> Iterator[tuple[float, float]]:
-    """Yield what was read of each kind of load, and the most that is let in.
+    """Yield the reading of each kind of load, and its limit.
 
-    The canary has no bound: it reads 60 to 80 ms, and on a core that is shared with another VM those are
-    fast or slow by chance. A speed that goes one way shows in the samples themselves; one that comes and
-    goes differs between repeats, so that their interval has it.
+    The canary has no limit: it takes 60 to 80 ms, and on a core shared with another VM those are fast or slow by
+    chance. The samples show a speed that changes in one direction; repeats differ by one that varies.
     """
     probes = record.probes
     yield probes.get("steal_share", 0.0), MOST_STEAL_SHARE

@@ -1,4 +1,4 @@
-"""Statistics of samples and of repeats, in plain Python so that they run on any box."""
+"""Statistics of samples and repeats, in plain Python so that they run on any box."""
 
 import math
 import statistics
@@ -19,7 +19,7 @@ _MOST_STEPS = 100  # of Newton's method, which needs about five, and some more f
 
 @dataclass(frozen=True, slots=True)
 class Interval:
-    """An estimate with its confidence bounds, all in the estimate's own unit."""
+    """An estimate with its confidence bounds, in its own unit."""
 
     value: float
     low: float
@@ -28,7 +28,6 @@ class Interval:
 
 @lru_cache(maxsize=1024)
 def _median_rank(n: int, confidence: float) -> int | None:
-    """Return the largest k whose k-th smallest and k-th largest of n bound the median (binomial law)."""
     tail, k = 0.0, 0
     while True:
         tail += math.exp(math.lgamma(n + 1) - math.lgamma(k + 1) - math.lgamma(n - k + 1) - n * math.log(2))
@@ -40,10 +39,10 @@ def _median_rank(n: int, confidence: float) -> int | None:
 def median_interval(
     samples: Sequence[float], confidence: float = 0.95, inefficiency: float = 1.0
 ) -> Interval | None:
-    """Return the order-statistic interval of the median: distribution-free, never below its nominal coverage.
+    """Return the order-statistic interval of the median: distribution-free, at least of nominal coverage.
 
-    Of samples that hang together, `inefficiency` say as much as one, and the ranks move apart.
-    Returns None where there are too few samples for the confidence (below 6 for 95 %).
+    Of correlated samples, `inefficiency` count as one, which widens the interval.
+    None if there are too few samples (below 6 for 95 %).
     Source: David & Nagaraja, Order Statistics, section 7.1.
     """
     alone = int(len(samples) / inefficiency)
@@ -55,10 +54,9 @@ def median_interval(
 
 
 def inefficiency(samples: Sequence[float]) -> float:
-    """Return how many successive samples say as much of the median as one that is independent: at least 1.
+    """Return the number of successive samples, at least 1, that say as much of the median as an independent one.
 
-    It is the integrated autocorrelation time of the signs about the median, by which a median's variance grows. Fewer
-    than 10 samples don't show it.
+    It is the integrated autocorrelation time of the signs about the median. Fewer than 10 samples do not show it.
     Source: P. Heidelberger and P. A. W. Lewis, Quantile estimation in dependent sequences, Operations Research 32,
     1984.
     """
@@ -71,20 +69,21 @@ def inefficiency(samples: Sequence[float]) -> float:
 
 
 def correlation_time(pairs: Iterable[float]) -> float:
-    """Return the integrated autocorrelation time of a series, at least 1, by which the variance of its mean grows.
+    """Return the integrated autocorrelation time of a series, at least 1: the factor on the variance of its mean.
 
-    Source: C. J. Geyer, Practical Markov chain Monte Carlo, Statistical Science 7, 1992, section 3.3: the sums of
-    pairs count as long as they are positive.
+    Source: C. J. Geyer, Practical Markov chain Monte Carlo, Statistical Science 7, 1992, section 3.3 (sums of
+    pairs
+    up to the first that is not positive).
 
     Args:
-        pairs: the autocorrelations at the lags 0 and 1 together, at 2 and 3, and so on; as many as are asked for.
+        pairs: autocorrelations at lags 0 and 1 summed, then 2 and 3, and so on; read only as far as needed.
     """
     positive: Iterator[float] = takewhile(lambda pair: pair > 0, pairs)
     return max(2 * math.fsum(positive) - 1, 1.0)
 
 
 def pairs_of_lags(deviations: Sequence[float]) -> Iterator[float]:
-    """Yield the autocorrelations of deviations from a centre at two lags together, from 0 and 1 on."""
+    """Yield autocorrelations of deviations from a centre, summed over two lags each, from 0 and 1 on."""
     power = sum(map(mul, deviations, deviations)) or 1
     for lag in range(0, len(deviations) - 1, 2):
         both = (sum(map(mul, deviations, deviations[lag + more :])) for more in (0, 1))
@@ -94,8 +93,7 @@ def pairs_of_lags(deviations: Sequence[float]) -> Iterator[float]:
 def mean_interval(batches: Sequence[float], confidence: float = 0.95) -> Interval | None:
     """Return the mean of batch means with its t-interval; None below three batches.
 
-    Samples of a batch can depend on one another in any way, as long as a batch is longer than they remember:
-    the batches' spread then holds the autocorrelation.
+    Samples of a batch can be correlated, if a batch is longer than the correlation lasts.
     Source: A. M. Law and W. D. Kelton, Simulation Modeling and Analysis, section 9.5.3 (batch means).
     """
     if len(batches) < _FEWEST_BATCHES:
@@ -125,10 +123,12 @@ def outliers(samples: Sequence[float]) -> tuple[int, int]:
 
 @lru_cache(maxsize=4096)
 def t_quantile(p: float, df: float) -> float:
-    """Quantile of Student's t, by Newton's method on its distribution function.
+    """Return the quantile of Student's t, by Newton's method on its distribution function.
 
-    That is concave above 0, and the start, a bound by the normal quantile, is not above the root: no step is, either.
-    Source of the bound: D. L. Wallace, Bounds on normal approximations to Student's and the chi-square distributions,
+    The function is concave above 0 and the start, a bound by the normal quantile, is at most the root; so is each
+    step.
+    Source of the bound: D. L. Wallace, Bounds on normal approximations to Student's and the chi-square
+    distributions,
     Annals of Mathematical Statistics 30, 1959.
 
     Raises:
@@ -151,7 +151,7 @@ def t_quantile(p: float, df: float) -> float:
 
 
 def t_tail(t: float, df: float) -> float:
-    """Return the chance of a value above t, of 0 or more, by Student's distribution; exact far out, too."""
+    """Return the chance that Student's t exceeds t >= 0; exact far out, too."""
     df = min(df, _NORMAL)
     return _beta_fraction(df / (df + t * t), df / 2, 0.5) / 2
 
@@ -161,7 +161,7 @@ def _t_cdf(t: float, df: float) -> float:
 
 
 def _beta_fraction(x: float, a: float, b: float) -> float:
-    """Regularised incomplete beta function, by Lentz's continued fraction (Numerical Recipes, 6.4)."""
+    """Return the regularised incomplete beta function, by Lentz's continued fraction (Numerical Recipes, 6.4)."""
     if x <= 0 or x >= 1:
         return min(max(x, 0.0), 1.0)
     if x > (a + 1) / (a + b + 2):
@@ -190,14 +190,13 @@ def _away(value: float, tiny: float) -> float:
 
 
 def _exp(log: float) -> float:
-    """Return e to a power; infinity beyond the range of floats."""
     return math.exp(log) if log < _MOST_LOG else math.inf
 
 
 def log_mean_interval(times: Sequence[float], confidence: float = 0.95) -> Interval | None:
-    """Geometric mean of repeats' medians with its t-interval; None below two repeats.
+    """Return the geometric mean of repeats' medians with its t-interval; None below two repeats.
 
-    The unit of replication is the repeat: pooled samples of one process cover far less than they claim.
+    The repeat is the unit of replication: intervals of one process's pooled samples are far too narrow.
     """
     if len(times) < 2:
         return None
@@ -218,7 +217,7 @@ def ratio_interval(
     `errors_of`.
 
     Args:
-        added: variances of the log ratio that the repeats do not show, each with its degrees of freedom.
+        added: variances of the log ratio that repeats do not show, each with its degrees of freedom.
     """
     if len(over) < 2 or len(under) < 2:
         return None
@@ -233,7 +232,7 @@ def ratio_p(
     factor: float = 1.0,
     added: Sequence[tuple[float, float]] = (),
 ) -> float | None:
-    """Return the chance of a ratio this far from 1, times `factor`, if nothing differs; None as above."""
+    """Return the p-value of a ratio other than 1, times `factor`; None below two repeats a side."""
     if len(over) < 2 or len(under) < 2:
         return None
     centre, *errors = _welch(over, under, added)
@@ -248,10 +247,10 @@ def two_sided_p(distance: float, error: float, df: float) -> float:
 
 
 def widest(errors: Sequence[tuple[float, float]], p: float) -> float:
-    """Return the largest t-quantile times error, each with its degrees of freedom.
+    """Return the largest product of t-quantile and error, each with its degrees of freedom.
 
-    A further part of an error can raise the degrees of freedom and so lower the product, but no part makes an
-    interval narrower.
+    A further part of an error can raise the degrees of freedom and lower the product; it must not narrow the
+    interval.
     """
     return max(t_quantile(p, df) * error if error > 0 else 0.0 for error, df in errors)
 
@@ -266,7 +265,8 @@ def errors_of(
 ) -> list[tuple[float, float]]:
     """Return the standard error of a sum and its degrees of freedom, without and with the added variances.
 
-    Source: F. E. Satterthwaite, An approximate distribution of estimates of variance components, Biometrics Bulletin
+    Source: F. E. Satterthwaite, An approximate distribution of estimates of variance components, Biometrics
+    Bulletin
     2, 1946.
     """
     errors = []
@@ -280,16 +280,14 @@ def errors_of(
 def _welch(
     over: Sequence[float], under: Sequence[float], added: Sequence[tuple[float, float]]
 ) -> tuple[float, *tuple[tuple[float, float], ...]]:
-    """Return the difference of mean logs, and its standard error and degrees of freedom without and with `added`."""
     sides = [math.log(t) for t in over], [math.log(t) for t in under]
     own = [(variance(side) / len(side), len(side) - 1.0) for side in sides]
     return statistics.fmean(sides[0]) - statistics.fmean(sides[1]), *errors_of(own, added)
 
 
 def pooled_variance(parts: Iterable[tuple[float, float]]) -> tuple[float, float]:
-    """Return the mean of variances, each with its degrees of freedom as its weight, and the sum of these.
+    """Return the mean of variances, weighted by their degrees of freedom, and the sum of these; 0 and 0 if it is 0.
 
-    It is that of groups with different means and one variance. Both are 0 if no part has a degree of freedom.
     Source: M. S. Bartlett, Properties of sufficiency and statistical tests, Proc. Royal Society A 160, 1937.
     """
     known = [(value, freedom) for value, freedom in parts if freedom > 0]
@@ -303,10 +301,10 @@ def variances(groups: Iterable[Sequence[float]]) -> list[tuple[float, float]]:
 
 
 def variance(values: Sequence[float]) -> float:
-    """Sample variance of two or more floats, in two passes; `statistics.variance` takes 30 times as long.
+    """Return the sample variance of two or more floats, in two passes; `statistics.variance` takes 30 times as long.
 
     Raises:
-        ZeroDivisionError: there is one value, which has no variance.
+        ZeroDivisionError: one value has no variance.
     """
     mean = math.fsum(values) / len(values)
     return math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1)

@@ -1,4 +1,4 @@
-"""The words by which Python, torch and their libraries say that memory ran out."""
+"""Words by which Python, torch and their libraries report that memory ran out."""
 
 # All compared in lower case.
 _SAID = (

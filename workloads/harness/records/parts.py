@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class MemoryAt:
-    """Bytes of device memory (of the process on a CPU) that `rank` held after a step, and its peak so far."""
+    """Bytes of device memory (of the process on a CPU) that `rank` held after a step, and its peak until then."""
 
     step: int
     rank: int
@@ -19,11 +19,11 @@ class Training:
     """The course of a training or of a whole job.
 
     Attributes:
-        first_loss, last_loss: of the first step, and of the last one since the weights were new; None in a
-            whole job that learns nothing.
-        losses: of every step, in order, in a whole job; empty in a steady-state measurement.
+        first_loss, last_loss: of the first step, and of the last with the same weights; None in a whole job
+            without a training.
+        losses: of every step of a whole job; empty in a steady-state measurement.
         step_s: host seconds from step to step of a whole job.
-        metric, value, target: what a whole job was to reach; None in a steady-state measurement.
+        metric, value, target: of a whole job's goal; None in a steady-state measurement.
         memory: over a whole job, by step and rank.
     """
 
@@ -39,7 +39,7 @@ class Training:
 
 @dataclass(frozen=True, slots=True)
 class Latency:
-    """Seconds of single steps, each waited for, as a user waits who sends one request after the other.
+    """Seconds of single steps, each synchronised, as for a user who sends one request after the other.
 
     `p99_s` is None below 100 steps.
     """
@@ -56,10 +56,10 @@ class Rank:
     """One process of several that measured together: its own time per step and its peak memory.
 
     Attributes:
-        median_s, mean_s: own seconds per step over the samples, without waiting for the others; records before
-            November 2026 have no mean.
-        alone_s: mean seconds per step while all others waited; None without such a measurement.
-        probes: readings of the process's GPU over the samples: power, temperature, clock, throttling, faults.
+        median_s, mean_s: own seconds per step without waiting for the others; records before November 2026 have
+            no mean.
+        alone_s: mean seconds per step while all others waited; None if not measured.
+        probes: power, temperature, clock, throttling and faults of its GPU over the samples.
     """
 
     rank: int
@@ -80,9 +80,9 @@ class Group:
     Attributes:
         backend: `nccl` or `gloo`.
         scaling: `strong` (the same step on more processes) or `weak` (the same step per process).
-        communication_share: share of a step that goes away when gradients are not exchanged.
-        spread: slowest rank's time over the fastest's, minus 1; of steps without exchange where there is one,
-            because with it all wait for the slowest.
+        communication_share: share of a step that goes away without the exchange of gradients.
+        spread: slowest rank's time over the fastest's, minus 1; if possible of steps without exchange, in which
+            ranks do not wait for the slowest.
     """
 
     backend: str
@@ -94,9 +94,9 @@ class Group:
 
 @dataclass(frozen=True, slots=True)
 class Operator:
-    """One row of a profile: an operator, how often it ran in `Profile.steps` steps, and what it took.
+    """One row of a profile: an operator's calls and times in `Profile.steps` steps.
 
-    `shapes` are its inputs', where they were recorded. Self times leave out what it called.
+    `shapes` are its inputs', if recorded. Self times leave out the operators that it called.
     """
 
     name: str
@@ -111,11 +111,11 @@ class Operator:
 
 @dataclass(frozen=True, slots=True)
 class Profile:
-    """The operators that took most time in a pass apart from the timed one.
+    """The slowest operators in a pass after the timed one.
 
     Attributes:
-        kernels: kernels that ran on the device; None where the host is the device.
-        busy_s: seconds in which the device ran one of them; of `wall_s` seconds that the pass took.
+        kernels: kernels that ran on the device; None if the host is the device.
+        busy_s: seconds in which a kernel ran, of the pass's `wall_s` seconds.
     """
 
     steps: int
@@ -128,13 +128,13 @@ class Profile:
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """The same repeat, measured next to it on the same box: in a frozen reference environment, or at another version.
+    """The same repeat measured next to it on the same box: in a frozen reference environment, or at another version.
 
     Attributes:
-        reference: id of a frozen environment; empty where it ended without saying it, and for a version.
-        verdict: one of `Verdict`, as text; only an `ok` control says how the box was.
+        reference: id of a frozen environment; empty if it ended before it reported one, and for a version.
+        verdict: a `Verdict` as text; only an `ok` control describes the box.
         reasons: sentences behind the verdict.
-        compute_s: seconds per step with the data in place, as a record has them; None where there are none.
+        compute_s: seconds per step with the data in place, as in `Record`; None without such times.
         environment_id: hash of the machine and of the reference's stack.
     """
 

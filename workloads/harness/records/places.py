@@ -1,4 +1,4 @@
-"""Folders of this machine's user, also of one without a home."""
+"""Folders of this machine's user, who might have no home."""
 
 import os
 import tempfile
@@ -8,16 +8,16 @@ from workloads.harness.records.errors import WorkloadsError
 
 
 def home() -> Path:
-    """Return the user's home folder, or `temporary_home` for a user without HOME and without a passwd entry."""
+    """Return the user's home folder, or `temporary_home` for a user without HOME and passwd entry."""
     found = Path(os.path.expanduser("~"))
     return found if found.is_absolute() else temporary_home()
 
 
 def temporary_home() -> Path:
-    """Return the folder, below the temporary one, for the files of a user without a home.
+    """Return a folder below the temporary one for a user without a home.
 
     Raises:
-        WorkloadsError: no temporary folder can be written.
+        WorkloadsError: no temporary folder is writable.
     """
     try:
         return Path(tempfile.gettempdir()) / f"gridbench-{os.getuid()}"
@@ -28,5 +28,5 @@ def temporary_home() -> Path:
 
 
 def user_cache() -> Path:
-    """Return the folder for files that can be made again: XDG_CACHE_HOME, or ~/.cache."""
+    """Return the cache folder: XDG_CACHE_HOME, or ~/.cache."""
     return Path(os.environ.get("XDG_CACHE_HOME") or home() / ".cache") / "gridbench"

@@ -1,4 +1,4 @@
-"""Text that terminals, files and pictures show as it is: no control sequences, no marks that reorder it, valid XML."""
+"""Text that is safe to show: no control sequences, no marks that reorder it, valid XML."""
 
 import re
 from typing import Any
@@ -23,7 +23,7 @@ SUSPECT = re.compile(
 
 
 def printable(text: str) -> str:
-    """Return text as one line: breaks and tabs become spaces; control sequences, characters and marks of order go."""
+    """Return text as one line, without control sequences and marks of order; breaks and tabs become spaces."""
     if text.isascii() and text.isprintable():
         return text
     plain = BIDI.sub("", CONTROL.sub("", SEQUENCE.sub("", WHITE.sub(" ", text))))
@@ -31,7 +31,7 @@ def printable(text: str) -> str:
 
 
 def printable_lines(text: str) -> str:
-    """Return text of several lines with each of them printable."""
+    """Return text with each of its lines printable."""
     return "\n".join(map(printable, text.split("\n")))
 
 
@@ -45,5 +45,5 @@ def printable_values(value: Any) -> Any:
 
 
 def printable_json(value: Any, text: str) -> Any:
-    """Return the same for JSON parsed from `text`: most have nothing to mend, and are not gone through."""
+    """Make JSON that was parsed from `text` printable; skip the walk if the text has nothing to mend."""
     return printable_values(value) if SUSPECT.search(text) else value

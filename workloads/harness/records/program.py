@@ -33,7 +33,7 @@ class Better(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Number:
-    """A number by its name, such as `tokens/s`, its unit, empty for a number without one, and its better direction."""
+    """A number's name, such as `tokens/s`, its unit, which can be empty, and its better direction."""
 
     name: str
     unit: str
@@ -41,12 +41,12 @@ class Number:
 
     @property
     def is_time(self) -> bool:
-        """Return whether it is a time that is better when shorter."""
+        """True for a time that is better when shorter."""
         return self.unit in TIMES and self.better is Better.LOWER
 
     @property
     def thing(self) -> str:
-        """Return the thing that a rate per second counts, such as `tokens`; empty for any other number."""
+        """The thing that a rate per second counts, such as `tokens`; empty for any other number."""
         return thing_of(self.unit)
 
 
@@ -56,9 +56,10 @@ class Metric(Number):
 
     Attributes:
         pattern: a regular expression, whose only group is the number.
-        kind: `json` or `csv` if `path` gives the place of the number; empty for a pattern.
-        path: keys and places from 0, such as `results.0.p99`; of CSV the row, if there are several, and the column.
-        file: of the command's folder; empty for its output.
+        kind: `json` or `csv` if `path` gives the place; empty for a pattern.
+        path: keys and indexes from 0, such as `results.0.p99`; for CSV the row, if there are several, and the
+            column.
+        file: in the command's folder; empty for its output.
     """
 
     pattern: str = ""
@@ -68,7 +69,7 @@ class Metric(Number):
 
     @property
     def text(self) -> str:
-        """Return the metric as people write it."""
+        """The metric as people write it."""
         terms = ", ".join(filter(None, (self.unit, self.better)))
         file = f"in {self.file}: " if self.file else ""
         return f"{self.name} ({terms}): {file}{f'{self.kind} {self.path}' if self.kind else self.pattern}"
@@ -81,7 +82,7 @@ class Serving:
     Attributes:
         command: its words.
         ready: the address that answers with status 200 once it serves.
-        ready_timeout_s: seconds after which a server that is not ready is given up.
+        ready_timeout_s: seconds after which a server that is not ready is stopped.
     """
 
     command: tuple[str, ...]
@@ -91,12 +92,12 @@ class Serving:
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A command that is measured as it is: any program, not a Python script that is watched.
+    """A command that is measured as it is, unlike a Python script, which is watched.
 
     Attributes:
-        metrics: its numbers, the most important first; without any, the time of a call is its number.
+        metrics: the most important first; without any, the time of a call is its number.
         warm_ups: calls before the one that counts.
-        env: variables of its process, none of them a secret.
+        env: variables of its process, never secrets.
         serving: the server that it calls; None if it needs none.
     """
 
@@ -134,10 +135,10 @@ class LoadPoint:
     """A rate of requests with which a server was loaded.
 
     Attributes:
-        rate: offered, in requests a second.
-        verdict: `kept`, `broken` or `undecided`: whether the answers show that the promises hold.
-        seconds: the promised quantile of each promise, in their order; None where too many requests failed.
-        reason: why this point says nothing of the promises; empty if it does.
+        rate: offered requests per second.
+        verdict: whether the answers show that the promises hold: `kept`, `broken` or `undecided`.
+        seconds: the promised quantile of each promise, in their order; None if too many requests failed.
+        reason: why this point decides nothing; empty if it does.
     """
 
     rate: float
@@ -153,9 +154,8 @@ class PromisedRate:
 
     Attributes:
         promises: such as `ttft_p99_ms=500`; `limits_s` are their limits.
-        requests_per_s: 0 if no rate that was tried keeps them.
-        low, high: the largest rate that is shown to keep them, 0 if none is; the smallest that is shown to break one,
-            None if none is.
+        requests_per_s: 0 if no tried rate keeps them.
+        low, high: the largest rate shown to keep them, or 0; the smallest shown to break one, or None.
         output_tokens_per_s: at this rate.
         points: all rates that were tried.
     """
@@ -180,12 +180,12 @@ class ProgramRun:
     """One run of a command.
 
     Attributes:
-        call_s: seconds of the call that counts, from the start of its process to its end; None if none ended.
+        call_s: seconds of the call that counts, from process start to end; None if none ended.
         warm_ups_s: seconds of the calls before it.
         metrics: those that were found.
-        output, errors: the end of its standard output and of its standard error, of the last call.
+        output, errors: the end of the last call's standard output and standard error.
         serving: None for a command without a server.
-        promised: None unless our own load generator searched a rate.
+        promised: None unless our load generator searched a rate.
     """
 
     call_s: float | None = None
@@ -206,11 +206,11 @@ def thing_of(unit: str) -> str:
 def metric_of(text: str) -> Metric:
     """Read a metric such as `tokens/s: Throughput: ([0-9.]+) tok`.
 
-    In parentheses after its name are its unit and whether higher or lower is better, as far as the name does not say
-    it: a rate per second is better when higher; a time, bytes, watts and joules when lower.
+    Parentheses after the name give its unit and better direction, unless the name implies them: rates per second
+    are better when higher; times, bytes, watts and joules when lower.
 
     Raises:
-        WorkloadsError: it has another form, the direction is not clear, or the pattern is wrong.
+        WorkloadsError: the form or the pattern is wrong, or the direction is not clear.
     """
     match = _METRIC.fullmatch(text.strip())
     if not match:
@@ -239,7 +239,6 @@ def metric_of(text: str) -> Metric:
 
 
 def _better(unit: str) -> Better | None:
-    """Return the better direction of a unit that has one; None for any other."""
     if thing_of(unit):
         return Better.HIGHER
     return Better.LOWER if unit.partition("/")[0] in _SMALL else None

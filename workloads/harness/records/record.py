@@ -1,4 +1,4 @@
-"""The record that one repeat of a cell leaves: immutable, versioned, and enough to rebuild everything."""
+"""The record of one repeat of a cell: immutable, versioned, and enough to rebuild everything."""
 
 import json
 from dataclasses import asdict, dataclass, field, replace
@@ -23,7 +23,7 @@ AT_LIMIT_SHARE = 0.5  # of the time in which power held the clock down
 
 
 class Grade(StrEnum):
-    """How a number is used; `Verdict.grade` has it for a verdict, `grade.grade_of` for a record."""
+    """How a number is used: a verdict's is `Verdict.grade`, a record's `grade.grade_of`."""
 
     SOUND = "sound"
     WIDE = "wide"
@@ -31,7 +31,7 @@ class Grade(StrEnum):
 
 
 class Verdict(StrEnum):
-    """Whether a record is valid: `ok`, or the reason it is not. `RULES` says what follows from each verdict."""
+    """Whether a record is valid: `ok`, or the reason it is not. `RULES` has each verdict's consequences."""
 
     OK = "ok"
     UNSTEADY = "unsteady"
@@ -66,10 +66,10 @@ class VerdictRule(NamedTuple):
 
     Attributes:
         grade: the best that a record with this verdict can have.
-        is_failure: it has no valid result, and its task ends as Failed.
-        is_worth_retry: its lane was lost before it could be measured; a resumed run measures it again.
-        is_of_machine: the machine's state caused it, or its loss: the same code may be measured again.
-        is_inapplicable: the case is not for this machine, so the verdict says nothing about the machine.
+        is_failure: no valid result; the task ends as Failed.
+        is_worth_retry: the lane was lost before the measurement; a resumed run measures it again.
+        is_of_machine: the machine's state or loss caused it: the same code can be measured again.
+        is_inapplicable: the case is not for this machine, so the verdict does not judge the machine.
     """
 
     grade: Grade
@@ -111,12 +111,16 @@ WORTH_RETRY = frozenset(verdict for verdict, rule in RULES.items() if rule.is_wo
 class Work:
     """The work of a step, by the workload's own formulas: `units` counts things of name `unit`.
 
-    `matmul_flops` are those of `flops` in matrix products and convolutions; `counted_flops` is what torch
-    counted of them in a step, `conv_flops` those in convolutions (of a job, all that may be), `launches` the
-    operations that it handed to the device, `attention` the kernels of attention that ran: `flash`,
-    `efficient`, `cudnn`, `flash_attention_for_cpu`, or `math` if it was several operations. `parameters` are
-    the model's trainable ones. `chosen` is what a search has chosen on the device, such as m, n and k of its
-    fastest product.
+    Attributes:
+        matmul_flops: those of `flops` in matrix products and convolutions.
+        counted_flops: torch's count for a step.
+        conv_flops: those in convolutions; of a job, an upper bound.
+        launches: operations handed to the device.
+        attention: kernels that ran: `flash`, `efficient`, `cudnn`, `flash_attention_for_cpu`, or `math` for
+            several
+            operations.
+        parameters: the model's trainable ones.
+        chosen: a search's choice on the device, such as m, n and k of its fastest product.
     """
 
     units: float
@@ -134,7 +138,7 @@ class Work:
     def with_counts(
         self, flops: float | None, launches: int, conv_flops: float, attention: tuple[str, ...] = ()
     ) -> "Work":
-        """Return the same work with torch's counts; `flops` is None where one of its formulas failed."""
+        """Return the same work with torch's counts; `flops` is None if one of its formulas failed."""
         return replace(
             self, counted_flops=flops, launches=launches, conv_flops=conv_flops, attention=attention
         )
@@ -142,7 +146,7 @@ class Work:
 
 @dataclass(frozen=True, slots=True)
 class Transfer:
-    """Moving one step's inputs to the device and its result back; zeros where the device is the host."""
+    """Moving one step's inputs to the device and its result back; zeros if the device is the host."""
 
     h2d_bytes: int = 0
     d2h_bytes: int = 0
@@ -156,9 +160,8 @@ class Transfer:
 class Check:
     """The result against a reference: relative error (2-norm), its bound, elements compared.
 
-    `reference` says in which type the reference was computed, and on the host or by the device that is measured,
-    such as `float64 on cpu`. The same device in a wider type, with other kernels, is weaker evidence than another
-    one. None in records from before it was noted.
+    `reference` is its type and place, such as `float64 on cpu`. A wider type on the measured device is weaker
+    evidence than another device. None in older records.
     """
 
     error: float
@@ -171,9 +174,9 @@ class Check:
 class Memory:
     """Peaks: of the host over the whole process, of the device while steps were sampled; None on a CPU.
 
-    `process_…` are of the device over the whole process: with trials of layouts, searches for algorithms and
-    checks. None in records from before they were apart. `process_total_bytes` is the driver's number for the process:
-    its context and libraries in addition to all that torch's allocator has reserved. None if NVML does not know it.
+    `process_…` are of the device over the whole process, with trials of layouts, searches for algorithms and
+    checks; None in older records. `process_total_bytes` is the driver's: it adds context and libraries to what
+    torch's allocator reserved. None if NVML does not know it.
     """
 
     peak_rss_bytes: int | None = None
@@ -190,10 +193,10 @@ class Cache:
     """The state of the last-level cache before a step.
 
     Attributes:
-        state: `warm` (as the step before left it), `cold` (emptied before each sample), `n/a` (the data is at
-            least four times as large, so that nothing of it is left).
-        working_set_bytes: that a step touches at least: its compulsory traffic.
-        last_level_bytes: all last-level caches within reach; None where unknown, for the reason in `why`.
+        state: `warm` (left by the step before), `cold` (emptied before each sample), `n/a` (the data is at least
+            four times as large, so nothing of it is left).
+        working_set_bytes: the least that a step touches: its compulsory traffic.
+        last_level_bytes: all last-level caches within reach; None if unknown, for the reason in `why`.
     """
 
     state: str
@@ -210,32 +213,34 @@ class Record:
         order: place in the lane's shuffled order, from 0.
         device: `cpu` or `cuda`.
         threads: torch's intra-op threads; None before they were set.
-        layout: memory layout that was measured: the fastest of `layout_trials_s`, or of an earlier repeat's.
-            Behind a `+` follows the kernel that attention asked first, where several were tried. Trials are
-            of the step before it is compiled.
+        layout: measured memory layout: the fastest of `layout_trials_s` (before compilation), or of an earlier
+            repeat's. Behind a `+` follows attention's first-choice kernel, if several were tried.
         phases_s: seconds per phase of the process, which with `unattributed_s` add up to `wall_s`.
-        inherited_s: seconds per phase of the process that this one was forked from, such as `import`, which a
-            process of its own would have spent, too. They are in no other field; empty if it was not forked.
+        inherited_s: seconds per phase, such as `import`, of the process that this one was forked from; in no other
+            field. Empty if it was not forked.
         wall: host time per step.
-        device_time: time per step by the device's events, in which it also waits for its host; None if the host is the
-            device. `device_s` is the time in which it works.
-        probes: readings over the sampling window; a reading that is absent here is in `missing`.
-        missing: probe name to the reason why this machine can't give it.
+        device_time: time per step by the device's events, including its waits for the host; None if the host is
+            the
+            device. `device_s` leaves the waits out.
+        probes: readings over the sampling window; an absent reading is in `missing`.
+        missing: probe name to the reason why this machine cannot read it.
         monitor: background samples as columns of equal length; `t_s` is the time since the process started.
         environment: fingerprint of machine and stack; `environment_id` is its hash.
         reasons: sentences behind the verdict.
-        data: where the inputs came from: `synthetic`, or which files.
-        training: None where nothing was trained and no whole job done.
-        group: None where one process measured alone.
-        profile: None where none was asked for.
-        cache: None for a whole job, and where nothing was measured.
-        control: None where none was asked for.
-        latency: of single steps; None for a whole job, and of several processes.
-        device_busy_s: seconds per step in which the device computes, not waiting for the host, by a pass of its own; of
-            a group on its slowest rank. None where the host is the device, else for the reason in `missing`.
-        script: None for a workload of ours.
-        session: number of the session of its machine, from 1: another box, or another turn of a box that is there. None
-            if its run has one session.
+        data: source of the inputs: `synthetic`, or files.
+        training: None without a training or a whole job.
+        group: None if one process measured alone.
+        profile: None unless requested.
+        cache: None for a whole job, and without a measurement.
+        control: None unless requested.
+        latency: of single steps; None for a whole job and for several processes.
+        device_busy_s: seconds per step in which the device computes, by a separate pass; of a group's slowest
+            rank.
+            None if the host is the device, else for the reason in `missing`.
+        script: None for a built-in workload.
+        session: number of the machine's session, from 1: another box, or a later visit to the same one. None if
+            the
+            run has one session.
     """
 
     run: str
@@ -286,22 +291,22 @@ class Record:
 
     @property
     def id(self) -> str:
-        """The cell's id and the number of the repeat, as the repeat itself is called."""
+        """The cell's id and the number of the repeat."""
         return f"{self.cell.id}#{self.repeat}"
 
     @property
     def ok(self) -> bool:
-        """True if nothing is to be said against this record; a wide one counts too, see `grade.counts`."""
+        """True if the verdict is ok; a wide record can count too, see `grade.counts`."""
         return self.verdict is Verdict.OK
 
     @property
     def metrics(self) -> tuple[MetricValue, ...]:
-        """The numbers that a command reported; none of any other record."""
+        """The numbers that a command reported; empty for other records."""
         return self.script.program.metrics if self.script and self.script.program else ()
 
     @property
     def fresh_phases_s(self) -> dict[str, float]:
-        """Seconds per phase of a process that starts by itself: what this one was spared by a fork is included."""
+        """Seconds per phase as if this process had not been forked: its own and inherited ones."""
         names = dict.fromkeys((*self.phases_s, *self.inherited_s))
         return {name: self.phases_s.get(name, 0.0) + self.inherited_s.get(name, 0.0) for name in names}
 
@@ -309,26 +314,27 @@ class Record:
     def compute_s(self) -> float | None:
         """Seconds per step with the data in place: by the device's events, or host time if the host is the device.
 
-        A device's waiting for its host is part of it; `device_s` leaves that out.
+        It includes the device's waits for its host; `device_s` does not.
         """
         timing = self.device_time or self.wall
         return timing.median_s if timing else None
 
     @property
     def mean_s(self) -> float | None:
-        """Seconds per step over the whole of the samples, total time over total work, on the same clock.
+        """Seconds per step over all samples, total time over total work, on the clock of `compute_s`.
 
-        One over it is the throughput; one over a median leaves the slow steps out that a user waits for.
+        Its inverse is the throughput; a median would leave out the slow steps.
         """
         timing = self.device_time or self.wall
         return timing.total_mean_s if timing else None
 
     @property
     def busy_s(self) -> float | None:
-        """Seconds per step in which the device computes, without gaps; None if that is not known.
+        """Seconds per step in which the device computes, without gaps; None if unknown.
 
-        It is of the pass after the samples, else of a profile's kernels, which profiling does not stretch. A device at
-        its power limit is faster after a pause than in the samples: neither counts there, unless the samples have a
+        From the pass after the samples, else from a profile's kernels, which profiling does not slow. A device at
+        its
+        power limit is faster after a pause than in the samples: neither counts then, unless the samples have a
         sustained rate, to which the pass is relative.
         """
         if self.device_time and self.device_time.sustained:
@@ -341,25 +347,25 @@ class Record:
 
     @property
     def busy_share(self) -> float | None:
-        """The part of a step in which the device computes, about 1 at most; None if that is not known."""
+        """The share of a step in which the device computes, about 1 at most; None if unknown."""
         return _share(self.busy_s, self.device_time)
 
     @property
     def waiting_share(self) -> float | None:
-        """The part of a step in which the device waits for its host; None if that is not known."""
+        """The share of a step in which the device waits for its host; None if unknown."""
         return None if self.busy_share is None else max(1 - self.busy_share, 0.0)
 
     @property
     def waits(self) -> bool:
-        """True if the device waits for its host for longer than the two ways to time it differ."""
+        """True if the device's wait for its host exceeds the difference of the two ways to time it."""
         return (self.waiting_share or 0.0) > WAITS
 
     @property
     def device_s(self) -> float | None:
-        """Device time: seconds per step in which the device works; None if the host is the device.
+        """Seconds per step in which the device works; None if the host is the device.
 
-        It is the busy time if the device waits for its host, else the time by events, which is sampled. Events alone
-        are left if the busy time is not known (`busy_share` is None): waiting is then part of it.
+        The busy time if the device waits for its host, else the sampled time by events. With an unknown busy time
+        (`busy_share` is None), it is the time by events, waits included.
         """
         if self.waits:
             return self.busy_s
@@ -367,12 +373,12 @@ class Record:
 
     @property
     def launch_bound(self) -> bool:
-        """True if the device waits for its host for a tenth of a step: a faster one would change little."""
+        """True if the device waits for its host for a tenth of a step or more: a faster device would change little."""
         return self.busy_share is not None and LAUNCH_BOUND * self.busy_share < 1
 
     @property
     def sustained_share(self) -> float | None:
-        """Speed after a soak over that of the first second; None where nothing was soaked."""
+        """Speed after a soak over that of the first second; None without a soak."""
         return _share(self.wall.burst_s, self.wall) if self.wall else None
 
     @property
@@ -383,7 +389,7 @@ class Record:
         return self.wall.median_s + self.transfer.h2d_pageable_s + self.transfer.d2h_pageable_s
 
     def to_json(self) -> str:
-        """Return one line of JSON. NaN and infinity are refused.
+        """Return one line of JSON.
 
         Raises:
             ValueError: a number is not finite.
@@ -392,11 +398,12 @@ class Record:
 
     @classmethod
     def from_json(cls, text: str) -> "Record":
-        """Read a record. Its texts are made printable: they reach terminals, files and pictures.
+        """Read a record, with its texts made printable: they reach terminals, files and pictures.
 
         Raises:
-            RecordError: the text is corrupt, a field is missing, unknown or of a wrong type, or the schema
-                is of another version.
+            RecordError: the text is corrupt, a field is missing, unknown or of a wrong type, or the schema is of
+                another
+                version.
         """
         try:
             raw = printable_json(json.loads(text, parse_float=finite, parse_constant=finite), text)
@@ -413,7 +420,6 @@ class Record:
 
 
 def _share(part_s: float | None, timing: Timing | None) -> float | None:
-    """Return seconds over those of a typical step; None where either is no time."""
     if part_s is None or timing is None or not (is_duration(part_s) and is_duration(timing.median_s)):
         return None
     return part_s / timing.median_s

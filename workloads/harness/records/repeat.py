@@ -18,25 +18,24 @@ class Repeat:
     """One measurement of a cell, in a fresh process.
 
     A new field needs an option of `run` only if people should set it; its default must then be None or False,
-    because `options` is also read by older versions of the harness.
+    because older versions of the harness also read `options`.
 
     Attributes:
-        threads: CPU threads; None takes the physical cores that this process may use.
-        quick: be less patient with a machine that won't settle.
-        brief: take a few samples, however imprecise: does it run here?
+        threads: CPU threads; None for all physical cores that this process is allowed.
+        quick: shorten the wait for a machine to settle.
+        brief: take a few samples, however imprecise, to see that it runs.
         timeout_s: seconds after which the process is stopped.
         profile: make a profile pass after the timed one.
         data: folder with the real data sets; None draws data of their shapes.
-        trial: only build the workload and step it once, to see that it fits.
+        trial: build the workload and step it once, to see that it fits.
         soak_s: seconds of steps before the samples, for sustained speed; None warms up until steady.
-        cold_cache: empty the last-level cache before each sample; else it is as the step before left it.
-        layout: as in `Record`, the one that an earlier repeat of the cell has found to be the fastest; None to
-            find it.
-        gpu: the GPU's model by the hardware file, which a lane holds against the machine; None for any.
-        any_device: the script's own choice of a device is right; without it, `device` is a demand.
-        script: the user's own command that this measures; None for a workload of ours.
-        session: number of the session of its machine, from 1, if the run has several; else None.
-        partner: the script at another version, which is measured next to it in place of a control; else None.
+        cold_cache: empty the last-level cache before each sample.
+        layout: as in `Record`, the fastest of an earlier repeat; None to search it.
+        gpu: the hardware file's GPU model, which a lane checks on the machine; None for any.
+        any_device: accept the script's own choice of a device; without it, `device` is required.
+        script: the user's command that this measures; None for a built-in workload.
+        session: number of the machine's session, from 1; None if the run has one.
+        partner: the script at another version, measured next to it instead of a control; else None.
     """
 
     run: str
@@ -78,7 +77,7 @@ class Repeat:
         return f"{self.hardware}/{self.case.id}#{self.repeat}"
 
     def to_json(self) -> str:
-        """Return one line of JSON, by which a process of this version is given the repeat."""
+        """Return one line of JSON, for a process of this version."""
         return json.dumps(asdict(self), allow_nan=False)
 
     @classmethod
@@ -95,10 +94,11 @@ class Repeat:
         return build(cls, raw, "repeat")
 
     def options(self) -> list[str]:
-        """Spell the repeat as people type it: `run NAME --size=… --repeat=…`.
+        """Spell the repeat as command-line options: `run NAME --size=… --repeat=…`.
 
-        Every version of the harness reads these, where JSON may hold a field that an older one doesn't know.
-        The layout is left out, because each version finds its own, and the GPU and the session, which a lane knows.
+        Every version of the harness reads these; an older one might not know a JSON field. They leave out the
+        layout,
+        which each version finds itself, and the GPU and session, which a lane knows.
         """
         left_out = ("case", "layout", "gpu", "any_device", "script", "session", "partner")
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}
@@ -121,7 +121,7 @@ class Repeat:
         )
 
     def record(self, **found: Any) -> Record:
-        """Make the record of this repeat, with the fields that were found out beside those of its order."""
+        """Make the record of this repeat with the fields that were found."""
         return Record(
             run=self.run,
             hardware=self.hardware,

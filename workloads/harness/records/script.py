@@ -1,4 +1,4 @@
-"""A user's own command as a case: what is run, and what was seen of it."""
+"""A user's command as a case, and the observations of its run."""
 
 import re
 from dataclasses import dataclass, field
@@ -15,30 +15,29 @@ STEP_OF = re.compile(r"([A-Za-z_]\w*)(?::([1-9]\d{0,5}))?")  # such as AdamW, Ad
 
 @dataclass(frozen=True, slots=True)
 class Script:
-    """A user's own command, which is measured unchanged.
+    """A user's command, which is measured unchanged.
 
     Attributes:
-        command: what follows `python`: a file, or `-m` and a module, and its arguments. `{name}` stands for
-            the value of a size, `{data}` for `data`.
-        folder: where it runs, absolute; a lane on another machine puts its copy of the code there.
-        code: id of the tree that the folder is in, `sha256:` and hexadecimal digits; empty where nobody
-            took it.
-        dirty: the tree has changes that are in no commit.
+        command: the words after `python`: a file, or `-m` and a module, and arguments. `{name}` stands for the
+            value of a size, `{data}` for `data`.
+        folder: its working folder, absolute; a lane on another machine sets its copy of the code there.
+        code: id of the folder's source tree, `sha256:` and hexadecimal digits; empty if none was made.
+        dirty: the tree has uncommitted changes.
         packages: the file in the folder that names its packages: `requirements.txt`, `pyproject.toml` or
-            `uv.lock`; None takes the packages that are there.
-        data: a folder of the machine that measures, or an `s3://` address that is copied there; None where
-            the script brings its own.
-        steps, epochs: length of the whole job that is to be predicted; at most one is given.
-        through: steps or epochs, in the unit of the job's length, that are measured before it is predicted.
-        step_of: ends a step: the class of an optimizer (`Adam:2` is the second Adam that steps), `backward`,
+            `uv.lock`; None uses the installed packages.
+        data: a folder of the measuring machine, or an `s3://` address that is copied there; None if the script
+            has its own.
+        steps, epochs: length of the whole job to predict; at most one is given.
+        through: steps or epochs, in the unit of the job's length, to measure before the prediction.
+        step_of: ends a step: an optimizer's class (`Adam:2` is the second Adam that steps), `backward`,
             `forward`, `loader` or `mark`; None finds it.
         samples: in a step, of all ranks; None finds them.
         processes: ranks that train together, as under torchrun.
-        whole: let it run to its end, untouched, in place of stopping it once it is measured.
-        keep: the folder, of the machine that measures, that gets the files that it writes; None for no folder.
-        in_place: it runs in its folder itself, not in a copy.
-        image: the container image that it is measured in; None for the machine's own.
-        program: how any other program's numbers are found, whose words are in `command`; None for Python's.
+        whole: run it to its end, unwatched, instead of stopping it once it is measured.
+        keep: the measuring machine's folder for the files that it writes; None for no folder.
+        in_place: run in its folder itself, not in a copy.
+        image: its container image; None to run without one.
+        program: where any other program's numbers are found; None for Python. `command` then has its words.
     """
 
     command: tuple[str, ...]
@@ -60,7 +59,7 @@ class Script:
     program: Program | None = None
 
     def check(self) -> None:
-        """Check the numbers and the words that say what a step and the job are.
+        """Check the numbers, and the words that define a step and the job.
 
         Raises:
             WorkloadsError: one is wrong, or contradicts another.
@@ -84,7 +83,7 @@ class Script:
             )
 
     def died(self) -> "ScriptRun":
-        """Return what is known of a run whose process left nothing."""
+        """Return the known facts of a run whose process left nothing."""
         run = ProgramRun() if self.program else None
         counted = "call" if self.program else "optimizer"
         return ScriptRun(self.command, self.code, self.dirty, counted, ended="died", program=run)
@@ -95,11 +94,12 @@ class JobTime:
     """Time of a script's whole job, from the start of its process to its end.
 
     Attributes:
-        steps: of the whole job; 0 if it ran to its end and its step is unknown.
-        epochs: of it, where the script's loader tells how long one is.
-        seconds, low_s, high_s: predicted, with the 95 % interval; all three alike where it ran to its end.
+        steps: of the whole job; 0 if it ran to its end with an unknown step.
+        epochs: if the script's loader shows their length.
+        seconds, low_s, high_s: prediction with its 95 % interval; all equal if it ran to its end.
         measured: True if it ran to its end.
-        left_out: parts of the job that were never seen, which the time does not hold: it takes at least `low_s`.
+        left_out: parts of the job that were never seen and that the time does not include: it takes at least
+            `low_s`.
     """
 
     steps: int
@@ -116,13 +116,14 @@ class ScriptFiles:
     """Files of a script's run.
 
     Attributes:
-        place: `copy` if it ran in a copy of its folder, which is gone; `folder` if in the folder itself.
-        written: number of files that it made or changed in its copy; None in the folder itself.
-        names: of the first of them, from the folder on.
-        linked: files that were links to the user's, because they are too large to copy or look like secrets; folders
-            with such links, because they are too much to copy; links that lead out of the folder.
-        changed: files of the user's own folder that have changed while it ran in a copy, the first of them.
-        kept: the folder that got the files that it wrote; empty if none did.
+        place: `copy` if it ran in a temporary copy of its folder, `folder` if in the folder itself.
+        written: number of files made or changed in the copy; None in the folder itself.
+        names: of the first of them, relative to the folder.
+        linked: files that were linked, not copied, because they are large or look like secrets; linked folders
+            that
+            are too large; links that lead out of the folder.
+        changed: the first files of the user's folder that changed while the script ran in a copy.
+        kept: the folder that got the written files; empty if none did.
     """
 
     place: str = "copy"
@@ -135,38 +136,38 @@ class ScriptFiles:
 
 @dataclass(frozen=True, slots=True)
 class ScriptRun:
-    """Observations of a user's own command; the times of its steady step are the record's `wall`.
+    """Observations of a user's command; the times of its steady step are the record's `wall`.
 
     Attributes:
         command: the words that ran, sizes filled in.
-        code, dirty: the tree that they came from, as in `Script`.
-        counted: what a step is: `call` (of any program), `optimizer`, `backward` (a backward call, in which optimizers
-            step), `forward` (the outermost one of a script that trains nothing), `loader` (a batch) or `mark` (the
-            script says it).
+        code, dirty: as in `Script`.
+        counted: the kind of a step: `call` (of any program), `optimizer`, `backward` (with optimizers that step
+            inside it), `forward` (the outermost, in a script that trains nothing), `loader` (a batch) or `mark`
+            (by the script's own calls).
         step_of: the declaration that gives the same steps, as in `Script`; empty in older records.
-        steps: seen in all, cold ones among them.
+        steps: all that were seen, cold ones included.
         optimizers: names of the classes that stepped.
-        optimizer_steps: of each optimizer in a step, by its class and number; empty if there is one.
-        accumulation: backward calls in a step; None where there are none.
-        samples, tokens: in a step, of all ranks; None if they are unknown or differ, `tokens` also if the input is
-            not token ids.
+        optimizer_steps: of each optimizer in a step, by class and number; empty if there is one.
+        accumulation: backward calls in a step; None without any.
+        samples, tokens: in a step, of all ranks; None if unknown or varying; `tokens` also if the input is not
+            token ids.
         samples_from: `loader`, `model` (its calls) or `declared`; empty without samples.
-        doubts: numbers that are missing and why, with the option that states them.
-        losses: of the first backward call of each of the first steps, in order, as the script called it, before any
-            scaling. With accumulation, many scripts divide them by the number of these calls.
-        shares: parts of a steady step that add up to 1: `loader`, `copy`, `launch`, `communication`,
-            `compute` and `other`; only those that were seen.
-        mean_s, mean_low_s, mean_high_s: seconds of a step over the wall, with evaluation, checkpoints and the
-            ends of epochs between steps, and the 95 % interval; None where too few steps were seen.
+        doubts: missing numbers and the reasons, with the option that states them.
+        losses: of the first backward call of each of the first steps, before any scaling. With accumulation, many
+            scripts divide the loss by the number of calls.
+        shares: parts of a steady step that add up to 1: `loader`, `copy`, `launch`, `communication`, `compute` and
+            `other`; only those that were seen.
+        mean_s, mean_low_s, mean_high_s: wall seconds per step, with evaluation, checkpoints and the ends of epochs
+            between steps, and the 95 % interval; None with too few steps.
         first_step_s: seconds from the start of the process to the end of the first step.
-        epoch_steps: steps of an epoch, where the script's loader tells.
-        job: None where no length was asked for and it did not run to its end.
-        memory_left_bytes: of the device, or of the host on a CPU, at the peak.
+        epoch_steps: steps of an epoch, if the script's loader shows them.
+        job: None if no length was given and it did not run to its end.
+        memory_left_bytes: at the peak, of the device, or of the host on a CPU.
         ended: `stopped` once it was measured, `finished` by itself, or `died` with its process.
         exit_code: of a script that finished.
-        installed_packages: what was installed for it beside what was there, as `name==version`.
-        image: the user's container image that it ran in; empty for the machine's own.
-        files: that it wrote, and their place; None in records of earlier versions.
+        installed_packages: packages added to the installed ones, as `name==version`.
+        image: its container image; empty for the machine's own environment.
+        files: that it wrote, and their place; None in older records.
         program: calls and numbers of any other program; None for a Python script.
     """
 

@@ -48,7 +48,7 @@ _NAMED, _HARMLESS = _any_of(NAMES), _any_of(HARMLESS)
 
 
 def is_secret_name(name: str) -> bool:
-    """Return whether a file holds a secret, by its path in a tree, with slashes."""
+    """Return whether a file holds a secret, by its slash-separated path in a tree."""
     lower = name.lower()
     last = lower.rpartition("/")[2]
     is_named = _NAMED.match(last) or f"/{lower}".endswith(tuple(f"/{path}" for path in PATHS))
@@ -61,5 +61,5 @@ def is_secret_folder(name: str) -> bool:
 
 
 def is_secret_variable(name: str) -> bool:
-    """Return whether the value of an environment variable is a secret, by its name."""
+    """Return whether an environment variable holds a secret, by its name."""
     return bool(VARIABLE.search(name))

@@ -1,6 +1,6 @@
-"""The parts of a step: the device computes, or it waits, and for what. A ratio of two times is split by them.
+"""The parts of a step: the device computes or waits, and for what. Ratios of two times are split by them.
 
-Source: device time is the time in which a kernel runs; the rest of a step is waiting (`Record.device_s`).
+Device time is the time in which a kernel runs; the rest of a step is waiting (`Record.device_s`).
 """
 
 import math
@@ -24,8 +24,8 @@ class StepParts:
     """The mean parts of a step over repeats, in seconds: they add up to the step.
 
     Attributes:
-        device: the card computes; `exchange`: it exchanges gradients with others.
-        loader: the card waits for the data loader; `host`: for anything else of its host.
+        device: the device computes; `exchange`: it exchanges gradients with others.
+        loader: it waits for the data loader; `host`: for anything else of its host.
     """
 
     device: float
@@ -44,25 +44,25 @@ class StepParts:
 
     @property
     def waiting_share(self) -> float:
-        """The share of a step in which the card waits for its host or the loader."""
+        """The share of a step in which the device waits for its host or the loader."""
         return (self.host + self.loader) / self.step_s
 
     @property
     def exchange_share(self) -> float:
-        """The share of a step in which the card exchanges gradients."""
+        """The share of a step in which the device exchanges gradients."""
         return self.exchange / self.step_s
 
 
 def card_s(records: Sequence[Record]) -> list[float]:
-    """Return the seconds per step in which a card computes, without exchanging gradients, of each record with them.
+    """Return the seconds per step in which a device computes, without exchanges, of each record that has them.
 
-    They are of the passes without waiting, which are alike on two sides, also at a card's power limit.
+    They come from passes without waiting, which compare fairly also at a device's power limit.
     """
     return [_without_exchange_s(r, r.device_busy_s) for r in records if r.device_busy_s and r.mean_s]
 
 
 def cards_s(before: Sequence[Record], after: Sequence[Record]) -> tuple[list[float], list[float]] | None:
-    """Return `card_s` of two sides; None unless both have some and all are above 0, as exchanges can take all of it."""
+    """Return `card_s` of two sides; None unless both have some and all are above 0 (exchanges can take all of it)."""
     sides = card_s(before), card_s(after)
     return sides if all(side and min(side) > 0 for side in sides) else None
 
@@ -86,19 +86,19 @@ def step_parts(records: Sequence[Record], without_loader_s: float | None = None)
 def job_parts(batch_s: float, alone: StepParts) -> StepParts:
     """Return the parts of a batch of a whole job, of `batch_s` seconds, by those of its computation alone.
 
-    The loader's part is the job's time beyond its computation: loading, and copies to the device.
+    The loader's part is the rest of the job's time: loading, and copies to the device.
     """
     computation = alone.scaled(min(batch_s / alone.step_s, 1.0))
     return replace(computation, loader=max(batch_s - computation.step_s, 0.0))
 
 
 def card_gap(ratio: float, by_card: float) -> float:
-    """Return how far a whole ratio is from the cards' part of it, on a logarithmic scale."""
+    """Return the distance of a whole ratio from the devices' part of it, on a logarithmic scale."""
     return abs(math.log(ratio / by_card))
 
 
 def is_cards(ratio: float, by_card: float) -> bool:
-    """Return whether a ratio is the cards': without their waiting it would be nearly the same."""
+    """Return whether a ratio is the devices': without waiting it would be nearly the same."""
     return card_gap(ratio, by_card) <= NOTABLE
 
 
@@ -128,7 +128,6 @@ def wait_text(before: tuple[str, StepParts], after: tuple[str, StepParts]) -> st
 
 
 def _without_exchange_s(record: Record, device_s: float) -> float:
-    """Return the seconds of a step's device time that are not of an exchange of gradients."""
     return max(device_s - _exchange_share(record) * (record.mean_s or 0.0), 0.0)
 
 

@@ -1,4 +1,4 @@
-"""The start of a program whose parent left something odd, and standard streams that are closed or full."""
+"""Standard streams that are closed or full, and ignored signals, as a parent process might leave them."""
 
 import os
 import signal
@@ -7,10 +7,10 @@ from typing import Any, TextIO
 
 
 def begin_whole() -> None:
-    """Open the standard streams that are closed: the next file would take the place of one, and get the printed text.
+    """Open closed standard streams; otherwise the next file would take the place of one and get the printed text.
 
-    Standard output then refuses all text, as the closed one did; standard error drops it. An ignored SIGCHLD,
-    which is inherited, gets its default back.
+    Standard output then still refuses all text; standard error drops it. An inherited ignored SIGCHLD gets its
+    default back.
     """
     for number in range(3):
         try:
@@ -26,10 +26,10 @@ def begin_whole() -> None:
 
 
 class Forgiving:
-    """A stream that drops everything from the first text on that can't be written; a reader that has left is an error.
+    """A stream that drops everything after the first failed write; a reader that has left is still an error.
 
     Attributes:
-        fault: why it can't be written; empty so far.
+        fault: the reason of the failure; empty so far.
     """
 
     def __init__(self, stream: TextIO) -> None:
@@ -37,12 +37,12 @@ class Forgiving:
         self._stream = stream
 
     def write(self, text: str) -> int:
-        """Write a text if it can be written."""
+        """Write a text if possible."""
         self._try(self._stream.write, text)
         return len(text)
 
     def flush(self) -> None:
-        """Flush the stream if it can be written."""
+        """Flush the stream if possible."""
         self._try(self._stream.flush)
 
     def _try(self, act: Any, *arguments: str) -> None:

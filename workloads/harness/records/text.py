@@ -27,26 +27,26 @@ def seconds(value: float | None) -> str:
 
 
 def gigabytes(count: float) -> str:
-    """Write a number of bytes in powers of ten: `12.9 GB`."""
+    """Format bytes in powers of ten: `12.9 GB`."""
     scale, unit = next((pair for pair in BYTE_UNITS if count >= pair[0]), BYTE_UNITS[-1])
     return f"{count / scale:.3g} {unit}"
 
 
 def joules(value: float) -> str:
-    """Return an energy with four digits and a suitable unit, such as `24.51 J` or `2.001 pJ`."""
+    """Format an energy with four digits and a suitable unit, such as `24.51 J` or `2.001 pJ`."""
     scale, unit = next(((s, u) for s, u in JOULES if abs(value) >= s), JOULES[-1])
     return f"{value / scale:.4g} {unit}"
 
 
 def duration(seconds: float) -> str:
-    """Write seconds as people do: `45 s`, `23 min`, `6.5 h`."""
+    """Format seconds for people: `45 s`, `23 min`, `6.5 h`."""
     if seconds < 120:
         return f"{seconds:.3g} s"
     return f"{seconds / 60:.3g} min" if seconds < 2 * 3600 else f"{seconds / 3600:.3g} h"
 
 
 def rate_text(value: float | None, unit: str) -> str:
-    """Return a rate in four digits with an SI prefix, such as `1.234 TFLOP/s`; a dash for None."""
+    """Format a rate with four digits and an SI prefix, such as `1.234 TFLOP/s`; a dash for None."""
     if value is None:
         return "–"
     unit = "B/s" if unit == "bytes/s" else unit
@@ -85,7 +85,7 @@ def line(record: Record) -> list[str]:
 
 
 def waiting_text(record: Record) -> str:
-    """Say for how much of a step the device waits for its host; empty if it does not, or if that is unknown."""
+    """Say for how much of a step the device waits for its host; empty if it does not, or if unknown."""
     if not record.waits:
         return ""
     bound = "launch-bound: " if record.launch_bound else ""
@@ -95,7 +95,7 @@ def waiting_text(record: Record) -> str:
 def step_s(record: Record) -> float | None:
     """Return the seconds of a typical step, or the mean if slow steps raise it well above the median.
 
-    A loop takes the mean. That of a script is over whole epochs, if it has them.
+    For a loop it is the mean; a script's is over whole epochs, if it has them.
     """
     timing = record.device_time or record.wall
     if timing is None:
@@ -105,7 +105,7 @@ def step_s(record: Record) -> float | None:
 
 
 def step_text(record: Record, write: Callable[[float | None], str] = seconds) -> str:
-    """Return the time of a typical step, or first the mean and then the median if slow steps set them apart."""
+    """Return the time of a typical step, or mean and median if slow steps separate them."""
     shown_s, median_s = step_s(record), record.compute_s
     if shown_s == median_s:
         return write(median_s)
@@ -113,9 +113,9 @@ def step_text(record: Record, write: Callable[[float | None], str] = seconds) ->
 
 
 def precision(timing: Timing) -> str:
-    """Return how well a step's time is known, `±1.2%`; `unknown` beyond a factor, empty without bounds.
+    """Return the precision of a step's time, such as `±1.2%`; `unknown` beyond a factor, empty without bounds.
 
-    It is that of the mean, which is the sustained one of a GPU at its power limit; in older records that of the median.
+    It is that of the mean (on a GPU at its power limit, the sustained mean); in older records of the median.
     """
     value_s, low_s, high_s = timing.median_s, timing.ci_low_s, timing.ci_high_s
     if timing.batches is not None:
@@ -166,7 +166,7 @@ def detail(record: Record) -> str:
 
 
 def rare_facts(record: Record) -> list[tuple[str, str]]:
-    """Return rows for what only some records have: device time, tails of single steps, energy, speed after a soak."""
+    """Return rows that only some records have: device time, tails of single steps, energy, speed after a soak."""
     rows, timing = [], record.device_time or record.wall
     if timing and record.busy_share is not None:
         by_events = f"of {seconds(timing.median_s)} by events; {waiting_text(record)}"
@@ -188,7 +188,7 @@ def rare_facts(record: Record) -> list[tuple[str, str]]:
 
 
 def energy_text(record: Record) -> str:
-    """Return joules per step and per unit of work, and watts, with their error; empty if no counter was read."""
+    """Return joules per step and per unit of work, and watts, with their error; empty without a counter."""
     energy = energy_of(record)
     if energy is None:
         return ""
@@ -201,7 +201,7 @@ def energy_text(record: Record) -> str:
 
 
 def script_facts(script: ScriptRun) -> list[tuple[str, str]]:
-    """Return rows for a user's own script: its step, the time of its whole job, and what a step goes to."""
+    """Return rows for a user's script: its step, the time of its whole job, and the parts of a step."""
     if script.program:
         return program_facts(script.program) + (file_facts(script.files) if script.files else [])
     rows = [("a step", f"{script_step(script)}; {script.steps:,} seen")] if script.steps else []
@@ -231,14 +231,14 @@ def serving_facts(run: ServingRun) -> list[tuple[str, str]]:
 
 
 def metric_text(metric: MetricValue) -> str:
-    """Return a metric's number with its unit, and its name if that is another text."""
+    """Return a metric's number with its unit, and its name if that differs."""
     digits = f"{metric.value:,.0f}" if 1e4 <= abs(metric.value) < 1e15 else f"{metric.value:.5g}"
     name = "" if metric.name in (metric.unit, "") else metric.name
     return " ".join(filter(None, (digits, metric.unit or name)))
 
 
 def file_facts(files: ScriptFiles) -> list[tuple[str, str]]:
-    """Return rows for the files of a script's run; none if it wrote nothing and found all of its folder copied."""
+    """Return rows for the files of a script's run; none if it wrote nothing and all of its folder was copied."""
     if files.place == "folder":
         return [("files", "it ran in its folder, and the files that it wrote stay there")]
     rows = []
@@ -272,7 +272,7 @@ SOURCES = {
 
 
 def script_step(script: ScriptRun) -> str:
-    """Return what ends a step of a script, its backward calls, samples and tokens, and the steps of an epoch."""
+    """Return a script's step: its last call, backward calls, samples, tokens, and the steps of an epoch."""
     ends = ENDS.get(script.counted) or f"{script.step_of or ' and '.join(script.optimizers)}'s"
     others = [
         f"{count:.3g} of {name}" for name, count in script.optimizer_steps.items() if name != script.step_of
@@ -289,7 +289,6 @@ def script_step(script: ScriptRun) -> str:
 
 
 def _names(names: Sequence[str], number: int | None = None) -> str:
-    """List the first names; an ellipsis stands for the others of `number`."""
     more = len(names) if number is None else number
     return ", ".join([*names[:NAMED], *(["…"] if more > NAMED else [])])
 

@@ -10,9 +10,9 @@ FEWEST_BATCHES = 8  # independent batches of samples that bound a mean
 class SustainedRate:
     """The rate that a GPU at its power limit keeps up, in seconds per step.
 
-    Its governor raises and lowers the clock all the time, so that a median depends on the moment, and the mean
-    over many of the governor's periods does not. `low_s` and `high_s` bound `mean_s` at 95 %, by the means of
-    `batches` batches of `batch_s` seconds. `burst_s` is of the first moments, before the limit acts.
+    Its governor changes the clock all the time: a median depends on the moment, the mean over many of the
+    governor's periods does not. `low_s` and `high_s` bound `mean_s` at 95 %, by the means of `batches` batches of
+    `batch_s` seconds. `burst_s` is of the first moments, before the limit acts.
     """
 
     mean_s: float
@@ -25,22 +25,25 @@ class SustainedRate:
 
 @dataclass(frozen=True, slots=True)
 class Timing:
-    """Seconds per step. A sample is the median of some blocks, of each its time divided by its `block` steps.
+    """Seconds per step. A sample is a median of blocks, each block's time divided by its `block` steps.
 
-    `ci_low_s` and `ci_high_s` bound the median at 95 % (order statistics); None below 6 samples.
-    `mean_low_s` and `mean_high_s` bound the mean at 95 %, by the means of `batches` independent batches of samples;
-    None of fewer than three, and in older records.
-    `steady` is whether warm-up ended by agreement; `precision_reached` whether sampling ended by it. `whole`
-    says that the one sample is a whole job, whose spread is between repeats.
-
-    `mean_s` is the time of all timed blocks over their `steps`: what throughput and cost are made of, because
-    it doesn't move with the length of a block. Records may lack it: read `total_mean_s`. `p95_s` and `max_s`
-    are of blocks. In the mean of a script, samples with rare work, such as an evaluation, count as usual ones.
-    `drift` is how much slower the second half of the samples is, as a share, if that made them
-    unsteady; `to_come` how much slower the level that they approach is than their mean, as a share, negative for
-    a faster level, and None for steady samples and in older records; `needed_s` what sampling would have taken, if
-    it saw that and ended early. `burst_s` is of the first second of a soaking warm-up. `sustained` is None unless
-    the device is a GPU at its power limit.
+    Attributes:
+        ci_low_s, ci_high_s: 95 % bounds of the median (order statistics); None below 6 samples.
+        mean_low_s, mean_high_s: 95 % bounds of the mean, by `batches` independent batches of samples; None below
+            three, and in older records.
+        mean_s: total time of all blocks over their `steps`, for throughput and cost: unlike the median it does not
+            depend on the length of a block. Older records lack it: read `total_mean_s`. A script's rare work, such
+            as an evaluation, counts as often as it usually happens.
+        p95_s, max_s: of blocks.
+        steady: warm-up ended by agreement of its times.
+        precision_reached: sampling ended by its precision.
+        whole: the one sample is a whole job, whose spread is between repeats.
+        drift: share by which the second half of the samples is slower, if that made them unsteady.
+        to_come: share by which the level that samples approach is slower than their mean, negative for faster;
+            None for steady samples and in older records.
+        needed_s: predicted length of sampling, if it ended early for that.
+        burst_s: of the first second of a soaking warm-up.
+        sustained: None unless the device is a GPU at its power limit.
     """
 
     samples_s: tuple[float, ...]

@@ -16,7 +16,7 @@ T = TypeVar("T")
 
 
 def finite(text: str) -> float:
-    """Parse a number of JSON; NaN, Infinity and 1e999, which can't be written again, raise ValueError."""
+    """Parse a JSON number; NaN, Infinity and 1e999, which cannot be written again, raise ValueError."""
     if math.isfinite(value := float(text)):
         return value
     raise ValueError(f"{text} is not a finite number")
@@ -26,7 +26,7 @@ def build(kind: type[T], raw: Mapping[str, Any], where: str) -> T:
     """Make a dataclass from parsed JSON, checking every field's name and type.
 
     Raises:
-        RecordError: a field is missing, unknown, or of a wrong type.
+        RecordError: a field is missing, unknown or of a wrong type.
     """
     if not isinstance(raw, Mapping):
         raise RecordError(f"field {where} is {raw!r}, expected an object")
@@ -43,7 +43,6 @@ def build(kind: type[T], raw: Mapping[str, Any], where: str) -> T:
 
 
 def _convert(hint: Any, value: Any, where: str) -> Any:
-    """Convert one parsed JSON value to the annotated type, or say what it should have been."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if hint is Any or (value is None and types.NoneType in args):
         return value

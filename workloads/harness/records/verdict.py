@@ -28,7 +28,7 @@ def judge(
 ) -> tuple[Finding, ...]:
     """Return the findings against a record, gravest first; none if it is ok.
 
-    `peak_flops` is a bound in FLOP/s that the device can't exceed, None where it isn't known.
+    `peak_flops` is the device's upper bound in FLOP/s, None if unknown.
     """
     return tuple(
         finding
@@ -68,10 +68,10 @@ def _machine(wall: Timing, probes: Mapping[str, float]) -> Iterator[Finding]:
 
 
 def _host(wall: Timing, probes: Mapping[str, float]) -> Iterator[Finding]:
-    """Yield what disturbed the host, as far as a step depends on it.
+    """Yield disturbances of the host, as far as a step depends on it.
 
-    A GPU that is busy for the whole of a step does not notice its host. If its busy share is unknown, as for a
-    whole job, all of the step can depend on the host.
+    A GPU that is busy for a whole step does not notice its host. If its busy share is unknown, as for a whole job,
+    the whole step counts as dependent.
     """
     host_share = 1 - probes.get("device_busy_share", 0.0)
     if host_share > 1 - DEVICE_BOUND_SHARE:
@@ -104,7 +104,6 @@ def _statistics(wall: Timing, probes: Mapping[str, float]) -> Iterator[Finding]:
 
 
 def _drifting(wall: Timing) -> str:
-    """Say how the samples drift: by the distance from their level, or between their halves if that is larger."""
     left = wall.to_come or 0.0
     if abs(left) > abs(wall.drift):
         way = "above" if left < 0 else "below"
