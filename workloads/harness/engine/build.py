@@ -1,4 +1,4 @@
-"""Building a workload in the mode of its case, in the layout that is fastest on the device at hand."""
+"""Build a workload in its case's mode and the fastest layout on this device."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class Built:
 class Order:
     """The arguments of building a workload, without its layout.
 
-    `made` has the steps as they are built, by memory layout: those of one layout at most.
+    `made` holds built steps by memory layout, at most one.
     """
 
     workload: Workload
@@ -73,7 +73,7 @@ def build(
 ) -> Built:
     """Build process `rank`'s part of the workload, time its cold first call, and keep the fastest layout.
 
-    One layout is in memory at a time, so that the trials need no more memory than the measurement.
+    One layout is in memory at a time: trials need no more memory than the measurement.
     """
     order, mode = Order(workload, repeat, device, phases, rank, world), repeat.case.mode
     with phases("compile" if mode in COMPILED else "build"):
@@ -106,10 +106,10 @@ def build(
 
 
 def layouts_of(workload: Workload, repeat: Repeat, device: Device, world: int) -> list[str]:
-    """Return the layouts to try; one if an earlier repeat has chosen it. The first is what torch would take.
+    """Return the layouts to try, torch's default first; one if an earlier repeat has chosen it.
 
-    A layout is a memory layout, such as `contiguous`. Where attention has several kernels, the one that is
-    asked first follows it: `contiguous+cudnn`.
+    A layout is a memory layout, such as `contiguous`. If attention has several kernels, its first choice follows:
+    `contiguous+cudnn`.
     """
     layouts = list(workload.layouts)
     if repeat.case.mode in COMPILED:  # torch's compiler chooses memory layouts itself, but no kernels
@@ -120,11 +120,11 @@ def layouts_of(workload: Workload, repeat: Repeat, device: Device, world: int) -
 
 
 def _tried_as_written(order: Order) -> tuple[str, dict[str, float]]:
-    """Return the fastest layout of a step that is not compiled yet, with the seconds per step of each.
+    """Return the fastest layout of a step before compilation, with the seconds per step of each.
 
-    A compile takes longer than all trials, and torch would not compile anew for another kernel of attention:
-    it keeps compiled code by the code that it is of. A step that can be captured only once it is compiled is tried
-    without a capture.
+    A compilation takes longer than all trials, and torch caches compiled code by its source, so that another
+    kernel of
+    attention would not be compiled. A step that only compiled code can capture is tried without a capture.
     """
     try:
         return _tried(order, COMPILED[order.repeat.case.mode])
@@ -135,7 +135,6 @@ def _tried_as_written(order: Order) -> tuple[str, dict[str, float]]:
 
 
 def _tried(order: Order, mode: str) -> tuple[str, dict[str, float]]:
-    """Return the fastest layout in another mode, with the seconds per step of each."""
     repeat = replace(order.repeat, case=replace(order.repeat.case, mode=mode))
     try:
         tried = build(order.workload, repeat, order.device, Phases(), order.rank, order.world)
@@ -147,7 +146,7 @@ def _tried(order: Order, mode: str) -> tuple[str, dict[str, float]]:
 def _compared(order: Order, held: list[Prepared], layouts: Sequence[str]) -> Built:
     """Try all layouts in the order A B B A, and return the fastest; `held` has the first, to be freed.
 
-    A clock that rises or falls steadily then has the same mean for each of them.
+    A clock that rises or falls steadily then has the same mean for each layout.
     """
     repeat, device, now = order.repeat, order.device, layouts[0]
     turns_s: dict[str, list[float]] = {layout: [] for layout in layouts}
@@ -174,7 +173,7 @@ def fastest(trials_s: dict[str, float]) -> str:
 
 
 def _search(prepared: Prepared, device: Device, is_idle: bool) -> None:
-    """Let cuDNN choose its algorithms, in one step; first let the clock of an idle device rise."""
+    """Let cuDNN choose its algorithms in one step, after an idle device's clock has risen."""
     if is_idle:
         _spin(prepared.step, device)
     search_algorithms()
@@ -183,14 +182,13 @@ def _search(prepared: Prepared, device: Device, is_idle: bool) -> None:
 
 
 def _spin(step: Step, device: Device) -> None:
-    """Keep the device busy until its clock is up: else the first layout would seem slower."""
+    """Keep the device busy until its clock is up; otherwise the first layout would seem slower."""
     ends_s = device.clock.now() + SPIN_S
     while device.clock.now() < ends_s:
         device.clock.time(step, 1)
 
 
 def _trial_s(prepared: Prepared, device: Device, brief: bool) -> float:
-    """Return the seconds per step of the best of a few blocks that are long enough to compare."""
     block, least_s = 1, 0.0 if brief else TRIAL_S
     device.clock.time(prepared.step, 1)
     while (seconds := device.clock.time(prepared.step, block).wall_s) < least_s:
@@ -244,7 +242,6 @@ def _build_one(order: Order, layout: str) -> Prepared | Job:
 
 
 def _in_mode(order: Order, prepared: Prepared | Job) -> Prepared | Job:
-    """Return the steps in the mode of the case: as they are, compiled, captured, or one after the other."""
     mode, device, phases = order.repeat.case.mode, order.device, order.phases
     if mode == EAGER or isinstance(prepared, Job):
         return prepared
@@ -271,7 +268,7 @@ WARM_UP = 3  # steps on a side stream before a capture, as torch's documentation
 
 
 def check_mode(device: Device, mode: str) -> None:
-    """Check that a device supports a mode, and disable compilers' caches: repeats must not share work.
+    """Check that a device supports a mode, and disable compilers' caches, which repeats must not share.
 
     Raises:
         UnsupportedError: the mode captures a graph, on a CPU.
@@ -305,13 +302,14 @@ def captured(prepared: Prepared, device: Device) -> Prepared:
     """Capture a step as a CUDA graph; each step then replays it, from the same inputs into the same result.
 
     A compiled step is captured in the same way, as inference servers do (InternLM/lmdeploy PR 4808,
-    NVIDIA/TensorRT-LLM PR 15603). The alternative is `mode="reduce-overhead"` of torch.compile. It runs a step
-    without a graph, and only logs that, if the step changes an input in place, as decoding changes its cache
-    (pytorch/pytorch issue 103985). It copies inputs to fixed addresses in each step. Its graphs leave out the
-    optimizer. Here a step is one graph or an error.
+    NVIDIA/TensorRT-LLM PR 15603). `mode="reduce-overhead"` of torch.compile would only log that it runs without a
+    graph if a step changes an input in place, as decoding changes its cache (pytorch/pytorch issue 103985); it
+    also
+    copies inputs in each step and leaves out the optimizer. Here a step is one graph or an error.
 
-    A training follows "whole-network capture" of torch's notes on CUDA graphs: the step drops its gradients
-    first, so the capture allocates those that each replay fills, and the optimizer's state is on the device.
+    A training follows "whole-network capture" of torch's notes on CUDA graphs: the step drops its gradients first,
+    so
+    that the capture allocates them, and the optimizer's state is on the device.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""The last-level cache: whether a step can find its data there, and how to empty it before each sample."""
+"""The last-level cache: whether a step can find its data there, and how to empty it."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ Before = Callable[[int, Any], None]
 
 
 def cache_of(device: Device, working_set_bytes: float, cold: bool) -> Cache:
-    """Describe the last-level cache for a step that touches at least so many bytes.
+    """Describe the last-level cache for a step that touches at least `working_set_bytes`.
 
     Raises:
-        UnsupportedError: `cold` is asked for and the size of the cache is unknown.
+        UnsupportedError: `cold` is requested and the size of the cache is unknown.
     """
     if device.is_host:
         size, why = last_level_bytes()
@@ -45,8 +45,7 @@ def cache_of(device: Device, working_set_bytes: float, cold: bool) -> Cache:
 def state(working_set_bytes: float, last_level_bytes: int | None, cold: bool = False) -> str:
     """Return `cold`, `n/a` if the data is too large for the cache to matter, else `warm`.
 
-    Repeated work finds its data warm, so steps are timed so by default. If the size of the cache is unknown,
-    data counts as warm, because nothing emptied the cache.
+    With a cache of unknown size the state is warm, because nothing emptied it.
     """
     if cold:
         return "cold"
@@ -56,7 +55,7 @@ def state(working_set_bytes: float, last_level_bytes: int | None, cold: bool = F
 def last_level_bytes(root: Path = ROOT, cpus: Collection[int] | None = None) -> tuple[int | None, str]:
     """Return the bytes of all last-level caches of our CPUs, or None and the reason. Never raises.
 
-    A processor can have several, each for a part of its cores; a parallel step uses their sum.
+    A processor can have several, each for some of its cores; a parallel step uses their sum.
     """
     sizes: dict[str, int] = {}
     folder = root / "sys/devices/system/cpu"
@@ -71,9 +70,9 @@ def last_level_bytes(root: Path = ROOT, cpus: Collection[int] | None = None) -> 
 
 
 def flushed(before: Before, device: Device, size_bytes: int) -> Before:
-    """Extend `before` by reading several times the cache's size, so that the next step finds it empty.
+    """Extend `before` by reads of several times the cache's size, which empty it for the next step.
 
-    Nothing is written, because the step would have to write changed lines back to memory.
+    Writes would make the step write changed lines back to memory.
     """
     import torch
 
@@ -88,7 +87,7 @@ def flushed(before: Before, device: Device, size_bytes: int) -> Before:
 
 
 def single_steps(rules: Rules) -> Rules:
-    """Return the rules with blocks of one step: in a longer block only the first finds an empty cache."""
+    """Return the rules with blocks of one step: only the first step of a block finds an empty cache."""
     return replace(rules, block_over_timer=0.0, block_min_s=0.0)
 
 

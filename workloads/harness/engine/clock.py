@@ -22,8 +22,8 @@ class Reading:
     Attributes:
         wall_s: host seconds from before the first step until the whole device was idle again.
         device_s: seconds between events on the current stream; None if the host is the device.
-        straggle_s: part of `wall_s` in which the device still worked although the timed stream had ended; 0
-            if it is shorter than the host can measure.
+        straggle_s: part of `wall_s` in which the device still worked after the timed stream had ended; 0 if too
+            short for the host to measure.
         result: the last step's return value.
     """
 
@@ -41,16 +41,16 @@ class Clock(Protocol):
         ...
 
     def now(self) -> float:
-        """Return seconds since some fixed moment, for limits in time."""
+        """Return seconds since a fixed moment, for limits in time."""
         ...
 
     def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
-        """Return the seconds per step without the gaps of the host; None if they are unknown."""
+        """Return the seconds per step without the gaps of the host; None if unknown."""
         ...
 
 
 class HostClock:
-    """A clock for devices that compute on the calling thread: a CPU."""
+    """A clock for a CPU, which computes on the calling thread."""
 
     def now(self) -> float:
         """Read the host's monotonic clock."""
@@ -70,7 +70,7 @@ class HostClock:
 
 
 class CudaClock(HostClock):
-    """A clock for CUDA devices: events on the current stream, and a wait for all streams at the end."""
+    """A clock for CUDA devices: events on the current stream, and a wait for all streams."""
 
     def __init__(self, device: torch.device) -> None:
         import torch
@@ -104,7 +104,7 @@ class CudaClock(HostClock):
     def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
         """Return the device's seconds per step when all steps are queued before it begins.
 
-        A kernel holds it back by spinning for `hold_s`; None if that ended before all steps were queued.
+        A spinning kernel holds the device back for `hold_s`; None if it ended before all steps were queued.
         """
         import torch
 
@@ -122,5 +122,5 @@ class CudaClock(HostClock):
 
 
 def timer_cost_s(clock: Clock, tries: int = 50) -> float:
-    """Return the seconds that timing takes: the shortest reading of an empty step."""
+    """Return the seconds of timing itself: the shortest reading of an empty step."""
     return min(clock.time(lambda: None, 1).wall_s for _ in range(tries))

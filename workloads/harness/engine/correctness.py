@@ -1,4 +1,4 @@
-"""Correctness: a wrong result has no time. Results are compared with references before and after timing."""
+"""Compare results with references before and after timing: a wrong result has no time."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ IN_REFERENCE = "in the reference"  # the note on an error that the reference rai
 
 
 class WrongError(WorkloadsError):
-    """The result differs from the reference, or can't be distinguished from a wrong one."""
+    """The result differs from the reference, or cannot be distinguished from a wrong one."""
 
 
 def first_step(prepared: Prepared) -> torch.Tensor:
@@ -35,7 +35,7 @@ def check(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
     """Compare each part of a step's result with the float64 reference; the worst error counts.
 
     Raises:
-        WrongError: the result has another shape, is not finite, or its error is above the precision's bound.
+        WrongError: the shape differs, a value is not finite, or the error is above the precision's bound.
     """
     bound = BOUNDS[precision] * prepared.tolerance
     seen = _parts(prepared.view(result))
@@ -60,7 +60,6 @@ def _parts(result: torch.Tensor | tuple[torch.Tensor, ...]) -> tuple[torch.Tenso
 
 
 def _error(result: torch.Tensor, exact: torch.Tensor) -> float:
-    """Return the relative error in the 2-norm."""
     seen = result.detach().cpu().double()
     if seen.shape != exact.shape:
         raise WrongError(f"the result has shape {tuple(seen.shape)}, the reference {tuple(exact.shape)}")
@@ -77,7 +76,7 @@ def check_inputs(prepared: Prepared) -> None:
     """Refuse inputs that could make a device seem fast.
 
     Raises:
-        WrongError: an input is constant, such as all zeros, or not finite; or there are no inputs.
+        WrongError: an input is constant or not finite, or there are no inputs.
     """
     if not prepared.inputs:
         raise WrongError(
@@ -97,11 +96,12 @@ def check_inputs(prepared: Prepared) -> None:
 def recheck(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
     """Check a timed step's result, then spoil it, change the inputs in place, and check a step on those.
 
-    A step that returns an earlier result, or computes from anything but its inputs, fails here. The reference
-    begins anew, so it does not know the last loss of a training: `check_loss` checks that.
+    This finds a step that returns an earlier result or does not read its inputs. The reference begins anew,
+    without
+    the last loss of a training: `check_loss` checks that.
 
     Raises:
-        WrongError: as `check`, naming the check that failed.
+        WrongError: as `check`, naming the failed check.
     """
     import torch
 

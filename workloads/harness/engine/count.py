@@ -1,4 +1,4 @@
-"""Torch's counts of a step: operations launched on the device, and FLOPs of those that it knows."""
+"""Torch's counts of a step: launched operations, and the FLOPs of those with a formula."""
 
 from __future__ import annotations
 
@@ -17,13 +17,13 @@ class Counts:
     """Counts of one step.
 
     Attributes:
-        flops: of matrix products, convolutions and attention; elementwise operations, sparse products, and
-            attention on a CPU are left out.
+        flops: of matrix products, convolutions and attention, without elementwise operations, sparse products, and
+            attention on a CPU.
         conv_flops: the part of `flops` in convolutions.
-        launches: operations that compute something; those that only make a view of a tensor don't count.
-        attention: torch's names of the kernels of attention, `math` if it was several operations.
+        launches: operations that compute; views of tensors do not count.
+        attention: torch's names of the kernels of attention; `math` for several operations.
         fused: calls of the kernels of attention.
-        missing: which formula failed, so that `flops` is incomplete; else empty.
+        missing: the failed formula, which makes `flops` incomplete; else empty.
     """
 
     flops: float = 0.0
@@ -49,8 +49,9 @@ class Counts:
 def counted() -> Iterator[Counts]:
     """Count the operations inside.
 
-    Unlike `torch.utils.flop_counter.FlopCounterMode`, it counts launches and does not import torch's
-    compiler, which takes a second.
+    Unlike `torch.utils.flop_counter.FlopCounterMode`, it counts launches and does not import torch's compiler,
+    which
+    takes a second.
     """
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.flop_counter import flop_registry
@@ -89,7 +90,7 @@ def counted() -> Iterator[Counts]:
 
 
 def _unfused_attention(counts: Counts) -> AbstractContextManager[object]:
-    """Return a context that notes each call of torch's attention in which no kernel of attention ran."""
+    """Note each call of torch's attention in which no kernel of attention ran."""
     from torch.nn.functional import scaled_dot_product_attention
     from torch.overrides import TorchFunctionMode
 

@@ -1,4 +1,4 @@
-"""Opening a device: threads and precision set explicitly, never left to torch's defaults."""
+"""Open a device with explicit threads and precision, never torch's defaults."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _asked_first = ExitStack()  # of this process, as torch's own setting is
 
 
 class UnsupportedError(WorkloadsError):
-    """The device can't do what the case asks for."""
+    """The device cannot do what the case requires."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Device:
 
     @property
     def is_host(self) -> bool:
-        """True if the device is the CPU, so that data needs no transfer."""
+        """True if the device is the CPU, whose data needs no transfer."""
         return self.name == "cpu"
 
 
@@ -106,7 +106,7 @@ def _open_cuda(precision: str) -> Device:
 
 
 def count_without_nvml() -> None:
-    """Have torch count the GPUs by CUDA alone: in this process it would ask an NVML that hangs or kills."""
+    """Have torch count the GPUs by CUDA alone: an NVML in this process could hang or kill it."""
     import torch
 
     cuda: Any = torch.cuda
@@ -114,7 +114,7 @@ def count_without_nvml() -> None:
 
 
 def why_no_cuda() -> str:
-    """Return torch's reason: no driver, a driver that is too old, or no CUDA in this build."""
+    """Return torch's reason: no driver, one that is too old, or no CUDA in this build."""
     import torch
 
     try:
@@ -127,8 +127,9 @@ def why_no_cuda() -> str:
 def _set_precision(precision: str) -> None:
     """Set fp32 arithmetic for both matmul and convolution: torch would use TF32 only for convolutions.
 
-    The old switches are set first: torch.compile and `cudnn.flags` read them, and torch raises an error if
-    old and new contradict each other (https://github.com/pytorch/pytorch/issues/166387).
+    The old switches are set first: torch.compile and `cudnn.flags` read them, and torch raises an error if old and
+    new
+    contradict each other (https://github.com/pytorch/pytorch/issues/166387).
     """
     import torch
 
@@ -146,9 +147,9 @@ def _set_precision(precision: str) -> None:
 
 
 def search_algorithms(search: bool = True) -> None:
-    """Let cuDNN choose its algorithms by measuring, from the next call on; or no longer.
+    """Turn cuDNN's search for the fastest algorithms on, from the next call, or off.
 
-    It times every algorithm once, so that on an idle GPU the first ones seem slow.
+    It times every algorithm once, so on an idle GPU the first ones seem slow.
     """
     import torch
 
@@ -156,7 +157,7 @@ def search_algorithms(search: bool = True) -> None:
 
 
 def has_kernels(device: Device, precision: str) -> bool:
-    """Return whether attention has several fast kernels on a device: Hopper or newer, in fp16 or bf16."""
+    """Return whether attention has several fast kernels: Hopper or newer, in fp16 or bf16."""
     import torch
 
     if device.is_host or precision not in ("fp16", "bf16"):
@@ -165,9 +166,9 @@ def has_kernels(device: Device, precision: str) -> bool:
 
 
 def ask_first(kernel: str) -> None:
-    """Have torch's attention ask one of `KERNELS` first; with an empty name, in torch's own order again.
+    """Set one of `KERNELS` as torch's first choice for attention; empty restores torch's order.
 
-    The others remain, so that a shape that this kernel can't compute is computed by another.
+    The others remain for shapes that this kernel cannot compute.
     """
     _asked_first.close()
     if not kernel:

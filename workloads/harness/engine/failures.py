@@ -1,4 +1,4 @@
-"""Turn exceptions of a workload or a device into verdicts; a user's mistake stays an error."""
+"""Turn exceptions of a workload or device into verdicts; user mistakes stay errors."""
 
 import re
 import sys
@@ -43,7 +43,7 @@ _UNITS = {"bytes": 1.0, "kib": 2.0**10, "mib": 2.0**20, "gib": 2.0**30, "tib": 2
 
 @contextmanager
 def findings_of_failures(case: Case) -> Iterator[list[Finding]]:
-    """Catch the errors of a measurement of `case`, and add them as findings to the list that is yielded."""
+    """Catch errors of a measurement of `case`, and add them as findings to the yielded list."""
     findings: list[Finding] = []
     try:
         yield findings
@@ -89,7 +89,7 @@ def finding(error: Exception, case: Case) -> Finding:
 
 
 def _gpu_was_full() -> bool:
-    """True if the GPU has refused memory to torch, or hardly any is left; False without a GPU."""
+    """Return whether the GPU refused memory to torch, or hardly any is left."""
     torch: Any = sys.modules.get("torch")
     with suppress(Exception):
         if torch and torch.cuda.is_initialized():

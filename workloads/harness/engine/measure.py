@@ -65,7 +65,7 @@ class Restarts:
         self._taken += steps
 
     def last_loss(self, result: torch.Tensor) -> tuple[float, int]:
-        """Return the loss after the latest of the longest rows of steps, and its number of steps."""
+        """Return the last loss of the longest row of steps, and the row's length; the latest of equals."""
         return self._ended or (float(result.float().mean()), self._taken)
 
 
@@ -74,7 +74,7 @@ Say = Callable[[str], None]
 
 @dataclass(slots=True)
 class Draft:
-    """A record in the making: each stage adds its part, and a failure keeps the parts that came before it."""
+    """A record in the making: stages add their parts, and a failure keeps the earlier ones."""
 
     layout: str | None = None
     layout_trials_s: dict[str, float] | None = None
@@ -94,7 +94,7 @@ class Draft:
 
 @dataclass(frozen=True, slots=True)
 class Stage:
-    """The context of every stage of a measurement; with a `member` if several processes measure together."""
+    """The context of every stage; `member` is set if several processes measure together."""
 
     repeat: Repeat
     device: Device
@@ -121,10 +121,10 @@ def measure(
 ) -> Record:
     """Measure a repeat in this process and return its record, whatever the workload does.
 
-    With `join` it is measured together with other processes, and the record is the whole group's.
+    With `join` several processes measure together, and the record is the group's.
 
     Raises:
-        WorkloadsError: the workload, its size or the device's name is a mistake of the user's.
+        WorkloadsError: the workload, its size or the device's name is a user's mistake.
     """
     imported_s = sum(phases.seconds.get(name, 0.0) for name in ("import", "build"))  # by a fork server
     started_at, draft = now_text(imported_s), Draft()
@@ -150,7 +150,6 @@ def measure(
 
 
 def _run(stage: Stage) -> tuple[Finding, ...]:
-    """Fill the draft stage by stage and return the findings against the result."""
     draft, workload = stage.draft, find(stage.repeat.case.workload)
     if stage.repeat.device not in workload.devices:
         supported = " or ".join(workload.devices)
@@ -246,8 +245,8 @@ def _run_steps(stage: Stage, prepared: Prepared, counts: Counts | None) -> tuple
 def _checked(stage: Stage, prepared: Prepared, counts: Counts | None) -> float | None:
     """Check the first step, and time its transfers; return the loss of a training.
 
-    The result is freed, so that the timed steps need no more memory than a step. In eager mode this step is
-    counted; in other modes `counts` are those of an eager step.
+    The result is freed, so that timed steps need no more memory than one. In eager mode this step is counted; in
+    other modes `counts` are those of an eager step.
     """
     draft, phases = stage.draft, stage.phases
     with phases("check"):
@@ -272,7 +271,7 @@ def _checked(stage: Stage, prepared: Prepared, counts: Counts | None) -> float |
 
 
 def _single_steps(stage: Stage, prepared: Prepared, timed: Timed) -> None:
-    """Note the latency of single steps, except of a group, and the device's own time for one."""
+    """Note the latency of single steps, except of a group, and the device's own time."""
     draft, clock = stage.draft, stage.device.clock
     if not stage.member:
         is_one = timed.wall.block == 1
@@ -288,7 +287,7 @@ def _single_steps(stage: Stage, prepared: Prepared, timed: Timed) -> None:
 
 
 def _group(stage: Stage, member: GroupMember, prepared: Prepared, wall: Timing) -> Group:
-    """Make the group's part of the record; measure the share of communication here, after the samples."""
+    """Return the group's part of the record; the share of communication is measured here, after the samples."""
     member.note(wall, stage.readings.memory(), stage.readings.of_own_gpu())
     apart = None
     if prepared.unexchanged and stage.world > 1:  # one alone has nobody to exchange with
@@ -302,7 +301,6 @@ def _group(stage: Stage, member: GroupMember, prepared: Prepared, wall: Timing) 
 
 
 def _any(member: GroupMember, own: Callable[[], bool]) -> bool:
-    """Return whether it is so for any member; all get the same answer."""
     return bool(member.slowest(float(own())))
 
 
@@ -363,7 +361,7 @@ def measure_job(job: Job, clock: Clock, phases: Phases, window: AbstractContextM
     """Run a job once.
 
     Raises:
-        WrongError: it shows neither losses nor times of its steps, or a loss is not finite.
+        WrongError: it has neither losses nor times of its steps, or a loss is not finite.
     """
     with phases("warm_up"):
         job.warm_up()

@@ -1,4 +1,4 @@
-"""The part of a group of processes that the engine talks to."""
+"""The engine's interface to a group of processes."""
 
 from __future__ import annotations
 
@@ -16,11 +16,11 @@ from workloads.harness.records.record import Memory, Timing
 
 @dataclass(frozen=True, slots=True)
 class Apart:
-    """Steps while the ranks keep their gradients to themselves.
+    """Steps while the ranks do not exchange gradients.
 
     Attributes:
-        communication_share: share of the slowest rank's step that goes away then, from 0 to 1.
-        own_s: seconds that this rank takes then, when it waits for nobody.
+        communication_share: share of the slowest rank's step that goes away, from 0 to 1.
+        own_s: seconds of this rank's step, without waiting for others.
     """
 
     communication_share: float
@@ -48,13 +48,13 @@ class GroupMember(Protocol):
         """Return the mean over the members."""
 
     def slowest(self, seconds: float | None) -> float | None:
-        """Return the largest of the members' seconds; None on all where one has none."""
+        """Return the largest of the members' seconds; None on all if a member has none."""
 
     def cpu_s(self) -> float:
-        """Return CPU seconds of all members, of their children and of the process that started them."""
+        """Return CPU seconds of all members, their children and the process that started them."""
 
     def note(self, timing: Timing, memory: Memory, probes: dict[str, float]) -> None:
-        """Keep this member's own times, its peaks and the readings of its GPU; call it right after the samples."""
+        """Keep this member's times, peaks and GPU readings; call it right after the samples."""
 
     def group(self, scaling: str, apart: Apart | None) -> Group:
         """Return the group's part of the record."""
@@ -65,13 +65,13 @@ class GroupMember(Protocol):
         """Time steps with and without the exchange of gradients for about `cap_s` seconds."""
 
     def measure_alone(self, step: Step, block: int) -> None:
-        """Keep the mean time of this member's steps while all others wait; each has its turn."""
+        """Keep the mean time of this member's steps while the others wait, in turn."""
 
     def merge(self, readings: Readings) -> None:
         """Merge the members' readings of their GPUs into `readings`."""
 
     def leave(self) -> Any:
-        """Wait until all members have come to the end."""
+        """Wait until all members are done."""
 
 
 Join = Callable[[Device, float], GroupMember]  # of a device, and the seconds of the repeat's timeout

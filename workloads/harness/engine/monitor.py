@@ -1,4 +1,4 @@
-"""Background samples of CPU, memory and GPU while a process is measured."""
+"""Background samples of CPU, memory and GPU during a measurement."""
 
 import threading
 import time
@@ -16,7 +16,7 @@ _STOP_S = 2.0  # a driver that hangs must not hang the measurement with it
 class Monitor:
     """A thread that samples CPU, memory and GPU, and keeps at most 300 samples.
 
-    Used as a context manager around what is measured. Never raises into it.
+    A context manager, which never raises into the measurement.
 
     Attributes:
         missing: column name to the reason why it is absent or has gaps.
@@ -75,27 +75,28 @@ class Monitor:
 
     @property
     def cost_share(self) -> float:
-        """Return the CPU seconds that sampling and the process that asks the GPU took, per second of the window."""
+        """Return the CPU seconds of sampling and of the GPU's reader, per second of the window."""
         asked_cpu_s = self._gpu.cpu_s if self._gpu else 0.0
         return (self._own_cpu_s + asked_cpu_s) / max(
             (self._ended_s or time.perf_counter()) - self._started_s, 1e-9
         )
 
     def watch(self, gpu: Gpu) -> None:
-        """Sample this GPU from now on; what was sampled of another one is forgotten."""
+        """Sample this GPU from now on; samples of another one are forgotten."""
         with self._lock:
             self._gpu = gpu
             self._rows.clear()
 
     def poke(self) -> None:
-        """Request a sample now, so that a window shorter than the interval has one too; don't wait for it."""
+        """Request a sample without waiting, for windows shorter than the interval."""
         self._poked.set()
 
     def columns(self) -> dict[str, tuple[float, ...]]:
         """Return the samples as columns of equal length: `t_s` in seconds, `cpu_percent` of one core.
 
-        Columns whose names begin with `host_` are of the whole machine, in percent of all its CPUs.
-        A column that most samples have is kept, and samples that lack one of those are left out.
+        `host_…` columns are of the whole machine, in percent of all its CPUs. Columns that most samples have are
+        kept;
+        samples that lack one of them are left out.
         """
         with self._lock:
             rows = list(self._rows)

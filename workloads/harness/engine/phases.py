@@ -8,13 +8,12 @@ from pathlib import Path
 
 
 class Phases:
-    """Seconds by phase. A phase inside another counts for itself only: the sum never exceeds the wall.
+    """Seconds by phase; an outer phase excludes its inner ones, so the sum never exceeds the wall.
 
     Attributes:
-        seconds: phase name to seconds spent in it, in the order of first entry.
-        inherited_s: the same of the processes that this one was forked from, as far as they are not in
-            `seconds`; empty for a process that was not forked.
-        origin_s: when the process started, on the clock of `time.perf_counter`.
+        seconds: in the order of first entry.
+        inherited_s: of the processes that this one was forked from, not in `seconds`.
+        origin_s: start of the process, on the clock of `time.perf_counter`.
     """
 
     def __init__(self, process_start_s: float = 0.0, inherited_s: Mapping[str, float] | None = None) -> None:
@@ -37,7 +36,7 @@ class Phases:
                 self._inner[-1] += spent
 
     def with_inherited_s(self) -> dict[str, float]:
-        """Return the seconds by phase so far, of this process and of those that it was forked from."""
+        """Return the seconds by phase so far, with inherited ones."""
         names = dict.fromkeys((*self.inherited_s, *self.seconds))
         return {name: self.inherited_s.get(name, 0.0) + self.seconds.get(name, 0.0) for name in names}
 
@@ -46,13 +45,13 @@ class Phases:
         return time.perf_counter() - self.origin_s
 
     def close(self) -> tuple[float, float]:
-        """Return the wall seconds so far, and those of them that no phase accounts for."""
+        """Return the wall seconds so far, and the part that no phase accounts for."""
         wall = self.wall_s()
         return wall, wall - sum(self.seconds.values())
 
 
 def since_process_start_s(stat: Path = Path("/proc/self/stat")) -> float:
-    """Return the seconds since this process started, to a clock tick (10 ms); 0 without /proc."""
+    """Return this process's age in seconds, to a clock tick (10 ms); 0 without /proc."""
     try:
         ticks = int(stat.read_text().rpartition(")")[2].split()[19])
         return max(time.clock_gettime(time.CLOCK_BOOTTIME) - ticks / os.sysconf("SC_CLK_TCK"), 0.0)

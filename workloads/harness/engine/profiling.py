@@ -1,4 +1,4 @@
-"""The profile pass: a few more steps under torch's profiler, separate from the timed ones."""
+"""The profile pass: further steps under torch's profiler, after the timed ones."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ SILENT = "6"
 
 
 def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -> Profile:
-    """The `rows` operators that took most of `steps` steps: by device time, or by CPU time on a CPU."""
+    """Return the `rows` slowest operators of `steps` steps: by device time, or by CPU time on a CPU."""
     from torch.profiler import ProfilerActivity, profile
 
     on_cpu = device.is_host
@@ -39,7 +39,7 @@ def profiled(step: Step, device: Device, steps: int = STEPS, rows: int = ROWS) -
 
 @contextmanager
 def quiet() -> Iterator[None]:
-    """Keep the profiler's own messages off the terminal: they are not ours, and not the script's."""
+    """Keep the profiler's own messages off the terminal."""
     before = os.environ.get(LOG_LEVEL)
     os.environ[LOG_LEVEL] = before or SILENT
     try:
@@ -52,7 +52,7 @@ def quiet() -> Iterator[None]:
 
 
 def busy_s(step: Step, device: Device, member: GroupMember | None = None) -> float | None:
-    """Return the seconds per step in which the device ran a kernel, for a group on its slowest member.
+    """Return the seconds per step in which the device ran a kernel; a group's are its slowest member's.
 
     None if the profiler saw no kernel, for example without permission to use CUPTI.
     """
@@ -64,13 +64,13 @@ def busy_s(step: Step, device: Device, member: GroupMember | None = None) -> flo
 
 
 def _ranked(averages: Iterable[Any], key: str) -> list[Any]:
-    """Sort the operators by `key`, largest first; the kernels that they launched are in theirs already."""
+    """Sort operators by `key`, largest first; without kernels, which their operators include."""
     operators = [row for row in averages if _is_of(row, "CPU")]
     return sorted(operators, key=lambda row: -getattr(row, key))
 
 
 def _kernels(events: Iterable[Any]) -> list[Any]:
-    """Pick what ran on the device; torch puts the ranges of annotations there, which cover gaps as well."""
+    """Return device events without the ranges of annotations, which cover gaps as well."""
     return [event for event in events if _is_of(event, "CUDA") and not event.is_user_annotation]
 
 

@@ -1,4 +1,4 @@
-"""All probes around a measurement: the machine, its activity meanwhile, and reasons for missing readings."""
+"""All probes around a measurement, and reasons for missing readings."""
 
 import math
 import sys
@@ -19,7 +19,7 @@ GPU_INTERVAL_S = 0.1
 
 
 class Readings:
-    """A collection of probes by stage: every reading is in `probes` or, with the reason, in `missing`."""
+    """Probes by stage: every reading is in `probes`, or its reason in `missing`."""
 
     def __init__(self, device: str, threads: int, origin_s: float) -> None:
         self.device, self.threads = device, threads
@@ -44,7 +44,7 @@ class Readings:
             self._take(gpu.foreign_load(self.gpu))
 
     def add(self, **values: float) -> None:
-        """Take over readings that the engine made itself."""
+        """Add the engine's own readings."""
         self.probes.update(values)
 
     def busy(self, found_s: float | None, why: str, step_s: float = 0.0) -> float | None:
@@ -61,7 +61,7 @@ class Readings:
 
     @contextmanager
     def window(self, phases: Phases) -> Iterator[None]:
-        """Read the counters before and after the samples, and when that was, by the monitor's own time."""
+        """Read the counters before and after the samples, and the window on the monitor's clock."""
         self.monitor.poke()
         with phases("probe"):
             canary_s = cpu.canary_s()
@@ -98,7 +98,7 @@ class Readings:
                 self.add(sm_clock_low_mhz=min(clocks_mhz), sm_clock_high_mhz=max(clocks_mhz))
 
     def of_own_gpu(self) -> dict[str, float]:
-        """Return the readings of this process's GPU in the window: mean power and clock, highest temperature."""
+        """Return this process's GPU readings in the window: mean power and clock, highest temperature."""
         if self.device != "cuda":
             return {}
         own = {
@@ -114,7 +114,7 @@ class Readings:
         return own
 
     def limit_watch(self) -> Callable[[], bool]:
-        """Return a function that says whether power has held the GPU's clock down for most of the time since now."""
+        """Return a function: has power held the GPU's clock down for most of the time since now?"""
         before = self.gpu.counters()
 
         def is_at_limit() -> bool:
@@ -124,7 +124,7 @@ class Readings:
         return is_at_limit
 
     def opened(self, index: int = 0) -> None:
-        """Check, once a device is open, that the GPU under watch is the one that computes: CUDA's `index`."""
+        """Check, once a device is open, that the watched GPU is CUDA's `index`."""
         if self.gpu.is_lost:
             return
         opened = _properties(index) if self.device == "cuda" else None
@@ -144,12 +144,12 @@ class Readings:
             self.environment["gpus"] = [_as_slice(card, opened) for card in self.environment["gpus"]]
 
     def _card_of_slice(self) -> str:
-        """Return the UUID of the card that the watched slice is of: CUDA can name a slice by that; else nothing."""
+        """Return the UUID of the watched slice's card, by which CUDA can name a slice; else empty."""
         parts = [card.get("mig_slice") or {} for card in self.environment["gpus"]]
         return next((part.get("of", "") for part in parts), "")
 
     def computed_on(self, device: str) -> None:
-        """Note on which device a script has computed: the record has the readings of that one."""
+        """Note the device that a script computed on, whose readings the record gets."""
         if device == "cpu" and self.device == "cuda":
             for name in [*self.probes]:
                 if name.startswith(("gpu_", "sm_")) or "throttled_share" in name:
@@ -159,7 +159,7 @@ class Readings:
         self.energy_j = self.probes.get("gpu_energy_j" if device == "cuda" else "cpu_energy_j")
 
     def shared_by(self, gpus: int) -> None:
-        """Note that several GPUs did the work: the energy of one of them is not the energy of the work."""
+        """Note that several GPUs did the work: one GPU's energy is not the work's."""
         if self.device == "cuda" and gpus > 1:
             self.energy_j = None
             for name in ("gpu_energy_j", "gpu_energy_error_j"):
@@ -167,7 +167,7 @@ class Readings:
             self.missing["gpu_energy_j"] = f"{gpus} GPUs computed, but the energy of only one was read"
 
     def peak_flops(self, precision: str) -> float | None:
-        """Return the FLOP/s that the device can't exceed; None if that isn't known."""
+        """Return the device's upper bound in FLOP/s; None if unknown."""
         if self.device == "cpu":
             return machine.peak_flops_bound(self.environment, self.threads, precision)
         clock_max_mhz = next((card.get("sm_clock_max_mhz") for card in self.environment["gpus"]), None)
@@ -196,7 +196,7 @@ class Readings:
         self.missing |= reading[1]
 
     def memory(self) -> Memory:
-        """Return this process's peaks of memory so far; on the device, those of the samples too."""
+        """Return this process's peaks of memory so far; on the device, also those of the samples."""
         peak = memory.peak_rss_bytes()
         if not self._is_cuda_open():
             return Memory(peak_rss_bytes=peak)
@@ -215,9 +215,9 @@ class Readings:
         )
 
     def _total_bytes(self, most_reserved: int) -> int | None:
-        """Return this process's peak on the device by the driver; None, with a reason in `missing`, if it is unknown.
+        """Return this process's peak on the device by the driver; None, with a reason in `missing`, if unknown.
 
-        The driver's number is of now: segments that the allocator has given back since its peak are added.
+        The driver reports the present number: segments that the allocator gave back since its peak are added.
         """
         import torch
 
@@ -233,7 +233,7 @@ class Readings:
 
     @contextmanager
     def _own_peaks(self) -> Iterator[None]:
-        """Keep the device's peaks inside apart, because layout trials and searches need more than a step."""
+        """Keep the device's peaks inside separate: layout trials and searches need more than a step."""
         if not self._is_cuda_open():
             yield
             return
@@ -256,14 +256,13 @@ def _device_peaks() -> tuple[int, int]:
 
 
 def _properties(index: int) -> Any:
-    """Return torch's properties of a CUDA device; None if it sees none."""
     import torch
 
     return torch.cuda.get_device_properties(index) if torch.cuda.is_available() else None
 
 
 def _as_slice(card: dict[str, Any], opened: Any) -> dict[str, Any]:
-    """Add to a description that CUDA computes on a MIG slice, if its name says so and NVML did not."""
+    """Mark a description as a MIG slice if CUDA's name says so and NVML did not."""
     _, is_slice, profile = str(getattr(opened, "name", "")).partition(" MIG ")
     if not is_slice or card.get("mig_slice"):
         return card

@@ -1,4 +1,4 @@
-"""Timing a step: warm-up, samples and their summary in seconds per step."""
+"""Time a step: warm-up, samples and their summary in seconds per step."""
 
 import gc
 import statistics
@@ -22,12 +22,12 @@ class Timed:
     """The times of a step.
 
     Attributes:
-        device_time: from the device's own clock; None where the host is the device.
+        device_time: by the device's own clock; None if the host is the device.
         straggle_share: share of the time in which the device still worked after the timed stream had ended.
         timer_cost_s: seconds that timing itself adds to a block.
-        window_steps: steps between the readings of the counters before and after the samples.
+        window_steps: steps between the readings of the counters.
         blocks_s: wall seconds per step of each block behind the samples.
-        result: what the last timed step returned.
+        result: the last timed step's.
     """
 
     wall: Timing
@@ -50,8 +50,9 @@ def time_step(
 ) -> Timed:
     """Warm up until steady, then sample until precise; `window` is entered around the samples only.
 
-    `between` is called before each block, untimed, with the steps that it will take and the last result.
-    `swings` says whether the device has been at its power limit since the warm-up began.
+    `between` is called before each block, untimed, with its number of steps and the last result. `swings` says
+    whether
+    the device has been at its power limit since the warm-up began.
     """
     with quiet_collector(phases):
         with phases("warm_up"):

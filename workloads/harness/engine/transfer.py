@@ -1,6 +1,6 @@
-"""Transfers: moving a step's inputs to the device and its result back, pageable and pinned.
+"""Time the transfer of a step's inputs to the device and of its result back, pageable and pinned.
 
-They are moved through buffers that are used again and again: neither host nor device holds a tensor twice.
+Buffers are reused: neither host nor device holds a tensor twice.
 """
 
 from __future__ import annotations
@@ -56,14 +56,14 @@ def measure_transfer(device: Device, inputs: Sequence[torch.Tensor], result: tor
 
 
 def fetch(result: torch.Tensor) -> None:
-    """Bring a result to the host, part by part: the host may have less memory than the device."""
+    """Copy a result to the host in parts: the host can have less memory than the device."""
     parts = size_bytes([result]) // PIECE_BYTES
     for part in result.chunk(parts) if parts > 1 else (result,):
         part.cpu()
 
 
 def _seconds(device: Device, sizes: Sequence[int], move: Move) -> float:
-    """Return the median seconds of moving tensors of these sizes; of very large ones a part is moved."""
+    """Return the median seconds of moving tensors of these sizes; only a part of very large ones is moved."""
     import torch
 
     moved = list(_pieces(sizes))

@@ -1,4 +1,4 @@
-"""What a sample is: the median of a few blocks of steps, each timed by itself."""
+"""Samples: each is the median of a few blocks of steps, timed one by one."""
 
 import statistics
 from collections.abc import Callable
@@ -14,7 +14,7 @@ Before = Callable[[int, Any], None]  # of the steps to come and the last result
 
 @dataclass(slots=True)
 class Blocks:
-    """Blocks as they were timed, in seconds per step, but `straggle_shares` of a block."""
+    """Timed blocks, in seconds per step; `straggle_shares` are shares of a block."""
 
     wall_s: list[float] = field(default_factory=list)
     device_s: list[float] = field(default_factory=list)
@@ -26,15 +26,15 @@ class Blocks:
 
 
 class Sampler:
-    """Takes samples of `count` blocks of `block` steps; a call takes one and returns its seconds per step.
+    """Takes samples of `count` blocks of `block` steps; a call returns a sample's seconds per step.
 
-    An interruption spoils the block that it falls into and, as long as most blocks have none, no sample.
+    An interruption spoils its block, but no sample as long as most blocks have none.
 
     Attributes:
         timed: the blocks since `begin`.
-        means_s: seconds per step of each sample so far, also before `begin`: the mean of its blocks.
-        result: what the last step returned; no more than one, because all would fill the device.
-        steps: how many steps were taken since `begin`.
+        means_s: mean seconds per step of the blocks of each sample so far, also before `begin`.
+        result: the last step's; more would fill the device.
+        steps: taken since `begin`.
     """
 
     def __init__(self, step: Step, clock: Clock, between: Before, block: int, count: int) -> None:
@@ -58,7 +58,7 @@ class Sampler:
         return statistics.median(blocks_s)
 
     def _time_block(self) -> None:
-        """Time a block, with no result held on: one that lived into the next step takes its memory twice."""
+        """Time a block without an old result, which would take its memory twice during a step."""
         self._between(self.block, self.result)
         self.result = None
         reading = self._clock.time(self._step, self.block)
@@ -75,10 +75,11 @@ class Sampler:
 
 
 def sized(step: Step, clock: Clock, between: Before, timer_s: float, rules: Rules) -> Sampler:
-    """Return a sampler whose blocks and samples are as long as the rules ask for, by blocks that are timed.
+    """Return a sampler with blocks and samples of the length that the rules require, by timed blocks.
 
-    A single step says little: on a device it holds the whole wait for its end, which a block has once. A
-    sample has as many blocks as fit, with what is done between them.
+    On a device a single step includes the whole wait for its end, which a block has once. A sample has as many
+    blocks as
+    fit, with the work between them.
     """
     sampler = Sampler(step, clock, between, 1, 1)
     step_s, block_s = _once(sampler, clock)
@@ -91,7 +92,7 @@ def sized(step: Step, clock: Clock, between: Before, timer_s: float, rules: Rule
 
 
 def _once(sampler: Sampler, clock: Clock) -> tuple[float, float]:
-    """Return seconds per step of one sample, and of the sample with what is between its blocks."""
+    """Return seconds per step of one sample, and of the sample with the work between its blocks."""
     started_s = clock.now()
     step_s = sampler()
     return max(step_s, SHORTEST_S), clock.now() - started_s

@@ -1,4 +1,4 @@
-"""The mean of samples and its interval, also if successive samples are alike."""
+"""The mean of samples and its interval, also for correlated samples."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class MeanBounds:
     """The 95 % interval of a mean by batches.
 
     Attributes:
-        interval: None if there are fewer than three batches.
+        interval: None below three batches.
         batches: number of independent batches of samples.
         size: samples of a batch.
     """
@@ -40,12 +40,12 @@ class MeanBounds:
 def mean_bounds(
     samples: Sequence[float], earlier: Sequence[float] = (), bias: float = 0.0, size: int | None = None
 ) -> MeanBounds:
-    """Return the mean of samples with its 95 % interval by batches as long as the samples' memory asks for.
+    """Return the mean of samples with its 95 % interval, by batches longer than their correlation.
 
     Args:
-        earlier: values just before the samples, which show the memory, too.
-        bias: how far the mean can be from the truth besides, by which the interval is wider on both sides.
-        size: samples of a batch, if that is known.
+        earlier: values just before the samples, which also show the correlation.
+        bias: further error of the mean, which widens the interval on both sides.
+        size: samples of a batch, if known.
     """
     size = size or batch_size([*earlier, *samples])
     count = len(samples) // size
@@ -57,13 +57,13 @@ def mean_bounds(
 
 
 def batch_means(values: Sequence[float], size: int) -> list[float]:
-    """Return the means of whole batches of `size` successive values, from the first on."""
+    """Return the means of whole batches of `size` successive values."""
     starts = range(0, len(values) - size + 1, size)
     return [math.fsum(values[start : start + size]) / size for start in starts]
 
 
 def batch_size(values: Sequence[float]) -> int:
-    """Return how many successive values make batches whose means are nearly independent.
+    """Return the number of successive values whose means are nearly independent.
 
     Source: J. M. Flegal and G. L. Jones, Batch means and spectral variance estimators in Markov chain Monte Carlo,
     Annals of Statistics 38, 2010: the length of a batch follows the autocorrelation.
@@ -76,11 +76,13 @@ def batch_size(values: Sequence[float]) -> int:
 
 
 def variance_growth(values: Sequence[float]) -> float:
-    """Return by how much correlation raises the variance of the mean of these values: at least 1.
+    """Return the factor, at least 1, by which correlation raises the variance of these values' mean.
 
-    It is the integrated autocorrelation time, to which no pair of lags adds more than the one before. Few values show
-    too little of it: their own mean is subtracted from them. So it is at least that of a process of first order with
-    the upper bound of the neighbours' correlation.
+    It is the integrated autocorrelation time, in which no pair of lags adds more than the one before. Few values
+    show
+    too little of it, because their own mean is subtracted; so it is at least that of a first-order process with
+    the
+    upper bound of the neighbours' correlation.
     Source: F. H. C. Marriott and J. A. Pope, Bias in the estimation of autocorrelations, Biometrika 41, 1954.
     """
     correlations = autocorrelations(values)
@@ -98,7 +100,7 @@ def variance_growth(values: Sequence[float]) -> float:
 
 
 def autocorrelations(values: Sequence[float]) -> Floats:
-    """Return the autocorrelations of values at each lag from 0 on; none if the values do not differ."""
+    """Return the autocorrelations of values at each lag from 0 on; empty if all values are equal."""
     import numpy as np
 
     centred = np.asarray(values, float) - np.mean(values) if len(values) else np.empty(0)

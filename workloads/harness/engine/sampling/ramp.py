@@ -1,4 +1,4 @@
-"""Times that approach a level: how far from it the last of them still are."""
+"""Times that approach a level, and their distance from it."""
 
 from __future__ import annotations
 
@@ -22,29 +22,29 @@ FIRST = 4  # the first quarter of the warm-up is left out, because first calls a
 
 @dataclass(frozen=True, slots=True)
 class Ramp:
-    """The curve of least squares through times: level + b exp(-t / tau), flat until its onset.
+    """The least-squares curve through times: level + b exp(-t / tau), flat until its onset.
 
     Attributes:
-        above: how far each value of the curve is above its level, in seconds.
+        above: distance of each value of the curve above its level, in seconds.
     """
 
     above: Floats
 
     def above_mean(self, count: int) -> list[float]:
-        """Return how far each value of the curve is above the curve's mean over its last `count` values, in seconds."""
+        """Return the distance of each value of the curve above the mean of its last `count` values, in seconds."""
         apart: list[float] = (self.above - self.above[-count:].mean()).tolist()
         return apart
 
     def to_come(self, mean_s: float, count: int) -> float:
-        """Return how much slower the level is than the mean of the last `count` values, as a share of `mean_s`."""
+        """Return by how much the level is slower than the last `count` values' mean, as a share of `mean_s`."""
         return -float(self.above[-count:].mean()) / mean_s
 
     def fall(self, mean_s: float, count: int) -> float:
-        """Return how far the curve goes within the last `count` values, as a share of `mean_s`."""
+        """Return the change of the curve over the last `count` values, as a share of `mean_s`."""
         return abs(float(self.above[-count] - self.above[-1])) / mean_s
 
     def drift(self, mean_s: float, count: int) -> float:
-        """Return how much slower the second half of the last `count` values is than the first, by the curve."""
+        """Return by how much the second half of the last `count` values is slower than the first, by the curve."""
         half = max(count // 2, 1)
         last = self.above[-count:]
         return float(last[-half:].mean() - last[:half].mean()) / mean_s
@@ -53,8 +53,9 @@ class Ramp:
 def ramp(values_s: Sequence[float]) -> Ramp | None:
     """Return the ramp through successive times, or None if chance explains it or they are too few.
 
-    Each value lasts as long as it says. For each onset and time constant, level and height are those of least squares;
-    the standard error of the height knows that the residuals can be correlated.
+    Each value lasts as long as it says. Level and height are least squares for each onset and time constant; the
+    standard
+    error of the height allows for correlated residuals.
     Source: G. H. Golub and V. Pereyra, Nonlinear least squares problems whose variables separate, SIAM Journal on
     Numerical Analysis 10, 1973.
     """

@@ -1,4 +1,4 @@
-"""The numbers behind warm-up and samples."""
+"""The constants of warm-up and sampling."""
 
 from dataclasses import dataclass, replace
 
@@ -18,33 +18,32 @@ class Rules:
     """Rules for the end of warm-up and sampling. Names without a unit are counts or shares.
 
     Attributes:
-        stretch_s: warm-up is looked at in stretches of this length: clocks settle in time, not in steps.
-        stretch_samples: and of at least so many samples.
-        agreement: successive stretches whose medians differ by less than this share, or by no more than noise
-            explains, agree.
-        agreements: how often in a row they must agree.
-        warm_min_s: warm-up lasts at least this long.
-        soak_s: and this long where sustained speed is asked for; its first second is then the burst.
-        settle_s: steps for so long between the counters and the first sample, so that a device that was idle
-            while they were read is as warm as before.
-        sample_min_s: a window of samples lasts at least this long: its halves are held against each other,
-            and the probes' counters need something to count.
-        look_growth: precision is looked at each time that the window has grown by this share; looking after
-            each sample would stop at a lucky moment.
-        half_width: the mean is precise when half its 95 % interval is below this share of it. Not the whole
-            1 % that we promise: who looks again and again stops at a lucky moment.
-        batches: the mean is precise only if so many independent batches of samples bound it.
-        few_batches: the same if the interval is within half of what precision asks for, and the samples are on no ramp.
-        is_long: each step is a batch, because it is longer than what steps remember, and few show no memory.
-        to_come: samples count when no more than this share is left to come of the ramp that they are on, or lies
-            within them.
-        drift: the halves of a device at its power limit differ by no more than this share, or than noise explains.
-        hopeless: sampling ends early if by its interval so far it would need so many times its cap.
-        long_step_s: from this length on a step is measured with fewer samples, and with caps of `long_cap_s`.
-        batch_s: precision is that of the mean over batches of this length; 0 takes the median of all samples.
-        block_over_timer: a block is at least this many times as long as the timing itself takes.
-        block_min_s: and at least this long; shorter than the turns in which a scheduler shares a CPU, so that
-            most blocks hold no interruption.
+        stretch_s: least length of a warm-up's stretches: clocks settle in time, not in steps.
+        stretch_samples: least samples of a stretch.
+        agreement: successive stretches agree if their medians differ by less than this share, or than noise
+            explains.
+        agreements: number of successive agreements that end the warm-up.
+        warm_min_s: least length of the warm-up.
+        soak_s: the same if sustained speed is requested; its first second is then the burst.
+        settle_s: steps between the counters' reading and the first sample, to warm up a device that was idle then.
+        sample_min_s: least length of the samples' window, for the comparison of its halves and for the counters.
+        look_growth: precision is checked whenever the window has grown by this share; checks after each sample
+            would
+            stop at a lucky moment.
+        half_width: largest half of the mean's 95 % interval, as a share. It is below the promised 1 % because
+            repeated
+            checks stop at a lucky moment.
+        batches: least number of independent batches that bound the mean.
+        few_batches: the same if the interval is within half of `half_width`, and the samples are on no ramp.
+        is_long: a step is so long that steps are not correlated: each is a batch.
+        to_come: largest share of a ramp that can still come after the samples, or lie within them.
+        drift: largest difference of the halves of a device at its power limit, unless noise explains it.
+        hopeless: sampling ends early if its interval so far predicts this many times the cap.
+        long_step_s: length from which a step has fewer samples, and caps of `long_cap_s`.
+        batch_s: precision is that of the mean over batches of this length; 0 for the median of all samples.
+        block_over_timer: least length of a block, in times of the timing itself.
+        block_min_s: and in seconds; shorter than a scheduler's time slice, so that most blocks hold no
+            interruption.
     """
 
     stretch_s: float = 0.5
@@ -95,9 +94,9 @@ class Rules:
         )
 
     def quick(self) -> "Rules":
-        """Return rules for a first look: the same precision, but less time for machines that won't settle.
+        """Return rules for a first look: the same precision, but less time for machines that do not settle.
 
-        Where a machine's speed comes and goes, three short repeats tell more than two longer ones.
+        Where a machine's speed varies, three short repeats show more than two longer ones.
         """
         return replace(
             self,
@@ -111,7 +110,7 @@ class Rules:
         )
 
     def soaking(self, seconds: float) -> "Rules":
-        """Return the rules with a warm-up of so many seconds."""
+        """Return the rules with a warm-up of `seconds`."""
         return replace(
             self,
             soak_s=seconds,
@@ -121,9 +120,9 @@ class Rules:
         )
 
     def on_device(self) -> "Rules":
-        """Return the rules for a GPU, whose clock takes seconds to settle and falls when it is idle.
+        """Return the rules for a GPU, whose clock settles in seconds and falls when it is idle.
 
-        The cap leaves room for more looks than one, because samples that drift at the first can still settle.
+        The cap leaves time for several checks, because samples that drift at first can still settle.
         """
         return replace(
             self,
@@ -170,7 +169,7 @@ def rules_of(repeat: Repeat) -> Rules:
 
 
 def block_size(step_s: float, timer_s: float, rules: Rules) -> int:
-    """Return the steps of a block with which timing costs at most 1 / `block_over_timer` of it."""
+    """Return the steps of a block in which timing costs at most 1 / `block_over_timer`."""
     target = max(rules.block_over_timer * timer_s, rules.block_min_s)
     return max(1, round(target / step_s + 0.5)) if step_s < target else 1
 
@@ -178,6 +177,6 @@ def block_size(step_s: float, timer_s: float, rules: Rules) -> int:
 def blocks_of(block_s: float, rules: Rules) -> int:
     """Return the blocks of a sample, an odd number.
 
-    The median of the medians of an odd number is the blocks' own: what is estimated doesn't move with it.
+    Then the median of samples estimates the median of blocks, whatever the number.
     """
     return 2 * int(rules.sample_s / block_s / 2) + 1 if block_s < rules.sample_s else 1

@@ -1,4 +1,4 @@
-"""Passes after the samples: the latency of single steps, and the device's own time for one."""
+"""Passes after the samples: the latency of single steps, and the device's own time."""
 
 import statistics
 from collections.abc import Callable, Sequence
@@ -46,10 +46,12 @@ def busy_s(
 ) -> tuple[float | None, str]:
     """Return the seconds of the device alone per step, or None and the reason.
 
-    `launches` are the operations of a step, and `step_s` its duration with gaps. `profiled_s` gives the same
-    by a profile, which a step needs that the device can't take as a whole; None if it shows nothing. A device
-    that `is_limited` by power is faster after the pause of each pass than in the samples: then its share of a
-    step is measured relative to steps that follow the same pause.
+    Args:
+        launches: operations of a step.
+        step_s: its duration with gaps.
+        profiled_s: a profile's number, for a step that is too long to queue; None if it shows nothing.
+        is_limited: power limits the device, which is then faster after each pass's pause than in the samples; its
+            share is measured relative to steps that follow the same pause.
     """
     count = max(min(MOST_QUEUED // max(launches, 1), MOST_STEPS_QUEUED), 1)
     for steps in dict.fromkeys((count, 1)):
@@ -73,7 +75,7 @@ def busy_s(
 
 
 def _held_s(step: Step, clock: Clock, steps: int, hold_s: float, is_share: bool) -> list[float]:
-    """Return what passes of queued steps take per step, or their share of unqueued ones; none if one was not held."""
+    """Return the seconds per step of queued passes, or their share of unqueued ones; empty if one was not held."""
     values: list[float] = []
     ends = clock.now() + MOST_BUSY_S
     while len(values) < PASSES and (len(values) < FEWEST_PASSES or clock.now() < ends):

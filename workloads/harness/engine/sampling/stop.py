@@ -1,7 +1,7 @@
 """Stop rules: warm up until steady, then sample until precise.
 
-Each rule is a generator that asks for one sample after the other, so that samples may also arrive from code
-that nobody can call: `fed` takes them for it where they can be taken.
+Each rule is a generator that asks for one sample after the other: `fed` takes them from a step, `script.sampling`
+sends those of a script, which cannot be called.
 """
 
 import math
@@ -40,13 +40,11 @@ class Sampled:
 
     Attributes:
         precise: the mean became so before the cap.
-        drift: how much slower the second half is than the first, as a share, if the samples were still on their way
-            at the end; else 0.
-        early_s: samples that still drifted, before the first one that counts.
-        needed_s: seconds that precision would take by the interval so far, where sampling gave up for it.
-        mean: the interval of the mean; None for a device at its power limit.
-        to_come: how much slower the level is that they approach than their mean, as a share, if they were still on
-            their way by a curve; else None.
+        drift: share by which the second half is slower, if the samples still moved at the end; else 0.
+        early_s: samples that still drifted, before the first that counts.
+        needed_s: predicted seconds until precision, if sampling gave up for that.
+        mean: its interval; None for a device at its power limit.
+        to_come: share by which the approached level is slower than the mean, by a curve; None if they do not move.
     """
 
     samples_s: tuple[float, ...]
@@ -59,7 +57,7 @@ class Sampled:
 
 
 def fed(rule: Rule[T], take: Take) -> T:
-    """Take samples for a rule until it has enough, and return what it makes of them."""
+    """Take samples for a rule until it has enough, and return its result."""
     try:
         next(rule)
         while True:
@@ -70,7 +68,7 @@ def fed(rule: Rule[T], take: Take) -> T:
 
 
 def never() -> bool:
-    """Return False: the device is at no limit that makes its speed swing."""
+    """Return False: no limit makes the device's speed swing."""
     return False
 
 
@@ -80,7 +78,7 @@ def warm_up(take: Take, rules: Rules, now: Callable[[], float], swings: Callable
 
 
 def settle(take: Take, rules: Rules, now: Callable[[], float]) -> tuple[float, ...]:
-    """Take samples that don't count for as long as the rules say."""
+    """Take samples that do not count, for as long as the rules require."""
     return fed(settling(rules, now), take)
 
 
@@ -96,7 +94,7 @@ def sample(
 
 
 def warming_up(rules: Rules, now: Callable[[], float], swings: Callable[[], bool] = never) -> Rule[WarmUp]:
-    """Ask for stretches of samples until successive ones agree, or the cap in time is reached.
+    """Ask for stretches of samples until successive ones agree, or the cap is reached.
 
     Stretches of a device that `swings` never agree: its warm-up ends after the least time.
     """
@@ -119,7 +117,7 @@ def warming_up(rules: Rules, now: Callable[[], float], swings: Callable[[], bool
 
 
 def settling(rules: Rules, now: Callable[[], float]) -> Rule[tuple[float, ...]]:
-    """Ask for samples that don't count for as long as the rules say."""
+    """Ask for samples that do not count, for as long as the rules require."""
     samples, ends = [], now() + rules.settle_s
     while now() < ends:
         samples.append((yield))
@@ -134,10 +132,10 @@ def sampling(
 ) -> Rule[Sampled]:
     """Ask for samples until their mean is precise and settled, or would clearly take too long.
 
-    While the samples are on their way to a level, the first quarter of them is left to the warm-up.
+    While samples approach a level, their first quarter is moved to the warm-up.
 
     Args:
-        before: samples of the warm-up, with which the samples are one stream.
+        before: samples of the warm-up, which continue in the samples.
         means_s: the mean of each sample so far, the latest last; None if a sample is its own mean.
     """
     window, started = Window(now()), now()
@@ -174,11 +172,11 @@ class WindowLook:
     """The state of a window of samples.
 
     Attributes:
-        moves: they are on their way, so that the first of them do not count.
-        drift: how much slower the second half is than the first, as a share, if that makes them unsteady; else 0.
-        width: half of the mean's 95 % interval as a share of the mean; None if that is not known.
-        needed_s: seconds that precision takes by that; 0 if that is not known.
-        to_come: how much slower the level is that they approach than their mean, as a share; None without a curve.
+        moves: they approach a level, so the first of them do not count.
+        drift: share by which the second half is slower, if that makes them unsteady; else 0.
+        width: half of the mean's 95 % interval as a share; None if unknown.
+        needed_s: predicted seconds until precision; 0 if unknown.
+        to_come: share by which the approached level is slower than their mean; None without a curve.
     """
 
     moves: bool
@@ -190,7 +188,7 @@ class WindowLook:
 
 
 def _of_batches(window: "Window", rules: Rules, trends: Sequence[float]) -> WindowLook:
-    """Look at a device at its power limit: few batches do not show how long precision takes."""
+    """Look at a device at its power limit, where few batches do not show how long precision takes."""
     is_notable = abs(trends[-1]) > DRIFT_OF_BATCHES
     width = _width(mean_interval(window.batches(rules.batch_s)))
     return WindowLook(_is_ramp(trends, rules.drift), trends[-1] if is_notable else 0.0, width)
@@ -219,13 +217,12 @@ def _of_samples(
 
 
 def _width(interval: Interval | None) -> float | None:
-    """Return half an interval as a share of its value."""
     return (interval.high - interval.low) / 2 / interval.value if interval and interval.value > 0 else None
 
 
 @dataclass(slots=True)
 class Window:
-    """The samples that count, when each ended, when the first began, and those that came too early."""
+    """The samples that count, their ends, the beginning of the first, and those that came too early."""
 
     begun: float
     samples: list[float] = field(default_factory=list)
@@ -247,7 +244,7 @@ class Window:
         return batch_means(self.samples, samples_in(batch_s, self.spent_s / len(self.samples)))
 
     def drop_quarter(self) -> None:
-        """Leave the first quarter of the samples to the warm-up."""
+        """Move the first quarter of the samples to the warm-up."""
         count = max(len(self.samples) // 4, 1)
         self.early += self.samples[:count]
         self.begun = self.ends[count - 1]
@@ -255,21 +252,21 @@ class Window:
 
 
 def samples_in(batch_s: float, sample_s: float) -> int:
-    """Return how many samples of `sample_s` seconds a batch of `batch_s` seconds has, at least one."""
+    """Return the samples of `sample_s` seconds in a batch of `batch_s`, at least one."""
     return max(round(batch_s / sample_s), 1)
 
 
 def is_precise(samples: Sequence[float], rules: Rules) -> bool:
-    """Return whether enough independent batches of these samples bound their mean as the rules ask for."""
+    """Return whether enough independent batches bound the samples' mean within the rules."""
     found = mean_bounds(samples, size=1 if rules.is_long else None)
     width = _width(found.interval)
     return width is not None and found.batches >= rules.batches and width <= rules.half_width
 
 
 def trend(batches: Sequence[float]) -> float:
-    """Return how far the second half is above the first by a line through all, as a share; 0 if noise explains it.
+    """Return by how much the second half is above the first by a line, as a share; 0 if noise explains it.
 
-    The slope is compared with its own error at 99 % (ordinary least squares), because batches are few.
+    The slope is compared with its standard error at 99 % (ordinary least squares), because batches are few.
     """
     count = len(batches)
     if count < 2 * FEWEST_OF_HALF:
@@ -282,7 +279,7 @@ def trend(batches: Sequence[float]) -> float:
 
 
 def _is_ramp(drifts: Sequence[float], share: float) -> bool:
-    """True if the samples drift, and did so in the same direction at every look; who wanders turns."""
+    """Return whether the samples drift, in the same direction at every look; random walks turn."""
     return all(abs(drift) > share and drift * drifts[0] > 0 for drift in drifts)
 
 
@@ -294,7 +291,6 @@ def _agree(one: Sequence[float], other: Sequence[float], share: float) -> bool:
 
 
 def _error(samples: Sequence[float], count: int) -> float:
-    """Return the standard error of the median of `count` samples that spread like these."""
     middle = statistics.median(samples)
     spread = MAD_TO_SD * statistics.median(abs(value - middle) for value in samples)
     return OF_MEDIAN * spread / math.sqrt(count)

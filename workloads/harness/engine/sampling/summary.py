@@ -1,4 +1,4 @@
-"""Samples in numbers: median and interval, mean, tails, how a warm-up began."""
+"""Samples in numbers: median and interval, mean, tails, the burst of a warm-up."""
 
 import statistics
 from collections.abc import Sequence
@@ -23,8 +23,9 @@ def summarise(
 ) -> Timing:
     """Summarise samples of seconds per step; outliers are counted, never dropped.
 
-    `blocks_s` are the blocks of `block` steps whose medians the samples are; none if these are blocks. `bounds` are
-    those of the mean that sampling has found; None takes those of the blocks.
+    `blocks_s` are the blocks of `block` steps behind the samples; empty if samples are blocks. `bounds` are the
+    mean's,
+    as sampling found them; None computes those of the blocks.
     """
     interval = median_interval(samples_s, inefficiency=inefficiency(samples_s))
     mild, severe = outliers(samples_s)
@@ -54,7 +55,7 @@ def summarise(
 def sustained(
     samples_s: Sequence[float], steps: int, batch_s: float, warm_s: Sequence[float] = ()
 ) -> SustainedRate | None:
-    """Return the rate that a device keeps up at its power limit; None of too few batches of `batch_s` seconds.
+    """Return a device's rate at its power limit; None with too few batches of `batch_s` seconds.
 
     A sample takes `steps` steps. `warm_s` are samples from the beginning of the warm-up.
     """
@@ -67,10 +68,7 @@ def sustained(
 
 
 def _early(samples_s: Sequence[float], steps: int, from_s: float, to_s: float) -> list[float]:
-    """Return the samples that end later than `from_s` seconds, as far as the first that ends later than `to_s`.
-
-    `steps` is the number of steps of a sample.
-    """
+    """Return the samples of `steps` steps that end after `from_s` seconds, up to the first that ends after `to_s`."""
     ended_s, early = 0.0, []
     for sample_s in samples_s:
         ended_s += sample_s * steps
@@ -82,19 +80,16 @@ def _early(samples_s: Sequence[float], steps: int, from_s: float, to_s: float) -
 
 
 def quantile(ordered: Sequence[float], percent: int) -> float:
-    """Return the smallest of sorted values that so many percent of them don't exceed."""
+    """Return the smallest of sorted values that `percent` of them do not exceed."""
     return ordered[max(-(-percent * len(ordered) // 100) - 1, 0)]
 
 
 def thinned(samples_s: Sequence[float], most: int = MOST_WARMUP) -> tuple[float, ...]:
-    """Return at most so many of these samples, evenly spaced, the first among them."""
+    """Return at most `most` samples, evenly spaced, with the first."""
     return tuple(samples_s[:: -(-len(samples_s) // most)]) if samples_s else ()
 
 
 def burst_s(samples_s: Sequence[float], steps: int) -> float | None:
-    """Return the median of the samples in the first second of a warm-up; None if there is none.
-
-    `steps` is how many steps a sample takes.
-    """
+    """Return the median of the samples, of `steps` steps, in a warm-up's first second; None without any."""
     early = _early(samples_s, steps, *BURST_S)
     return statistics.median(early) if early else None
