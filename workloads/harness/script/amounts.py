@@ -1,4 +1,4 @@
-"""Samples and tokens of a step: from a script's loaders and the calls of its models."""
+"""Samples and tokens of a step, by a script's loaders and the calls of its models."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ OPTION = "--samples N states the samples of a step"
 
 @dataclass(frozen=True, slots=True)
 class ModelCall:
-    """An outermost call of a model whose output took part in a backward call, or of a script that trains nothing.
+    """An outermost call of a model: one with a backward call through its output, or of a script that trains nothing.
 
     Attributes:
         model: number of the module.
-        source: number of the first input tensor: two calls on the same tensor have the same.
+        source: number of the first input tensor, the same for the same tensor.
         shape: of this tensor; `is_tokens` if it holds ids in 2 dimensions.
-        backward: number of the first backward call of the step that it took part in.
-        is_root: no input was computed by another model of the step, as a decoder's or a loss's are.
+        backward: number, in the step, of the first backward call through it.
+        is_root: no other model of the step computed its input, as for a decoder or a loss.
     """
 
     model: int
@@ -35,11 +35,11 @@ class ModelCall:
 
 @dataclass(frozen=True, slots=True)
 class Amounts:
-    """Samples of a step of one process, and the lengths of these samples in tokens.
+    """Samples of a step of one process, and their lengths in tokens.
 
     Attributes:
         samples: None if unknown, or if steps differ.
-        lengths: those that were seen; none if the samples are not token ids.
+        lengths: all that were seen; empty if the samples are not token ids.
         source: `loader`, `model` or `declared`; empty without samples.
         doubts: reasons that a number is missing.
     """
@@ -61,7 +61,8 @@ def amounts_of_calls(calls: Iterable[ModelCall]) -> Amounts:
     """Return the amounts of one step by the calls of its models.
 
     Calls on the same tensor count once. All models must take equally many samples, and each of them one tensor
-    before a backward call, because several tensors can be batches or views of one batch.
+    before a
+    backward call, because several tensors can be batches or views of one batch.
     """
     calls = [call for call in calls if call.shape]
     roots = [call for call in calls if call.is_root] or calls  # compiled parts of a model have no root
@@ -88,7 +89,7 @@ def amounts_of_calls(calls: Iterable[ModelCall]) -> Amounts:
 
 
 def amounts_of_steps(steps: Counter[Amounts]) -> Amounts:
-    """Return the amounts of a usual step from those of several, of which some can end an epoch with less."""
+    """Return the amounts of a usual step; some steps can end an epoch with less."""
     counts = Counter[int]()
     for step, count in steps.items():
         if step.samples is not None:
@@ -104,7 +105,7 @@ def amounts_of_steps(steps: Counter[Amounts]) -> Amounts:
 
 
 def amounts_of_loaders(loaders: Sequence[LoaderUse]) -> Amounts:
-    """Return the amounts of a step by the loader that feeds a training; a doubt if several feed it."""
+    """Return the amounts of a step by the loader that feeds a training; a doubt if several do."""
     if len(loaders) > 1:
         sizes = " and ".join(f"{_samples(use):,}" for use in loaders)
         text = f"{len(loaders)} loaders give batches in each step, of {sizes} samples: {OPTION}"
@@ -115,7 +116,7 @@ def amounts_of_loaders(loaders: Sequence[LoaderUse]) -> Amounts:
 
 
 def amounts_of_step(declared: int | None, by_loaders: Amounts, by_model: Amounts) -> Amounts:
-    """Return the amounts of a step by all evidence: a loader says more of samples, and a model of their lengths."""
+    """Return the amounts of a step by all evidence: a loader knows samples best, a model their lengths."""
     lengths = by_model.lengths or by_loaders.lengths
     if len(by_loaders.lengths) > 1:
         lengths = by_loaders.lengths

@@ -1,4 +1,4 @@
-"""Notes on the outermost calls of a script's models: their inputs, and whether a backward call went through them."""
+"""Notes on the outermost calls of a script's models: their inputs, and backward calls through them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ LEAF = 2**63  # sequence numbers from here on are those of leaves
 
 @dataclass(slots=True)
 class _Noted:
-    """A call, the sequence numbers of its results in the graph, and the backward call that went through them."""
+    """A call, the sequence numbers of its results in the graph, and the backward call through them."""
 
     call: ModelCall
     results: frozenset[int]
@@ -28,7 +28,7 @@ class _Noted:
 
 
 class ModelCalls:
-    """Notes on the calls of models since the last step, and on earlier ones that no backward call has used."""
+    """Notes on calls since the last step, and on earlier ones that no backward call has used."""
 
     def __init__(self) -> None:
         self._models = Instances()
@@ -53,7 +53,7 @@ class ModelCalls:
         self._noted.append(_Noted(call, results))
 
     def backward(self, losses: Sequence[Any]) -> None:
-        """Note which calls a backward call of some losses goes through."""
+        """Note the calls that a backward call of some losses goes through."""
         noted = {number: each for each in self._noted if each.backward is None for number in each.results}
         if noted:
             for number in _reached(_nodes(losses, len(losses)), noted.keys()):
@@ -72,7 +72,6 @@ class ModelCalls:
         return amounts_of_calls(calls)
 
     def _source(self, tensor: Any) -> int:
-        """Return the number of an input, the same for the same tensor."""
         alive, number = self._inputs.get(id(tensor), (None, 0))
         if alive is None or alive() is not tensor:
             number = self._count = self._count + 1
@@ -81,7 +80,7 @@ class ModelCalls:
 
 
 def amounts_of_input(tensor: Any) -> Amounts:
-    """Return the amounts of a call that is a step by itself, as in a script that trains nothing, by its input."""
+    """Return the amounts of a call that is a step itself, as in a script that trains nothing."""
     return _amounts_of_shape(tuple(tensor.shape), is_token_ids(tensor))
 
 
@@ -91,7 +90,7 @@ def _amounts_of_shape(shape: tuple[int, ...], is_tokens: bool) -> Amounts:
 
 
 def _nodes(thing: Any, most: int, depth: int = 3) -> Iterator[Any]:
-    """Yield the graph's nodes that made the first `most` tensors in a structure of arguments or results."""
+    """Yield the graph's nodes that made the first `most` tensors in a structure."""
     if hasattr(thing, "grad_fn"):
         if thing.grad_fn is not None and most > 0:
             yield thing.grad_fn
@@ -114,7 +113,7 @@ def _nodes(thing: Any, most: int, depth: int = 3) -> Iterator[Any]:
 def _reached(roots: Iterable[Any], numbers: Iterable[int]) -> set[int]:
     """Return those sequence numbers of nodes that a graph contains.
 
-    A node's number is above those of the nodes that made its inputs, so older parts of the graph are left out.
+    A node's number is above its inputs', so older parts of the graph are skipped.
     """
     left, found = set(numbers), set[int]()
     oldest, stack = min(left), list(roots)

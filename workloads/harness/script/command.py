@@ -1,4 +1,4 @@
-"""A script's command: fill in its placeholders, and check it before anything starts."""
+"""Fill in and check a script's command before anything starts."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -44,12 +44,12 @@ def stem(command: Sequence[str]) -> str:
 
 
 def filled(script: Script, case: Case, seed: int = 0, port: int = 0, left_s: float = 0.0) -> tuple[str, ...]:
-    """Return a script's command with its placeholders filled in; any other program can have one of the seed.
+    """Return a script's command with its placeholders filled in; `{seed}` only for other programs.
 
-    A command with a server can have those of the server's `port`, and of the seconds that are left for it.
+    With a server, also those of its `port` and of the seconds left for the command.
 
     Raises:
-        WorkloadsError: a size or the data has no placeholder, or a placeholder no size or no data.
+        WorkloadsError: a size or the data has no placeholder, or a placeholder no value.
     """
     values = _values(script, case, seed, port, left_s)
     variables = script.program.env if script.program else ()
@@ -73,13 +73,13 @@ def filled(script: Script, case: Case, seed: int = 0, port: int = 0, left_s: flo
 
 
 def filled_env(script: Script, case: Case, seed: int, port: int = 0) -> dict[str, str]:
-    """Return a program's variables with the placeholders in their values filled in."""
+    """Return a program's variables with placeholders filled in."""
     variables = dict(script.program.env if script.program else ())
     return dict(zip(variables, _filled(variables.values(), _values(script, case, seed, port)), strict=True))
 
 
 def filled_serving(serving: Serving, script: Script, case: Case, seed: int, port: int) -> Serving:
-    """Return the server of a script's command with its placeholders filled in."""
+    """Return a command's server with placeholders filled in."""
     values = _values(script, case, seed, port)
     (ready,) = _filled([serving.ready], values)
     return replace(serving, command=_filled(serving.command, values), ready=ready)
@@ -98,7 +98,7 @@ def _values(script: Script, case: Case, seed: int, port: int = 0, left_s: float 
 
 
 def check_script(script: Script, world: int | None = None) -> None:
-    """Check that a script can be started here, in a group of `world` ranks if torchrun started one.
+    """Check that a script can start here, in a group of `world` ranks under torchrun.
 
     Raises:
         WorkloadsError: the folder or the file does not exist, or a number is wrong.
@@ -126,7 +126,7 @@ def _check_folder(script: Script) -> None:
     """Check that a repeat can run in a copy of the script's folder.
 
     Raises:
-        WorkloadsError: the folder is a home, or the file is outside of it.
+        WorkloadsError: the folder is a home, or does not contain the file.
     """
     folder = os.path.abspath(script.folder)
     check_folder(Path(folder))

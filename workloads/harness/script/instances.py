@@ -1,4 +1,4 @@
-"""The optimizers and models of a script by number and name, and the step that its user has declared."""
+"""A script's optimizers and models by number and name, and the user's declared step."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class DeclaredStep:
     Attributes:
         kind: `optimizer`, or one of `STEPS_OF`.
         name: class of the optimizer.
-        nth: of its class, or loader, in the order of first use, from 1; None for the only optimizer of its class.
+        nth: of its class, or loader, in the order of first use, from 1; None for the only one.
     """
 
     kind: str
@@ -30,7 +30,7 @@ class DeclaredStep:
 
     @classmethod
     def of(cls, step_of: str | None) -> DeclaredStep | None:
-        """Read a declaration such as `AdamW`, `Adam:2` or `loader`; None if there is none."""
+        """Read a declaration such as `AdamW`, `Adam:2` or `loader`."""
         match = STEP_OF.fullmatch(step_of or "")
         if match is None:
             return None
@@ -39,10 +39,11 @@ class DeclaredStep:
 
 
 class Instances:
-    """The optimizers of a script, or its models, numbered in the order of their first use.
+    """A script's optimizers or models, numbered in the order of first use.
 
     An instance takes the number of an earlier one of its class that no longer exists: a script can make a new
-    optimizer for each stage.
+    optimizer
+    for each stage.
 
     Attributes:
         classes: names of their classes, by number.
@@ -71,12 +72,12 @@ class Instances:
         return number
 
     def label(self, number: int) -> str:
-        """Return the class, with the number among those of the class if there are several: `Adam:2`."""
+        """Return the class, with the number in the class if it has several: `Adam:2`."""
         name = self.classes[number]
         return f"{name}:{self._nth(number)}" if self.classes.count(name) > 1 else name
 
     def is_declared(self, number: int, declared: DeclaredStep) -> bool:
-        """True if an instance is the one that a declaration names."""
+        """Return whether a declaration names this instance."""
         return self.classes[number] == declared.name and declared.nth in (None, self._nth(number))
 
     def _nth(self, number: int) -> int:

@@ -1,7 +1,8 @@
-"""Prediction of a whole job: the observed part as it was, the rest at the pace of its steps.
+"""Predict a whole job: the observed part unchanged, the rest at the pace of its steps.
 
-Evaluations and checkpoints lie between steps, so the pace has three parts: usual steps, rare work, and the ends of
-epochs. Intervals are at 95 %.
+Evaluations and checkpoints lie between steps, so the pace has three parts: usual steps, rare work, and ends of
+epochs.
+Intervals are at 95 %.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ SHARED_TIMES = 0.15
 
 @dataclass(frozen=True, slots=True)
 class MeanSeconds:
-    """A mean of `observed` steps or ends of epochs, and its standard error from `count` independent values."""
+    """A mean of `observed` steps or epoch ends; its standard error is from `count` independent values."""
 
     mean: float
     error: float
@@ -52,8 +53,7 @@ class MeanSeconds:
     def half_s(self, number: float) -> float:
         """Return half of the 95 % prediction interval of the sum of the next `number` values.
 
-        Both means vary, that of the observed and that of the next values, each with its number (Hahn & Meeker,
-        Statistical Intervals, section 4.8).
+        The observed and the next values' means both vary (Hahn & Meeker, Statistical Intervals, section 4.8).
         """
         spread = math.sqrt(number * (number + self.observed))
         return spread * self.error * t_quantile(0.975, max(self.count - 1, 1))
@@ -66,7 +66,7 @@ class ScriptPace:
     Attributes:
         step: seconds of a usual step.
         rare: work that some steps hold.
-        end: additional seconds of the end of an epoch; None if none was observed.
+        end: additional seconds of an epoch's end; None if none was observed.
         epoch_steps: steps of an epoch; None if the loader has no length.
         other_times: share by which the machine can be faster or slower at another time.
         begun: steps that were observed.
@@ -80,7 +80,7 @@ class ScriptPace:
     begun: int
 
     def mean(self) -> tuple[float, float, float]:
-        """Return the seconds of a step over many whole epochs, and the bounds of its 95 % interval."""
+        """Return the seconds of a step over many whole epochs, and its 95 % bounds."""
         ends = STEADY_STATE_STEPS / self.epoch_steps if self.end and self.epoch_steps else 0.0
         seconds, low_s, high_s = self.bounds_s(STEADY_STATE_STEPS, ends, STEADY_STATE_STEPS, ends)
         return seconds / STEADY_STATE_STEPS, low_s / STEADY_STATE_STEPS, high_s / STEADY_STATE_STEPS
@@ -88,10 +88,11 @@ class ScriptPace:
     def bounds_s(
         self, steps: float, ends: float, open_steps: float, open_ends: float, begun_s: float = 0.0
     ) -> tuple[float, float, float]:
-        """Return the seconds of `begun_s` and of the next steps with the bounds of their 95 % interval.
+        """Return the seconds of `begun_s` and of the next steps, with 95 % bounds.
 
-        The parts' intervals are combined by their squared distances from the means, above and below (MOVER: Zou &
-        Donner 2008, Statistics in Medicine 27).
+        The parts' intervals are combined by MOVER: squared distances from the means, above and below (Zou & Donner
+        2008,
+        Statistics in Medicine 27).
 
         Args:
             steps, ends: next steps, and ends of epochs in them.
@@ -122,7 +123,8 @@ def pace_of(
     """Return the pace of the steps after the first `warm_steps`; None if they are too few.
 
     A `compiled` script can compile again when it does something for the first time. `other_times` is a lower
-    bound: the share is larger if the observed speed varied more.
+    bound: the
+    share is larger if the observed speed varied more.
     """
     first = max(warm_steps, 1)
     all_s = {place: end - begin for place, (begin, end) in enumerate(pairwise(ends_s), 1)}
@@ -153,7 +155,6 @@ def pace_of(
 
 
 def _epoch_ends(steps_s: Mapping[int, float], epochs_at: Sequence[int]) -> list[int]:
-    """Return the places of steps that hold the end of an epoch, in order."""
     over = set()
     for place in epochs_at:
         if place in steps_s:
@@ -163,7 +164,7 @@ def _epoch_ends(steps_s: Mapping[int, float], epochs_at: Sequence[int]) -> list[
 
 
 def _end(excess: Sequence[float], uncertainty: float) -> MeanSeconds:
-    """Return the seconds of an epoch's end; the first end can hold work that is done once, such as compiling."""
+    """Return the seconds of an epoch's end; the first can hold work done once, such as compiling."""
     if len(excess) == 1:
         return MeanSeconds(excess[0], uncertainty * abs(excess[0]) / NORMAL, MANY, 1)
     later = excess[1:]
@@ -174,7 +175,7 @@ def _end(excess: Sequence[float], uncertainty: float) -> MeanSeconds:
 
 
 def _usual(steps_s: Sequence[float]) -> MeanSeconds:
-    """Return the mean of usual steps; its error is that of the means of stretches, which hang together less."""
+    """Return the mean of usual steps; its error is from stretches' means, which are less correlated."""
     mean_s, count = statistics.fmean(steps_s), len(steps_s)
     size = count // STRETCHES
     if size < FEWEST:
@@ -184,7 +185,7 @@ def _usual(steps_s: Sequence[float]) -> MeanSeconds:
 
 
 def stretch_variance(steps_s: Sequence[float], size: int) -> float:
-    """Return the variance of the means of stretches of `size` steps, which overlap.
+    """Return the variance of the means of overlapping stretches of `size` steps.
 
     Source: Meketon & Schmeiser 1984, Overlapping batch means, Winter Simulation Conference.
     """
@@ -196,11 +197,13 @@ def stretch_variance(steps_s: Sequence[float], size: int) -> float:
 
 
 def speed_variation(steps_s: Sequence[float]) -> float:
-    """Return the share by which the machine can be faster or slower at another time, at 95 %; 0 if not observed.
+    """Return the share (95 %) by which the machine can differ at another time; 0 if not observed.
 
-    If the machine's speed varies, stretches of a measurement differ by more than their steps explain, and longer ones
-    by hardly less than shorter ones. Another time is then one more stretch. The variance between them is that of
-    one-way analysis with random effects (Searle, Casella & McCulloch, Variance Components, section 3.6).
+    If the machine's speed varies, stretches differ by more than their steps explain, and longer ones by hardly
+    less than
+    shorter ones. Another time is one more stretch. The variance between them is that of one-way analysis with
+    random
+    effects (Searle, Casella & McCulloch, Variance Components, section 3.6).
     """
     size = len(steps_s) // STRETCHES
     if size < 2 * FEWEST:
@@ -223,10 +226,11 @@ def job_time(
     steps: int,
     unseen: Sequence[str] = (),
 ) -> JobTime:
-    """Predict the time of a job of `steps` steps, in which `unseen` names further work that was never seen.
+    """Predict the time of a job of `steps` steps; `unseen` names further work that was never seen.
 
-    It contains the observed time unchanged, with all work that is done once: the first evaluation can compile for
-    longer than all later ones take. The interval is that of the same job at another time.
+    The observed time goes in unchanged, so work that is done once, such as compilation, counts once. The interval
+    is that
+    of the same job at another time.
     """
     begun = min(pace.begun, len(ends_s), steps)
     warm = min(max(warm_steps, 1), begun)

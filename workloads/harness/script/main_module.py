@@ -1,6 +1,6 @@
-"""Run a file or a module as `__main__`, as `python` itself does, and hide our modules from it.
+"""Run a file or a module as `__main__`, as `python` does, and hide our modules from it.
 
-Nothing is imported before the script imports it: torch reads variables that the script can set first.
+Import nothing before the script does: torch reads variables that the script can set first.
 """
 
 from __future__ import annotations
@@ -29,9 +29,9 @@ Then = Callable[[ModuleType], None]
 
 
 def run_as_main(words: Sequence[str]) -> None:
-    """Run `train.py …` or `-m module …` in the working directory; its errors are raised to the caller.
+    """Run `train.py …` or `-m module …` in the working directory, and raise its errors.
 
-    `__main__` stays the script's afterwards: its threads and exit handlers may need it.
+    `__main__` stays the script's: its threads and exit handlers can need it.
     """
     main = ModuleType("__main__")
     main.__dict__.update(__builtins__=builtins, __annotations__={})
@@ -57,7 +57,7 @@ def first_folder(words: Sequence[str]) -> str:
 
 
 def end_as(code: int | None, error: BaseException | None) -> NoReturn:
-    """End this process as Python does after such a script: with its exit handlers."""
+    """End this process as Python does after such a script, with its exit handlers."""
     if isinstance(error, KeyboardInterrupt):
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         os.kill(os.getpid(), signal.SIGINT)
@@ -65,7 +65,7 @@ def end_as(code: int | None, error: BaseException | None) -> NoReturn:
 
 
 def keep_own_frames(error: BaseException) -> None:
-    """Keep only the script's frames in the tracebacks of an error, of its causes, and of the errors in it."""
+    """Keep only the script's frames in the tracebacks of an error, its causes and its parts."""
     left, seen = [error], set[int]()
     while left:
         error = left.pop()
@@ -78,7 +78,6 @@ def keep_own_frames(error: BaseException) -> None:
 
 
 def _own_frames(trace: TracebackType | None) -> TracebackType | None:
-    """Return a traceback from the script's first line on, without frames of this package."""
     while trace is not None and trace.tb_frame.f_code.co_filename.startswith(_ABOVE):
         trace = trace.tb_next
     last = trace
@@ -91,7 +90,7 @@ def _own_frames(trace: TracebackType | None) -> TracebackType | None:
 
 
 def print_error(error: BaseException) -> None:
-    """Print a script's error as Python does, by the script's own hook if it has set one."""
+    """Print a script's error as Python does, by the script's own hook if set."""
     keep_own_frames(error)
     try:
         sys.excepthook(type(error), error, error.__traceback__)
@@ -100,10 +99,11 @@ def print_error(error: BaseException) -> None:
 
 
 def make_room(folder: str) -> None:
-    """Hide our modules from the script, and those whose names its own folder has.
+    """Hide our modules, and loaded ones that the script's folder replaces, from the script.
 
-    Our own references stay valid, and `workloads.mark` can still be imported if the script has no module of that
-    name. Modules that Python itself loads before a script stay.
+    Our own references stay valid. Modules that Python loads before a script stay, and `workloads.mark` can be
+    imported
+    unless the script has a module of that name.
     """
     theirs = {name.removesuffix(".py") for name in os.listdir(folder)} - KEPT
     for name, module in list(sys.modules.items()):
@@ -115,18 +115,16 @@ def make_room(folder: str) -> None:
 
 
 class _MarkFinder(MetaPathFinder, Loader):
-    """The last finder: it gives `workloads.mark` to scripts that have no module of that name."""
+    """The last finder: gives `workloads.mark` to scripts without a module of that name."""
 
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find our package and the mark in it."""
         if fullname not in (OURS, mark.__name__):
             return None
         return spec_from_loader(fullname, self, is_package=fullname == OURS)
 
     def create_module(self, spec: ModuleSpec) -> ModuleType | None:
-        """Return the mark, or an empty package for it."""
         return mark if spec.name == mark.__name__ else None
 
     def exec_module(self, module: ModuleType) -> None:
@@ -134,7 +132,7 @@ class _MarkFinder(MetaPathFinder, Loader):
 
 
 def when_imported(name: str, then: Then) -> None:
-    """Call `then` once with a module: when it is imported, or now if it is already."""
+    """Call `then` once with a module, when it is imported or now."""
     if name in sys.modules:
         then(sys.modules[name])
     else:
@@ -150,7 +148,6 @@ class _Waiting(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
-        """Find the expected module by the finders after this one."""
         if fullname != self._name:
             return None
         sys.meta_path.remove(self)
@@ -170,11 +167,9 @@ class _Loader(Loader):
         return getattr(self._real, name)
 
     def create_module(self, spec: ModuleSpec) -> Any:
-        """Create the module as the real loader does."""
         return self._real.create_module(spec)
 
     def exec_module(self, module: ModuleType) -> None:
-        """Execute the module and call `then`."""
         module.__loader__ = self._real
         if module.__spec__ is not None:
             module.__spec__.loader = self._real

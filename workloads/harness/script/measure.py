@@ -1,4 +1,4 @@
-"""Measuring a script: from an empty process to a record with a verdict."""
+"""Measure a script: from an empty process to a record with a verdict."""
 
 from __future__ import annotations
 
@@ -56,7 +56,7 @@ Out = Callable[[Record], None]
 
 
 def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
-    """Run a repeat's script in this process, hand its record to `out`, and return the exit code.
+    """Run a repeat's script in this process, pass its record to `out`, and return the exit code.
 
     Raises:
         WorkloadsError: the command has a mistake.
@@ -107,7 +107,6 @@ def measure_script(repeat: Repeat, phases: Phases, out: Out) -> int:
 
 
 def _seat(member: Membership | None) -> Seat | None:
-    """Take this rank's place among the others; None for a script without other ranks."""
     folder = os.environ.get(RANKS)
     if member is None or not (member.folder or folder):
         return None
@@ -115,7 +114,7 @@ def _seat(member: Membership | None) -> Seat | None:
 
 
 def _wait_for_threads() -> None:
-    """Wait for the script's threads as Python does before it ends; threads of pools are stopped first."""
+    """Wait for the script's threads as Python does at its end; stop threads of pools first."""
     calls = getattr(threading, "_threading_atexits", [])
     while calls:
         calls.pop()()
@@ -125,7 +124,6 @@ def _wait_for_threads() -> None:
 
 
 def _run(script: Script, words: tuple[str, ...], measurement: Measurement, threads: int | None) -> Ending:
-    """Run the script to its end, or until it is stopped."""
     pid = os.getpid()
     for name in OWN_VARIABLES:
         os.environ.pop(name, None)
@@ -253,7 +251,7 @@ def _script_run(
 
 
 def _doubts(script: Script, amounts: Amounts, epoch_steps: int | None) -> tuple[str, ...]:
-    """Return the numbers that are missing, why, and the option that states them."""
+    """Return the missing numbers, the reasons, and the options that state them."""
     doubts = [*amounts.doubts]
     if script.epochs and epoch_steps is None:
         doubts.append("no loader shows how long an epoch is: --steps N states the length of the job")
@@ -261,9 +259,9 @@ def _doubts(script: Script, amounts: Amounts, epoch_steps: int | None) -> tuple[
 
 
 def _other_times(findings: Sequence[Finding], is_virtual: bool | None, on_gpu: bool) -> float:
-    """Return the share by which the machine may be faster or slower at another time.
+    """Return the share by which the machine can be faster or slower at another time.
 
-    A virtual machine shares its CPU with unseen neighbours; an unknown machine (None) may be virtual.
+    A virtual machine shares its CPU with unseen neighbours; an unknown machine (None) can be virtual.
     """
     is_busy = any(verdict in (Verdict.NOISY, Verdict.UNSTEADY) for verdict, _ in findings)
     may_be_shared = is_virtual is not False and not on_gpu
@@ -273,9 +271,9 @@ def _other_times(findings: Sequence[Finding], is_virtual: bool | None, on_gpu: b
 def _job(
     script: Script, measurement: Measurement, pace: ScriptPace | None, ending: Ending, is_refused: bool
 ) -> JobTime | None:
-    """Return the time of the whole job: measured if the script ran it, or predicted if its length is known.
+    """Return the time of the whole job: measured if it ran, else predicted if its length is known.
 
-    The time of a whole run is a fact, also if its step `is_refused`; then it has no number of steps.
+    A whole run's time is a fact, also if its step `is_refused`; then it has no number of steps.
     """
     observed, steps = measurement.observed, script.steps
     has_finished = ending.ended == "finished" and not ending.code
@@ -300,7 +298,6 @@ def _job(
 
 
 def _work(run: ScriptRun) -> Work:
-    """Return the work of a step: its tokens, else its samples, else the step itself."""
     if run.tokens:
         return Work(run.tokens, "tokens", None, None)
     return Work(run.samples, "samples", None, None) if run.samples else Work(1, "steps", None, None)
@@ -324,7 +321,7 @@ BACKWARDS, BACKWARDS_S, BRIEFLY_S = 50, 20.0, 1.0  # calls and seconds without a
 
 
 def limit_s(timeout_s: float) -> float:
-    """Return the seconds after which a process is stopped so that its record is written before the timeout."""
+    """Return the seconds after which to stop a process, so that it writes its record before the timeout."""
     return max(timeout_s - max(MARGIN_SHARE * timeout_s, LEAST_MARGIN_S), timeout_s / 2)
 
 
@@ -336,7 +333,7 @@ class Watchdog:
     backwards_s: float = BACKWARDS_S
 
     def watch(self, measurement: Measurement) -> None:
-        """Watch a measurement from a thread of its own."""
+        """Watch a measurement from a separate thread."""
         threading.Thread(target=self._run, args=(measurement,), name="watchdog", daemon=True).start()
 
     def _run(self, measurement: Measurement) -> None:
@@ -362,7 +359,7 @@ class Watchdog:
 
 
 def _line() -> str:
-    """Return the main thread's line in the script as words; empty if it is unknown."""
+    """Return the main thread's line in the script as words; empty if unknown."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None:
         if frame.f_globals.get("__name__") == "__main__":

@@ -1,4 +1,4 @@
-"""The numbers of a command, read from its output or from a file that it wrote."""
+"""The numbers of a command, read from its output or a file that it wrote."""
 
 from __future__ import annotations
 
@@ -21,12 +21,10 @@ Text = Callable[[str], str]
 
 
 def value_of(metric: Metric, outputs: Sequence[str], file_text: Text) -> MetricValue:
-    """Return a metric's value in a command's output and errors, or in a file.
-
-    The errors are searched if the output has no match.
+    """Return a metric's value in a file, or in the output, else the errors, of a command.
 
     Raises:
-        WorkloadsError: it is not there, is there several times, or is not a number.
+        WorkloadsError: it is missing, there several times, or not a number.
     """
     where = metric.file or "the output"
     texts = [file_text(metric.file)] if metric.file else [text for text in outputs if text.strip()]
@@ -60,7 +58,7 @@ def _values(metric: Metric, text: str) -> Iterator[object]:
 
 
 def parsed_json(text: str) -> Any:
-    """Parse a text as JSON, or else the last of its lines that is an object or a list.
+    """Parse a text as JSON, or else its last line that is an object or a list.
 
     Raises:
         ValueError: there is no such line.

@@ -1,4 +1,4 @@
-"""The outcome of a script's run: its times, findings, losses, and the shares of a step."""
+"""The outcome of a script's run: times, findings, losses, and the shares of a step."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _LOADER = "enumerate(DataLoader)"
 
 @dataclass(frozen=True, slots=True)
 class Ending:
-    """The end of a script: `error` was raised by it, `after` is a finding about its end."""
+    """The end of a script: its `error`, and `after`, a finding about its end."""
 
     ended: str = "finished"
     code: int | None = None
@@ -43,7 +43,7 @@ class Ending:
 
 
 def timings(times: StepTimes, observed: Observations, rules: Rules) -> tuple[Timing | None, Timing | None]:
-    """Return the times of a step by the host's clock, and by the device's clock if it has one."""
+    """Return the times of a step by the host's clock, and by the device's if it has one."""
     if times.sampled is None:
         return _early_timing(times, observed, rules), None
     sampled, warm = times.sampled, times.warm
@@ -58,10 +58,11 @@ def timings(times: StepTimes, observed: Observations, rules: Rules) -> tuple[Tim
 def _timing(blocks_s: Sequence[float], times: StepTimes, rules: Rules) -> Timing:
     """Return the times of a step by one clock, with the bounds of the mean that is stored.
 
-    Samples with rare work, such as an evaluation, count as usual ones in that mean: it is of the steady step, which
-    ratios and costs of a step are of. The mean over the whole script and the time of its job have the rare work apart.
-    If more samples hold such work than rare work does, as with a loader that stalls every few batches, it belongs to
-    the step: the mean and its bounds are then of all samples, and precision is asked of them.
+    That mean is of the steady step: samples with rare work, such as an evaluation, count as usual ones; the job's
+    time
+    adds that work. If more samples hold such work than rare work does, as with a loader that stalls every few
+    batches, it
+    belongs to the step, and the mean, its bounds and its precision are those of all samples.
     """
     sampled, warm = times.sampled, times.warm
     assert sampled is not None and warm is not None
@@ -87,7 +88,7 @@ def _timing(blocks_s: Sequence[float], times: StepTimes, rules: Rules) -> Timing
 
 
 def _needed_s(bounds: MeanBounds, spent_s: float, rules: Rules) -> float:
-    """Return the seconds of samples that would make a mean precise: it is as the root of their number."""
+    """Predict the seconds of samples that make a mean precise: its error falls with their square root."""
     if bounds.interval is None:
         return spent_s * rules.batches / max(bounds.batches, 1)
     half = (bounds.interval.high - bounds.interval.low) / 2 / bounds.interval.value
@@ -95,9 +96,9 @@ def _needed_s(bounds: MeanBounds, spent_s: float, rules: Rules) -> float:
 
 
 def _ruled(times: StepTimes) -> tuple[list[float], set[int]]:
-    """Return the blocks in seconds per step that the rule for the end of sampling saw, and the rare samples.
+    """Return the blocks in seconds per step that the stop rule saw, and the rare samples.
 
-    On a GPU these are by the device's clock, so the bounds that the rule has found are of that clock alone.
+    On a GPU these are by the device's clock, so the rule's bounds are only of that clock.
     """
     assert times.sampled is not None
     count = len(times.sampled.samples_s)
@@ -107,7 +108,7 @@ def _ruled(times: StepTimes) -> tuple[list[float], set[int]]:
 
 
 def _early_timing(times: StepTimes, observed: Observations, rules: Rules) -> Timing | None:
-    """Return the times of the steps of a script that ended too early; None if they are too few."""
+    """Return the step times of a script that ended early; None if they are too few."""
     steps_s = [end - begin for begin, end in pairwise(observed.ends_s)]
     if len(steps_s) < FEWEST:
         return None
@@ -126,7 +127,7 @@ def findings_of(
     follows: bool,
     refusal: str = "",
 ) -> list[Finding]:
-    """Return the findings about a script's end, the gravest first; none if it was measured.
+    """Return the findings about a script's end, the gravest first; empty if it was measured.
 
     `refusal` is the reason for which its step is unknown.
     """
@@ -165,7 +166,6 @@ def _of_error(error: BaseException, case: Case, position: str) -> Finding:
 
 
 def _nothing(observed: Observations, steps: int) -> str:
-    """Say why a script that has ended can't be timed: too few steps were observed."""
     marked = "import workloads.mark and call `workloads.mark.step()` at the end of each step"
     if not observed.imported:
         return "the script ended without importing torch, so none of its steps can be recognised"
@@ -184,7 +184,7 @@ def _nothing(observed: Observations, steps: int) -> str:
 
 
 def misplaced(device: str, observed: Observations) -> list[Finding]:
-    """Return a finding if a script has computed on another device than the one that was measured."""
+    """Return a finding if a script computed on another device than the measured one."""
     if not observed.ends_s or uses_gpu() == (device == "cuda"):
         return []
     used = "on a GPU" if device == "cpu" else "on the CPU"
@@ -193,7 +193,7 @@ def misplaced(device: str, observed: Observations) -> list[Finding]:
 
 
 def losses_of(observed: Observations) -> tuple[tuple[float, ...], list[Finding]]:
-    """Return the losses of the first steps up to the first that is not finite, and a finding about that one."""
+    """Return the losses up to the first that is not finite, and a finding about that one."""
     losses = [float(loss) for loss in observed.losses]
     for place, loss in enumerate(losses):
         if not math.isfinite(loss):
@@ -205,8 +205,10 @@ def shares_of(profiler: Any, loader_share: float | None) -> dict[str, float]:
     """Return the parts of a profiled step, which add up to 1.
 
     Each moment counts once. On a GPU it is computation, else communication, else copying; an idle GPU waits for
-    the loader (as long as the script did), else for launches. On a CPU it is loading, else an operator, else
-    communication, else other work, such as Python.
+    the loader
+    (as long as the script did), else for launches. On a CPU it is loading, else an operator, else communication,
+    else
+    other work, such as Python.
     """
     events = list(profiler.events() or ())
     if not events:
@@ -259,7 +261,7 @@ def _of_host(events: Iterable[Any]) -> dict[str, list[Span]]:
 
 
 def _split(spans: dict[str, list[Span]], order: Sequence[str], whole: float) -> dict[str, float]:
-    """Return the share of each part, in which a moment belongs to the first of `order` that covers it."""
+    """Return each part's share; a moment belongs to the first of `order` that covers it."""
     shares, taken = {}, list[Span]()
     covered = 0.0
     for part in order:

@@ -1,4 +1,4 @@
-"""Processes of other programs: start them, read the end of their output, and watch their memory."""
+"""Start other programs, read the end of their output, and watch their memory."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ FIRST_LOOK_S, LOOK_S = 0.01, 0.25  # at the memory of its processes
 
 
 class HasPeak(Protocol):
-    """An object that notes the most memory of processes, in bytes."""
+    """An object that keeps the peak memory of processes, in bytes."""
 
     peak_bytes: int
 
@@ -28,7 +28,7 @@ class HasPeak(Protocol):
 def start_program(
     words: Sequence[str], environ: Mapping[str, str], folder: str, errors: int = subprocess.PIPE
 ) -> subprocess.Popen[bytes]:
-    """Start a program as the leader of a session, its output in a pipe.
+    """Start a program as a session leader, its output in a pipe.
 
     Raises:
         WorkloadsError: the machine cannot start it.
@@ -51,7 +51,7 @@ def start_program(
 
 @dataclass(slots=True)
 class StreamEnd:
-    """The end of a stream, which a thread reads so that its writer never waits."""
+    """The end of a stream, read by a thread so that its writer never waits."""
 
     stream: IO[bytes] | None
     kept: bytearray = field(default_factory=bytearray)
@@ -71,7 +71,7 @@ class StreamEnd:
 
 @contextmanager
 def watched(pids: Sequence[int], peak: HasPeak) -> Iterator[None]:
-    """Note the most memory that processes and their descendants have together."""
+    """Keep the peak of the memory of processes and their descendants together."""
     ended = threading.Event()
 
     def look() -> None:
@@ -101,6 +101,6 @@ def watched(pids: Sequence[int], peak: HasPeak) -> Iterator[None]:
 
 
 def last_lines(text: str) -> list[str]:
-    """Return the last lines of an output, each shortened and printable."""
+    """Return the last lines of an output, shortened and printable."""
     tail = text[-LAST_LINES * LONGEST_LINE :].splitlines()
     return [line for line in (printable(line)[:LONGEST_LINE].rstrip() for line in tail[-LAST_LINES:]) if line]

@@ -1,4 +1,4 @@
-"""Measuring a command: its calls, its numbers, and a record with a verdict."""
+"""Measure a command: its calls, its numbers, and a record with a verdict."""
 
 from __future__ import annotations
 
@@ -41,9 +41,9 @@ class Call:
 
     Attributes:
         seconds: from the start of its process to its end.
-        code: its exit code, negative for a signal; None if it was stopped at the time limit.
+        code: exit code, negative for a signal; None if stopped at the time limit.
         output, errors: the end of its streams.
-        peak_bytes: the most resident memory of its processes together; 0 if it ended before the first look.
+        peak_bytes: peak resident memory of its processes together; 0 if it ended before the first look.
     """
 
     seconds: float = 0.0
@@ -55,12 +55,12 @@ class Call:
 
     @property
     def last_lines(self) -> list[str]:
-        """Return the last lines of its errors, or of its output if it wrote no errors."""
+        """Return the last lines of its errors, else of its output."""
         return last_lines(self.errors) or last_lines(self.output)
 
 
 def measure_program(repeat: Repeat, phases: Phases, out: Out) -> int:
-    """Call a repeat's command, hand its record to `out`, and return the exit code.
+    """Call a repeat's command, pass its record to `out`, and return the exit code.
 
     Raises:
         WorkloadsError: the command has a mistake.
@@ -107,7 +107,6 @@ def measure_program(repeat: Repeat, phases: Phases, out: Out) -> int:
 
 
 def _environ(repeat: Repeat, own: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables of a command's process."""
     environ = {name: value for name, value in os.environ.items() if name not in OWN_VARIABLES} | {**own}
     if repeat.threads is not None:
         environ.setdefault("OMP_NUM_THREADS", str(repeat.threads))
@@ -124,9 +123,9 @@ def _call(
     findings: list[Finding],
     server: LiveServer | None,
 ) -> Call:
-    """Call a command, and stop it with all its processes at `ends_s`; a command that cannot start is a finding.
+    """Call a command, and stop it with all its processes at `ends_s`; a failed start is a finding.
 
-    A command whose server ends has a few seconds to end, too.
+    A command whose server ends gets a few seconds to end, too.
     """
     call, kills = Call(), oom_kills()
     if words[0] == "-m":  # our own module: this interpreter runs it, and finds it outside of the folder
@@ -159,7 +158,7 @@ def _call(
 
 
 def _end(repeat: Repeat, call: Call, server: LiveServer | None) -> list[Finding]:
-    """Return the finding about a call that did not end well, or about its server's end."""
+    """Return the finding about a call that failed, or about its server's end."""
     if server and server.has_ended and (call.code != 0 or server.process.returncode):
         return [server.end(repeat.case, "while it was called")]
     if call.code == 0:
@@ -194,7 +193,7 @@ def _metrics(
 
 
 def _promised(words: tuple[str, ...], output: str) -> PromisedRate | None:
-    """Return the result of a search by our own load generator; None for another command, or without a search."""
+    """Return the result of our load generator's search; None for other commands."""
     if words[:2] != LOADER:
         return None
     try:
@@ -257,7 +256,7 @@ def _record(
 
 
 def _memory(parts: Mapping[str, Any], peak: int) -> Memory:
-    """Return the peaks of a command's processes; that of a GPU is what was in use above that before."""
+    """Return the peaks of a command's processes; on a GPU, the rise of the memory in use."""
     if not peak:
         parts["missing"]["peak_rss_bytes"] = "the call ended before its memory was read"
     on_gpu = parts["monitor"].get("gpu_memory_used_bytes", ())

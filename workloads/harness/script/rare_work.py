@@ -1,7 +1,8 @@
 """Work that a script does between many steps, such as evaluations, checkpoints and stalls of its loader.
 
-Rare work is seen as steps that are much longer than usual. If it comes regularly, its next times are known. If it does
-not, it comes by chance at the observed rate. If it was seen once, it can be done once, or again and again.
+It shows as steps that are much longer than usual. Regular work has known next times; other work comes by chance at
+the
+observed rate. Work that was seen once can be done once, or again and again.
 """
 
 from __future__ import annotations
@@ -36,9 +37,9 @@ class RareWork:
     """Work of one kind that some steps hold.
 
     Attributes:
-        excess_s: seconds that it adds to a step, of each time after the first, or of the first and only time.
+        excess_s: seconds that it adds to a step, of each time after the first, or of the only time.
         last: place of the last step that held it.
-        every: steps from one time to the next, at least if it was seen once; None if it comes by chance.
+        every: steps from one time to the next, a lower bound if seen once; None if it comes by chance.
         seen: steps in which it was looked for.
         is_single: it was seen once.
     """
@@ -56,7 +57,7 @@ class RareWork:
         return (begun - 1 - self.last + steps) // self.every
 
     def bounds_s(self, steps: float, begun: int) -> tuple[float, float, float]:
-        """Return the expected seconds in the next `steps` steps and the bounds of their 95 % interval."""
+        """Return the expected seconds in the next `steps` steps, and their 95 % bounds."""
         times, mean_s = self.times(steps, begun), statistics.fmean(self.excess_s)
         if steps <= 0:
             return 0.0, 0.0, 0.0
@@ -70,9 +71,9 @@ class RareWork:
         return times * mean_s, low_s, times * mean_s + half
 
     def _chance_error(self) -> float:
-        """Return the relative error of the sum of work that comes by chance, as events of a Poisson process do.
+        """Return the relative error of the sum of work that comes by chance, a Poisson process.
 
-        Few times do not show how much their sizes differ: then they are taken as exponential.
+        Few times do not show how their sizes differ: they are taken as exponential.
         """
         count, total = len(self.excess_s), math.fsum(self.excess_s)
         square = math.fsum(seconds**2 for seconds in self.excess_s) / total**2
@@ -88,7 +89,7 @@ class RareWork:
 
 
 def rare_places(steps_s: Mapping[int, float]) -> list[int]:
-    """Return the places of steps that hold rare work: they are longer than noise makes a step."""
+    """Return the places of steps that are longer than noise makes them: they hold rare work."""
     usual = statistics.median(steps_s.values())
     noise = statistics.median(abs(seconds - usual) for seconds in steps_s.values())
     limit = usual * min(max(1 + NOISE_RATIO * noise / usual, LEAST_RATIO), RARE_STEP_RATIO)
@@ -101,7 +102,7 @@ def rare_work(steps_s: Mapping[int, float], rare: Sequence[int], usual_s: float)
     """Return the kinds of work in rare steps: each regular kind, and the rest together.
 
     Args:
-        steps_s: seconds of a step by its place, counted from 0 at the script's first step.
+        steps_s: seconds of a step by its place, from 0 at the script's first step.
         rare: places of the rare ones.
         usual_s: seconds of a usual step.
     """
@@ -126,15 +127,15 @@ def rare_work(steps_s: Mapping[int, float], rare: Sequence[int], usual_s: float)
 def _single(place: int, seconds: float, last: int) -> RareWork:
     """Return work that was seen once.
 
-    Planned work comes no more often than it was seen. The place of its first time says how often it
-    comes, if it could not have come again since. Other work comes by chance.
+    Planned work comes no more often than it was seen: its first place is its period, if it could not have come
+    again
+    since. Other work comes by chance.
     """
     every = max(place, last + 1 - place) if _is_round(place) else None
     return RareWork((seconds,), place, every, last + 1, is_single=True)
 
 
 def _by_size(excess: Mapping[int, float]) -> list[list[int]]:
-    """Return the places of rare steps in groups of a size, each in order."""
     groups: list[list[int]] = []
     before = 0.0
     for place in sorted(excess, key=lambda place: excess[place]):
@@ -146,10 +147,9 @@ def _by_size(excess: Mapping[int, float]) -> list[list[int]]:
 
 
 def _regular_gap(places: Sequence[int], rare: Sequence[int], first: int, last: int) -> float | None:
-    """Return the steps between the times of regular work in the steps `first` to `last`; None if it is not regular.
+    """Return the steps between regular work in the steps `first` to `last`; None if it is not regular.
 
-    Two times are regular only if they were planned, and the first is as far from the script's start as from the
-    second.
+    Two times are regular only if planned, with the first as far from the script's start as from the second.
     """
     gaps = [later - place for place, later in pairwise(places)]
     if not gaps:
@@ -165,7 +165,7 @@ def _regular_gap(places: Sequence[int], rare: Sequence[int], first: int, last: i
 
 
 def _is_round(place: int) -> bool:
-    """True if a number of steps, or one fewer, is a multiple of ten, as in a plan."""
+    """Return whether a number of steps, or one fewer, is a multiple of ten, as in a plan."""
     return place % ROUND in (0, 1)
 
 

@@ -1,6 +1,12 @@
-"""The course of a script's measurement, as a generator: it yields the steps of a block and is sent its times.
+"""The course of a script's measurement, a generator that yields the steps of a block and is sent its times.
 
-The rules for the end of warm-up and of the samples are those of every step that the engine times.
+`sample_steps` is the whole course: size the blocks, warm up, sample, wait for due work, profile. `Measurement`
+sends it
+each `TimedBlock` and raises `EnoughError` when it returns; the results are in the `StepTimes` that it fills. The
+stop
+rules are `engine.sampling.stop`'s, to which `_fed` passes samples. To add a stage, write a generator and `yield
+from`
+it in `sample_steps`; to wait for other work, change `waits_until`.
 """
 
 from __future__ import annotations
@@ -45,15 +51,14 @@ EPOCHS = 3  # ends of epochs that the prediction of a job waits for
 
 @dataclass(slots=True)
 class StepTimes:
-    """Times so far; if the script ends early, the later ones stay unset.
+    """Times so far; if the script ends early, later ones stay unset.
 
     Attributes:
         warm_steps: steps before the samples.
         plain_steps: steps before the profiler, which makes steps longer.
         block, count: steps of a block, and blocks of a sample.
         blocks: the blocks of the samples.
-        means_s: seconds per step of each sample, from the warm-up on; usual ones if it holds rare work, which the time
-            of a job has apart.
+        means_s: seconds per step of each sample from the warm-up on, without rare work, which the job's time adds.
         profile: torch's profiler of the last steps.
     """
 
@@ -75,9 +80,9 @@ class SamplingPlan:
     """Settings of a measurement.
 
     Attributes:
-        cap_s: seconds of steps in which it waits for the end of an epoch, or other work between steps.
-        predicts: the time of a job is predicted, so several of these are observed.
-        through: steps, or epochs, that it waits for in any case; None for none.
+        cap_s: seconds of steps in which to wait for the end of an epoch, or other work between steps.
+        predicts: a job's time is predicted, so several of these are observed.
+        through: steps, or epochs, to wait for in any case.
         profiled: steps under the profiler at the end.
     """
 
@@ -98,9 +103,9 @@ def sample_steps(
     window: AbstractContextManager[Any],
     is_open: Callable[[], bool] = lambda: False,
 ) -> SamplingSteps[None]:
-    """Measure from the second step on: warm up, sample, wait for work that is due, profile.
+    """Measure from the second step on: warm up, sample, wait for due work, profile.
 
-    `is_open` returns True if later steps can still show that a step is another one.
+    `is_open` returns whether later steps can still show that a step is another one.
     """
     begun_s = observed.now_s()
     with phases("warm_up"):
@@ -125,7 +130,7 @@ def sample_steps(
 
 
 def _sized(rules: Rules, times: StepTimes, observed: Observations, timer: BlockTimer) -> SamplingSteps[Rules]:
-    """Time steps and make blocks and samples as long as the rules require."""
+    """Time steps, and make blocks and samples as long as the rules require."""
     began_s = observed.now_s()
     step_s = max((yield 1).step_s, SHORTEST_S)
     rules = rules.for_step(step_s)
@@ -166,7 +171,7 @@ def _without_rare(mean_s: float, before_s: Sequence[float]) -> float:
 def _awaited(
     plan: SamplingPlan, times: StepTimes, observed: Observations, begun_s: float, is_open: Callable[[], bool]
 ) -> SamplingSteps[None]:
-    """Take steps until nothing is due that would tell more of the job or of the step."""
+    """Take steps until no due work would show more of the job or the step."""
     step_s = statistics.median(block.step_s for block in times.blocks)
     block = max(times.block, round(LOOK_S / max(step_s, SHORTEST_S)))
     until_s, next_look_s = 0.0, 0.0
@@ -181,7 +186,6 @@ def _awaited(
 
 
 def _is_through(plan: SamplingPlan, observed: Observations) -> bool:
-    """True if the steps or epochs that are waited for in any case are over."""
     if plan.through is None:
         return True
     done = len(observed.ends_s)
@@ -191,10 +195,11 @@ def _is_through(plan: SamplingPlan, observed: Observations) -> bool:
 def waits_until(
     plan: SamplingPlan, times: StepTimes, observed: Observations, spent_s: float, on_gpu: bool
 ) -> float:
-    """Return the seconds of steps until which the measurement goes on; not above `spent_s` if it is complete.
+    """Return the seconds of steps until which to measure; at most `spent_s` if it is complete.
 
-    It waits for the ends of epochs and for work between steps that are due before `plan.cap_s`. A job is predicted from
-    a third of that time at least, because a machine's speed varies, and from two thirds if no such work was seen yet.
+    It waits for ends of epochs and work between steps that are due before `plan.cap_s`. A prediction needs a third
+    of that
+    time, because a machine's speed varies, and two thirds if no such work was seen yet.
     """
     done, warm = len(observed.ends_s), times.warm_steps or 1
     epochs_at, epoch_steps = observed.epochs_at, observed.epoch_steps
@@ -221,7 +226,6 @@ def waits_until(
 
 
 def _rare_so_far(ends_s: Sequence[float], warm: int) -> list[RareWork]:
-    """Return the kinds of work between the steps so far."""
     steps_s = {place: end - begin for place, (begin, end) in enumerate(pairwise(ends_s), 1) if place >= warm}
     return rare_work(steps_s, rare_places(steps_s), statistics.median(steps_s.values())) if steps_s else []
 

@@ -1,4 +1,4 @@
-"""Saves in a script's loops, such as those of checkpoints, by the text of its main file."""
+"""Calls of `torch.save` in a script's loops, by the text of its main file."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
 
 
 def main_saves_in_a_loop() -> bool:
-    """Return whether the script calls `torch.save` within a loop; False if its text can't be read."""
+    """Return whether the script calls `torch.save` in a loop; False if its text is unreadable."""
     try:
         with open(sys.modules["__main__"].__file__ or "", "rb") as file:
             return saves_in_a_loop(file.read())
@@ -20,10 +20,10 @@ def main_saves_in_a_loop() -> bool:
 
 
 def saves_in_a_loop(source: str | bytes) -> bool:
-    """Return whether a source calls `torch.save` within a loop, itself or by functions that it defines.
+    """Return whether a source calls `torch.save` in a loop, itself or by its functions.
 
     Raises:
-        SyntaxError, ValueError: it can't be parsed.
+        SyntaxError, ValueError: it cannot be parsed.
     """
     tree = ast.parse(source)
     functions = [node for node in ast.walk(tree) if isinstance(node, FUNCTIONS)]

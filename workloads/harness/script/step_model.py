@@ -1,4 +1,4 @@
-"""The model of a script's step, inferred from its optimizers and backward calls, with their contradictions."""
+"""Infer a script's step from its optimizers and backward calls, or the reason why it is unknown."""
 
 from __future__ import annotations
 
@@ -20,10 +20,11 @@ class StepModel:
 
     Attributes:
         step_of: the declaration that gives the same steps: `AdamW`, `Adam:2`, `backward`, `forward`, `loader`,
-            `mark`; empty without a step.
-        optimizer_steps: steps of each optimizer in a step, by its label; only if there are several.
+            `mark`;
+            empty without a step.
+        optimizer_steps: steps of each optimizer in a step, by its label, if there are several.
         backwards: mean of the backward calls in a step; None without any.
-        refusal: the reason for which a step is unknown, with the option that states it; empty if it is known.
+        refusal: why a step is unknown, with the option that states it; empty if it is known.
     """
 
     step_of: str = ""
@@ -38,10 +39,10 @@ class StepEvidence:
 
     Attributes:
         counted: `optimizer`, `backward`, `forward`, `loader` or `mark`; empty without a step.
-        inside: steps of optimizers within a backward call: their numbers, by the first of them.
+        inside: optimizers that step within a backward call, by the first of them.
         logged_backwards: backward calls before each step in the order of `turns`.
         backwards_at: backward calls before the end of each step.
-        has_ended: the script ended by itself, so that an order can be too short to repeat itself.
+        has_ended: the script ended by itself, so an order can be too short to repeat.
     """
 
     counted: str
@@ -75,7 +76,7 @@ def _step_of(seen: StepEvidence) -> str:
 
 
 def _label(seen: StepEvidence, number: int) -> str:
-    """Return the name of what steps with this number: an optimizer, or a backward call with optimizers in it."""
+    """Return the name of an optimizer, or of a backward call with optimizers in it."""
     key = seen.turns.keys[number]
     return seen.optimizers.label(key) if isinstance(key, int) else "backward"
 
@@ -114,7 +115,7 @@ def _optimizer_steps(seen: StepEvidence) -> dict[str, float]:
 
 
 def _of_declaration(seen: StepEvidence) -> str:
-    """Return the reason for which a declared step cannot be counted; empty if it can be."""
+    """Return why a declared step cannot be counted; empty if it can."""
     declared = seen.declared
     assert declared is not None
     classes = seen.optimizers.classes
@@ -129,7 +130,7 @@ def _of_declaration(seen: StepEvidence) -> str:
 
 
 def _of_order(seen: StepEvidence) -> str:
-    """Return the contradiction in the order of several optimizers; empty if they have an order."""
+    """Return the contradiction in the order of several optimizers, else an empty text."""
     turns = seen.turns
     if seen.counted != "optimizer" or not turns.turns:
         return ""
@@ -149,7 +150,7 @@ def _of_order(seen: StepEvidence) -> str:
 
 
 def _of_backwards(seen: StepEvidence) -> str:
-    """Return the contradiction between steps and backward calls; empty if there is none."""
+    """Return the contradiction between steps and backward calls, else an empty text."""
     order = seen.turns.order
     if seen.counted != "optimizer" or not order:
         return ""

@@ -14,22 +14,23 @@ HOST_S, DEVICE_S = 25e-6, 50e-6  # of a script's time, for the end of a block
 
 @dataclass(frozen=True, slots=True)
 class TimedBlock:
-    """A timed block: seconds per step on the host, and between events on the device if there is one."""
+    """Seconds per step on the host, and between events on the device if there is one."""
 
     wall_s: float
     device_s: float | None = None
 
     @property
     def step_s(self) -> float:
-        """Seconds per step by the device's clock, or by the host's on a CPU."""
+        """Seconds per step by the device's clock, or the host's on a CPU."""
         return self.wall_s if self.device_s is None else self.device_s
 
 
 class BlockTimer:
     """A timer of blocks of steps.
 
-    On a GPU a block is read when the next one ends and its own end is past, or nearly: so the host stays ahead
-    of the device, and the device never idles because of the timer.
+    On a GPU a block is read once the next one has ended and its own end is past, or nearly. The host stays ahead,
+    so the
+    device never idles because of the timer.
     """
 
     def __init__(self, observed: Observations) -> None:
@@ -44,7 +45,7 @@ class BlockTimer:
         self._first = _event()
 
     def end(self, steps: int) -> TimedBlock:
-        """End a block of so many steps; return it, or on a GPU the one before it."""
+        """End a block of `steps` steps; return it, or on a GPU the one before it."""
         last = _event() if self._first is not None else None
         wall_s = self._observed.now_s() - self._begun_s
         if last is None:
@@ -59,18 +60,18 @@ class BlockTimer:
 
     @property
     def cost_s(self) -> float:
-        """Seconds that the timing of a block takes, about."""
+        """Approximate seconds of timing a block."""
         return HOST_S if self._first is None else DEVICE_S
 
 
 def uses_gpu() -> bool:
-    """True if the script has computed on a GPU."""
+    """Return whether the script has computed on a GPU."""
     torch: Any = sys.modules.get("torch")
     return bool(torch and torch.cuda.is_initialized())
 
 
 def gpu_in_use() -> int:
-    """Return the CUDA index of the script's current GPU; 0 if it uses none."""
+    """Return the CUDA index of the script's current GPU; 0 without one."""
     return int(sys.modules["torch"].cuda.current_device()) if uses_gpu() else 0
 
 
@@ -83,7 +84,7 @@ def gpus_in_use() -> int:
 
 
 def _event() -> Any:
-    """Record an event on the script's stream; None if it uses no GPU or captures a graph."""
+    """Record an event on the script's stream; None without a GPU or while it captures a graph."""
     if not uses_gpu():
         return None
     import torch
