@@ -1,1 +1,1 @@
-"""Prefect workers that any flow can use. They import Prefect and its SDKs, and nothing of ours."""
+"""Prefect workers for any flow. They import only Prefect and its SDKs."""

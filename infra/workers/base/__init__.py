@@ -1,1 +1,1 @@
-"""What all workers share: the life of a job that outlives its worker."""
+"""The shared part of all workers: the life of a job that outlives its worker."""

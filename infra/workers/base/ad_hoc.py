@@ -1,18 +1,17 @@
-"""Runs that a worker gets without a deployment: `await worker.submit(flow)`, or a flow bound to a work pool.
+"""Runs without a deployment: `await worker.submit(flow)`, or a flow bound to a work pool by a decorator.
 
-A decorator of the worker's binds a flow to a work pool, as those of Prefect's own collections do. Such a
-run needs
+Such a run needs
 
 - a work pool with storage for bundles (`prefect work-pool storage configure`): the flow is pickled, one
   step uploads it from the worker's machine, and another one executes it in the container;
-- an image with Prefect, what the flow imports, and `uv`; in place of `uv` the flow may name a launcher, such
-  as `launcher=["python"]`. The worker's machine needs the same for the upload;
+- an image with Prefect, the flow's imports, and `uv` or the flow's own launcher, such as
+  `launcher=["python"]`. The worker's machine needs the same for the upload;
 - values for all required job variables, from the work pool's defaults or from `job_variables`;
 - the worker's process until the bundle is uploaded. Only then the run is labelled with its worker, and a
   restart loses nothing: the next worker of the pool follows the job. A run whose process ends earlier stays
-  in PENDING, because nobody else has the flow.
+  in PENDING, because no other process has the flow.
 
-Leaving `async with worker` waits until the jobs of its ad-hoc runs have ended.
+Leaving `async with worker` waits for the jobs of its ad-hoc runs.
 """
 
 import copy
@@ -36,7 +35,7 @@ R = TypeVar("R")
 
 
 class FlowBinder:
-    """The decorator of a worker, which binds a flow to a work pool: calling the flow then runs it there.
+    """The decorator of a worker, which binds a flow to a work pool: a call of the flow then runs it there.
 
     It takes the arguments of Prefect's own `@kubernetes` and `@ecs`.
 
@@ -73,7 +72,7 @@ class FlowBinder:
             **job_variables: Job variables that differ from the work pool's.
 
         Raises:
-            ValueError: a file pattern is empty or not a text.
+            ValueError: a file pattern is empty or not a string.
         """
         patterns = None if include_files is None else list(include_files)
         for pattern in patterns or []:
@@ -95,14 +94,14 @@ class FlowBinder:
 
 
 class AdHocStatus(TaskStatus[FlowRun]):
-    """The status that the base class reports a new run to; it keeps the run and passes it on."""
+    """The status that the base class reports a new run to; it stores the run and passes it on."""
 
     def __init__(self, status: TaskStatus[FlowRun] | None) -> None:
         self.flow_run: FlowRun | None = None
         self._status = status
 
     def started(self, value: FlowRun | None = None) -> None:
-        """Take the run, which exists in Prefect now."""
+        """Store the run."""
         self.flow_run = value
         if self._status is not None and value is not None:
             self._status.started(value)
@@ -111,7 +110,7 @@ class AdHocStatus(TaskStatus[FlowRun]):
 class UnbundledSettings(SettingsContext):
     """The worker's settings, left out of a flow's bundle.
 
-    They would replace those of the container: its way to the API is its own, and a bundle holds no API key.
+    They would replace the container's, which has another way to the API; a bundle never holds an API key.
     """
 
     def serialize(self, include_secrets: bool = True) -> dict[str, Any]:
@@ -135,7 +134,7 @@ def portable(flow: Flow[..., Any]) -> Flow[..., Any]:
 
 
 def refusal_of(error: Exception) -> JobRefused:
-    """Return why an ad-hoc run was not submitted: a wrong job variable, or a bundle that was not uploaded."""
+    """Return why an ad-hoc run was not submitted: a wrong job variable, or a failed upload."""
     if isinstance(error, JobRefused):
         return error
     return JobRefused(f"The flow could not be submitted ({type(error).__name__}: {error}).")

@@ -1,4 +1,4 @@
-"""The environment of a job's container: what it gets from the worker, by name, and nothing that is secret."""
+"""The environment of a job's container: variables of the worker by name, without secrets."""
 
 import ipaddress
 import re
@@ -15,8 +15,8 @@ Env = Mapping[str, str | None]
 # These reach a container only as references to a store of secrets.
 SECRETS = ("PREFECT_API_KEY", "PREFECT_API_AUTH_STRING", "PREFECT_CLIENT_CUSTOM_HEADERS")
 EMPTY = ("", "{}")
-# The worker's settings that mean the same on another machine. Those that are not named here stay with it:
-# paths, passwords of its server, and whatever a later version of Prefect brings.
+# The worker's settings that mean the same on another machine. All others stay with it: paths, passwords of
+# its server, and settings of later versions of Prefect.
 OF_THE_API = ("URL", "REQUEST_TIMEOUT", "ENABLE_HTTP2", "TLS_INSECURE_SKIP_VERIFY")
 OF_THE_CLIENT = ("MAX_RETRIES", "RETRY_EXTRA_CODES", "RETRY_JITTER_FACTOR", "CSRF_SUPPORT_ENABLED")
 OF_THE_CLOUD = ("API_URL", "ENABLE_ORCHESTRATION_TELEMETRY", "MAX_LOG_SIZE", "UI_URL")
@@ -58,7 +58,7 @@ CREDENTIALS = (
     *("PREFECT_SERVER_DATABASE_PASSWORD", "PREFECT_API_DATABASE_CONNECTION_URL"),
     "PREFECT_API_DATABASE_PASSWORD",
 )
-# Names whose values are credentials by custom, such as HF_TOKEN, DB_PASSWORD, WANDB_API_KEY and PGPASSWORD.
+# Names whose values are usually credentials, such as HF_TOKEN, DB_PASSWORD, WANDB_API_KEY and PGPASSWORD.
 CREDENTIAL_NAME = re.compile(
     r"((^|_)(TOKEN|SECRET|PASSPHRASE|(API|ACCESS|SECRET|PRIVATE|AUTH)_?KEY|AUTH_STRING)|PASSWORD|PASSWD)$",
     re.IGNORECASE,
@@ -66,15 +66,15 @@ CREDENTIAL_NAME = re.compile(
 
 
 class ReachSettings(BaseSettings):
-    """The place where a job's loopback leads, from the variable `…LOOPBACK_API`."""
+    """The destination of a job's loopback, from the variable `…LOOPBACK_API`."""
 
     model_config = SettingsConfigDict(env_prefix=BRAND.env_prefix)
 
-    loopback_api: bool = False  # jobs share this machine's network, or have a proxy to the API beside them
+    loopback_api: bool = False  # jobs share this machine's network, or have a proxy to the API
 
 
 def passed_on(env: Env, chosen: set[str]) -> dict[str, str | None]:
-    """Return the variables that the user chose, those that are passed on, and the secrets."""
+    """Return the variables that the user chose, those that are always passed on, and the secrets."""
     names = chosen | PASSED_ON | {*SECRETS}
     return {name: value for name, value in env.items() if name in names}
 
@@ -103,7 +103,7 @@ def _is_credential(name: str) -> bool:
 
 
 def password_fault(url: str | None) -> str | None:
-    """Return an error if the API's address is wrong or contains a password, which is not repeated."""
+    """Return an error if the API's address is wrong or contains a password, without the password."""
     try:
         parts = urlsplit(url or "")
         if url and (parts.scheme not in ("http", "https") or not parts.hostname):
@@ -128,7 +128,7 @@ def reach_fault(url: str | None) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return whether a name or an address means the machine itself, in any of the ways to write it."""
+    """Return True if a name or an address, in any notation, means the machine itself."""
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True

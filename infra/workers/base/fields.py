@@ -1,4 +1,4 @@
-"""The job variables that several workers have: a pool's form shows their titles and descriptions."""
+"""The job variables that several workers share; a pool's form shows their titles and descriptions."""
 
 import re
 from collections.abc import Iterable
@@ -51,13 +51,13 @@ class JobFields(BaseModel):
 
 
 class FormVariables(BaseVariables):
-    """The form of a work pool, which refuses names that it does not have: Prefect would drop them in silence."""
+    """The form of a work pool, which refuses unknown names: Prefect would drop them silently."""
 
     model_config = ConfigDict(extra="forbid")
 
     @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
-        """Return the schema with what Prefect's base class takes out of it, also out of the models in its fields."""
+        """Return the schema with the keys that Prefect's base class removes, also from nested models."""
         schema = super().model_json_schema(*args, **options)
         for name, model in (
             super(BaseVariables, cls).model_json_schema(*args, **options).get("$defs", {}).items()
@@ -68,7 +68,7 @@ class FormVariables(BaseVariables):
 
 
 def secret_field(variable: str, kind: str, pattern: str) -> Any:
-    """Return the field that names the secret with one of Prefect's settings."""
+    """Return the field for the name of a secret with one of Prefect's settings."""
     words = variable.replace("_", " ").title().replace("Api", "API")
     return Field(
         default=None,

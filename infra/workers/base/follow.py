@@ -1,4 +1,4 @@
-"""One job, followed from its start to its end: what every backend's follower has."""
+"""The common part of every backend's follower of a job."""
 
 import logging
 from abc import ABC, abstractmethod
@@ -15,15 +15,15 @@ from .run_log import RepeatLimit
 
 @dataclass(eq=False, kw_only=True)
 class JobFollow(ABC):
-    """One run's job, and what is known of it so far.
+    """One run's job, and its observed state.
 
     Attributes:
         log: the flow run's log.
         set_labels: sets labels of the flow run.
-        stop: why the worker itself ends the job; None as long as it may go on.
-        stopped: whether the backend has taken the request to end it.
+        stop: why the worker itself ends the job; None otherwise.
+        stopped: the backend has accepted the request to end it.
         handed_over: another worker follows the run.
-        since: when following began, in seconds of anyio's clock.
+        since: the begin of following, in seconds of anyio's clock.
         machine_time: begin and end of the job as its platform states them, as far as they are known.
     """
 
@@ -39,13 +39,13 @@ class JobFollow(ABC):
     _repeats: RepeatLimit = field(default_factory=RepeatLimit)
 
     def cancel(self) -> None:
-        """End the job, whatever it does: its run was cancelled in Prefect."""
+        """End the job, because its run was cancelled in Prefect."""
         if self.stop is None or self.stop.name != "Cancelled":
             self.stop = JobOutcome("Cancelled", self.cancelled_message)
         self.wake()
 
     def end_of(self, outcome: JobOutcome) -> JobOutcome:
-        """Return how the job ended: as the worker ended it, or by itself if that failed or came too late."""
+        """Return the job's end: the worker's reason, or the job's own if the worker failed or came too late."""
         if self.stop is None or self.stopped:
             return self.stop or outcome
         if self.stop.name != "Cancelled":
@@ -55,7 +55,7 @@ class JobFollow(ABC):
         return JobOutcome("Cancelled", text, outcome.exit_code)
 
     def warn_limited(self, text: str) -> None:
-        """Log a sentence now, and again only after a while."""
+        """Log a sentence, and repeat it only after a while."""
         if self._repeats.is_due(text):
             self.log.warning("%s", text)
 
@@ -67,18 +67,18 @@ class JobFollow(ABC):
     @property
     @abstractmethod
     def cancelled_message(self) -> str:
-        """Return the sentence of a run whose job was cancelled."""
+        """Return the message of a cancelled run."""
 
     @abstractmethod
     def wake(self) -> None:
-        """Have the job looked at now."""
+        """Check the job now."""
 
     @abstractmethod
     async def to_the_end(self) -> JobOutcome | None:
-        """Follow the job until it has ended; None when another worker follows it from now on."""
+        """Follow the job to its end; return None if another worker follows it from now on."""
 
     async def show_last_lines(self) -> None:  # noqa: B027
-        """Send what the container printed last, once its run has its state."""
+        """Send the container's last lines, after its run has its state."""
 
     def close(self) -> None:  # noqa: B027
-        """Give back what following the job took."""
+        """Release the follower's resources."""

@@ -1,4 +1,4 @@
-"""The configuration of one flow run's job: mistakes are one sentence, the worker's own settings stay out."""
+"""The configuration of one flow run's job: one sentence for each mistake, without the worker's own settings."""
 
 import re
 import shlex
@@ -21,18 +21,18 @@ if TYPE_CHECKING:
 # The engine runs the flow in the container's own process, `prefect flow-run execute` in a child.
 # Medians of five starts each until Running: 4.9 s and 94 MiB, against 14.5 s and 184 MiB.
 ENGINE = "python -m prefect.engine"
-# No job without a limit on its time, nor with a slip of the hand for one. Batch on Fargate has the same.
+# Every job has a time limit; this maximum catches typing errors in it. Batch on Fargate has the same.
 LONGEST_TIMEOUT_S = 14 * 86_400
-# What Prefect's own loggers print, the engine has sent to Prefect already.
+# The engine has sent the lines of Prefect's own loggers to Prefect already.
 SENT_BY_ENGINE = re.compile(r"\d\d:\d\d:\d\d\.\d{3} \| \w+ +\| (Flow|Task) run '")
-# Fields into which somebody may paste a secret by mistake: what was entered there is not repeated.
+# A secret could be pasted into these fields by mistake, so errors do not quote their values.
 SECRET_FIELD = re.compile(r"(^|_)(key|secret|secrets|password|token|credentials|config|env|headers)(_|$)")
 
 
 class JobRefused(ValueError):
     """A flow run cannot be submitted as it is; the message is one sentence for its author.
 
-    `state` names the state that its run gets.
+    `state` is the state that its run gets.
     """
 
     def __init__(self, sentence: str, state: StateName = "Crashed") -> None:
@@ -41,11 +41,11 @@ class JobRefused(ValueError):
 
 
 class TakenOver(Exception):
-    """Another worker of the pool has the run now: this one says nothing more about it."""
+    """Another worker of the pool has the run now: this one reports nothing more about it."""
 
 
 class ContainerJobConfiguration(BaseJobConfiguration):
-    """A job configuration whose mistakes are sentences, and whose environment is a container's."""
+    """A job configuration with errors as sentences, and a container's environment."""
 
     _own_command: bool = PrivateAttr(default=False)
 
@@ -60,11 +60,7 @@ class ContainerJobConfiguration(BaseJobConfiguration):
 
     @classmethod
     async def from_template_and_values(cls, *args: Any, **kwargs: Any) -> Self:
-        """Build the configuration.
-
-        Raises:
-            JobRefused: a value makes no sense; says which.
-        """
+        """Build the configuration; raise `JobRefused` for an invalid value."""
         try:
             return await super().from_template_and_values(*args, **kwargs)
         except ValidationError as error:
@@ -72,7 +68,7 @@ class ContainerJobConfiguration(BaseJobConfiguration):
 
     @classmethod
     async def resolve_for_flow_run(cls, flow_run: "FlowRun", **kwargs: Any) -> Self:
-        """Build the configuration of a run; a server that restarts just then does not crash it."""
+        """Build the configuration of a run; wait out a restart of the server."""
         resolve = super().resolve_for_flow_run
 
         async def attempt() -> Self:  # each on a copy, because the base class takes variables out of the run
@@ -82,7 +78,7 @@ class ContainerJobConfiguration(BaseJobConfiguration):
 
     @property
     def own_command(self) -> bool:
-        """Return whether the user chose the command, which then need not run the flow."""
+        """Return True if the user chose the command, which then need not run the flow."""
         return self._own_command
 
     @staticmethod
@@ -98,7 +94,7 @@ class ContainerJobConfiguration(BaseJobConfiguration):
         worker_name: str | None = None,
         worker_id: UUID | None = None,
     ) -> None:
-        """Fill in what depends on the flow run; what belongs to the worker's machine stays behind."""
+        """Fill in the values of the flow run; drop those of the worker's machine."""
         chosen = set(self.env)
         # The command of an ad-hoc run executes the flow's bundle; Prefect has put it into the job variables.
         self._own_command = self.command is not None and flow_run.deployment_id is not None
@@ -107,7 +103,7 @@ class ContainerJobConfiguration(BaseJobConfiguration):
 
 
 def one_sentence(error: ValidationError) -> str:
-    """Put pydantic's first finding into one sentence: the field, its value, and what would be right."""
+    """Return pydantic's first finding as one sentence: the field, its value, and a valid one."""
     first = error.errors()[0]
     message = str(first["msg"]).removeprefix("Value error, ")
     if not first["loc"]:
@@ -115,6 +111,6 @@ def one_sentence(error: ValidationError) -> str:
     field = ".".join(str(part) for part in first["loc"])
     if any(SECRET_FIELD.search(str(part)) for part in first["loc"]):
         return f"{field}: {message[0].lower()}{message[1:]}."
-    if first["type"] == "value_error":  # a rule of ours over several fields: it names them itself
+    if first["type"] == "value_error":  # our own rule over several fields: it names them itself
         return f"{field}: {message}."
     return f"{field} is {first['input']!r}: {message[0].lower()}{message[1:]}."

@@ -12,9 +12,9 @@ from .job_configuration import SENT_BY_ENGINE
 from .printable import printable
 from .retry import call_until_answered
 
-LONGEST_BYTES = 16 * 1024  # of a line; what is longer comes in pieces
+LONGEST_BYTES = 16 * 1024  # of a line; longer ones are cut into pieces
 LINES_A_CALL = 500
-CALL_BYTES = 500_000  # below what proxies take by default
+CALL_BYTES = 500_000  # below the default limit of proxies
 NOTE = "ssh.note"  # the logger of sentences about the lines
 
 Send = Callable[[list[LogCreate]], Awaitable[None]]
@@ -47,21 +47,21 @@ class Lines:
 
     @property
     def begun(self) -> bool:
-        """Return whether anything of the log has come."""
+        """Return True if any bytes have come."""
         return bool(self._read or self._rest)
 
     @property
     def full(self) -> bool:
-        """Return whether enough lines wait for a call."""
+        """Return True if enough lines wait for a call."""
         return len(self._waiting) >= LINES_A_CALL
 
     def rewind(self) -> None:
-        """Forget what Prefect does not have yet: after a lost connection it comes again."""
+        """Drop the bytes that Prefect does not have: after a lost connection they come again."""
         self._rest, self._read = b"", self.seen
         self._waiting.clear()
 
     async def flush(self, last: bool = False) -> bool:
-        """Send the lines that wait, with `last` an unfinished one too; returns whether there was any."""
+        """Send the waiting lines, with `last` an unfinished one too; return True if there were any."""
         if last and self._rest:
             self._add(self._rest)
             self._read += len(self._rest)
@@ -71,7 +71,7 @@ class Lines:
             part = _fitting(self._waiting)
             try:
                 await call_until_answered(self._send, part)
-            except httpx.HTTPStatusError as error:  # refused for good: the others still go
+            except httpx.HTTPStatusError as error:  # refused for good: continue with the others
                 if part[0].name == self._logger:
                     code = error.response.status_code
                     lost = f"{len(part)} log lines were refused by the Prefect API ({code})."
@@ -97,7 +97,7 @@ def log_line(run_id: UUID, name: str, message: str, at: dt.datetime) -> LogCreat
 
 
 def _fitting(lines: list[LogCreate]) -> list[LogCreate]:
-    """Return the first lines, as many as one call can carry, but at least one."""
+    """Return the first lines that fit into one call, at least one."""
     size_bytes = 0
     for count, line in enumerate(lines[:LINES_A_CALL]):
         size_bytes += len(line.message.encode()) + 200

@@ -1,16 +1,16 @@
-"""How a job ended and how long its start took, as every worker tells Prefect.
+"""The outcome of a job and the duration of its start, as workers report them to Prefect.
 
-A worker sets a state whose name and message are for people, and labels of the flow run for programs. NAME
+A worker sets a state, whose name and message are for people, and labels of the flow run for programs. NAME
 stands for `BRAND.name`:
 
 | label | value |
 | --- | --- |
-| `NAME.explained_within_s` | from the start on: seconds that the worker may take to explain a crash |
-| `NAME.outcome` | once a job has ended whose flow did not end by itself: a `Cause` |
+| `NAME.explained_within_s` | from the start on: longest time until the worker explains a crash, in seconds |
+| `NAME.outcome` | the `Cause`, after the end of a job whose flow did not end by itself |
 | `NAME.queue_s` | seconds in the queue, boot of the machine included |
 | `NAME.pull_s` | seconds from the machine to the container, mostly for its image |
-| `NAME.began_at` | when the platform says that the job began, in seconds since 1970 |
-| `NAME.ended_at` | when the platform says that the job's container ended, in seconds since 1970 |
+| `NAME.began_at` | begin of the job by its platform, in seconds since 1970 |
+| `NAME.ended_at` | end of the job's container by its platform, in seconds since 1970 |
 """
 
 import datetime as dt
@@ -27,7 +27,7 @@ BEGAN_LABEL, ENDED_LABEL = f"{BRAND.name}.began_at", f"{BRAND.name}.ended_at"
 
 NO_EXIT_CODE = -1
 KILLED = 137  # 128 + SIGKILL: an exit code
-ENDED_BY_OTHERS = (None, KILLED, 143)  # exit codes of a container that gets SIGKILL or SIGTERM from outside
+ENDED_BY_OTHERS = (None, KILLED, 143)  # exit codes of a container after SIGKILL or SIGTERM from outside
 
 StateName = Literal[
     "Exited",
@@ -56,17 +56,17 @@ StateName = Literal[
 
 
 class Cause(StrEnum):
-    """The reason for a job's end, for programs that decide what to do next."""
+    """The reason for a job's end, for programs that decide about the next step."""
 
     EXITED = "exited"
     CANCELLED = "cancelled"
     CRASHED = "crashed"
     OUT_OF_MEMORY = "out-of-memory"
     TAKEN_AWAY = "taken-away"  # the provider or the cluster took the machine: another one will do
-    NO_MACHINE = "no-machine"  # none came: asking again is no use
-    UNFIT = "unfit"  # the machine lacks something: asking again is no use
-    UNREACHABLE = "unreachable"  # the machine is lost, or not the one that it was
-    UNSEEN = "unseen"  # its worker may not see it: it may run on, and another one would cost beside it
+    NO_MACHINE = "no-machine"  # the request got no machine: a retry would not help
+    UNFIT = "unfit"  # the machine lacks something: a retry would not help
+    UNREACHABLE = "unreachable"  # the machine is lost, or has been replaced by another one
+    UNSEEN = "unseen"  # its worker can't observe it: it might still run, and a second job would cost as well
 
 
 CAUSES: dict[StateName, Cause] = {
@@ -77,7 +77,7 @@ CAUSES: dict[StateName, Cause] = {
     "Preempted": Cause.TAKEN_AWAY,
     "Drained": Cause.TAKEN_AWAY,
     "NodeLost": Cause.TAKEN_AWAY,
-    "PodLost": Cause.TAKEN_AWAY,  # by somebody: no repeat is to blame
+    "PodLost": Cause.TAKEN_AWAY,  # deleted from outside: not the repeat's fault
     "Removed": Cause.TAKEN_AWAY,  # the same
     "NoCapacity": Cause.NO_MACHINE,
     "Unschedulable": Cause.NO_MACHINE,
@@ -90,11 +90,11 @@ CAUSES: dict[StateName, Cause] = {
     "KeyRefused": Cause.UNREACHABLE,
 }
 
-NOT_SEEN: tuple[StateName, ...] = ("Lost", "Unseen")  # of a job whose end nobody has seen
+NOT_SEEN: tuple[StateName, ...] = ("Lost", "Unseen")  # of a job whose end was not observed
 
 
 def is_state_name(text: str) -> TypeGuard[StateName]:
-    """Return whether a text names a state that our workers set."""
+    """Return True for the name of a state that our workers set."""
     return text in get_args(StateName)
 
 
@@ -102,7 +102,7 @@ def is_state_name(text: str) -> TypeGuard[StateName]:
 class JobOutcome:
     """The end of a job: the name of Prefect's state, a sentence, and the container's exit code if any.
 
-    "Exited" is an exit code of 0, "Cancelled" what somebody asked for; every other name is a crash's.
+    "Exited" is an exit code of 0, "Cancelled" a user's request; every other name is a crash.
     """
 
     name: StateName
@@ -111,7 +111,7 @@ class JobOutcome:
 
     @property
     def cause(self) -> Cause:
-        """Return why the job ended; a name without a cause of its own is a crash."""
+        """Return the cause; names without one are crashes."""
         return CAUSES.get(self.name, Cause.CRASHED)
 
     @property
@@ -124,7 +124,7 @@ class JobOutcome:
 
 @dataclass(frozen=True)
 class StartTimes:
-    """Seconds of a job's start by stage; None if the backend does not tell."""
+    """Seconds of a job's start by stage; None if the backend does not report it."""
 
     queue_s: float | None
     pull_s: float | None
@@ -137,13 +137,13 @@ class StartTimes:
 
 @dataclass(frozen=True)
 class MachineTime:
-    """The begin and the end of a job's time on a machine, as its platform states them; None if it does not."""
+    """The begin and the end of a job's time on a machine by its platform, or None."""
 
     began: dt.datetime | None = None
     ended: dt.datetime | None = None
 
     @property
     def labels(self) -> dict[str, float]:
-        """Return the flow run's labels: the cost of the job is computed from them."""
+        """Return the flow run's labels, from which the job's cost is computed."""
         times = {BEGAN_LABEL: self.began, ENDED_LABEL: self.ended}
         return {label: time.timestamp() for label, time in times.items() if time is not None}

@@ -1,4 +1,4 @@
-"""The flow runs of a work pool: which worker follows each, and the state that the end of its job gives it."""
+"""The flow runs of a work pool: the worker that follows each, and its state after the end of its job."""
 
 import datetime as dt
 import hashlib
@@ -25,11 +25,11 @@ from prefect.states import Cancelled, Completed, Crashed
 from .outcome import OUTCOME_LABEL, Cause, JobOutcome
 from .retry import call_until_answered
 
-OWNER = "prefect.worker.name"  # the base class labels a run with its worker; that one follows the job
+OWNER = "prefect.worker.name"  # the base class labels a run with its worker, which follows the job
 NOBODY = ""
 PAGE = 200
-HEARTBEATS = 3  # missed ones after which a worker counts as gone, as Prefect counts
-UNCLAIMED_S = 60  # a PENDING run's worker may take so long until it says that the run is its own
+HEARTBEATS = 3  # missed ones after which a worker counts as gone, as in Prefect
+UNCLAIMED_S = 60  # seconds until the worker of a PENDING run must have claimed it
 ACTIVE = [StateType.PENDING, StateType.RUNNING, StateType.CANCELLING]
 
 
@@ -38,11 +38,11 @@ class PoolRuns:
 
     def __init__(self, client: PrefectClient, pool: str, worker: str) -> None:
         self.client, self._pool, self._worker = client, pool, worker
-        # On SQLite, Prefect's server answers 503 to all but one of the label changes that come together.
+        # On SQLite, Prefect's server answers 503 to all but one of several simultaneous label changes.
         self.labelling = anyio.Lock()
 
     async def in_states(self, states: list[StateType]) -> list[FlowRun]:
-        """Read all runs of the pool that are in one of the states."""
+        """Return the pool's runs in these states."""
         runs: list[FlowRun] = []
         while True:
             page = await self.client.read_flow_runs(
@@ -58,11 +58,11 @@ class PoolRuns:
                 return runs
 
     async def online(self) -> set[str]:
-        """Return the names of the pool's workers that are alive, this one included."""
+        """Return the names of the pool's live workers, this one included."""
         return {self._worker, *alive(await self.client.read_workers_for_work_pool(self._pool))}
 
     def is_mine(self, run: FlowRun, online: set[str]) -> bool:
-        """Return whether this worker is to follow a run: its own, or one whose worker is gone."""
+        """Return True if this worker must follow a run: its own, or one whose worker is gone."""
         owner = run.labels.get(OWNER)
         if owner == self._worker:
             return True
@@ -71,7 +71,7 @@ class PoolRuns:
         return heir(run.id, online) == self._worker
 
     def is_anothers(self, run: FlowRun) -> bool:
-        """Return whether the run is labelled with another worker."""
+        """Return True if the run is labelled with another worker."""
         return run.labels.get(OWNER) not in (None, NOBODY, self._worker)
 
     async def claim(self, run_id: UUID) -> None:
@@ -80,11 +80,11 @@ class PoolRuns:
             await call_until_answered(self.client.update_flow_run_labels, run_id, {OWNER: self._worker})
 
     async def label(self, run_id: UUID, labels: Mapping[str, float]) -> None:
-        """Add times to a run's labels: by them, what it costs begins."""
+        """Add times to a run's labels; they mark the begin of its cost."""
         await self._label(run_id, dict(labels))
 
     async def release(self, run_ids: Iterable[UUID]) -> None:
-        """Take this worker's name off some runs, so that others need not wait until it counts as gone."""
+        """Remove this worker's name from some runs, so that others need not wait until it counts as gone."""
         for run_id in run_ids:
             try:
                 async with self.labelling:
@@ -93,15 +93,15 @@ class PoolRuns:
                 continue  # the worker counts as gone after a while
 
     async def try_number(self, run_id: UUID) -> int:
-        """Return the number of a run's current try, which no restart of a worker changes."""
+        """Return the number of a run's current try, which is the same after a restart of a worker."""
         return tries(await call_until_answered(self.client.read_flow_run_states, run_id))
 
     async def settle(
         self, run_id: UUID, job_id: str, outcome: JobOutcome, *, own_command: bool
     ) -> State | None:
-        """Put a run whose job has ended into its final state and label it; what the flow set itself stays.
+        """Put a run whose job has ended into its final state and label it; keep a state that the flow set.
 
-        Returns the state that was set, or None if the run is already further.
+        Returns the new state, or None if the run has already left its old one.
         """
         try:
             run = await call_until_answered(self.client.read_flow_run, run_id)
@@ -119,40 +119,41 @@ class PoolRuns:
         return state
 
     async def label_cause(self, run_id: UUID, cause: Cause) -> None:
-        """Label a run that did not come to its own end with the reason."""
+        """Label a run with the reason why it did not end by itself."""
         await self._label(run_id, {OUTCOME_LABEL: cause.value})
 
     async def _label(self, run_id: UUID, labels: dict[str, Any]) -> None:
-        """Label a run; one that is gone, or whose labels are refused, is followed on without them."""
+        """Label a run; ignore refused labels and deleted runs."""
         async with self.labelling:
             with suppress(httpx.HTTPStatusError, ObjectNotFound):
                 await call_until_answered(self.client.update_flow_run_labels, run_id, labels)
 
 
 def verdict(run: FlowRun, job_id: str, outcome: JobOutcome, *, own_command: bool) -> State | None:
-    """Return the state that a job's end gives its run, or None if the run is already further."""
+    """Return the state after the job's end, or None if the run has already left its old one."""
     now = run.state
     if run.infrastructure_pid not in (None, job_id):
-        return None  # the next try has a job of its own
+        return None  # the next try has its own job
     if now is None or now.is_paused() or (now.is_scheduled() and not in_process(run)):
         return None  # suspended, or waiting for its next try
     if outcome.name == "Cancelled" or now.is_cancelling():
         done = now.is_completed() or now.is_failed() or now.is_cancelled()
         return None if done else Cancelled(message=outcome.message)
     if now.is_final():
-        # An engine that gets SIGTERM says Crashed, and can't know why.
+        # An engine that gets SIGTERM reports Crashed, without the reason.
         vague = now.is_crashed() and now.name == "Crashed" and outcome.name not in ("Exited", "Crashed")
         return Crashed(name=outcome.name, message=outcome.message) if vague else None
     if outcome.name != "Exited":
         return Crashed(name=outcome.name, message=outcome.message)
     if now.is_pending() and own_command:
-        return Completed(message=outcome.message)  # no flow's command: its exit code is all there is
+        # the command runs no flow: its exit code is the only result
+        return Completed(message=outcome.message)
     flow_did = "never started" if now.is_pending() else "did not report how it ended"
     return Crashed(message=f"{outcome.message.rstrip('.')}, but the flow {flow_did}.")
 
 
 def in_process(run: FlowRun) -> bool:
-    """Return whether the next try of a run was to happen in the process of the one before.
+    """Return True if the next try of a run was due in the process of the previous one.
 
     No other process starts it: without that one, the run would wait for ever.
     """
@@ -161,7 +162,7 @@ def in_process(run: FlowRun) -> bool:
 
 
 def tries(states: Iterable[State]) -> int:
-    """Count the tries of a run from its states, oldest first.
+    """Return the number of a run's tries, from its states, oldest first.
 
     A try begins when the run is scheduled; that of an ad-hoc run when it becomes PENDING.
     """
@@ -174,7 +175,7 @@ def tries(states: Iterable[State]) -> int:
 
 
 def alive(workers: Iterable[WorkerOfPool]) -> set[str]:
-    """Return the workers that still send heartbeats, by the server's clock: the newest heartbeat is now."""
+    """Return the workers that still send heartbeats; the newest heartbeat counts as the server's now."""
     heartbeats = [(worker, worker.last_heartbeat_time) for worker in workers if worker.last_heartbeat_time]
     newest = max((time for _, time in heartbeats), default=dt.datetime.min)
     return {
@@ -185,10 +186,10 @@ def alive(workers: Iterable[WorkerOfPool]) -> set[str]:
 
 
 def heir(run_id: UUID, online: set[str]) -> str:
-    """Return the one worker that takes over a run; all workers choose the same one by themselves."""
+    """Return the worker that takes over a run; all workers compute the same one."""
     return min(online, key=lambda name: hashlib.sha256(f"{run_id} {name}".encode()).digest())
 
 
 def age_s(run: FlowRun) -> float:
-    """Return the seconds since a run came into its state."""
+    """Return the seconds since a run entered its state."""
     return (dt.datetime.now(dt.UTC) - run.state.timestamp).total_seconds() if run.state else 0.0

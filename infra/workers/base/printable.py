@@ -1,14 +1,14 @@
-"""Text of a machine, as terminals and logs show it: the machine can be hostile, or only odd."""
+"""Text of a machine for terminals and logs: the machine can be hostile."""
 
 import re
 
-LONGEST = 300  # characters of a machine's words in a sentence
+LONGEST = 300  # characters of a machine's text in a sentence
 # Colours, cursor moves and titles of terminals. Source: ECMA-48, 5.4 and 5.6; xterm ends a title by BEL too.
 SEQUENCE = re.compile(
     r"\x1b(?:\[[0-?]*[ -/]*[@-~]|[\]P^_X][^\x07\x1b\x9c]*(?:\x07|\x1b\\|\x9c)|[ -/]*[0-Z\\^-~])"
 )
 BREAK = re.compile("[\t\n\x0b\x0c\r\x1c-\x1e\x85\u2028\u2029]")
-# Control characters, half a pair, and Unicode's Bidi_Control (UAX #9), with which a text reads in another order.
+# Control characters, lone surrogates, and Unicode's Bidi_Control (UAX #9), which change the order of a text.
 MISLEADING = re.compile(
     "[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069\ud800-\udfff\ufffe\uffff]"
 )
@@ -16,17 +16,19 @@ REPLACEMENT = "\ufffd"
 
 
 def printable(text: str) -> str:
-    """Return text as one line: breaks and tabs become spaces; control sequences go, invisible signs are marked."""
+    """Return text as one line: breaks and tabs become spaces, control sequences go, invisible signs are
+    marked.
+    """
     if text.isascii() and text.isprintable():
         return text
     return MISLEADING.sub(REPLACEMENT, BREAK.sub(" ", SEQUENCE.sub("", text)))
 
 
 def printable_lines(text: str) -> str:
-    """Return text of several lines with each of them printable."""
+    """Return text with each of its lines printable."""
     return "\n".join(map(printable, text.split("\n")))
 
 
 def quoted(text: str) -> str:
-    """Return a machine's words for a sentence: printable, at most `LONGEST` characters."""
+    """Return a machine's text for a sentence: printable, at most `LONGEST` characters."""
     return " ".join(printable(text[: 8 * LONGEST]).split())[:LONGEST]

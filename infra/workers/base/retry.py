@@ -13,7 +13,7 @@ T = TypeVar("T")
 
 
 async def call_until_answered(call: Callable[..., Awaitable[T]], *args: Any, **kwargs: Any) -> T:
-    """Call Prefect's API until it answers, however long a restart of the server takes."""
+    """Repeat a call of Prefect's API until it is answered, without a limit."""
     again = AsyncRetrying(
         retry=retry_if_exception(_is_transient),
         wait=wait_random_exponential(max=LONGEST_WAIT_S),
@@ -22,7 +22,7 @@ async def call_until_answered(call: Callable[..., Awaitable[T]], *args: Any, **k
     )
 
     async def shielded() -> T:
-        with anyio.CancelScope(shield=True):  # a worker that stops leaves no request half done
+        with anyio.CancelScope(shield=True):  # a stopping worker leaves no request half done
             answer = await call(*args, **kwargs)
         return answer
 

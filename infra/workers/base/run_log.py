@@ -18,7 +18,7 @@ class RunLog(PrefectLogAdapter):
     """A log that reports a refused job as one sentence, without a traceback."""
 
     def exception(self, msg: object, *args: object, **kwargs: Any) -> None:
-        """Log a refusal by its sentence alone, and every other error with its traceback."""
+        """Log a refusal as its sentence, and other errors with their traceback."""
         error = sys.exc_info()[1]
         if isinstance(error, JobRefused):
             self.error("%s", error)

@@ -4,12 +4,12 @@ from prefect.settings import get_current_settings
 from pydantic import Field
 from pydantic_settings import BaseSettings
 
-# Between searches for new runs: Prefect's own 10 s are most of the time until a job's first result.
+# Between searches for new runs: Prefect's own 10 s would dominate the time until a job's first result.
 QUERY_S = 2.0
 
 
 class PollSettings(BaseSettings):
-    """The settings that all workers have; each worker reads them under its own prefix."""
+    """The settings of all workers; each worker reads them under its own prefix."""
 
     poll_s: float = Field(
         default=5, gt=0, description="Seconds between polls for changes and for cancelled runs."
@@ -17,7 +17,7 @@ class PollSettings(BaseSettings):
 
     @property
     def takeover_s(self) -> float:
-        """Return the seconds between searches for runs that no worker follows."""
+        """Return the seconds between searches for runs without a worker."""
         return self.poll_s * 3
 
 
@@ -30,9 +30,10 @@ class SubmissionSettings(PollSettings):
 
 
 def query_s() -> float:
-    """Return the seconds between searches for new runs: the user's, Prefect's own at Prefect Cloud, else `QUERY_S`.
+    """Return the seconds between searches for new runs: the user's, Prefect's own at Prefect Cloud, else
+    `QUERY_S`.
 
-    Prefect Cloud limits the requests of a minute: https://docs.prefect.io/v3/concepts/rate-limits
+    Prefect Cloud limits requests per minute: https://docs.prefect.io/v3/concepts/rate-limits
     """
     settings = get_current_settings()
     is_cloud = (settings.api.url or "").startswith(settings.cloud.api_url)

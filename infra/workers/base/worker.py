@@ -38,7 +38,8 @@ R = TypeVar("R", bound=BaseWorkerResult)
 class RegisteredOnce:
     """Register one of several copies of a worker with Prefect: the one whose module name sorts first.
 
-    Every process then chooses the same copy, whatever it loads first, and none warns about the other.
+    Every process then chooses the same copy, independent of the order of imports, and none warns about
+    another.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -53,20 +54,18 @@ class RegisteredOnce:
 
 
 class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]):
-    """A Prefect worker that starts flow runs as jobs and follows them, those of an earlier worker too.
+    """A Prefect worker that starts flow runs as jobs and follows them, also those of an earlier worker.
 
     A backend has three hooks: `start_job`, `find_job` and `follower`. `ABC` among the bases keeps Prefect
-    from registering this class as a worker of its own.
-
-    A flow can also be given to it without a deployment: see `ad_hoc`.
+    from registering this class as a worker. `ad_hoc` explains flows without a deployment.
 
     Attributes:
         thing: the name of a job in sentences.
-        result_type: the type of what `run` returns.
+        result_type: the type of the result of `run`.
         settings_type: reads the settings from the environment.
-        explained_within_s: seconds after a crash until the backend has told why.
+        explained_within_s: longest time from a crash until the backend knows its reason.
         settings: the settings, once the worker is set up.
-        follows: the followed jobs by their run; None for one that is being started.
+        follows: the followed jobs by their run; None while a job is being started.
     """
 
     thing: ClassVar[str]
@@ -84,28 +83,30 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
 
     @abstractmethod
     async def start_job(self, flow_run: "FlowRun", configuration: C) -> str:
-        """Find or start the job of a run's try; its id is in the run before anything else can go wrong.
+        """Find or start the job of a run's try, and store its id in the run before any other step can fail.
 
         Raises:
-            JobRefused: the job can't be started; says why.
-            TakenOver: another worker has the run meanwhile.
+            JobRefused: the job can't be started, with the reason.
+            TakenOver: another worker has the run now.
         """
 
     @abstractmethod
     async def find_job(self, flow_run: "FlowRun", configuration: C) -> str | None:
-        """Return the job that was started just before its worker went, so that its id was not noted."""
+        """Return a job without a stored id, started just before its worker's end."""
 
     @abstractmethod
     async def follower(self, flow_run: "FlowRun", job_id: str, configuration: C, resumed: bool) -> JobFollow:
-        """Return what follows a job; `resumed` is one that an earlier worker has followed."""
+        """Return the follower of a job; `resumed` means that an earlier worker followed it."""
 
     async def start(self, *args: Any, **options: Any) -> None:
-        """Run the worker's loops; it looks for runs every `query_s` seconds unless the user has set another time."""
+        """Run the worker's loops; search for runs every `query_s` seconds unless the user chose another
+        interval.
+        """
         with temporary_settings({PREFECT_WORKER_QUERY_SECONDS: query_s()}):
             await super().start(*args, **options)
 
     async def setup(self) -> None:
-        """Start the worker, and look for jobs that an earlier one left."""
+        """Start the worker, and search for jobs of an earlier one."""
         self.settings = self.settings_type()
         self.follows, self.settled = {}, set()
         self._adopted, self._ad_hoc, self._loops = set(), 0, []
@@ -116,7 +117,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         self.start_loop(failover.look_round, self.settings.takeover_s)
 
     async def teardown(self, *exc_info: Any) -> None:
-        """Stop; the jobs go on, and the next worker of the pool finds them."""
+        """Stop; the jobs continue, and the pool's next worker finds them."""
         if not exc_info or exc_info[0] is None:
             while self.follows or self._ad_hoc:  # a run-once worker waits for its runs
                 await anyio.sleep(0.1)
@@ -167,7 +168,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         return await self.follow(flow_run, job_id, configuration)
 
     async def follow(self, flow_run: "FlowRun", job_id: str, configuration: C, *, resumed: bool = False) -> R:
-        """Follow a job, and put its run into the state that the job's end means."""
+        """Follow a job, and set its run's state after the end."""
         follow = await self.follower(flow_run, job_id, configuration, resumed)
         self.follows[flow_run.id] = follow
         try:
@@ -190,7 +191,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
             self.follows.pop(flow_run.id, None)
 
     async def refuse(self, flow_run: "FlowRun", refusal: JobRefused) -> R:
-        """Put a run whose job can't be started into a state that says why."""
+        """Put a run whose job can't be started into a state with the reason."""
         self.get_flow_run_logger(flow_run).error("%s", refusal)
         outcome = JobOutcome(refusal.state, str(refusal))
         await self.runs.settle(flow_run.id, flow_run.infrastructure_pid or "", outcome, own_command=False)
@@ -202,7 +203,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         return self.result_type(identifier=identifier, status_code=status_code)
 
     async def stop_if_cancelled(self, follow: JobFollow) -> None:
-        """End the job of a run that is cancelled already: one without a job is cancelled at once."""
+        """End the job of a run that is cancelled already: Prefect cancels one without a job at once."""
         try:
             state = (await call_until_answered(self.client.read_flow_run, follow.run.id)).state
         except ObjectNotFound:
@@ -233,7 +234,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
             self._ad_hoc -= 1
 
     async def _give_worker_labels_to_flow_run(self, flow_run_id: UUID) -> None:
-        """Label a run with its worker; the base class would let it crash if the server is busy."""
+        """Label a run with its worker; in the base class a busy server would crash the run."""
         async with self.runs.labelling:
             await call_until_answered(super()._give_worker_labels_to_flow_run, flow_run_id)
             explained = {EXPLAINED_LABEL: self.explained_within_s}
@@ -242,7 +243,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
     async def _propose_crashed_state(
         self, flow_run: "FlowRun", message: str, client: "PrefectClient | None" = None
     ) -> None:
-        """Leave a run alone that has its state and the reason; the base class knows only a number."""
+        """Keep the state and reason of a run that has them; the base class knows only an exit code."""
         if flow_run.id in self.settled:
             self.settled.discard(flow_run.id)
             return
@@ -250,14 +251,14 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         await self.runs.label_cause(flow_run.id, Cause.CRASHED)
 
     async def _propose_pending_state(self, flow_run: "FlowRun") -> bool:
-        """Return whether a run is in PENDING; one that another worker left there without a job is."""
+        """Return True if a run is in PENDING, also if another worker left it there without a job."""
         if flow_run.id in self._adopted:
             self._adopted.discard(flow_run.id)
             return True
         return await super()._propose_pending_state(flow_run)
 
     def is_busy_with(self, run: "FlowRun") -> bool:
-        """Return whether this worker starts or follows a run."""
+        """Return True if this worker starts or follows a run."""
         return run.id in self.follows or run.id in self._submitting_flow_run_ids
 
     def submit_again(self, run: "FlowRun") -> None:
@@ -272,7 +273,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         self._start_soon(partial(self._submit_run, run))
 
     def resume(self, run: "FlowRun", job_id: str, configuration: C) -> None:
-        """Follow the job of a run that an earlier worker had."""
+        """Follow the job of an earlier worker's run."""
         self.follows[run.id] = None
         self._start_soon(partial(self._resume, run, job_id, configuration))
 
@@ -295,15 +296,15 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         return RunLog(log.logger, log.extra)
 
     def warn(self, text: str) -> None:
-        """Log a sentence that concerns the worker and not one run."""
+        """Log a sentence about the worker."""
         self._logger.warning("%s", text)
 
     def start_loop(
         self, work: Callable[[], Coroutine[Any, Any, object]], every_s: float | None = None
     ) -> anyio.CancelScope:
-        """Do something until the worker stops, or the returned scope is cancelled.
+        """Run a coroutine until the worker stops or the returned scope is cancelled.
 
-        With `every_s`, do it again and again, whatever fails.
+        With `every_s`, repeat it, also after failures.
         """
         scope, repeats = anyio.CancelScope(), RepeatLimit()
         self._loops.append(scope)
@@ -330,7 +331,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
 
 
 class Failover:
-    """Takes over the runs that other workers of the pool have left, and hands over those that others took."""
+    """Takes over runs from other workers of the pool, and hands over those that others took."""
 
     def __init__(self, worker: "FollowingWorker[Any, Any, Any]") -> None:
         self._worker = worker
@@ -356,7 +357,7 @@ class Failover:
             await self._adopt(run)
 
     def _orphans(self, runs: "Iterable[FlowRun]", online: set[str]) -> "list[FlowRun]":
-        """Return the runs that this worker is to take over.
+        """Return the runs that this worker must take over.
 
         Before an ad-hoc run is labelled with its worker, only that one can run it.
         """
@@ -370,9 +371,9 @@ class Failover:
         ]
 
     async def _adopt(self, listed: "FlowRun") -> None:
-        """Go on with a run: with its job, or from where its submission was left."""
+        """Continue a run: with its job, or at the interrupted step of its submission."""
         worker = self._worker
-        run = await worker.client.read_flow_run(listed.id)  # it may have gone on since it was listed
+        run = await worker.client.read_flow_run(listed.id)  # its state might have changed since it was listed
         if run.state is None or run.state.type not in ACTIVE:
             return
         await worker.runs.claim(run.id)

@@ -168,6 +168,6 @@ class AwsBatchJobConfiguration(BatchJobFields, ContainerJobConfiguration):
 
     @property
     def secrets(self) -> dict[str, str]:
-        """ARN of a secret, for each environment variable that is filled from one."""
+        """Return the secrets' ARNs by environment variable."""
         fields = SECRET_SETTINGS.items()
         return {name: arn for name, field in fields if (arn := getattr(self, field)) is not None}

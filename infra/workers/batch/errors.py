@@ -1,4 +1,4 @@
-"""The failures of AWS calls: which may pass, and a sentence for the user."""
+"""Failures of AWS calls: which are temporary, and a sentence for the user."""
 
 from typing import Literal
 
@@ -26,12 +26,12 @@ DENIED = {
 
 
 def code_of(error: Exception) -> str:
-    """Return the error code of AWS's answer, or an empty text if it did not answer."""
+    """Return the error code of AWS's answer, or an empty text without one."""
     return str((getattr(error, "response", None) or {}).get("Error", {}).get("Code", ""))
 
 
 def trouble(error: Exception) -> Trouble:
-    """Sort a failure of an AWS call by what can be done about it."""
+    """Return the class of a failed AWS call."""
     from botocore import exceptions as boto
     from botocore.parsers import ResponseParserError
 
@@ -53,12 +53,12 @@ def trouble(error: Exception) -> Trouble:
 
 
 def worth_another_try(error: Exception) -> bool:
-    """Return whether the same call may succeed a little later."""
+    """Return True if the same call can succeed later."""
     return trouble(error) in ("throttled", "unreachable")
 
 
 def sentence(error: Exception, call: str) -> str:
-    """Say in one sentence why an AWS call failed, for a flow run's state."""
+    """Return one sentence about a failed AWS call, for a flow run's state."""
     from botocore import exceptions as boto
 
     response = getattr(error, "response", None) or {}

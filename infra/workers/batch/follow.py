@@ -17,12 +17,12 @@ from .stuck import diagnose, given_up, look
 
 STAGE_LABELS = "aws-batch.runnable_s", "aws-batch.starting_s"
 REASON_LENGTH = 1000  # of TerminateJob's reason; it comes back as the job's statusReason
-LATE_LINES_S = 2  # CloudWatch shows a container's last lines about so long after its end
+LATE_LINES_S = 2  # CloudWatch shows a container's last lines about this long after its end
 
 
 @dataclass(eq=False, kw_only=True)
 class BatchFollow(JobFollow):
-    """One run's job, and what is known of it so far."""
+    """One run's job, and its observed state."""
 
     configuration: AwsBatchJobConfiguration
     region: RegionCalls
@@ -39,17 +39,17 @@ class BatchFollow(JobFollow):
 
     @property
     def cancelled_message(self) -> str:
-        """Return the sentence of a run whose job was cancelled."""
+        """Return the message of a cancelled run."""
         return "Cancelled from Prefect; the AWS Batch job was terminated."
 
     def wake(self) -> None:
-        """Have the job looked at now."""
+        """Check the job now."""
         self.poller.hurry(self.job_id)
         if self._watch:
             self._watch.wake()
 
     async def to_the_end(self) -> JobOutcome | None:
-        """Follow the job until it has ended; None when another worker follows it from now on."""
+        """Follow the job to its end; return None if another worker follows it from now on."""
         self._watch = self.poller.watch(self.job_id)
         self.reader.follow(self.tail)
         try:
@@ -132,7 +132,7 @@ class BatchFollow(JobFollow):
         self._explained, self._doubted = reason or "looked", diagnosis.kind == "doubtful"
 
     async def _terminate(self, outcome: JobOutcome) -> None:
-        """Ask Batch to end the job; the next look asks again if the call failed."""
+        """Ask Batch to end the job; the next check repeats a failed call."""
         reason = f"{outcome.name}: {outcome.message}"[:REASON_LENGTH]
         try:
             await self.region.call("batch", "terminate_job", jobId=self.job_id, reason=reason)
@@ -143,7 +143,7 @@ class BatchFollow(JobFollow):
         self.poller.hurry(self.job_id)
 
     async def _give_up(self, reason: str) -> JobOutcome:
-        """End a job that AWS no longer reports, if possible: it may still cost money."""
+        """End a job that AWS no longer reports, if possible: it might still cost money."""
         await self._terminate(self.stop or JobOutcome("Unseen", reason))
         limit = f"might still be running, until timeout_s {self.configuration.timeout_s} at most: terminate it by hand"
         what = "was terminated; how it ended is not known" if self.stopped else limit
@@ -151,13 +151,13 @@ class BatchFollow(JobFollow):
 
 
 def waiting_since_ms(job: Job) -> int:
-    """Return when a job began to wait for a machine: at its creation, or when its last attempt ended."""
+    """Return the begin of a job's wait for a machine: its creation, or the end of its last attempt."""
     ends = [attempt.get("stoppedAt") or 0 for attempt in job.get("attempts") or []]
     return max([job.get("createdAt") or now_ms(), *ends])
 
 
 def machine_time(job: Job) -> MachineTime:
-    """Return the time of a job whose container ran: from its creation to its stop, as Batch states them."""
+    """Return the time of a job whose container ran, from its creation to its stop."""
     if not job.get("startedAt"):
         return MachineTime()
     return MachineTime(_time(job.get("createdAt")), _time(job.get("stoppedAt")))

@@ -20,17 +20,17 @@ from .reasons import Job
 
 BATCH_GROUP = "/aws/batch/job"  # for jobs whose definition names no group
 LINES_A_CALL = 1000
-PAGE, PAGES = 200, 100  # of a run's log that are looked through for the last line of a stream
-QUIETER = 2  # a stream without news is looked at half as often, each time
-ORDINALS = 1000  # numbers for the lines of one millisecond: CloudWatch keeps those, Prefect microseconds
+PAGE, PAGES = 200, 100  # of a run's log, searched for the last line of a stream
+QUIETER = 2  # the factor of the interval for each read of a stream without new lines
+ORDINALS = 1000  # numbers for the lines of one millisecond: CloudWatch has milliseconds, Prefect microseconds
 
 Call = Callable[..., Awaitable[dict[str, Any]]]
 Send = Callable[[list[LogCreate]], Awaitable[None]]
 # Number of the last line that Prefect has of a stream: milliseconds and a number within them.
 Position = tuple[int, int]
 NOTHING: Position = (0, -1)
-FINAL_TRIES = 30  # to read on while calls fail
-LATE_LOOKS = 10  # after the end, as long as each brings lines
+FINAL_TRIES = 30  # reads after the job's end, while calls fail
+LATE_LOOKS = 10  # reads after the job's end, while each brings lines
 
 
 @dataclass(eq=False)
@@ -43,17 +43,17 @@ class Tail:
     streams: list[str] = field(default_factory=list)
     current: int = 0
     token: str | None = None
-    sent_before: Position = NOTHING  # the last line of this stream that an earlier worker had sent
+    sent_before: Position = NOTHING  # the last line of this stream from an earlier worker
     counted: Position = NOTHING  # the last line of this stream that was read
     opened: bool = False
     due: float = 0
     quiet_s: float = 0
-    failing: bool = False  # the last look failed, and may succeed later
+    failing: bool = False  # the last read failed, and can succeed later
     closed: str = ""  # why no more lines can be read
     lock: anyio.Lock = field(default_factory=anyio.Lock)
 
     def learn(self, job: Job) -> None:
-        """Take over the streams of a job's attempts, which AWS names as they start."""
+        """Add the streams of a job's attempts, which AWS names as they start."""
         container = job.get("container", {})
         options = container.get("logConfiguration", {}).get("options", {})
         self.group = options.get("awslogs-group", BATCH_GROUP)
@@ -68,7 +68,7 @@ class Tail:
         return self.streams[self.current] if self.current < len(self.streams) else None
 
     def turn(self) -> bool:
-        """Go on to the next attempt's stream if there is one."""
+        """Switch to the next attempt's stream if there is one."""
         if self.current + 1 >= len(self.streams):
             return False
         self.current, self.token, self.counted, self.opened = self.current + 1, None, NOTHING, False
@@ -87,7 +87,7 @@ class LogReader:
         quietest_s: float,
         warn: Callable[[str], None],
     ) -> None:
-        """`call` makes an AWS call, `send` hands lines to Prefect and raises if it could not."""
+        """`call` makes an AWS call, `send` passes lines to Prefect and raises if that failed."""
         self._call, self._send, self._warn = call, send, warn
         self._gap_s, self._soonest_s, self._quietest_s = 1 / calls_per_s, soonest_s, quietest_s
         self._tails: list[Tail] = []
@@ -108,7 +108,7 @@ class LogReader:
             await anyio.sleep(self._soonest_s / 4)
 
     async def finish(self, tail: Tail, settle_s: float) -> None:
-        """Read a job's lines to their end, and again as long as CloudWatch brings more that late."""
+        """Read a job's lines to their end, and again while CloudWatch brings late ones."""
         self.leave(tail)
         await self._drain(tail)
         for _ in range(LATE_LOOKS):
@@ -126,12 +126,12 @@ class LogReader:
                 await anyio.sleep(self._soonest_s)
 
     def leave(self, tail: Tail) -> None:
-        """Stop reading a job's lines; another worker goes on."""
+        """Stop reading a job's lines; another worker continues."""
         if tail in self._tails:
             self._tails.remove(tail)
 
     async def step(self, tail: Tail) -> bool:
-        """Make one call for a job. Returns whether there may be more right now."""
+        """Make one call for a job; return True if more lines can follow at once."""
         async with tail.lock:
             if tail.stream is None or tail.closed:
                 return False
@@ -160,15 +160,15 @@ class LogReader:
         answer = await self._call("logs", "get_log_events", limit=LINES_A_CALL, startFromHead=True, **where)
         lines, counted = new_lines(answer["events"], tail)
         if lines:
-            with anyio.CancelScope(shield=True):  # a worker that stops leaves no request half done
+            with anyio.CancelScope(shield=True):  # a stopping worker leaves no request half done
                 await self._send(lines)
-        # Only now, so that lines that Prefect could not take are read again.
+        # Only now, so that lines that Prefect did not accept are read again.
         ended = answer["nextForwardToken"] == tail.token  # AWS: the same token again is the end of the stream
         tail.token, tail.counted = answer["nextForwardToken"], counted
         return tail.turn() if ended else True
 
     def _failed(self, tail: Tail, error: Exception) -> bool:
-        """Decide about a failed look: a line is late, never lost, unless AWS refuses to let us read."""
+        """Handle a failed read: lines are late, never lost, unless AWS refuses access."""
         answer = getattr(error, "response", None)
         if not isinstance(answer, dict) and not type(error).__module__.startswith("botocore"):
             self._warn(
@@ -189,9 +189,9 @@ class LogReader:
 
 
 def new_lines(events: list[dict[str, Any]], tail: Tail) -> tuple[list[LogCreate], Position]:
-    """Return the events that Prefect does not have as log lines, and the position of the last one.
+    """Return the log lines that Prefect does not have, and the position of the last one.
 
-    A line's number is its millisecond and its place within it; Prefect's copy carries it as its time.
+    A line's position is its millisecond and its number within it; the time of Prefect's copy encodes both.
     """
     name = logger_name(tail.stream or "")
     lines, (at_ms, number) = [], tail.counted
@@ -204,18 +204,18 @@ def new_lines(events: list[dict[str, Any]], tail: Tail) -> tuple[list[LogCreate]
 
 
 def time_of(at_ms: int, number: int) -> dt.datetime:
-    """Return the time under which Prefect keeps a line: its milliseconds, and its number within them."""
+    """Return the time of a line in Prefect: its milliseconds, and its number within them."""
     at = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).replace(microsecond=0)
     return at + dt.timedelta(microseconds=at_ms % 1000 * ORDINALS + min(number, ORDINALS - 1))
 
 
 def logger_name(stream: str) -> str:
-    """Return the logger of a stream's lines in Prefect: each attempt's own, to find them again."""
+    """Return the logger of a stream's lines in Prefect, by which they are found again."""
     return f"aws_batch.{stream.rpartition('/')[2]}"
 
 
 async def last_line(client: PrefectClient, run_id: UUID, stream: str) -> Position | None:
-    """Return the last line of a CloudWatch stream that Prefect has: a new worker goes on behind it."""
+    """Return the last line of a CloudWatch stream in Prefect: a new worker continues after it."""
     # The server's own text search does not work on the SQLite of Debian 12 (no concat before 3.44).
     name, log_filter = logger_name(stream), LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run_id]))
     for page in range(PAGES):
@@ -228,6 +228,6 @@ async def last_line(client: PrefectClient, run_id: UUID, stream: str) -> Positio
 
 
 def position_of(timestamp: dt.datetime) -> Position:
-    """Return the number of a line that Prefect has, from its time."""
+    """Return the position of a line in Prefect, from its time."""
     at_us = round(timestamp.timestamp() * 1_000_000)
     return at_us // ORDINALS, at_us % ORDINALS

@@ -1,4 +1,4 @@
-"""One poller for all jobs of a region: 100 ids a call, slower for long jobs and when AWS says so."""
+"""One poller for all jobs of a region: 100 ids a call, slower for long jobs and under throttling."""
 
 import math
 import time
@@ -11,14 +11,14 @@ from .errors import sentence, trouble
 from .reasons import TERMINAL, Job
 
 IDS_A_CALL = 100
-PATIENT_POLLS = 10  # DescribeJobs may not know a job for a while after SubmitJob (Netflix/metaflow PR #160)
-SLOWDOWN = 12  # the most that throttling and a lost network slow the poller down
-AGE_SHARE = 0.05  # a job whose status is a minute old is looked at every 3 s, if that is within the limits
+PATIENT_POLLS = 10  # DescribeJobs can miss a job for a while after SubmitJob (Netflix/metaflow PR #160)
+SLOWDOWN = 12  # the highest factor on intervals under throttling or without a network
+AGE_SHARE = 0.05  # of a status's age is the interval: 3 s for a minute, within the limits
 
 
 @dataclass(eq=False, slots=True)
 class JobWatch:
-    """The newest description of one job, for whoever waits for news of it."""
+    """The newest description of one job."""
 
     job_id: str
     changed_at: float
@@ -30,25 +30,27 @@ class JobWatch:
     _news: anyio.Event = field(default_factory=anyio.Event)
 
     async def next(self) -> Job | None:
-        """Wait for the next description; None when AWS tells of the job no more, and `lost` says why."""
+        """Wait for the next description; return None if AWS no longer knows the job, with the reason in
+        `lost`.
+        """
         await self._news.wait()
         self._news = anyio.Event()
         return None if self.lost else self.latest
 
     def wake(self) -> None:
-        """Return the latest description once more to whoever waits, though nothing may be new."""
+        """Return the latest description from `next` once more."""
         if self.latest is not None or self.lost:
             self._news.set()
 
     def tell(self, job: Job, now: float) -> None:
-        """Hand on a new description."""
+        """Deliver a new description."""
         if job["status"] != self.status:
             self.status, self.changed_at = job["status"], now
         self.latest, self.missing = job, 0
         self._news.set()
 
     def miss(self, why: str) -> None:
-        """Count a description without the job, which may happen for a while."""
+        """Count an answer without the job, which can happen for a while."""
         self.missing += 1
         if self.missing > PATIENT_POLLS:
             self.lost = why
@@ -56,7 +58,7 @@ class JobWatch:
 
 
 class Poller:
-    """Describes all watched jobs of a region, with as few calls as that takes."""
+    """Describes all watched jobs of a region with as few calls as possible."""
 
     def __init__(
         self,
@@ -67,7 +69,7 @@ class Poller:
         clock: Callable[[], float] = time.monotonic,
         warn: Callable[[str], None] = lambda text: None,
     ) -> None:
-        """`describe` makes one DescribeJobs call; `warn` gets a sentence when it keeps failing."""
+        """`describe` makes one DescribeJobs call; `warn` gets a sentence if it keeps failing."""
         self._describe = describe
         self._fastest_s, self._slowest_s = fastest_s, slowest_s
         self._clock, self._warn = clock, warn
@@ -76,21 +78,21 @@ class Poller:
         self._said = ""
 
     def watch(self, job_id: str) -> JobWatch:
-        """Start to look at a job, until it has ended or `forget`."""
+        """Poll a job until it has ended, or until `forget`."""
         self._watches[job_id] = JobWatch(job_id, self._clock())
         return self._watches[job_id]
 
     def forget(self, job_id: str) -> None:
-        """Stop looking at a job."""
+        """Stop polling a job."""
         self._watches.pop(job_id, None)
 
     def hurry(self, job_id: str) -> None:
-        """Look at a job in the next round."""
+        """Poll a job in the next round."""
         if watch := self._watches.get(job_id):
             watch.due = 0
 
     async def run(self) -> None:
-        """Look at jobs until cancelled."""
+        """Poll until cancelled."""
         while True:
             await self.round()
             await anyio.sleep(self.pause_s)
@@ -114,7 +116,7 @@ class Poller:
         self._strain = min(self._strain * 2, SLOWDOWN) if strained else max(self._strain / 2, 1.0)
 
     async def _look_at(self, chunk: list[JobWatch]) -> bool:
-        """Describe up to 100 jobs; returns whether AWS answered."""
+        """Describe up to 100 jobs; return True if AWS answered."""
         try:
             jobs = {job["jobId"]: job for job in await self._describe([watch.job_id for watch in chunk])}
         except Exception as error:
@@ -133,7 +135,7 @@ class Poller:
         return True
 
     def _failed(self, chunk: list[JobWatch], error: Exception) -> None:
-        """Count a failed call: the jobs run on, so only a refusal that lasts ends their watches."""
+        """Count a failed call: the jobs continue, so only a lasting refusal ends their watches."""
         why = sentence(error, "batch:DescribeJobs")
         if why != self._said and trouble(error) != "throttled":
             self._warn(f"{why} The jobs continue; the worker will try again.")
@@ -145,5 +147,5 @@ class Poller:
                     self._watches.pop(watch.job_id, None)
 
     def interval_s(self, age_s: float) -> float:
-        """Return the seconds between looks at a job whose status is `age_s` old."""
+        """Return the seconds between polls of a job whose status is `age_s` old."""
         return min(max(age_s * AGE_SHARE, self._fastest_s), self._slowest_s)

@@ -1,4 +1,4 @@
-"""The outcome of a job from its description. AWS's own sentences are matched here and nowhere else.
+"""The outcome of a job from its description. Only this file matches AWS's sentences.
 
 [doc] AWS's user guides or API text, [thread] seen by others on AWS. The smoke script of docs/aws.md records
 the real ones.
@@ -16,18 +16,18 @@ TERMINAL = ("SUCCEEDED", "FAILED")
 RECLAIMED = re.compile(r"Host EC2|Your Spot Task was interrupted")
 # [doc] ECS developer guide, stopped tasks error codes
 PULL_FAILED = re.compile(r"CannotPull\w*Error")
-# [thread] Netflix/metaflow #1482 and #977, ASFHyP3/hyp3 #3041: of a job that SubmitJob has taken
+# [thread] Netflix/metaflow #1482 and #977, ASFHyP3/hyp3 #3041: SubmitJob had accepted the job
 TOO_LONG = re.compile(r"Container Overrides length must be at most \d+")
 OUT_OF_MEMORY = re.compile(r"OutOfMemoryError|OOM ?[Kk]illed")
 # [doc] Batch user guide, jobs stuck in RUNNABLE; also after "Canceled by JobStateTimeLimit action due to"
 MISCONFIGURED = re.compile(r"MISCONFIGURATION:\w+")
 NO_MACHINES = re.compile(r"CAPACITY:\w+")
-# What this worker gives as the reason when it ends a job, so that whoever sees the end knows why.
+# This worker's reasons when it ends a job, so that any worker can read them from the job.
 OURS = re.compile(r"(Unschedulable|NoCapacity|Cancelled): (.+)", re.DOTALL)
 
 
 def outcome_of(job: Job) -> JobOutcome:
-    """Return how a job ended, from its description."""
+    """Return a job's outcome, from its description."""
     code, text = exit_code(job), reason(job)
     if job["status"] == "SUCCEEDED":
         if code == 0:
@@ -55,8 +55,9 @@ def outcome_of(job: Job) -> JobOutcome:
 def overrun_s(job: Job) -> int:
     """Return the timeout that the last attempt reached, or 0.
 
-    [doc] Batch user guide, job timeouts: counted from startedAt. The sentence that Batch gives then is
-    written down nowhere, so that the times decide.
+    [doc] Batch user guide, job timeouts: counted from startedAt. Batch's sentence for it is not documented,
+    so
+    the times decide.
     """
     limit_s = int(job.get("timeout", {}).get("attemptDurationSeconds") or 0)
     attempt = (job.get("attempts") or [job])[-1]
@@ -67,10 +68,11 @@ def overrun_s(job: Job) -> int:
 
 
 def _terminated(job: Job, text: str, code: int | None) -> JobOutcome | None:
-    """Return the outcome of a job that somebody else ended; None if its container ended by itself.
+    """Return the outcome of a job that was ended from outside; None if its container ended by itself.
 
-    [doc] Batch API reference, JobDetail, isTerminated and isCancelled; TerminateJob: its caller's reason is
-    attached to the job, whose statusReason it then is.
+    [doc] Batch API reference, JobDetail, isTerminated and isCancelled; TerminateJob: its caller's reason
+    becomes
+    the job's statusReason.
     """
     ended = job.get("isTerminated") or job.get("isCancelled")
     if not ended or code not in ENDED_BY_OTHERS or OUT_OF_MEMORY.search(text):
@@ -89,20 +91,20 @@ def _crashed(job: Job, text: str, code: int | None) -> JobOutcome:
 
 
 def exit_code(job: Job) -> int | None:
-    """Return the exit code of the last attempt, or None if its container had none."""
+    """Return the exit code of the last attempt's container, or None."""
     code: int | None = last_container(job).get("exitCode")
     return code
 
 
 def last_container(job: Job) -> Job:
-    """Return the container of the last attempt: it is in both places, or in `container` alone."""
+    """Return the container of the last attempt: it is in both places, or only in `container`."""
     attempts = job.get("attempts") or []
     container: Job = (attempts[-1] if attempts else job).get("container", {})
     return container
 
 
 def reason(job: Job) -> str:
-    """Return everything that AWS says about the end of the last attempt, each sentence once."""
+    """Return all of AWS's sentences about the end of the last attempt, each once."""
     attempts = job.get("attempts") or [{}]
     texts = (job.get("statusReason"), attempts[-1].get("statusReason"), last_container(job).get("reason"))
     return " / ".join(dict.fromkeys(text.strip() for text in texts if text)) or "AWS gave no reason"
@@ -119,7 +121,7 @@ def lost_attempts(job: Job) -> list[str]:
 
 
 def requirement(job: Job, kind: str) -> int:
-    """Return how much VCPU, MEMORY (MiB) or GPU a job requires."""
+    """Return a job's required VCPU, MEMORY (MiB) or GPU."""
     container = job.get("container", {})
     for item in container.get("resourceRequirements", []):
         if item["type"] == kind:

@@ -1,4 +1,4 @@
-"""AWS calls of one account and region: in a thread, one attempt each; the caller decides about failures."""
+"""AWS calls of one account and region: in a thread, one attempt each; the caller handles failures."""
 
 import threading
 import time
@@ -26,17 +26,17 @@ ONE_ATTEMPT = Config(
 
 
 class RegionCalls:
-    """The clients of one region in one account, made when they are first needed."""
+    """The clients of one region in one account, made when first needed."""
 
     def __init__(self, name: str | None, credentials: AwsCredentials | None = None) -> None:
-        """Without credentials, those that AWS's client finds on the worker's machine count."""
+        """Without credentials, AWS's client finds those of the worker's machine."""
         self.name = name or (credentials.region_name if credentials else None)
         self._credentials = credentials
         self._clients: dict[str, Any] = {}
         self._making = threading.Lock()
 
     async def call(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
-        """Make one call, in a thread; failures come through as botocore raises them.
+        """Make one call, in a thread; raise botocore's errors.
 
         A block's role is assumed for an hour: after that it is assumed anew, once a call.
         """
@@ -58,10 +58,10 @@ class RegionCalls:
         return answer
 
     async def retry(self, service: str, operation: str, patience_s: float, **request: Any) -> dict[str, Any]:
-        """Make a call that changes nothing when it is repeated, until AWS answers.
+        """Make an idempotent call until AWS answers.
 
         Raises:
-            JobRefused: AWS said no, or did not answer within `patience_s`.
+            JobRefused: AWS refused, or did not answer within `patience_s`.
         """
         again = AsyncRetrying(
             retry=retry_if_exception(lambda e: isinstance(e, Exception) and worth_another_try(e)),
@@ -91,7 +91,7 @@ class RegionCalls:
 
 
 def action_of(service: str, operation: str) -> str:
-    """Name a call as IAM policies and AWS's pages do: `batch:SubmitJob`."""
+    """Return a call's name in IAM policies: `batch:SubmitJob`."""
     return f"{service}:{''.join(word.capitalize() for word in operation.split('_'))}"
 
 

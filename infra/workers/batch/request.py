@@ -1,4 +1,4 @@
-"""The two requests that start a job, its definition and its submission; nothing is called here."""
+"""The two requests that start a job, its definition and its submission; this file makes no calls."""
 
 import hashlib
 import json
@@ -17,12 +17,12 @@ PAYLOAD_BYTES = 30 * 1024  # AWS Batch's limit for a SubmitJob request
 # ECS' limit for the overrides of a task, their JSON's own characters included. SubmitJob takes longer ones,
 # and the job fails: https://docs.aws.amazon.com/AmazonECS/latest/APIReference/API_RunTask.html
 OVERRIDES_LENGTH = 8192
-BATCHS_OWN = 1024  # of that, for the variables that Batch adds: names of a queue, an environment and a job
+BATCHS_OWN = 1024  # of that, for Batch's own variables: names of a queue, an environment and a job
 NAME_LENGTH = 128
 TAGS = 50
 UNTAGGABLE = re.compile(r"[^\w .:/=+@-]")  # characters that AWS refuses in a tag
 DEFAULT_VCPUS, DEFAULT_MEMORY_MIB = 1, 2048
-# At most five rules, and what no rule matches is tried again: hence the last one.
+# At most five rules, and a failure without a match is retried: hence the last one.
 RECLAIMED_ONLY = [
     {"onStatusReason": "Host EC2*", "action": "RETRY"},
     {"onStatusReason": "Your Spot Task was interrupted*", "action": "RETRY"},
@@ -31,7 +31,7 @@ RECLAIMED_ONLY = [
 
 
 def job_name(flow_run_id: object, attempt: int, title: str) -> str:
-    """Return a try's name: the part by which it is looked up, then a title for people."""
+    """Return a try's name: the part by which it is found, then a title for people."""
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")
     return f"{name_prefix(flow_run_id, attempt)}{slug}"[:NAME_LENGTH].rstrip("-")
 
@@ -77,7 +77,7 @@ def submission(
     """Return the SubmitJob request; `secret` names the variables that the definition fills from secrets.
 
     Raises:
-        JobRefused: it holds a secret, or is larger than AWS takes.
+        JobRefused: it contains a secret, or is too large for AWS.
     """
     env = plain_env(configuration, secret)
     overrides: Request = {
@@ -102,17 +102,17 @@ def submission(
 
 
 def resources(vcpus: int | None, memory_mib: int | None, gpus: int) -> list[dict[str, str]]:
-    """Return Batch's resource requirements, without those that are not set."""
+    """Return Batch's resource requirements, without unset ones."""
     amounts = (("VCPU", vcpus), ("MEMORY", memory_mib), ("GPU", gpus))
     return [{"type": kind, "value": str(amount)} for kind, amount in amounts if amount]
 
 
 def plain_env(configuration: AwsBatchJobConfiguration, secret: Iterable[str]) -> dict[str, str]:
-    """Return the environment without what comes from secrets.
+    """Return the environment without variables from secrets.
 
     Raises:
-        JobRefused: a secret has no ARN, so that it could only be sent in plain text; or the job can't reach
-            the Prefect API.
+        JobRefused: a secret has no ARN, so it could only be sent in plain text; or the job can't reach the
+            Prefect API.
     """
     if fault := reach_fault(configuration.env.get("PREFECT_API_URL")):
         raise JobRefused(fault)
@@ -138,7 +138,7 @@ def tags(configuration: AwsBatchJobConfiguration) -> dict[str, str]:
 
 
 def refuse_too_large(request: Request) -> None:
-    """Raise if a request or its container overrides are larger than AWS allows."""
+    """Raise `JobRefused` if a request or its container overrides are larger than AWS allows."""
     overrides = request["containerOverrides"]
     size, length = len(json.dumps(request).encode()), len(json.dumps(overrides))
     if length > OVERRIDES_LENGTH - BATCHS_OWN:

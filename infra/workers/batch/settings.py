@@ -5,7 +5,7 @@ from pydantic_settings import SettingsConfigDict
 
 from ..base.settings import SubmissionSettings
 
-SLOWEST = 6  # polls this many times slower for a job whose status has not changed for long
+SLOWEST = 6  # factor on the interval for a job whose status has not changed for long
 
 
 class BatchSettings(SubmissionSettings):
@@ -29,5 +29,5 @@ class BatchSettings(SubmissionSettings):
 
     @property
     def slowest_s(self) -> float:
-        """Return the seconds between polls of a job that has been running for long."""
+        """Return the seconds between polls of a long job."""
         return self.poll_s * SLOWEST

@@ -9,7 +9,7 @@ from ..base.job_configuration import JobRefused
 from .reasons import MISCONFIGURED, NO_MACHINES, Job, requirement
 from .region import RegionCalls
 
-LOOK_S = 20  # a diagnosis does not wait longer than this for AWS
+LOOK_S = 20  # longest wait for AWS in a diagnosis
 USUAL = (
     "the account's EC2 quota for the instance family (new accounts have 0 vCPUs of G and P), no route from"
     " the subnets to ECS and ECR, or an instance role without permission to join the cluster"
@@ -18,10 +18,10 @@ USUAL = (
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """The reason why a job waits: `misconfigured` never ends, `capacity` may, `broken` needs the queue fixed.
+    """Why a job waits: `misconfigured` never ends, `capacity` can, `broken` needs the queue fixed.
 
-    `doubtful` is a misconfiguration that AWS sees and the numbers don't show: it says so, too, of jobs that
-    fit, while their instance boots (github.com/nextflow-io/nextflow, issue 7479).
+    `doubtful` is a misconfiguration that AWS reports and the numbers don't show: AWS reports it also for jobs
+    that fit, while their instance boots (github.com/nextflow-io/nextflow, issue 7479).
     """
 
     kind: Literal["misconfigured", "doubtful", "capacity", "broken", "unknown"]
@@ -40,7 +40,7 @@ class InstanceType:
 
 @dataclass(frozen=True)
 class QueueState:
-    """A queue, its compute environments, and the instance types that they name."""
+    """A queue, its compute environments, and their instance types."""
 
     description: dict[str, Any]
     environments: list[dict[str, Any]]
@@ -53,25 +53,25 @@ class QueueState:
 
     @property
     def spot(self) -> bool:
-        """Return whether every compute environment buys spot."""
+        """Return True if every compute environment buys spot."""
         kinds = [env.get("computeResources", {}).get("type", "") for env in self.environments]
         return bool(kinds) and all("SPOT" in kind for kind in kinds)
 
     @property
     def max_vcpus(self) -> int:
-        """Return the most vCPUs that one compute environment may have."""
+        """Return the highest vCPU limit of a compute environment."""
         resources = [env.get("computeResources", {}) for env in self.environments]
         return max((each.get("maxvCpus", 0) for each in resources), default=0)
 
 
 def type_names(environments: list[dict[str, Any]]) -> list[str]:
-    """Return the names of instance types and families in the environments, sorted."""
+    """Return the sorted names of instance types and families in the environments."""
     resources = [env.get("computeResources", {}) for env in environments]
     return sorted({name for each in resources for name in each.get("instanceTypes", [])})
 
 
 async def diagnose(region: RegionCalls, job: Job) -> Diagnosis:
-    """Explain a job in RUNNABLE, without what the worker may not read."""
+    """Explain a job in RUNNABLE, without information that the worker is not allowed to read."""
     reason = job.get("statusReason") or ""
     queue: QueueState | None = None
     with contextlib.suppress(JobRefused):
@@ -93,7 +93,7 @@ async def diagnose(region: RegionCalls, job: Job) -> Diagnosis:
 
 
 async def look(region: RegionCalls, name: str) -> QueueState:
-    """Read a queue with its compute environments and their instance types."""
+    """Return a queue with its compute environments and their instance types."""
     queues = (await region.retry("batch", "describe_job_queues", LOOK_S, jobQueues=[name]))["jobQueues"]
     if not queues:
         raise JobRefused(f"job_queue {name} does not exist in {region.name or 'the region'}.")
@@ -109,7 +109,7 @@ async def look(region: RegionCalls, name: str) -> QueueState:
 
 
 async def machines_of(region: RegionCalls, environments: list[dict[str, Any]]) -> list[InstanceType]:
-    """Read the resources of the instance types; `g5` stands for all of its sizes, `optimal` for none."""
+    """Return the resources of the instance types; `g5` stands for all of its sizes, `optimal` for none."""
     names = type_names(environments)
     patterns = [name if "." in name else f"{name}.*" for name in names if name != "optimal"]
     if not patterns:
@@ -128,7 +128,7 @@ async def machines_of(region: RegionCalls, environments: list[dict[str, Any]]) -
 
 
 def too_big(job: Job, queue: QueueState | None) -> str:
-    """Name each number that no machine of the queue offers, or an empty text if none stands out."""
+    """Name each number that no machine of the queue offers; empty without one."""
     if not queue or not queue.instance_types:
         return ""
     limits: list[tuple[str, int, Callable[[InstanceType], int]]] = [
@@ -172,7 +172,7 @@ def broken(queue: QueueState) -> str:
 
 
 def busy(queue: QueueState) -> str:
-    """Say how full the compute environments are."""
+    """Describe the load of the compute environments."""
     sentences = []
     for env in queue.environments:
         own = env.get("computeResources", {})
@@ -184,7 +184,7 @@ def busy(queue: QueueState) -> str:
 
 
 def given_up(diagnosis: Diagnosis, queue: QueueState | None, region: RegionCalls, deadline_s: int) -> str:
-    """Say which machine did not come, and what else could be tried."""
+    """Name the machine that did not come, and alternatives."""
     reason = diagnosis.message.rstrip(".")
     if queue is None:
         remedy = "another type, another region or on-demand"

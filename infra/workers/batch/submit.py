@@ -21,13 +21,13 @@ class Submitter:
     """Submits the jobs of one region."""
 
     def __init__(self, region: RegionCalls, patience_s: float) -> None:
-        """`patience_s` bounds how long a submission goes on trying while AWS does not answer."""
+        """`patience_s` is the longest time of a submission while AWS does not answer."""
         self._region, self._patience_s = region, patience_s
         self._arns: dict[str, str] = {}  # name of a definition → its ARN
         self._registering = anyio.Lock()
 
     async def find(self, queue: str, run_id: object, attempt: int) -> str | None:
-        """Return the id of the job that a try of a flow run has already, ended or not."""
+        """Return the id of the job of a flow run's try, ended or not."""
         prefix = name_prefix(run_id, attempt)
         filters = [{"name": "JOB_NAME", "values": [f"{prefix}*"]}]
         answer = await self._region.retry(
@@ -44,12 +44,12 @@ class Submitter:
         title: str,
         note: Callable[[str], None],
     ) -> str:
-        """Submit a try of a flow run, unless it has a job; returns the job's id.
+        """Submit a try of a flow run, unless it has a job; return the job's id.
 
-        SubmitJob has no token that makes a repeated call harmless: after a lost answer the job is looked up.
+        SubmitJob has no idempotency token: after a lost answer the job is searched.
 
         Raises:
-            JobRefused: AWS said no, or did not answer for too long.
+            JobRefused: AWS refused, or did not answer in time.
         """
         queue = configuration.job_queue or ""
         deadline, pause_s = time.monotonic() + self._patience_s, 0.5
@@ -64,7 +64,7 @@ class Submitter:
             except Exception as error:
                 why = sentence(error, "batch:SubmitJob")
                 if "definition" in str(error).lower() and self._arns.pop(self._name_of(configuration), ""):
-                    continue  # it was deregistered behind our back: once more with a fresh one
+                    continue  # another program deregistered it: once more with a fresh one
                 if not worth_another_try(error) or time.monotonic() > deadline:
                     raise JobRefused(why) from error
                 note(f"{why} Trying again.")
@@ -72,7 +72,7 @@ class Submitter:
             pause_s = min(pause_s * 2, LONGEST_WAIT_S)
 
     async def definition(self, configuration: AwsBatchJobConfiguration) -> tuple[str, set[str]]:
-        """Return the definition to submit with, and the variables that it fills from secrets."""
+        """Return the definition, and the variables that it fills from secrets."""
         if configuration.job_definition:
             return configuration.job_definition, await self._secrets_of(configuration)
         request = job_definition(configuration)
@@ -97,7 +97,7 @@ class Submitter:
         return str(made["jobDefinitionArn"])
 
     async def _secrets_of(self, configuration: AwsBatchJobConfiguration) -> set[str]:
-        """Return the secrets that an existing definition has, if that matters."""
+        """Return the secrets of an existing definition, if they matter."""
         if not secrets(configuration.env):
             return set()
         definition = str(configuration.job_definition)
@@ -117,7 +117,7 @@ class Submitter:
 
 
 async def describe(region: RegionCalls, job_ids: list[str]) -> list[Job]:
-    """Describe up to 100 jobs with one call, without their environments, which are large and not needed."""
+    """Describe up to 100 jobs with one call, without their large environments."""
     jobs: list[Job] = (await region.call("batch", "describe_jobs", jobs=job_ids))["jobs"]
     for job in jobs:
         job.get("container", {}).pop("environment", None)

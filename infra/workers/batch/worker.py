@@ -43,7 +43,7 @@ class RegionClients:
 
 
 class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables, AwsBatchWorkerResult]):
-    """Submits flow runs to AWS Batch and follows their jobs, those of an earlier worker too."""
+    """Submits flow runs to AWS Batch and follows their jobs, also those of an earlier worker."""
 
     type = "aws-batch"
     thing = "AWS Batch job"
@@ -52,7 +52,7 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
     result_type = AwsBatchWorkerResult
     settings_type = BatchSettings
     settings: BatchSettings
-    explained_within_s = 180.0  # AWS tells of a reclaimed host minutes after the end
+    explained_within_s = 180.0  # AWS reports a reclaimed host minutes after the end
 
     _description = (
         "Execute flow runs as AWS Batch jobs, on EC2 instances with or without GPUs. "
@@ -63,18 +63,18 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
     _logo_url = "https://cdn.sanity.io/images/3ugk85nk/production/d74b16fe84ce626345adf235a47008fea2869a60-225x225.png"
 
     async def setup(self) -> None:
-        """Start the worker, and look for jobs that an earlier one left."""
+        """Start the worker, and search for jobs of an earlier one."""
         self._regions: dict[tuple[AwsCredentials | None, str | None], RegionClients] = {}
         await super().setup()
 
     async def kill_infrastructure(
         self, infrastructure_pid: str, configuration: AwsBatchJobConfiguration, grace_seconds: int = 30
     ) -> None:
-        """Terminate a job; AWS gives its container 30 seconds between SIGTERM and SIGKILL, whatever is asked.
+        """Terminate a job; AWS always gives its container 30 seconds between SIGTERM and SIGKILL.
 
         Raises:
-            InfrastructureNotFound: there is no such job, or it has ended.
-            InfrastructureNotAvailable: AWS did not let us.
+            InfrastructureNotFound: the job does not exist, or has ended.
+            InfrastructureNotAvailable: AWS refused or did not answer.
         """
         region, patience_s = self.clients(configuration).region, self.settings.patience_s
         try:
@@ -87,7 +87,7 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
             raise InfrastructureNotAvailable(str(refusal)) from refusal
 
     async def start_job(self, flow_run: "FlowRun", configuration: AwsBatchJobConfiguration) -> str:
-        """Find or submit the job of this try, and note its id before anything else can go wrong."""
+        """Find or submit the job of this try, and store its id before any other step can fail."""
         log = self.get_flow_run_logger(flow_run)
         number = await self.runs.try_number(flow_run.id)
         title = configuration.name or flow_run.name
@@ -97,7 +97,7 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
         return job_id
 
     async def find_job(self, flow_run: "FlowRun", configuration: AwsBatchJobConfiguration) -> str | None:
-        """Return the job that was submitted just before its worker went, so that its id was not noted."""
+        """Return a job without a stored id, submitted just before its worker's end."""
         number = await self.runs.try_number(flow_run.id)
         submitter = self.clients(configuration).submitter
         job_id = await submitter.find(configuration.job_queue or "", flow_run.id, number)
@@ -108,7 +108,7 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
     async def follower(
         self, flow_run: "FlowRun", job_id: str, configuration: AwsBatchJobConfiguration, resumed: bool
     ) -> BatchFollow:
-        """Return what follows a job; the log of a resumed one goes on behind its last line in Prefect."""
+        """Return the follower of a job; a resumed log continues after its last line in Prefect."""
         clients = self.clients(configuration)
         return BatchFollow(
             run=flow_run,
@@ -124,7 +124,7 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
         )
 
     def clients(self, configuration: AwsBatchJobConfiguration) -> RegionClients:
-        """Return what the worker has of an account's region, made when it is first needed."""
+        """Return the clients of an account's region, made when first needed."""
         credentials, region = configuration.aws_credentials, configuration.region
         if (key := (credentials, region)) not in self._regions:
             self._regions[key] = made = RegionClients(self, RegionCalls(region, credentials))

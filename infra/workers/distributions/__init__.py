@@ -1,1 +1,1 @@
-"""The workers that anyone can install, built by `python -m infra.workers.distributions`."""
+"""The workers as installable packages, built by `python -m infra.workers.distributions`."""

@@ -1,7 +1,7 @@
-"""Lay out a distribution: a project of its own with one worker, made of the worker's files as they are.
+"""Write a distribution: a project with one worker, made of the worker's unchanged files.
 
-The files of `infra/workers` keep their places below `PACKAGE.workers`, byte for byte. Only `brand.py`, the names
-that the worker uses, is the distribution's own, like the package's `__init__.py` and `decorators.py`.
+The files of `infra/workers` keep their places below `PACKAGE.workers`. Only `brand.py`, the names that the
+worker uses, is the distribution's own, like the package's `__init__.py` and `decorators.py`.
 """
 
 import re
@@ -68,7 +68,7 @@ DISTRIBUTIONS = (
 
 
 def sources(distribution: Distribution) -> dict[str, Path]:
-    """Return the files of the package: their paths in it, and the files that they are copied from."""
+    """Return the package's files: their paths in it, and their sources."""
     shared = {f"{INSIDE}/{name}": WORKERS / name for name in SHARED}
     for folder in distribution.folders:
         for path in sorted((WORKERS / folder).rglob("*")):
@@ -80,7 +80,7 @@ def sources(distribution: Distribution) -> dict[str, Path]:
 
 
 def own_tests(distribution: Distribution, tests: Path) -> dict[str, Path]:
-    """Return the unit tests that need nothing but the package; `tests` mirrors the workers' folder."""
+    """Return the unit tests that need only the package; `tests` mirrors the workers' folder."""
     files = [name.removesuffix(".py").replace("/", ".") for name in sources(distribution)]
     modules = {f"infra.{name}".removesuffix(".__init__") for name in files}
     candidates = [

@@ -1,16 +1,17 @@
 """Process trees with the commands of a container runtime, as `box.sh` calls them, and `hold`, the root.
 
     hold OPTIONS FOLDER COMMAND…         the root of a tree, in the foreground: see `tree`
-    run OPTIONS FOLDER COMMAND…          the same in a session of its own; returns once it has begun
-    ps -q [--filter name=^NAME$]         the names of all trees with a running process, or this one's
-    logs [-f] NAME                       nothing, for the log is in FOLDER; with -f once the tree has ended
+    run OPTIONS FOLDER COMMAND…          the same in its own session; returns once it has begun
+    ps -q [--filter name=^NAME$]         the names of all trees with a running process, or only NAME
+    logs [-f] NAME                       nothing, because the log is in FOLDER; with -f, wait for the tree's
+        end
     inspect -f FORMAT NAME               `CODE OOM`
     stop -t S NAME                       end a tree within S seconds
     rm -f -v NAME                        kill the rest of the tree
-    pull NAME WORD…                      run this Python with these words as part of the tree
+    pull NAME WORD…                      run this Python with these arguments as part of the tree
     info …                               this Python's path, version and modules, as JSON
 
-FOLDER is next to this file, so that a name is enough to find it.
+FOLDER is next to this file, so a name is enough to find it.
 """
 
 import argparse
@@ -36,7 +37,7 @@ UNKNOWN = 64
 
 
 def run(asked: argparse.Namespace) -> int:
-    """Start a tree that outlives this session; returns 0 once it has begun."""
+    """Start a tree that outlives this session; return 0 once it has begun."""
     with (asked.folder / "log").open("ab") as log:
         words = [sys.executable, sys.argv[0], "hold", *sys.argv[2:]]
         environ = os.environ | {MARK: asked.folder.name}
@@ -51,7 +52,7 @@ def run(asked: argparse.Namespace) -> int:
 
 
 def root_of(folder: Path, within_s: float = 0.0) -> int | None:
-    """Return the process id of a tree's root; None as soon as there is none, the id after so long."""
+    """Return the process id of a tree's root after `within_s`; None as soon as it is gone."""
     until = time.monotonic() + within_s
     while True:
         try:
@@ -68,14 +69,14 @@ def root_of(folder: Path, within_s: float = 0.0) -> int | None:
 
 
 def follow(folder: Path) -> int:
-    """Return once a tree has ended; one whose root was killed is ended."""
+    """Return at a tree's end; end one whose root was killed."""
     with suppress(FileNotFoundError), (folder / "root").open() as lock:
-        fcntl.flock(lock, fcntl.LOCK_SH)  # it uses no CPU while it waits
+        fcntl.flock(lock, fcntl.LOCK_SH)  # waits without using CPU
     return remove(folder)
 
 
 def stop(folder: Path, grace_s: float) -> int:
-    """End a tree: by itself within so long, then at once; returns 0 when nothing of it is left."""
+    """End a tree: by itself within `grace_s`, then at once; return 0 once it is gone."""
     for wait_s in (grace_s, KILL_S):
         if pid := root_of(folder):
             with suppress(ProcessLookupError):
@@ -85,26 +86,26 @@ def stop(folder: Path, grace_s: float) -> int:
 
 
 def remove(folder: Path) -> int:
-    """End at once what is left of a tree; returns 0 when nothing of it is left."""
+    """Kill the rest of a tree; return 0 once it is gone."""
     gone = sweep(folder.name)
     forget_scratch(folder)
     return 0 if gone else 1
 
 
 def end_of(folder: Path) -> str:
-    """Return how a tree ended, `CODE OOM`: one whose root could not write it down was killed."""
+    """Return a tree's end, `CODE OOM`; a root that could not write it was killed."""
     text = (folder / "exit").read_text().strip()
     return f"{KILLED} false" if text.startswith("none") else text
 
 
 def facts() -> dict[str, object]:
-    """Return this Python's path and version, and which modules for a job's environment it has."""
+    """Return this Python's path and version, and its modules for a job's environment."""
     has = [name for name in (BRAND.module, "pip", "uv") if importlib.util.find_spec(name)]
     return {"python": sys.executable, "version": sys.version.split()[0], "has": has}
 
 
 def asked_for(arguments: list[str]) -> argparse.Namespace:
-    """Read the words of `hold` and `run`."""
+    """Parse the arguments of `hold` and `run`."""
     parser = argparse.ArgumentParser("tree.pyz", allow_abbrev=False)
     parser.add_argument("--limit-s", type=float)
     parser.add_argument("--env-file", type=Path)
@@ -116,7 +117,7 @@ def asked_for(arguments: list[str]) -> argparse.Namespace:
 
 
 def main(verb: str, *words: str) -> int:
-    """Do what a command says; returns an exit code."""
+    """Execute a command; return its exit code."""
     os.umask(0o077)
     if verb in ("hold", "run"):
         return {"hold": hold, "run": run}[verb](asked_for([*words]))

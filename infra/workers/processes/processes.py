@@ -1,4 +1,4 @@
-"""The processes of a tree, as the kernel lists them: found by their mark and by who began them."""
+"""The processes of a tree, as the kernel lists them: found by their mark and their parents."""
 
 import os
 import re
@@ -12,11 +12,11 @@ from ..brand import BRAND
 
 MARK = f"{BRAND.env_prefix}TREE"
 HERE = ("127.0.0.1", "localhost")
-KILL_S = 10.0  # for killed processes to be gone: a driver may hold one
+KILL_S = 10.0  # for killed processes to be gone: a driver can hold one
 
 
 def environ_of(pid: int) -> dict[str, str]:
-    """Return the variables that a process began with; none of another user's, or of one that has ended."""
+    """Return the initial environment of a process; empty for another user's, or an ended one."""
     with suppress(OSError):
         return variables(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
     return {}
@@ -29,14 +29,14 @@ def variables(lines: list[bytes]) -> dict[str, str]:
 
 
 def without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables by which no client asks a server of this machine through a proxy, in both spellings."""
+    """Return the variables, in both spellings, that exempt this machine's servers from a proxy."""
     stated = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     hosts = dict.fromkeys([*filter(None, stated.split(",")), *HERE])
     return dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(hosts))
 
 
 def parents() -> dict[int, int]:
-    """Return the parent of each process that has not ended."""
+    """Return the parent of each live process."""
     found = {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -48,7 +48,7 @@ def parents() -> dict[int, int]:
 
 
 def members(name: str, root: int = 0) -> set[int]:
-    """Return the processes of a tree but its root: those with its mark, and all that descend from them."""
+    """Return the processes of a tree without its root: those with its mark, and all their descendants."""
     above = parents()
     found = {pid for pid in above if environ_of(pid).get(MARK) == name} | {root}
     while further := {pid for pid, parent in above.items() if parent and parent in found} - found:
@@ -57,12 +57,12 @@ def members(name: str, root: int = 0) -> set[int]:
 
 
 def running() -> set[str]:
-    """Return the names of the trees of which a process runs."""
+    """Return the names of the trees with a live process."""
     return {environ_of(pid).get(MARK, "") for pid in parents()} - {""}
 
 
 def sweep(name: str, root: int = 0, bury: Callable[[], object] = lambda: None) -> bool:
-    """Kill all of a tree but its root, however it forks meanwhile; return whether all of it is gone."""
+    """Kill all of a tree except its root, also processes that fork meanwhile; return True once it is gone."""
     until = time.monotonic() + KILL_S
     while (left := members(name, root)) and time.monotonic() < until:
         for pid in left:
@@ -74,7 +74,7 @@ def sweep(name: str, root: int = 0, bury: Callable[[], object] = lambda: None) -
 
 
 def reap() -> dict[int, int]:
-    """Bury the children that have ended; returns their exit codes, 128 + N after signal N."""
+    """Reap the ended children; return their exit codes, 128 + N after signal N."""
     ended = {}
     with suppress(ChildProcessError):
         while True:
@@ -87,7 +87,7 @@ def reap() -> dict[int, int]:
 
 
 def oom_kills(root: Path = Path("/")) -> tuple[int, int]:
-    """Return how many processes the kernel has killed for memory: of our cgroups, of the machine."""
+    """Return the kernel's numbers of processes killed for memory: in our cgroups, and on the machine."""
     own = 0
     with suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():

@@ -5,18 +5,18 @@ behind SSH) or batch script (on a cluster) runs
 
     python3 tree.pyz hold [--limit-s S] [--env-file FILE] [--code DIR] [--bin DIR] FOLDER COMMAND…
 
-in the foreground. It runs the command in DIR with the variables of FILE; the programs of `--bin`, or else
-those beside this Python, come first. No process and no temporary file of it stays. Its exit code is the
-command's; 128 + N if signal N ended that. SIGTERM gives the command `GRACE_S` to end by itself, a second
-one no time at all. FOLDER is the job's own, its name the job's. There are
+in the foreground. It runs the command in DIR with the variables of FILE; PATH begins with the folder of
+`--bin`, by default that of this Python. None of its processes and temporary files stays. Its exit code is the
+command's; 128 + N if signal N ended that. SIGTERM gives the command `GRACE_S` to end by itself; a second
+SIGTERM kills it. FOLDER belongs to the job, and its name is the job's. It contains
 
-    root   the process id; locked (flock) as long as the root is there
-    log    what the command prints, as it comes; a full disk costs lines of it, never the job
-    late   where the limit has ended it
+    root   the process id; locked (flock) while the root lives
+    log    the command's output, as it comes; a full disk costs lines of it, never the job
+    late   present if the limit has ended the job
     exit   `CODE OOM` at the end, such as `3 false` or `137 true`
 
 All processes of the tree have the job's name in their variable `processes.MARK`, and descend from the root,
-which adopts orphans. Whoever starts it holds the box's lock for it; a script may do so by
+which adopts orphans. The caller holds the box's lock for it; a script can do so by
 `flock -n -o LOCK_FILE python3 tree.pyz hold …`.
 """
 
@@ -43,21 +43,21 @@ GRACE_S = 25.0  # less than batch systems leave between SIGTERM and SIGKILL
 LOG_LIMIT_BYTES = 1 << 30
 CHUNK_BYTES, CHUNKS = 1 << 16, 64
 BEAT_S = 0.5
-BLANK = b"none none            \n"  # `exit` has its space from the beginning
+BLANK = b"none none            \n"  # reserves the space of `exit` from the beginning
 PR_SET_CHILD_SUBREAPER = 36  # prctl(2)
 CANNOT_START, KILLED = 126, 137
-LOCK_S = 5.0  # others who only look hold the root's lock for a moment
+LOCK_S = 5.0  # other readers hold the root's lock for a moment
 
 
 class Log:
-    """The job's log: what doesn't fit on the disk is lost and counted, and the job goes on."""
+    """The job's log: output that doesn't fit on the disk is dropped and counted, and the job continues."""
 
     def __init__(self, file: IO[bytes]) -> None:
         self._file, self._lost_bytes = file, 0
         self._room_bytes = LOG_LIMIT_BYTES - file.tell()
 
     def write(self, content: bytes) -> None:
-        """Append what was printed."""
+        """Append output."""
         taken, written = content[: max(self._room_bytes, 0)], 0
         with suppress(OSError):
             while written < len(taken):
@@ -66,13 +66,13 @@ class Log:
         self._lost_bytes += len(content) - written
 
     def close(self) -> None:
-        """Say what was lost, as far as that fits."""
+        """Note the dropped bytes, if the note fits."""
         if self._lost_bytes:
             self.write(b"\n%d bytes of the log did not fit on the disk.\n" % self._lost_bytes)
 
 
 class Root:
-    """The root of one tree, from its command's start to the end of all that it began."""
+    """The root of one tree, from its command's start to the end of all descendants."""
 
     def __init__(self, folder: Path, log: Log, limit_s: float | None) -> None:
         self._folder, self._log = folder, log
@@ -82,11 +82,11 @@ class Root:
         self._ended: dict[int, int] = {}  # exit codes of children, also of adopted ones
 
     def ask(self, *_: object) -> None:
-        """Have the command end: by itself, and at once when asked again."""
+        """Ask the command to end; the second time, kill it."""
         self._asked += 1
 
     def run(self, command: list[str], environ: dict[str, str], code: str | None) -> int:
-        """Run the command; returns its exit code once nothing of it is left.
+        """Run the command; return its exit code once all descendants are gone.
 
         Raises:
             OSError: it can't be started.
@@ -123,7 +123,7 @@ class Root:
         sweep(self._folder.name, os.getpid(), self._bury)
 
     def _copy(self, out: int) -> bool:
-        """Copy to the log what has been printed; returns whether more may come."""
+        """Copy new output to the log; return True if more can follow."""
         with suppress(BlockingIOError):
             for _ in range(CHUNKS):
                 if not (chunk := os.read(out, CHUNK_BYTES)):
@@ -146,7 +146,7 @@ class Root:
 
 
 def hold(asked: argparse.Namespace) -> int:
-    """Be the root of a tree; returns its exit code."""
+    """Be the root of a tree; return its exit code."""
     folder: Path = asked.folder
     if os.environ.get(MARK) != folder.name:  # the root has the mark, too
         words = [sys.executable, *sys.argv]
@@ -189,7 +189,7 @@ def _lock(file: IO[str]) -> None:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """Yield a folder for temporary files, which goes with the tree; its path is short: sockets lie in it."""
+    """Yield the tree's folder for temporary files, with a short path: sockets are in it."""
     made = Path(tempfile.mkdtemp(prefix=f"{BRAND.name}-"))
     (folder / "tmp").unlink(missing_ok=True)
     (folder / "tmp").symlink_to(made)
@@ -200,14 +200,14 @@ def _scratch(folder: Path) -> Iterator[Path]:
 
 
 def forget_scratch(folder: Path) -> None:
-    """Remove a tree's temporary files."""
+    """Delete a tree's temporary files."""
     with suppress(OSError):
         shutil.rmtree(os.readlink(folder / "tmp"), ignore_errors=True)
         (folder / "tmp").unlink()
 
 
 def _environ(asked: argparse.Namespace, temporary: Path) -> dict[str, str]:
-    """Return a tree's variables: this process's, what a container has for itself, and the job's own."""
+    """Return a tree's variables: this process's, those that a container would have, and the job's own."""
     left_out = ("PYTHON", "PREFECT", "VIRTUAL_ENV")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     environ |= {MARK: asked.folder.name, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}
@@ -218,7 +218,7 @@ def _environ(asked: argparse.Namespace, temporary: Path) -> dict[str, str]:
     if asked.code:
         environ["PYTHONPATH"] = asked.code
     programs = asked.bin or os.path.dirname(sys.executable)
-    # In full: an environment's Python finds itself by it.
+    # The real path: an environment's Python finds itself by it.
     environ["PATH"] = os.pathsep.join([os.path.realpath(programs), environ.get("PATH", os.defpath)])
     environ |= variables(asked.env_file.read_bytes().split(b"\n")) if asked.env_file else {}
     return environ | without_proxy(environ)  # the job's API is a port of this machine
