@@ -11,7 +11,7 @@ SYSTEM_MACHINE = "e2-standard-2"  # 2 vCPUs and 8 GB: for GKE's own pods, which 
 DEFAULT = "default"  # the API's name of Compute Engine's default service account
 DISK_GB = 100  # GKE's default; GPU images with CUDA take some 10
 # The least rights that GKE documents for nodes: pull images, write logs and metrics. Pods get
-# the identity of their own service account (GKE_METADATA), not this.
+# the identity of their service account (GKE_METADATA), not this.
 SCOPES = tuple(
     f"https://www.googleapis.com/auth/{name}"
     for name in ("devstorage.read_only", "logging.write", "monitoring")

@@ -193,7 +193,7 @@ class LambdaApi:
             ours: receives the id at once, so that a cancelled caller has it.
 
         Raises:
-            NoCapacity: this region has none of this type now.
+            NoCapacity: the type is not available in the region now.
             QuotaExceeded, BadRequest, NotFound: a retry would not help.
             Unavailable: no instance was made.
             Doubtful: an instance might have been made.

@@ -58,7 +58,7 @@ class Unavailable(LambdaError):
 
     Attributes:
         perhaps_done: the request might have been carried out, with only the answer lost.
-        after_s: seconds to wait before the next request, if the API says so.
+        after_s: seconds to wait before the next request, if the API states them.
     """
 
     def __init__(self, text: str, *, perhaps_done: bool = True, after_s: float = 0.0) -> None:

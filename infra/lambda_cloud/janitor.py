@@ -18,7 +18,7 @@ KEY_GRACE = timedelta(hours=1)  # a key outlives its deadline by this, in case c
 
 @dataclass(frozen=True, slots=True)
 class RunningRental:
-    """An instance of ours that has not ended.
+    """Our instance that has not ended.
 
     Attributes:
         cost_usd: so far, in US dollars; None if the start is unknown.

@@ -26,7 +26,7 @@ def auth_string(state: Path) -> str:
         draft.unlink(missing_ok=True)
         with os.fdopen(os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as file:
             file.write(f"{USER}:{secrets.token_urlsafe(32)}")
-        with suppress(FileExistsError):  # another process of ours was faster
+        with suppress(FileExistsError):  # our other process was faster
             os.link(draft, path)
         draft.unlink()
     return path.read_text()

@@ -48,7 +48,7 @@ class Service:
                     stdout=log,
                     stderr=subprocess.STDOUT,
                     env=self.environment,
-                    cwd=self.cwd,  # not the user's, where a prefect.toml or .env would be read
+                    cwd=self.cwd,  # the user's one could have a prefect.toml or .env, which would be read
                     pass_fds=(theirs, *hold),
                     start_new_session=True,  # only this process gets Ctrl-C; it stops its services in order
                 )

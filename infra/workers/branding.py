@@ -16,8 +16,7 @@ class Branding:
         module: module that the Python of a box without containers must have.
         code_module: module with `bring_code` and `code_variables`, for boxes without containers. If it is
             empty, the code must already be on the box.
-        artifact_type: the only type of artifacts that a box can make. If it is empty, boxes run any flow:
-            they
+        artifact_type: the only type of artifacts that a box can make. If it is empty, boxes run any flow: they
             make any artifacts, and set the name and retries of their flow run.
     """
 

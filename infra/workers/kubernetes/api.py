@@ -1,4 +1,4 @@
-"""The calls beside the view: create, find and delete a job, read its events and its log."""
+"""The calls apart from the view: create, find and delete a job, read its events and its log."""
 
 import json
 from collections.abc import Awaitable, Callable
@@ -17,12 +17,12 @@ Object = dict[str, Any]
 OF_RUNS = "prefect.io/flow-run-id"  # prefect-kubernetes' label of everything that belongs to a run
 CONNECT_S, ANSWER_S = 10, 60
 LONGEST_WAIT_S = 10
-LOG_LINES = 2000  # of a container that has ended; what the flow logs goes to Prefect by itself
+LOG_LINES = 2000  # of an ended container; the flow itself logs to Prefect
 LOG_BYTES = 1_000_000
 
 
 async def raw(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any) -> bytes:
-    """Make a call and return the API's answer as it came.
+    """Make a call and return the API's answer as bytes.
 
     Raises:
         ApiException: it refuses.
@@ -42,7 +42,7 @@ async def answer(call: Callable[..., Awaitable[Any]], *args: Any, **kwargs: Any)
 
     Raises:
         ApiException: the API refuses.
-        Unclear: the answer is none.
+        Unclear: the answer is not an object.
     """
     body = await raw(call, *args, **kwargs)
     try:
@@ -60,7 +60,7 @@ class NamespaceApi:
         self.namespace, self._patience_s = namespace, patience_s
 
     async def create(self, job: Object) -> Object:
-        """Create a job, or find it if it was created before its worker or the answer got lost.
+        """Create a job, or return it if a lost worker or answer had created it.
 
         Raises:
             ApiException: the API refuses, or another run has a job of this name.
@@ -85,7 +85,7 @@ class NamespaceApi:
             raise
 
     async def delete(self, name: str, grace_s: int) -> bool:
-        """Delete a job with its pods; returns whether there was one."""
+        """Delete a job with its pods; return True if it existed."""
         try:
             await answer(
                 self._batch.delete_namespaced_job,
@@ -134,6 +134,6 @@ def _run_of(job: Object) -> str | None:
 
 
 def _seen_at(event: Object) -> str:
-    """Return when an event was last seen; the field depends on its source."""
+    """Return the time of an event's last occurrence; the field depends on its source."""
     series = (event.get("series") or {}).get("lastObservedTime")
     return str(series or event.get("lastTimestamp") or event.get("eventTime") or "")

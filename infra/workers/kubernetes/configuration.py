@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import Flow, FlowRun, WorkPool
     from prefect.client.schemas.responses import DeploymentResponse
 
-# Fields of a Job's spec, or of its pod's, by which a lane would be measured twice: their only right values.
+# Fields of a Job or its pod by which a lane would be measured twice, with their only correct values.
 RUNS_ONCE = {
     "backoffLimit": (0, "a failed job would run again"),
     "parallelism": (1, "several pods would measure the same side by side"),
@@ -95,7 +95,7 @@ class KubernetesJobsConfiguration(
     def json_template(cls) -> dict[str, Any]:
         """Return the job configuration of a base job template: the form's fields, and the frame of a Job.
 
-        Settings of prefect-kubernetes that this worker does not use are left out.
+        It omits settings of prefect-kubernetes that this worker does not use.
         """
         template = super().json_template()
         fields = KubernetesJobsVariables.model_fields
@@ -110,18 +110,18 @@ class KubernetesJobsConfiguration(
         worker_name: str | None = None,
         worker_id: UUID | None = None,
     ) -> None:
-        """Fill in what depends on the flow run; `job` has the Job then."""
+        """Fill in the values of the flow run; `job` then contains the Job."""
         self.env.setdefault(SIGTERM_BEHAVIOUR, "crash")
         if self.read_only_root:
             self.env.setdefault("HOME", WRITABLE_HOME)
         container = self.job_manifest["spec"]["template"]["spec"]["containers"][0]
         own = container.pop("env", None) or []
         super().prepare_for_flow_run(flow_run, deployment, flow, work_pool, worker_name, worker_id=worker_id)
-        # The variables that Prefect has added are in `env`, without those that stay on the worker's machine.
+        # Prefect's variables are in `env`, without those that stay on the worker's machine.
         container["env"] = own if isinstance(own, list) else []
 
     def job(self, name: str) -> dict[str, Any]:
-        """Return the Job to create under this name, complete and without anything unknown to Kubernetes.
+        """Return the Job to create under this name, complete and without fields unknown to Kubernetes.
 
         Raises:
             JobRefused: a secret would be sent in plain text.
@@ -130,7 +130,7 @@ class KubernetesJobsConfiguration(
 
 
 def second_run_fault(manifest: dict[str, Any]) -> str | None:
-    """Return an error if a manifest would run a job's container more than once at once or in a row, or never."""
+    """Return an error if a manifest would run a job's container not exactly once."""
     spec = manifest.get("spec") or {}
     pod = (spec.get("template") or {}).get("spec") or {}
     for name, (right, otherwise) in RUNS_ONCE.items():
@@ -143,7 +143,7 @@ def second_run_fault(manifest: dict[str, Any]) -> str | None:
 
 
 def job_name(run_id: UUID, number: int) -> str:
-    """Return the name of a try's Job; it is unique, so that creating it twice makes one Job."""
+    """Return the unique name of a try's Job, so that creating it twice makes one Job."""
     return f"prefect-{run_id}-{number}"
 
 

@@ -1,4 +1,4 @@
-"""The failures of calls of the Kubernetes API: which may pass, and a sentence for the user."""
+"""Failures of the Kubernetes API: which are temporary, and a sentence for the user."""
 
 import asyncio
 import json
@@ -11,27 +11,27 @@ from kubernetes_asyncio.config import ConfigException
 from infra.workers.base.job_configuration import JobRefused
 
 QUOTA = "exceeded quota"  # https://kubernetes.io/docs/concepts/policy/resource-quotas
-LONGEST_REASON = 500  # of a plugin's own words
+LONGEST_REASON = 500  # characters of a plugin's text
 AWAY = (aiohttp.ClientError, asyncio.TimeoutError, OSError)
 
 
 class Unclear(Exception):
-    """The API, or a proxy before it, gave an answer that is not one of the API's."""
+    """The API, or a proxy in front of it, gave an answer that is not one of the API's."""
 
 
 class LoginFailed(Exception):
-    """The configuration of a cluster gives no credentials; the text says why, as its plugin did."""
+    """The configuration of a cluster gives no credentials; the text has the plugin's reason."""
 
 
 def transient(error: BaseException) -> bool:
-    """Return whether the same call may succeed a little later."""
+    """Return True if the same call can succeed later."""
     if isinstance(error, ApiException):
         return error.status == HTTPStatus.TOO_MANY_REQUESTS or (error.status or 0) >= 500
     return isinstance(error, (*AWAY, Unclear, LoginFailed))
 
 
 def message_of(error: ApiException) -> str:
-    """Return the API's own message; a proxy's page counts as none."""
+    """Return the API's own message, or an empty text for a proxy's page."""
     body = error.body.decode(errors="replace") if isinstance(error.body, bytes) else error.body
     try:
         message = json.loads(body or "").get("message")
@@ -41,7 +41,7 @@ def message_of(error: ApiException) -> str:
 
 
 def sentence(error: BaseException, doing: str) -> str:
-    """Say in one sentence why a call failed; `doing` names its purpose, such as "create jobs"."""
+    """Return one sentence about a failed call; `doing` names its purpose, such as "create jobs"."""
     if isinstance(error, ApiException):
         if error.status == HTTPStatus.UNAUTHORIZED:
             return f"The Kubernetes API does not accept the worker's credentials ({message_of(error)})."
@@ -58,6 +58,6 @@ def sentence(error: BaseException, doing: str) -> str:
 
 
 def refusal(error: BaseException, doing: str) -> JobRefused:
-    """Return the refusal of a run that can't be submitted; for a quota that is used up it is NoCapacity."""
+    """Return the refusal of a run that can't be submitted; NoCapacity for a used-up quota."""
     full = isinstance(error, ApiException) and QUOTA in message_of(error)
     return JobRefused(sentence(error, doing), "NoCapacity" if full else "Crashed")

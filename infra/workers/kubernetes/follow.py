@@ -37,18 +37,18 @@ from infra.workers.kubernetes.view import LOOK, View
 
 STAGE_LABELS = "kubernetes.unscheduled_s", "kubernetes.starting_s"
 LOGGER = "kubernetes.container"
-LATE_END_S = 300  # after its deadline, until a job that is not seen counts as ended
-NO_POD_S = 5.0  # a Job has its pod within a second: after this time without one its events are read
+LATE_END_S = 300  # after its deadline, until an invisible job counts as ended
+NO_POD_S = 5.0  # a Job has its pod within a second: without one after this time its events are read
 
 
 @dataclass(eq=False, kw_only=True)
 class KubernetesFollow(JobFollow):
-    """One run's job, and what is known of it so far.
+    """One run's job, and its observed state.
 
     Attributes:
         name: of the Kubernetes job, which is its id without the namespace.
         start_times: until the container ran; None before.
-        seen_at: when the job was last seen to go on, in seconds of anyio's clock; None before.
+        seen_at: the last time that the job was seen alive, in seconds of anyio's clock; None before.
     """
 
     name: str
@@ -67,15 +67,15 @@ class KubernetesFollow(JobFollow):
 
     @property
     def cancelled_message(self) -> str:
-        """Return the sentence of a run whose job was cancelled."""
+        """Return the message of a cancelled run."""
         return "Cancelled from Prefect; the Kubernetes job was deleted."
 
     def wake(self) -> None:
-        """Have the job looked at now."""
+        """Check the job now."""
         self.view.wake(self.name)
 
     async def to_the_end(self) -> JobOutcome | None:
-        """Follow the job until it has ended; None when another worker follows it from now on."""
+        """Follow the job to its end; return None if another worker follows it from now on."""
         self.view.follow(self.name)
         try:
             while not self.handed_over:
@@ -91,7 +91,7 @@ class KubernetesFollow(JobFollow):
             self.view.forget(self.name)
 
     async def _show_log(self) -> None:
-        """Send what the container printed; the pod of a node that is gone has nothing more to tell."""
+        """Send the container's output; a pod whose node is gone has no more."""
         if self.pod is None or self.start_times is None or self.pod.get("gone"):
             return
         try:
@@ -118,14 +118,14 @@ class KubernetesFollow(JobFollow):
         await self._note_times(_created_at(job))
         if ended:
             return ended
-        if self.stop is None and self.view.trouble is None:  # what was seen last may be long past
+        if self.stop is None and self.view.trouble is None:  # the last observation can be old
             self.stop = await self._overdue(job)
         if self.stop is not None and not self.stopped:
             await self._delete(self.stop)
         return None
 
     async def _note_times(self, created: dt.datetime) -> None:
-        """Note when the job began and ended, and label its run once its container runs: from then on it costs."""
+        """Note the job's begin and end, and label its run once its container runs: it costs from then on."""
         began = started_at(self.pod)
         if began is None:
             return
@@ -137,9 +137,10 @@ class KubernetesFollow(JobFollow):
             self.log.info("The container of Kubernetes job %s is running.", self.name)
 
     async def _without_job(self, job: Object | None) -> JobOutcome | None:
-        """Follow the pod of a job that is gone to its end; return the job's outcome then.
+        """Follow the pod of a deleted job to its end; return the job's outcome then.
 
-        A deletion in the background takes the Job first and its pod later, and one with `--cascade=orphan` leaves the
+        A deletion in the background deletes the Job first and its pod later, and one with `--cascade=orphan`
+        leaves the
         pod running: https://kubernetes.io/docs/concepts/architecture/garbage-collection/#cascading-deletion
         """
         if self._vanished is None:
@@ -163,7 +164,9 @@ class KubernetesFollow(JobFollow):
         return self.end_of(vanished) if vanished.name == "Lost" else self.stop or vanished
 
     def _pod_has_s(self, pod: Object) -> float:
-        """Return the seconds in which the pod of a job that is gone must end: it is deleted, or has the job's time."""
+        """Return the seconds until the pod of a deleted job must end: those of its deletion, or the job's
+        time.
+        """
         limits, now = self.configuration, dt.datetime.now(dt.UTC)
         if deleted := pod["metadata"].get("deletionTimestamp"):
             end, spare_s = dt.datetime.fromisoformat(deleted), limits.grace_s + self.settings.late_s
@@ -174,7 +177,7 @@ class KubernetesFollow(JobFollow):
     def _gone(self, job: Object | None) -> JobOutcome:
         """Return the outcome of a job that is gone, or is being deleted.
 
-        The cluster itself deletes one that ended ttl_s ago:
+        The cluster itself deletes one ttl_s after its end:
         https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/
         """
         now = anyio.current_time()
@@ -185,7 +188,7 @@ class KubernetesFollow(JobFollow):
         return JobOutcome("PodLost", text)
 
     def _unseen(self) -> JobOutcome | None:
-        """Say that the cluster shows the job no more; return its outcome once it is past its deadline."""
+        """Report that the cluster does not show the job; return its outcome once it is past its deadline."""
         trouble, job = self.view.trouble, self.view.jobs.get(self.name)
         reason = sentence(trouble, LOOK) if trouble else ""
         if isinstance(trouble, LoginFailed) or (trouble and not transient(trouble)):
@@ -199,7 +202,7 @@ class KubernetesFollow(JobFollow):
         return self.end_of(JobOutcome("Lost", text))
 
     async def _ended(self, condition: Object) -> JobOutcome:
-        """Wait for the pod's end, which may come a little after its job's: they are watched apart."""
+        """Wait for the pod's end, which can come shortly after its job's: two watches report them."""
         if self.stop and self.stopped:
             return self.stop
         deadline = anyio.current_time() + self.settings.late_s
@@ -217,7 +220,7 @@ class KubernetesFollow(JobFollow):
         return outcome_of(condition, self.pod, limits.memory_mib, limits.timeout_s)
 
     async def _overdue(self, job: Object) -> JobOutcome | None:
-        """Log what the job waits for; returns the outcome to end it with, or None if it may go on."""
+        """Log why the job waits; return the outcome if it must end, else None."""
         began, now = started_at(self.pod), dt.datetime.now(dt.UTC)
         if began:
             if (now - began).total_seconds() > self.configuration.timeout_s:
@@ -246,7 +249,7 @@ class KubernetesFollow(JobFollow):
         return None
 
     def _broken(self, wait: Waiting, waited_s: float) -> JobOutcome | None:
-        """Return the outcome of a failing image or container; None while the failure can pass and there is time."""
+        """Return the outcome of a failing image or container; None while the failure can be temporary."""
         now = anyio.current_time()
         self._trouble_since = self._trouble_since or now
         has_time = now - self._trouble_since <= self.settings.pull_s
@@ -256,14 +259,14 @@ class KubernetesFollow(JobFollow):
                 self.log.warning("%s.", wait.message.rstrip(". "))
                 self._explained = "pull"
             return None
-        if wait.kind == "container":  # the next job lacks the same secret, or key of one
+        if wait.kind == "container":  # the next job would lack the same secret or key
             name: StateName = "Unfit" if wait.message.startswith(CONFIG_ERROR) else "Crashed"
             return JobOutcome(name, f"The container could not be created: {wait.message.rstrip('. ')}.")
         text = f"The image {self.configuration.image} could not be pulled: {wait.message.rstrip('. ')}."
         return JobOutcome("ImagePullFailed", text)
 
     async def _events(self) -> list[Object]:
-        """Return the events of the pod, or of the job if it has none; none if they can't be read."""
+        """Return the events of the pod, or of the job without a pod; empty if they can't be read."""
         name = self.pod["metadata"]["name"] if self.pod else self.name
         try:
             return await self.api.events(name)
@@ -272,10 +275,10 @@ class KubernetesFollow(JobFollow):
             return []
 
     async def _delete(self, outcome: JobOutcome) -> None:
-        """Have the cluster end the job; the next look asks again if the call failed."""
+        """Ask the cluster to end the job; the next check repeats a failed call."""
         try:
             if not await self.api.delete(self.name, self.configuration.grace_s):
-                return  # it is gone, which the view is about to show
+                return  # the view will show that it is gone
         except Exception as error:
             self.warn_limited(f"{sentence(error, 'delete jobs')} The job is not deleted yet.")
             return

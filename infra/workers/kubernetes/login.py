@@ -1,7 +1,8 @@
-"""A client whose credentials are read anew: before they expire, and once when the API refuses them.
+"""A client with fresh credentials: read again before they expire, and once when the API refuses them.
 
-GKE's tokens are good for an hour and those of EKS for 15 minutes, while a worker runs for days. The client of
-kubernetes_asyncio runs a kubeconfig's exec plugin once and keeps what it got.
+GKE's tokens are valid for an hour and those of EKS for 15 minutes, while a worker runs for days. The client
+of
+kubernetes_asyncio runs a kubeconfig's exec plugin only once.
 """
 
 import asyncio
@@ -19,11 +20,11 @@ from prefect_kubernetes.credentials import KubernetesClusterConfig
 
 from infra.workers.kubernetes.errors import LoginFailed
 
-EARLY = 0.8  # of the time that credentials had left when they were read: then they are renewed
-PAUSE_S = 30  # between tries of a plugin that fails while its last credentials are still good
-PLUGIN_S = 60  # a plugin that asks somebody a question would never end
+EARLY = 0.8  # of the credentials' remaining time at the last read, after which they are renewed
+PAUSE_S = 30  # between runs of a failing plugin while its last credentials are still valid
+PLUGIN_S = 60  # a plugin that asks a question would never end
 
-# Fills a configuration in from its source; returns when its credentials expire, where the source says so.
+# Fills a configuration in from its source; returns when its credentials expire, if the source states it.
 Load = Callable[[Configuration], Awaitable[dt.datetime | None]]
 
 
@@ -31,19 +32,19 @@ async def load_own_cluster(configuration: Configuration) -> None:
     """Read the service account of the worker's own pod.
 
     Raises:
-        ConfigException: the worker is in no pod.
+        ConfigException: the worker does not run in a pod.
     """
     config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
 
 
 async def load_kubeconfig(configuration: Configuration) -> dt.datetime | None:
-    """Read the worker's KUBECONFIG; another program may have written new credentials there."""
+    """Read the worker's KUBECONFIG; another program might have written new credentials there."""
     loader = await config.load_kube_config(client_configuration=configuration)
     return getattr(loader, "exec_plugin_expiry", None)
 
 
 def load_block(cluster: KubernetesClusterConfig) -> Load:
-    """Return what reads a block's kubeconfig."""
+    """Return the function that reads a block's kubeconfig."""
 
     async def load(configuration: Configuration) -> dt.datetime | None:
         loader = await config.load_kube_config_from_dict(
@@ -55,7 +56,7 @@ def load_block(cluster: KubernetesClusterConfig) -> Load:
 
 
 class RenewingClient(ApiClient):
-    """A client that logs in anew before its credentials expire, and once when a call is answered with 401."""
+    """A client that logs in again before its credentials expire, and once after a 401."""
 
     def __init__(self, configuration: Configuration, load: Load) -> None:
         super().__init__(configuration)
@@ -87,7 +88,7 @@ class RenewingClient(ApiClient):
         await super().close()
 
     async def call_api(self, *args: Any, **kwargs: Any) -> Any:
-        """Make a call; if its credentials are refused, make it once more with new ones."""
+        """Make a call; if its credentials are refused, repeat it once with new ones."""
         await self._keep_fresh()
         logins = self._logins
         try:
@@ -103,7 +104,7 @@ class RenewingClient(ApiClient):
         return await super().call_api(*args, **kwargs)
 
     async def _keep_fresh(self) -> None:
-        """Log in anew in good time; while the last credentials are good, a failure may pass."""
+        """Log in again in time; while the last credentials are valid, ignore failures."""
         if self._renew_at is None or _now() < self._renew_at:
             return
         try:
@@ -114,7 +115,7 @@ class RenewingClient(ApiClient):
             self._renew_at = min(_now() + dt.timedelta(seconds=PAUSE_S), self._expires)
 
     async def _renew(self, logins: int) -> None:
-        """Log in anew, unless another call has done so since the login of that number."""
+        """Log in again, unless another call has done so since the login of that number."""
         async with self._renewing:
             if self._logins != logins:
                 return
@@ -123,7 +124,7 @@ class RenewingClient(ApiClient):
                 expires = await _loaded(self._load, self.configuration)
             except LoginFailed:
                 raise
-            except Exception as error:  # a file that is gone, or half written just now
+            except Exception as error:  # a missing file, or one being written
                 raise LoginFailed(str(error) or type(error).__name__) from error
             self._plan(expires)
             if _tls(self.configuration) != before:  # a new certificate needs new connections
@@ -137,7 +138,7 @@ class RenewingClient(ApiClient):
 
 
 async def _loaded(load: Load, configuration: Configuration) -> dt.datetime | None:
-    """Fill a configuration in; what its plugin says is part of the error."""
+    """Fill a configuration in; errors contain the plugin's text."""
     try:
         async with asyncio.timeout(PLUGIN_S):
             return await load(configuration)

@@ -1,4 +1,4 @@
-"""The manifest of the Job that a flow run becomes; nothing is called here."""
+"""The manifest of a flow run's Job; this file makes no calls."""
 
 import copy
 import shlex
@@ -13,15 +13,16 @@ Manifest = dict[str, Any]
 Env = Mapping[str, str | None]
 
 SIGTERM_BEHAVIOUR = "PREFECT_FLOW_RUN_EXECUTE_SIGTERM_BEHAVIOR"
-GPU = "nvidia.com/gpu"  # the resource, and the key of the taint that keeps others off its nodes
+GPU = "nvidia.com/gpu"  # the resource, and the key of the taint that keeps other pods off its nodes
 WRITABLE_HOME = "/home/job"
-PREFECTS_OWN = ("parallelism", "completions")  # Prefect wants them in a pod's spec; clusters do not
+# Prefect writes them into a pod's spec; clusters do not accept them there
+PREFECTS_OWN = ("parallelism", "completions")
 
 
 def frame() -> Manifest:
-    """Return the frame of every Job; it is in the work pool's template and can be changed there.
+    """Return the frame of every Job, from the work pool's template, in which users can change it.
 
-    It keeps to the `restricted` Pod Security Standard.
+    It follows the `restricted` Pod Security Standard.
     """
     container = {
         "name": "prefect-job",
@@ -31,7 +32,7 @@ def frame() -> Manifest:
         **dict.fromkeys(PREFECTS_OWN, 1),
         "restartPolicy": "Never",
         "automountServiceAccountToken": False,
-        "enableServiceLinks": False,  # a variable for each service of the namespace
+        "enableServiceLinks": False,  # otherwise a variable for each service of the namespace
         "securityContext": {"runAsNonRoot": True, "seccompProfile": {"type": "RuntimeDefault"}},
         "containers": [container],
     }
@@ -117,7 +118,7 @@ def _fill_container(container: Manifest, fields: KubernetesJobFields, env: Env, 
 
 
 def _variables(rendered: list[Manifest], fields: KubernetesJobFields, env: Env) -> list[Manifest]:
-    """Return the template's variables and the run's; a secret by its name alone."""
+    """Return the template's variables and the run's; secrets only by name."""
     variables = {entry["name"]: entry for entry in rendered}
     variables |= {name: {"name": name, "value": value} for name, value in env.items() if value is not None}
     for name, reference in fields.secrets.items():
@@ -150,7 +151,7 @@ def _volumes(fields: KubernetesJobFields, env: Env) -> list[tuple[Manifest, Mani
 
 
 def _without_nothing(value: Any) -> Any:
-    """Return the value without the keys that are None, which the API would take as null."""
+    """Return the value without None, which the API would read as null."""
     if isinstance(value, dict):
         return {key: _without_nothing(item) for key, item in value.items() if item is not None}
     return [_without_nothing(item) for item in value] if isinstance(value, list) else value

@@ -22,7 +22,7 @@ class PoolFile:
 
 
 def read_pool(path: Path) -> PoolFile:
-    """Read a pool's file over the file that its field `like` names.
+    """Read a pool's file on top of the file that its field `like` names.
 
     Raises:
         ValueError: the file has a mistake.
@@ -50,8 +50,7 @@ def base_job_template(pool: PoolFile, more: Mapping[str, Any] | None = None) -> 
     """Return the template of a new pool: the worker's own with the pool's values.
 
     Args:
-        pool: from its file.
-        more: values that depend on the cluster, such as `image` and `node_pool`.
+        more: values of the cluster, such as `image` and `node_pool`.
 
     Raises:
         ValueError: the form does not have a job variable, or does not accept its value.

@@ -1,6 +1,6 @@
-"""The meaning of a job, its pods and its events: why it waits, and how it ended. Nothing is called here.
+"""Why a job waits, and how it ended, from its pods and events; this file makes no calls.
 
-The texts that are matched are those of Kubernetes 1.36; if GKE has its own, a comment says so.
+The matched texts are those of Kubernetes 1.36; a comment marks GKE's own.
 """
 
 import datetime as dt
@@ -38,15 +38,17 @@ SCALING = ("TriggeredScaleUp",)  # the cluster autoscaler's events
 NOT_SCALING = ("NotTriggerScaleUp", "FailedScaleUp")
 # Pools that it skips, whether they fit or not: kubernetes/autoscaler, core/scaleup/orchestrator. Users saw
 # the first after a stock-out and a used-up quota (2i2c-org/infrastructure #2185, cortexlabs/cortex #1685),
-# the second where all nodes of a pool were taken (kubernetes/autoscaler #5692).
+# the second when all nodes of a pool were taken (kubernetes/autoscaler #5692).
 BACKOFF = "in backoff after failed scale-up"
 AT_ITS_LIMIT = re.compile(r"\bmax [\w ,]*reached\b")
-# Of a pod that the API server refuses for good: a service account, a priority class or a limit range of the namespace,
-# a Pod Security Standard. Whatever else it says, such as that a webhook does not answer, can pass.
+# Of a pod that the API server refuses permanently: a service account, a priority class or a limit range of
+# the
+# namespace, a Pod Security Standard. All other messages, such as about a webhook without an answer, are
+# temporary.
 POD_REFUSED = re.compile(r"is forbidden|is invalid|no PriorityClass|not found")
 NOT_READY = ("FailedMount", "FailedAttachVolume", "FailedCreatePodSandBox")  # the kubelet's
 OOM = "OOMKilled"
-# The scheduler's last words; NO_HELP of a request larger than a whole node since 1.34: kubernetes #131345.
+# The scheduler's last sentence; NO_HELP of a request larger than a whole node since 1.34: kubernetes #131345.
 NO_VICTIMS, NO_HELP = "No preemption victims found", "Preemption is not helpful for scheduling"
 
 
@@ -56,8 +58,8 @@ class Waiting:
 
     Attributes:
         kind: of the trouble: "node", "image", "never" for an image that can't come, "container", "placed" for
-            a node that is still at it, or "".
-        message: the cluster's own words.
+            a node that still prepares it, or "".
+        message: the cluster's own text.
     """
 
     kind: str
@@ -71,12 +73,12 @@ def container_of(pod: Object) -> Object:
 
 
 def newest(pods: Iterable[Object]) -> Object | None:
-    """Return a job's newest pod: it has one, unless somebody else makes a second one."""
+    """Return a job's newest pod: usually its only one."""
     return max(pods, key=lambda pod: pod["metadata"].get("creationTimestamp", ""), default=None)
 
 
 def started_at(pod: Object | None) -> dt.datetime | None:
-    """Return when the container began to run; None if it never did, for which the kubelet says 1970."""
+    """Return when the container began to run; None if it never did, which the kubelet writes as 1970."""
     state = container_of(pod).get("state", {}) if pod else {}
     text = (state.get("running") or state.get("terminated") or {}).get("startedAt")
     began = dt.datetime.fromisoformat(text) if text else None
@@ -112,16 +114,16 @@ def waiting(pod: Object | None) -> Waiting:
 
 
 def explained(wait: Waiting, events: list[Object]) -> str:
-    """Return why a job waits, with what the autoscaler or a quota says of it."""
+    """Return why a job waits, with the autoscaler's or a quota's reason."""
     telling = _of(events, *SCALING, *NOT_SCALING, *NOT_READY, "FailedCreate")[-1:]
     if telling and BACKOFF in telling[0].get("message", ""):
-        telling = _of(events, "FailedScaleUp")[-1:] + telling  # which alone says why
+        telling = _of(events, "FailedScaleUp")[-1:] + telling  # only these name the reason
     said = [f"{event['reason']}: {event.get('message', '').rstrip('. ')}" for event in telling]
     return ". ".join([wait.message.rstrip(". "), *said])
 
 
 def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome:
-    """Return the outcome of a job that no node has taken, or whose container was not made, in time."""
+    """Return the outcome of a job without a node or a container in time."""
     why = explained(wait, events)
     if wait.kind == "placed":
         text = f"The container did not start within schedule_within_s {waited_s:.0f}: {why}."
@@ -132,9 +134,9 @@ def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome
     if creating and QUOTA not in creating[0].get("message", ""):
         return JobOutcome("PodRefused", f"No pod was made within schedule_within_s {waited_s:.0f}: {why}.")
     tried = bool(creating or _of(events, *SCALING, "FailedScaleUp"))
-    # The nodes of a pool at its limit are there: the scheduler has said whether they fit.
+    # The nodes of a pool at its limit exist: the scheduler has stated whether they fit.
     refused = last.get("reason") == "NotTriggerScaleUp" and not AT_ITS_LIMIT.search(said)
-    # A node fits once others leave it, unless it is too small for the pod.
+    # A node fits once other pods leave it, unless it is too small for the pod.
     full = "Insufficient" in wait.message and (NO_VICTIMS in wait.message or NO_HELP not in wait.message)
     could_come = BACKOFF in said or ((tried or full) and not refused)
     name: StateName = "NoCapacity" if could_come else "Unschedulable"
@@ -142,9 +144,9 @@ def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome
 
 
 def pod_refused(events: list[Object]) -> JobOutcome | None:
-    """Return the outcome of a job whose pod the API server refuses for good; None if a pod can still come.
+    """Return the outcome of a job whose pod the API server refuses permanently; None if a pod can still come.
 
-    A quota that is used up does not count: other pods can leave it.
+    A used-up quota does not count: other pods can leave it.
     """
     message = "".join(event.get("message", "") for event in _of(events, "FailedCreate")[-1:])
     if not POD_REFUSED.search(message) or QUOTA in message:
@@ -154,7 +156,7 @@ def pod_refused(events: list[Object]) -> JobOutcome | None:
 
 
 def ended_at(pod: Object | None) -> dt.datetime | None:
-    """Return when the container ended, as the kubelet states it; None if it did not, or never ran."""
+    """Return when the container ended by the kubelet; None if it did not, or never ran."""
     state = container_of(pod).get("state", {}) if pod else {}
     text = (state.get("terminated") or {}).get("finishedAt")
     ended = dt.datetime.fromisoformat(text) if text else None
@@ -162,12 +164,12 @@ def ended_at(pod: Object | None) -> dt.datetime | None:
 
 
 def is_over(pod: Object | None) -> bool:
-    """Return whether nothing of a pod runs any more."""
+    """Return True if no container of a pod runs any more."""
     return pod is None or bool(pod.get("gone")) or pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
 def by_itself(pod: Object) -> Object:
-    """Return the condition that a job would have, had it not gone before its pod ended."""
+    """Return the condition that a deleted job would have had after its pod's end."""
     return {"type": "Complete" if pod["status"].get("phase") == "Succeeded" else "Failed", "status": "True"}
 
 
@@ -177,7 +179,7 @@ def _of(events: list[Object], *reasons: str) -> list[Object]:
 
 
 def finished(job: Object) -> Object | None:
-    """Return the condition with which a job has ended; None while it goes on."""
+    """Return the condition with which a job has ended; None before its end."""
     for condition in job["status"].get("conditions", ()):
         if condition["type"] in ("Complete", "Failed") and condition["status"] == "True":
             return dict(condition)
@@ -185,13 +187,13 @@ def finished(job: Object) -> Object | None:
 
 
 def deleted_first(job: Object, condition: Object) -> bool:
-    """Return whether a job ended because it was deleted."""
+    """Return True if a job ended because it was deleted."""
     deleted = job["metadata"].get("deletionTimestamp")
     return bool(deleted) and deleted <= condition.get("lastTransitionTime", deleted)
 
 
 def outcome_of(condition: Object, pod: Object | None, memory_mib: int, timeout_s: int) -> JobOutcome:
-    """Return how a job ended, from the condition that ended it and from its pod."""
+    """Return a job's outcome, from the condition that ended it and from its pod."""
     state = container_of(pod).get("state") if pod else None
     terminated = (state or {}).get("terminated") or {}
     code = terminated.get("exitCode")
@@ -230,7 +232,7 @@ def _disrupted(pod: Object) -> JobOutcome | None:
 
 
 def _deleted(pod: Object, code: int | None) -> JobOutcome | None:
-    """Return the outcome of a job whose pod somebody deleted; None where it had ended by itself."""
+    """Return the outcome of a job whose pod was deleted; None if it had ended by itself."""
     deleted = pod.get("gone") or pod["metadata"].get("deletionTimestamp")
     if not deleted or code not in ENDED_BY_OTHERS:
         return None

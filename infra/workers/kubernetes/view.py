@@ -15,7 +15,7 @@ from infra.workers.kubernetes.settings import KubernetesSettings
 
 JOB_OF_POD = "job-name"  # https://kubernetes.io/docs/reference/labels-annotations-taints/
 PAGE = 500
-GONE = 410  # the version to watch from is too old: list anew
+GONE = 410  # the version to watch from is too old: list again
 LONGEST_WAIT_S = 30
 LOOK = "list and watch jobs and pods"
 
@@ -25,8 +25,9 @@ class View:
 
     Attributes:
         jobs: by name.
-        pods: of each job, by their name; a deleted one stays as long as its job, for it tells why it ended. Those of a
-            followed job stay when it is deleted: they end after it.
+        pods: of each job, by their name; a deleted one stays as long as its job, because it has the reason of
+            its end.
+            Those of a followed job stay after its deletion: they end after it.
     """
 
     def __init__(
@@ -57,7 +58,7 @@ class View:
         """Wait until everything is known.
 
         Raises:
-            JobRefused: the worker has no right to look, or the API does not answer for so long.
+            JobRefused: the worker lacks a right, or the API does not answer within `patience_s`.
         """
         deadline = anyio.current_time() + patience_s
         while len(self._listed) < len(self._lists):
@@ -70,11 +71,11 @@ class View:
 
     @property
     def trouble(self) -> BaseException | None:
-        """Return why the API does not show the jobs and pods any more; None while it does."""
+        """Return why the API does not show the jobs and pods; None while it does."""
         return next(iter(self._trouble.values()), None)
 
     def take(self, job: Object) -> None:
-        """Add a job that the watch may not have reported yet."""
+        """Add a job that the watch might not have reported yet."""
         self.jobs.setdefault(job["metadata"]["name"], _slim(job))
 
     def version(self, name: str) -> int:
@@ -82,23 +83,23 @@ class View:
         return self._versions.get(name, 0)
 
     async def news(self, name: str, version: int, within_s: float) -> None:
-        """Wait until a job has changed since a version, at most for `within_s` seconds."""
+        """Wait until a job has changed since a version, at most `within_s` seconds."""
         if self.version(name) == version:
             with anyio.move_on_after(within_s):
                 await self._news.setdefault(name, anyio.Event()).wait()
 
     def wake(self, name: str) -> None:
-        """Report news of a job to whoever waits for it."""
+        """Report news of a job to its waiters."""
         self._versions[name] = self.version(name) + 1
         if event := self._news.pop(name, None):
             event.set()
 
     def follow(self, name: str) -> None:
-        """Keep the pods of a job, even if it is deleted, until it is forgotten."""
+        """Keep the pods of a job until `forget`, also after its deletion."""
         self._followed.add(name)
 
     def forget(self, name: str) -> None:
-        """Drop what is kept for those who wait for news of a job."""
+        """Drop a job's data for waiters."""
         self._versions.pop(name, None)
         self._news.pop(name, None)
         self._followed.discard(name)
@@ -113,7 +114,7 @@ class View:
                 version = version or await self._list(kind)
                 version = await self._watch(kind, version)
             except TimeoutError:
-                continue  # silent for too long: opened anew where it was left
+                continue  # silent for too long: reopened at the same version
             except Exception as error:
                 version = ""
                 if isinstance(error, ApiException) and error.status == GONE:
@@ -137,7 +138,7 @@ class View:
         changed.set()
 
     async def _list(self, kind: str) -> str:
-        """Read everything anew; returns the version to watch from."""
+        """List everything; return the version to watch from."""
         things: dict[str, Object] = {}
         more: dict[str, str] = {}
         while True:
@@ -162,7 +163,7 @@ class View:
             self._change(kind, "MODIFIED", thing)
 
     async def _watch(self, kind: str, version: str) -> str:
-        """Take changes in until the server ends the watch; returns the version that it came to."""
+        """Apply changes until the server ends the watch; return the last version."""
         stream = watch.Watch(return_type="object")
         stream.resource_version = version  # type: ignore[assignment]
         changes = stream.stream(
@@ -203,7 +204,7 @@ class View:
 
 
 def _slim(thing: Object) -> Object:
-    """Return the parts of a job or pod that are read; most of one is what the worker itself has sent."""
+    """Return the used parts of a job or pod; most of the rest is the worker's own request."""
     kept = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp")
     metadata = {key: thing["metadata"][key] for key in kept if key in thing["metadata"]}
     node = thing.get("spec", {}).get("nodeName")

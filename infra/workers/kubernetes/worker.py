@@ -1,6 +1,6 @@
 """A Prefect worker that runs flows as Kubernetes jobs and watches them: `--type kubernetes-jobs`.
 
-On top of prefect-kubernetes, whose own worker creates a job and does not look at it again.
+It extends prefect-kubernetes, whose own worker creates a job and does not watch it.
 """
 
 from contextlib import AsyncExitStack
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 
 class NamespaceClients(NamedTuple):
-    """The calls and the view of one namespace, and what ends them."""
+    """The calls and the view of one namespace, and their clean-up."""
 
     api: NamespaceApi
     view: View
@@ -40,7 +40,7 @@ class NamespaceClients(NamedTuple):
 class KubernetesJobsWorker(
     FollowingWorker[KubernetesJobsConfiguration, KubernetesJobsVariables, KubernetesJobsResult]
 ):
-    """Runs flow runs as Kubernetes jobs and follows them, those of an earlier worker too."""
+    """Runs flow runs as Kubernetes jobs and follows them, also those of an earlier worker."""
 
     type = "kubernetes-jobs"
     thing = "Kubernetes job"
@@ -63,21 +63,21 @@ class KubernetesJobsWorker(
     )
 
     async def setup(self) -> None:
-        """Start the worker, and look for jobs that an earlier one left."""
+        """Start the worker, and search for jobs of an earlier one."""
         self._namespaces: dict[tuple[str, str], NamespaceClients] = {}
         await super().setup()
 
     async def teardown(self, *exc_info: Any) -> None:
-        """Stop; the jobs go on."""
+        """Stop; the jobs continue."""
         await super().teardown(*exc_info)
         for clients in self._namespaces.values():
             await clients.exits.aclose()
 
     async def start_job(self, flow_run: "FlowRun", configuration: KubernetesJobsConfiguration) -> str:
-        """Create the job of this try, or find it, and note its id before anything else can go wrong."""
+        """Create or find the job of this try, and store its id before any other step can fail."""
         number = await self.runs.try_number(flow_run.id)
         job = configuration.job(job_name(flow_run.id, number))
-        clients = await self.watched(configuration)  # nothing is started that can't be watched
+        clients = await self.watched(configuration)  # start nothing that can't be watched
         try:
             created = await clients.api.create(job)
         except Exception as error:
@@ -88,7 +88,7 @@ class KubernetesJobsWorker(
         return job_id
 
     async def find_job(self, flow_run: "FlowRun", configuration: KubernetesJobsConfiguration) -> str | None:
-        """Return the job that was created just before its worker went, so that its id was not noted."""
+        """Return a job without a stored id, created just before its worker's end."""
         name = job_name(flow_run.id, await self.runs.try_number(flow_run.id))
         clients = await self.clients(configuration)
         if await clients.api.find(name) is None:
@@ -100,7 +100,7 @@ class KubernetesJobsWorker(
     async def follower(
         self, flow_run: "FlowRun", job_id: str, configuration: KubernetesJobsConfiguration, resumed: bool
     ) -> KubernetesFollow:
-        """Return what follows a job, once its namespace is watched."""
+        """Return the follower of a job, once its namespace is watched."""
         clients = await self.watched(configuration)
         return KubernetesFollow(
             run=flow_run,
@@ -121,8 +121,8 @@ class KubernetesJobsWorker(
         """Delete a job with its pods.
 
         Raises:
-            InfrastructureNotFound: there is no such job.
-            InfrastructureNotAvailable: the cluster did not let us.
+            InfrastructureNotFound: the job does not exist.
+            InfrastructureNotAvailable: the cluster refused.
         """
         namespace, _, name = infrastructure_pid.rpartition(":")
         try:
@@ -134,10 +134,10 @@ class KubernetesJobsWorker(
             raise InfrastructureNotFound(f"Kubernetes job {infrastructure_pid} does not exist.")
 
     async def watched(self, configuration: KubernetesJobsConfiguration) -> NamespaceClients:
-        """Return the clients of a namespace once all of its jobs are known; one that can't be watched is dropped.
+        """Return the clients of a namespace once all of its jobs are known; drop one that can't be watched.
 
         Raises:
-            JobRefused: the worker has no right to look, or the API does not answer.
+            JobRefused: the worker lacks a right, or the API does not answer.
         """
         clients = await self.clients(configuration)
         try:
@@ -150,7 +150,7 @@ class KubernetesJobsWorker(
         return clients
 
     async def clients(self, configuration: KubernetesJobsConfiguration) -> NamespaceClients:
-        """Return what the worker has of a namespace, made when it is first needed.
+        """Return the clients of a namespace, made when first needed.
 
         Raises:
             JobRefused: no cluster is known.
@@ -170,6 +170,6 @@ class KubernetesJobsWorker(
 
 
 def _key(configuration: KubernetesJobsConfiguration) -> tuple[str, str]:
-    """Return what tells a namespace of one cluster from every other."""
+    """Return the unique key of a namespace of one cluster."""
     cluster = configuration.cluster_config
     return (cluster.model_dump_json() if cluster else "", configuration.namespace)

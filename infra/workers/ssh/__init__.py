@@ -1,1 +1,1 @@
-"""Run flows in containers on boxes behind SSH."""
+"""Flow runs in containers or process trees on boxes behind SSH."""

@@ -1,4 +1,4 @@
-"""The answers of a box, read strictly: the sentence about one that makes no sense names the field and its value."""
+"""The answers of a box, parsed strictly; an error names the field and its value."""
 
 import re
 from collections.abc import Mapping
@@ -15,18 +15,18 @@ REQUIRED = ("kernel", "architecture", "home")
 
 
 def text_of(output: bytes | str | None) -> str:
-    """Return a command's output as text, as it came."""
+    """Return a command's output as text."""
     text = output.decode(errors="replace") if isinstance(output, bytes) else output or ""
     return text.strip()
 
 
 def words_of(output: bytes | str | None, otherwise: str = "no output") -> str:
-    """Return a command's output for a sentence: printable, on one line, and not long."""
+    """Return a command's output for a sentence: printable, short, on one line."""
     return quoted(text_of(output)) or otherwise
 
 
 def facts_in(output: bytes | str | None) -> Facts:
-    """Return the values of an answer's `name=value` lines by name, each printable; other lines are left out."""
+    """Return the printable values of an answer's `name=value` lines by name, without other lines."""
     facts: Facts = {}
     for line in text_of(output).split("\n"):
         name, is_fact, value = line.partition("=")
@@ -41,10 +41,10 @@ def once(facts: Facts) -> dict[str, str]:
 
 
 def whole(values: Mapping[str, str], name: str, most: int = LARGEST) -> int | None:
-    """Return the whole number of a fact, or None if there is none.
+    """Return the integer of a fact, or None without the fact.
 
     Raises:
-        JobRefused: it is something else, negative, or above `most`.
+        JobRefused: it is not an integer, negative, or above `most`.
     """
     text = values.get(name, "")
     if not text:
@@ -55,11 +55,7 @@ def whole(values: Mapping[str, str], name: str, most: int = LARGEST) -> int | No
 
 
 def state_in(values: Mapping[str, str]) -> State:
-    """Return a job's state.
-
-    Raises:
-        JobRefused: it is not one that our scripts print.
-    """
+    """Return a job's state; raise `JobRefused` for one that our scripts do not print."""
     state = values.get("state", "")
     if state not in get_args(State):
         raise _senseless("state", state, f"one of {', '.join(get_args(State))}")
@@ -67,21 +63,17 @@ def state_in(values: Mapping[str, str]) -> State:
 
 
 def seconds_in(text: str) -> int | None:
-    """Return the seconds between two files of a box; None if there are none."""
+    """Return the seconds between two files of a box, or None."""
     return max(0, int(text)) if re.fullmatch(r"-?[0-9]{1,12}", text) else None
 
 
 def exit_code_in(text: str) -> int | None:
-    """Return an exit code; None if there is none."""
+    """Return an exit code, or None."""
     return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else None
 
 
 def check_facts(facts: Facts) -> None:
-    """Check the facts that a box reports about itself.
-
-    Raises:
-        JobRefused: one is missing, or makes no sense.
-    """
+    """Raise `JobRefused` if a box's fact about itself is missing or implausible."""
     values = once(facts)
     if lacking := [name for name in REQUIRED if not values.get(name)]:
         raise JobRefused(f"The box's answer lacks {lacking[0]}: repair `uname` and HOME there.", "Unfit")
@@ -89,10 +81,10 @@ def check_facts(facts: Facts) -> None:
 
 
 def absolute_path(text: str, what: str) -> str:
-    """Return a path that a box has named.
+    """Return a path from a box.
 
     Raises:
-        JobRefused: it is relative, or has characters that no terminal shows.
+        JobRefused: it is relative, or has unprintable characters.
     """
     if not text.startswith("/") or printable(text) != text:
         raise _senseless(what, text, "an absolute path on one line")

@@ -38,7 +38,7 @@ BUSY = 75
 GRACE_S = 30  # between SIGTERM and SIGKILL
 STOP_S = GRACE_S + 60
 CHUNK_BYTES = 64 * 1024
-KEEP_DAYS = 7  # how long the folders of ended jobs stay on a box
+KEEP_DAYS = 7  # after which the folders of ended jobs are deleted from a box
 FORGET = 'for ended; do rm -rf -- "${ended%/ended}"; done'
 
 
@@ -51,16 +51,17 @@ class Look:
     """The state of a job on its box.
 
     Attributes:
-        code: the container's exit code; None if it had none.
-        unpulled: its image or its environment could not be brought.
-        late: the box stopped it after its time.
+        code: the container's exit code, or None.
+        unpulled: its image or its environment could not be made.
+        late: the box stopped it at its time limit.
         seen: bytes of the log that Prefect has.
-        port: of the tunnel that the container was started with.
+        port: of the tunnel when the container started.
         last: line of the log.
-        waits: what it waits for, as a sentence; empty if it waits for nothing.
-        queued_s: in the queue of its cluster; None if it has none, and before it began.
+        waits: its present obstacle, as a sentence; empty without one.
+        queued_s: in the cluster's queue; None without a queue, and before the job began.
         pulled_s: from its box to its start, mostly for its image; None before it began, and on a cluster.
-        began_ago_s, ended_ago_s: since the job had its box or node, and since it ended, by the clock of its box, whose
+        began_ago_s, ended_ago_s: since the job got its box or node, and since its end, by the clock of its
+            box, whose
             hour can be wrong; None before that.
     """
 
@@ -80,14 +81,14 @@ class Look:
 
     @property
     def begun(self) -> bool:
-        """Return whether the job runs, or did."""
+        """Return True if the job runs, or did."""
         return self.queued_s is not None or self.pulled_s is not None
 
 
 class SshBox:
     """A box behind a connection, with the command of its container runtime.
 
-    Without one it is what answers the same commands of process trees, run by the box's `python`.
+    Without a runtime, the box's `python` runs process trees with the same commands.
     """
 
     _script_at = SCRIPT_AT
@@ -98,7 +99,7 @@ class SshBox:
         self.connection = connection
         self._runtime = () if runtime == NONE else tuple(runtime)
         self._python = python
-        self._home = ""  # the user's, once the script lies there
+        self._home = ""  # the user's, once the script is there
 
     @classmethod
     def of(cls, connection: asyncssh.SSHClientConnection, configuration: SshJobConfiguration) -> "SshBox":
@@ -119,17 +120,17 @@ class SshBox:
     async def _engine(
         self, verb: str, *arguments: str, content: bytes = b"", within_s: float = ANSWER_S
     ) -> asyncssh.SSHCompletedProcess:
-        """Have the script do what needs the runtime."""
-        await self._install()  # which finds the runtime of process trees
+        """Run a verb of the script that needs the runtime."""
+        await self._install()  # also finds the runtime of process trees
         return await self._script(verb, *arguments, *self._runtime, content=content, within_s=within_s)
 
     async def bring(self, path: str, content: bytes) -> None:
-        """Bring a file to a box that does not have it; its name says what it holds."""
+        """Upload a file unless the box has it; its name must identify its content."""
         if (await self._do("test", "-s", path)).exit_status:
             await self._put(await self._do("mkdir", "-p", "-m", "700", HOME), path, content)
 
     async def _install(self) -> None:
-        """Bring the script to the box once a connection, and forget what ended long ago."""
+        """Upload the script once a connection, and delete the folders of old jobs."""
         if self._home:
             return
         await self.bring(SCRIPT_AT, SCRIPT)
@@ -154,16 +155,16 @@ class SshBox:
         return absolute_path(found, "python")
 
     async def folder(self, name: str) -> str:
-        """Return a folder of ours as an absolute path: a job's watcher is found by it."""
+        """Return our folder of that name as an absolute path, by which a job's watcher is found."""
         await self._install()
         return f"{self._home}/{HOME}/{name}"
 
     async def _put(self, made: asyncssh.SSHCompletedProcess, path: str, content: bytes) -> None:
-        """Write a file whole or not at all; nobody but the user reads it."""
+        """Write a file atomically, readable for its user only."""
         done = made
         if not made.exit_status:
             new = f"{path}.{uuid4().hex[:8]}"  # other jobs write there, too
-            command = f"umask 077 && cat > {new} && mv {new} {path}"  # paths are ours alone
+            command = f"umask 077 && cat > {new} && mv {new} {path}"  # no other program has these paths
             done = await call(self.connection, command, content)
         if done.exit_status:
             reason = words_of(done.stderr, f"exit code {done.exit_status}")
@@ -172,7 +173,7 @@ class SshBox:
             )
 
     async def check(self, image: str) -> Facts:
-        """Return the facts that the box reports about itself, by their name."""
+        """Return the facts that the box reports about itself, by name."""
         return self._facts(await self._engine("check", image))
 
     @staticmethod
@@ -184,18 +185,14 @@ class SshBox:
         return facts
 
     async def prepare(self, name: str, files: dict[str, bytes]) -> None:
-        """Write the files that a job needs."""
+        """Write the files of a job."""
         await self._install()
         made = await self._do("mkdir", "-p", "-m", "700", f"{HOME}/{name}")
         for path, content in files.items():
             await self._put(made, f"{HOME}/{name}/{path}", content)
 
     async def free(self, lock: str, wait_s: int) -> None:
-        """Return when nobody has the box.
-
-        Raises:
-            BoxBusy: somebody still does after `wait_s` seconds.
-        """
+        """Return when the box is free; raise `BoxBusy` after `wait_s` seconds."""
         done = await self._script("free", lock, str(wait_s), within_s=ANSWER_S + wait_s)
         if done.exit_status == BUSY:
             raise BoxBusy(words_of(done.stdout, ""))
@@ -204,14 +201,15 @@ class SshBox:
             raise JobRefused(text, "Unfit")
 
     async def start(self, name: str, lock: str, limit_s: int, env: str = "", profile: str = "") -> None:
-        """Have the box run a prepared job; nothing changes if it runs or has run already.
+        """Start a prepared job; do nothing if it runs or has run already.
 
-        `env`, the file of the container's variables, and `profile`, that of Prefect's secrets, lie in the
-        box's memory as long as the container is there, and nowhere else.
+        `env`, the file of the container's variables, and `profile`, that of Prefect's secrets, are only in
+        the box's
+        memory, as long as the container exists.
 
         Raises:
-            BoxBusy: somebody else has the box.
-            JobRefused: the box could not.
+            BoxBusy: another job has the box.
+            JobRefused: the box failed to start it.
         """
         hidden = (profile.encode(), env.encode())
         sizes = [str(len(content)) for content in hidden]
@@ -224,7 +222,7 @@ class SshBox:
             raise JobRefused(f"The box could not start the job ({reason}).", "Unfit")
 
     async def look(self, name: str) -> Look:
-        """Read the state of a job."""
+        """Return the state of a job."""
         done = await self._engine("look", await self.folder(name))
         values = once(facts_in(done.stdout))
         if "state" not in values:
@@ -245,7 +243,7 @@ class SshBox:
         )
 
     async def lines(self, name: str, offset: int) -> AsyncGenerator[bytes, None]:
-        """Yield the job's log from a byte on, as it grows, until the job has ended.
+        """Yield the job's log from byte `offset` on, as it grows, until the job's end.
 
         Raises:
             BoxUnreachable: the connection was lost.
@@ -258,39 +256,39 @@ class SshBox:
                     yield chunk
                 await asyncio.wait_for(answer_of(process), ANSWER_S)
             finally:
-                process.close()  # without waiting: a box need not answer
+                process.close()  # without waiting: the box might not answer
         except (*LOST, asyncssh.Error) as error:
             raise BoxUnreachable(f"The connection was lost ({error_text(error)}).") from None
 
     async def stop(self, name: str, grace_s: int = GRACE_S) -> bool:
-        """Stop a job. Returns whether it is gone."""
+        """Stop a job; return True once it is gone."""
         words = (await self.folder(name), str(grace_s))
         done = await self._engine("stop", *words, within_s=grace_s + STOP_S)
         return done.exit_status == 0
 
     async def secret(self, name: str) -> str:
-        """Read the secret that the box keeps for a job's container; empty without one."""
+        """Return the secret on the box for a job's container; empty without one."""
         return text_of((await self._do("cat", f"/dev/shm/{name}/prefect-secrets/profiles.toml")).stdout)
 
     async def own(self, name: str) -> None:
-        """Follow a job by this connection; an earlier one that the box still keeps is ended."""
+        """Follow a job by this connection; end an earlier one that the box still has."""
         await self._script("session", await self.folder(name))
 
     async def process(self, *arguments: str) -> asyncssh.SSHClientProcess[bytes]:
-        """Start a verb that reads its input; the script must lie there already, as after `check`."""
+        """Start a verb that reads its input; the script must be there already, as after `check`."""
         command = for_any_shell(shlex.join(["sh", self._script_at, *arguments]))
         return await self.connection.create_process(command, encoding=None)
 
     async def marked(self, kind: str, name: str) -> str:
-        """Return the value that was kept under a name, which must be safe for a file; empty without one."""
+        """Return the value stored on the box under a name, which must be safe for a file; empty without one."""
         return text_of((await self._do("cat", f"{HOME}/{kind}-{name}")).stdout)
 
     async def mark(self, kind: str, name: str, value: str) -> None:
-        """Keep a value on the box."""
+        """Store a value on the box."""
         await self._put(await self._do("true"), f"{HOME}/{kind}-{name}", value.encode())
 
     async def note(self, name: str, fact: str, value: object) -> None:
-        """Keep a fact about a job on its box, for whoever follows it next."""
+        """Store a fact about a job on its box, for its next follower."""
         folder = shlex.quote(f"{HOME}/{name}")
         await call(
             self.connection, f"[ ! -d {folder} ] || printf %s {shlex.quote(str(value))} > {folder}/{fact}"

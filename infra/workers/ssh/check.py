@@ -1,4 +1,4 @@
-"""The requirements that a box does not meet, a sentence each, before a job is started."""
+"""The requirements that a box does not meet, checked before a job is started."""
 
 import json
 import re
@@ -24,11 +24,10 @@ PACKAGES = {
 
 
 def unmet_requirements(facts: Facts, configuration: SshJobConfiguration) -> list[str]:
-    """Return what a box lacks for a job, a sentence each.
+    """Return a sentence for each requirement of a job that a box does not meet.
 
     Args:
         facts: from `SshBox.check`.
-        configuration: of the job.
     """
     problems = [
         f"{tool} is missing: install the package {PACKAGES.get(tool, tool)}."
@@ -58,7 +57,7 @@ def unmet_requirements(facts: Facts, configuration: SshJobConfiguration) -> list
 
 
 def has_image(facts: Facts) -> bool:
-    """Return whether the job's image is on the box."""
+    """Return True if the job's image is on the box."""
     return any(facts.get("image", []))
 
 
@@ -118,14 +117,14 @@ def _info(facts: Facts) -> dict[str, Any]:
 
 
 def _within(value: Any, *names: str) -> Any:
-    """Return what lies under nested names; None if something on the way has other contents."""
+    """Return the value under nested names; None if a level is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value
 
 
 def _sees_gpus(info: dict[str, Any]) -> bool:
-    """Return whether Docker names NVIDIA's runtime or CDI devices; podman passes."""
+    """Return True if Docker names NVIDIA's runtime or CDI devices; podman always passes."""
     if "Runtimes" not in info:
         return True
     runtimes, devices = info["Runtimes"], info.get("DiscoveredDevices")

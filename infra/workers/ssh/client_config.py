@@ -1,4 +1,4 @@
-"""What the worker's own ~/.ssh/config and known_hosts files say of a box: names, users, jumps, host keys."""
+"""A box's entries in the worker's ~/.ssh/config and known_hosts files: names, users, jumps, host keys."""
 
 import getpass
 import os
@@ -20,12 +20,12 @@ HOP = re.compile(r"(ssh://)?((?P<user>[^@]+)@)?(\[(?P<ip>[^]]+)\]|(?P<name>[^:]+
 
 
 def config_files() -> list[str]:
-    """Return the configuration files that there are."""
+    """Return the existing configuration files."""
     return _readable([CONFIG])
 
 
 def config_of(host: SshAddress) -> SSHClientConfig:
-    """Return what the configuration says of a box; what its fields say comes first.
+    """Return the configuration of a box; its own fields take precedence.
 
     Raises:
         JobRefused: a file is not one of OpenSSH's.
@@ -39,7 +39,7 @@ def config_of(host: SshAddress) -> SSHClientConfig:
 
 
 def _local_user() -> str:
-    """Return who this process is; the default of boxes for a container's uid without a name."""
+    """Return the user of this process; boxes' default user for a container's uid without a name."""
     try:
         return getpass.getuser()
     except (KeyError, OSError):
@@ -47,15 +47,15 @@ def _local_user() -> str:
 
 
 def user_of(host: SshAddress) -> str:
-    """Return who logs in to a box."""
+    """Return the user name for the login."""
     return host.user or str(config_of(host).get("User") or DEFAULT_USER)
 
 
 def way_to(host: SshAddress, seen: tuple[str, ...] = ()) -> list[SshAddress]:
-    """Return the machines through which a box is reached, the first one first.
+    """Return the jump hosts of a box, the first one first.
 
     Raises:
-        JobRefused: they lead in a circle, or one can't be read.
+        JobRefused: they form a circle, or one can't be read.
     """
     name = SshAddress.__str__(host)
     if name in seen:
@@ -70,11 +70,7 @@ def way_to(host: SshAddress, seen: tuple[str, ...] = ()) -> list[SshAddress]:
 
 
 def hop(text: str) -> SshAddress:
-    """Read [USER@]HOST[:PORT], as ssh -J and ProxyJump have it.
-
-    Raises:
-        JobRefused: it is something else.
-    """
+    """Parse [USER@]HOST[:PORT], as in ssh -J and ProxyJump; raise `JobRefused` for other text."""
     parts = HOP.fullmatch(text.strip())
     try:
         if parts is None:
@@ -88,7 +84,7 @@ def hop(text: str) -> SshAddress:
 def known_hosts(host: SshAddress) -> asyncssh.SSHKnownHosts:
     """Return the keys of the worker's known_hosts files, or of those that its configuration names instead.
 
-    No configuration switches the check off: `UserKnownHostsFile none` names no file, so no key is known.
+    No configuration switches the check off: with `UserKnownHostsFile none` no key is known.
 
     Raises:
         JobRefused: a file can't be read.

@@ -1,4 +1,4 @@
-"""The command lines of a job and the settings of its container; nothing is run here."""
+"""The command lines of a job and the settings of its container; this file runs nothing."""
 
 import hashlib
 import json
@@ -12,13 +12,13 @@ from ..processes.processes import without_proxy
 from .configuration import SshJobConfiguration
 
 # Prefect's secrets come into the container by a file: they are never on a command line, in an environment or
-# in what `inspect` shows. This file and that of the other variables lie in the box's memory.
+# in the output of `inspect`. This file and that of the other variables are in the box's memory only.
 SECRETS_AT = "/run/prefect-secrets"  # in the container
 HIDDEN = "/dev/shm/{name}"
 ROOT = "/api"  # of the proxy at the near end of a tunnel
 PROFILE = "box"
-TOKEN = "PREFECT_API_AUTH_STRING"  # as which the container names the token of its tunnel
-RETRIES = 8  # of Prefect's client, each after twice the time: a cut connection of four minutes ends no flow
+TOKEN = "PREFECT_API_AUTH_STRING"  # the container's variable for the token of its tunnel
+RETRIES = 8  # of Prefect's client, with doubling pauses: a connection lost for four minutes ends no flow
 
 
 def run_command(
@@ -27,10 +27,9 @@ def run_command(
     """Return the runtime's arguments for running the container: `run … IMAGE COMMAND…`.
 
     Args:
-        configuration: of the job.
         name: of the container.
         port: of the tunnel on the box; None without one.
-        home: the box's user's: what is kept on the box is kept for each user apart.
+        home: of the box's user; each user has a separate cache.
     """
     hidden = HIDDEN.format(name=name)
     words = ["run", "--detach", "--name", name, "--label", f"{BRAND.container_label}={name}"]
@@ -53,7 +52,7 @@ def run_command(
 
 
 def kept_volume(home: str) -> str:
-    """Return the name of the volume in which a box keeps what a user's jobs have brought there."""
+    """Return the name of the volume with a box's cache for a user's jobs."""
     return f"{BRAND.name}-kept-{hashlib.sha256(home.encode()).hexdigest()[:12]}"
 
 
@@ -70,7 +69,7 @@ def gpu_options(configuration: SshJobConfiguration) -> list[str]:
 
 
 def visible_gpus(gpus: int | str | list[str]) -> dict[str, str]:
-    """Return the variable by which CUDA shows a process these GPUs and no others."""
+    """Return the variable that limits CUDA to these GPUs."""
     return {} if gpus == "all" else {"CUDA_VISIBLE_DEVICES": ",".join(_ids(gpus))}
 
 
@@ -95,7 +94,7 @@ def env_file(configuration: SshJobConfiguration, name: str, port: int | None) ->
         env = visible_gpus(configuration.gpus) | env
     if port is not None:
         env["PREFECT_API_URL"] = f"http://127.0.0.1:{port}{ROOT}"
-        if configuration.has_containers:  # whose runtime can set proxies by its settings
+        if configuration.has_containers:  # its runtime can set proxies by its own settings
             env |= without_proxy(env)
     elif fault := password_fault(env.get("PREFECT_API_URL")):
         raise JobRefused(fault)
@@ -116,8 +115,7 @@ def secret_profile(env: Mapping[str, str | None], token: str | None) -> str:
     """Return the file of Prefect's secret settings; empty if there are none.
 
     Args:
-        env: of the job.
-        token: of the tunnel, which takes the place of all secrets; None without one.
+        token: of the tunnel, which replaces all secrets; None without one.
     """
     named = secrets(env) if token is None else {TOKEN: token}
     lines = [f"{key} = {json.dumps(value, ensure_ascii=False)}" for key, value in named.items()]

@@ -24,7 +24,7 @@ CREDENTIALS = (
     *("GOOGLE_APPLICATION_CREDENTIALS", "LAMBDA_API_KEY"),
 )
 
-# Slurm's own names; a constraint may combine features.
+# Slurm's own names; a constraint can combine features.
 SlurmName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]*$", max_length=128)]
 SlurmNames = Annotated[
     str, StringConstraints(pattern=r"^[A-Za-z0-9_][A-Za-z0-9_.:-]*(,[A-Za-z0-9_][A-Za-z0-9_.:-]*)*$")
@@ -37,7 +37,7 @@ GpuCount = Annotated[int, WithJsonSchema({"type": "integer", "minimum": 0, "maxi
 
 
 def ip_address(host: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
-    """Return a host's IP address, or None if it is a name."""
+    """Return a host's IP address, or None for a name."""
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -246,7 +246,7 @@ class SshVariables(SshJobFields, FormVariables):
 
 
 class SshWorkerResult(BaseWorkerResult):
-    """The end of a job: where it ran, and the container's exit code, or -1 if there is none."""
+    """The end of a job: its box, and the container's exit code, or -1 if there is none."""
 
 
 class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
@@ -254,7 +254,7 @@ class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
 
     @property
     def has_containers(self) -> bool:
-        """Return whether the job runs in a container, not as a process tree."""
+        """Return True if the job runs in a container, not as a process tree."""
         return self.container_command != NONE
 
     @model_validator(mode="after")
@@ -306,12 +306,12 @@ class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
 
 
 def job_name(run_id: uuid.UUID, number: int) -> str:
-    """Return the name of a try's container and of its folder on the box; no other try of any run has it."""
+    """Return the name of a try's container and folder; no other try of any run has it."""
     return f"prefect-{run_id}-{number}"
 
 
 def identifier(host: Host, name: str) -> str:
-    """Return the id that is kept in the flow run, so that any worker finds the job again."""
+    """Return the id that is stored in the flow run, by which any worker finds the job again."""
     return f"{host}/{name}"
 
 

@@ -1,4 +1,4 @@
-"""SSH connections to boxes whose host key is known, and their failures."""
+"""SSH connections to boxes with known host keys, and their failures."""
 
 import asyncio
 import re
@@ -14,17 +14,17 @@ from ..base.printable import printable, quoted
 from .client_config import CONFIG, config_files, known_hosts, user_of, way_to
 from .configuration import Host, SshAddress
 
-CONNECT_S = 30  # until a box has let us in
-BEAT_S, BEATS = 10, 3  # a connection without an answer for so long is lost
+CONNECT_S = 30  # for the login to a box
+BEAT_S, BEATS = 10, 3  # a connection without this many answers is lost
 BLOCK = "block:"
 ANSWER_BYTES = 1024 * 1024  # of each of a command's two outputs; `docker info` has some kB
 REASON_BYTES = 4096
 PLAIN = re.compile(r"[^!\n\\]*")  # text that every shell reads alike, as we quote it
 SPECIAL = re.compile(rb"[^\w ./:=@,+-]")
 DECODE = 'eval "$(printf %b "$0")"'
-ANSWER_S = 120  # a box that says nothing for so long is not there: `docker info` of a busy one takes seconds
+ANSWER_S = 120  # a box without an answer for this time is gone: `docker info` of a busy one takes seconds
 
-# A configuration made for people may forward an agent, start a command or ask for a terminal: not here.
+# A user's configuration can forward an agent, start a command or ask for a terminal: not here.
 OPTIONS: dict[str, Any] = {
     "keepalive_interval": BEAT_S,
     "keepalive_count_max": BEATS,
@@ -42,19 +42,19 @@ SecretOf = Callable[[str], Awaitable[str]]
 
 
 class BoxUnreachable(Exception):
-    """The box did not answer; it may answer a little later."""
+    """The box did not answer; it might answer later."""
 
     def __init__(self, sentence: str) -> None:
         super().__init__(printable(sentence))
 
 
 class Pinned(asyncssh.SSHClient):
-    """Remembers the key that a box showed and we do not know."""
+    """Stores the unknown key that a box showed."""
 
     shown: str | None = None
 
     def validate_host_public_key(self, host: str, addr: str, port: int, key: asyncssh.SSHKey) -> bool:
-        """Refuse, and remember what was refused: the known keys have been compared before."""
+        """Refuse and store the key: the known ones have been compared before."""
         self.shown = f"{key.get_algorithm()} {key.get_fingerprint()}"
         return False
 
@@ -62,13 +62,13 @@ class Pinned(asyncssh.SSHClient):
 async def connect(
     host: Host, secret_of: SecretOf, *, in_before: bool = False
 ) -> asyncssh.SSHClientConnection:
-    """Connect to a box, through its jumps; a refusal of one that has let us `in_before` may pass.
+    """Connect to a box through its jumps; the jumps' connections end with this one.
 
-    The connections to the jumps end with this one.
+    With `in_before`, a refused login counts as temporary, because the box accepted us earlier.
 
     Raises:
-        JobRefused: a host key is not the pinned one, our key is not taken, or a key can't be read.
-        BoxUnreachable: it does not answer.
+        JobRefused: a host key is not the pinned one, our key is refused, or a key can't be read.
+        BoxUnreachable: the box does not answer.
     """
     way: asyncssh.SSHClientConnection | None = None
     for each in [*way_to(host), host]:
@@ -89,7 +89,7 @@ async def _connect(
 ) -> asyncssh.SSHClientConnection:
     client, user, trusted = Pinned(), user_of(host), _known(host)
     login: dict[str, Any] = {}
-    if host.key:  # the box's own key alone
+    if host.key:  # only the box's own key
         login = {"client_keys": await _keys(host, secret_of), "client_certs": [], "agent_path": None}
     try:
         connection, _ = await asyncssh.create_connection(
@@ -140,7 +140,7 @@ async def _keys(host: SshAddress, secret_of: SecretOf) -> list[asyncssh.SSHKey]:
 
 
 def _known(host: SshAddress) -> Any:
-    """Return the keys that a box may show: the pinned one, or those of the worker's known_hosts files."""
+    """Return the acceptable host keys of a box: the pinned one, or those of the worker's known_hosts files."""
     if host.host_key is None:
         return known_hosts(host)
     try:
@@ -171,9 +171,10 @@ def error_text(error: BaseException) -> str:
 
 
 def for_any_shell(command: str) -> str:
-    """Return a command of sh as text that every login shell hands to sh unchanged.
+    """Return a command of sh as text that every login shell passes to sh unchanged.
 
-    csh and tcsh expand `!` and end a word at a line break even within quotes, and fish reads backslashes there.
+    csh and tcsh expand `!` and end a word at a line break even within quotes, and fish reads backslashes
+    there.
     """
     if PLAIN.fullmatch(command):
         return command
@@ -187,7 +188,7 @@ async def call(
     """Run a command on the box to its end.
 
     Raises:
-        BoxUnreachable: the connection was lost, nothing came back in time, or too much.
+        BoxUnreachable: the connection was lost, the answer was late, or too large.
     """
     command = for_any_shell(command)
     try:
@@ -212,9 +213,9 @@ async def answer_of(process: asyncssh.SSHClientProcess[bytes]) -> asyncssh.SSHCo
         for task in reading:
             task.cancel()
         process.close()
-    if process.exit_status is None:  # what came before a connection broke
+    if process.exit_status is None:  # output before a connection was lost
         raise BoxUnreachable("The connection was lost.")
-    # A sentence says its reason at its beginning, and a long log of a runtime at its end.
+    # A sentence has its reason at its beginning, and a long log of a runtime at its end.
     reason = errors[:REASON_BYTES] + errors[REASON_BYTES:][-REASON_BYTES:]
     return asyncssh.SSHCompletedProcess(exit_status=process.exit_status, stdout=output, stderr=reason)
 

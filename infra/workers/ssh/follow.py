@@ -1,4 +1,4 @@
-"""One job on a box, followed to its end over connections that may break."""
+"""One job on a box, followed to its end over connections that can break."""
 
 import asyncio
 import datetime as dt
@@ -20,26 +20,26 @@ from .slurm.box import box_of
 from .tunnel import Tunnel
 
 STAGE_LABELS = "ssh.waited_s", "ssh.pulled_s"
-NOTED_S = 5  # how often the box is told how much of the log Prefect has
-STOPS = 3  # how often a container is asked to stop
-SPARE_S = 600  # after timeout_s, for the box to stop the job and to answer
+NOTED_S = 5  # between two notes on the box of the log's bytes that Prefect has
+STOPS = 3  # attempts to stop a container
+SPARE_S = 600  # after timeout_s, until the box must have stopped the job and answered
 LAST_LINES_S = 10
 MUTED = "The job prints too much: the rest of its log stays on the box."
 LOGGER = "ssh.job"
-LONGEST_AGO_S = 10**9  # before the present, 31 years: a box that states more would name a year before 1
+LONGEST_AGO_S = 10**9  # before the present, 31 years: with more, a box could name a year before 1
 
 
 @dataclass(eq=False, kw_only=True)
 class SshFollow(JobFollow):
-    """One run's job, and what is known of it so far.
+    """One run's job, and its observed state.
 
     Attributes:
         name: of the container.
-        box: connected already, with the tunnel; None for a job that an earlier worker started.
+        box: connected, with the tunnel; None for an earlier worker's job.
         tunnel: from the box to the Prefect API.
         secret_of: reads a Secret block.
         send: sends log lines to Prefect.
-        waited_s: until a box had taken the job; None for one that an earlier worker started.
+        waited_s: until a box took the job; None for an earlier worker's job.
     """
 
     host: Host
@@ -61,17 +61,17 @@ class SshFollow(JobFollow):
 
     @property
     def cancelled_message(self) -> str:
-        """Return the sentence of a run whose job was cancelled."""
+        """Return the message of a cancelled run."""
         return "Cancelled from Prefect; the job was stopped."
 
     def wake(self) -> None:
-        """Have the job looked at now."""
+        """Check the job now."""
         self._awake.set()
 
     async def to_the_end(self) -> JobOutcome | None:
-        """Follow the job until it has ended; None when another worker follows it from now on.
+        """Follow the job to its end; return None if another worker follows it from now on.
 
-        A box that does not stop the job in time, and says neither how it ended, is lost.
+        A box that neither stops the job in time nor reports its end is lost.
         """
         configuration = self.configuration
         limit_s = configuration.timeout_s + SPARE_S + (configuration.wait_s if configuration.scheduler else 0)
@@ -121,9 +121,10 @@ class SshFollow(JobFollow):
         return None
 
     def _gives_up(self, error: JobRefused | BoxUnreachable, lost_for_s: float) -> JobOutcome | None:
-        """Return the outcome if trying again is useless or has lasted too long."""
+        """Return the outcome if another attempt is useless or attempts have lasted too long."""
         late = lost_for_s > self.configuration.lost_s
-        lasts = late or (isinstance(error, JobRefused) and error.state != "Unfit")  # a full disk may pass
+        # a full disk can be temporary
+        lasts = late or (isinstance(error, JobRefused) and error.state != "Unfit")
         if isinstance(error, JobRefused) and lasts:
             return self._lost(error) if self.stop else JobOutcome(error.state, str(error))
         return self._lost(error) if late else None
@@ -144,7 +145,7 @@ class SshFollow(JobFollow):
             await asyncio.wait_for(self._awake.wait(), self.settings.poll_s)
 
     async def _connected(self) -> SshBox:
-        """Connect to the box anew, with the tunnel that the container knows."""
+        """Reconnect to the box, with the tunnel that the container knows."""
         box = box_of(await connect(self.host, self.secret_of, in_before=True), self.configuration)
         try:
             await self.tunnel.take_over(box, self.name, await box.look(self.name), self.host)
@@ -154,7 +155,7 @@ class SshFollow(JobFollow):
         return box
 
     async def _attend(self, box: SshBox) -> JobOutcome | None:
-        """Pass lines on until the job has ended or is stopped, or the connection is lost."""
+        """Forward lines until the job has ended or is stopped, or the connection is lost."""
         if self._lines is None:
             look = await self._look(box)
             self._tell(look)
@@ -166,11 +167,13 @@ class SshFollow(JobFollow):
             if outcome := outcome_of(look, self.host, self.configuration):
                 return outcome if outcome.name == "Exited" else self.end_of(outcome)
             self._tell(look)
-            # Its watcher is about to say how it ended, unless its log is not read.
+            # Its watcher is about to write its end, unless its log is not read.
             await asyncio.sleep(self.settings.poll_s / (1 if self._muted else 10))
 
     async def _look(self, box: SshBox) -> Look:
-        """Read the job's state, and label its run with its start times once it runs: then it may cost."""
+        """Return the job's state; label its run with its start times once it runs, because it can cost from
+        then on.
+        """
         look, now = await box.look(self.name), dt.datetime.now(dt.UTC)
         if look.state == "running":
             self._ran_at = now
@@ -185,10 +188,11 @@ class SshFollow(JobFollow):
         return look
 
     def _times(self, look: Look, now: dt.datetime) -> MachineTime:
-        """Return the job's times as its box states them, within what the worker knows by its own clock.
+        """Return the job's times by its box, within the bounds of the worker's own clock.
 
-        A job begins after its flow run was created, and ends after it was last seen to run: a box cannot make its bill
-        longer or shorter than that.
+        A job begins after its flow run was created, and ends after it was last seen running: a box cannot
+        shorten or
+        lengthen its bill beyond that.
         """
         began, ended = self.machine_time.began or _ago(look.began_ago_s, now), _ago(look.ended_ago_s, now)
         if began and self.run.created:
@@ -198,13 +202,13 @@ class SshFollow(JobFollow):
         return MachineTime(began, ended)
 
     def _tell(self, look: Look) -> None:
-        """Log what a job waits for, once."""
+        """Log the job's obstacle, once."""
         if look.waits != self._waits:
             self.log.info("%s", look.waits or "The job has started.")
             self._waits = look.waits
 
     async def _until_read(self, box: SshBox, lines: Lines) -> JobOutcome | None:
-        """Pass lines on to their end; returns an outcome if the job is stopped before."""
+        """Forward lines to their end; return an outcome if the job is stopped before."""
         if self._muted and self.stop:
             return await self._stopped(box, asyncio.create_task(asyncio.sleep(0)), self.stop)
         if self._muted:
@@ -225,7 +229,7 @@ class SshFollow(JobFollow):
         return None
 
     async def _read(self, box: SshBox, lines: Lines) -> None:
-        """Read the log to its end; what has come is sent a little later, together."""
+        """Read the log to its end, and send lines in batches."""
         lines.rewind()
         read = asyncio.Event()
         flushing = asyncio.create_task(self._flush(box, lines, read))
@@ -240,7 +244,7 @@ class SshFollow(JobFollow):
                     while lines.full and not flushing.done():
                         await asyncio.sleep(self.settings.flush_s / 10)  # the box keeps the rest
         finally:
-            read.set()  # not cancelled: lines that are on their way would come twice
+            read.set()  # not cancelled: lines in transit would come twice
             await asyncio.gather(flushing, return_exceptions=True)
         flushing.result()
         await lines.flush(last=True)
@@ -274,5 +278,5 @@ class SshFollow(JobFollow):
 
 
 def _ago(seconds: int | None, now: dt.datetime) -> dt.datetime | None:
-    """Return a time by the worker's clock, of which the box knows how long ago it was."""
+    """Return a time by the worker's clock, from its age by the box's."""
     return None if seconds is None else now - dt.timedelta(seconds=min(seconds, LONGEST_AGO_S))

@@ -1,4 +1,4 @@
-"""Images over the SSH connection, for a box that reaches no registry."""
+"""Images over the SSH connection, for a box without access to a registry."""
 
 import asyncio
 import contextlib
@@ -18,19 +18,19 @@ from .configuration import SshJobConfiguration
 from .connection import ANSWER_S, LOST, BoxUnreachable, answer_of, error_text
 
 CHUNK_BYTES = 1024 * 1024
-LOAD_S = 1800  # for a box to unpack an image that it has
-LAST_S = 5  # that `save` has to end by itself, once all was read
-IMAGES = "images"  # which of our images a box has, by their ids here
+LOAD_S = 1800  # for a box to unpack an uploaded image
+LAST_S = 5  # for `save` to end by itself, after its last byte
+IMAGES = "images"  # the ids here of our images on a box
 
 
 async def stream(
     box: SshBox, configuration: SshJobConfiguration, facts: Facts, log: "logging.LoggerAdapter[Any]"
 ) -> None:
-    """Bring the worker's image to the box, unless it has it.
+    """Upload the worker's image, unless the box has it.
 
     Raises:
-        JobRefused: the worker does not have it, or the box does not take it.
-        BoxBusy: somebody has the box.
+        JobRefused: the worker does not have it, or the box refuses it.
+        BoxBusy: another job has the box.
         BoxUnreachable: the connection was lost.
     """
     image = str(configuration.image)
@@ -79,7 +79,7 @@ async def _send(box: SshBox, configuration: SshJobConfiguration, image: str) -> 
     try:
         words = ("load", configuration.lock_file, *configuration.container_command)
         loading = await asyncio.wait_for(box.process(*words), ANSWER_S)
-        with contextlib.suppress(BrokenPipeError):  # the box has ended its part: it says why
+        with contextlib.suppress(BrokenPipeError):  # the box has closed its end: it reports why
             while chunk := await saving.stdout.read(CHUNK_BYTES):  # type: ignore[union-attr]
                 loading.stdin.write(chunk)
                 await asyncio.wait_for(loading.stdin.drain(), ANSWER_S)
@@ -89,7 +89,7 @@ async def _send(box: SshBox, configuration: SshJobConfiguration, image: str) -> 
         raise BoxUnreachable(f"The connection was lost ({error_text(error)}).") from None
     finally:
         if loading:
-            loading.close()  # without waiting: a box need not answer
+            loading.close()  # without waiting: the box might not answer
         if saving.returncode is None:
             with contextlib.suppress(ProcessLookupError, TimeoutError):
                 await asyncio.wait_for(saving.wait(), LAST_S)

@@ -1,7 +1,7 @@
-"""What a lane without a container is sent in place of an image: one file of its code and its packages' names.
+"""The code of a lane without a container: one file with its source and the names of its packages.
 
-`python3 lane-….pyz` puts it in place beside itself: `lane-…/code`, and `lane-…/bin` with the Python of an
-environment over that Python's own torch.
+`python3 lane-….pyz` unpacks it next to itself: `lane-…/code`, and `lane-…/bin` with the Python of an
+environment on top of that Python's own torch.
 """
 
 import hashlib
@@ -23,7 +23,7 @@ from .box import HOME, SshBox
 from .configuration import SshJobConfiguration
 from .sending import run_words
 
-COMMIT = "GRIDBENCH_COMMIT"  # as an image names it: a box has no git
+COMMIT = "GRIDBENCH_COMMIT"  # the variable that an image sets: a box has no git
 OF_THE_BOX = ("numpy", "psutil")  # tasks/travel/lane.py brings them if a box lacks them
 NOT_SENT = ("__pycache__", ".pyc")
 INSTALL = "import sys\n\nfrom tasks.travel.lane import main\n\nsys.exit(main())\n"
@@ -32,10 +32,10 @@ INSTALL = "import sys\n\nfrom tasks.travel.lane import main\n\nsys.exit(main())\
 async def bring_code(
     box: SshBox, configuration: SshJobConfiguration, name: str, log: "logging.LoggerAdapter[Any]"
 ) -> dict[str, tuple[str, ...]]:
-    """Bring a lane's code to the box, unless it has it; returns the words that make it ready and that run it.
+    """Upload a lane's code, unless the box has it; return the command lines that prepare it and run it.
 
     Raises:
-        JobRefused: this is no checkout, or the box can't be written to.
+        JobRefused: this is not a checkout, or the box can't be written to.
         BoxUnreachable: the connection was lost.
     """
     try:
@@ -55,15 +55,15 @@ async def bring_code(
 
 
 def code_variables() -> dict[str, str]:
-    """Return the variables that a lane's image has, and a box has not."""
+    """Return the variables that a lane's image sets, and a box does not."""
     return {COMMIT: revision()}
 
 
 def lane_bundle(root: Path = ROOT) -> tuple[str, bytes]:
-    """Return the name, which is of the content, and the content of what a lane is sent.
+    """Return a lane's code as a file: its name, a hash of the content, and the content.
 
     Raises:
-        OSError: this is no checkout.
+        OSError: this is not a checkout.
         ImageError: a package is not locked.
     """
     content = io.BytesIO()

@@ -1,4 +1,4 @@
-"""The code of a job that runs without a container, and the command line of its process tree."""
+"""The code of a job without a container, and the command line of its process tree."""
 
 import logging
 import shlex
@@ -15,7 +15,7 @@ from .configuration import SshJobConfiguration
 async def bring_code(
     box: SshBox, configuration: SshJobConfiguration, name: str, log: "logging.LoggerAdapter[Any]"
 ) -> dict[str, tuple[str, ...]]:
-    """Bring the job's code to its box, and return the command lines that prepare the job and run it.
+    """Upload the job's code, and return the command lines that prepare the job and run it.
 
     Raises:
         JobRefused: the code cannot be sent.

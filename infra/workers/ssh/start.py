@@ -18,12 +18,12 @@ from .sending import bring_code, code_variables
 from .slurm.box import box_of
 from .tunnel import Tunnel
 
-WAIT_THERE_S = 10  # on a box that is busy, before it is asked anew
+WAIT_THERE_S = 10  # of waiting on a busy box, before the next box is asked
 
 
 @dataclass(frozen=True)
 class Started:
-    """A job that runs, or has run, on a box; its tunnel leads over the connection."""
+    """A job that runs, or has run, on a box; its tunnel uses the connection."""
 
     host: Host
     box: SshBox
@@ -37,9 +37,9 @@ class Launcher:
         name: of its container.
         tunnel: from its box to the Prefect API.
         secret_of: reads a Secret block.
-        note: takes the box that is about to get the job, before it has it.
-        given_up: returns whether nobody needs the job any more.
-        before: the box that an earlier worker has noted: it may have the job.
+        note: receives the box that is about to get the job.
+        given_up: returns True if the job is no longer needed.
+        before: the box that an earlier worker has noted: it might have the job.
     """
 
     def __init__(
@@ -58,7 +58,7 @@ class Launcher:
         self._tunnel, self._secret_of = tunnel, secret_of
         self._note, self._given_up, self._log, self._poll_s = note, given_up, log, poll_s
         self._logged: dict[Host, str] = {}
-        self._asked_host = before  # may have the job, whatever it answered
+        self._asked_host = before  # it might have the job, whatever it answered
 
     async def start(self) -> Started:
         """Try the boxes in turn until one has the job.
@@ -75,7 +75,7 @@ class Launcher:
                     return await self._on(host)
                 except (BoxBusy, BoxUnreachable) as reason:
                     self._log_wait(host, reason)
-                    if self._asked_host:  # it may have the job: no other is asked until that is known
+                    if self._asked_host:  # it might have the job: ask no other until that is known
                         break
                 except JobRefused as refusal:
                     refusals.append(refusal)
@@ -141,7 +141,7 @@ class Launcher:
         await self._ask(host, box, port)
 
     async def _ask(self, host: Host, box: SshBox, port: int | None) -> None:
-        """Have a prepared box start the job; only its own answer proves that it did not."""
+        """Ask a prepared box to start the job; only its own answer proves that it did not."""
         configuration = self._configuration
         token = self._tunnel.token if configuration.tunnel else None
         if not configuration.has_containers:

@@ -1,4 +1,4 @@
-"""The way from a box back to the Prefect API: a port of the box that ends at a proxy of the worker's."""
+"""The tunnel from a box to the Prefect API: a port of the box that ends at the worker's proxy."""
 
 import asyncio
 import logging
@@ -28,13 +28,13 @@ TRIES, PAUSE_S = 10, 0.5  # until the port of an ended session is free
 
 @dataclass(eq=False)
 class Tunnel:
-    """The way of one job's container to the Prefect API, over connections that come and go.
+    """The tunnel of one job's container to the Prefect API, over changing connections.
 
     Attributes:
-        run: the flow run, which is all that the container reaches.
-        token: what the container of a new job calls itself by; it opens this tunnel and nothing else.
-        tokens: all that are let in: a worker that takes over learns from the box what its container has.
-        limits: of what the container may send, over all connections.
+        run: the flow run, the only one that the container reaches.
+        token: of a new job's container; it opens only this tunnel.
+        tokens: all valid ones: a worker that takes over learns the container's from the box.
+        limits: for the container, over all connections.
     """
 
     run: "FlowRun"
@@ -47,11 +47,9 @@ class Tunnel:
         self.tokens.add(self.token)
 
     async def open(self, connection: asyncssh.SSHClientConnection, host: Host, port: int | None) -> int:
-        """Open the tunnel for as long as the connection lasts. Returns the box's port.
+        """Open the tunnel while the connection lasts. Return the box's port.
 
         Args:
-            connection: to the box.
-            host: the box.
             port: that a container has already; None for any.
 
         Raises:
@@ -75,7 +73,8 @@ class Tunnel:
 
     async def _serve(self, connection: asyncssh.SSHClientConnection, host: Host, port: int | None) -> int:
         async with AsyncExitStack() as stack:
-            client = await stack.enter_async_context(get_client())  # a flood does not take the worker's own
+            # a flood does not use the worker's own client
+            client = await stack.enter_async_context(get_client())
             proxy = JobProxy(self.run, str(host), client, self.log, self.tokens, self.limits)
             taken = await serve(connection, proxy, port, stack)
         return taken
@@ -83,16 +82,16 @@ class Tunnel:
     async def take_over(
         self, box: SshBox, name: str, look: Look, host: Host, *, waiting: bool = False
     ) -> None:
-        """Follow a job by this connection, with the tunnel whose port its container knows, or will."""
+        """Follow a job by this connection, with the tunnel's port that its container knows, or will know."""
         await box.own(name)
         if look.port and (waiting or look.state == "running"):
             await self.learn(box, name)
             await self.open(box.connection, host, look.port)
 
     async def learn(self, box: SshBox, name: str) -> None:
-        """Let the container in that runs there, whoever has started it."""
+        """Add the token of the container that runs there, started by any worker."""
         try:
             profile = tomllib.loads(await box.secret(name))
             self.tokens.add(str(profile["profiles"][PROFILE][TOKEN]))
         except (ValueError, KeyError, TypeError, RecursionError):
-            return  # it has none: it is not there yet, or no more
+            return  # the container does not exist yet, or no longer

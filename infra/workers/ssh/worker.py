@@ -36,7 +36,7 @@ __all__ = ["SshJobConfiguration", "SshVariables", "SshWorker", "SshWorkerResult"
 
 
 class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResult]):
-    """Runs flow runs on boxes and follows them, those of an earlier worker too."""
+    """Runs flow runs on boxes and follows them, also those of an earlier worker."""
 
     type = "ssh"
     thing = "job"
@@ -59,18 +59,18 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
     )
 
     async def setup(self) -> None:
-        """Start the worker, and look for jobs that an earlier one left."""
+        """Start the worker, and search for jobs of an earlier one."""
         self._started: dict[UUID, tuple[SshBox, Tunnel, float]] = {}
         await super().setup()
 
     async def start_job(self, flow_run: "FlowRun", configuration: SshJobConfiguration) -> str:
-        """Have one of the boxes start this try's job, unless one has it."""
+        """Start this try's job on one of the boxes, unless one has it."""
         number = await self.runs.try_number(flow_run.id)
         name = job_name(flow_run.id, number)
 
         async def note(host: Host) -> None:
             await given_up()
-            flow_run.infrastructure_pid = identifier(host, name)  # a refusal that follows is about this one
+            flow_run.infrastructure_pid = identifier(host, name)  # a later refusal is about this box
             await call_until_answered(
                 self.client.update_flow_run, flow_run.id, infrastructure_pid=flow_run.infrastructure_pid
             )
@@ -98,7 +98,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
 
     @staticmethod
     def _noted(flow_run: "FlowRun", name: str, hosts: list[Host]) -> Host | None:
-        """Return the box to which an earlier worker was about to give this try."""
+        """Return the box that an earlier worker had chosen for this try."""
         pid = flow_run.infrastructure_pid or ""
         if pid.rpartition("/")[2] != name:
             return None
@@ -107,7 +107,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         return job[0]
 
     async def find_job(self, flow_run: "FlowRun", configuration: SshJobConfiguration) -> str | None:
-        """Return None: a job's box is noted before the job is there."""
+        """Return None: a job's box is noted before the job exists."""
         return None
 
     async def follow(
@@ -118,7 +118,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         *,
         resumed: bool = False,
     ) -> SshWorkerResult:
-        """Follow a job; one whose worker may have gone between the note and the start is started first."""
+        """Follow a job; start it first if its worker might have ended between the note and the start."""
         try:
             if resumed and flow_run.state and flow_run.state.is_pending():
                 job_id = await self.start_job(flow_run, configuration)
@@ -133,7 +133,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
     async def follower(
         self, flow_run: "FlowRun", job_id: str, configuration: SshJobConfiguration, resumed: bool
     ) -> SshFollow:
-        """Return what follows a job, by the connection that started it if there is one."""
+        """Return the follower of a job, with the connection that started it if there is one."""
         job = host_and_name(job_id, configuration.hosts)
         if job is None:
             raise ValueError(f"{job_id} is on none of the hosts")  # `follow` has refused it before
@@ -162,7 +162,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         """Stop a job.
 
         Raises:
-            InfrastructureNotFound: there is no such job, or it has ended.
+            InfrastructureNotFound: the job does not exist, or has ended.
             InfrastructureNotAvailable: its box does not answer, or did not stop it.
         """
         job = host_and_name(infrastructure_pid, configuration.hosts)
@@ -180,7 +180,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
             raise InfrastructureNotAvailable(str(error)) from error
 
     def _tunnel(self, flow_run: "FlowRun") -> Tunnel:
-        """Return the way of a run's job to the API; a run that was polled does not name its pool."""
+        """Return the tunnel of a run's job; a run from the queue does not name its pool."""
         named = flow_run.model_copy(update={"work_pool_name": self._work_pool_name})
         return Tunnel(named, self.get_flow_run_logger(flow_run))
 

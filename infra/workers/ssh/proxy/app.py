@@ -1,4 +1,4 @@
-"""The proxy of one flow run: an ASGI application that stands between its box and the Prefect API."""
+"""The proxy of one flow run: an ASGI application between its box and the Prefect API."""
 
 import asyncio
 import base64
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
     from prefect.client.schemas.objects import FlowRun
 
 DONE, UNKNOWN, AWAY, NO_CSRF, WRONG = 204, 401, 503, 422, 400
-ANSWER_S = 50  # of the server: the box's client gives up after 60
+ANSWER_S = 50  # for the server's answer: the box's client gives up after 60
 BODY_S = 60  # for the body of a request
 SLOWLY_S = 1.0  # between a flood's requests on each connection
 NO_ANSWER = "the Prefect API does not answer"
@@ -42,19 +42,19 @@ PATH_SHOWN = 200  # characters
 LEASE = re.compile(r"/v2/concurrency_limits/leases/([0-9a-f-]{36})/renew")
 CODE = re.compile(r"/flow_runs/([0-9a-f-]{36})/input/code-[0-9a-f]{16}(-[0-9]{1,4})?")
 Written = Callable[[UUID, bytes, Allowances], Any]
-# Other boxes of the same hardware, and the ids of other runs, are in these fields.
+# These fields name other boxes of the same hardware, and other runs.
 OF_RUN: dict[str, Any] = {"job_variables": {}, "infrastructure_pid": None, "parent_task_run_id": None}
 OF_DEPLOYMENT: dict[str, Any] = {"job_variables": {}, "parameters": {}}
 OF_POOL: dict[str, Any] = {"base_job_template": {}}
 
 
 class Rule(NamedTuple):
-    """A request that is let through.
+    """A request that is allowed.
 
     Attributes:
-        body: reads the body and writes it anew; None for a request without one.
-        hidden: fields of the answer that are no business of the box, with the value that it gets.
-        open: for whoever reaches the port.
+        body: parses the body and writes it anew; None for a request without one.
+        hidden: fields of the answer that the box must not see, with their replacements.
+        open: allowed without the token.
     """
 
     body: Written | None = None
@@ -71,7 +71,7 @@ def rules_of(run: "FlowRun") -> dict[tuple[str, str], Rule]:
         ("GET", "/admin/storage"): Rule(),
         ("GET", "/admin/version"): Rule(),
         ("GET", own): Rule(hidden=OF_RUN),
-        ("GET", f"{own}/input/repeats"): Rule(),  # an order that was sent to it
+        ("GET", f"{own}/input/repeats"): Rule(),  # the order for it
         ("PATCH", own): Rule(bodies.update_body),
         ("POST", f"{own}/set_state"): Rule(bodies.state_body),
         ("POST", "/logs/"): Rule(bodies.lines_body),
@@ -85,13 +85,14 @@ def rules_of(run: "FlowRun") -> dict[tuple[str, str], Rule]:
 
 @dataclass(eq=False)
 class JobProxy:
-    """Lets through what one flow run's engine needs, with the worker's own credentials, and logs the rest.
+    """Forwards the requests of one flow run's engine with the worker's own credentials; refuses and logs
+    others.
 
     Attributes:
         run: the flow run.
-        box: where it runs, for the log.
-        client: the worker's way to the Prefect API.
-        tokens: what the box may call itself by.
+        box: its name, for the log.
+        client: the worker's client of the Prefect API.
+        tokens: all valid tokens of the box.
     """
 
     run: "FlowRun"
@@ -106,7 +107,7 @@ class JobProxy:
     def __post_init__(self) -> None:
         self._rules = rules_of(self.run)
         self._own = OwnThings(self.client, self.run.id)
-        # The box's own client tries again: ours would make it wait and send everything twice.
+        # The box's own client retries: retries here as well would make it wait and send everything twice.
         with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):  # 30 ms of CPU, so not for each request
             self._once = get_settings_context()
 
@@ -140,7 +141,7 @@ class JobProxy:
         body = None
         if rule.body:
             body = rule.body(self.run.id, await self._content(request), self.limits)
-            if body == {}:  # nothing that a box can change
+            if body == {}:  # the box is not allowed to change any of these fields
                 return Response(status_code=DONE)
             await self._check_tasks(body)
         answer = await self._ask(request.method, path, body, rule.hidden)
@@ -155,7 +156,7 @@ class JobProxy:
                 await self._own.check_task(task_id)
 
     def _fixed(self, method: str, path: str) -> Response | None:
-        """Return the answer to what a box asks of a server, and this proxy knows; None for the rest."""
+        """Return the answer that needs no server, or None."""
         if path == "/csrf-token":  # the box's requests come from no browser
             return JSONResponse({"detail": "CSRF protection is disabled."}, NO_CSRF)
         if path == "/admin/storage":
@@ -172,7 +173,7 @@ class JobProxy:
         if method == "POST" and (lease := LEASE.fullmatch(path)):
             state = (await self.client.read_flow_run(self.run.id)).state
             held = state.state_details.deployment_concurrency_lease_id if state else None
-            if str(held) == lease[1]:  # the run's place among the runs of its deployment
+            if str(held) == lease[1]:  # the run's slot in its deployment's concurrency limit
                 return Rule(bodies.lease_body)
         raise Refusal("a box can access only its own flow run")
 
@@ -190,7 +191,7 @@ class JobProxy:
         return content
 
     async def _ask(self, method: str, path: str, body: Any, hidden: Mapping[str, Any] | None) -> Response:
-        """Make the request anew: no header, no byte of the box's own goes on."""
+        """Send a new request: no header and no byte of the box's is forwarded."""
         try:
             with SettingsContext(profile=self._once.profile, settings=self._once.settings):
                 async with asyncio.timeout(ANSWER_S):
@@ -226,7 +227,7 @@ class JobProxy:
                 await socket.close(1008)
 
     async def _refuse(self, method: str, scope: Scope, refusal: Refusal) -> Response:
-        """Say no, and log who tried what; a flood is answered slowly and logged in part."""
+        """Refuse and log a request; a flood is answered slowly and logged in part."""
         shown = ascii((scope.get("raw_path") or b"").decode("latin-1")[:PATH_SHOWN])
         if self._told.take():
             self._unlogged += 1
@@ -241,18 +242,18 @@ class JobProxy:
         return JSONResponse({"detail": f"{refusal}."}, refusal.status, headers | {"connection": "close"})
 
     def _knows(self, token: str) -> bool:
-        given = token.encode(errors="surrogatepass")  # a box may send what no encoding takes
+        given = token.encode(errors="surrogatepass")  # a box can send text that no encoding accepts
         return any([hmac.compare_digest(given, known.encode()) for known in self.tokens])
 
 
 def is_code_of(run_id: UUID, path: str) -> bool:
-    """Return True for the path of the code, or of a piece of it, that a flow run was sent."""
+    """Return True for the path of a flow run's code, or of a piece of it."""
     found = CODE.fullmatch(path)
     return found is not None and found[1] == str(run_id)
 
 
 def path_of(scope: Scope) -> str:
-    """Return the path below the API's root, as it came: nothing in it is decoded or resolved.
+    """Return the path below the API's root, neither decoded nor resolved.
 
     Raises:
         Refusal: it is not below the root.

@@ -1,4 +1,4 @@
-"""The bodies that a flow run may send: read strictly, about this run alone, and written anew."""
+"""The bodies that a flow run is allowed to send: parsed strictly, only about this run, and written anew."""
 
 from collections.abc import Sequence
 from typing import Annotated, Any, Literal, TypeVar
@@ -12,31 +12,31 @@ from ...brand import BRAND
 from .limits import ARTIFACT_BYTES, ROW_BYTES, TOO_LARGE, Allowances, Refusal, spend
 
 WRONG = 422
-SENTENCE = 4_000  # characters of a state's message that go on
+SENTENCE = 4_000  # characters of a state's message that are forwarded
 T = TypeVar("T")
 Name = Annotated[str, Field(max_length=300), AfterValidator(printable)]
 Text = Annotated[str, Field(max_length=100_000), AfterValidator(printable_lines)]
-OWN_STATES = (  # not that it is scheduled anew or paused; what executes a bundle says PENDING first
+OWN_STATES = (  # neither scheduled again nor paused; the program that executes a bundle sets PENDING first
     *(StateType.PENDING, StateType.RUNNING, StateType.COMPLETED, StateType.FAILED, StateType.CRASHED),
     *(StateType.CANCELLING, StateType.CANCELLED),
 )
-FORCED = (StateType.CRASHED, StateType.CANCELLING, StateType.CANCELLED)  # as the engine does
+FORCED = (StateType.CRASHED, StateType.CANCELLING, StateType.CANCELLED)  # which the engine forces
 
 
 class Body(BaseModel):
-    """A body without fields that we do not know."""
+    """A body that refuses unknown fields."""
 
     model_config = ConfigDict(extra="forbid")
 
 
 class StateDetails(BaseModel):
-    """Of a state's details, the id by which the server knows a repeated request."""
+    """The id by which the server recognizes a repeated request; other details are dropped."""
 
     transition_id: UUID | None = None
 
 
 class StateBody(BaseModel):
-    """A state, without its result: nobody but the box could read that."""
+    """A state without its result, which only the box could read."""
 
     type: StateType
     name: Name | None = None
@@ -60,9 +60,9 @@ class Policy(BaseModel):
 
 
 class Update(Body):
-    """The engine's first words of its run; its name and its policy go on only for flows of any kind.
+    """The engine's first update of its run; name and policy are forwarded only if boxes run any flow.
 
-    The server would schedule a run with retries anew when it fails, and other programs find runs by name.
+    A failed run with retries would be scheduled again by the server, and other programs find runs by name.
     """
 
     name: Name | None = None
@@ -94,7 +94,7 @@ class LogLine(Body):
 
 
 class Renewal(Body):
-    """For how long the run keeps its place among the runs of its deployment."""
+    """The further seconds of the run's slot in its deployment's concurrency limit."""
 
     lease_duration: Annotated[float, Field(gt=0, le=3600)]
 
@@ -103,7 +103,7 @@ _LINES: TypeAdapter[list[LogLine]] = TypeAdapter(list[LogLine])
 
 
 def state_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
-    """Return the state that a run gives itself."""
+    """Return the state that a run sets for itself."""
     asked = _read(TypeAdapter(SetState), body)
     kind = asked.state.type
     if kind not in OWN_STATES:
@@ -115,7 +115,7 @@ def state_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
 
 
 def update_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
-    """Return the changes that a run makes to itself; empty if it can make none of those that it asks for."""
+    """Return the allowed changes of a run to itself; empty if there are none."""
     ignored = {"name", "empirical_policy"} if BRAND.artifact_type else set()
     return _read(TypeAdapter(Update), body).model_dump(mode="json", exclude_unset=True, exclude=ignored)
 
@@ -145,13 +145,13 @@ def lines_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
 
 
 def lease_body(run_id: UUID, body: bytes, limits: Allowances) -> Any:
-    """Return for how long a slot of the run's deployment is kept."""
+    """Return the renewal of the run's concurrency lease."""
 
     return _read(TypeAdapter(Renewal), body).model_dump()
 
 
 def tasks_in(body: Any) -> set[UUID]:
-    """Return the task runs that a body names, as one of the functions above returns it."""
+    """Return the task runs that a body from one of the functions above names."""
     parts = body if isinstance(body, list) else [body]
     return {UUID(part["task_run_id"]) for part in parts if isinstance(part, dict) and part.get("task_run_id")}
 

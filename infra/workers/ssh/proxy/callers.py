@@ -1,6 +1,7 @@
-"""The connections to a proxy: each counts as a stranger's until a request on it has named the token.
+"""The connections to a proxy: each counts as a stranger's until a request on it has the token.
 
-Every user of the box can connect. So strangers never take the places of the box's own connections, and none stays.
+Every user of the box can connect. So strangers do not take places of the box's own connections, and are
+disconnected soon.
 """
 
 import asyncio
@@ -19,7 +20,7 @@ CALLER = "caller"  # in the state of an ASGI scope
 
 @dataclass(eq=False)
 class Caller:
-    """The other end of one connection; `known` once it has named the token."""
+    """The other end of one connection; `known` once it has sent the token."""
 
     transport: asyncio.Transport | None = None
     known: bool = False
@@ -38,11 +39,11 @@ class Callers:
 
     @property
     def full(self) -> bool:
-        """Return whether the box's own connections take all their places."""
+        """Return True if the box's own connections use all their places."""
         return sum(caller.known for caller in self._open()) >= CONNECTIONS
 
     def add(self, caller: Caller) -> None:
-        """Take a connection; it ends soon unless it names the token. The oldest of too many strangers goes."""
+        """Add a connection; it ends soon without the token, the oldest of too many strangers at once."""
         self._callers = [*self._open(), caller]
         strangers = [each for each in self._callers if not each.known]
         for oldest in strangers[:-CONNECTIONS]:
@@ -54,7 +55,7 @@ class Callers:
 
 
 class Protocol(H11Protocol):
-    """HTTP on one connection, which the requests on it know as `Caller`."""
+    """HTTP on one connection, which its requests know as `Caller`."""
 
     def __init__(self, config: Config, state: ServerState, callers: Callers) -> None:
         self._callers, self._caller = callers, Caller()
@@ -68,6 +69,6 @@ class Protocol(H11Protocol):
 
 
 def admit(scope: Mapping[str, Any]) -> None:
-    """Let the connection of a request stay: it has named the token."""
+    """Keep the connection of a request with the token."""
     if caller := (scope.get("state") or {}).get(CALLER):
         caller.known = True

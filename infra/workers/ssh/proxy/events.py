@@ -1,4 +1,4 @@
-"""The event sockets: in goes what a run says of itself and its tasks, out comes what concerns this run."""
+"""The event sockets: in come events about the run and its tasks, out go a few events about this run."""
 
 import asyncio
 import contextlib
@@ -19,20 +19,21 @@ from starlette.websockets import WebSocket, WebSocketDisconnect
 from ...brand import BRAND
 from .limits import BUSY, ROW_BYTES, Allowances, Refusal, spend
 
-NOTHING = f"{BRAND.name}.nothing"  # the name of no event
+NOTHING = f"{BRAND.name}.nothing"  # no event has this name
 PROTOCOL = "prefect"  # the WebSocket protocol whose first message carries the token
 HANDSHAKE_S = 10
 MOST_OWN = 50_000  # task runs and artifacts of one flow run
 NOT_ALLOWED, BROKEN = 1008, 1011  # codes of a socket's end
 RUN, TASK, ARTIFACT = "prefect.flow-run.", "prefect.task-run.", "prefect.artifact."
-OF_A_RUN = ("prefect.flow-run.heartbeat", "prefect.flow-run.pull-step.")  # its states the server tells itself
+# the server itself makes the events of its states
+OF_A_RUN = ("prefect.flow-run.heartbeat", "prefect.flow-run.pull-step.")
 CREATED = "prefect.artifact.created"
 HEARD = {"prefect.flow-run.Suspended", "prefect.flow-run.Cancelling"}  # all that an engine listens for
-SET_BY_SERVER = {"id", "flow_run_id"}  # of a task run: the event's resources name them
+SET_BY_SERVER = {"id", "flow_run_id"}  # the event's resources name these fields of a task run
 
 
 def subject_of(run_id: UUID, event: Event) -> str | None:
-    """Return the task run or the artifact that an event is about; None if it is about the flow run itself.
+    """Return the task run or the artifact that an event is about; None for the flow run itself.
 
     Raises:
         Refusal: it is about something else.
@@ -59,14 +60,14 @@ def subject_of(run_id: UUID, event: Event) -> str | None:
 
 
 class OwnThings:
-    """The task runs and artifacts of a flow run: those that the server knows as such, and new ones."""
+    """The task runs and artifacts of a flow run: those that the server has as such, and new ones."""
 
     def __init__(self, client: PrefectClient, run_id: UUID) -> None:
         self._client, self._run_id = client, run_id
         self._own: set[str] = set()
 
     def add(self, resource_id: str) -> None:
-        """Note something that the run has made.
+        """Add something that the run has made.
 
         Raises:
             Refusal: it has made too much.
@@ -76,15 +77,11 @@ class OwnThings:
         self._own.add(resource_id)
 
     def has(self, task_id: UUID) -> bool:
-        """Return whether a task run is known to be the flow run's."""
+        """Return True if a task run is known to be the flow run's."""
         return f"{TASK}{task_id}" in self._own
 
     async def check_task(self, task_id: UUID) -> None:
-        """Return if a task run is the flow run's, or one that the server does not know yet.
-
-        Raises:
-            Refusal: it belongs to another flow run.
-        """
+        """Accept a task run of the flow run, or a new one; raise `Refusal` for another flow run's."""
         if self.has(task_id):
             return
         try:
@@ -95,7 +92,7 @@ class OwnThings:
         self.add(f"{TASK}{task_id}")
 
     async def check(self, event: Event) -> None:
-        """Return if an event is about the flow run, something of its own, or a task run that is nobody's yet.
+        """Accept an event about the flow run, its own task runs and artifacts, or a new task run.
 
         Raises:
             Refusal: it is about something else.
@@ -115,7 +112,7 @@ class OwnThings:
 async def take_events(
     socket: WebSocket, own: OwnThings, limits: Allowances, refuse: Callable[[Refusal], Awaitable[object]]
 ) -> None:
-    """Pass a run's events on to the server; one that is not its own goes no further, and the others do.
+    """Forward a run's own events to the server, and refuse others one by one.
 
     Raises:
         Refusal: too much comes.
@@ -136,7 +133,7 @@ async def take_events(
 
 
 async def give_events(socket: WebSocket, run_id: UUID) -> None:
-    """Pass on to a run that somebody suspends or cancels it: of what it asks for, what concerns itself."""
+    """Forward the suspension and the cancellation of the run, as far as the box subscribes to them."""
     texts = _texts(socket)
     if (asked := await anext(texts, None)) is None:
         return
@@ -148,7 +145,7 @@ async def give_events(socket: WebSocket, run_id: UUID) -> None:
         forwarding = asyncio.create_task(_forward(socket, events, f"{RUN}{run_id}"))
         try:
             async for _ in texts:
-                pass  # nothing more is expected; the end of the box's part is
+                pass  # only the end of the socket matters
         finally:
             forwarding.cancel()
             await asyncio.gather(forwarding, return_exceptions=True)
@@ -167,7 +164,7 @@ async def _texts(socket: WebSocket) -> AsyncIterator[str]:
 
 
 def _asked_names(message: str) -> set[str]:
-    """Return the names of events that a filter asks for; all that an engine can hear if it names none."""
+    """Return the names of events in a filter; without names, all that an engine can hear."""
     try:
         names = json.loads(message)["filter"]["event"]["name"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -182,10 +179,10 @@ async def _forward(socket: WebSocket, events: Any, resource_id: str) -> None:
 
 
 async def shake_hands(socket: WebSocket, knows: Callable[[str], bool]) -> None:
-    """Accept a socket of Prefect's client that names the box's token.
+    """Accept a socket of Prefect's client that has the box's token.
 
     Raises:
-        Refusal: it does not.
+        Refusal: it has not.
     """
     if PROTOCOL not in socket.scope.get("subprotocols", ()):
         raise Refusal(f"the socket does not speak the protocol {PROTOCOL}")
@@ -201,7 +198,7 @@ async def shake_hands(socket: WebSocket, knows: Callable[[str], bool]) -> None:
 
 
 async def until_closed(serve: Awaitable[None], socket: WebSocket) -> None:
-    """Serve a socket until either side ends it; the box's client comes again if the server was away."""
+    """Serve a socket until either side ends it; the box's client reconnects if the server was away."""
     code = 1000
     try:
         await serve

@@ -1,4 +1,4 @@
-"""Limits of what a box can send: requests above them are refused for a while, so the API sees no flood."""
+"""Limits for a box: requests above them are refused for a while, so that no flood reaches the API."""
 
 import time
 from collections.abc import Callable
@@ -9,15 +9,15 @@ from ...base.printable import quoted
 MIB = 1024 * 1024
 BODY_BYTES = 5 * MIB  # Prefect's own batches of log lines have at most 4 MB
 ARTIFACT_BYTES = EVENT_BYTES = MIB
-ROW_BYTES = 200  # that the server stores for a line, an event or an artifact besides its text
-CONNECTIONS = 32  # that have named the token, at a time, and as many others: an engine holds about ten
-STRANGER_S = 10.0  # after which a connection ends that has not named the token
+ROW_BYTES = 200  # that the server stores for a line, an event or an artifact in addition to its text
+CONNECTIONS = 32  # that have the token, at a time, and as many others: an engine has about ten
+STRANGER_S = 10.0  # after which a connection without the token ends
 FORBIDDEN, TOO_LATE, TOO_LARGE, BUSY = 403, 408, 413, 429
-SHORTEST_S, LONGEST_S = 1, 60  # that a box is told to wait
+SHORTEST_S, LONGEST_S = 1, 60  # limits of the pause that a refusal requests
 
 
 class Refusal(Exception):
-    """A request that the proxy refuses; the message is one sentence for the box.
+    """A refused request; the message is one sentence for the box.
 
     Attributes:
         status: of the answer.
@@ -25,17 +25,17 @@ class Refusal(Exception):
     """
 
     def __init__(self, sentence: str, status: int = FORBIDDEN, *, after_s: int | None = None) -> None:
-        super().__init__(quoted(sentence))  # a part of it can be a box's words
+        super().__init__(quoted(sentence))  # a part of it can be a box's text
         self.status, self.after_s = status, after_s
 
 
 @dataclass
 class Allowance:
-    """An amount that may be spent at once, and grows back.
+    """An amount that can be spent at once, and grows back.
 
     Attributes:
         most: the amount at the start, and after a long pause.
-        per_s: how much comes back in a second.
+        per_s: the growth per second.
     """
 
     most: float
@@ -48,7 +48,7 @@ class Allowance:
         self._left, self._at = self.most, self.clock()
 
     def take(self, amount: float = 1) -> float:
-        """Spend an amount; returns 0, or the seconds until it is there, and spends nothing then."""
+        """Spend an amount and return 0, or spend nothing and return the seconds until it is available."""
         now = self.clock()
         self._left = min(self.most, self._left + (now - self._at) * self.per_s)
         self._at = now
@@ -60,9 +60,10 @@ class Allowance:
 
 @dataclass
 class Allowances:
-    """The allowances of one flow run: many times those that a flow of a thousand tasks needs.
+    """The allowances of one flow run, far above the needs of a flow of a thousand tasks.
 
-    The server stores all that a box sends: at most 64 MiB and then 64 KiB a second, 1 GiB in four hours.
+    The server stores everything that a box sends: at most 64 MiB and then 64 KiB a second, 1 GiB in four
+    hours.
 
     Attributes:
         strangers: requests without the token: other users of the box reach the port.
@@ -79,11 +80,7 @@ class Allowances:
 
 
 def spend(allowance: Allowance, amount: float, what: str) -> None:
-    """Spend of an allowance.
-
-    Raises:
-        Refusal: it is used up; says when to come again.
-    """
+    """Spend an amount; raise `Refusal` with the necessary pause if too little is left."""
     if wait_s := allowance.take(amount):
         after_s = min(max(SHORTEST_S, round(wait_s)), LONGEST_S)
         raise Refusal(f"too many {what}: try again in {after_s} s", BUSY, after_s=after_s)

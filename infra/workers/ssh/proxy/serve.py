@@ -1,4 +1,4 @@
-"""The proxy on the far port of an SSH connection, for as long as the connection lasts."""
+"""The proxy on the far port of an SSH connection, for the connection's duration."""
 
 import asyncio
 import logging
@@ -19,26 +19,24 @@ from .limits import CONNECTIONS, EVENT_BYTES
 
 KEEP_ALIVE_S = 60
 SHORTAGE = asyncssh.OPEN_RESOURCE_SHORTAGE
-_open: set["asyncio.Task[None]"] = set()  # the event loop itself keeps no task
+_open: set["asyncio.Task[None]"] = set()  # the event loop itself keeps no reference to a task
 
 
 async def serve(
     connection: asyncssh.SSHClientConnection, proxy: JobProxy, port: int | None, resources: AsyncExitStack
 ) -> int:
-    """Answer with the proxy on a port of the box until the connection ends. Returns the port.
+    """Answer with the proxy on a port of the box until the connection ends. Return the port.
 
-    Between the connection and the proxy lies a socket that only the worker's user can open.
+    Only the worker's user can open the socket between the connection and the proxy.
 
     Args:
-        connection: to the box.
-        proxy: what answers.
         port: of the box's loopback interface; None for any.
         resources: of the proxy; they are closed after it.
 
     Raises:
-        asyncssh.ChannelListenError: the box does not give that port, or none.
+        asyncssh.ChannelListenError: the box does not give that port, or any.
     """
-    folder = Path(tempfile.mkdtemp(prefix=f"{BRAND.name}-tunnel-"))  # nobody else enters it
+    folder = Path(tempfile.mkdtemp(prefix=f"{BRAND.name}-tunnel-"))  # only our user can open it
     resources.callback(shutil.rmtree, folder, ignore_errors=True)
     state, path = ServerState(), str(folder / "api")
     config = Config(
@@ -48,7 +46,7 @@ async def serve(
         ws_max_size=EVENT_BYTES,
         lifespan="off",
         log_config=None,
-        log_level=logging.CRITICAL,  # its warnings name no box
+        log_level=logging.CRITICAL,  # its warnings do not name a box
         access_log=False,
         timeout_keep_alive=KEEP_ALIVE_S,
         server_header=False,
@@ -56,7 +54,7 @@ async def serve(
     config.load()
     callers = Callers()
 
-    async def accept(host: str, from_port: int) -> Any:  # a session of asyncssh's own kind
+    async def accept(host: str, from_port: int) -> Any:  # a session of asyncssh's own type
         if callers.full:
             raise asyncssh.ChannelOpenError(SHORTAGE, f"more than {CONNECTIONS} connections")
         return await connection.forward_unix_connection(path)
@@ -80,7 +78,7 @@ async def serve(
 
 
 async def _end(server: asyncio.Server, state: ServerState) -> None:
-    """End the server, its connections and what it still answers."""
+    """End the server, its connections and its answers in progress."""
     server.close()
     for protocol in list(state.connections):
         if transport := getattr(protocol, "transport", None):

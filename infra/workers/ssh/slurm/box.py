@@ -35,14 +35,14 @@ SCRIPTS = {name: (HERE / f"{name}.sh").read_bytes() for name in ("slurm", "job")
 PATHS = {
     name: f"{HOME}/{name}-{hashlib.sha256(content).hexdigest()[:12]}.sh" for name, content in SCRIPTS.items()
 }
-RUN = b"run\0"  # the verb in the words of a process tree: a batch script waits for its end
-SUBMIT_S = 1800  # its environment is made first, and a busy controller takes its time
+RUN = b"run\0"  # the verb of a process tree, removed here: a batch script waits for its end
+SUBMIT_S = 1800  # its environment is made first, and a busy controller answers slowly
 CANCEL_S = 300
 
 
 @dataclass(frozen=True)
 class SlurmLook(Look):
-    """The state of a job on its cluster: Slurm's word, and what lies in its folder."""
+    """The state of a job on its cluster: Slurm's report, and the files in its folder."""
 
     job: SlurmJob | None = None
     waited_s: int = 0  # since it was submitted
@@ -76,11 +76,11 @@ class SlurmBox(SshBox):
         await super()._install()
 
     async def check(self, image: str) -> Facts:
-        """Return the facts that the login node reports about itself and the cluster, by their name."""
+        """Return the facts of the login node and the cluster, by name."""
         return self._facts(await self._slurm("check"))
 
     async def prepare(self, name: str, files: dict[str, bytes]) -> None:
-        """Write the files that a job needs."""
+        """Write the files of a job."""
         words = {path: content.removeprefix(RUN) for path, content in files.items() if path == "run"}
         await super().prepare(name, files | words)
 
@@ -88,10 +88,10 @@ class SlurmBox(SshBox):
         """Return at once: Slurm's queue is the lock of its nodes."""
 
     async def start(self, name: str, lock: str, limit_s: int, env: str = "", profile: str = "") -> None:
-        """Submit a prepared job; nothing changes if Slurm has it or had it already.
+        """Submit a prepared job; do nothing if Slurm has it or had it already.
 
         Raises:
-            JobRefused: Slurm does not take it.
+            JobRefused: Slurm refuses it.
         """
         folder, request = await self.folder(name), self.configuration.slurm
         port = text_of((await self._do("cat", f"{HOME}/{name}/port")).stdout) or "0"
@@ -106,15 +106,15 @@ class SlurmBox(SshBox):
             raise JobRefused(f"Slurm does not take the job: {reason}.", "Unschedulable")
 
     async def look(self, name: str) -> SlurmLook:
-        """Read the state of a job; one that Slurm would keep for nothing is cancelled."""
+        """Return the state of a job; cancel one that would wait for nothing."""
         look = await self._look(name)
         if look.job is None or look.job.ended:
             return look
         noted = look.written.given_up
         why = to_give_up(look.job, look.waited_s, self.configuration.wait_s)
-        if noted and not why and look.job.state == RUNNING:  # it began before Slurm listened
+        if noted and not why and look.job.state == RUNNING:  # it began before Slurm received the cancellation
             await self.note(name, "given_up", "")
-        elif why or noted:  # Slurm may not have answered the last time
+        elif why or noted:  # Slurm might not have answered the last time
             await self.note(name, "given_up", why or noted)
             await self.stop(name)
         else:
@@ -156,20 +156,20 @@ class SlurmBox(SshBox):
         )
 
     async def stop(self, name: str, grace_s: int = 30) -> bool:
-        """Cancel a job. Returns whether Slurm has none of that name any more."""
+        """Cancel a job; return True once Slurm no longer has it."""
         done = await self._slurm("stop", await self.folder(name), str(grace_s), within_s=grace_s + CANCEL_S)
         return done.exit_status == 0
 
     async def secret(self, name: str) -> str:
-        """Read the secret that the shared home keeps for a job; empty without one."""
+        """Return the secret in the shared home for a job; empty without one."""
         return text_of((await self._do("cat", f"{HOME}/{name}/profiles.toml")).stdout)
 
 
 def _ago_s(now: str, then: dt.datetime | None) -> int | None:
-    """Return the seconds between two times of the login node; None without one of them."""
+    """Return the seconds between two times of the login node, or None."""
     try:
         return None if then is None else max(0, int((dt.datetime.fromisoformat(now) - then).total_seconds()))
-    except (TypeError, ValueError):  # a zone with one of them alone, or no time
+    except (TypeError, ValueError):  # only one of them has a zone, or one is not a time
         return None
 
 
@@ -179,7 +179,7 @@ def box_of(connection: asyncssh.SSHClientConnection, configuration: SshJobConfig
 
 
 def job_in(facts: dict[str, str]) -> SlurmJob | None:
-    """Return Slurm's word on a job: its controller's, or accounting's if that knows more.
+    """Return Slurm's report on a job: its controller's, or accounting's if that knows more.
 
     Raises:
         BoxUnreachable: Slurm does not answer.
@@ -197,7 +197,7 @@ def job_in(facts: dict[str, str]) -> SlurmJob | None:
 
 
 def refusal_in(said: str) -> str:
-    """Return the reason in what `sbatch` says as it refuses a job."""
+    """Return the reason in the output of an `sbatch` that refused a job."""
     prefix = r"^sbatch: (error|fatal): (Batch job submission failed: )?"
     reasons = [re.sub(prefix, "", line) for line in said.splitlines() if line.strip()]
     return "; ".join(dict.fromkeys(reasons)).rstrip(".") or "no output"

@@ -1,4 +1,4 @@
-"""The outcome of a job on Slurm: Slurm's word, and what the root of its processes has written down."""
+"""The outcome of a job on Slurm: Slurm's report, and the notes of the root of its processes."""
 
 from dataclasses import dataclass
 
@@ -8,7 +8,7 @@ from .reasons import clause_of
 from .states import CANCELLED, ROOT, SlurmJob
 from .submission import SECONDS_PER_MINUTE, limit_minutes
 
-# States in which Slurm itself has ended the job: name, and the sentence.
+# States of jobs that Slurm itself has ended: name, and the sentence.
 ENDED_BY_SLURM: dict[str, tuple[StateName, str]] = {
     "TIMEOUT": ("TimedOut", "Slurm ended job {job.number} at its time limit of {limit}"),
     "PREEMPTED": (
@@ -31,10 +31,10 @@ class Written:
     Attributes:
         code: exit code of the job's command; None if its root wrote none.
         unpulled: its environment could not be made.
-        oom: the kernel ended a process of it for its memory.
+        oom: the kernel killed one of its processes for memory.
         late: it was ended after timeout_s.
-        unreached: the login node that its node did not reach, and why; empty otherwise.
-        given_up: why the worker cancelled it; empty otherwise.
+        unreached: the login node that its node could not reach, and why; else empty.
+        given_up: why the worker cancelled it; else empty.
         last: line of its log.
     """
 
@@ -50,12 +50,11 @@ class Written:
 def slurm_outcome(
     job: SlurmJob | None, written: Written, configuration: SshJobConfiguration
 ) -> JobOutcome | None:
-    """Return how a job ended, or None if it still waits or runs.
+    """Return a job's outcome, or None if it still waits or runs.
 
     Args:
-        job: Slurm's word; None if neither its controller nor accounting has the job.
+        job: Slurm's report; None if neither its controller nor accounting has the job.
         written: in its folder.
-        configuration: of the job.
     """
     if job is not None and not job.ended:
         return None
@@ -79,7 +78,7 @@ def slurm_outcome(
 
 
 def _given_up(job: SlurmJob | None, written: Written) -> JobOutcome | None:
-    """Return the outcome of a job that the worker cancelled; None if it began before Slurm listened."""
+    """Return the outcome of a job that the worker cancelled; None if it began before Slurm received that."""
     name, _, sentence = written.given_up.partition(": ")
     never_began = job.state == CANCELLED if job else written.code is None
     if not written.given_up or not (never_began or name == "Preempted"):
@@ -106,7 +105,7 @@ def _by_itself(job: SlurmJob | None, written: Written, configuration: SshJobConf
         text = f"Slurm job {job.number} was cancelled by {who}, outside of Prefect."
         return JobOutcome("Cancelled", text, code)
     if job is not None and job.state == "FAILED" and written.code is None and (clause := clause_of(job)):
-        # It exists although `sbatch` has refused it, and its answer may be lost.
+        # It exists although `sbatch` has refused it, and its answer might be lost.
         return JobOutcome("Unschedulable", f"Slurm does not take job {job.number} ({job.reason}): {clause}.")
     if written.oom:
         text = f"The job ran out of memory ({_limit(configuration)}, exit code {code})."

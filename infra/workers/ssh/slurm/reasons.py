@@ -1,13 +1,13 @@
-"""The reasons of a job that Slurm will never start as it is, each with what would be right."""
+"""The reasons of a job that Slurm will never start, each with its remedy."""
 
 import re
 
 from .states import SlurmJob
 
-# By Slurm's name of the reason. All others may pass: the job waits for as long as wait_s says.
+# By Slurm's name of the reason. All others are temporary: the job waits for wait_s.
 NEVER = {
     "PartitionTimeLimit": "partition {partition} does not allow that much time: lower timeout_s",
-    # This is what Slurm says at first of a partition's limit on time, too.
+    # Slurm's first reason for a partition's time limit, too.
     "PartitionConfig": "partition {partition} allows less: lower slurm.cpus, memory_mib, gpus or timeout_s",
     "PartitionNodeLimit": "partition {partition} does not allow that number of nodes: set another slurm.partition",
     "BadConstraints": "no node has all of these resources: change slurm.constraint, slurm.cpus, gpus or memory_mib",
@@ -23,9 +23,9 @@ NEVER = {
     "ReservationDeleted": "slurm.reservation no longer exists: set another, or leave it empty",
     "FedJobLock": "the federation holds it: ask the cluster's administrator",
 }
-# Newer versions say AccountNotAllowed and QOSNotAllowed.
+# Newer versions name them AccountNotAllowed and QOSNotAllowed.
 SENTENCES = {"Job's_account_not": "AccountNotAllowed", "Job's_QOS_not": "QOSNotAllowed"}
-# A limit on what one job may have stays; one on what all jobs of an account have together passes.
+# A limit on one job stays; one on all jobs of an account is temporary.
 TOO_MUCH = re.compile(r"(Assoc|QOS)Max(?P<what>\w*?)(PerJob|PerNode)(Limit)?$")
 FIELDS = {
     "WallDuration": "timeout_s",
@@ -42,7 +42,7 @@ FIELDS = {
 
 
 def clause_of(job: SlurmJob) -> str | None:
-    """Return what a job that can never start needs, as a clause; None if its reason can pass."""
+    """Return the needs of a job that can never start, as a clause; None if its reason is temporary."""
     reason = job.reason.partition(",")[0].strip().replace(" ", "_")
     reason = next((name for begins, name in SENTENCES.items() if reason.startswith(begins)), reason)
     if clause := NEVER.get(reason):
@@ -56,12 +56,11 @@ def clause_of(job: SlurmJob) -> str | None:
 def to_give_up(job: SlurmJob, waited_s: float, wait_s: int) -> str | None:
     """Return why the worker cancels a job that Slurm would keep, as `NAME: SENTENCE`; None to keep it.
 
-    A job that can never start would wait without end. A pause makes the times of a job wrong.
+    A job that can never start would wait for ever. A pause makes the times of a job wrong.
 
     Args:
-        job: Slurm's word.
         waited_s: seconds since it was submitted.
-        wait_s: how long it may wait.
+        wait_s: its longest wait.
     """
     if job.ended:
         return None

@@ -1,10 +1,10 @@
-"""Slurm's word on a job: `scontrol` while the controller has it, then `sacct`, if there is accounting."""
+"""Slurm's report on a job: `scontrol` while the controller has it, then `sacct`, if there is accounting."""
 
 import datetime as dt
 import re
 from dataclasses import dataclass
 
-# The text forms have been the same for many versions; those of `--json` are others in each.
+# The text forms have been stable for many versions; `--json` differs between versions.
 SCONTROL = re.compile(r"(?:^|\s)([A-Z][A-Za-z/_:]*)=(.*?)(?=\s[A-Z][A-Za-z/_:]*=|\s*$)")
 WAITING = frozenset({"PENDING", "CONFIGURING", "REQUEUED", "REQUEUE_HOLD", "REQUEUE_FED", "RESV_DEL_HOLD"})
 ENDED = frozenset(
@@ -24,15 +24,15 @@ class SlurmJob:
 
     Attributes:
         number: Slurm's own.
-        state: its name; flags that newer versions print beside it are left out.
+        state: its name, without the flags that newer versions add.
         reason: why it waits, or why it ended; empty if Slurm gives none.
-        code: exit code of the batch script; None if there is none.
-        node: where it runs or ran.
+        code: exit code of the batch script, or None.
+        node: of its run.
         partition: that it was given.
-        ended_by: the user id of whoever cancelled it; None if that is not known.
-        paused: it has been suspended, or is.
-        restarts: how often Slurm has queued it again.
-        limit_s: the time that Slurm gives it, which an administrator may change; None if Slurm does not say it.
+        ended_by: user id of a cancellation; None if unknown.
+        paused: it is or has been suspended.
+        restarts: how often Slurm has requeued it.
+        limit_s: Slurm's time limit, which an administrator can change; None if unknown.
         began, over: when it got its node and when it ended, by the clock of the login node; None before that.
     """
 
@@ -51,20 +51,20 @@ class SlurmJob:
 
     @property
     def waits(self) -> bool:
-        """Return whether it has not begun."""
+        """Return True if it has not begun."""
         return self.state in WAITING
 
     @property
     def ended(self) -> bool:
-        """Return whether nothing of it runs any more."""
+        """Return True if none of its processes runs any more."""
         return self.state in ENDED
 
 
 def from_scontrol(text: str) -> SlurmJob | None:
-    """Read `scontrol show job -o`; None if the controller has no such job.
+    """Parse `scontrol show job -o`; return None if the controller has no such job.
 
     Raises:
-        ValueError: it is no answer about a job, as when the controller can't be reached.
+        ValueError: it is not an answer about a job, for example if the controller can't be reached.
     """
     if FORGOTTEN in text:
         return None
@@ -83,13 +83,16 @@ def from_scontrol(text: str) -> SlurmJob | None:
         restarts=_number(fields.get("Restarts", "")) or 0,
         paused=state == "SUSPENDED" or bool(_number(paused_s)),
         limit_s=_seconds(fields.get("TimeLimit", "")),
-        began=_time(fields.get("StartTime", "")) if state not in WAITING else None,  # else the expected one
+        # otherwise it is the expected time
+        began=_time(fields.get("StartTime", "")) if state not in WAITING else None,
         over=_time(fields.get("EndTime", "")) if state in ENDED else None,
     )
 
 
 def from_sacct(text: str) -> SlurmJob | None:
-    """Read `sacct -X -n -P -o JobIDRaw,State,ExitCode,NodeList,Timelimit,Start,End`; None if it has no such job."""
+    """Parse `sacct -X -n -P -o JobIDRaw,State,ExitCode,NodeList,Timelimit,Start,End`; return None without a
+    job.
+    """
     words = text.strip().split("|")
     if len(words) not in (5, 7) or not words[0].isdigit():
         return None
@@ -123,7 +126,7 @@ def _known(text: str | None) -> str:
 
 
 def _seconds(text: str) -> int | None:
-    """Return the seconds of `DAYS-HH:MM:SS`, days if there are any; None of a word such as `UNLIMITED`."""
+    """Return the seconds of `[DAYS-]HH:MM:SS`; None for a word such as `UNLIMITED`."""
     if not (found := re.fullmatch(r"(?:([0-9]{1,9})-)?([0-9]{1,9}):([0-9]{1,9}):([0-9]{1,9})", text)):
         return None
     days, hours, minutes, seconds = (int(part or 0) for part in found.groups())
@@ -131,7 +134,7 @@ def _seconds(text: str) -> int | None:
 
 
 def _time(text: str) -> dt.datetime | None:
-    """Return a time such as `2026-11-25T02:15:28`, without a zone; None of a word such as `Unknown`."""
+    """Return a time such as `2026-11-25T02:15:28`, without a zone; None for a word such as `Unknown`."""
     try:
         return dt.datetime.fromisoformat(text)
     except ValueError:
@@ -139,7 +142,7 @@ def _time(text: str) -> dt.datetime | None:
 
 
 def _code(text: str) -> int | None:
-    """Return the exit code in `CODE:SIGNAL`, as shells give it if a signal ended it."""
+    """Return the exit code in `CODE:SIGNAL`, as shells give it after a signal."""
     if not (found := re.fullmatch(r"([0-9]{1,9}):([0-9]{1,9})", text)):
         return None
     code, number = int(found[1]), int(found[2])

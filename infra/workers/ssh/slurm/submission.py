@@ -5,7 +5,7 @@ import math
 from ...base.job_configuration import JobRefused
 from ..configuration import SlurmRequest, SshJobConfiguration
 
-END_S = 60  # beyond timeout_s: for the way to the API, and for the processes to end by themselves
+END_S = 60  # beyond timeout_s: for the connection to the API, and for the processes to end by themselves
 SECONDS_PER_MINUTE = 60  # Slurm counts a job's time in minutes
 
 
@@ -14,17 +14,15 @@ def submission(
 ) -> tuple[str, ...]:
     """Return the options of `sbatch` for a job.
 
-    It has a limit on its time, leaves the queue by itself after `wait_s`, whoever still looks, and is never
-    queued again: a job that starts twice would do its work twice.
+    The job has a time limit, leaves the queue by itself after `wait_s` even without a worker, and is never
+    requeued: a second start would do its work twice.
 
     Args:
-        configuration: of the job.
-        request: what it asks of Slurm.
         name: of the job, by which it is found again.
         folder: of the job, as an absolute path that compute nodes share.
 
     Raises:
-        JobRefused: it asks for what Slurm has no words for.
+        JobRefused: Slurm has no option for a requirement.
     """
     minutes = limit_minutes(configuration.timeout_s)
     patience_s = configuration.wait_s + minutes * SECONDS_PER_MINUTE
@@ -41,7 +39,7 @@ def submission(
 
 
 def limit_minutes(timeout_s: int) -> int:
-    """Return Slurm's limit: the job's own comes first, with a sentence and its last lines."""
+    """Return Slurm's limit; it is later than the job's own, which leaves a sentence and the last lines."""
     return math.ceil((timeout_s + END_S) / SECONDS_PER_MINUTE)
 
 
