@@ -1,4 +1,4 @@
-"""Further sizes, measured after the suite until each break-even is known closely."""
+"""Measure further sizes after the suite until each break-even is known closely."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -50,7 +50,7 @@ def further_cells(lanes: Dispatcher) -> list[Cell]:
 def settled(plan: Plan, records: Iterable[Record]) -> list[Record]:
     """Return the plan's records, and those of further cases that are complete, also on the baseline.
 
-    An interrupted run may leave a case half measured: it is measured again before it decides anything.
+    A half-measured case is measured again before it decides anything.
     """
     suite_cases, arrived = {planned.case for planned in plan.cases}, list(records)
     counts: dict[Cell, int] = {}
@@ -77,7 +77,6 @@ def _next_cells(plan: Plan, records: Sequence[Record]) -> tuple[Cell, ...]:
 
 
 def _step(case: Case, parameter: str) -> int:
-    """Return the number that sizes of a workload's parameter must be a multiple of."""
     workload = declared(
         case.workload
     )  # None for a user's script, or if only the machine that measures has it
@@ -86,7 +85,6 @@ def _step(case: Case, parameter: str) -> int:
 
 
 def _possible(plan: Plan, cells: Iterable[Cell]) -> Mapping[str, list[PlannedCase]]:
-    """Return the cases that none of their machines is too small for, by hardware."""
     machines = {machine.name: machine for machine in plan.hardware}
     planned = {cell: _planned(plan, cell.case) for cell in cells}
     skipped = {
@@ -102,7 +100,6 @@ def _possible(plan: Plan, cells: Iterable[Cell]) -> Mapping[str, list[PlannedCas
 
 
 def _planned(plan: Plan, case: Case) -> PlannedCase:
-    """Return a case with what the suite sets for the most similar one: threads, soak, a user's script."""
     same_kind = [p for p in plan.cases if (p.workload, p.case.terms) == (case.workload, case.terms)]
     nearest = max(
         same_kind, key=lambda p: sum(case.params.get(n) == v for n, v in p.size.items()), default=None
@@ -119,13 +116,13 @@ def _usd(plan: Plan, records: Sequence[Record], hardware: str, cases: Sequence[P
 
 
 def measuring_usd(plan: Plan, records: Sequence[Record], machine: Hardware, cases: Iterable[Case]) -> float:
-    """Estimate the cost of measuring cases on a machine by records: each takes no longer than a larger one."""
+    """Estimate the cost of measuring cases by records: each takes no longer than a larger one."""
     repeats_s = math.fsum(_repeat_s(plan, records, case) for case in cases)
     return usd(machine.start_s + plan.repeats * repeats_s, machine.price.usd_per_hour)
 
 
 def _repeat_s(plan: Plan, records: Sequence[Record], case: Case) -> float:
-    """Return an upper bound for the seconds of a repeat: the quickest larger case, or the timeout."""
+    """Return an upper bound: the quickest larger case, or the timeout."""
     longest: dict[Case, float] = {}
     for record in records:
         if at_least(record.case, case):

@@ -1,4 +1,4 @@
-"""What to measure next so that a break-even is known closely: bisection, never interpolation."""
+"""Choose the next measurement so that a break-even is known closely: bisection, never interpolation."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -17,10 +17,9 @@ StepOf = Callable[[Case, str], int]
 
 
 def next_cells(pairings: Sequence[Pairing], planned: Collection[Case], step_of: StepOf) -> tuple[Cell, ...]:
-    """The cells to measure next, on both machines of each pair; none once every break-even is known.
+    """Return the cells to measure next, on both machines of each pair; none once every break-even is known.
 
-    `planned` are the cases of the suite. `step_of` says of which number a case's parameter has to be a
-    multiple.
+    `planned` are the suite's cases. `step_of` returns the number that a case's parameter must be a multiple of.
     """
     matches: dict[Cell, None] = {}
     for line in lines(pairings):
@@ -35,10 +34,10 @@ def next_cells(pairings: Sequence[Pairing], planned: Collection[Case], step_of: 
 
 
 def next_sizes(verdicts: Verdicts, planned: Collection[int], step: int = 1) -> tuple[int, ...]:
-    """The sizes to measure next on one line, at most `MOST` of them in addition to the planned ones.
+    """Return the sizes to measure next on one line, at most `MOST` in addition to the planned ones.
 
-    What was asked for before is worked out anew from the verdicts, so nothing but them has to be kept. A size
-    that was measured without a usable time has None; it is not asked for again.
+    They follow from the verdicts alone, so nothing else is stored. A size measured without a usable time is
+    None in the verdicts, and is not requested again.
     """
     if not _wanted(verdicts, step):
         return ()
@@ -58,11 +57,10 @@ def narrow(matches: Bracket) -> bool:
 
 
 def _wanted(known: Verdicts, step: int) -> list[int]:
-    """Sizes that would narrow the last change of the lead.
+    """Return sizes that would narrow the last change of the lead.
 
-    An undecided size in the bracket is as close to the change as these machines allow: what is missing are
-    decided neighbours on both sides of it. As soon as the undecided stretch is itself as wide as a bracket
-    may be, it is the answer.
+    An undecided size is as close to the change as these machines allow, so decided neighbours on both sides of
+    it are missing. An undecided stretch as wide as a bracket is the answer.
     """
     matches = bracket(known)
     if matches.below is None or matches.above is None or narrow(matches):
@@ -74,7 +72,7 @@ def _wanted(known: Verdicts, step: int) -> list[int]:
             matches.below,
             *between,
             matches.above,
-        ]  # measured without a usable time: the gaps beside them
+        ]  # measured without a usable time: the gaps next to them
         low, high = max(pairwise(ends), key=lambda gap: gap[1] / max(gap[0], 1))
         return _inside(math.sqrt(max(low, 1) * high), low, high, step, known)
     low, high = sentences[0], sentences[-1]
@@ -89,7 +87,7 @@ def _wanted(known: Verdicts, step: int) -> list[int]:
 
 
 def _inside(size: float, low: int, high: int, step: int, known: Verdicts) -> list[int]:
-    """The multiple of `step` next to `size` that lies between two sizes; none where all are taken."""
+    """Return the multiple of `step` next to `size` that lies between two sizes; none if all are taken."""
     least, most = low // step + 1, -(-high // step) - 1
     value = min(max(round(size / step), least), most) * step
     return [value] if least <= most and value not in known else []

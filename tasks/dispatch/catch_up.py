@@ -20,8 +20,7 @@ WAITING = (StateType.SCHEDULED, StateType.PENDING)
 async def superseded(now: datetime | None = None) -> str:
     """Return a sentence if a later flow run of the same schedule is due and waits; else an empty text.
 
-    After a downtime all missed nights are due at once. They would measure the same one after another; the
-    newest is enough.
+    After a downtime all missed nights are due at once and would measure the same; the newest is enough.
     """
     if not deployment.id:
         return ""
@@ -29,7 +28,7 @@ async def superseded(now: datetime | None = None) -> str:
     async with get_client() as client:
         me = await client.read_flow_run(UUID(flow_run.get_id()))
         if not me.auto_scheduled:
-            return ""  # somebody started it by hand
+            return ""  # a person started it
         later = FlowRunFilter(
             deployment_id=FlowRunFilterDeploymentId(any_=[UUID(deployment.id)]),
             expected_start_time=FlowRunFilterExpectedStartTime.model_validate(

@@ -42,7 +42,7 @@ from workloads.harness.records.case import Cell
 from workloads.harness.records.record import WORTH_RETRY, Record
 from workloads.harness.records.repeat import Repeat
 
-COLLECT_S = 5.0  # of each round for records: the budget and the other lanes wait meanwhile
+COLLECT_S = 5.0  # time limit of each round for records: the budget and the other lanes wait meanwhile
 ENDS_S = 20.0  # max wait at the end for workers to state when their platform ended its jobs
 ENDS_LOOK_S = 0.5
 GATHER_S = 0.1  # one job measures all cells requested within this time of each other
@@ -54,8 +54,8 @@ class Dispatcher:
     """The lanes, jobs and rented boxes of one run: enter it, then await `records_of` for every cell.
 
     Attributes:
-        arrived: every record of the run that is in the store, by the repeat's id.
-        on_progress: awaited after each poll of the API, to show the progress.
+        arrived: every stored record of the run, by the repeat's id.
+        on_progress: awaited after each poll of the API.
     """
 
     def __init__(self, store: Store, budget_usd: float | None, say: Say, pace: Pace | None = None) -> None:
@@ -81,7 +81,7 @@ class Dispatcher:
             self._repeats.setdefault(repeat.cell, []).append(repeat)
 
     def extend(self, hardware: str, cases: Sequence[PlannedCase]) -> None:
-        """Add cases that the plan lacks, so that `records_of` has them measured on a machine."""
+        """Add cases that the plan lacks, so that `records_of` has them measured."""
         added = [planned for planned in cases if Cell(hardware, planned.case) not in self._repeats]
         after = sum(len(repeats) for cell, repeats in self._repeats.items() if cell.hardware == hardware)
         if added:
@@ -90,7 +90,7 @@ class Dispatcher:
 
     @property
     def total(self) -> int:
-        """Return the number of repeats to measure, as far as it is known by now."""
+        """Return the number of repeats to measure, as far as it is known."""
         cells = (
             self._requested | {r.cell for r in self.arrived.values()}
             if self.plan.shortlist
@@ -130,7 +130,7 @@ class Dispatcher:
             raise self._error
 
     async def _see_ends(self) -> None:
-        """Wait a little until workers have stated the ends of jobs that cost: the bill is made of them."""
+        """Wait a little until workers have stated the ends of jobs that cost: bills need them."""
         if not any(lane.machine.price.usd_per_hour for lane in self.lanes):
             return
         with anyio.move_on_after(ENDS_S), suppress(*LOST_TOUCH):
@@ -138,7 +138,7 @@ class Dispatcher:
                 await anyio.sleep(ENDS_LOOK_S)
 
     async def records_of(self, cell: Cell) -> list[Record]:
-        """Wait for the records of a cell, and have it measured where they are missing.
+        """Wait for the records of a cell, and have missing ones measured.
 
         Raises:
             GridbenchError: the results can't be written, or the API refuses a request.
@@ -171,7 +171,7 @@ class Dispatcher:
         return [repeat for repeat in self._repeats[cell] if repeat.id not in self.arrived]
 
     async def _adopt(self) -> None:
-        """Take over planned skips, and the records and live jobs of an earlier `bench` of this run."""
+        """Take over planned skips, records and live jobs of an earlier `bench` of this run."""
         for record in self.plan.skipped():
             self.store.add(record)
         for record in self.store.records()[0]:
@@ -190,7 +190,6 @@ class Dispatcher:
                 self.say(f"{missing[0].id} was being measured when its lane job ended: it is measured again")
 
     async def _follow(self) -> None:
-        """Collect and dispatch until cancelled; survive an API that is unreachable for a while."""
         while True:
             try:
                 await self._receiver.collect(COLLECT_S)
@@ -207,7 +206,7 @@ class Dispatcher:
                 if not self._is_away:
                     self.say(f"the Prefect API does not answer, trying again until it does: {error}")
                 self._is_away = True
-            except Exception as error:  # whatever it is: no cell may wait for a watcher that has died
+            except Exception as error:  # any kind: no cell can wait for a watcher that has died
                 return self._fail(error)
             with suppress(TimeoutError):
                 await asyncio.wait_for(self._asked.wait(), self.pace.poll_s)
@@ -215,7 +214,6 @@ class Dispatcher:
                 await asyncio.sleep(GATHER_S)
 
     async def _dispatch(self) -> None:
-        """Start a job for each lane that has waiting repeats and a free box; earlier sessions come first."""
         busy = {lane.box for lane in self.lanes if lane.measuring}
         for lane in sorted(self.lanes, key=lambda lane: lane.session):
             settled = time.monotonic() - lane.asked_at >= GATHER_S
@@ -233,7 +231,7 @@ class Dispatcher:
                 await self._submit(lane, lane.next_job(), variables)
 
     def _is_due(self, lane: Lane) -> bool:
-        """Return whether the next session of a lane can begin: on another box, or long enough after the one before.
+        """Return whether the next session of a lane can begin: on another box, or late enough after the last.
 
         A machine whose clock is ahead delays it by the gap at most.
         """
@@ -255,7 +253,6 @@ class Dispatcher:
         return now_s >= lane.begins_s[session]
 
     async def _order(self, lane: Lane) -> None:
-        """Order a box for the next session of a lane, or give the lane up if the budget has too little left for it."""
         if not await self._boxes.order(lane.machine, self._left_usd(), lane.session):
             left = f"{self._left_usd() or 0.0:.2f} of the budget of {self.budget_usd or 0.0:g} USD is left"
             self._give_up(lane, f"{left}, too little to rent a box for session {lane.session}")
@@ -275,7 +272,6 @@ class Dispatcher:
         self._jobs[flow_run_id] = lane
 
     def _accept(self, record: Record) -> None:
-        """Note a record that is in the store, and wake its cell if that is complete."""
         self.arrived.setdefault(record.id, record)
         if lane := self._lane_of.get(record.hardware):
             lane.delivered(record.id)
@@ -283,7 +279,6 @@ class Dispatcher:
             self._wake(record.cell, None)
 
     async def _watch_jobs(self) -> None:
-        """Handle jobs that have ended or that no worker takes, and add up what the jobs cost."""
         if not self._jobs:
             return
         ours = FlowRunFilter(id=FlowRunFilterId(any_=list(self._jobs)))
@@ -322,7 +317,6 @@ class Dispatcher:
         self._settle(lane, *lane.job_ended(ran, reason, end), reason)
 
     async def _rental_ended(self, lane: Lane, reason: str, end: JobEnd) -> None:
-        """Handle the end of a lane's rental; rent another box where that may help."""
         if lane.job:
             await stop_jobs(self._client, [lane.job.flow_run_id])
             await self._receiver.collect()
@@ -331,13 +325,11 @@ class Dispatcher:
         self._settle(lane, *lane.box_gone(reason, end), reason)
 
     async def _mind_start(self, lane: Lane, run: FlowRun) -> None:
-        """Give a lane up when no worker takes its job, or no machine becomes available."""
         if why := lane.overdue(run.id, bool(run.state and run.state.is_pending()), time.monotonic()):
             await stop_jobs(self._client, [run.id])
             self._give_up(lane, why)
 
     async def _mind_budget(self) -> None:
-        """Stop everything once the lanes have cost more than the budget; the remaining repeats say so."""
         if self.budget_usd is None or self.spent_usd() <= self.budget_usd:
             return
         cut_short = self.total > len(self.arrived)
@@ -352,7 +344,6 @@ class Dispatcher:
         self._settle(lane, [], lane.give_up(reason), f"lane {lane.name}: {reason}")
 
     def _settle(self, lane: Lane, lost: Sequence[Repeat], given_up: Sequence[Record], reason: str) -> None:
-        """Have lost repeats measured again, and store the records of those that are given up."""
         if lost or given_up:
             self.say(f"{reason}; {len(lost)} repeats go back to the lane, {len(given_up)} are given up")
         if {r.verdict for r in given_up} & WORTH_RETRY and (self._left_usd() or 0.0) >= 0:
@@ -369,7 +360,6 @@ class Dispatcher:
             waiter.set_exception(error) if error else waiter.set_result(None)
 
     def _fail(self, error: Exception) -> None:
-        """Give the run up: whoever waits for a cell, now or later, gets the error."""
         self._error = error
         for cell in list(self._cells):
             self._wake(cell, error)

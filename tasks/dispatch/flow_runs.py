@@ -1,4 +1,4 @@
-"""The flow runs of a run: its lane jobs, their records, repeats that were cut short, and how to stop one."""
+"""The flow runs of a run: lane jobs, their records, lost repeats, and how to stop one."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -30,7 +30,7 @@ PAGE = 200
 
 
 def run_tag(run: str) -> str:
-    """Return the tag that all lane jobs and rentals of a run carry."""
+    """Return the tag of all lane jobs and rentals of a run."""
     return f"run:{run}"
 
 
@@ -47,7 +47,7 @@ def has_begun(run: FlowRun) -> bool:
 async def flow_runs(
     client: PrefectClient, criteria: FlowRunFilter, flows: FlowFilter | None = None
 ) -> list[FlowRun]:
-    """Return every flow run that meets the criteria, of some flows or of all, from all pages, oldest first."""
+    """Return every flow run that meets the criteria, from all pages, oldest first."""
     runs: list[FlowRun] = []
     while True:
         page = await client.read_flow_runs(
@@ -72,9 +72,9 @@ async def measuring(client: PrefectClient, run: str) -> list[FlowRun]:
 async def myself_and_bench(
     client: PrefectClient, flow_run_id: UUID, run: str, bench_id: UUID | None
 ) -> tuple[FlowRun | None, UUID | None]:
-    """Return a flow run and the id of the `bench` that measures a run; None for what there is not.
+    """Return a flow run and the id of the `bench` that measures a run; None for a missing one.
 
-    While the `bench` of the last look goes on, that is one request.
+    One request is enough while the `bench` of the last look goes on.
     """
     ids = [flow_run_id] if bench_id is None else [flow_run_id, bench_id]
     runs = {each.id: each for each in await flow_runs(client, FlowRunFilter(id=FlowRunFilterId(any_=ids)))}
@@ -90,7 +90,7 @@ async def lane_jobs(client: PrefectClient, run: str) -> list[FlowRun]:
 
 
 async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
-    """Have the workers stop these flow runs; cancel those that have not started yet."""
+    """Have the workers stop these flow runs; cancel those that have not started."""
     for flow_run_id in list(flow_run_ids):
         with suppress(*LOST_TOUCH):
             state = (await client.read_flow_run(flow_run_id)).state

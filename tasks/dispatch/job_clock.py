@@ -1,4 +1,4 @@
-"""The time of lane jobs by this machine's clock, which no state that a box brings about stops."""
+"""The time of lane jobs by this machine's clock, which no state from a box stops."""
 
 import time
 from dataclasses import dataclass, field
@@ -8,20 +8,20 @@ from prefect.client.schemas.objects import FlowRun
 
 from tasks.dispatch.flow_runs import is_final
 
-SPARE_S = 900.0  # after `timeout_s`: its worker ends the job before, if it can
-LONGEST_S = 14 * 86_400.0  # the longest `timeout_s` that a worker takes: the limit of a job that states none
+SPARE_S = 900.0  # after `timeout_s`, at which its worker ends the job if it can
+LONGEST_S = 14 * 86_400.0  # the longest `timeout_s` that a worker takes; the limit of a job that states none
 
 
 @dataclass(slots=True)
 class JobClock:
-    """The seconds for which each lane job has run, counted from the first look that saw it run."""
+    """The seconds for which each lane job has run, from the first look that saw it run."""
 
     _since: dict[UUID, float] = field(default_factory=dict)
 
     def ran_s(self, run: FlowRun) -> float:
-        """Return the seconds of a job so far; of one that is over, from its start to its end on the server's clock.
+        """Return the seconds of a job so far; of a finished one, from start to end on the server's clock.
 
-        A server counts only the time in the state Running, and a job can leave that state and go on.
+        The server counts only the state Running, which a job can leave and still go on.
         """
         counted_s, now = run.estimated_run_time.total_seconds(), time.monotonic()
         since = self._since.setdefault(run.id, now - counted_s)

@@ -40,15 +40,15 @@ class JobEnd(StrEnum):
     TAKEN_AWAY = "taken-away"  # the provider or the cluster took the machine
     NO_MACHINE = "no-machine"  # none came
     UNFIT = "unfit"  # the machine lacks something
-    UNREACHABLE = "unreachable"  # the machine is lost, or not the one that it was
-    UNSEEN = "unseen"  # its worker may not see it: it may run on, and another one would cost beside it
+    UNREACHABLE = "unreachable"  # the machine is lost, or another one
+    UNSEEN = "unseen"  # hidden from its worker: it can run on, and a second one would cost as well
 
 
 def has_ended(run: FlowRun | None) -> bool:
     """Return whether a lane job is over, and its worker has had time to explain a crash.
 
-    An engine that is ended by a signal reports no more than that. A cloud's worker knows whether the machine
-    was reclaimed, and only once its cloud does. A worker that explains nothing sets no label.
+    An engine ended by a signal reports only that. A cloud's worker learns later whether the machine was
+    reclaimed. A worker that explains nothing sets no label.
     """
     if run is None or run.state is None:
         return run is None
@@ -71,29 +71,28 @@ def end_of(run: FlowRun | None) -> JobEnd:
 
 
 def reason_of(run: FlowRun | None) -> str:
-    """Return a sentence about the end of a lane job."""
     if run is None or run.state is None:
         return "its lane job was deleted"
     return f"lane job {run.name!r} ended {run.state.name}: {run.state.message}"
 
 
 def had_machine(run: FlowRun) -> bool:
-    """Return whether a lane job was on a machine, which then costs: its flow ran, or its container did.
+    """Return whether a lane job was on a machine, which then costs: its flow or its container ran.
 
-    Workers label a run with the stages of its start once the container runs. What a machine costs
-    that boots for a container which never runs is not known, and not billed.
+    Workers label a run with the stages of its start once the container runs. A machine that boots for a
+    container which never runs has an unknown cost, and is not billed.
     """
     return has_begun(run) or bool(stages_s(run))
 
 
 def stages_s(run: FlowRun) -> dict[str, float]:
-    """Return the seconds before a lane job's start by stage, as its worker has labelled it."""
+    """Return the seconds before a lane job's start by stage, from its worker's labels."""
     times = [(stage, run.labels.get(label)) for label, stage in STAGE_LABELS.items()]
     return {stage: float(s) for stage, s in times if isinstance(s, int | float) and s >= 0}
 
 
 def stated_times(run: FlowRun) -> tuple[datetime | None, datetime | None]:
-    """Return when a lane job began and ended as its platform states it; None for a time that it has not stated."""
+    """Return when a lane job began and ended by its platform; None for a time not stated."""
     began, ended = (_time(run.labels.get(label)) for label in (BEGAN_LABEL, ENDED_LABEL))
     return began, ended
 
@@ -107,23 +106,22 @@ def _time(label: object) -> datetime | None:
 
 
 def end_is_due(run: FlowRun) -> bool:
-    """Return whether a worker that has stated a job's begin is about to state its end, too."""
+    """Return whether a worker that has stated a job's begin is about to state its end."""
     began, ended = stated_times(run)
     explained = is_final(run.state) and OUTCOME_LABEL in run.labels
     return began is not None and ended is None and not explained
 
 
 def longest_s(run: FlowRun) -> float:
-    """Return the longest time of a job in seconds, from its start's stages and its time limit; infinite without one."""
+    """Return the longest time of a job in seconds, with its start's stages; infinite without a limit."""
     limit_s = run.parameters.get("timeout_s")
     return sum(stages_s(run).values()) + float(limit_s) if isinstance(limit_s, int | float) else math.inf
 
 
 def stated_s(run: FlowRun, now: datetime) -> float | None:
-    """Return the seconds of a job from the begin that its platform states to its end, or to now.
+    """Return the seconds from the begin that a job's platform states to its end, or to now; None without.
 
-    A job whose end is not stated yet, as while its worker is away, lasts at most as long as it can. None for a job
-    whose platform states nothing.
+    A job without a stated end, for example while its worker is away, lasts at most `longest_s`.
     """
     began, ended = stated_times(run)
     if began is None:

@@ -1,4 +1,4 @@
-"""Notes about the lane jobs of a run in `jobs.json`, from which its bills are made."""
+"""Notes about the lane jobs of a run in `jobs.json`, the source of its bills."""
 
 import json
 from datetime import UTC, datetime
@@ -28,15 +28,15 @@ class JobNote(Strict):
     """One flow run of a lane, or of a rented box; times in ISO 8601.
 
     Attributes:
-        submitted_at: when a worker took it: from then on a machine is started for it.
-        ended_at: None if it was still running when the note was made.
-        started_at: when its flow began; None where it never did.
-        billed_s: from `submitted_at` to its end, or to the time of the note; 0 where it never had a machine. Where its
-            platform states its begin and its end, these count, and not when a worker took it or saw it end.
-        stages_s: the time before `started_at` by stage, where its work pool reports it in the run's labels.
+        submitted_at: when a worker took it, and starts a machine for it.
+        ended_at: None if it was still running.
+        started_at: when its flow began; None if it never did.
+        billed_s: from `submitted_at`, or the begin that the platform states, to the end or the note; 0 without
+            a machine.
+        stages_s: the time before `started_at` by stage, if its pool reports it.
         turns_with: other hardware entries of its box that took turns in it.
-        repeats: number of repeats in the job; 0 for a rented box, on which lane jobs run.
-        usd: the amount paid, where it is not the price in the hardware file.
+        repeats: in the job; 0 for a rented box, on which lane jobs run.
+        usd: the amount paid, if it is not the price in the hardware file.
     """
 
     flow_run_id: UUID
@@ -52,7 +52,7 @@ class JobNote(Strict):
 
     @property
     def wait_s(self) -> float:
-        """Billed seconds before it ran."""
+        """Return the billed seconds before it ran."""
         waited_s = (self.started_at - self.submitted_at).total_seconds() if self.started_at else self.billed_s
         return min(max(waited_s, 0.0), self.billed_s)
 
@@ -75,10 +75,7 @@ class JobNote(Strict):
 
     @property
     def within_rental(self) -> LaneJob:
-        """Return the facts that the bill of a job on a rented box needs.
-
-        Its start comes out of the box's idle time.
-        """
+        """Return the facts of a job on a rented box; its start comes out of the box's idle time."""
         return LaneJob(self.hardware, self.wait_s, -self.wait_s, ((REST, self.wait_s),))
 
 
@@ -88,8 +85,8 @@ NOTES = TypeAdapter(list[JobNote])
 async def note_jobs(client: PrefectClient, store: Store) -> None:
     """Update the run's `jobs.json` from the API, and keep the notes of an earlier `bench`.
 
-    It is there from then on, also where no job had a machine: then it says that nothing was paid for. An API
-    that does not answer, or a folder that can't be written, costs the notes only.
+    Without a machine it states that nothing was paid. An API that does not answer, or a folder that can't be
+    written, costs only the notes.
     """
     try:
         notes = {note.flow_run_id: note for note in _read(store) or ()}
@@ -107,7 +104,7 @@ async def note_jobs(client: PrefectClient, store: Store) -> None:
 
 
 def jobs_of(store: Store) -> list[LaneJob]:
-    """Return the run's lane jobs and rented boxes, as far as they were noted."""
+    """Return the run's noted lane jobs and rented boxes."""
     notes = _read(store) or []
     rented = {note.hardware for note in notes if note.usd is not None}
     own = [note.job for note in notes if note.hardware not in rented]
@@ -117,7 +114,7 @@ def jobs_of(store: Store) -> list[LaneJob]:
 
 
 def spent_usd(store: Store) -> float:
-    """Return the cost of a run's jobs in USD, or the plan's estimate where nobody has noted them.
+    """Return the cost of a run's jobs in USD, or the plan's estimate without notes.
 
     Raises:
         GridbenchError: its plan can't be read.
@@ -133,7 +130,7 @@ def spent_usd(store: Store) -> float:
 
 
 def _read(store: Store) -> list[JobNote] | None:
-    """Return the notes; None where there are none that can be read: a bill without them says so."""
+    """Return the notes; None if there are no readable ones: a bill without them states that."""
     try:
         return NOTES.validate_json((store.folder / FILE).read_bytes())
     except (OSError, ValidationError):
@@ -141,7 +138,6 @@ def _read(store: Store) -> list[JobNote] | None:
 
 
 async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
-    """Return the note of a job, or none if no worker has taken it."""
     hardware, repeats = job.parameters.get("hardware"), job.parameters.get("count")
     taken = [s.timestamp for s in await client.read_flow_run_states(job.id) if s.is_pending()]
     started = job.start_time if has_begun(job) else None
@@ -171,19 +167,18 @@ async def _note(client: PrefectClient, job: FlowRun) -> list[JobNote]:
 
 
 def _between_s(begin: datetime, end: datetime) -> float:
-    """Return the seconds between two times."""
     return (end - begin).total_seconds()
 
 
 def _within(stages: dict[str, float], waited_s: float) -> dict[str, float]:
-    """Return the last stages that fit into a wait: a queue before the job had its box is not the machine's time."""
+    """Return the last stages that fit into a wait: earlier queueing is not the machine's time."""
     while stages and sum(stages.values()) > waited_s:
         stages = dict([*stages.items()][1:])
     return stages
 
 
 def note_of_rental(run: FlowRun) -> list[JobNote]:
-    """Return the note of a flow run that holds, or held, a box; none if it never had one."""
+    """Return the note of a flow run for a rented box; none if it never had one."""
     rental, now = status_of(run), datetime.now(UTC)
     since = rental.since or (run.start_time if has_begun(run) else None)
     if since is None or rental.cost_usd(now) == 0:

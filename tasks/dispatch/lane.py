@@ -1,4 +1,4 @@
-"""Bookkeeping of a lane: the repeats that it still has to measure, and the consequences of a job's end."""
+"""Bookkeeping of a lane: its waiting repeats, and the consequences of a job's end."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -13,13 +13,13 @@ from tasks.results.billing import affordable_s, usd
 from workloads.harness.records.record import Record, Verdict
 from workloads.harness.records.repeat import Repeat
 
-TRIES = 2  # how often a repeat may be in measurement while its job dies
-# The lane is given up after so many jobs in a row without a record:
-STILLBORN = 2  # where the last never ran, or somebody cancelled it,
-FRUITLESS = 5  # for each entry, if it ran: two repeats that kill every job must not take the rest along,
-RECLAIMS = 5  # where the provider took the machine back: no repeat is to blame then.
+TRIES = 2  # times that a repeat can be in measurement while its job dies
+# Jobs in a row without a record after which the lane is given up:
+STILLBORN = 2  # if the last never ran, or was cancelled,
+FRUITLESS = 5  # per entry, if it ran: two repeats that kill every job must not take the rest along,
+RECLAIMS = 5  # if the provider took the machine back: no repeat is to blame then.
 BOXES_LOST = 10  # rented boxes that a lane loses in a run, also with records between
-HOPELESS = (JobEnd.NO_MACHINE, JobEnd.UNFIT, JobEnd.UNSEEN)  # ends after which asking again is no use
+HOPELESS = (JobEnd.NO_MACHINE, JobEnd.UNFIT, JobEnd.UNSEEN)  # ends after which another request is useless
 START_WITHIN_S = 900.0  # for a worker to take a job
 SHORTEST_S = 60  # AWS Batch takes no shorter limit
 JOB_LIMIT = 1000  # repeats in one job: its order has about 400 kB, and a request may have 5 MiB
@@ -28,8 +28,7 @@ JOB_LIMIT = 1000  # repeats in one job: its order has about 400 kB, and a reques
 def within_budget(machine: Hardware, left_usd: float | None, entries: int = 1) -> dict[str, Any]:
     """Return a machine's job variables, with `timeout_s` limited to the time that the money buys.
 
-    The limit is needed because a job can outlive its `bench`. A job in which several entries take turns has the time
-    of all of them.
+    A job can outlive its `bench`. One in which several entries take turns has the time of all.
     """
     variables, usd_per_hour = machine.job_variables, machine.price.usd_per_hour
     if "timeout_s" in variables:
@@ -43,7 +42,7 @@ def within_budget(machine: Hardware, left_usd: float | None, entries: int = 1) -
 def overdue(pool: str, taken: bool, waited_s: float, start_within_s: float | None = None) -> str:
     """Return why a flow run that has not begun is given up; empty while it has time.
 
-    One that a worker of its pool has `taken` gets as long as its machine needs to start, if that is known.
+    One that a worker has `taken` gets as long as its machine needs to start, if that is known.
     """
     within_s = start_within_s if taken and start_within_s is not None else START_WITHIN_S
     if waited_s <= within_s:
@@ -55,8 +54,8 @@ def overdue(pool: str, taken: bool, waited_s: float, start_within_s: float | Non
 def job_usd(machine: Hardware, ran_s: float, stated_s: float | None = None) -> float:
     """Return the cost in USD of a lane job, with the time paid for after it.
 
-    That is the time that its platform states (`stated_s`), else the time that its flow ran with an estimate of its
-    start. A job on a rented machine costs nothing: the rental is paid for.
+    The time is the platform's (`stated_s`), else the flow's with an estimate of its start. A job on a rented
+    machine costs nothing: the rental is paid for.
     """
     if machine.rent:
         return 0.0
@@ -66,7 +65,7 @@ def job_usd(machine: Hardware, ran_s: float, stated_s: float | None = None) -> f
 
 @dataclass(slots=True)
 class LaneRun:
-    """One flow run of a lane, and the repeats that it still has to deliver, in their order."""
+    """One flow run of a lane, and its undelivered repeats in order."""
 
     flow_run_id: UUID
     missing: dict[str, Repeat]
@@ -79,15 +78,15 @@ class Lane:
     """The repeats that cells wait for, of one hardware entry, or of several that take turns on one box.
 
     Attributes:
-        entries: those that take turns; they differ only in name, title and threads.
+        entries: differ only in name, title and threads.
         waiting: repeats that are requested and in no job, by id.
-        asked_at: time of the newest request, in seconds on the caller's clock.
-        tries: number of jobs that died while they measured a repeat, by its id.
-        fruitless: number of jobs in a row that died without a record.
-        never_begun: number of rentals in a row that crashed before they began.
-        boxes_lost: number of rented boxes that were lost while the lane had work for them.
+        asked_at: of the newest request, in seconds on the caller's clock.
+        tries: jobs that died while they measured a repeat, by its id.
+        fruitless: jobs in a row that died without a record.
+        never_begun: rentals in a row that crashed before they began.
+        boxes_lost: rented boxes lost while the lane had work for them.
         ticket: key of the next job, the same for every attempt to start it.
-        begins_s: earliest start of each session, in seconds since the epoch, once the session before has ended.
+        begins_s: earliest start of each session, in seconds since the epoch.
     """
 
     entries: tuple[Hardware, ...]
@@ -113,12 +112,12 @@ class Lane:
 
     @property
     def box(self) -> str:
-        """The computer; lanes of one computer take turns."""
+        """Return the computer; lanes of one computer take turns."""
         return self.machine.box or self.machine.name
 
     @property
     def session(self) -> int:
-        """Return the number of the session of the next job; 1 if each machine has one session."""
+        """Return the session of the next job; 1 if there is one session."""
         return min((repeat.session or 1 for repeat in self.waiting.values()), default=1)
 
     @property
@@ -127,7 +126,7 @@ class Lane:
         return self.job is not None and bool(self.job.missing)
 
     def is_done(self, flow_run_id: UUID) -> bool:
-        """Return whether a job has delivered everything, so that it is about to end by itself."""
+        """Return whether a job has delivered everything, so that it ends by itself."""
         return self.job is not None and self.job.flow_run_id == flow_run_id and not self.job.missing
 
     @property
@@ -136,7 +135,7 @@ class Lane:
         return self.measuring or bool(self.waiting)
 
     def ask(self, repeats: Iterable[Repeat], now: float) -> bool:
-        """Add repeats to the waiting ones, unless they are waiting or in a job; return True if any is new."""
+        """Add repeats that are neither waiting nor in a job; return True if any is new."""
         running = self.job.missing if self.job else {}
         new = {r.id: r for r in repeats if r.id not in running and r.id not in self.waiting}
         if new:
@@ -176,10 +175,9 @@ class Lane:
     def job_ended(
         self, ran: bool, reason: str, end: JobEnd = JobEnd.CRASHED
     ) -> tuple[list[Repeat], list[Record]]:
-        """The job is over: returns the repeats to ask for again, and records for those that are given up.
+        """Handle a job's end; return the repeats to request again, and records for those given up.
 
-        `ran` is whether it began to measure: where it didn't, or was cancelled, no repeat is to blame. `end`
-        is why it ended.
+        If it never began to measure (`ran` is false), or was cancelled, no repeat is to blame.
         """
         job, self.job = self.job, None
         if job is None or not job.missing:
@@ -213,7 +211,7 @@ class Lane:
     def box_gone(self, reason: str, end: JobEnd) -> tuple[list[Repeat], list[Record]]:
         """Handle the loss of a rented box, with or without a job on it; return the same as `job_ended`.
 
-        Where nobody has taken it away, its rental has never begun.
+        If it was not taken away, its rental never began.
         """
         if self.job and self.job.missing:
             return self.job_ended(True, reason, JobEnd.TAKEN_AWAY)
@@ -240,7 +238,7 @@ class Lane:
 
 
 def lanes_of(hardware: Sequence[Hardware]) -> list[Lane]:
-    """Return the lanes of a run: entries of one box that can share a job share a lane, each other has its own."""
+    """Return the lanes of a run: entries of one box that can share a job share a lane."""
     lanes: dict[str, list[Hardware]] = {}
     for machine in hardware:
         lanes.setdefault(machine.job_key, []).append(machine)
@@ -250,8 +248,8 @@ def lanes_of(hardware: Sequence[Hardware]) -> list[Lane]:
 def _turn(repeat: Repeat) -> tuple[int, float]:
     """Return the place of a repeat in its lane.
 
-    Entries that take turns have the same order of cases. So the same repeat of a case is measured on one right
-    after the other, and slow changes of the box leave their ratio. Which is first is drawn for each pair.
+    Entries that take turns have one order of cases, so that the same repeat is measured on one right after the
+    other, and slow changes of the box leave their ratio. The first of each pair is random.
     """
     draw = random.Random(f"{repeat.seed} {repeat.order} {repeat.hardware}")
     return repeat.order, draw.random()

@@ -1,4 +1,4 @@
-"""The preflight of a lane job: check once that its machine can measure at all."""
+"""The preflight of a lane job: check that its machine can measure at all."""
 
 import subprocess
 from collections.abc import Sequence
@@ -14,9 +14,9 @@ LOOK_S = 300.0  # importing torch from a cold disk takes a minute
 
 
 def check(repeats: Sequence[Repeat], command: Sequence[str]) -> tuple[str, list[str]]:
-    """Return why nothing can be measured here (empty where it can), and warnings.
+    """Return why nothing can be measured here (else empty), and warnings.
 
-    GPUs are checked in a separate process, since torch must not be loaded beside the measured process.
+    GPUs are checked in a separate process, so that torch is not loaded next to the measured process.
     """
     enough, text = shared_memory()
     warnings = [] if enough else [text]
@@ -26,7 +26,7 @@ def check(repeats: Sequence[Repeat], command: Sequence[str]) -> tuple[str, list[
     warnings += [unsure] if unsure else []
     if other:
         return other, warnings
-    if all(repeat.script and repeat.script.program for repeat in repeats):  # without torch, in many an image
+    if all(repeat.script and repeat.script.program for repeat in repeats):  # many images lack torch
         return "" if gpu_names() else NO_GPU, warnings
     gpus = max(processes_of(repeat.case, repeat.script) for repeat in repeats)
     findings = _findings([*command, "check", "--before", "cuda", "--gpus", str(gpus)])
@@ -34,7 +34,7 @@ def check(repeats: Sequence[Repeat], command: Sequence[str]) -> tuple[str, list[
 
 
 def _gpu(repeat: Repeat) -> tuple[str, str]:
-    """Hold the GPU against the model that the hardware file names: return a hindrance, or else a doubt."""
+    """Compare the GPU with the model in the hardware file; return a hindrance, or else a doubt."""
     names = gpu_names() if repeat.gpu else []
     if not repeat.gpu or not names:
         return "", ""

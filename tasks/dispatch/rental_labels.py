@@ -1,7 +1,6 @@
-"""The status of a rented box, as the flow run that holds it writes it to its labels.
+"""The status of a rented box, in the labels of the flow run that holds it.
 
-Labels are used because a lane's machine has to be known before its job is sent, and because anyone must be
-able to see what is rented, also after a crash.
+A lane's machine must be known before its job is sent, and anyone must see rentals, also after a crash.
 """
 
 import math
@@ -25,7 +24,7 @@ def billed_s_of(seconds: float) -> float:
 
 
 def billed_s(since: datetime, until: datetime) -> float:
-    """Return the billed seconds of a box that was launched and given back at these times."""
+    """Return the billed seconds of a box between its launch and its return."""
     return billed_s_of((until - since).total_seconds())
 
 
@@ -33,13 +32,12 @@ class RentalStatus(Strict):
     """The status of a rental: its box, and earlier boxes that did not boot; None means not known yet.
 
     Attributes:
-        name: name of the lease, the instance, its SSH key, and the Secret block with the private key.
+        name: of the lease, the instance, its SSH key, and the Secret block with the private key.
         instance: the provider's id of the instance.
-        type, region: the instance type, and the region of the launch.
         address, user, host_key: address and login of its SSH server, and the key that it must show.
-        usd_per_hour: the price paid, in US dollars.
+        usd_per_hour: the price paid.
         since, answered, until, returned: times of launch, first login, deadline and return.
-        earlier_s, earlier_usd: time and cost of boxes that were given back because they did not boot.
+        earlier_s, earlier_usd: time and cost of boxes returned because they did not boot.
     """
 
     name: str | None = None
@@ -91,7 +89,7 @@ class RentalStatus(Strict):
 
     @property
     def host(self) -> dict[str, str | None]:
-        """The box as an entry of `hosts`, a job variable of `ssh` work pools."""
+        """Return the box as an entry of `hosts`, a job variable of `ssh` work pools."""
         return {
             "address": self.address,
             "user": self.user,

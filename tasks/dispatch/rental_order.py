@@ -1,4 +1,4 @@
-"""The order for a rented box, and what it may cost at most."""
+"""The order for a rented box, and its largest cost."""
 
 from pydantic import NonNegativeFloat, PositiveFloat, PositiveInt
 
@@ -8,22 +8,22 @@ from tasks.planning.rent_terms import RentTerms
 from tasks.results.billing import affordable_s, usd
 from tasks.schema import Strict
 
-DEARER = 1.2  # what is rented may cost so many times the price in the hardware file
-LEAST_S = 600.0  # nothing is rented for less: it would boot and go back
+DEARER = 1.2  # accepted price over the price in the hardware file
+LEAST_S = 600.0  # shortest rental: a shorter one would boot and go back
 
 
 class RentalOrder(Strict):
-    """An order for one rented box, as the parameter of the flow `rental`.
+    """An order for one rented box, the parameter of the flow `rental`.
 
     Attributes:
         instances: the provider's types, in the order of preference.
         regions: in the order of preference; None for any.
         capacity_s: how long to wait for capacity.
-        boot_s: longest time from the launch to an SSH login; a box that takes longer is given back.
-        most_s: longest time from the launch until the box is given back, whatever it is doing then.
-        most_usd_per_hour: highest price to accept.
+        boot_s: longest time from launch to SSH login; a slower box is given back.
+        most_s: longest time from launch until the box is given back, whatever it is doing.
+        most_usd_per_hour: highest accepted price.
         session: of the lane for which the box is rented.
-        poll_s: between two looks at the labels and at the run's `bench`; the renter's own pace where None.
+        poll_s: between two looks at the labels and at the run's `bench`; None for the renter's own.
     """
 
     run: str
@@ -44,12 +44,12 @@ class RentalOrder(Strict):
 
     @property
     def most_usd(self) -> float:
-        """Return what the box costs at most in USD as long as the flow run that holds it lives."""
+        """Return the largest cost in USD while the flow run that holds the box lives."""
         return usd(billed_s_of(self.most_s), self.most_usd_per_hour)
 
     @property
     def orphan_usd(self) -> float:
-        """Return what it costs in USD if its holder dies and it is swept at its deadline."""
+        """Return the cost in USD if its holder dies and it is swept at its deadline."""
         return usd(billed_s_of(self.due_s), self.most_usd_per_hour)
 
     @property
@@ -63,7 +63,7 @@ class RentalOrder(Strict):
 
 
 def order_for(machine: Hardware, rent: RentTerms, run: str, left_usd: float | None) -> RentalOrder:
-    """Return the order for a machine's lane, for no longer than the money lasts at the price allowed."""
+    """Return the order for a machine's lane, for no longer than the money lasts at the accepted price."""
     most_usd_per_hour = _most_usd_per_hour(machine, rent)
     most_s = rent.most_hours * 3600
     if left_usd is not None and most_usd_per_hour:
@@ -81,7 +81,7 @@ def order_for(machine: Hardware, rent: RentTerms, run: str, left_usd: float | No
 
 
 def buys_a_box(machine: Hardware, rent: RentTerms, left_usd: float | None) -> bool:
-    """Return whether the money pays for the shortest rental of a machine, whatever its price is within the limit."""
+    """Return whether the money pays for the shortest rental at any accepted price."""
     most_usd_per_hour = _most_usd_per_hour(machine, rent)
     return left_usd is None or usd(billed_s_of(LEAST_S), most_usd_per_hour) <= left_usd
 

@@ -34,16 +34,13 @@ RELEASE_TRIES = 5
 WAIT_S = 300  # max wait for a rented box to answer its worker; it has answered its renter before
 SPARE = timedelta(seconds=60)  # a job ends before its box is given back
 RECLAIMED = "Reclaimed"  # the state of a rental whose box was taken away
-AGAIN = (RECLAIMED, "Crashed")  # how a rental ends through no fault of its own: another box may do
+AGAIN = (RECLAIMED, "Crashed")  # ends of a rental that is not to blame: another box can work
 # How a lane job ends that blames its box: the next one gets another box.
 BAD_BOX = (JobEnd.UNREACHABLE, JobEnd.NO_MACHINE)
 
 
 def status_of(run: FlowRun) -> RentalStatus:
-    """Return the status that a flow run reports for its box.
-
-    An empty one where it reports nothing readable.
-    """
+    """Return the status that a flow run reports for its box; empty if unreadable."""
     try:
         return RentalStatus.of(run.labels)
     except ValidationError:
@@ -58,8 +55,8 @@ async def rental_runs(client: PrefectClient, run: str) -> list[FlowRun]:
 async def release(client: PrefectClient, runs: Sequence[FlowRun], after: Sequence[UUID] = ()) -> None:
     """Have these flow runs give their boxes back, after some lane jobs have ended.
 
-    Those that have not begun are cancelled. The workers of the jobs get JOBS_S to see their containers end. A
-    flow run that can't be reached notices by itself that its `bench` is over.
+    Those that have not begun are cancelled. The jobs' workers get JOBS_S to see their containers end. An
+    unreachable flow run notices by itself that its `bench` is over.
     """
     if runs:
         with anyio.move_on_after(JOBS_S), suppress(*LOST_TOUCH):
@@ -72,9 +69,9 @@ async def release(client: PrefectClient, runs: Sequence[FlowRun], after: Sequenc
 
 
 async def _request_release(client: PrefectClient, flow_run_id: UUID) -> None:
-    """Set the label until it is there: a concurrent label update may overwrite it.
+    """Set the label until it is there: a concurrent label update can overwrite it.
 
-    What has not begun is cancelled, too: nobody may ever start it to see its label.
+    A run that has not begun is cancelled, too: it may never start and see its label.
     """
     for _ in range(RELEASE_TRIES):
         await client.update_flow_run_labels(flow_run_id, {RELEASE: True})
@@ -88,13 +85,13 @@ async def _request_release(client: PrefectClient, flow_run_id: UUID) -> None:
 
 @dataclass(slots=True)
 class LaneBox:
-    """The newest rental of a lane.
+    """The newest rental of a lane; times in seconds on the monotonic clock.
 
     Attributes:
-        ordered_at: when it was ordered or taken over, in seconds on the monotonic clock.
-        idle_since: when its lane ran out of work, in seconds on the monotonic clock; None while it has work.
-        announced: True once the log says that it answers.
-        ended_at: when its session ended, in seconds on the monotonic clock; None while it is in it.
+        ordered_at: when it was ordered or taken over.
+        idle_since: when its lane ran out of work; None while it has work.
+        announced: whether the log reports that it answers.
+        ended_at: when its session ended; None during it.
     """
 
     run: FlowRun
@@ -127,9 +124,9 @@ class RentedBoxes:
     """Every rental of a run.
 
     Attributes:
-        ended: called when a lane's rental is over, with the lane, the reason, and how it ended: TAKEN_AWAY,
-            CRASHED where it never began, or NO_MACHINE.
-        rental_s: between two looks of each rental at the Prefect API; its own pace where None.
+        ended: called when a lane's rental is over, with the lane, the reason, and the end: TAKEN_AWAY, CRASHED
+            if it never began, or NO_MACHINE.
+        rental_s: between two looks of each rental at the Prefect API; None for its own.
     """
 
     client: PrefectClient
@@ -138,7 +135,7 @@ class RentedBoxes:
     ended: Callable[[Lane, str, JobEnd], Awaitable[None]]
     rental_s: float | None = None
     _held: dict[str, LaneBox] = field(default_factory=dict)
-    _leaving: dict[str, LaneBox] = field(default_factory=dict)  # boxes of the sessions before, given back
+    _leaving: dict[str, LaneBox] = field(default_factory=dict)  # boxes of earlier sessions, given back
     _runs: list[FlowRun] = field(default_factory=list)
     _paid_before: set[UUID] = field(default_factory=set)  # within the budget of an earlier `bench`
     _ticket: str = field(default_factory=lambda: str(uuid4()))
@@ -153,7 +150,7 @@ class RentedBoxes:
                     self._held[hardware_of(run)] = LaneBox(run)
 
     def cost_usd(self) -> float:
-        """Return the cost so far in USD of all boxes rented for the run, with those that did not boot."""
+        """Return the cost so far in USD of all boxes, with those that did not boot."""
         now = datetime.now(UTC)
         return sum(status_of(run).cost_usd(now) for run in self._runs if run.id not in self._paid_before)
 
@@ -179,7 +176,7 @@ class RentedBoxes:
                 await self._mind_idle(lane, held)
 
     def job_variables(self, machine: Hardware) -> dict[str, Any] | None:
-        """Return the job variables that send a lane job to the machine's box; None while there is no box."""
+        """Return the job variables that send a lane job to the machine's box; None without a box."""
         held = self._held.get(machine.name)
         rental = held.rental if held else None
         if rental is None or not rental.answers:
@@ -194,8 +191,8 @@ class RentedBoxes:
     async def end_session(self, lane: Lane, is_in_use: bool) -> bool:
         """Give a lane's box back if the lane goes on with another session, which gets another box.
 
-        Return whether the next box can be ordered: the earlier one has gone, or its return was waited for long enough.
-        A worker has `JOBS_S` to see the container of the last job end while the box `is_in_use`.
+        Return whether the next box can be ordered: the earlier one is gone, or was waited for long enough.
+        While the box `is_in_use`, a worker has `JOBS_S` to see the last job's container end.
         """
         name, now = lane.machine.name, time.monotonic()
         held = self._held.get(name)
@@ -215,7 +212,7 @@ class RentedBoxes:
     async def order(self, machine: Hardware, left_usd: float | None, session: int = 1) -> bool:
         """Order a box for a session of a machine, unless one is on its way.
 
-        Return False if the money that is left buys no box for a further session.
+        Return False if the money buys no box for a further session.
 
         Raises:
             GridbenchError: the server has no deployment for it.
@@ -241,7 +238,7 @@ class RentedBoxes:
         return True
 
     async def give_back(self, name: str) -> None:
-        """Give a machine's box back, because it is not needed or no good; the next `order` rents another."""
+        """Give back a machine's box that is not needed or no good; the next `order` rents another."""
         if held := self._held.pop(name, None):
             await release(self.client, [held.run])
 
@@ -285,5 +282,5 @@ class RentedBoxes:
 
 
 def hardware_of(run: FlowRun) -> str:
-    """Return the name of the machine for whose lane a flow run holds a box."""
+    """Return the machine for whose lane a flow run holds a box."""
     return str(run.parameters["asked"]["hardware"])

@@ -47,7 +47,7 @@ async def submit(
             flow_run_name=title,
             tags=[tag, run_tag(run)],
             job_variables=job_variables,
-            idempotency_key=key,  # a request whose answer was lost has started its flow run all the same
+            idempotency_key=key,  # a request whose answer was lost has started its flow run anyway
         )
     except ObjectNotFound:
         command = f"prefect --no-prompt deploy --name {deployment.rpartition('/')[2]}"
@@ -64,10 +64,9 @@ async def submit_lane(
     job_variables: dict[str, Any],
     pace: Pace,
 ) -> tuple[FlowRun, list[Repeat]]:
-    """Start the lane job that measures these repeats, with the controls of a night; return it and its order.
+    """Start the lane job for these repeats, with the controls of a night; return it and its order.
 
-    Its parameters are small, because polls fetch them: the repeats are an input, which only the job reads,
-    and so is the code that they run.
+    Polls fetch its parameters, so they are small: repeats and code are inputs, which only the job reads.
 
     Raises:
         GridbenchError: the server has no deployment for that pool, or the run's code can't be read.
