@@ -22,8 +22,8 @@ from workloads.harness.repeat.limits import at_least
 def further_cells(lanes: Dispatcher) -> list[Cell]:
     """Return the cells to measure next, after adding them to the lanes.
 
-    Return none once every break-even is known, or too expensive. The records alone decide, so a resumed run
-    continues where it stopped.
+    Return none once every break-even is known, or too expensive. The records alone decide, so a
+    resumed run continues.
     """
     plan = lanes.plan
     if not plan.break_even or lanes.failed:

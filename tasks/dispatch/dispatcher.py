@@ -177,7 +177,7 @@ class Dispatcher:
         for record in self.store.records()[0]:
             if record.verdict in WORTH_RETRY:
                 self.store.set_aside(record)
-        jobs = await lane_jobs(self._client, self.plan.run)  # before their records, which may come meanwhile
+        jobs = await lane_jobs(self._client, self.plan.run)  # before their records, which can come meanwhile
         orders = await self._receiver.take_over([job.id for job in jobs])
         self.arrived = {record.id: record for record in self.store.records()[0]}
         await self._boxes.adopt()
@@ -289,7 +289,7 @@ class Dispatcher:
                 ran_s, now = self._clock.ran_s(run), datetime.now(UTC)
                 self._cost_usd[run.id] = job_usd(lane.machine, ran_s, stated_s(run, now))
             if run is None or has_ended(run):
-                await self._receiver.collect()  # what it sent last may have come after the last look
+                await self._receiver.collect()  # its last records can have come since the last look
                 await self._job_ended(lane, flow_run_id, run, reason_of(run), end_of(run))
             elif flow_run_id in self._receiver.flooding:
                 await self._stop(lane, run, f"lane job {run.name!r} {FLOODS}", JobEnd.UNFIT)

@@ -4,7 +4,7 @@ The labels, on which `infra/workers/base/outcome.py` and this file agree:
 
 | label | value |
 | --- | --- |
-| `gridbench.explained_within_s` | from the start on: seconds that the worker may take to explain a crash |
+| `gridbench.explained_within_s` | from the start on: seconds that the worker can take to explain a crash |
 | `gridbench.outcome` | once a job has ended whose flow did not end by itself: a `JobEnd` |
 | `gridbench.queue_s` | seconds in the queue, boot of the machine included |
 | `gridbench.pull_s` | seconds from the machine to the container, mostly for its image |
@@ -71,6 +71,7 @@ def end_of(run: FlowRun | None) -> JobEnd:
 
 
 def reason_of(run: FlowRun | None) -> str:
+    """Return a sentence about the end of a lane job."""
     if run is None or run.state is None:
         return "its lane job was deleted"
     return f"lane job {run.name!r} ended {run.state.name}: {run.state.message}"

@@ -22,7 +22,7 @@ BOXES_LOST = 10  # rented boxes that a lane loses in a run, also with records be
 HOPELESS = (JobEnd.NO_MACHINE, JobEnd.UNFIT, JobEnd.UNSEEN)  # ends after which another request is useless
 START_WITHIN_S = 900.0  # for a worker to take a job
 SHORTEST_S = 60  # AWS Batch takes no shorter limit
-JOB_LIMIT = 1000  # repeats in one job: its order has about 400 kB, and a request may have 5 MiB
+JOB_LIMIT = 1000  # repeats in one job: its order has about 400 kB, and a request has at most 5 MiB
 
 
 def within_budget(machine: Hardware, left_usd: float | None, entries: int = 1) -> dict[str, Any]:

@@ -1,4 +1,4 @@
-"""The boxes that the lanes of one run rent: ordered when a lane has work, given back when it has none."""
+"""The boxes that the lanes of one run rent: ordered when a lane has work, given back when it is idle."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -71,7 +71,7 @@ async def release(client: PrefectClient, runs: Sequence[FlowRun], after: Sequenc
 async def _request_release(client: PrefectClient, flow_run_id: UUID) -> None:
     """Set the label until it is there: a concurrent label update can overwrite it.
 
-    A run that has not begun is cancelled, too: it may never start and see its label.
+    A run that has not begun is cancelled, too: it might never start and see its label.
     """
     for _ in range(RELEASE_TRIES):
         await client.update_flow_run_labels(flow_run_id, {RELEASE: True})

@@ -1,1 +1,1 @@
-"""What a comparison of a run's machines shows: pure functions on results."""
+"""State the results of a comparison of a run's machines: pure functions on results."""

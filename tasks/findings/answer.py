@@ -37,7 +37,7 @@ def headline(
     summaries: Sequence[Summary] = (),
     busy_s: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """Return lines: the fastest and the cheapest machine, how many cases are decided, what would decide the rest."""
+    """Return lines: the fastest and the cheapest machine, how many cases are decided, how to decide the rest."""
     ratios = [pairing.compute for pairing in pairings if pairing.compute]
     if not suite.logs:
         return _nothing(summaries)
@@ -50,7 +50,7 @@ def headline(
 
 
 def details(suite: CommonCases, machines: Sequence[Machine], pairings: Sequence[Pairing]) -> tuple[str, ...]:
-    """Return the reasons for undecided totals, and the verdicts of each machine case by case."""
+    """Return the reasons for undecided totals, and each machine's verdicts case by case."""
     return (*undecided_totals(suite, machines), *case_by_case(pairings))
 
 
@@ -78,9 +78,9 @@ def caveats(
 def fastest(
     suite: CommonCases, baseline: str, busy_s: Mapping[str, float] = MappingProxyType({})
 ) -> list[str]:
-    """Return the machine with the least time for one pass through the suite, or why there is none.
+    """Return the fastest machine over one pass through the suite, or why there is none.
 
-    `busy_s` are the seconds of a pass in which each machine's cards compute, of each machine with all of them.
+    `busy_s` are the seconds of a pass in which each machine's cards compute.
     """
     if len(suite.logs) < 2:
         return _alone(suite, baseline)
@@ -93,7 +93,7 @@ def fastest(
 
 
 def cheapest(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> list[str]:
-    """Return the machine with the least cost for one pass; nothing if fewer than two machines have a price."""
+    """Return the machine with the least cost for one pass; nothing if fewer than two have a price."""
     prices = _prices(suite, machines)
     if not suite.cases or len(prices) < 2:
         return []
@@ -113,7 +113,6 @@ def undecided_totals(suite: CommonCases, machines: Sequence[Machine]) -> Iterato
 
 
 def _prices(suite: CommonCases, machines: Sequence[Machine]) -> dict[str, float]:
-    """Return USD per hour of the compared machines that have a price."""
     prices = {machine.name: machine.usd_per_hour for machine in machines if machine.usd_per_hour}
     return {name: prices[name] for name in suite.logs if name in prices}
 
@@ -128,8 +127,8 @@ def _ranked(suite: CommonCases, weights: Mapping[str, float]) -> tuple[str, dict
 def _lead(suite: CommonCases, weights: Mapping[str, float], best: str, other: str, baseline: str) -> Estimate:
     """Return the ratio of another machine to the best, whose interval allows for the choice of the best.
 
-    The best of several equal machines has been lucky. The interval is one of the simultaneous intervals of all
-    machines over the baseline, or of all pairs: it holds the truth whichever of them is chosen.
+    The best of several equal machines was lucky. So the interval is one of the simultaneous intervals of all
+    machines over the baseline, or of all pairs.
     """
     machines = len(weights)
     choices = machines - 1 if baseline in (best, other) else machines * (machines - 1) // 2
@@ -138,9 +137,9 @@ def _lead(suite: CommonCases, weights: Mapping[str, float], best: str, other: st
 
 
 def cards_s(cells: Sequence[Repeats], suite: CommonCases) -> dict[str, float]:
-    """Return the seconds of a pass in which the cards of a machine compute, of each machine that knows all of them.
+    """Return the seconds of a pass in which a machine's cards compute, of machines that know all of them.
 
-    A case whose steps are of different work on two machines, as in weak scaling, leaves no machine.
+    If the steps of a case differ between machines, as in weak scaling, return none.
     """
     parts: dict[str, list[float]] = {}
     units: dict[Case, set[float | None]] = {}
@@ -153,7 +152,7 @@ def cards_s(cells: Sequence[Repeats], suite: CommonCases) -> dict[str, float]:
 
 
 def _by_card(ratio: Ratio, best: str, other: str, busy_s: Mapping[str, float]) -> str:
-    """Say how large the cards' part of a ratio is, if waiting for the hosts changes it notably; else nothing."""
+    """Return the cards' part of a ratio, if waiting for the hosts changes it notably; else nothing."""
     if not (busy_s.get(best) and busy_s.get(other)):
         return ""
     by_card = busy_s[other] / busy_s[best]
@@ -167,7 +166,6 @@ def _best_of(
     adjective: str,
     busy_s: Mapping[str, float] = MappingProxyType({}),
 ) -> str:
-    """Return the best machine and its lead, or the machines that cannot be distinguished."""
     best, verdicts = _ranked(suite, weights)
     tied = [name for name, verdict in verdicts.items() if verdict.outcome is not RatioVerdict.FASTER]
     cases = f"over {cases_text(len(suite.cases), suite.measured)}"
@@ -190,7 +188,6 @@ def _best_of(
 
 
 def _nothing(summaries: Sequence[Summary]) -> tuple[str, ...]:
-    """Say that no cell has a valid time, by which verdicts, and what to do if other load caused it."""
     verdicts = Counter(summary.verdict for summary in summaries)
     why = listed([f"{count} {verdict_text(verdict)}" for verdict, count in verdicts.most_common()])
     line = f"No results: no cell has a valid time ({why or 'no record'})."
@@ -199,7 +196,6 @@ def _nothing(summaries: Sequence[Summary]) -> tuple[str, ...]:
 
 
 def _alone(suite: CommonCases, baseline: str) -> list[str]:
-    """Return the total time of the only machine with results, and how to get a comparison."""
     (name,) = suite.logs
     if name != baseline:
         return [f"No speedups: the baseline {baseline} lacks valid results; only {name} has them."]
@@ -229,7 +225,7 @@ def decided(pairings: Sequence[Pairing]) -> list[str]:
 
 
 def open_ratios(ratios: Sequence[Ratio]) -> list[str]:
-    """Return what would decide the undecided ratios: the number of repeats, or a quieter machine."""
+    """Return what would decide the undecided ratios: repeats, or a quieter machine."""
     undecided = [ratio for ratio in ratios if ratio.outcome is RatioVerdict.UNDECIDED]
     if not undecided:
         return []
@@ -279,9 +275,10 @@ def one_session(suite: CommonCases) -> list[Caveat]:
 
 
 def states(sessions: Sessions, pairings: Sequence[Pairing]) -> list[Caveat]:
-    """Return which intervals the repeats of earlier runs made wider, and which repeats are too few to show two states.
+    """Return which intervals earlier repeats made wider, and which repeats are too few to show two states.
 
-    Processes of some machines are in one of two states. Three are all in one of them in a quarter of the runs or more.
+    Processes of some machines are in one of two states. Three are all in one state in a quarter of the runs or
+    more.
     """
     sentences = []
     wider = [
@@ -306,20 +303,17 @@ def states(sessions: Sessions, pairings: Sequence[Pairing]) -> list[Caveat]:
 
 
 def _hides_states(sessions: Sessions, pairing: Pairing, ratio: Ratio) -> bool:
-    """Return whether a ratio has too few repeats to show two states, and no earlier ones of a side."""
     names = (pairing.hardware, pairing.baseline)
     is_known = all(pairing.case.id in sessions.repeats.get(name, {}) for name in names)
     return FEWEST <= (ratio.repeats or 0) < SHOW_STATES and not is_known
 
 
 def _half_text(estimate: Estimate) -> str:
-    """Return half of an interval in percent of its value, such as `±1.2 %`."""
     half = math.sqrt((estimate.high or 1.0) / (estimate.low or 1.0)) - 1
     return f"±{significant(100 * half, 2)} %"
 
 
 def _effect_text(effect: SessionEffect, name: str) -> str:
-    """Return the effect of a session with its source, such as `0.8 % between 6 earlier runs of a`."""
     whole, cell = f"{100 * effect.whole:.2g} %", f"{100 * effect.cell:.2g} %"
     text = whole if whole == cell else f"{whole} (single cells {cell})"
     if not effect.is_assumed:
@@ -361,7 +355,7 @@ def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
 
 
 def _corrected(ratios: Sequence[Ratio], count: int) -> str:
-    """Return which verdicts of a machine the correction for all `count` comparisons of the page leaves undecided."""
+    """Return which verdicts the correction for all `count` comparisons of the page leaves undecided."""
     alone = sum(ratio.differs_alone for ratio in ratios)
     if count < 2:
         return ""
@@ -420,7 +414,7 @@ def confounded(pairings: Sequence[Pairing]) -> list[Caveat]:
 
 
 def slices(machines: Sequence[Machine]) -> list[Caveat]:
-    """Name the machines that measured on a slice of a card, which no data sheet has rates of."""
+    """Name the machines that measured on a slice of a card, for which data sheets have no rates."""
     return [
         Caveat(
             "slices of a card",

@@ -1,4 +1,4 @@
-"""What a run cost in all, and where every billed second went."""
+"""The cost of a run, and the use of every billed second."""
 
 import math
 from collections import defaultdict
@@ -46,9 +46,9 @@ class Bill:
 
     Attributes:
         parts_s: billed seconds by phase, such as boot, import, warm-up, samples, idle.
-        billed_s: their sum. If time in a provider's queue cannot be separated from the boot, it is included.
-        usd: `billed_s` at the machine's price; None without one. `compute_usd` is that of the timed steps.
-        notes: what the bill lacks, and which accelerators were paid for but unused.
+        billed_s: their sum, with a provider's queue if it cannot be separated from the boot.
+        usd: `billed_s` at the machine's price; None without. `compute_usd` is that of the timed steps.
+        notes: missing parts, and accelerators paid for but unused.
     """
 
     hardware: str
@@ -61,7 +61,7 @@ class Bill:
 
 @dataclass(frozen=True, slots=True)
 class Bills(Finding):
-    """The bill of each machine: where every billed second went, and what the timed steps alone would cost."""
+    """The bill of each machine."""
 
     name = "bills"
     title = "Cost of each machine"
@@ -71,7 +71,7 @@ class Bills(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Bills":
-        """Add up what each machine was paid for."""
+        """Add up the payments for each machine."""
         return cls(bills(results.records, results.machines, results.jobs))
 
     def table(self) -> Table | None:
@@ -116,7 +116,7 @@ def bills(
 ) -> tuple[Bill, ...]:
     """Return a bill for each machine that measured something or was rented in vain.
 
-    It includes failed repeats, which were paid for too, but no repeat whose clock ran backwards: its time is unknown.
+    Failed repeats were paid for and count; a repeat whose clock ran backwards has an unknown time and does not.
     """
     available = {machine.name: machine for machine in machines}
     measured: dict[str, list[Record]] = {name: [] for name in available}
@@ -132,7 +132,7 @@ def bills(
 
 
 def _split(job: LaneJob, measured: Mapping[str, Sequence[Record]]) -> list[LaneJob]:
-    """Split a job in which hardware entries took turns between them, in proportion to the time of their records."""
+    """Split a job between entries that took turns in it, in proportion to the time of their records."""
     names = (job.hardware, *job.turns_with)
     if len(names) == 1:
         return [job]
@@ -156,8 +156,7 @@ def _split(job: LaneJob, measured: Mapping[str, Sequence[Record]]) -> list[LaneJ
 def bill(hardware: str, records: Sequence[Record], machine: Machine | None, jobs: Sequence[LaneJob]) -> Bill:
     """Return a machine's bill: the phases of its records, then the other time of its jobs.
 
-    Jobs that took less time than the records are not all of the jobs: then the bill is from the records alone,
-    and a note says so.
+    Jobs shorter than the records are not all jobs: then the bill is from the records alone, with a note.
     """
     parts = _phases(records)
     measured_s, run_s = math.fsum(record.wall_s for record in records), math.fsum(job.run_s for job in jobs)
@@ -193,7 +192,7 @@ def unused(records: Sequence[Record], machine: Machine | None) -> tuple[str, ...
     """Name the accelerators of a machine that were paid for and left unused."""
     if machine is None or machine.devices < 2:
         return ()
-    measured = [record for record in records if record.wall]  # the others do not say what they used
+    measured = [record for record in records if record.wall]  # others lack the used devices
     used = [(record, min(devices(record, machine) or 0, machine.devices)) for record in measured]
     cases: dict[int, set[str]] = {}
     for record, count in used:

@@ -1,4 +1,4 @@
-"""What bounds each cell of a run, by the ceilings that the same run measured on the same machine."""
+"""The bound of each cell, by the ceilings that the same run measured on the same machine."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +22,6 @@ def with_bounds(summaries: Sequence[Summary], cells: Sequence[Repeats]) -> tuple
 
 
 def bound_text(bound: Bound) -> str:
-    """Return a bound in a few words, such as `compute, 83 %`; `unexplained` if nothing explains half."""
+    """Return a bound such as `compute, 83 %`; `unexplained` if nothing explains half."""
     is_explained = bound.by != UNEXPLAINED and bound.share is not None
     return f"{bound.by}, {percent(bound.share or 0.0)}" if is_explained else bound.by

@@ -17,8 +17,8 @@ _AHEAD = {
     "cost": "{} is cheaper than {}",
 }
 _AHEAD_IN_NUMBER = _AHEAD | {"time": "{} is better than {}"}
-LISTED = 5  # break-evens that the answer tells; all of them are in the report
-MOST_SHOWN = 40  # break-evens that people see
+LISTED = 5  # break-evens in the answer; the report has all
+MOST_SHOWN = 40  # break-evens shown in a table
 COLUMNS = (
     Column("Machine", Quantity.MACHINE),
     Column("By"),
@@ -32,7 +32,7 @@ _DECIDED = (RatioVerdict.FASTER, RatioVerdict.SLOWER)
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """The sizes around a change of the lead, as in `BreakEven`; `inside` are undecided ones between them."""
+    """The sizes around a change of the lead; `inside` are undecided ones between them."""
 
     below: int | None
     above: int | None
@@ -45,13 +45,13 @@ class BreakEven:
     """The value of a size parameter from which a machine beats the baseline.
 
     Attributes:
-        parameter: the parameter that grows; `fixed` are the others.
-        by: `time` (compute, or the number that a command reported), `end to end` or `cost`.
-        below: largest measured value at which the baseline is ahead; None if there is none.
-        above: smallest measured value from which the machine is ahead at every larger one; None if there is none.
+        parameter: the one that grows; `fixed` are the others.
+        by: `time` (compute, or a command's number), `end to end` or `cost`.
+        below: largest value at which the baseline is ahead, or None.
+        above: smallest value from which the machine is ahead at every larger one, or None.
         sentence: such as "gke-l4 is faster than local-cpu from n between 400 and 480".
         undecided: values at which the interval contains 1.
-        falls: whether it is reversed: the machine is ahead up to `below`, and the baseline from `above` on.
+        falls: reversed: the machine is ahead up to `below`, the baseline from `above` on.
     """
 
     hardware: str
@@ -158,10 +158,7 @@ def with_payback(pairings: Sequence[Pairing], summaries: Sequence[Summary]) -> t
 
 
 def payback_calls(cold_s: float, baseline_cold_s: float, step_s: float, baseline_step_s: float) -> float:
-    """Return the calls after which shorter steps repay a longer cold start; 0 if it is not longer.
-
-    (cold - baseline cold) / (baseline time - time), with the data in place on both sides.
-    """
+    """Return (cold - baseline cold) / (baseline step - step) in calls; 0 if the start is not longer."""
     return max(cold_s - baseline_cold_s, 0.0) / (baseline_step_s - step_s)
 
 
@@ -176,7 +173,7 @@ def _payback(pairing: Pairing, side: Summary | None, base: Summary | None) -> fl
 
 
 def _sentence(line: Line, way: str, verdicts: Verdicts, found: Bracket) -> str:
-    """Return the finding in words; it covers every measured value, and names those that break the rule."""
+    """Return the finding, which covers every measured value and names exceptions."""
     at = {outcome: [v for v, each in verdicts.items() if each is outcome] for outcome in RatioVerdict}
     ahead = (_AHEAD_IN_NUMBER if line.is_of_number else _AHEAD)[way]
     who = {

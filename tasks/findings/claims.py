@@ -1,4 +1,4 @@
-"""The claims that a run's answer rests on: its best machine is ahead of the next one in time, a number, or cost."""
+"""The claims behind a run's answer: its best machine is ahead of the next one in time, a number, or cost."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -25,7 +25,7 @@ class AnswerClaim:
         by: `time`, `number` or `cost`.
         factor: the rival's price over the best machine's; 1 for a time or a number.
         is_decided: whether the run has shown it.
-        case: of the number that a command reported, as `viewed` makes it; None for the total of times.
+        case: of a command's number, as `viewed` makes it; None for the total of times.
     """
 
     by: str
@@ -37,7 +37,7 @@ class AnswerClaim:
 
     @property
     def text(self) -> str:
-        """Return the claim in words, such as `a is faster than b`."""
+        """Return the claim, such as `a is faster than b`."""
         if self.case is None:
             return f"{self.best} is {'faster' if self.by == 'time' else 'cheaper'} than {self.rival}"
         label = f"{self.case.mode} of {script_text(measured_of(self.case))}"
@@ -47,7 +47,7 @@ class AnswerClaim:
 
 
 def answers_of(cells: Sequence[Repeats], sessions: Sessions) -> tuple[CommonCases, ...]:
-    """Return the parts of a run's answer: the total of times, and the first number of each command that reported some.
+    """Return the parts of a run's answer: the total of times, and the first number of each command with numbers.
 
     The cells are those of `one_number`.
     """
@@ -63,13 +63,13 @@ def answers_of(cells: Sequence[Repeats], sessions: Sessions) -> tuple[CommonCase
 
 
 def sessions_of_number(case: Case, sessions: Sessions) -> Sessions:
-    """Return the effects of sessions on a case; there are none on a number that is neither a time nor a rate."""
+    """Return the effects of sessions on a case; none on a number that is neither a time nor a rate."""
     metric = metric_in(case.id)
     return sessions if metric is None or is_of_time(metric) else WITHIN
 
 
 def claims_of(answers: Sequence[CommonCases], machines: Sequence[Machine]) -> tuple[AnswerClaim, ...]:
-    """Return the best machine against the next one by time or number, and by cost, or against those tied with it."""
+    """Return the best machine against the next one, or those tied with it, by time or number, and by cost."""
     return tuple(claim for suite in answers for claim in _claims_of(suite, machines))
 
 
@@ -96,7 +96,7 @@ def _claims(suite: CommonCases, by: str, weights: Mapping[str, float]) -> Iterat
 def carrying_cases(suite: CommonCases, claims: Collection[AnswerClaim]) -> tuple[Case, ...]:
     """Return the cases that make `CARRYING` of the difference of each claim on times, in the suite's order.
 
-    A difference is the sum over cases of the rival's cost of a step less that of the best machine.
+    A difference is the sum over cases of the rival's cost of a step less the best machine's.
     """
     chosen: set[Case] = set()
     for claim in (claim for claim in claims if claim.case is None):

@@ -49,8 +49,8 @@ def cold_starts(
 ) -> list[str]:
     """Return how long a process on each machine needs before it can build, and when that pays off.
 
-    A process starts alike for every case, so the repeats of all cases count. Of those that were forked from one
-    process, the start of that one counts, once. A machine with a single start has its time without an interval.
+    A process starts alike for every case, so the repeats of all cases count; forks of one process count once. A
+    single start has no interval.
     """
     sentences, base = [], next((p.baseline for p in pairings), "")
     starts: dict[str, list[Start]] = {}
@@ -84,7 +84,6 @@ def first_over_later(cell: Repeats) -> Estimate | None:
 
 
 def _against(hardware: str, base: str, longer: Ratio | None, pairings: Sequence[Pairing]) -> str:
-    """Return how much longer a start takes than on the baseline, and how many calls repay it."""
     if longer is None or longer.outcome is not RatioVerdict.FASTER:
         return ""
     text = f"; that is {format_ratio(longer)} as long as on {base}"
@@ -97,10 +96,9 @@ def _against(hardware: str, base: str, longer: Ratio | None, pairings: Sequence[
 
 
 def _starts(records: Sequence[Record]) -> list[Start]:
-    """Return the starts of processes that the records show: their own, else those that they were forked from.
+    """Return the starts of processes that the records show: their own, else those of the forking process.
 
-    A record of a fork server's first process has the server's start as its own. If it is not usable, the others
-    have that start, each the same.
+    A fork server's first process has the server's start as its own; if it is unusable, the others have it.
     """
     own = [start for record in records if not record.inherited_s and (start := _start(record.phases_s))]
     forked = {
@@ -112,7 +110,7 @@ def _starts(records: Sequence[Record]) -> list[Start]:
 
 
 def _start(phases_s: Mapping[str, float]) -> Start | None:
-    """Return the seconds of each phase before a process can build; None if one is not recorded, or all are 0."""
+    """Return the seconds of each phase before a process can build; None if one is missing, or all are 0."""
     if not BEFORE.keys() <= phases_s.keys():
         return None
     start = {name: phases_s[name] for name in BEFORE}

@@ -48,12 +48,12 @@ def compare(
     """Judge the records, summarise their cells, pair them with the baseline's, and state the results.
 
     Args:
-        suite_cases: the cases that count for totals, without those measured only to find a break-even; all if empty.
+        suite_cases: cases that count for totals, not those only for a break-even; all if empty.
         jobs: the lanes' jobs, for the bills.
-        population: records of other machines to compare with, if the run asks which machines to keep.
-        sessions: the effect of a session on each machine; the assumed one by default.
-        earlier: the answer of an earlier run that these records measure again.
-        forecasts: predictions that were kept before; `predicted` are those that the run itself keeps.
+        population: records of other machines, if the run asks which machines to keep.
+        sessions: the effect of a session on each machine.
+        earlier: the answer that these records measure again.
+        forecasts: predictions kept before; `predicted` are the run's own.
 
     Raises:
         ValueError: no machine has the baseline's name.
@@ -131,7 +131,7 @@ def pairs(
 ) -> list[Pairing]:
     """Pair every cell of another machine with the baseline's cell of the same case.
 
-    The verdicts of all pairs hold together, for each kind of ratio: any of them is false with a chance of at most 5 %.
+    Corrected for all pairs of each kind of ratio: any verdict is false with a chance of at most 5 %.
 
     Raises:
         ValueError: no machine has the baseline's name.
@@ -205,7 +205,7 @@ def pair(
 
 
 def _over_sessions(base: Repeats, side: Repeats, sessions: Sessions) -> CommonCases | None:
-    """Return two cells of a case as a suite if both have the same two sessions or more; else None."""
+    """Return two cells of a case as a suite if they share at least two sessions; else None."""
     if max(base.session_numbers, default=1) == 1:
         return None
     both = CommonCases.of([base, side], sessions, keeps_busy=True)
@@ -223,7 +223,6 @@ def unpaired(cells: Sequence[Repeats], baseline: str) -> tuple[str, ...]:
 
 
 def _sides(cells: Sequence[Repeats], baseline: str) -> tuple[dict[Case, Repeats], list[Repeats]]:
-    """Return the baseline's cells by case, and the cells of the other machines."""
     base = {cell.cell.case: cell for cell in cells if cell.cell.hardware == baseline}
     return base, [cell for cell in cells if cell.cell.hardware != baseline]
 

@@ -50,14 +50,13 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class ClaimAgain:
-    """A claim in the run that made it and now. The ratios are the rival's over the best machine's.
+    """A claim in the run that made it and now, as ratios of the rival over the best machine.
 
     Attributes:
         before, now: in these two sessions alone, with the effects of sessions.
         together: over all sessions.
         change: the ratio now over that before.
-        sessions: number of sessions with all the cases of this run's plan on both machines.
-        cases: number of these cases.
+        sessions: those with all `cases` of this run's plan on both machines.
         ratio: `now` with its verdict alone.
     """
 
@@ -88,7 +87,7 @@ class ClaimAgain:
 
     @property
     def percentage(self) -> Metric | None:
-        """Return the number of the claim if it is a percentage, whose ratios are differences in points."""
+        """Return the claim's number if it is a percentage, whose ratios are differences in points."""
         metric = metric_in(self.claim.case.id) if self.claim.case else None
         return metric if metric and metric.unit == "%" else None
 
@@ -113,7 +112,7 @@ class Confirmation(Finding):
 
     Attributes:
         run: the earlier run; empty if this run confirms none.
-        missing: clauses, each with a claim that has no verdict, and the reason; or why there is no claim.
+        missing: a clause for each claim without a verdict, with the reason; or why there is no claim.
     """
 
     name = "confirmation"
@@ -125,7 +124,7 @@ class Confirmation(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Confirmation":
-        """Hold this run's ratios against those of the run that it confirms, over all cases of this run's plan."""
+        """Compare this run's ratios with the confirmed run's, over all cases of this run's plan."""
         answer = results.earlier
         if not answer.run:
             return cls()
@@ -156,7 +155,7 @@ class Confirmation(Finding):
 
     @property
     def exit_code(self) -> int:
-        """Return 0 if the answer is confirmed, 1 if it is refuted, 3 if that is open."""
+        """Return 0 if the answer is confirmed, 1 if refuted, 3 if open."""
         return EXIT_CODES[self.verdict]
 
     def headline(self) -> tuple[str, ...]:
@@ -209,14 +208,13 @@ class Confirmation(Finding):
 
 
 def _published(again: ClaimAgain) -> dict[str, Any]:
-    """Return a claim as an object, its ratios as those of the rival over the best machine."""
     ratios = {name: asdict(getattr(again, name)) for name in ("before", "now", "together", "change")}
     counts = {"sessions": again.sessions, "cases": again.cases}
     return asdict(again.claim) | ratios | counts | {"verdict": str(again.verdict)}
 
 
 def _lacks(claim: AnswerClaim, first: EarlierSession, now: EarlierSession, cases: Collection[Case]) -> str:
-    """Return why a claim cannot be judged: the cells that one of the two sessions lacks; empty if it can."""
+    """Return the cells of a claim that one of the two sessions lacks; empty if none."""
     for session, name in ((first, first.run), (now, "this run")):
         if not _is_whole(_suite(session, claim, cases), claim, cases):
             bounded = {cell.cell for cell in session.cells if len(cell.compute_s) >= FEWEST}
@@ -227,14 +225,13 @@ def _lacks(claim: AnswerClaim, first: EarlierSession, now: EarlierSession, cases
 
 
 def _is_whole(suite: CommonCases, claim: AnswerClaim, cases: Collection[Case]) -> bool:
-    """Return whether a session has all cases of a claim on both of its machines."""
     return bool(cases) and {claim.best, claim.rival} <= suite.logs.keys() and {*suite.cases} == {*cases}
 
 
 def _again(claim: AnswerClaim, sessions: Sequence[EarlierSession], cases: Collection[Case]) -> ClaimAgain:
     """Return a claim in the first and the last of some sessions, over all these cases.
 
-    A session between them that lacks a case is left out: over fewer cases, the ratio would be another one.
+    A session between them that lacks a case is left out: over fewer cases the ratio would be another one.
     """
     suites = [_suite(session, claim, cases) for session in sessions]
     alike = [suite for suite in suites if _is_whole(suite, claim, cases)]
@@ -251,7 +248,7 @@ def _again(claim: AnswerClaim, sessions: Sequence[EarlierSession], cases: Collec
 
 
 def _suite(session: EarlierSession, claim: AnswerClaim, cases: Collection[Case]) -> CommonCases:
-    """Return the cases of a claim that both of its machines have in a session, also if other programs used them."""
+    """Return the cases that both machines of a claim have in a session, also if other programs used them."""
     names = {claim.best, claim.rival}
     cells = [cell for cell in session.cells if cell.cell.hardware in names and cell.cell.case in cases]
     sessions = sessions_of_number(claim.case, session.sessions) if claim.case else session.sessions
@@ -259,19 +256,17 @@ def _suite(session: EarlierSession, claim: AnswerClaim, cases: Collection[Case])
 
 
 def _parts(ratio: LogRatio, effects: Sequence[Part]) -> list[Part]:
-    """Return the variances of a ratio: of its repeats, and the effects of the machines' sessions."""
     return [(ratio.variance, ratio.freedom), *effects]
 
 
 def _freedom(parts: Sequence[Part]) -> float:
-    """Return the degrees of freedom of a sum of variances; 0 if one of them has 0."""
     return errors_of(parts, ())[0][1] if all(freedom > 0 for _, freedom in parts) else 0.0
 
 
 def _estimate(log: float, parts: Sequence[Part]) -> Estimate:
     """Return e to a power with its 95 % interval; without one if a part has no degrees of freedom.
 
-    The first of the parts is that of the repeats.
+    The first part is that of the repeats.
     """
     if _freedom(parts) <= 0:
         return Estimate(math.exp(log))
@@ -280,18 +275,17 @@ def _estimate(log: float, parts: Sequence[Part]) -> Estimate:
 
 
 def _ratio(now: Estimate, log: float, parts: Sequence[Part], repeats: int, effects: Sequence[Part]) -> Ratio:
-    """Return the ratio of this session with its verdict and p value."""
     chance = likeliest(log, errors_of(parts[:1], parts[1:])) if _freedom(parts) > 0 else None
     return replace(decide(now, repeats, shared_sd(effects)), chance=chance)
 
 
 def _together(levels: Sequence[float], parts: Sequence[Sequence[Part]], differ: bool) -> Estimate:
-    """Return the mean of the sessions' ratios, whose unit is the mean of a session.
+    """Return the mean of the sessions' ratios.
 
-    Its variance is that of the sessions' means, pooled with the one that repeats and earlier sessions show, whose
-    degrees of freedom are at most `FREEDOM` for each session. If the first and the last session differ by more than
-    that explains, it is that of their means alone.
-    Source: Kalibera & Jones 2013, Rigorous benchmarking in reasonable time, section 7 (hierarchical intervals).
+    Its variance is that of the sessions' means, pooled with the one that repeats and earlier sessions show,
+    with at most `FREEDOM` degrees of freedom per session. If the first and the last session differ by more than
+    that explains, it is that of their means alone. Source: Kalibera & Jones 2013, Rigorous benchmarking in
+    reasonable time, 7 (hierarchical intervals).
     """
     if any(_freedom(each) <= 0 for each in parts):  # a session of single repeats has no variance
         return Estimate(math.exp(statistics.fmean(levels)))
@@ -307,7 +301,7 @@ def _holds_1(estimate: Estimate) -> bool:
 
 
 def _judged(claims: Sequence[ClaimAgain]) -> tuple[ClaimAgain, ...]:
-    """Return the claims with their verdicts, which hold together (Holm), the gravest first."""
+    """Return the claims with their verdicts, corrected together (Holm), the gravest first."""
     ratios = corrected([again.ratio for again in claims])
     judged = [
         replace(again, verdict=_verdict(again, ratio)) for again, ratio in zip(claims, ratios, strict=True)
@@ -318,9 +312,9 @@ def _judged(claims: Sequence[ClaimAgain]) -> tuple[ClaimAgain, ...]:
 def _verdict(again: ClaimAgain, ratio: Ratio | None) -> Confirmed:
     """Return the verdict of a claim.
 
-    Of a claim that the earlier run had decided, this session alone decides: it was not chosen by its own luck. It is
-    refuted, too, if this session excludes the whole interval of the lead and does not show one. Of an undecided
-    claim, all sessions together decide.
+    This session alone decides a claim that the earlier run had decided, since it was not chosen by its own
+    luck. It also refutes if it excludes the whole interval of the lead and does not show one. All sessions
+    together decide an undecided claim.
     """
     if not again.claim.is_decided:
         low, high = again.together.low, again.together.high

@@ -1,4 +1,4 @@
-"""Predictions that were kept before their machine was measured, and the measured times."""
+"""Predictions kept before their machine was measured, and the measured times."""
 
 from dataclasses import dataclass
 

@@ -60,7 +60,6 @@ def gains(cells: Sequence[Repeats], trait: str, base: str) -> list[str]:
 
 
 def _as(cell: Repeats, trait: str, base: str) -> Cell:
-    """Return the cell that differs from this one only in the trait."""
     changes: Any = {trait: base}
     return replace(cell.cell, case=replace(cell.cell.case, **changes))
 

@@ -1,4 +1,4 @@
-"""Node variation: the differences between machines of one kind, and the machines slower than the others."""
+"""Node variation: the differences between machines of one kind, and the slow ones among them."""
 
 import math
 import statistics
@@ -43,7 +43,7 @@ class Node:
     """A machine among others of its kind.
 
     Attributes:
-        ratio: its time over that of the median machine, over the common cases; above 1 is slower.
+        ratio: its time over the median machine's, over the common cases.
         straggler: whether it is shown to be slower by more than its siblings differ.
     """
 
@@ -59,11 +59,11 @@ class NodeGroup:
     Attributes:
         shape: their kind of hardware.
         boxes: the machines, the fastest first.
-        spread: the slowest machine's time over the fastest's, over the common cases. Its interval is corrected
-            for the choice of the two from all pairs.
+        spread: the slowest machine's time over the fastest's; its interval is corrected for the choice of the
+            two from all pairs.
         cases: number of cases that count on all machines.
         left_out: machines without a cell to compare.
-        provisional: why idle machines can differ otherwise; empty if they cannot.
+        provisional: why idle machines can differ otherwise; else empty.
     """
 
     shape: str
@@ -76,11 +76,7 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class NodeVariation(Finding):
-    """Differences between machines of one kind.
-
-    Attributes:
-        alike: whether all machines of the run are of one kind, so that the answer is about their differences.
-    """
+    """Differences between machines of one kind; `alike` if the run has only one, which the answer then is about."""
 
     name = "node-variation"
     title = "Node variation"
@@ -108,7 +104,7 @@ class NodeVariation(Finding):
         return Table(COLUMNS, rows, lead, notes) if rows else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return a line for each kind if the run compares only one kind: its spread or its stragglers."""
+        """Return the spread or the stragglers if the run compares only one kind."""
         return tuple(map(_line, self.groups)) if self.alike else ()
 
     def details(self) -> tuple[str, ...]:
@@ -147,7 +143,6 @@ def node_groups(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[
 
 
 def _texts(group: NodeGroup) -> tuple[str, str]:
-    """Return the number of machines, and the time of the slowest relative to the fastest."""
     fastest, slowest = group.boxes[0].hardware, group.boxes[-1].hardware
     takes = f"{slowest} takes {format_ratio(group.spread)} the time of {fastest}"
     return f"{len(group.boxes)} machines of {group.shape}", takes
@@ -165,7 +160,7 @@ def _line(group: NodeGroup) -> str:
 
 
 def sentence(group: NodeGroup) -> str:
-    """State the spread, the slowest machine and the stragglers, as far as the intervals support it."""
+    """Return the spread, the slowest machine and the stragglers, as far as the intervals support them."""
     (count, takes), cases = _texts(group), f"over {format_count(group.cases, 'case')}"
     if group.spread.low is None:
         text = f"Of {count} {takes} {cases}; one repeat has no interval"
@@ -217,7 +212,7 @@ def _compared(shape: str, suite: CommonCases, left_out: Sequence[str]) -> NodeGr
 
 
 def _offset(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> float:
-    """Return the mean over the cases of a machine's log time less that of the median machine."""
+    """Return the mean over the cases of a machine's log time less the median machine's."""
     return statistics.fmean(
         statistics.fmean(logs) - statistics.fmean(statistics.fmean(suite.logs[m][index]) for m in middle)
         for index, (logs, middle) in enumerate(zip(suite.logs[name], middles, strict=True))
@@ -225,7 +220,6 @@ def _offset(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> 
 
 
 def _own(suite: CommonCases, name: str) -> Part:
-    """Return the rounds of a machine's mean over the cases."""
     return 1.0, rounds(suite, name, alike(suite.logs[name]))
 
 
@@ -247,7 +241,6 @@ def _own_and_median(suite: CommonCases, name: str, middles: Sequence[Sequence[st
 
 
 def _stragglers(offsets: Mapping[str, float], ratios: Mapping[str, Estimate]) -> set[str]:
-    """Return the machines beyond the scatter of their siblings and shown to be slower than the median machine."""
     if len(offsets) < FEWEST:
         return set()
     centre = statistics.median(offsets.values())

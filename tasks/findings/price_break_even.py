@@ -21,7 +21,7 @@ COLUMNS = (
 class PriceBreakEvens(Finding):
     """The break-even ratio of prices for every case on which a machine is faster: the speedup itself.
 
-    If the ratio of prices is within its interval, neither machine is shown to be cheaper.
+    Neither machine is shown to be cheaper if the ratio of prices is within its interval.
     """
 
     name = "price-break-evens"

@@ -22,7 +22,7 @@ class Ranking:
         case: None for one pass through the suite's common cases.
         by: `time` (compute) or `cost`.
         places: rank and machine; a rank is 1 more than the number of machines shown to be better.
-        provisional: why an idle machine can give another order; empty if it cannot.
+        provisional: why an idle machine can give another order; else empty.
     """
 
     case: Case | None
@@ -66,7 +66,7 @@ class Rankings(Finding):
 def rankings(
     suite: CommonCases, cells: Sequence[Repeats], machines: Sequence[Machine]
 ) -> tuple[Ranking, ...]:
-    """Rank by time and by cost: the suite's common cases first, then each case with valid results of two machines."""
+    """Rank by time and by cost: the suite first, then each case with valid results of two machines."""
     prices = {machine.name: machine.usd_per_hour for machine in machines if machine.usd_per_hour}
     of_case: dict[Case, list[Repeats]] = {}
     for cell in cells:
@@ -93,8 +93,8 @@ def ordered(suite: CommonCases, weights: Mapping[str, float]) -> list[str]:
 def compared(suite: CommonCases, weights: Mapping[str, float]) -> dict[tuple[str, str], Ratio]:
     """Return the ratio of weighted times of each (slower, faster) pair of machines.
 
-    The verdicts of all pairs hold together, so that the best of many machines is not best by chance: any of them is
-    false with a chance of at most 5 %.
+    The verdicts are corrected for all pairs, so that the best of many is not best by chance: any is false with
+    a chance of at most 5 %.
     """
     pairs = [(slower, faster) for faster, slower in combinations(ordered(suite, weights), 2)]
     ratios: list[Ratio | None] = []

@@ -1,7 +1,7 @@
 """Scaling with the number of processes, strong or weak, and the cost of DDP or FSDP itself.
 
-The base is one process without either. One process with it has a separate row, so that its cost is not mistaken for
-bad scaling. A rate is the recorded work of all processes over the time of the slowest one.
+The base is one process without either; one process with it is a separate row, so that its cost does not look
+like bad scaling. A rate is the recorded work of all processes over the slowest one's time.
 """
 
 from collections import defaultdict
@@ -65,9 +65,9 @@ def base_words(family: Family) -> str:
 
 
 def base_of(key: Key, whole: bool, cells: Sequence[Repeats]) -> Repeats | None:
-    """Return the cell of one process without a group: of this family, or of the workload that its file names as `of`.
+    """Return the cell of one process without a group, of this family or of the workload that its file names as `of`.
 
-    The base shares hardware, precision and every parameter that its workload has. If the family measures whole jobs,
+    It shares hardware, precision and every parameter that its workload has. If the family measures whole jobs,
     so does the base.
     """
     hardware, workload, size, precision = key
@@ -86,7 +86,6 @@ def base_of(key: Key, whole: bool, cells: Sequence[Repeats]) -> Repeats | None:
 
 
 def _bases(workload: str) -> tuple[str, ...]:
-    """Return the possible workloads of a base: this one, and the one whose computation it does."""
     file = declared(workload)
     return (workload, file.of) if file and file.of else (workload,)
 
@@ -168,7 +167,6 @@ def _level(cell: Repeats, base: Repeats | None, one: Repeats | None, kind: str) 
 
 
 def _judged(level: ScalingLevel, cell: Repeats, base: Repeats, kind: str) -> ScalingLevel:
-    """Return the level with its efficiency, or with the reason that it has none."""
     ratio = _device_ratio(cell, base)
     if level.over_base is None or ratio is None:
         return level
@@ -223,7 +221,7 @@ def _faster(cell: Repeats, base: Repeats | None) -> Ratio | None:
 
 
 def _times(cell: Repeats) -> list[float]:
-    """Return the host's seconds per step, which includes the slowest process, unlike device events of one rank."""
+    """Return the host's seconds per step, which include the slowest process, unlike one rank's device events."""
     return [r.wall.total_mean_s for r in cell.usable if r.wall is not None]
 
 
@@ -252,7 +250,7 @@ def _groups(cell: Repeats) -> list[Group]:
 
 
 def _peaks(record: Record) -> list[tuple[int, int | None]]:
-    """Return the peak memory of each rank in bytes; 0 or None if it is unknown."""
+    """Return the peak memory of each rank in bytes; 0 or None if unknown."""
     ranks: dict[int, Rank | Memory] = {rank.rank: rank for rank in record.group.ranks} if record.group else {}
     if not record.group and record.memory:
         ranks[0] = record.memory

@@ -1,4 +1,4 @@
-"""How much sessions, processes and samples each add to the times of a machine that was measured in several sessions."""
+"""How much sessions, processes and samples each add to the times of a machine with several sessions."""
 
 import math
 import statistics
@@ -35,7 +35,7 @@ class SpreadOfMachine:
     """The standard deviations of a machine's log times by level.
 
     Attributes:
-        sessions: number of sessions that have all cases.
+        sessions: those with all cases.
         between: of a pass between sessions; 0 if processes explain all of it.
         processes: of a cell's processes within a session; None if each session has one of each cell.
         samples: standard error of the time of a process; None if no record bounds it.
@@ -74,7 +74,7 @@ class SessionSpread(Finding):
         return Table(COLUMNS, rows, LEAD) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Return a sentence per machine with the number of its sessions and their standard deviation."""
+        """Return the number of sessions of each machine and their standard deviation."""
         return tuple(
             f"{m.hardware}: {format_count(m.sessions, 'session')} ({APART if m.are_apart else IN_A_ROW}) differ by "
             f"{100 * m.between:.2g} % (standard deviation) beyond what its processes explain."
@@ -82,7 +82,7 @@ class SessionSpread(Finding):
         )
 
     def published(self) -> dict[str, Any]:
-        """Return `session_spread` with the standard deviations of each machine, if any has several sessions."""
+        """Return `session_spread` with the standard deviations of each machine with several sessions."""
         return {"session_spread": [asdict(machine) for machine in self.machines]} if self.machines else {}
 
 
@@ -107,7 +107,7 @@ def _spreads(cells: Sequence[Repeats]) -> Iterator[SpreadOfMachine]:
 def _between(sessions: Sequence[Sequence[Logs]]) -> float:
     """Return the standard deviation between sessions by moments, less the part of the processes.
 
-    Source: Kalibera & Jones 2013, Rigorous benchmarking in reasonable time, section 6.
+    Source: Kalibera & Jones 2013, Rigorous benchmarking in reasonable time, 6.
     """
     levels = [statistics.fmean(map(statistics.fmean, cases)) for cases in sessions]
     within = _within(sessions) or 0.0
@@ -118,13 +118,13 @@ def _between(sessions: Sequence[Sequence[Logs]]) -> float:
 
 
 def _within(sessions: Sequence[Sequence[Logs]]) -> float | None:
-    """Return the standard deviation of processes around the mean of their cell and session, pooled."""
+    """Return the pooled standard deviation of processes around the mean of their cell and session."""
     squared, freedom = pooled_variance(variances(of_case for cases in sessions for of_case in cases))
     return math.sqrt(squared) if freedom else None
 
 
 def _samples_sd(records: Sequence[Record]) -> float | None:
-    """Return the standard error of a process's mean as a share of it, over the records that bound theirs."""
+    """Return the standard error of a process's mean as a share, over the records that bound theirs."""
     timings = [record.device_time or record.wall for record in records]
     shares = [
         INTERVAL_TO_SD * (timing.mean_high_s - timing.mean_low_s) / timing.total_mean_s

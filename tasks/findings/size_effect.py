@@ -1,4 +1,4 @@
-"""Speedup by size: the series whose speedup at the largest size differs from that at the smallest."""
+"""Series of sizes whose speedup at the largest size differs from that at the smallest."""
 
 import math
 from collections.abc import Sequence

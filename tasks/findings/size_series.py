@@ -18,7 +18,7 @@ class Line:
     """A series of at least two cases.
 
     Attributes:
-        parameter: the size parameter in which they differ; `fixed` are the others.
+        parameter: the one in which they differ; `fixed` are the others.
         pairings: by the parameter's rising value, including those without a ratio.
     """
 
@@ -32,7 +32,7 @@ class Line:
 
     @property
     def is_of_number(self) -> bool:
-        """Return whether it is of a number that a command reported, and that is no time."""
+        """Return whether it is of a command's number other than a time."""
         metric = metric_in(next(iter(self.pairings.values())).case.id)
         return metric is not None and not metric.is_time
 
@@ -56,7 +56,7 @@ def ratio(pairing: Pairing, way: str) -> Ratio | None:
 def lines(pairings: Iterable[Pairing]) -> tuple[Line, ...]:
     """Return a series for each parameter that takes several values.
 
-    Parameters that name a published model make no series: there is no size between two models.
+    Names of published models make no series: there is no size between two models.
     """
     series: dict[tuple[str, str, str, str, str, tuple[tuple[str, int], ...]], dict[int, Pairing]]
     series = defaultdict(dict)

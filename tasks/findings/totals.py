@@ -35,23 +35,23 @@ class LogRatio(NamedTuple):
 class CommonCases:
     """The cases in which every compared machine has an interval, with the logs of their compute times.
 
-    A machine without such a cell is not compared: it would leave no case. Cells of a busy machine are left out if
-    that costs no machine and at most half of the cases. If fewer than two machines have an interval, all valid
-    cells are used and nothing is decided. If a step is more work on one machine (weak scaling), its time is scaled
-    to the first machine's work.
+    A machine without such a cell is not compared: it would leave no case. Cells of a busy machine are left out
+    if that costs no machine and at most half of the cases. If fewer than two machines have an interval, all
+    valid cells are used and nothing is decided. A step of more work on one machine (weak scaling) is scaled to
+    the first machine's work.
 
     Attributes:
         logs: by machine, of each case.
-        repeats: the numbers of these repeats, in the same order; by their places if none are given.
-        spans: the times of these repeats; empty if they are unknown.
-        session_numbers: the session of each of these repeats; empty if all are of one session of their machine.
+        repeats: the numbers of these repeats; by their places if none are given.
+        spans: the times of these repeats; empty if unknown.
+        session_numbers: the session of each repeat; empty if there is one session of their machine.
         are_pairs: whether repeats of entries that took turns on a box are compared as pairs.
         measured: number of cases on any machine.
-        left_out: cells that exclude their case: they have one repeat, or a busy machine.
-        dropped: machines with valid cells of which none has an interval; they are not compared.
+        left_out: cells that exclude their case: one repeat, or a busy machine.
+        dropped: machines with valid cells but no interval; they are not compared.
         grades: of each included cell.
-        busy: number of these that were measured while other programs used the machine.
-        restless: number of these during which the CPU's speed varied.
+        busy, restless: number of these measured while other programs used the machine, or the CPU's speed
+            varied.
         sessions: the effects of sessions on the ratio of two machines.
     """
 
@@ -71,7 +71,7 @@ class CommonCases:
 
     @property
     def provisional(self) -> str:
-        """Return why an idle machine can give other totals; empty if it cannot."""
+        """Return why an idle machine can give other totals; else empty."""
         cells = f"of its {format_count(len(self.grades), 'cell')}"
         if self.busy:
             load = f"other programs used the machine during {self.busy} {cells}"
@@ -119,16 +119,16 @@ class CommonCases:
         return [*effects(over, under, of_each)], [*effects(over, under, of_all)]
 
     def between(self, over: str, under: str) -> list[Part]:
-        """Return the effects of sessions that the repeats of two machines share, so that they do not show them."""
+        """Return the effects of sessions that the repeats of two machines share and so do not show."""
         return self.effects(over, under)[1]
 
     def sessions_sd(self, over: str, under: str) -> float:
-        """Return the standard deviation that sessions add to the log ratio of two machines, as far as is known."""
+        """Return the known standard deviation that sessions add to the log ratio of two machines."""
         of_each, of_all = self.effects(over, under)
         return math.hypot(shared_sd(of_each) / math.sqrt(len(self.split(over, under))), shared_sd(of_all))
 
     def split(self, *names: str) -> list["CommonCases"]:
-        """Return the suite of each session in which these machines have all cases; itself if there is one or none."""
+        """Return the suite of each session in which these machines have all cases; itself without sessions."""
         numbers = [self.session_numbers.get(name, []) for name in names]
         sets = [set(of_case) for of_cases in numbers for of_case in of_cases]
         shared = set.intersection(*sets) if all(numbers) and sets else set()
@@ -165,8 +165,8 @@ class CommonCases:
 def _best(counting: ByMachine, keeps_busy: bool = False) -> ByMachine:
     """Keep the cells with an interval, and only the quiet ones of these if they represent the suite.
 
-    They do if they drop no machine and at most half of the cases. Otherwise the busy cells stay, and the totals are
-    marked provisional.
+    They do if they drop no machine and at most half of the cases. Otherwise busy cells stay, and the totals are
+    provisional.
     """
     bounded = _keep(counting, lambda cell: len(cell.compute_s) >= FEWEST)
     if len(bounded) < min(2, len(counting)) or not _common(bounded):
@@ -179,10 +179,10 @@ def _best(counting: ByMachine, keeps_busy: bool = False) -> ByMachine:
 
 
 def _repeats_of(compared: ByMachine, cases: Sequence[Case]) -> dict[str, Any]:
-    """Return the fields of the repeats that count: their logs, numbers, times and sessions, by machine and case.
+    """Return the fields of the repeats that count, by machine and case.
 
-    Of entries of a box that took turns they are those with a partner on each of them: otherwise the order of machines
-    could rest on other repeats than their ratio.
+    Of entries that took turns on a box these are the repeats with a partner on each: otherwise the order of
+    machines could rest on other repeats than their ratio.
     """
     first = next(iter(compared.values()), {})
     logs = {name: [own[case].logs_like(first[case]) for case in cases] for name, own in compared.items()}
@@ -231,10 +231,10 @@ def fewest_repeats(suite: CommonCases) -> int:
 
 
 def time_ratio(suite: CommonCases, over: str, under: str, confidence: float = 0.95) -> Estimate:
-    """Return the ratio of total times, with its interval by the delta method: a case weighs by its share of the total.
+    """Return the ratio of total times, with its interval by the delta method and the effects of sessions.
 
-    The interval includes the effects of the machines' sessions.
-    Source: d log sum(t_i) = sum(t_i / T  d log t_i); Welch and Satterthwaite for the degrees of freedom.
+    A case weighs by its share of the total: d log sum(t_i) = sum(t_i / T d log t_i). Welch and Satterthwaite
+    give the degrees of freedom.
     """
     own, shared = _variances(suite, over, under, _shares), suite.between(over, under)
     return _bounded(_quotient(_sides(suite, over, under)), errors_of(own, shared) if own else [], confidence)
@@ -267,7 +267,7 @@ def times_by_case(suite: CommonCases, hardware: str) -> dict[Case, float]:
 
 
 def total_seconds(suite: CommonCases, hardware: str) -> Estimate:
-    """Return the time (s) of one pass with its interval, by the totals of the rounds, or the means of its sessions."""
+    """Return the time (s) of one pass, with its interval by the totals of rounds or the means of sessions."""
     split = suite.split(hardware)
     by_rounds = [(1.0, rounds(part, hardware, _shares(part.logs[hardware]))) for part in split]
     if len(split) == 1:
@@ -280,15 +280,13 @@ def total_seconds(suite: CommonCases, hardware: str) -> Estimate:
 def geomean_ratio(suite: CommonCases, over: str, under: str) -> Estimate:
     """Return the geometric mean of the cases' ratios with its interval.
 
-    It is the measurement error of this suite, whose cases are not a random sample of all workloads.
+    It is the measurement error of this suite, not of a random sample of all workloads.
     """
     own, shared = _variances(suite, over, under, alike), suite.between(over, under)
     return _bounded(_geomean(_sides(suite, over, under)), errors_of(own, shared) if own else [])
 
 
 class _Sides(NamedTuple):
-    """The logs of two machines, by case, their means, and whether those of a case are pairs."""
-
     names: tuple[str, str]
     logs: tuple[list[Logs], list[Logs]]
     means: tuple[Logs, Logs]
@@ -298,8 +296,8 @@ class _Sides(NamedTuple):
 def _sides(suite: CommonCases, over: str, under: str) -> _Sides:
     """Return the logs of two machines, as pairs if possible.
 
-    They are pairs if two entries of one box took turns, so that each repeat was measured right after its partner: then
-    the box's slow changes cancel, and cases are independent.
+    If two entries of one box took turns, each repeat was measured right after its partner: the box's slow
+    changes cancel, and cases are independent.
     """
     names, logs = (over, under), (suite.logs[over], suite.logs[under])
     numbers = [suite.session_numbers.get(name) for name in names]
@@ -316,7 +314,6 @@ def _sides(suite: CommonCases, over: str, under: str) -> _Sides:
 
 
 def _at(of_cases: Sequence[Sequence[T]], places: Sequence[Sequence[int]]) -> list[list[T]]:
-    """Return the values of each case at its places."""
     return [[of_case[i] for i in kept] for of_case, kept in zip(of_cases, places, strict=True)]
 
 
@@ -330,7 +327,7 @@ def _means(logs: Sequence[Logs], numbers: Sequence[Sequence[int]] | None) -> Log
 def _variances(
     suite: CommonCases, over: str, under: str, weights: Callable[[Sequence[Logs]], Sequence[float]]
 ) -> list[Part]:
-    """Return the variances of a log ratio that its repeats show, or its sessions if there are several.
+    """Return the variances of a log ratio by its repeats, or by its sessions if there are several.
 
     Empty if there is one session, and a part of the error has a single repeat.
     """
@@ -346,7 +343,6 @@ def _variances(
 
 
 def _variances_of(parts: Sequence[tuple[float, Logs]]) -> list[Part]:
-    """Return the variances of a sum of weight x mean(logs); empty if a part has a single repeat."""
     if any(len(logs) < 2 for _, logs in parts):
         return []
     return [(w**2 * variance(logs) / len(logs), len(logs) - 1.0) for w, logs in parts]
@@ -357,7 +353,7 @@ def _errors(
 ) -> list[tuple[float, Logs]]:
     """Return the independent parts of the error of a ratio, in which the cases of a side weigh by `weights`.
 
-    They are the cases if they are pairs. Otherwise cases that follow each other share slow changes of their box, and
+    Pairs are independent by case. Otherwise cases that follow each other share slow changes of their box, and
     the parts are the rounds of each side. Simulated in `tests.benchmarks.simulated.turns`.
     """
     if not sides.are_pairs:
@@ -373,7 +369,7 @@ def _errors(
 def rounds(suite: CommonCases, hardware: str, weights: Sequence[float]) -> Logs:
     """Return the log of each round's total over the mean one, by the cases that have a repeat in it.
 
-    A round that lacks half of the total, or more, says too little.
+    A round that lacks half of the total, or more, is left out.
     """
     logs = suite.logs[hardware]
     numbers = suite.repeats.get(hardware) or [list(range(len(of_case))) for of_case in logs]
@@ -387,7 +383,6 @@ def rounds(suite: CommonCases, hardware: str, weights: Sequence[float]) -> Logs:
 
 
 def _shares(logs: Sequence[Logs]) -> list[float]:
-    """Return each case's share of the total time."""
     times = [_mean_s(of_case) for of_case in logs]
     total = math.fsum(times)
     return [t / total for t in times]
@@ -399,13 +394,11 @@ def alike(logs: Sequence[Logs]) -> list[float]:
 
 
 def _quotient(sides: _Sides) -> float:
-    """Return the ratio of two total times."""
     ours, theirs = sides.means
     return math.fsum(map(math.exp, ours)) / math.fsum(map(math.exp, theirs))
 
 
 def _geomean(sides: _Sides) -> float:
-    """Return the geometric mean of the ratios of two machines' cases."""
     return math.exp(statistics.fmean(a - b for a, b in zip(*sides.means, strict=True)))
 
 
@@ -428,29 +421,23 @@ def half_width(
 ) -> float | None:
     """Return half of the t-interval of a sum of weight x mean(logs); None if a part has a single repeat.
 
-    `added` are further variances of the sum.
-    Source: Welch 1947, Biometrika 34; Satterthwaite for the degrees of freedom.
+    `added` are further variances. Source: Welch 1947, Biometrika 34; Satterthwaite for the degrees of freedom.
     """
     errors = _standard_errors(list(parts), added)
     return widest(errors, 0.5 + confidence / 2) if errors else None
 
 
 def _standard_errors(parts: Sequence[tuple[float, Logs]], added: Sequence[Part] = ()) -> list[Part]:
-    """Return the standard error of a sum of weight x mean(logs) and its degrees of freedom, without and with `added`.
-
-    Empty if a part has a single repeat.
-    """
+    """Return standard error and freedom of a sum of weight x mean(logs), without and with `added`."""
     own = _variances_of(parts)
     return errors_of(own, added) if own else []
 
 
 def _interval(value: float, parts: Iterable[tuple[float, Logs]]) -> Estimate:
-    """Return a value whose log is a sum of weight x mean(logs); without bounds if a part has a single repeat."""
     return _bounded(value, _standard_errors(list(parts)))
 
 
 def _bounded(value: float, errors: Sequence[Part], confidence: float = 0.95) -> Estimate:
-    """Return a value with its interval by standard errors of its log; without bounds if there are none."""
     if not errors:
         return Estimate(value)
     half = widest(errors, 0.5 + confidence / 2)

@@ -39,9 +39,9 @@ class Transfers(Sentences):
 
 
 def share(cell: Repeats) -> Estimate | None:
-    """Return the share of an end-to-end step that its transfers take (0 to 1), with its interval over the repeats.
+    """Return the share of an end-to-end step that its transfers take (0 to 1), with its interval.
 
-    1 - 1/R, where R is the step with its transfers over the step without, in the same repeat.
+    1 - 1/R, in which R is the step with transfers over the step without, in the same repeat.
     """
     ratios = [
         record.end_to_end_s / record.wall.median_s

@@ -24,8 +24,8 @@ def compare_runs(first: ComparedRun, second: ComparedRun) -> tuple[list[Record],
     """Compare `second` with `first`, and return the records as the comparison names them.
 
     If both measured the same hardware, each run is a machine and each case is named by its hardware too
-    (`matmul@gke-l4`), so that only cells of the same machine are paired, without prices. Otherwise all machines are
-    compared with the first run's baseline.
+    (`matmul@gke-l4`), so that only cells of the same machine are paired, without prices. Otherwise all machines
+    are compared with the first run's baseline.
     """
     ours, theirs = ({record.hardware for record in run.records} for run in (first, second))
     if not ours & theirs:
@@ -42,7 +42,7 @@ def compare_runs(first: ComparedRun, second: ComparedRun) -> tuple[list[Record],
 
 
 def _as_machine(run: ComparedRun) -> list[Record]:
-    """Return the run's records under its name, judged by the facts of their machines, which a run does not have."""
+    """Return the run's records under its name, judged by the facts of their machines, which a run lacks."""
     records = latest(run.records)
     refusals, renamed = gate(records, run.machines), []
     for record in records:

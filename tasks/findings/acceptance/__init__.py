@@ -1,1 +1,1 @@
-"""Keep a machine, or return it: each against others of its kind, else against published rates."""
+"""Keep a machine or return it, compared with its kind, else with published rates."""

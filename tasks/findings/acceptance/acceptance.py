@@ -34,7 +34,7 @@ MARKS = {
 }
 LONGEST = "longest time that its card's published rates allow"
 FARTHEST = 1e-6
-SURE = 0.5 + CONFIDENCE / 2  # of one bound of an interval
+SURE = 0.5 + CONFIDENCE / 2  # for one bound of an interval
 EXIT_CODES = {Advice.KEEP: 0, Advice.UNDECIDED: 3, Advice.RETURN: 4}  # the gravest is the highest
 
 
@@ -71,7 +71,7 @@ class Acceptance(Finding):
 
     @property
     def exit_code(self) -> int:
-        """Return 0 to keep all machines, 4 if one is to be returned, else 3 if one is undecided."""
+        """Return 0 to keep all machines, 4 to return one, else 3 if one is undecided."""
         return max((EXIT_CODES[machine.advice] for machine in self.machines), default=0)
 
     def table(self) -> Table | None:
@@ -94,7 +94,7 @@ class Acceptance(Finding):
         return Table(COLUMNS, rows, LEAD, notes) if rows else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return one line: the machines to return, to keep, and those that are undecided."""
+        """Return one line: the machines to return, to keep, and undecided."""
         if len(self.machines) == 1:
             return (_line(self.machines[0]),)
         groups = {a: [m.hardware for m in self.machines if m.advice is a] for a in Advice}
@@ -103,7 +103,7 @@ class Acceptance(Finding):
         return (f"{capitalised('; '.join(parts))}.",) if parts else ()
 
     def details(self) -> tuple[str, ...]:
-        """Return a sentence for each machine, with how sure it is."""
+        """Return a sentence for each machine, with its confidence."""
         return tuple(map(sentence, self.machines))
 
     def published(self) -> dict[str, Any]:
@@ -112,7 +112,6 @@ class Acceptance(Finding):
 
 
 def _line(machine: MachineAdvice) -> str:
-    """Return the advice on one machine with its main reason, in at most 25 words."""
     if machine.advice is Advice.KEEP:
         return f"Keep {machine.hardware}: {format_count(len(machine.compared), 'measure')} as expected."
     if machine.advice is Advice.UNDECIDED:
@@ -200,7 +199,6 @@ def _load(held: Held) -> str:
 
 
 def _nobody(machine: MachineAdvice) -> str:
-    """Return why a machine cannot be compared, and what would decide."""
     if not machine.kind:
         return "its records do not name its card and stack, so it cannot be compared"
     few = f"{machine.siblings} of the {FEWEST} siblings needed" if machine.siblings else "no sibling"

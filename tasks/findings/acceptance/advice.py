@@ -33,12 +33,12 @@ class Held:
     """One measure of a machine, compared with others or with published rates.
 
     Attributes:
-        against: the siblings or published rates; empty if there are none.
+        against: the siblings or published rates; empty without.
         ratio: its time over the typical sibling's, or over the longest that published rates allow.
         limit: the ratio above which it is slow.
         chance: that a good machine is as slow by this measure; None without siblings.
-        is_busy: whether other programs used the machine meanwhile, so that their load can be the cause.
-        is_restless: whether the CPU's speed varied meanwhile, as it does next to another VM's load.
+        is_busy: whether the load of other programs can be the cause.
+        is_restless: whether the CPU's speed varied, as next to another VM's load.
     """
 
     name: str
@@ -56,14 +56,13 @@ class MachineAdvice:
     """The advice on one machine.
 
     Attributes:
-        kind: its card and stack in words; empty if they are unknown.
-        siblings: number of siblings that it was compared with.
+        kind: its card and stack in words; empty if unknown.
+        siblings: number of compared siblings.
         left_out: siblings that are slow themselves.
-        held: its measures.
         without_number: cases without a valid result, with the reasons.
         wrong: cases with wrong results, for which siblings or other repeats have right ones.
-        fatal: faults that a card of it reports and the vendor replaces it for, or a driver without an answer;
-            `faults` are others that a card reports.
+        fatal: reported faults for which the vendor replaces a card, or a driver without an answer; `faults` are
+            others.
     """
 
     hardware: str
@@ -78,7 +77,7 @@ class MachineAdvice:
 
     @property
     def advice(self) -> Advice:
-        """Return the advice: a machine is kept if every case has a number and no measure is undecided."""
+        """Return the advice: keep a machine if every case has a number and no measure is undecided."""
         if self.fatal or self.wrong or self.slow:
             return Advice.RETURN
         is_clear = self.compared and not self.open and not self.without_number
@@ -92,12 +91,12 @@ class MachineAdvice:
 
     @property
     def compared(self) -> list[Held]:
-        """Return the measures that could be compared."""
+        """Return the compared measures."""
         return [each for each in self.held if each.against]
 
     @property
     def open(self) -> list[Held]:
-        """Return the measures that are neither slow nor shown to be fast enough, the highest ratio first."""
+        """Return the measures neither slow nor shown to be fast enough, the highest ratio first."""
         slow, unclear = self.slow, []
         for held in self.compared:
             most = 1.0 if held.against == PUBLISHED else TOLERATED
@@ -112,9 +111,8 @@ def advise(
     """Return the advice on a machine.
 
     Args:
-        machine: its facts, including published rates of its card.
-        cells: its cells of the suite.
-        own: the same, as a member of a population.
+        machine: its facts, with published rates of its card.
+        own: the machine as a member of a population.
         others: all other known machines, of any kind.
     """
     kin = {f"{member.hardware} in {member.run}": member for member in siblings_of(own, others)}
@@ -156,7 +154,7 @@ def _by_siblings(own: Member, standing: Mapping[Measure, Slowness]) -> list[Held
 
 
 def _by_publication(machine: Machine, cells: Sequence[Repeats], own: Member) -> list[Held]:
-    """Hold products and copies against the published rates of the card; slow is what the interval shows."""
+    """Compare products and copies with the published rates of the card; an interval must show slowness."""
     most_s = {cell.cell.case: longest_s(cell, machine) for cell in cells}
     times = {cell.cell.case: over_repeats(cell.compute_s) for cell in cells}
     held = []
@@ -172,7 +170,6 @@ def _by_publication(machine: Machine, cells: Sequence[Repeats], own: Member) -> 
 
 
 def _is_wrong_here_alone(cell: Repeats, kin: Mapping[str, Member]) -> bool:
-    """Return whether a repeat is wrong although another one, or a sibling, is right."""
     cases = {measure.case for member in kin.values() for measure in member.values}
     is_right_elsewhere = bool(cell.usable) or cell.cell.case in cases
     return is_right_elsewhere and any(record.verdict is Verdict.WRONG for record in cell.records)
@@ -192,8 +189,8 @@ CEILINGS = ("gemm", "matmul", "roof", "memory_bandwidth", "memory_read")
 def longest_s(cell: Repeats, machine: Machine) -> float | None:
     """Return the longest seconds per step that the published rates of a machine's card allow.
 
-    It is the longer of the times for the FLOPs and for the bytes, at the least rates that products and copies reach.
-    None if the case is not a ceiling's, or the rates of the card are unknown.
+    It is the longer of the times for FLOPs and for bytes, at the least rates that products and copies reach.
+    None if the case is not a ceiling's, or the rates are unknown.
     """
     case, work = cell.cell.case, next((r.work for r in cell.usable if r.work), None)
     if case.workload not in CEILINGS or work is None or not machine.peak_bytes_per_s:

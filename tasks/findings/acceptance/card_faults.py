@@ -1,8 +1,8 @@
-"""The card's own report of faults, from its records: reasons to return the machine, and faults that are shown.
+"""Faults that cards report: reasons to return the machine, and others that are only shown.
 
-Fatal is only what NVIDIA replaces a card for: "RMA Policy Thresholds for Row-Remapping" and "… for SRAM Failure Modes",
-NVIDIA GPU Memory Error Management, https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/. No XID error is: for
-each of them NVIDIA first resets the card, restarts the machine or asks its support
+Fatal are those for which NVIDIA replaces a card: "RMA Policy Thresholds for Row-Remapping" and "… for SRAM
+Failure Modes", https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/. XID errors are not: NVIDIA first resets
+the card, restarts the machine or asks its support
 (https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html).
 """
 
@@ -43,10 +43,10 @@ _COMPLETED = 3
 
 
 def reported(cells: Sequence[Repeats]) -> dict[int, dict[str, float]]:
-    """Return one reading of each fact over all records by the card's number: the lowest of `LOWEST`, else the highest.
+    """Return one reading of each fact by the card's number: the lowest of `LOWEST`, else the highest.
 
-    Each process of a group has its own card, a single process the first. A PCIe link slows down while it is
-    idle, so that its best reading counts.
+    Each process of a group has its own card, a single process the first. An idle PCIe link slows down, so its
+    best reading counts.
     """
     found: dict[int, dict[str, float]] = {}
     for record in (record for cell in cells for record in cell.records):
@@ -59,7 +59,7 @@ def reported(cells: Sequence[Repeats]) -> dict[int, dict[str, float]]:
 
 
 def fatal(cards: Mapping[int, Mapping[str, float]]) -> tuple[str, ...]:
-    """Return what NVIDIA calls a reason to replace a card."""
+    """Return NVIDIA's reasons to replace a card."""
     return tuple(
         f"its card{f' {number}' * (len(cards) > 1)} {fault}: {POLICY.format(policy)}"
         for number, facts in sorted(cards.items())
@@ -69,7 +69,7 @@ def fatal(cards: Mapping[int, Mapping[str, float]]) -> tuple[str, ...]:
 
 
 def lost_driver(cells: Sequence[Repeats]) -> tuple[str, ...]:
-    """Return that the driver hangs, or kills each program that asks it, if no cell has a valid result; else nothing."""
+    """Return that the driver hangs, or kills each program that asks it, if no cell has a valid result."""
     if any(cell.usable for cell in cells):
         return ()
     found = (DRIVER.search(reason) for cell in cells for reason in cell.reasons)
@@ -79,7 +79,7 @@ def lost_driver(cells: Sequence[Repeats]) -> tuple[str, ...]:
 def faults(cards: Mapping[int, Mapping[str, float]], devices: int = 0) -> tuple[str, ...]:
     """Return the other faults of all cards, with a card's number if there are several.
 
-    `devices` are the GPUs that the machine must have; 0 if that is unknown.
+    `devices` are the GPUs that the machine must have; 0 if unknown.
     """
     first = next((facts for _, facts in sorted(cards.items())), {})
     of_each = (
@@ -91,7 +91,7 @@ def faults(cards: Mapping[int, Mapping[str, float]], devices: int = 0) -> tuple[
 
 
 def shown(facts: Mapping[str, float]) -> Iterator[str]:
-    """Yield a card's other faults, a clause for each; they do not decide, because their cause can be elsewhere."""
+    """Yield a clause for each other fault; these do not decide, because their cause can be elsewhere."""
     if facts.get("gpu_remap_pending"):
         yield "a row of memory waits for a reset to be remapped"
     if facts.get("gpu_pages_retired_pending"):
@@ -115,7 +115,7 @@ def shown(facts: Mapping[str, float]) -> Iterator[str]:
 
 
 def missing_cards(facts: Mapping[str, float], devices: int) -> Iterator[str]:
-    """Yield that the driver shows too few cards: fewer than are paid for, or than Linux sees on the PCI bus."""
+    """Yield that the driver shows fewer cards than are paid for, or than Linux sees on the PCI bus."""
     cards, on_bus = facts.get("gpu_cards"), facts.get("gpu_cards_on_bus")
     if cards is None:
         return
@@ -127,7 +127,7 @@ def missing_cards(facts: Mapping[str, float], devices: int) -> Iterator[str]:
 
 
 def _xids(facts: Mapping[str, float]) -> Iterator[str]:
-    """Yield the XID errors of the kernel's log: known codes each, the others as one count."""
+    """Yield known XID codes of the kernel's log, and one count of the others."""
     known = {code: facts[f"{XID}{code}"] for code in XIDS if facts.get(f"{XID}{code}")}
     for code, often in known.items():
         what, action = XIDS[code]

@@ -33,8 +33,8 @@ class Member:
     """A machine in one run.
 
     Attributes:
-        box: its identity: its GPUs' ids, or its cloud's instance id, or its host's name.
-        kind: None if its records do not have it.
+        box: its GPUs' ids, or its cloud's instance id, or its host's name.
+        kind: None if unknown.
         measured_at: start of its first repeat in ISO 8601, so that texts sort by time.
     """
 
@@ -47,7 +47,7 @@ class Member:
 
 
 def member_of(cells: Sequence[Repeats]) -> Member:
-    """Return a machine by its cells, of which there is at least one."""
+    """Return a machine by its cells, at least one."""
     records = [record for cell in cells for record in cell.records]
     like = next((record for record in records if record.environment), records[0])
     first = min(record.started_at for record in records)
@@ -76,7 +76,7 @@ def siblings_of(member: Member, others: Iterable[Member]) -> list[Member]:
 def _values(cells: Sequence[Repeats]) -> Values:
     """Return the logs of the times of each cell's usable repeats, and of the drifts over their soaks.
 
-    Times are per unit of work, since a step can have more work on one machine than on another.
+    Times are per unit of work, since steps can differ between machines.
     """
     values: dict[Measure, Logs] = {}
     for cell in cells:

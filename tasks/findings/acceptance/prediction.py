@@ -1,4 +1,4 @@
-"""Prediction of a further member of a population, on the logs of times: how slow a good machine can be."""
+"""Predict a further member of a population, on the logs of times: how slow a good machine can be."""
 
 import math
 import statistics
@@ -32,7 +32,7 @@ class Measure(NamedTuple):
 
     Attributes:
         threads: of a process on a CPU; None on an accelerator.
-        is_drift: the measure is the time after the soak over that of its first second.
+        is_drift: the time after the soak over that of its first second.
     """
 
     case: Case
@@ -45,7 +45,7 @@ class Measure(NamedTuple):
         return f"{self.case.id}, drift over its soak" if self.is_drift else self.case.id
 
 
-Logs = Sequence[float]  # of the times of one measure on one machine, a repeat each
+Logs = Sequence[float]  # of the times of one measure on one machine, one per repeat
 Values = Mapping[Measure, Logs]
 
 
@@ -54,11 +54,10 @@ class Slowness:
     """One measure of a machine among its siblings.
 
     Attributes:
-        ratio: its time over that of the typical sibling, their geometric mean.
+        ratio: its time over the siblings' geometric mean.
         limit: the ratio above which it is slow, at the level of its step in Holm's procedure.
         chance: that a good machine is as slow by this measure alone.
-        siblings: number of siblings with this measure.
-        is_slow: whether it is slow, corrected for all measures of the machine.
+        is_slow: corrected for all measures of the machine.
     """
 
     ratio: Estimate
@@ -71,10 +70,9 @@ class Slowness:
 def slowness_by_measure(own: Values, siblings: Sequence[Values]) -> dict[Measure, Slowness]:
     """Compare each measure of a machine with the siblings that have it, if they are enough.
 
-    At most `FALSE_RETURNS` of good machines are called slow by any measure, even if measures correlate. A machine
-    within `LEAST_SLOWNESS`, or not shown to be slow by its own repeats, is not slow.
-    Source: Hahn & Meeker 1991, Statistical Intervals, section 4.7, for one further value of a normal population;
-    Holm 1979, Scand. J. Statist. 6, for several measures.
+    At most `FALSE_RETURNS` of good machines are called slow by any measure, even if measures correlate. A
+    machine within `LEAST_SLOWNESS`, or not shown slow by its own repeats, is not slow. Source: Hahn & Meeker
+    1991, Statistical Intervals, 4.7 (one further value of a normal population); Holm 1979 (several measures).
     """
     having = {measure: [other[measure] for other in siblings if measure in other] for measure in own}
     having = {measure: others for measure, others in having.items() if len(others) >= FEWEST}
@@ -88,7 +86,7 @@ def slowness_by_measure(own: Values, siblings: Sequence[Values]) -> dict[Measure
     for step, measure in enumerate(order):
         level = (
             FALSE_RETURNS / (len(order) - step) if is_slow else level
-        )  # the first that is not slow stops it
+        )  # stop at the first that is not slow
         most = limit(having[measure], level)
         is_slow = is_slow and measure in clear and ratios[measure].value > most
         made[measure] = Slowness(ratios[measure], most, chances[measure], len(having[measure]), is_slow)
@@ -96,7 +94,7 @@ def slowness_by_measure(own: Values, siblings: Sequence[Values]) -> dict[Measure
 
 
 def chance_of(own: Logs, siblings: Sequence[Logs]) -> float:
-    """Return the chance that a further member of this population is at least as slow as this one."""
+    """Return the chance that a further member of this population is at least as slow."""
     excess, reach = _excess(own, siblings), _reach(siblings)
     if not reach > 0:
         return float(excess <= 0)
@@ -105,16 +103,15 @@ def chance_of(own: Logs, siblings: Sequence[Logs]) -> float:
 
 
 def limit(siblings: Sequence[Logs], level: float) -> float:
-    """Return the ratio to the typical sibling, at least `LEAST_SLOWNESS`, that a share `level` of members exceeds."""
+    """Return the ratio to the typical sibling that a share `level` of members exceeds, at least `LEAST_SLOWNESS`."""
     return math.exp(max(t_quantile(1 - level, len(siblings) - 1) * _reach(siblings), LEAST_SLOWNESS))
 
 
 def time_ratio(own: Logs, siblings: Sequence[Logs]) -> Estimate:
     """Return a machine's time over that of the typical sibling, with its 95 % interval.
 
-    The siblings' scatter makes the typical sibling uncertain, the repeats' scatter the machine. The latter is taken
-    over all machines, because two repeats show little, or from the machine's own repeats if that is more. There are
-    no bounds if no machine has a second repeat.
+    The repeats' scatter is taken over all machines, because two repeats show little, or from the machine's own
+    if that is more. There are no bounds if no machine has a second repeat.
     """
     excess, (within, freedom) = _excess(own, siblings), pooled_variance(variances((own, *siblings)))
     if not freedom:
@@ -129,10 +126,10 @@ def time_ratio(own: Logs, siblings: Sequence[Logs]) -> Estimate:
 
 
 def sound_members(members: Mapping[str, Values]) -> list[str]:
-    """Return the members of a population without those that are slow compared with the others.
+    """Return the members of a population that are not slow compared with the others.
 
-    The records of a returned machine stay; counted as a good one, it would hide the next. The slowest is removed
-    first, at a level for all members together, while `FEWEST` are left.
+    The records of a returned machine stay, and would hide the next one. The slowest is removed first, at a
+    level for all members together, while `FEWEST` are left.
     """
     names = list(members)
     while len(names) > FEWEST:
@@ -145,7 +142,7 @@ def sound_members(members: Mapping[str, Values]) -> list[str]:
 
 
 def _beyond(own: Values, others: Sequence[Values]) -> float:
-    """Return the excess of the log of a member's worst measure over its limit; at most 0 if none exceeds it."""
+    """Return the excess of a member's worst log measure over its limit; at most 0 without one."""
     level = FALSE_RETURNS / (len(others) + 1) / max(len(own), 1)
     worst = -math.inf
     for measure, logs in own.items():

@@ -1,4 +1,4 @@
-"""All cards of a machine at once: each one's rate, power and heat, against the others and against itself alone."""
+"""All cards of a machine at once: each one's rate, power and heat, against the others and itself alone."""
 
 import math
 import statistics
@@ -34,11 +34,11 @@ FAR_BEHIND = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One of several devices that computed the same at once; `number` is that of its process.
+    """One of several devices that computed the same at once; `number` is its process's.
 
     Attributes:
         step_s: seconds per step over the repeats, without waiting for the others.
-        of_fastest, of_alone: its speed over that of the fastest one, and over its own while the others waited.
+        of_fastest, of_alone: its speed over that of the fastest, and over its own while the others waited.
         readings: means over the repeats; the temperature is the highest.
     """
 
@@ -54,7 +54,7 @@ class Card:
 
     @property
     def rate(self) -> str:
-        """Return the rate in words, such as `731 TFLOP/s`."""
+        """Return the rate, such as `731 TFLOP/s`."""
         return rate_text(self.flops / self.step_s.value, "FLOP/s") if self.flops else ""
 
 
@@ -124,7 +124,7 @@ def _sentence(cards: Sequence[Card]) -> str:
 
 
 def _cards(cell: Repeats) -> list[Card]:
-    """Return the devices of a cell; none unless each process was measured alone in a usable repeat."""
+    """Return a cell's devices; none unless each process was measured alone in a usable repeat."""
     groups = [(record, record.group.ranks) for record in cell.usable if record.group]
     groups = [
         (record, ranks) for record, ranks in groups if all(rank.alone_s and rank.mean_s for rank in ranks)

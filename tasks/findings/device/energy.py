@@ -41,11 +41,7 @@ class CellEnergy:
 
 @dataclass(frozen=True, slots=True)
 class Energy(Finding):
-    """The energy of every cell that has it, and the machines without it.
-
-    Attributes:
-        unknown: machines without energy of any cell, each with the reason that its records give.
-    """
+    """The energy of every cell that has it; `unknown` are machines without it, with the reason."""
 
     name = "energy"
     title = "Energy"
@@ -72,7 +68,7 @@ class Energy(Finding):
         return Table(COLUMNS, rows, LEAD) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Name the machines whose energy is unknown, in one sentence with the reasons."""
+        """Name the machines whose energy is unknown, with the reasons."""
         machines: dict[str, list[str]] = {}
         for name, why in self.unknown:
             machines.setdefault(why, []).append(name)
@@ -81,7 +77,6 @@ class Energy(Finding):
 
 
 def _cell_energy(cell: Repeats) -> CellEnergy | None:
-    """Combine the repeats of a cell whose energy is known; None without one."""
     known = [energy for record in cell.usable if (energy := energy_of(record))]
     work = next((record.work for record in cell.usable if record.work), None)
     step_j = _over(known, [energy.step_j for energy in known])
@@ -98,9 +93,9 @@ def _cell_energy(cell: Repeats) -> CellEnergy | None:
 
 
 def _over(known: Sequence[StepEnergy], values: Sequence[float]) -> Estimate | None:
-    """Return the mean of a value over repeats, with the wider of its interval and the counter's resolution.
+    """Return the mean over repeats, with the wider of its interval and the counter's resolution.
 
-    That is not divided by the number of repeats: counters that step alike can all be off in the same direction.
+    The resolution is not divided by the number of repeats: counters that step alike can all err alike.
     """
     estimate = over_repeats([value for value in values if value > 0])
     errors = [energy.error_share for energy in known if energy.error_share is not None]
@@ -113,7 +108,6 @@ def _over(known: Sequence[StepEnergy], values: Sequence[float]) -> Estimate | No
 
 
 def _why(cell: Repeats) -> str:
-    """Return why no repeat of a cell has energy; empty if its records do not say it."""
     whys = (
         record.missing.get("gpu_energy_j" if record.device == "cuda" else "cpu_energy_j", "")
         for record in cell.usable

@@ -14,7 +14,7 @@ from workloads.harness.records.intervals import log_mean_interval
 from workloads.harness.records.record import Record
 
 PYTHON, LAUNCHES = "python_steps_per_s", "launches_per_s"  # readings of a record
-NOTABLE = 0.05  # a host that is slower by less is not named
+NOTABLE = 0.05  # slower hosts by less are not named
 COLUMNS = (
     Column("Machine", Quantity.MACHINE),
     Column("Million Python steps per second", Quantity.COUNT),
@@ -28,13 +28,11 @@ DEVICES = {"cuda": "the GPU", "cpu": "the CPU"}
 
 @dataclass(frozen=True, slots=True)
 class HostSpeed(Finding):
-    """The speed of each machine's host, by the readings of its records.
-
-    A host that is half as fast makes a card wait twice as long for each operation, whatever the card is.
+    """The speed of each machine's host: a host half as fast makes a card wait twice as long per operation.
 
     Attributes:
-        python: the readings of each machine; `launches`: the same by the device that computed, because launches on a
-            GPU and on a CPU are different work.
+        python: the readings of each machine.
+        launches: the same by device, because launches on a GPU and on a CPU are different work.
         sessions: the effects of sessions on the ratio of two machines.
     """
 
@@ -48,7 +46,7 @@ class HostSpeed(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "HostSpeed":
-        """Take the readings of each machine's records that count, in the order of the machines."""
+        """Take the readings of each machine's valid records."""
         records = [record for record in results.records if counts(record)]
         names = list(dict.fromkeys(machine.name for machine in results.machines))
         launches = {
@@ -84,7 +82,7 @@ class HostSpeed(Finding):
         return None, None, ""
 
     def observations(self) -> tuple[str, ...]:
-        """Name each host that is slower at Python than the fastest one by more than 5 %, if the interval shows it."""
+        """Name each host that is slower at Python than the fastest by over 5 %, if the interval shows it."""
         return tuple(
             f"The host of {name} runs Python at {format_ratio(ratio)} the speed of {_fastest(self.python)}'s."
             for name in self.python
@@ -95,7 +93,7 @@ class HostSpeed(Finding):
 def against_fastest(
     rates: Mapping[str, Sequence[float]], name: str, sessions: Sessions = WITHIN
 ) -> Ratio | None:
-    """Return a machine's rate over that of the fastest; None for the fastest itself, or without a reading."""
+    """Return a machine's rate over the fastest's; None for the fastest itself, or without a reading."""
     if name not in rates or name == (best := _fastest(rates)):
         return None
     best_s, own_s = ([1 / rate for rate in rates[side]] for side in (best, name))
@@ -111,7 +109,6 @@ def _is_slower(ratio: Ratio) -> bool:
 
 
 def _readings(records: Sequence[Record], names: Sequence[str], reading: str) -> dict[str, list[float]]:
-    """Return the values of a reading by machine; none of machines without it."""
     found: dict[str, list[float]] = {name: [] for name in names}
     for record in records:
         value = record.probes.get(reading, 0.0)
@@ -121,7 +118,6 @@ def _readings(records: Sequence[Record], names: Sequence[str], reading: str) -> 
 
 
 def _rate(values: Sequence[float], unit: float) -> Estimate:
-    """Return the geometric mean of rates with its interval, in a unit."""
     scaled = [value / unit for value in values]
     interval = log_mean_interval(scaled)
     return Estimate.of(interval) if interval else Estimate(scaled[0])

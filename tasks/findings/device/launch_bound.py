@@ -20,10 +20,9 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class LaunchBound(Finding):
-    """Cells whose device waits for its host, so that device time is less than the time of a step.
+    """Cells whose device waits for its host, so that device time is shorter than a step.
 
-    Attributes:
-        timed: every cell with a known busy share of its device.
+    `timed` is every cell with a known busy share of its device.
     """
 
     name = "launch-bound"
@@ -37,7 +36,7 @@ class LaunchBound(Finding):
         return cls(tuple(summary for summary in results.summaries if summary.busy_share))
 
     def table(self) -> Table | None:
-        """Return a row per cell that waits, the one that waits longest first."""
+        """Return a row per cell that waits, the longest wait first."""
         waiting = sorted((s for s in self.timed if s.waits), key=_busy)
         rows = tuple(
             (s.cell.hardware, s.cell.case.id, s.compute_s, s.device_s, s.waiting_share) for s in waiting
@@ -51,7 +50,7 @@ class LaunchBound(Finding):
         return Table(COLUMNS, rows, lead) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Count each machine's cases that are launch-bound by their interval, and name the one that waits longest."""
+        """Count each machine's cases that are launch-bound by their interval, and name the longest wait."""
         machines: dict[str, list[Summary]] = {}
         for summary in self.timed:
             machines.setdefault(summary.cell.hardware, []).append(summary)

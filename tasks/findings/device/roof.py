@@ -45,7 +45,7 @@ PREFIXES = ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1.0, ""))
 class RoofRow:
     """A limit of a machine.
 
-    `peak_share` is of the data sheet's, or None; `kept` is True if the machine measured it before the run.
+    `peak_share` is of the data sheet's; `kept` means measured before the run.
     """
 
     hardware: str
@@ -88,7 +88,7 @@ class Roofs(Finding):
         return Table(COLUMNS, tuple(rows), LEAD) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Return the share of the peak that each machine's best product reaches, if its data sheet is known."""
+        """Return the share of the peak that each machine's best product reaches, if known."""
         best: dict[str, RoofRow] = {}
         for row in self.rows:
             if row.rate.kind == PRODUCT and row.peak_share and row.rate.is_sound:
@@ -125,7 +125,6 @@ def _terms(rate: RoofRate) -> str:
 
 
 def _rate_text(rate: RoofRate) -> str:
-    """Write a rate with its interval, such as `104 GFLOP/s (103–105)`."""
     if UNITS[rate.kind] == "s":
         return format_seconds(Estimate(rate.value, rate.low, rate.high))
     scale, prefix = next(((s, p) for s, p in PREFIXES if rate.value >= s), PREFIXES[-1])

@@ -1,4 +1,4 @@
-"""Where a speedup between two GPU machines comes from: the card, or what keeps the card waiting."""
+"""Split a speedup between two GPU machines into the card's part and the card's waiting."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -38,7 +38,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A speedup and its part by the card, of one case on one machine against the baseline."""
+    """A speedup and the card's part of it, of one case on one machine against the baseline."""
 
     hardware: str
     case: str
@@ -50,21 +50,21 @@ class Split:
 
     @property
     def decided_by(self) -> str:
-        """The part of a step whose change makes up most of the difference; `device` if nothing differs."""
+        """Return the part of a step whose change makes most of the difference; `device` if nothing differs."""
         return decided_by(self.before, self.after)
 
     @property
     def gap(self) -> float:
-        """How far the whole ratio is from the card's."""
+        """Return how far the whole ratio is from the card's."""
         return card_gap(self.total.estimate.value, self.by_card.value)
 
     @property
     def is_cards(self) -> bool:
-        """True if the speedup is the card's: without its waiting it would be nearly the same."""
+        """Return whether the speedup without the card's waiting would be nearly the same."""
         return is_cards(self.total.estimate.value, self.by_card.value)
 
     def sentence(self) -> str:
-        """Say how large the card's part is, which machine's host makes the rest, and what would change it."""
+        """Return the card's part, which host makes the rest, and what would change it."""
         total = self.total.estimate
         faster = f"{self.hardware} is {format_ratio(total)} as fast as {self.baseline} at {self.case}"
         if self.is_cards:
@@ -77,7 +77,7 @@ class Split:
 class SpeedupParts(Finding):
     """Each speedup between GPU machines, split into the card's part and the waiting.
 
-    Source: device time is the time in which a kernel runs; the rest of a step is waiting (`Record.device_s`).
+    A kernel runs during device time (`Record.device_s`); the rest of a step is waiting.
     """
 
     name = "speedup-parts"
@@ -120,7 +120,7 @@ class SpeedupParts(Finding):
         return Table(COLUMNS, rows, lead) if rows else None
 
     def details(self) -> tuple[str, ...]:
-        """Return a sentence for each machine: its speedup that is least its card's."""
+        """Return a sentence for each machine: the speedup of which the card has the least part."""
         worst: dict[str, Split] = {}
         for split in sorted(self.splits, key=lambda split: -split.gap):
             if not split.is_cards:
@@ -129,9 +129,9 @@ class SpeedupParts(Finding):
 
 
 def _split(baseline: Repeats, side: Repeats, by_cell: Cells, sessions: Sequence[Part] = ()) -> Split | None:
-    """Return the split of one speedup; None unless the card's time is known and above 0 on both sides.
+    """Return the split of one speedup; None unless the card's time is above 0 on both sides.
 
-    Times are per unit of work if both sides state theirs: in weak scaling a step is more work on one side.
+    Times are per unit of work if both sides state theirs: in weak scaling steps differ.
     """
     before, after = _parts(baseline, by_cell), _parts(side, by_cell)
     total = speedup(*per_unit(baseline, side), sessions)
@@ -149,6 +149,6 @@ def _split(baseline: Repeats, side: Repeats, by_cell: Cells, sessions: Sequence[
 
 
 def _parts(cell: Repeats, by_cell: Cells) -> StepParts | None:
-    """Return the mean parts of a step; the loader's by the same case without it, if that was measured."""
+    """Return the mean parts of a step; the loader's by the same case without it, if measured."""
     plain = by_cell.get((cell.cell.hardware, case_without_loader(cell.cell.case)))
     return step_parts(cell.usable, fmean(plain.compute_s) if plain and plain.compute_s else None)

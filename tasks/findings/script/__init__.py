@@ -1,1 +1,1 @@
-"""A user's own script: its whole job, what holds it back, and whether it was the same training everywhere."""
+"""A user's own script: its whole job, its bottleneck, and whether the training was the same everywhere."""

@@ -54,8 +54,9 @@ class HeldBack:
 
     Attributes:
         shares: parts of a steady step, mean over the repeats that know them.
-        step_s: seconds of a step on the host's clock, over the repeats.
-        largest: name of the largest avoidable part, and `share` its size; empty and None if none is worth a change.
+        step_s: seconds of a step on the host's clock.
+        largest: name of the largest avoidable part, and `share` its size; empty and None if none is worth a
+            change.
         peak_bytes, left_bytes: of the device, or of the host on a CPU: the most and the least of the repeats.
     """
 
@@ -95,7 +96,7 @@ class HeldBack:
 
     @property
     def memory(self) -> str:
-        """Return the peak memory and the memory that was left, without the machine."""
+        """Return the peak memory and the memory left, without the machine."""
         if self.peak_bytes is None or self.left_bytes is None:
             return ""
         return f"peak memory {bytes_text(self.peak_bytes)}, {bytes_text(self.left_bytes)} left"
@@ -156,12 +157,10 @@ class HeldBacks(Finding):
 
 
 def _is_watched(record: Record) -> bool:
-    """Return whether a record is of a script whose steps were watched."""
     return record.script is not None and record.script.program is None
 
 
 def _steps(cells: Sequence[HeldBack]) -> list[str]:
-    """Return a sentence on each case's step, or each machine's if they differ, with the missing numbers."""
     steps: dict[str, dict[str, list[str]]] = {}
     for cell in cells:
         for script in [record.script for record in cell.repeats.usable if record.script][:1]:
@@ -216,7 +215,6 @@ def mean_share(values: Sequence[float]) -> Estimate:
 
 
 def _parts(cell: HeldBack) -> Parts | None:
-    """Return the seconds of a step by part; None if its time or its parts are unknown."""
     if not cell.shares or cell.step_s is None:
         return None
     return Parts(tuple((name, share * cell.step_s.value) for name, share in cell.shares.items()))

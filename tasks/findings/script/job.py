@@ -1,4 +1,4 @@
-"""The whole job of a user's script on each machine: its time and cost, the cheapest and the fastest."""
+"""The whole job of a user's script on each machine: time, cost, the cheapest and the fastest."""
 
 import math
 import statistics
@@ -47,9 +47,8 @@ class JobPrediction:
 
     Attributes:
         log_s: its mean.
-        error: its variance: that of the repeats over their number, plus the mean of the repeats' own errors. The
-            repeats measure the same part of the same job, so their errors (such as an evaluation that none has
-            seen) can be one error, which more repeats do not reduce.
+        error: its variance: the repeats' over their number, plus the mean of their errors. These can be one
+            error, such as an evaluation that no repeat has seen, which more repeats do not reduce.
         freedom: degrees of freedom of `error`, by Satterthwaite; 0 for one repeat.
     """
 
@@ -88,11 +87,11 @@ class JobOnMachine:
     """A whole job on one machine.
 
     Attributes:
-        usd_per_hour: the machine's price; None if it is unknown.
-        first_step_s: seconds from the start of the process to the end of the first step, median of repeats.
+        usd_per_hour: the machine's price; None if unknown.
+        first_step_s: from the start of the process to the end of the first step, median of repeats.
         step_s: wall-clock seconds per step with evaluation and checkpoints, median of repeats.
-        left_out: parts of the job that no repeat, or not each, has seen: the job takes at least the lower bound.
-        busy, restless: whether other programs used the machine, or the CPU's speed varied, during a repeat.
+        left_out: parts of the job that some repeat has not seen: the job takes at least the lower bound.
+        busy, restless: whether other programs used the machine, or the CPU's speed varied.
         sessions: the effects of sessions on the ratio of two machines.
     """
 
@@ -144,7 +143,7 @@ class WholeJobs(Finding):
         return cls(tuple(map(tuple, jobs.values())))
 
     def table(self) -> Table | None:
-        """Return a row per job and machine, for each job the cheapest first, then those without a price by time."""
+        """Return a row per job and machine, the cheapest first, then those without a price by time."""
         rows: list[tuple[Value, ...]] = []
         for same in self.jobs:
             best = {"cheapest": _best(same, True)[0], "fastest": _best(same, False)[0]}
@@ -199,7 +198,6 @@ def _on_machine(
 
 
 def _has_finished(record: Record) -> bool:
-    """Return whether a record without a step has the time of a job that ran to its end."""
     job = record.script.job if record.script else None
     return record.verdict is Verdict.UNSUPPORTED and job is not None and job.measured and job.steps == 0
 
@@ -225,7 +223,6 @@ def _best(jobs: Sequence[JobOnMachine], by_cost: bool) -> tuple[list[str], str]:
 
 
 def _line(jobs: Sequence[JobOnMachine], several: bool) -> str:
-    """Return the cheapest and the fastest machine for one job, in at most 25 words."""
     available = {job.hardware: job for job in jobs}
     what = script_text(jobs[0].case) if several else "this job"
     state = "; provisional" if _provisional(jobs) else ""
@@ -248,7 +245,6 @@ def _either(names: Sequence[str]) -> str:
 
 
 def _sentence(jobs: Sequence[JobOnMachine], several: bool) -> str:
-    """Name the cheapest and the fastest machine for one job, or those that are tied."""
     available, length = {job.hardware: job for job in jobs}, jobs[0].length
     epochs = f"{format_count(length.epochs, 'epoch')}, " if length.epochs else ""
     steps = f"{epochs}{length.steps:,} step{'s' * (length.steps != 1)}"
@@ -267,7 +263,6 @@ def _sentence(jobs: Sequence[JobOnMachine], several: bool) -> str:
 
 
 def _named(best: tuple[list[str], str], jobs: Mapping[str, JobOnMachine]) -> str:
-    """Return the best machine with its cost and time, or those that are tied."""
     tied, why = best
     texts = [f"{name}, {jobs[name].text}" for name in tied]
     return texts[0] if len(texts) == 1 else f"undecided between {' and '.join(texts)} ({why})"

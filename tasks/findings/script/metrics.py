@@ -1,4 +1,4 @@
-"""The numbers that commands tell: each machine's with its interval, against the baseline, with price and energy."""
+"""Numbers that commands report: each machine's with its interval, against the baseline, with price and energy."""
 
 import math
 import statistics
@@ -69,8 +69,8 @@ class CellMetric:
 
     Attributes:
         reported: its number in each repeat that has it.
-        ratio: above 1 is better than the baseline; None for the baseline, and without its counterpart.
-        factor: of a difference, by which the log of the ratio is multiplied; None if the numbers have a ratio.
+        ratio: above 1 is better than the baseline; None for the baseline or without its counterpart.
+        factor: by which the log of the ratio is multiplied, of a difference; None if the numbers have a ratio.
     """
 
     repeats: Repeats
@@ -109,7 +109,7 @@ class CellMetric:
 
     @property
     def unit_usd(self) -> Estimate | None:
-        """Return the cost of one of the things that a rate counts, in USD."""
+        """Return the cost in USD of one counted thing of a rate."""
         if not self.metric.thing or self.usd_per_hour is None or not has_ratio(self.reported):
             return None
         seconds = over_repeats([1 / number for number in self.numbers])
@@ -132,7 +132,7 @@ class CellMetric:
 
     @property
     def unit_j(self) -> Estimate | None:
-        """Return the energy of one of the things that a rate counts, in joules."""
+        """Return the energy in joules of one counted thing of a rate."""
         if not self.metric.thing or not has_ratio(self.reported):
             return None
         reported = (
@@ -229,7 +229,6 @@ class Metrics(Finding):
                 yield key, [*group]
 
     def _lines(self, cells: Sequence[CellMetric]) -> list[str]:
-        """Return the best machine, and the cheapest by a rate per second."""
         what = f"{cells[0].metric.name} of {script_text(cells[0].repeats.cell.case)}"
         alike = dict.fromkeys(map(_hardware, cells), 1.0)
         lines = [f"{'Best ' if len(cells) > 1 else ''}{what}: {self._best(cells, alike)}."]
@@ -240,7 +239,6 @@ class Metrics(Finding):
         return lines
 
     def _best(self, cells: Sequence[CellMetric], weights: Mapping[str, float]) -> str:
-        """Return the machine with the best weighted number and its lead, or those that cannot be distinguished."""
         is_cost = any(weight != 1.0 for weight in weights.values())
         factor = _factor(cells)
         scores = {cell.hardware: _scores(cell, factor) for cell in cells}
@@ -289,7 +287,6 @@ def _key(cell: CellMetric) -> tuple[Case, str, str, Better]:
 
 
 def _paired(base: CellMetric | None, side: CellMetric, sessions: Sessions) -> CellMetric:
-    """Return a metric with its ratio to the baseline's."""
     if base is None or base is side:
         return side
     factor = _factor([base, side])
@@ -306,19 +303,19 @@ def _signed(cell: CellMetric, factor: float) -> float:
 
 
 def _added(cell: CellMetric, sessions: Sessions, over: str, under: str) -> tuple[tuple[float, float], ...]:
-    """Return the effect of sessions, which is known of times and rates; other numbers can be the same in all."""
+    """Return the effect of sessions, known for times and rates; other numbers can be the same in all."""
     return sessions.of_cell(over, under) if is_of_time(cell.metric) else ()
 
 
 def _factor(cells: Sequence[CellMetric]) -> float | None:
-    """Return the size of numbers that are compared by their difference; None if they have ratios."""
+    """Return the size of numbers compared by their difference; None if they have ratios."""
     if all(has_ratio(cell.reported) for cell in cells):
         return None
     return max(abs(number) for cell in cells for number in cell.numbers) or 1.0
 
 
 def _scores(cell: CellMetric, factor: float | None) -> list[float]:
-    """Return positive numbers that are better when smaller, whose ratios or whose logs' differences are compared."""
+    """Return positive numbers, smaller is better, of which ratios or differences of logs are compared."""
     sign = -1 if cell.metric.better is Better.HIGHER else 1
     if factor is None:
         return [number**sign for number in cell.numbers]

@@ -67,7 +67,7 @@ class PromisedCell:
 
     @property
     def limited_by(self) -> str:
-        """Return a reason other than the server why no larger rate is known; empty if there is none."""
+        """Return a reason other than the server why no larger rate is known; else empty."""
         return next((search.limited_by for search in self.searches if search.limited_by), "")
 
     @property
@@ -125,7 +125,7 @@ class PromisedRates(Finding):
         return Table(COLUMNS, tuple(cell.row() for cell in self.cells), LEAD) if self.cells else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return a line for each case: the cheapest machine, or the fastest if none has a price."""
+        """Return a line for each case: the cheapest machine, or the fastest without prices."""
         cases = [list(group) for _, group in groupby(self.cells, key=lambda cell: cell.case)]
         return tuple(_line(cells, len(cases) > 1) for cells in cases)
 
@@ -148,8 +148,8 @@ class PromisedRates(Finding):
 def rate_of(searches: Sequence[PromisedRate], sessions: Sessions, hardware: str) -> Estimate | None:
     """Return the largest rate over repeats; None if any repeat found none.
 
-    Its interval holds that of the repeats, and the means of the rates that were shown to keep and to break a promise;
-    a machine's effect of sessions widens it. A side that neither shows leaves it without an interval.
+    Its interval holds that of the repeats, and the mean rates shown to keep and to break a promise; sessions
+    widen it. If one of these is unknown, there is no interval.
     """
     rates = [search.requests_per_s for search in searches]
     if min(rates) <= 0:
@@ -183,7 +183,6 @@ def _mean(rates: Sequence[float]) -> float:
 
 
 def _line(cells: Sequence[PromisedCell], names_case: bool) -> str:
-    """Return the machine with the lowest cost or else the largest rate, or those that cannot be distinguished."""
     promise = f"the promise{f' of {script_text(cells[0].case)}' if names_case else ''}"
     kept = {cell.hardware: cell for cell in cells if cell.requests_per_s}
     if not kept:

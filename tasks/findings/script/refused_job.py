@@ -48,6 +48,5 @@ def _sentence(cell: Repeats) -> str:
 
 
 def _jobs(cell: Repeats) -> Sequence[JobTime]:
-    """Return the jobs of repeats that are refused only because of the machine."""
     records = [record for record in cell.records if record.verdict in OF_THE_MACHINE]
     return [record.script.job for record in records if record.script and record.script.job]

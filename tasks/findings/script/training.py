@@ -1,4 +1,4 @@
-"""Comparison of a script's losses, which shows whether it was the same training on every machine."""
+"""Compare a script's losses: was it the same training on every machine?"""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -59,7 +59,7 @@ class SameTraining(Finding):
         return Table(COLUMNS, tuple(rows), " ".join([LEAD, *self._factors()])) if rows else None
 
     def _factors(self) -> Iterator[str]:
-        """Yield for each script that accumulates how many times these numbers it prints if it divides its loss."""
+        """Yield the factor of the printed numbers for each script that accumulates, if it divides its loss."""
         calls = {
             (course.record.case, round(course.record.script.accumulation)): None
             for course in self.courses
@@ -102,7 +102,6 @@ class SameTraining(Finding):
         return tuple(sentences)
 
     def _by_cell(self) -> dict[Cell, Course]:
-        """Return the gravest course of each cell; the reference if the others are the same."""
         cells: dict[Cell, list[Course]] = {}
         for course in self.courses:
             cells.setdefault(course.record.cell, []).append(course)
