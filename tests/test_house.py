@@ -112,7 +112,7 @@ def test_a_class_name_means_one_class():
     assert {name: paths for name, paths in homes.items() if len(paths) > 1} == {}
 
 
-def test_docstrings_are_sentences():
+def test_docstrings_are_sentences_and_no_clauses():
     docstrings = [
         (path.relative_to(ROOT).as_posix(), ast.get_docstring(node))
         for path, tree in trees().items()

@@ -217,14 +217,14 @@ def test_listing_what_there_is_stays_instant(code):
 
 
 @pytest.mark.server
-def test_what_plans_and_reports_never_imports_torch():
+def test_planning_and_reporting_never_import_torch():
     loaded = loaded_by("import flows.bench, flows.lane, gridbench.main")
     assert "prefect" in loaded
     assert "torch" not in loaded
 
 
 @pytest.mark.server
-def test_what_draws_is_not_loaded_before_there_is_something_to_draw():
+def test_drawing_libraries_are_loaded_only_when_something_is_drawn():
     loaded = loaded_by("import flows.bench, flows.lane, gridbench.main")
     assert loaded & {"pandas", "altair", "vl_convert", "boto3"} == set()
 

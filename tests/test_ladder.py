@@ -44,7 +44,7 @@ def test_a_test_that_asks_for_no_rerun_is_welcome():
 
 
 @pytest.mark.parametrize("journey", sorted(JOURNEYS))
-def test_each_journey_is_there(journey):
+def test_each_journey_names_an_existing_test(journey):
     file, _, name = journey.partition("::")
     body = ast.parse((TESTS / file).read_text()).body
     assert name in {node.name for node in body if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}

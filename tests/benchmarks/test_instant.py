@@ -5,7 +5,7 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Verdict
 
 
-def test_it_answers_with_a_record_of_the_repeat_that_it_was_asked_for():
+def test_an_instant_engine_answers_with_a_record_of_the_repeat():
     words = (
         "run gemm --run=r --hardware=here --size=m=4,n=8,k=2 --precision=bf16 --repeat=2 --order=5 --seed=3"
     )

@@ -83,7 +83,7 @@ def test_a_real_run_is_read_with_every_record(earlier):
 
 
 @pytest.mark.parametrize("run", [REAL, SLOW])
-def test_a_report_of_it_has_the_numbers_of_then(earlier, run):
+def test_a_report_of_earlier_data_has_its_earlier_numbers(earlier, run):
     folder = earlier / "runs" / run
     before = json.loads(
         (folder / "benchmark_results.json" if run == REAL else earlier / "expected/slow_run.json").read_text()
@@ -93,7 +93,7 @@ def test_a_report_of_it_has_the_numbers_of_then(earlier, run):
     assert_holds(json.loads((folder / "benchmark_results.json").read_text()), before)
 
 
-def test_its_table_has_the_columns_and_numbers_of_then(earlier):
+def test_a_table_of_earlier_data_has_its_earlier_columns_and_numbers(earlier):
     gridbench("report", SLOW, "--results", earlier / "runs")
     before = pd.read_csv(earlier / "expected/slow_run.csv")
     now = pd.read_csv(earlier / "runs" / SLOW / "comparison.csv")
@@ -102,7 +102,7 @@ def test_its_table_has_the_columns_and_numbers_of_then(earlier):
     assert set(before.columns) <= set(now.columns)
 
 
-def test_a_run_gate_says_what_it_said(earlier, tmp_path):
+def test_a_run_gate_of_earlier_data_gives_its_earlier_verdict(earlier, tmp_path):
     junit = tmp_path / "gate.xml"
     command = ("gate", SLOW, "--against", GOOD, "--run-effect", "0%", "--junit", junit)
     code, text = gridbench(*command, "--results", earlier / "runs")
@@ -133,7 +133,7 @@ def test_a_site_over_the_nights_has_every_page(earlier, tmp_path):
     assert all(night.name in page for night in (earlier / "nights").iterdir())
 
 
-def test_what_a_night_filed_is_known_to_the_next_one(earlier):
+def test_a_ticket_of_an_earlier_version_is_known_to_the_next_night(earlier):
     from tasks.regressions.gate_file import read_verdicts
     from tasks.regressions.night import judge_night
     from tasks.regressions.tickets import verdicts_of

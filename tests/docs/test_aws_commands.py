@@ -34,5 +34,5 @@ def test_every_command_exists_with_its_options(page):
         assert shown <= members | OF_EVERY_COMMAND, f"{page.name}: aws {service} {operation}"
 
 
-def test_it_sees_something():
+def test_the_aws_commands_of_the_page_are_found():
     assert len(aws_commands(DOCS / "aws.md")) >= 4

@@ -39,7 +39,7 @@ def test_each_sentence_of_batch_has_its_source():
     assert unfounded == []
 
 
-def test_what_is_only_believed_is_known_and_nothing_depends_on_it():
+def test_believed_sentences_are_listed_and_no_pattern_of_the_product_matches_one():
     assert {name for name, above in sentences() if "[belief]" in above} == BELIEFS
     from infra.workers.batch import reasons as product
     from tests.emulators.aws import reasons

@@ -49,7 +49,7 @@ def test_the_client_knows_every_code_that_the_document_has_for_keys_and_accounts
 
 
 @pytest.mark.parametrize("name", [n for n, b in reasons.BEHAVIOUR.items() if b.mark != "doc" or b.paid])
-def test_what_only_an_account_can_confirm_is_on_the_page(name):
+def test_answers_that_only_an_account_can_confirm_are_on_the_page(name):
     assert f"`{name}`" in PAGE
 
 

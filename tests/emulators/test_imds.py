@@ -22,7 +22,7 @@ def refused(*arguments, **headers):
     return error.value.code
 
 
-def test_values_are_told_to_whoever_has_a_token():
+def test_metadata_is_served_to_clients_with_a_token():
     with metadata_server(instance_type="g5.8xlarge", zone="eu-west-1b", life_cycle="spot") as metadata:
         token = ask(f"{metadata.url}/latest/api/token", "PUT", **{TTL: "60"})
         about = f"{metadata.url}/latest/meta-data/"
@@ -51,7 +51,7 @@ def test_without_a_token_nothing_is_told():
         assert refused(value, **{TOKEN: token}) == 401
 
 
-def test_the_sdk_itself_understands_it():
+def test_botocore_understands_the_emulated_metadata_server():
     from botocore.utils import IMDSFetcher
 
     with metadata_server(instance_id="i-1234") as metadata:

@@ -24,7 +24,7 @@ def test_a_task_depends_on_what_made_its_argument_and_nothing_in_it_is_looked_at
     assert collect_task_run_inputs_sync(records) and not collect_task_run_inputs_sync(opaque(records))
 
 
-def test_it_gets_the_argument_itself():
+def test_a_task_gets_an_opaque_argument_itself():
     records = [[of_a_task()]]
     options = {"return_data": True, "remove_annotations": True, "context": {}}
     assert visit_collection(opaque(records), resolve_to_final_result, **options) is records

@@ -149,7 +149,7 @@ def test_every_gpu_that_has_peaks_can_be_held_against(run, key):
         ("t.csv", b"op,points\na,zero\n", "t.csv has no column of times, rates, speedups or prices among"),
     ],
 )
-def test_what_cannot_be_read_is_one_sentence_and_code_2(run, tmp_path, name, content, words):
+def test_an_unreadable_file_is_reported_in_one_sentence_with_exit_code_2(run, tmp_path, name, content, words):
     path = tmp_path / name
     if content is ...:
         path.mkdir()

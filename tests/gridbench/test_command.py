@@ -169,7 +169,7 @@ def test_a_page_is_linked_only_while_its_server_lasts(store, capsys, url, words)
     assert words in text and ("http" in text) is (url is not None)
 
 
-def test_what_was_planned_as_skipped_is_no_failure(store, capsys):
+def test_a_run_with_planned_skips_succeeds(store, capsys):
     skip = PlannedSkip(hardware="local-cpu", case=store.plan.cases[0], reason="too large for a test")
     store = Store.create(
         store.folder.parent, store.plan.model_copy(update={"skips": (skip,), "run": "with-a-skip"})
@@ -269,7 +269,7 @@ async def test_a_stack_is_looked_after_before_it_is_asked(capsys):
         (503, "http://api does not answer .*`prefect server start`.*PREFECT_API_URL"),
     ],
 )
-async def test_what_the_api_answers_to_a_new_run_is_a_sentence(code, words):
+async def test_an_api_error_for_a_new_run_is_reported_in_a_sentence(code, words):
     async def read_deployment_by_name(name):
         request = httpx.Request("POST", "http://api")
         response = httpx.Response(code, json={"detail": "'nope' is not one of"}, request=request)

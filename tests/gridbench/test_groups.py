@@ -71,7 +71,7 @@ def test_the_list_of_commands_has_the_first_line_of_each_help(name):
     assert (load(name).help or "").splitlines()[0] == COMMANDS[name][1].help
 
 
-def test_a_command_that_does_not_exist_is_named_with_a_similar_one():
+def test_an_unknown_command_is_named_with_a_similar_command():
     shown = call("doctr")
     assert shown.exit_code == 2 and "doctr" in shown.output and "doctor" in shown.output
 

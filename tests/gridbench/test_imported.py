@@ -91,7 +91,7 @@ def test_the_same_records_are_the_same_run_and_count_once(run, box, tmp_path):
     assert code == 0 and len(Store.open(tmp_path / "results", name).records()[0]) == 3
 
 
-def test_what_is_no_record_is_named_and_left_out(run, box):
+def test_a_file_that_is_no_record_is_named_and_left_out(run, box):
     (box / "notes.json").write_text(json.dumps({"a": 1}))
     code, text = run(box)
     assert code == 0 and "left out:" in text and "notes.json, line 1" in text
@@ -119,7 +119,7 @@ def test_a_folder_without_records_is_one_sentence(run, tmp_path):
         assert code == 2 and name in text and len(text.splitlines()) == 1
 
 
-def test_a_price_that_nobody_gave_is_said(run, box):
+def test_an_unknown_price_of_an_imported_machine_is_reported(run, box):
     assert "box-a: its price is unknown, 1 USD/h is assumed" in run(box)[1]
 
 

@@ -51,13 +51,13 @@ def test_a_name_of_a_file_in_utf8_is_read_in_every_locale(tmp_path):
     assert done.returncode == 0 and b"Traceback" not in done.stderr, done.stderr
 
 
-def test_one_that_is_not_utf8_is_refused_in_a_sentence():
+def test_an_argument_that_is_not_utf8_is_refused_in_a_sentence():
     done = gridbench("show", "--results", b"/tmp/e\xff")
     assert (done.returncode, done.stdout) == (2, b"")
     assert done.stderr.count(b"\n") == 1 and rb"'/tmp/e\xff' is not UTF-8" in done.stderr
 
 
-def test_so_is_a_current_folder(tmp_path, monkeypatch):
+def test_a_current_folder_that_is_not_utf8_is_refused_in_a_sentence(tmp_path, monkeypatch):
     folder = Path(os.fsdecode(os.fsencode(tmp_path) + b"/e\xff"))
     folder.mkdir()
     monkeypatch.chdir(folder)

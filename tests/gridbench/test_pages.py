@@ -39,20 +39,20 @@ def test_the_list_of_commands(printed):
 
 
 @pytest.mark.parametrize(("page", "number"), [("gate", SLOW), ("gate-undecided", FEW)])
-def test_a_gate(printed, tmp_path, page, number):
+def test_a_run_gate_is_printed_as_in_the_golden_file(printed, tmp_path, page, number):
     a_run(tmp_path, GOOD)
     a_run(tmp_path, number, 1.1 if number == SLOW else 1.0, repeats=1 if number == FEW else 3)
     text = printed("gate", run_name(number), "--against", run_name(GOOD), "--results", tmp_path)
     assert_golden(text, GOLDEN / f"{page}.txt")
 
 
-def test_a_history(printed, tmp_path):
+def test_a_history_is_printed_as_in_the_golden_file(printed, tmp_path):
     for night in range(3):
         a_night(tmp_path, night)
     assert_golden(printed("history", MATMUL.id, "--results", tmp_path), GOLDEN / "history.txt")
 
 
-def test_a_published_table(printed):
+def test_a_checked_table_is_printed_as_in_the_golden_file(printed):
     table = Path(__file__).parents[2] / "docs" / "examples" / "aws-blog-table.csv"
     assert_golden(printed("check", table), GOLDEN / "check.txt")
 

@@ -119,7 +119,7 @@ def test_the_list_may_be_of_one_provider(capsys, monkeypatch):
     assert code == 2 and "'gpc'" in output and "did you mean gcp?" in output
 
 
-def test_an_empty_list_says_so(capsys, monkeypatch, deployments):
+def test_prices_list_without_prices_names_the_file(capsys, monkeypatch, deployments):
     (deployments / "prices.yaml").unlink()
     code, output = run(capsys, monkeypatch, "prices", "list")
     assert code == 0 and output.startswith("no prices in")
@@ -174,7 +174,7 @@ def test_a_doubtful_new_price_is_kept_and_flagged(capsys, monkeypatch, deploymen
 
 
 @pytest.mark.parametrize("price", ["0", "-5", "1e999", "nan"])
-def test_what_is_no_price_does_not_replace_one(capsys, monkeypatch, deployments, catalogue, price):
+def test_an_invalid_price_does_not_replace_a_valid_one(capsys, monkeypatch, deployments, catalogue, price):
     catalogue["lambdalabs"] = LAMBDA.replace(",1.29,", f",{price},")
     _, output = refresh(capsys, monkeypatch, "lambda")
     assert "no answer: lambda gpu_1x_a10, on-demand: " in output
@@ -279,7 +279,7 @@ class TestReportAtNewPrices:
         path.write_text(path.read_text().replace("0.10", "0.25"))
         return store
 
-    def test_says_so(self, store):
+    def test_a_report_at_new_prices_names_them_in_a_caveat(self, store):
         (machine,) = outcome.comparison_of(store, "now").machines
         assert machine.usd_per_hour == 0.25
         caveats = outcome.comparison_of(store, "now").caveats
@@ -329,7 +329,7 @@ class TestOffers:
         assert output.index(" 0.8048 ") < output.index(" 1.29 ") and "V100" not in output
         assert "from SkyPilot catalogue v8, commit 000c1d0b" in output and "--most 12" in output
 
-    def test_may_be_none(self, capsys, monkeypatch):
+    def test_offers_that_match_nothing_suggest_a_refresh(self, capsys, monkeypatch):
         code, output = run(capsys, monkeypatch, "offers", "--gpu", "h100", "--max-usd", "0.5")
         assert code == 0 and output.startswith("none of ") and "prices refresh" in output
 

@@ -21,7 +21,7 @@ def test_a_sentence_has_no_control_sequence_of_a_box(capsys, show):
     assert text.startswith("GPU 0: ") and text.endswith("A100 end\n") and not set(text) & MOVING
 
 
-def test_a_cell_and_a_title_of_a_table_have_none(capsys):
+def test_cells_and_titles_of_tables_lose_their_control_characters(capsys):
     table = table_of(f"title {HOSTILE}", "machine")
     table.add_row(HOSTILE)
     for console in (terminal.console, log_or_screen()):

@@ -42,5 +42,5 @@ async def test_a_button_or_the_form_leaves_a_message(message):
     ],
     ids=["command", "schedule", "automation", "night"],
 )
-async def test_nobody_is_asked_where_a_program_has_started_it(api):
+async def test_a_run_started_by_a_program_asks_no_question(api):
     assert not await ask._started_in_the_ui(api, uuid4())

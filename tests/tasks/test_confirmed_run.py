@@ -125,7 +125,7 @@ def test_a_slower_winner_is_refuted_by_the_stored_run(store, tmp_path):
     assert confirmation.verdict is Confirmed.REFUTED and confirmation.exit_code == 1
 
 
-def test_a_run_whose_earlier_answer_is_gone_says_so(store, tmp_path):
+def test_a_confirmation_whose_earlier_answer_is_gone_is_open(store, tmp_path):
     plan = plan_of_confirmation(store)[0].model_copy(update={"confirms": "gone"})
     again = stored(tmp_path, plan)
     found = judged(again.records()[0], again)
@@ -143,7 +143,7 @@ def test_a_run_whose_earlier_answer_is_gone_says_so(store, tmp_path):
         ({"names": ("local-cpu",), "baseline": "local-cpu"}, None, "nothing to confirm"),
     ],
 )
-def test_what_cannot_be_confirmed_is_one_sentence(tmp_path, changes, repeats, sentence):
+def test_a_run_that_cannot_be_confirmed_is_refused_in_one_sentence(tmp_path, changes, repeats, sentence):
     with pytest.raises(GridbenchError, match=sentence):
         plan_of_confirmation(stored(tmp_path, plan_with(**changes)), repeats)
 

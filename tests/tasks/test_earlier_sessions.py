@@ -88,7 +88,7 @@ def test_earlier_runs_of_the_same_machine_show_it(tmp_path):
         {"of_cases": {"script": TRAIN}},
     ],
 )
-def test_what_differs_in_more_than_its_session_shows_nothing(tmp_path, changes):
+def test_runs_that_differ_in_more_than_their_session_are_ignored(tmp_path, changes):
     days(tmp_path, **changes)
     assert known(stored(tmp_path, "mine", NOW)).runs == 0
 
@@ -125,7 +125,7 @@ def test_a_table_without_the_hash_of_files_counts_by_its_commit(tmp_path, commit
     assert known(stored(tmp_path, "mine", NOW)).runs == count
 
 
-def test_later_runs_take_no_place_of_earlier_ones(tmp_path, monkeypatch):
+def test_later_runs_do_not_displace_earlier_runs(tmp_path, monkeypatch):
     monkeypatch.setattr(earlier_sessions, "MOST_FOLDERS", ENOUGH)
     days(tmp_path)
     for number in range(ENOUGH):

@@ -69,7 +69,7 @@ async def test_a_job_that_dies_wakes_no_cell(api, store, opened):
     assert len(store.records()[0]) == 20
 
 
-async def test_what_is_not_open_when_all_is_measured_stays_closed_and_nobody_waits_for_it(api, store, opened):
+async def test_cells_not_opened_before_the_measuring_ends_stay_closed(api, store, opened):
     said, task = [], asyncio.create_task(serve(api))
     began = time.monotonic()
     await measured(store, Pace(poll_s=0.01, cells_per_minute=6.0, cells_at_first=3), said)
@@ -78,7 +78,7 @@ async def test_what_is_not_open_when_all_is_measured_stays_closed_and_nobody_wai
     assert any(line.startswith(f"{10 - len(opened)} cells have no separate task run") for line in said)
 
 
-async def test_the_last_cells_are_opened_after_the_measuring_and_nobody_takes_a_turn_for_none(
+async def test_the_last_cells_are_opened_after_the_measuring_without_empty_turns(
     api, store, opened, monkeypatch
 ):
     taken = []

@@ -86,6 +86,6 @@ async def test_only_machines_that_may_be_better_are_measured_also_by_one_that_wa
     assert not any(name in sentence for name in names for sentence in found.answer)
 
 
-async def test_too_little_money_measures_nothing_more_and_says_so(api, store):
+async def test_a_budget_too_small_for_further_cells_is_reported(api, store):
     said = await bench(api, store, budget_usd=0.01)
     assert measured(store) == {"aws-g6.xlarge"} and "cost more than the rest of the budget" in said[-1]

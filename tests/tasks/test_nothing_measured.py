@@ -27,7 +27,7 @@ def test_one_number_is_something(plan, verdict):
     assert nothing_measured(ended(plan, local_cpu=verdict), plan) == ""
 
 
-def test_what_was_planned_to_be_skipped_is_no_failure(plan):
+def test_a_run_of_planned_skips_alone_is_no_failure(plan):
     skips = tuple(
         PlannedSkip(hardware=machine.name, case=case, reason="too large")
         for machine in plan.hardware

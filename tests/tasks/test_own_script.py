@@ -50,7 +50,7 @@ def test_a_written_suite_is_read_as_it_was_asked_for(code, tmp_path):
     assert plain.name == "train" and plain.entries[0].assumed and plain.repeats == 3
 
 
-def test_what_was_measured_before_is_the_estimate(code, tmp_path):
+def test_earlier_measurements_of_a_script_are_its_estimate(code, tmp_path):
     results = tmp_path / "results"
     asked = OwnScript(run="train.py --batch {batch}", folder=code, size={"batch": [16, 32]})
     assert measured_s(results, [own(16)]) is None

@@ -55,7 +55,7 @@ def test_a_run_that_does_not_ask_reads_no_other(store, tmp_path):
     assert population_of(stored(tmp_path, "quick one", suite="quick")) == (None, [])
 
 
-def test_what_cannot_be_read_is_said_and_the_rest_counts(store, tmp_path):
+def test_an_unreadable_sibling_run_is_reported_and_the_rest_counts(store, tmp_path):
     (tmp_path / "two" / "plan.json").write_text("{")
     records, (problem,) = population_of(store)
     assert {record.run for record in records} == {"one", "three"} and problem.startswith(

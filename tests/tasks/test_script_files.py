@@ -19,7 +19,7 @@ def store(tmp_path):
     return store
 
 
-def test_what_a_script_has_written_meanwhile_is_no_change(store, tmp_path):
+def test_files_that_a_script_wrote_are_no_change_of_its_code(store, tmp_path):
     check_files(store)
     (tmp_path / "code" / "checkpoint.pt").write_text("weights")
     check_files(store)

@@ -61,7 +61,7 @@ def other_size(workload):
 
 
 @pytest.mark.parametrize("name", OURS)
-def test_its_declarations_agree(name):
+def test_declarations_of_a_workload_agree(name):
     """What is declared of a workload agrees with its sizes, and with the workload that it is of."""
     workload = find(name)
     assert (workload.scaling is not None) == workload.in_group
@@ -80,7 +80,7 @@ def test_its_declarations_agree(name):
 
 
 @pytest.mark.parametrize(("name", "precision"), each_with(PRECISIONS, {"fp32", "bf16"}))
-def test_passes_its_own_check_before_and_after(name, precision):
+def test_a_workload_passes_its_own_check_before_and_after(name, precision):
     try:
         open_device("cpu", precision, 1)
     except UnsupportedError:
@@ -109,7 +109,7 @@ def test_passes_at_another_size_and_seed(name, seed):
 
 @pytest.mark.parametrize("tiny", [True, False])
 @pytest.mark.parametrize("name", STEPS)
-def test_its_formula_is_what_torch_counts(name, tiny):
+def test_the_flops_formula_of_a_workload_agrees_with_torch(name, tiny):
     size = find(name).tiny if tiny else other_size(find(name))
     prepared = build(name, **size)
     with FlopCounterMode(display=False) as counter:
@@ -119,14 +119,14 @@ def test_its_formula_is_what_torch_counts(name, tiny):
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_its_inputs_follow_the_seed(name):
+def test_inputs_of_a_workload_follow_the_seed(name):
     one, same, other = (build(name, seed=seed).inputs for seed in (5, 5, 6))
     assert all(torch.equal(a, b) for a, b in zip(one, same, strict=True))
     assert not all(torch.equal(a, b) for a, b in zip(one, other, strict=True))
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_its_data_is_the_same_in_every_layout_and_its_bytes_are_too(name):
+def test_data_and_bytes_of_a_workload_are_the_same_in_every_layout(name):
     kinds = [build(name, layout=layout) for layout in find(name).layouts]
     for kind in kinds[1:]:
         assert all(torch.equal(a, b) for a, b in zip(kinds[0].inputs, kind.inputs, strict=True))
@@ -134,7 +134,7 @@ def test_its_data_is_the_same_in_every_layout_and_its_bytes_are_too(name):
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_its_loss_falls_and_it_starts_anew(name):
+def test_the_loss_of_a_training_falls_and_a_reset_starts_again(name):
     prepared = build(name)
     if not prepared.is_training:
         pytest.skip("it trains nothing")
@@ -159,7 +159,7 @@ def test_a_job_runs_from_the_beginning_each_time(name):
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_it_says_what_a_step_does(name):
+def test_a_workload_states_the_work_of_a_step(name):
     workload, prepared = find(name), build(name)
     assert (prepared.parameters is not None) == workload.has_model
     assert prepared.units > 0
@@ -177,7 +177,7 @@ def test_it_says_what_a_step_does(name):
 
 
 @pytest.mark.parametrize("name", [name for name in OURS if find(name).kind != "job" and made_alone(name)])
-def test_it_is_over_in_a_blink_at_its_tiny_size(name):
+def test_a_workload_of_tiny_size_is_quick(name):
     if (
         takes_seconds(name) or name == "resnet50_train"
     ):  # whose norms take noise for gradients below 8 pictures
@@ -190,7 +190,7 @@ def test_it_is_over_in_a_blink_at_its_tiny_size(name):
 
 
 @pytest.mark.parametrize("name", STEPS)
-def test_its_step_leaves_its_inputs_alone(name):
+def test_a_step_leaves_the_inputs_of_a_workload_unchanged(name):
     prepared = build(name)
     before = [t.clone() for t in prepared.inputs]
     prepared.step()

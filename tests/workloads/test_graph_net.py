@@ -39,7 +39,7 @@ class TestGraphNet:
         for one, other in zip(found, wanted, strict=True):
             torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)
 
-    def test_its_flops_are_counted_entry_by_entry(self):
+    def test_flops_are_counted_entry_by_entry(self):
         task = citations.gcn_task(env())
         nonzeros = int((task.links.to_dense() != 0).sum())
         assert nonzeros == 2 * 5429 + 2708

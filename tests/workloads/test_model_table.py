@@ -21,7 +21,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 class TestTable:
-    def test_it_shows_the_layers_as_they_are_called(self):
+    def test_the_table_shows_layers_in_the_order_of_calls(self):
         text = model_table(find("mnist").case({"batch": 3}), 1)
         assert re.search(r"^2 +Conv2d +3 x 64 x 24 x 24 +18,496$", text, re.MULTILINE)
         assert re.search(r"^7 +Linear +3 x 128 +1,179,776$", text, re.MULTILINE)
@@ -30,13 +30,13 @@ class TestTable:
             "mnist/batch=3/fp32: 1,199,882 trainable parameters, 2.14696e+08 FLOPs in a step"
         )
 
-    def test_it_shows_a_jobs_model_and_parts_without_a_layer_of_their_own(self):
+    def test_the_table_shows_the_model_of_a_job_and_parts_without_a_layer(self):
         text = model_table(find("gcn_job").case({"hidden": 4, "epochs": 2}), 1)
         assert re.search(r"^\(whole\) +GraphNet +2708 x 7 +5,760$", text, re.MULTILINE)
         assert "5,760 trainable parameters" in text
         assert text.endswith("FLOPs in the whole job")
 
-    def test_what_has_no_model_is_said(self):
+    def test_a_workload_without_a_model_is_refused(self):
         with pytest.raises(WorkloadsError, match="matmul has no model"):
             model_table(find("matmul").case({"n": 8}), 1)
         with pytest.raises(WorkloadsError, match="does not run in one process on a CPU"):
@@ -75,7 +75,7 @@ def test_missing_files_are_named_before_anything_is_trained(tmp_path, name, size
         find(name).build(replace(env(), data=tmp_path), **size)
 
 
-def test_the_examples_sets_are_the_published_ones():
+def test_data_sets_of_the_examples_have_the_published_sizes():
     assert (MNIST.images, MNIST.held_out, CIFAR10.images, CIFAR10.held_out) == (
         60_000,
         10_000,

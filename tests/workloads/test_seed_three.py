@@ -22,7 +22,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 class TestNetworks:
     @pytest.mark.parametrize(("recipe", "count"), [(mnist.recipe, 1_199_882), (cifar10.recipe, 62_006)])
-    def test_they_have_the_examples_parameters(self, recipe, count):
+    def test_networks_have_the_examples_parameters(self, recipe, count):
         assert parameter_count(recipe().build()) == count
 
     def test_mnists_network_is_the_examples(self):
@@ -43,7 +43,7 @@ class TestNetworks:
         h = F.relu(F.linear(F.relu(F.linear(h, *lines[0:2])), *lines[2:4]))
         torch.testing.assert_close(net(x), F.linear(h, *lines[4:6]))
 
-    def test_they_learn_as_the_examples_do(self):
+    def test_networks_learn_like_the_examples(self):
         found = {}
         for name, how in (("mnist", mnist.recipe()), ("cifar10", cifar10.recipe())):
             optimizer = how.optimizer(how.build().parameters())
@@ -117,7 +117,7 @@ class TestJob:
         assert first != second
         assert len(set(first)) > 90
 
-    def test_it_begins_anew_each_time_whatever_ran_before(self):
+    def test_each_run_of_a_job_begins_anew(self):
         job, _, _ = self.watched_job()
         job.warm_up()
         one = job.run()

@@ -35,7 +35,7 @@ def attended(model, x):
 
 
 @pytest.mark.parametrize("width", [32, 128])
-def test_its_attention_is_the_textbooks(width):
+def test_attention_of_the_transformer_is_the_textbooks(width):
     torch.manual_seed(0)
     attention = decoder.block(width, max(width // 64, 1))[0].inner.double()
     x = torch.randn(2, 10, width, dtype=torch.float64)
@@ -62,7 +62,7 @@ def test_the_last_position_alone_is_the_last_of_all():
 
 
 @pytest.mark.parametrize("width", [64, 256])
-def test_its_parameters_are_those_of_the_formula(width):
+def test_the_transformer_has_the_parameters_of_its_formula(width):
     length = 24
     block = 12 * width**2 + 13 * width  # products 3 + 1 + 4 + 4, biases 3 + 1 + 4 + 1, two norms of two
     wanted = VOCABULARY * width + length * width + LAYERS * block + 2 * width + (width + 1) * VOCABULARY
@@ -81,7 +81,7 @@ class TestFlops:
         pairs = sum(range(1, self.length + 1))  # each position with itself and those before it
         return LAYERS * self.batch * pairs * 2 * 2 * self.width
 
-    def test_inference(self):
+    def test_inference_counts_linear_layers_and_attention(self):
         made = build("transformer_infer", width=self.width, length=self.length, batch=self.batch)
         assert made.matmul_flops == self.linear(self.batch)
         assert made.flops == self.linear(self.batch) + self.attention()
@@ -96,7 +96,7 @@ class TestFlops:
     @pytest.mark.parametrize(
         "size", [{"width": 64, "length": 20, "batch": 3}, {"width": 256, "length": 7, "batch": 1}]
     )
-    def test_they_are_known_before_anything_is_built(self, name, size):
+    def test_flops_are_known_before_anything_is_built(self, name, size):
         made, workload = build(name, **size), find(name)
         assert workload.flops(**size) == made.flops
 
@@ -119,7 +119,7 @@ def test_a_record_names_the_kernel_that_its_attention_took(name):
     assert counts.attention == {"flash_attention_for_cpu"}  # on a GPU `flash`, `efficient` or `cudnn`
 
 
-def test_its_loss_begins_at_chance_and_falls():
+def test_the_loss_of_the_transformer_begins_at_chance_and_falls():
     made = build("transformer_train", width=32, length=16, batch=2)
     first = float(first_step(made))
     assert first == pytest.approx(math.log(VOCABULARY), rel=0.05)
@@ -128,7 +128,7 @@ def test_its_loss_begins_at_chance_and_falls():
     assert float(first_step(made)) == pytest.approx(first, rel=1e-4)
 
 
-def test_its_tokens_follow_a_rule_that_can_be_learnt():
+def test_tokens_of_the_transformer_follow_a_learnable_rule():
     tokens = transformer.sentences(env(), 8, 512)
     assert tokens.dtype == torch.int64
     assert 0 <= int(tokens.min()) <= int(tokens.max()) < VOCABULARY
@@ -144,6 +144,6 @@ def test_a_width_that_heads_do_not_divide(name):
 
 
 @pytest.mark.parametrize("name", ["transformer_train", "transformer_infer"])
-def test_it_is_sound_with_several_heads(name):
+def test_the_transformer_passes_its_check_with_several_heads(name):
     made = build(name, width=128, length=8, batch=1)
     assert check(made, first_step(made), "fp32").error < 1e-6

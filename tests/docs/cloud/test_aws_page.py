@@ -79,7 +79,7 @@ def test_up_does_nothing_twice(newcomer, aws, prefect_server, tmp_path):
     assert not (tmp_path / "engine.log").exists() or built(tmp_path) == [], "a published image is not built"
 
 
-def test_ctrl_c_while_an_image_is_built_says_what_is_there(newcomer, aws, prefect_server):
+def test_ctrl_c_while_an_image_is_built_lists_the_resources_that_exist(newcomer, aws, prefect_server):
     settings = f"PREFECT_API_URL={prefect_server.url} PREFECT_API_AUTH_STRING={AUTH}"
     assert newcomer(f"prefect config set {settings}")[0] == 0
     newcomer.program("docker", SLOW)
@@ -94,7 +94,7 @@ def test_ctrl_c_while_an_image_is_built_says_what_is_there(newcomer, aws, prefec
     assert newcomer("gridbench down aws")[0] == 0 and secrets_of(aws) == []
 
 
-def test_ctrl_c_in_a_run_ends_what_is_paid_for(newcomer, aws, prefect_server):
+def test_ctrl_c_in_a_run_ends_all_paid_machines(newcomer, aws, prefect_server):
     settings = f"PREFECT_API_URL={prefect_server.url} PREFECT_API_AUTH_STRING={AUTH}"
     assert newcomer(f"prefect config set {settings}")[0] == 0
     assert newcomer("gridbench up aws --instances c5.2xlarge --image cpu=of.dkr.ecr.tests/image:1")[0] == 0
@@ -108,7 +108,7 @@ def test_ctrl_c_in_a_run_ends_what_is_paid_for(newcomer, aws, prefect_server):
     assert not any(listed) and not newcomer.processes()
 
 
-def test_what_is_declined_leaves_nothing(newcomer, aws, prefect_server, monkeypatch):
+def test_a_declined_gridbench_up_leaves_nothing_in_the_account(newcomer, aws, prefect_server, monkeypatch):
     before = inventory(aws)
     settings = f"PREFECT_API_URL={prefect_server.url} PREFECT_API_AUTH_STRING={AUTH}"
     assert newcomer(f"prefect config set {settings}")[0] == 0

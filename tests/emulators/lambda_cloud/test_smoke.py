@@ -46,7 +46,7 @@ def go(cloud, monkeypatch, tmp_path):
     signal.signal(signal.SIGTERM, handler)
 
 
-def test_it_rents_nothing_without_yes(cloud, go, capsys):
+def test_the_lambda_smoke_test_rents_nothing_without_yes(cloud, go, capsys):
     assert go("--max-usd", "0.5") == (2, None)
     assert capsys.readouterr().err == (
         "error: this rents gpu_1x_a10 at 1.29 USD an hour, for at most 23 minutes and 0.49 USD, and gives it back: "
@@ -61,14 +61,14 @@ def test_an_unknown_type_is_one_sentence(go, capsys):
 
 
 @pytest.mark.parametrize("limit", [("--max-minutes", "0.05"), ("--max-usd", "0")])
-def test_it_stops_at_its_limits_and_gives_everything_back(cloud, go, capsys, limit):
+def test_the_lambda_smoke_test_stops_at_its_limits_and_returns_every_instance(cloud, go, capsys, limit):
     code, found = go("--yes", *limit)
     assert code == 1 and "used up" in found["stopped"]
     assert "stopped early: " in capsys.readouterr().out
     assert nothing_left(cloud)
 
 
-def test_what_costs_nothing_is_as_the_stand_in_has_it(cloud, go, capsys):
+def test_the_free_answers_of_lambda_match_the_emulator(cloud, go, capsys):
     code, found = go("--yes", "--max-minutes", "0.05")
     assert code == 1 and found["answers"].keys() >= FREE
     text = capsys.readouterr().out

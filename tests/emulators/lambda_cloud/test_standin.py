@@ -84,7 +84,7 @@ def test_a_wrong_key_is_refused(cloud, plain, body):
     assert cloud.account.key_names() == ["k"]
 
 
-def test_what_is_not_json_is_refused(plain):
+def test_a_body_that_is_not_json_is_refused(plain):
     assert plain.post("/instance-operations/launch", content="{}").status_code == 400
     header = {"Content-Type": "application/json"}
     assert plain.post("/instance-operations/launch", content="{", headers=header).status_code == 400

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.flaky(
 )
 
 
-async def test_what_can_not_fit_is_skipped_as_planned_and_the_rest_is_measured(bench):
+async def test_a_case_that_cannot_fit_is_skipped_as_planned_and_the_rest_is_measured(bench):
     run_id = await bench.start(suite="large")
     assert (await bench.end(run_id)).is_completed()
     store = await bench.store(run_id)

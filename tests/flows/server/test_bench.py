@@ -14,7 +14,7 @@ pytestmark = pytest.mark.flaky(
 )
 
 
-async def test_the_main_job(bench):
+async def test_a_bench_run_measures_every_cell_and_publishes_its_report(bench):
     run_id = await bench.start(hardware=["local-cpu-1", "local-cpu"])
     assert (await bench.end(run_id)).is_completed()
     store = await bench.store(run_id)

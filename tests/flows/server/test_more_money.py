@@ -32,7 +32,7 @@ def folders(bench):
     return {path.name for path in bench.results.iterdir()} if bench.results.is_dir() else set()
 
 
-async def test_who_says_yes_gets_the_run_with_the_budget_that_they_set(bench):
+async def test_an_accepted_budget_starts_the_run_with_that_budget(bench):
     before = folders(bench)
     run_id = await asking(bench)
     assert folders(bench) == before, "nothing is made before somebody has answered"
@@ -51,7 +51,7 @@ async def test_who_says_yes_gets_the_run_with_the_budget_that_they_set(bench):
 
 
 @pytest.mark.parametrize("answer", [{"go_on": False, "budget_usd": 1.0}, {}], ids=["no", "nothing"])
-async def test_who_says_no_or_nothing_ends_it_before_anything_is_made(bench, answer):
+async def test_a_declined_budget_ends_the_run_before_anything_is_made(bench, answer):
     before = folders(bench)
     run_id = await asking(bench)
     async with bench.client() as client:

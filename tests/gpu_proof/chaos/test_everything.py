@@ -39,7 +39,7 @@ def test_every_step_runs_on_a_cpu(tmp_path, box_lock):
 
 
 @pytest.mark.timeout(900)
-def test_what_a_second_call_takes_runs_on_a_cpu(tmp_path, box_lock):
+def test_the_steps_of_a_second_call_run_on_a_cpu(tmp_path, box_lock):
     command = [
         sys.executable,
         "-m",

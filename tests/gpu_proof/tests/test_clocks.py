@@ -66,7 +66,7 @@ H100 = {  # seconds of 2026-11-26, on a host that changed its speed between the 
 }
 
 
-def test_what_an_h100s_host_and_copy_engine_did_is_no_failure_of_the_clocks(tmp_path, monkeypatch):
+def test_effects_of_an_h100s_host_and_copy_engine_are_no_failure_of_the_clocks(tmp_path, monkeypatch):
     bench = Bench(tmp_path, "cuda", time.monotonic() + 60)
     found = {"seconds": H100, "missing": {}, "wall_over_timer": dict.fromkeys(H100, 1.01)}
     monkeypatch.setattr(bench, "child", lambda *_, **__: found)

@@ -55,7 +55,7 @@ def test_a_record_as_it_should_be_holds():
         ({"profile": {"busy_s": 1.0, "kernels": 30, "steps": 3}}, "the profile's kernels over launches"),
     ],
 )
-def test_what_cannot_be_fails(parts, name):
+def test_an_impossible_record_fails(parts, name):
     assert judged(record(**parts))[name] == FAIL
 
 
@@ -89,7 +89,7 @@ def test_cards_at_once_are_compared_with_each_other_and_with_themselves(slowest_
         ("transfer_bandwidth", (("mib", 256),), "pageable over pinned"),
     ],
 )
-def test_each_ceiling_is_judged(workload, size, name):
+def test_each_ceiling_of_a_roofline_is_judged(workload, size, name):
     parts = {"workload": workload, "size": size, "precision": "fp32"}
     assert judged(record(**parts))[name] == OK
     slow = {"work": {"flops": 0, "bytes": 1e12 * SECONDS, "launches": 2}, "wall": 20.0,
@@ -150,7 +150,7 @@ def test_an_exchange_is_held_against_what_nvlink_was_seen_to_do():
     assert {exchanged(3, kib=1), exchanged(20, card="NVIDIA L4")} == {SHOWN}  # latency; PCIe
 
 
-def test_fp8_is_held_against_twice_the_peak_and_a_skinny_product_against_none():
+def test_fp8_is_compared_with_twice_the_peak_and_a_skinny_product_with_no_peak():
     assert judged(of("gemm", 1.3, "fp8"))["share of the peak"] == OK
     assert judged(of("gemm", 0.01, size=(("m", 1),)))["TFLOP/s"] == SHOWN
 
@@ -209,7 +209,7 @@ def test_a_card_is_known_by_its_drivers_name(name, key):
     assert (peaks and peaks.key) == key
 
 
-def test_what_is_measured_has_a_verdict_that_there_is():
+def test_the_measured_verdicts_of_a_proof_are_verdicts_of_a_record():
     assert MEASURED.issubset({verdict.value for verdict in Verdict})
     assert not MEASURED & {"wrong", "crashed", "unsupported", "out_of_memory", "impossible", "timeout"}
 

@@ -60,7 +60,7 @@ def test_a_step_that_looks_at_nothing_fails(bench):
     assert states(taken([step("a")], bench)) == [("a", FAIL)]
 
 
-def test_what_there_is_no_time_for_is_said_and_shorter_ones_are_taken(bench):
+def test_steps_without_time_left_are_reported_and_shorter_steps_run(bench):
     rows = [*taken([step("long", FINE, needs_s=300), step("short", FINE, needs_s=10)], bench)]
     assert states(rows) == [("long", NOT_RUN), ("a", OK)]
     assert rows[0].text.endswith("s were left, it takes about 300")
@@ -90,7 +90,7 @@ def test_a_process_has_no_more_time_than_the_proof(bench):
     assert bench.run(SLEEPS, limit_s=60).seconds < 20
 
 
-def test_what_the_deadline_kills_says_nothing_of_the_card(bench):
+def test_a_process_that_the_deadline_kills_is_no_failure_of_the_card(bench):
     bench.ends_at = time.monotonic() + 2
 
     def run(bench):
@@ -102,7 +102,7 @@ def test_what_the_deadline_kills_says_nothing_of_the_card(bench):
     assert rows[0].text.startswith("no time was left: stopped after")
 
 
-def test_what_takes_longer_than_it_may_fails_while_there_is_time(bench):
+def test_a_process_over_its_limit_fails_while_time_is_left(bench):
     assert bench.run(SLEEPS, limit_s=0.3).late and not bench.stopped
 
 
@@ -185,7 +185,7 @@ def test_a_second_call_takes_what_is_named(bench, tmp_path):
     assert [step.name for step in steps(bench, asked([str(file)]))] == ["clocks", "failures shared"]
 
 
-def test_what_is_essential_comes_first_and_has_one_of_each_mechanism(bench):
+def test_essential_steps_come_first_and_cover_each_mechanism(bench):
     made = steps(bench, [])
     flags = [step.essential for step in made]
     assert flags == sorted(flags, reverse=True) and 0 < sum(flags) < len(flags) / 2
@@ -251,7 +251,7 @@ def test_a_proof_of_another_card_or_of_other_code_does_not_go_on(bench, tmp_path
     assert (row.state, row.text) == (FAIL, "this is x, the proof that goes on is of NVIDIA L4: begin anew")
 
 
-def test_what_was_left_in_the_folder_goes_with_the_proof_that_goes_on(tmp_path):
+def test_a_continued_proof_keeps_the_files_of_its_folder(tmp_path):
     first, second = tmp_path / "first", tmp_path / "second"
     made_ready(first, None)
     (first / "records.jsonl").write_text("{}\n")
@@ -269,7 +269,7 @@ def test_a_word_that_no_step_has_is_said(bench, monkeypatch):
     assert [*proof(bench, ["clocksss"])][-1].text == "no step has clocksss in its name"
 
 
-def test_the_table_ends_with_what_does_not_hold():
+def test_the_table_of_a_proof_ends_with_its_failed_rows():
     rows = [holds("clocks", "right", True, "1"), within("clocks", "wide", 1.2, 0.95, 1.05),
             within("cases matmul", "gone", None, 0, 1), Row("cases gcn", "late", NOT_RUN, "no time"),
             Row("soak", "rates", SHOWN, "1 2 3")]  # fmt: skip

@@ -161,7 +161,7 @@ def prices(monkeypatch):
 MACHINES = [MachineType("g5.xlarge", 4, 16384, 1), MachineType("c5.2xlarge", 8, 16384, 0)]
 
 
-def test_the_most_it_can_cost_is_told(capsys, prices):
+def test_the_highest_possible_cost_of_the_stack_is_printed(capsys, prices):
     aws_text.show_costs(MACHINES, {"MaxGpuVcpus": "10", "MaxCpuVcpus": "8"}, "us-east-1")
     output = " ".join(capsys.readouterr().out.split())
     extra = aws_text.DISK_USD_PER_HOUR + aws_text.ADDRESS_USD_PER_HOUR
@@ -170,7 +170,7 @@ def test_the_most_it_can_cost_is_told(capsys, prices):
     assert "4 queues with a cap of 8 or 10 vCPUs each can run 36 vCPUs together" in output
 
 
-def test_what_an_idle_month_costs_is_told_as_a_sum(capsys, prices):
+def test_the_cost_of_an_idle_month_on_aws_is_printed_as_a_sum(capsys, prices):
     caps = {"MaxGpuVcpus": "10", "MaxCpuVcpus": "8"}
     aws_text.show_costs(MACHINES, caps, "us-east-1")
     output = " ".join(capsys.readouterr().out.split())
@@ -182,7 +182,7 @@ def test_what_an_idle_month_costs_is_told_as_a_sum(capsys, prices):
     assert "Idle, about 1.15 USD a month" in output and "secrets 0.40" in output and "--email" not in output
 
 
-def test_a_region_without_prices_says_so(capsys, prices):
+def test_a_region_without_prices_is_reported(capsys, prices):
     aws_text.show_costs(MACHINES, {"MaxGpuVcpus": "4", "MaxCpuVcpus": "8"}, "eu-central-1")
     output = " ".join(capsys.readouterr().out.split())
     assert (
@@ -196,7 +196,7 @@ def an_instance(name, kind, spot):
     return RunningInstance(name, kind, "running", spot, since, "us-east-1a")
 
 
-def test_what_runs_now_is_counted_by_how_it_was_bought(capsys, prices):
+def test_running_instances_are_counted_by_purchase(capsys, prices):
     running = [an_instance("i-1", "c5.2xlarge", True), an_instance("i-2", "c5.2xlarge", False)]
     running += [an_instance("i-3", "g5.xlarge", True), an_instance("i-4", "p9.huge", False)]
     aws_text.show_instances(running, "us-east-1")
@@ -212,7 +212,7 @@ def test_no_machine_costs_nothing(capsys):
     assert capsys.readouterr().out == "No machine runs: 0 USD an hour.\n"
 
 
-def test_a_queue_is_shown_with_what_waits_and_what_ails_it(capsys, monkeypatch):
+def test_a_queue_is_shown_with_its_waiting_jobs_and_its_fault(capsys, monkeypatch):
     monkeypatch.setattr(aws_text.console, "width", 200, raising=False)
     jobs = {"SUBMITTED": 1, "RUNNABLE": 2, "RUNNING": 1, "FAILED": 5}
     aws_text.show_queues([Queue("q", "ENABLED", "ENABLED, INVALID: no role", jobs, 8, 16)])

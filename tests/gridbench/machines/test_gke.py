@@ -142,7 +142,7 @@ def test_both_roles_of_the_nodes_are_said_before_the_cluster_is_made(run, accoun
     assert "roles/container.defaultNodeServiceAccount" in output and "roles/artifactregistry.reader" in output
 
 
-def test_what_could_cost_more_than_the_limit_is_refused(run, account):
+def test_a_cluster_that_could_cost_more_than_the_limit_is_refused(run, account):
     code, output = run(*UP, "--max-nodes", "30", "--yes")
     busy = 0.07 + DISK + FEE + 30 * (0.8 + DISK)
     assert code == 2 and account.changes == []
@@ -182,7 +182,7 @@ def test_a_second_accelerator_completes_the_cluster(run, account, monkeypatch):
     assert "nvidia-tesla-a100-spot create a2-highgpu-1g 1 nvidia-tesla-a100 spot 0 to 1" in output
 
 
-def test_what_has_no_price_is_said_to_be_unknown(run, account):
+def test_a_machine_type_without_a_price_is_reported_as_unknown(run, account):
     code, output = run(*UP[:5], "nvidia-tesla-t4", "--yes")
     missing = (
         "without n1-standard-8 with 1 nvidia-tesla-t4, unknown to deployments/prices.yaml in us-central1"
@@ -205,7 +205,7 @@ def test_a_pool_that_could_not_be_had_is_the_error_and_the_rest_can_be_used(run,
 
 
 @pytest.mark.parametrize("command", [UP, ("down", "gke", "--zone", ZONE)])
-def test_somebody_elses_cluster_is_refused(run, account, command):
+def test_a_cluster_that_gridbench_did_not_make_is_refused(run, account, command):
     account.clusters[NAME] = gke.Cluster(name="gridbench", location=ZONE)
     code, output = run(*command, "--yes")
     assert code == 2 and "that Gridbench did not make" in output and account.changes == []
@@ -267,7 +267,7 @@ def test_down_asks_deletes_checks_and_names_what_it_can_not_see(run, account, tm
     assert run("down", "gke", "--yes")[0] == 0
 
 
-def test_down_that_leaves_something_says_so(run, account, monkeypatch):
+def test_down_reports_the_resources_that_are_left(run, account, monkeypatch):
     run(*UP, "--yes")
     monkeypatch.setattr("infra.gke.teardown.take_down", lambda *_: None)
     code, output = run("down", "gke", "--yes")
@@ -287,7 +287,7 @@ def test_a_right_that_is_missing_is_one_sentence(run, account):
     )
 
 
-def test_a_spot_price_is_taken_where_both_parts_have_one():
+def test_a_spot_price_is_used_if_host_and_gpu_have_spot_prices():
     pool = GkePool("x", "g2-standard-8", "nvidia-l4", 1, spot=True)
     assert gke_text.usd_per_hour(facts(), pool, "us-central1", False) == pytest.approx(0.8 + DISK)
     row = {"provider": "gcp", "region": "us-central1", "source": "test", "date": "2026-11-21"}

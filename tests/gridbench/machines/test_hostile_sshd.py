@@ -31,7 +31,7 @@ def answers(checked):
 
 
 @pytest.mark.parametrize("kind", ANSWERS)
-def test_its_answers_are_sentences_and_move_no_cursor(run, kind):
+def test_answers_of_a_hostile_box_are_printed_as_sentences_without_control_characters(run, kind):
     with answering_elsewhere(answers(ANSWERS[kind])) as port:
         words = ("x@127.0.0.1", "--port", str(port), "--host-key", PINNED, "--command", "none")
         code, text = run(*words)
@@ -48,7 +48,7 @@ def known(monkeypatch):
     monkeypatch.setattr("infra.workers.ssh.connection._known", lambda host: keys)
 
 
-def test_its_hardware_has_a_short_printable_title(known):
+def test_hardware_of_a_hostile_box_has_a_short_printable_title(known):
     facts = f"{FIT}memory_kib=16000000\ncpu=EPYC {ESCAPES} {'x' * 10_000}\n"
     with answering_elsewhere(answers(facts)) as port:
         found = box.ask(f"ssh://x@127.0.0.1:{port}?usd=1")

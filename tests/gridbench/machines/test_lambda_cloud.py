@@ -56,13 +56,13 @@ def launch(cloud, until):
     return asyncio.run(launched())
 
 
-def test_an_empty_account(cloud, run):
+def test_an_empty_account_has_nothing_rented_and_nothing_overdue(cloud, run):
     assert run("lambda", "rented") == (0, "no machine of Gridbench runs at Lambda Cloud\n")
     assert run("lambda", "janitor") == (0, "no machine of Gridbench is overdue at Lambda Cloud\n")
     assert run("lambda", "rented", "--json") == (0, "[]\n")
 
 
-def test_what_is_overdue_is_given_back_before_what_runs_is_listed(cloud, run):
+def test_overdue_machines_are_returned_before_running_ones_are_listed(cloud, run):
     late, fresh = launch(cloud, soon(-HOUR_S / 2)), launch(cloud, soon(HOUR_S))
     code, out, err = run.apart("lambda", "rented", "--json")
     (row,) = json.loads(out)
@@ -73,7 +73,7 @@ def test_what_is_overdue_is_given_back_before_what_runs_is_listed(cloud, run):
     assert run("lambda", "janitor") == (0, "no machine of Gridbench is overdue at Lambda Cloud\n")
 
 
-def test_one_that_can_not_be_given_back_is_listed_as_overdue(cloud, run, monkeypatch):
+def test_a_machine_that_can_not_be_returned_is_listed_as_overdue(cloud, run, monkeypatch):
     monkeypatch.setattr(janitor, "HASTE", dataclasses.replace(PACE, return_s=0.05))
     late = launch(cloud, soon(-HOUR_S / 2))
     cloud.control.deaf = 10**9
@@ -107,7 +107,7 @@ def test_the_worst_case_in_usd_is_said_before_anything_is_rented(cloud, run):
     assert "at most 6.5 h at 1.55 USD an hour, 10.01 USD" in run(*words, "10")[1]
 
 
-def test_one_box_is_given_back_or_all_of_them(cloud, run):
+def test_lambda_return_gives_back_a_named_box_or_all_boxes(cloud, run):
     first, second, third = (launch(cloud, soon(HOUR_S)) for _ in range(3))
     code, text = run("lambda", "give-back", second)
     assert code == 0 and second in text and first not in text

@@ -14,7 +14,7 @@ def printed(monkeypatch, capsys, *words):
     return ended.value.code or 0, capsys.readouterr()
 
 
-def test_it_prints_what_prefect_makes_the_pool_from(monkeypatch, capsys):
+def test_the_pool_command_prints_the_base_job_template(monkeypatch, capsys):
     code, output = printed(monkeypatch, capsys, "gke", "--set", "namespace=bench", "--set", "vcpus=2")
     template = json.loads(output.out)
     defaults = {name: schema.get("default") for name, schema in template["variables"]["properties"].items()}

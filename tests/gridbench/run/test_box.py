@@ -62,13 +62,13 @@ def test_a_box_is_what_it_says_that_it_is():
     assert found.job_variables == {"hosts": [host], "gpus": "all"}
 
 
-def test_a_box_without_gpus_and_without_a_price_says_so():
+def test_a_box_without_gpus_is_a_cpu_machine_of_unknown_price():
     found = hardware_of({"address": "box"}, FACTS, {}, {})
     assert (found.device, found.gpus, found.gpu, found.title) == ("cpu", 0, None, "AMD EPYC 7R32 at box")
     assert found.price.purchase == "assumption" and "unknown" in found.price.note
 
 
-def test_a_card_that_nobody_has_listed_has_no_model():
+def test_an_unlisted_card_has_no_model():
     assert hardware_of({"address": "box"}, {"gpu": ["1, Some Card"]}, {}, {}).gpu is None
 
 

@@ -38,7 +38,7 @@ def test_every_machine_gets_a_time_a_price_and_what_they_rest_on(call):
     assert all(re.search(r"\d ms \(\d+–\d+\).*× \(.*\$\d.*\(.*host unknown", line) for line in rows.values())
 
 
-def test_what_cannot_be_predicted_is_said_once_for_all_machines(call):
+def test_the_reason_for_a_missing_prediction_is_printed_once_for_all_machines(call):
     records = [r for r in two_cards() if r.case.workload == "gpt2_train" and r.hardware == "h100"]
     blind = [replace(r, device_busy_s=None) for r in records]
     code, text, _ = call(blind)
@@ -51,7 +51,7 @@ def test_a_cpu_without_a_roof_predicts_nothing(call):
     assert code == 0 and "the rates of here in fp32 are unknown" in text
 
 
-def test_a_script_that_nobody_measured_is_refused_with_the_way(call):
+def test_a_prediction_for_an_unmeasured_script_is_refused_with_advice(call):
     code, _, error = call([record(1.0, hardware="here")], name="train.py")
     assert code != 0 and "has measured train.py; measure it on any machine first" in str(error)
 

@@ -61,7 +61,7 @@ def test_a_variable_counts_for_every_run(log_in, aws, monkeypatch):
         ({"PREFECT_API_URL": "https://prefect.example/api"}, "lets everybody run code on your workers"),
     ],
 )
-def test_what_a_cloud_does_not_reach_or_everybody_does_is_refused(log_in, aws, settings, refusal):
+def test_an_api_that_clouds_cannot_reach_or_that_has_no_login_is_refused(log_in, aws, settings, refusal):
     log_in(**settings)
     with pytest.raises(GridbenchError, match=refusal):
         check_reach(aws)

@@ -69,12 +69,12 @@ def test_a_link_has_its_run_and_only_it(results, port):
     "path", ["/", "/mine/", "/mine/report.html", "/mine/plan.json", "/0/mine/plan.json", "//"]
 )
 @pytest.mark.parametrize("method", ["GET", "HEAD"])
-def test_who_has_neither_link_nor_password_has_nothing(port, path, method):
+def test_a_request_without_link_and_password_gets_nothing(port, path, method):
     assert asked(port, path, method) == (401, "")
 
 
 @pytest.mark.parametrize("wrong", ["Basic !", "Basic eDp5", "Bearer x", "Basic"])
-def test_a_wrong_password_is_none(port, wrong):
+def test_a_request_with_a_wrong_password_gets_nothing(port, wrong):
     assert asked(port, "/", Authorization=wrong) == (401, "")
 
 

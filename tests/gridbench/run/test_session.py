@@ -80,7 +80,7 @@ def test_how_a_person_logs_in_is_said_and_the_password_is_not(tmp_path):
     assert sessions.Session("http://a/api", "http://a", lambda: None).ui_text == "UI: http://a"
 
 
-def test_what_rents_is_deployed_to_the_pool_that_has_the_key():
+def test_flows_that_rent_are_deployed_to_the_rental_pool():
     known = yaml.safe_load((sessions.ROOT / "prefect.yaml").read_text())["deployments"]
     rents = {of["name"] for of in known if of["entrypoint"].startswith("flows/rental.py")}
     assert rents == {of["name"] for of in known if of["work_pool"]["name"] == "rental"} != set()
@@ -99,7 +99,7 @@ def test_what_rents_is_deployed_to_the_pool_that_has_the_key():
         ("aws-batch", None, {"PREFECT_API_URL": "http://there/api"}, None),
     ],
 )
-def test_what_cannot_be_measured_from_here_is_refused(
+def test_a_plan_that_this_machine_cannot_run_is_refused(
     monkeypatch, tmp_path, plan, pool, rent, environment, refusal
 ):
     monkeypatch.delenv(KEY, raising=False)
@@ -117,7 +117,7 @@ def test_what_cannot_be_measured_from_here_is_refused(
         check_reach(moved(plan, pool, rent).hardware)
 
 
-def test_a_run_that_is_resumed_is_checked_and_served_like_a_new_one(monkeypatch, tmp_path, plan):
+def test_a_resumed_run_is_checked_and_served_like_a_new_run(monkeypatch, tmp_path, plan):
     asked = []
     monkeypatch.setattr(
         command,
@@ -137,7 +137,7 @@ def test_a_run_that_is_resumed_is_checked_and_served_like_a_new_one(monkeypatch,
 
 
 @pytest.mark.parametrize(("words", "says"), [((), "--trust-plan"), (("--trust-plan",), "went on")])
-def test_a_plan_with_a_command_of_somebody_else_starts_nothing(
+def test_a_stored_plan_with_a_foreign_command_starts_nothing(
     monkeypatch, capsys, tmp_path, plan, words, says
 ):
     command_of = plan.hardware[0].model_copy(update={"command": ("sh", "-c", f"touch {tmp_path}/pwned")})

@@ -45,13 +45,13 @@ def test_options_behind_the_script_are_the_scripts(run, tmp_path):
         assert (script.folder, script.data) == (str(tmp_path), str(tmp_path / "cifar"))
 
 
-def test_its_suite_can_be_run_again_by_its_path(run):
+def test_the_suite_of_a_trained_script_can_be_run_again_by_its_path(run):
     assert run("train", *OPTIONS, "--name", "mine", "train.py")[0] == 0
     code, said = run("run", "out/suites/mine.toml", *OPTIONS)
     assert code == 0 and "The script mine" in said and "2 cells, 3 repeats each" in said
 
 
-def test_one_cell_with_one_repeat_is_said_so(run):
+def test_a_single_cell_and_repeat_are_printed_in_the_singular(run):
     here = ("--results", "out", "--on", "local-cpu", "--dry-run")
     code, said = run("train", *here, "--repeats", "1", "train.py")
     assert code == 0 and "1 cell, 1 repeat each: about" in said
@@ -77,7 +77,7 @@ def test_a_mistake_is_one_sentence_and_code_2(run, words, sentence):
 
 
 @pytest.mark.parametrize("words", [("--on", "laptop"), ("--baseline", "laptop")])
-def test_a_machine_that_nobody_knows_leaves_no_suite_behind(run, tmp_path, words):
+def test_an_unknown_machine_leaves_no_suite_behind(run, tmp_path, words):
     code, said = run("train", *OPTIONS, *words, "train.py")
     assert code == 2 and "'laptop' is" in said and not list(tmp_path.rglob("*.toml"))
 

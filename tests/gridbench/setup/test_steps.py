@@ -72,7 +72,7 @@ def test_after_a_stop_it_is_told_what_is_there(capsys, error):
     )
 
 
-def test_what_stays_at_an_api_that_does_not_answer_is_told_and_noted(capsys, silent_api):
+def test_objects_left_at_an_unreachable_api_are_printed_and_noted(capsys, silent_api):
     a_note(api_url=silent_api, work_pools=["aws-batch"], deployments=["lane/aws-batch"]).write()
     assert steps.end(AWS, "gridbench", HERE) == 1
     told = " ".join(capsys.readouterr().out.split())
@@ -90,7 +90,7 @@ def test_the_end_of_another_stack_leaves_the_note():
     assert steps.end(AWS, "gridbench-two", HERE) == 0 and read_note("aws")
 
 
-def test_down_where_it_was_not_made_ready_says_so(capsys):
+def test_down_in_another_region_than_the_setup_is_reported(capsys):
     a_note(work_pools=["aws-batch"], place="region eu-west-1 of account 123456789012").write()
     assert steps.end(AWS, "gridbench", HERE) == 1
     told = " ".join(capsys.readouterr().out.split())
@@ -154,7 +154,7 @@ def test_an_address_that_is_none_is_one_sentence(monkeypatch, url):
     assert "very-secret" not in str(refused.value) and "\n" not in str(refused.value)
 
 
-def test_what_two_clouds_share_goes_with_the_last(monkeypatch):
+def test_objects_that_two_clouds_share_are_deleted_with_the_last_cloud(monkeypatch):
     first = a_note(
         work_pools=["aws-batch", "local"],
         deployments=["bench/quick", "lane/local", "lane/aws-batch"],
@@ -182,7 +182,7 @@ def test_flavours_follow_from_the_machines():
 @pytest.mark.parametrize(
     "text", ["host/name@sha256:12", "cpu=", "cuda9=host/name", "cpu=a b", "cpu=-x", "cpu=host/name@sha256:12"]
 )
-def test_a_published_image_has_a_flavour_and_can_be_one(text):
+def test_a_published_image_needs_a_flavour_and_a_valid_name(text):
     with pytest.raises((GridbenchError, ImageError)):
         published_images([text])
     for good in ("host/name:1", "localhost:5000/a/b-c@sha256:" + "0" * 64, "name"):

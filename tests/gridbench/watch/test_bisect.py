@@ -337,7 +337,7 @@ def test_the_answer_is_a_sentence(search_request, capsys):
     assert "good" in text and "bad" in text
 
 
-def test_a_faster_version_is_said_so(search_request):
+def test_the_first_fast_version_is_named(search_request):
     search, step = searched(
         search_request, iter([]), Bench(search_request, {name: 1 / s for name, s in TIMES.items()})
     )
@@ -360,14 +360,14 @@ def test_a_box_by_its_address_is_asked_once_and_goes_with_every_measurement(run,
     assert code == 2 and "box.example has no image" in text
 
 
-def test_without_a_change_it_says_so(search_request):
+def test_a_bisection_without_a_change_is_reported(search_request):
     search, step = searched(search_request, iter([]), Bench(search_request, dict.fromkeys(TIMES, 1.0)))
     assert isinstance(step, NoCulprit) and len(search.rounds) == 2
     (told,) = bisect.ending(CASE, search, step)
     assert "v1 and v6 do not differ by more than 2.0 %" in told
 
 
-def test_what_is_only_a_part_is_said_so(search_request):
+def test_a_step_that_explains_only_part_of_the_change_is_reported_with_its_share(search_request):
     search, step = searched(
         search_request, iter([]), Bench(search_request, {f"v{i}": 1.1**i for i in range(1, 7)})
     )

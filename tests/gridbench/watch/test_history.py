@@ -66,7 +66,7 @@ def test_a_case_is_shown_with_its_nights_its_changes_and_what_they_are_together(
     assert f"note: left out: {run_name(2)}" not in text and f"{run_name(2)}/plan.json can't be read" in text
 
 
-def test_a_night_without_a_number_says_why_and_a_case_that_ended_says_so(run):
+def test_the_history_explains_a_missing_number_and_an_ended_case(run):
     _, text = run(IMAGES.id)
     (line,) = [line.split() for line in text.splitlines() if run_name(3) in line]
     assert line == ["2026-11-04", "02:00", run_name(3), "–", "–", "missing"]

@@ -106,13 +106,13 @@ def test_a_stack_at_rest_may_be_changed(cfn, answers, status):
     stacks.check_ready(cfn, stacks.read_ours(cfn, "gridbench"))
 
 
-def test_no_stack_is_none(cfn, answers):
+def test_a_stack_that_does_not_exist_is_read_as_none(cfn, answers):
     words = "Stack with id gridbench does not exist"
     answers.add_client_error("describe_stacks", "ValidationError", words)
     assert stacks.read_ours(cfn, "gridbench") is None
 
 
-def test_somebody_elses_stack_is_left_alone(cfn, answers):
+def test_a_foreign_stack_is_left_alone(cfn, answers):
     parameters = [{"ParameterKey": "Team", "ParameterValue": "web"}]
     answers.add_response("describe_stacks", a_stack("CREATE_COMPLETE", Parameters=parameters))
     with pytest.raises(AwsError, match="that Gridbench did not make: choose another --project"):

@@ -40,10 +40,10 @@ def test_an_untouched_account_gets_the_roles_of_all_services_that_batch_needs(cl
     run(clients, [None] * 4, None)
 
 
-def test_what_is_there_or_not_allowed_is_left(clients):
+def test_existing_or_forbidden_service_roles_are_left_alone(clients):
     run(clients, ["InvalidInput", "AccessDenied", "InvalidInput", None], "AccessDeniedException")
 
 
-def test_another_error_is_one(clients):
+def test_an_unexpected_error_at_first_use_is_raised(clients):
     with pytest.raises(ClientError, match="ServiceFailure"):
         run(clients, ["InvalidInput", "ServiceFailure", None, None], None)

@@ -38,7 +38,7 @@ def test_a_secret_is_made_once_and_follows_the_login(account):
     assert value(account, "gridbench-prefect-api-key") == "pnu_second"
 
 
-def test_a_secret_of_somebody_elses_is_refused_and_not_shown(account):
+def test_a_foreign_secret_is_refused_and_not_shown(account):
     account.client("secretsmanager").create_secret(Name="gridbench-prefect-api-key", SecretString="theirs")
     with pytest.raises(AwsError, match="that Gridbench did not make") as refused:
         keep_secret(account, "gridbench", API_KEY, "pnu_mine")

@@ -108,7 +108,7 @@ def test_a_cap_below_one_machine_is_refused(ec2):
     assert enough["MaxGpuVcpus"] == "48"
 
 
-def test_what_is_not_wished_stays(ec2):
+def test_unset_options_keep_the_parameters_of_the_stack(ec2):
     found = machines.look_up(ec2, ["g5.xlarge"])
     first = settings.parameters(
         StackOptions("grid", email="a@b.cd", budget_usd=7), found, ("a", "b"), {}, "old-bucket"
@@ -202,7 +202,7 @@ def denied(code, message="You shall not"):
         (denied("LimitExceededException", "Too\n many."), "LimitExceededException: Too many"),
     ],
 )
-def test_what_aws_refuses_is_one_sentence(error, words):
+def test_an_error_of_aws_is_one_sentence(error, words):
     assert words in sentence(error) and "\n" not in sentence(error)
     with pytest.raises(AwsError), in_words():
         raise error

@@ -49,7 +49,7 @@ def wait(ec2, *answers):
     return said
 
 
-def test_it_waits_until_the_last_machine_is_gone(ec2):
+def test_teardown_waits_until_the_last_machine_is_gone(ec2):
     said = wait(ec2, ["running", "running"], ["running", "shutting-down"], ["shutting-down"], [])
     assert said == [
         "waiting until Batch has ended 2 machines, among them i-0",
@@ -61,7 +61,7 @@ def test_without_machines_nothing_is_said(ec2):
     assert wait(ec2, []) == []
 
 
-def test_it_does_not_wait_for_ever(ec2, monkeypatch):
+def test_teardown_waits_for_machines_up_to_a_limit(ec2, monkeypatch):
     monkeypatch.setattr(teardown, "WAIT_S", -1.0)
     said = wait(ec2, ["running"])
     assert said[-1].endswith("CloudFormation ends them")
@@ -86,7 +86,7 @@ def test_the_stack_is_deleted_after_its_machines_and_once_more_if_one_was_late(m
     assert steps == ["wait", "deleting stack gridbench", "delete", "wait", "delete"]
 
 
-def test_what_is_waited_for_in_vain_is_said_and_the_rest_goes_on(ec2):
+def test_a_machine_that_does_not_end_is_reported_and_the_sweep_continues(ec2):
     """A machine that does not end is no reason to leave the others."""
     waiter = ec2.get_waiter("instance_terminated")
     waiter.config.max_attempts = 1

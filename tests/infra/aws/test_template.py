@@ -17,7 +17,7 @@ from tests.infra.aws.template_text import EC2_TYPES, MACHINES, MANY, TEMPLATE, T
 IMAGE_TYPES = {"ECS_AL2023", "ECS_AL2023_NVIDIA"}
 
 
-def test_what_is_sent_is_plain_json():
+def test_the_template_that_is_sent_is_plain_json():
     assert json.loads(TEXT) == template.template("gridbench", MACHINES)
     for words in ("Transform", "ForEach", "&{", "FindInMap"):
         assert words not in TEXT
@@ -132,7 +132,7 @@ def test_metadata_needs_a_token_and_reaches_containers():
     }
 
 
-def test_nothing_comes_in():
+def test_the_security_group_has_no_ingress():
     (group,) = of_type("AWS::EC2::SecurityGroup").values()
     assert "SecurityGroupIngress" not in group
     assert group["SecurityGroupEgress"][0]["FromPort"] == 443

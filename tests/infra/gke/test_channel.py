@@ -105,7 +105,7 @@ DAY = timedelta(days=1)
         (None, False),
     ],
 )
-def test_a_channel_without_an_exclusion_is_said_with_the_command_for_one(account, found, pinned):
+def test_a_missing_maintenance_exclusion_is_reported_with_its_command(account, found, pinned):
     up(wishes())
     window = gke.MaintenanceWindow(maintenance_exclusions={"mine": found} if found else {})
     account.clusters[NAME].maintenance_policy = gke.MaintenancePolicy(window=window)

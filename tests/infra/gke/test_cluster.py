@@ -51,7 +51,7 @@ def test_a_cluster_is_made_and_its_operations_are_followed_to_their_end(account)
     assert {work.operation.status.name for work in account.works.values()} == {"DONE"}
 
 
-def test_what_is_there_is_left_alone_and_what_is_missing_is_made(account):
+def test_existing_pools_are_left_alone_and_missing_pools_are_made(account):
     up(wishes())
     plan = make_plan(place(), wishes(), silent)
     assert not plan.changes and {pool.name for pool in plan.kept} == {"system", "nvidia-l4"}
@@ -237,7 +237,7 @@ def test_an_operation_that_does_not_end_is_given_up_at_the_deadline(account, mon
     assert not account.clusters
 
 
-def test_somebody_elses_cluster_is_neither_changed_nor_deleted(account):
+def test_a_foreign_cluster_is_neither_changed_nor_deleted(account):
     foreign(account)
     for attempt in (lambda: up(wishes()), down):
         with pytest.raises(Foreign, match=r"that Gridbench did not make .*no label managed-by=gridbench"):
@@ -245,7 +245,7 @@ def test_somebody_elses_cluster_is_neither_changed_nor_deleted(account):
     assert account.changes == [] and NAME in account.clusters
 
 
-def test_somebody_elses_cluster_that_comes_in_between_is_left_alone(account):
+def test_a_foreign_cluster_created_after_the_plan_is_left_alone(account):
     where = place()
     plan = make_plan(where, wishes(), silent)
     foreign(account)

@@ -31,7 +31,7 @@ def path(tmp_path):
     return tmp_path / "new" / "gke.kubeconfig"
 
 
-def test_it_holds_the_cluster_and_no_token(path):
+def test_the_kubeconfig_holds_the_cluster_and_no_token(path):
     write(path, "my-project", CLUSTER)
     found = yaml.safe_load(path.read_text())
     (cluster,), (user,), (context,) = found["clusters"], found["users"], found["contexts"]
@@ -43,7 +43,7 @@ def test_it_holds_the_cluster_and_no_token(path):
     assert "token" not in path.read_text()
 
 
-def test_only_its_owner_can_read_it(path):
+def test_only_the_owner_can_read_the_kubeconfig(path):
     write(path, "my-project", CLUSTER)
     path.chmod(0o644)
     write(path, "my-project", CLUSTER)
@@ -74,7 +74,7 @@ async def test_a_client_of_kubernetes_takes_it_and_asks_the_plugin(path, tmp_pat
         "[" * 10_000,
     ],
 )
-def test_what_somebody_else_wrote_is_not_replaced(tmp_path, content):
+def test_a_foreign_kubeconfig_is_not_replaced(tmp_path, content):
     path = tmp_path / "config"
     path.write_text(content)
     for attempt in (check_free, lambda path: write(path, "my-project", CLUSTER)):
@@ -83,20 +83,20 @@ def test_what_somebody_else_wrote_is_not_replaced(tmp_path, content):
     assert not forget(path, CONTEXT) and path.read_text() == content
 
 
-def test_one_of_an_earlier_cluster_is_replaced(path):
+def test_a_kubeconfig_of_an_earlier_cluster_is_replaced(path):
     write(path, "other-project", CLUSTER)
     write(path, "my-project", CLUSTER)
     assert yaml.safe_load(path.read_text())["current-context"] == CONTEXT
 
 
-def test_it_goes_with_its_own_cluster_only(path):
+def test_the_kubeconfig_is_deleted_with_its_own_cluster_only(path):
     write(path, "my-project", CLUSTER)
     assert not forget(path, "gke_my-project_us-east1-b_gridbench") and path.exists()
     assert forget(path, CONTEXT) and not path.exists()
     assert not forget(path, CONTEXT)
 
 
-def test_a_cluster_without_an_address_has_none(path):
+def test_a_cluster_without_an_address_gets_no_kubeconfig(path):
     with pytest.raises(GkeError, match=r"gridbench has no address yet \(PROVISIONING\)"):
         write(path, "my-project", GkeCluster("gridbench", "us-central1-a", True, "PROVISIONING"))
     assert not path.exists()

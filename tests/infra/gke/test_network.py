@@ -150,7 +150,7 @@ def test_nonsense_is_refused_before_google_hears_of_it(more, sentence):
         {"node_account": "123456789012-compute@developer.gserviceaccount.com"},
     ],
 )
-def test_what_gke_takes_is_taken(more):
+def test_network_options_that_gke_accepts_are_accepted(more):
     check(wishes(**more))
 
 

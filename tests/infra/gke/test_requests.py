@@ -26,7 +26,7 @@ def pool_of(account, **more):
     return request.node_pool
 
 
-def test_the_cluster(account):
+def test_the_request_for_a_cluster_has_all_its_settings(account):
     up(wishes())
     (request,) = account.called("CreateCluster")
     asked = request.cluster
@@ -152,7 +152,7 @@ def test_older_gpus_compare_on_the_same_host():
         ("nvidia-l4:0", True, "no machine has 0 of it"),
     ],
 )
-def test_what_can_not_be_had_is_said(named, spot, sentence):
+def test_an_unavailable_accelerator_is_refused_with_the_reason(named, spot, sentence):
     with pytest.raises(GkeError) as raised:
         wished_pools(wishes(named, spot=spot))
     assert sentence in str(raised.value)

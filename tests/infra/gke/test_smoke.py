@@ -47,7 +47,9 @@ def quick(account, monkeypatch, tmp_path):
         signal.signal(number, handler)
 
 
-def test_it_records_every_answer_and_finds_the_emulator_as_believed(account: Account, quick, capsys):
+def test_the_gke_smoke_test_records_every_answer_and_finds_the_emulator_as_believed(
+    account: Account, quick, capsys
+):
     code, found = quick("--yes")
     assert code == 0, capsys.readouterr().out
     assert tuple(found["answers"]) == REFUSED
@@ -59,7 +61,7 @@ def test_it_records_every_answer_and_finds_the_emulator_as_believed(account: Acc
     assert not account.clusters
 
 
-def test_it_makes_nothing_without_yes(account, quick, capsys):
+def test_the_gke_smoke_test_makes_nothing_without_yes(account, quick, capsys):
     code, found = quick()
     assert code == 2 and found is None and account.changes == []
     said = capsys.readouterr().err
@@ -77,7 +79,9 @@ def test_it_makes_nothing_without_yes(account, quick, capsys):
         (("--max-usd", "nan"), "nan USD are spent, by estimate"),
     ],
 )
-def test_it_stops_at_its_limits_and_deletes_what_it_made(account, quick, capsys, limit, sentence):
+def test_the_gke_smoke_test_stops_at_its_limits_and_deletes_its_cluster(
+    account, quick, capsys, limit, sentence
+):
     account.looks = 5
     code, found = quick("--yes", *limit)
     assert code == 1 and found["stopped"] == sentence
@@ -111,7 +115,7 @@ def test_ctrl_c_deletes_what_it_made(account, quick, monkeypatch):
     assert not account.clusters and account.changes[-1] == "DeleteCluster"
 
 
-def test_what_gke_takes_though_it_should_not_is_told_and_deleted(account, quick, capsys):
+def test_a_request_that_gke_accepts_unexpectedly_is_reported_and_deleted(account, quick, capsys):
     account.old_customer = True
     account.accounts = None
     code, found = quick("--yes")
@@ -129,7 +133,7 @@ def test_a_cluster_that_fails_is_told_and_deleted(account, quick, capsys):
     assert not account.clusters
 
 
-def test_what_can_not_be_deleted_is_an_error_that_names_the_command(account, quick, monkeypatch, capsys):
+def test_a_failed_deletion_is_an_error_that_names_the_command(account, quick, monkeypatch, capsys):
     def refused(*_):
         raise GkeError("Firewall rule in use")
 
@@ -170,7 +174,7 @@ def a_case(believed="EXISTS"):
         (None, ["exists: never asked, expected ALREADY_EXISTS"]),
     ],
 )
-def test_what_differs_is_told(answer, sentences):
+def test_an_answer_of_gke_that_differs_is_reported(answer, sentences):
     assert differences([a_case()], {"exists": answer} if answer else {}) == sentences
 
 

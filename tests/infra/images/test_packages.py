@@ -88,7 +88,7 @@ def test_a_folder_of_wheels_stands_in_for_torchs_index(root, tmp_path):
     )
 
 
-def test_what_pypi_lacks_is_not_looked_for_in_torchs_index(root, tmp_path):
+def test_packages_that_pypi_lacks_are_not_searched_in_torchs_index(root, tmp_path):
     shutil.rmtree(tmp_path / "pypi" / "jinja2")
     add(tmp_path / "torch", "jinja2", LOCKED["jinja2"])
     found, said = install(root)

@@ -156,7 +156,7 @@ class TestGoogle:
         assert login == ["login", "--username", "oauth2accesstoken", "--password-stdin", host]
         assert said == "ya29.very-secret"
 
-    def test_without_them_it_says_how_to_get_some(self, podman, monkeypatch, tmp_path):
+    def test_a_push_without_credentials_names_the_login_command(self, podman, monkeypatch, tmp_path):
         monkeypatch.setenv("GOOGLE_APPLICATION_CREDENTIALS", str(tmp_path / "none.json"))
         error = push(ON_GOOGLE).exception
         assert isinstance(error, ImageError) and "gcloud auth application-default login" in str(error)
@@ -168,7 +168,7 @@ class TestGoogle:
         assert push(ON_GOOGLE).exit_code == 0
         assert podman("push") and not podman("login")
 
-    def test_its_hosts_are_known(self):
+    def test_hosts_of_the_registry_are_recognised(self):
         assert all(map(registries.GOOGLE_HOST.fullmatch, ["europe-west4-docker.pkg.dev", "eu.gcr.io"]))
         assert not registries.GOOGLE_HOST.fullmatch("docker.pkg.dev.evil.example")
 

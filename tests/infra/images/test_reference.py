@@ -69,7 +69,7 @@ class TestFreezing:
         again = reference.freeze(folder, pytest.fail)
         assert again == reference.Reference(expected, reference.command_of(folder))
 
-    def test_one_that_differs_is_refused_and_stays(self, quickly, tmp_path):
+    def test_a_changed_reference_is_refused_and_stays(self, quickly, tmp_path):
         folder = tmp_path / "frozen"
         first = reference.freeze(folder, print)
         (matmul,) = folder.rglob("workloads/matmul.py")
@@ -83,7 +83,7 @@ class TestFreezing:
         assert matmul.read_text().endswith("# changed\n")
 
     @pytest.mark.parametrize("kind", ["folder", "file", "environment"])
-    def test_what_is_there_and_no_reference_is_refused(self, tmp_path, kind):
+    def test_an_existing_path_that_is_no_reference_is_refused(self, tmp_path, kind):
         path = tmp_path / "there"
         if kind == "file":
             path.touch()
@@ -101,7 +101,7 @@ class TestFreezing:
             reference.freeze(tmp_path / "frozen", print)
         assert not (tmp_path / "frozen").exists()
 
-    def test_its_packages_are_the_files_that_are_here(self, tmp_path):
+    def test_packages_of_a_reference_are_links_to_the_installed_files(self, tmp_path):
         """Links, which take no space and no network; a package that is replaced here stays there."""
         (name, numpy), *_ = ((n, d) for n, d in reference._needed().items() if n == "numpy")
         reference._link(numpy, tmp_path)
@@ -110,7 +110,7 @@ class TestFreezing:
         assert sum(path.is_file() for path in tmp_path.rglob("*")) > 500
         assert own.stat().st_ino == here.stat().st_ino or own.stat().st_dev != here.stat().st_dev
 
-    def test_what_torch_needs_comes_along(self):
+    def test_requirements_of_torch_are_frozen_too(self):
         needed = reference._needed()
         assert {"torch", "numpy", "psutil", "sympy", "mpmath", "jinja2", "markupsafe"} <= {*needed}
         assert "prefect" not in needed
@@ -139,7 +139,7 @@ class TestFreezing:
         assert "failed: last words" in str(caught.value) and "\n" not in str(caught.value)
 
 
-def test_its_python_finds_nothing_of_where_it_works(quickly, tmp_path, monkeypatch):
+def test_the_python_of_a_reference_imports_nothing_from_its_working_folder(quickly, tmp_path, monkeypatch):
     reference.freeze(tmp_path / "frozen", print)
     other = tmp_path / "other"
     shutil.copytree(CODE, other / "workloads", ignore=shutil.ignore_patterns("__pycache__"))

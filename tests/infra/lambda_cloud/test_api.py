@@ -66,7 +66,7 @@ async def test_a_wrong_key_is_said_with_where_to_get_another(cloud):
         ("global/of-tomorrow", BadRequest),
     ],
 )
-def test_a_403_means_the_key_only_where_the_api_says_so(code, kind):
+def test_a_403_means_a_wrong_key_only_with_the_matching_code(code, kind):
     error = refusal("asking", 403, json.dumps({"error": {"code": code, "message": "No."}}))
     assert type(error) is kind
 
@@ -96,7 +96,7 @@ async def test_the_client_says_who_it_is(cloud, keyed_api):
     assert {call.agent.partition("/")[0] for call in cloud.control.calls} == {"gridbench"}
 
 
-async def test_what_is_not_there_is_not_found(keyed_api):
+async def test_an_unknown_instance_raises_not_found(keyed_api):
     with pytest.raises(NotFound):
         await keyed_api.instance("unknown")
     with pytest.raises(NotFound):
@@ -105,7 +105,7 @@ async def test_what_is_not_there_is_not_found(keyed_api):
 
 @pytest.mark.parametrize("answer", ["throttled", "server_error", "provider", "hang_up", "empty"])
 @pytest.mark.parametrize("done", [False, True])
-async def test_what_may_be_asked_twice_is_asked_again(cloud, keyed_api, answer, done):
+async def test_idempotent_calls_are_repeated(cloud, keyed_api, answer, done):
     cloud.control.terminating_s = 600  # it is still there however late it is asked again
     made = await keyed_api.launch(request())
     cloud.control.fault(answer=answer, done=done, limit=3)

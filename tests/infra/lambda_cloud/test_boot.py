@@ -101,7 +101,7 @@ async def test_a_box_that_is_listed_late_is_waited_for(cloud, take):
 
 
 @pytest.mark.parametrize("greeting", [b"SSH-2.0-OpenSSH_9.6\r\n", b"HTTP/1.1 400\r\n", b"SSH", b""])
-async def test_only_an_ssh_server_greets_like_one(greeting):
+async def test_only_an_ssh_banner_counts_as_a_greeting(greeting):
     async def greet(reader, writer):
         writer.write(greeting)
         writer.close()

@@ -28,7 +28,7 @@ async def test_an_instance_is_given_back(cloud, api, box):
     "answer", ["throttled", "server_error", "provider", "hang_up", "blocked", "challenged", "nowhere"]
 )
 @pytest.mark.parametrize("done", [False, True])
-async def test_it_is_given_back_through_failures(cloud, api, box, answer, done):
+async def test_a_box_is_returned_despite_failed_calls(cloud, api, box, answer, done):
     cloud.control.fault("terminateInstance", answer, done=done, limit=4)
     cloud.control.fault("getInstance", answer, limit=2)
     await give_back(api, box)
@@ -47,14 +47,14 @@ async def test_a_refusal_before_the_api_proves_neither_a_bad_key_nor_a_box_that_
     assert cloud.account.running() == []
 
 
-async def test_it_is_asked_again_where_the_api_did_nothing(cloud, api, box):
+async def test_a_return_without_effect_is_requested_again(cloud, api, box):
     cloud.control.deaf = 3
     await give_back(api, box)
     assert cloud.account.running() == []
     assert len(cloud.control.asked("terminateInstance")) == 4
 
 
-async def test_it_outlasts_an_outage_longer_than_the_calls_patience(cloud, box):
+async def test_a_return_outlasts_an_outage_longer_than_the_calls_patience(cloud, box):
     fault = cloud.control.fault(answer="server_error")
     async with client(cloud, patience_s=0.05) as api:
         task = asyncio.create_task(give_back(api, box))
@@ -82,7 +82,7 @@ async def test_a_preempted_instance_is_over(cloud, api):
     assert len(cloud.control.asked("terminateInstance")) == 1
 
 
-async def test_one_that_does_not_end_is_said_with_what_to_do(cloud, box):
+async def test_a_box_that_does_not_end_is_reported_with_advice(cloud, box):
     cloud.control.deaf = 10**9
     async with client(cloud, return_s=0.1) as api:
         with pytest.raises(

@@ -40,7 +40,7 @@ def running(cloud):
     return {instance.id for instance in cloud.account.running()}
 
 
-async def test_what_is_rented_is_told_with_its_cost(cloud, api, launch):
+async def test_rented_boxes_are_listed_with_their_cost(cloud, api, launch):
     late, first = await launch(NOW - HOUR, run="old", since=NOW - 3 * HOUR)
     fresh, second = await launch(NOW + HOUR, since=NOW - HOUR / 2)
     await launch(NOW - HOUR, tags={"owner": "someone"})
@@ -52,7 +52,7 @@ async def test_what_is_rented_is_told_with_its_cost(cloud, api, launch):
     assert [rental.cost_usd for rental in found] == pytest.approx([3 * 1.29, 1.29 / 2])
 
 
-async def test_what_has_ended_is_not_rented(cloud, api, launch):
+async def test_a_terminated_box_is_not_listed_as_rented(cloud, api, launch):
     made, _ = await launch(NOW + HOUR)
     cloud.account.instances[made].status = "terminated"
     assert await rentals(api, NOW) == []
@@ -81,7 +81,7 @@ async def test_a_broken_deadline_is_a_day_after_the_start(cloud, api, launch):
     assert running(cloud) == {kept}
 
 
-async def test_one_that_stays_keeps_no_other(cloud, launch):
+async def test_a_box_that_stays_does_not_stop_the_return_of_others(cloud, launch):
     made = [(await launch(NOW - HOUR))[0] for _ in range(3)]
     end, stubborn = cloud.account.end, made[1]
     cloud.account.end = lambda instance: None if instance.id == stubborn else end(instance)
@@ -133,7 +133,7 @@ async def test_keys_that_cannot_be_listed_are_a_problem_not_a_failure(cloud, lau
     assert [problem.startswith("leftover SSH keys") for problem in swept.problems] == [True]
 
 
-async def test_a_sweep_goes_on_where_nobody_listens(cloud, api, launch):
+async def test_a_sweep_continues_after_a_broken_pipe(cloud, api, launch):
     late, _ = await launch(NOW - HOUR)
 
     def say(words):

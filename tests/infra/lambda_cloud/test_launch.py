@@ -84,7 +84,7 @@ async def test_a_refusal_after_a_lost_answer_may_be_our_own_doing(cloud, knobs):
     assert [i.id for i in cloud.account.launched] == [made]
 
 
-async def test_an_ended_instance_of_the_same_name_is_not_taken_for_the_new_one(cloud, keyed_api):
+async def test_an_ended_instance_of_the_same_name_is_not_mistaken_for_the_launched_instance(cloud, keyed_api):
     cloud.control.terminating_s = cloud.control.terminated_s = 30
     first = await keyed_api.launch(request())
     await keyed_api.terminate([first])
@@ -93,7 +93,7 @@ async def test_an_ended_instance_of_the_same_name_is_not_taken_for_the_new_one(c
     assert second != first
 
 
-async def test_a_launch_that_nobody_can_say_of_is_doubtful(cloud):
+async def test_a_launch_with_unknown_outcome_raises_doubtful(cloud):
     async with client(cloud, patience_s=0.2) as api:
         await api.add_ssh_key("key-1", PUBLIC_KEY)
         cloud.control.fault(answer="hang_up", done=True)
@@ -132,6 +132,6 @@ async def test_a_cancelled_launch_tells_its_id(cloud, keyed_api):
         {"user_data": "é" * 500_001},
     ],
 )
-def test_what_the_api_would_refuse_is_never_sent(options):
+def test_an_invalid_launch_request_is_never_sent(options):
     with pytest.raises(ValidationError):
         request(**options)

@@ -31,7 +31,7 @@ def test_tags_are_such_as_the_api_takes():
 
 
 @pytest.mark.parametrize("tags", [{}, {"owner": "someone"}, {leases.UNTIL: "2020-01-01T00:00:00+00:00"}])
-def test_what_has_not_our_mark_is_not_ours(tags):
+def test_an_instance_without_our_tags_has_no_lease(tags):
     assert lease_of(instance(tags)) is None
 
 
@@ -112,7 +112,7 @@ def test_other_keys_have_no_deadline(name):
     assert deadline_of(name) is None
 
 
-def test_only_its_own_instances_are_its_own():
+def test_a_lease_owns_only_instances_of_its_own_name():
     one = new_lease("run", "a10", NOON)
     named = [one.name, one.attempt(2), one.name + "-22", one.name + "x", "", "other", None]
     assert [one.owns(instance({}, name=name)) for name in named] == [True, True, *[False] * 5]

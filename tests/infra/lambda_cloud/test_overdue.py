@@ -38,7 +38,7 @@ async def launch(api):
     return launch
 
 
-async def test_it_takes_three_calls_where_nothing_is_overdue(cloud, launch):
+async def test_a_sweep_with_nothing_overdue_takes_three_calls(cloud, launch):
     await launch(datetime.now(UTC) + timedelta(hours=1))
     cloud.control.calls.clear()
     await sweep_overdue(print, PACE)
@@ -49,7 +49,7 @@ async def test_it_takes_three_calls_where_nothing_is_overdue(cloud, launch):
     ]
 
 
-async def test_what_is_overdue_is_given_back_and_said(cloud, launch):
+async def test_an_overdue_box_is_returned_and_reported(cloud, launch):
     late, fresh = [await launch(datetime.now(UTC) + timedelta(hours=h)) for h in (-0.5, 1)]
     said = []
     await sweep_overdue(said.append, PACE)
@@ -68,7 +68,7 @@ async def test_an_api_that_is_away_is_said_and_a_refused_key_is_an_error(cloud, 
         await sweep_overdue(said.append, pace)
 
 
-async def test_one_that_does_not_end_is_said(cloud, launch):
+async def test_an_overdue_box_that_does_not_end_is_reported_as_an_error(cloud, launch):
     late = await launch(datetime.now(UTC) - timedelta(hours=1))
     cloud.control.deaf = 10**9
     said = []

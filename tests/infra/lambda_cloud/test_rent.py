@@ -145,7 +145,7 @@ async def test_a_lease_that_is_over_rents_nothing(cloud, api, said):
         (wish(regions=("us-east1",)), "region 'us-east1' is unknown to Lambda: did you mean us-east-1?"),
     ],
 )
-async def test_what_does_not_exist_is_refused_before_anything_is_made(cloud, take, wanted, words):
+async def test_an_unknown_type_or_region_is_refused_before_anything_is_made(cloud, take, wanted, words):
     with pytest.raises(BadRequest, match=re.escape(words)):
         await take(wanted)
     assert [call.operation for call in cloud.control.calls] == ["listInstanceTypes"]

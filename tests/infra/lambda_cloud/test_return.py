@@ -159,7 +159,7 @@ async def never(ip):
     raise Mistake
 
 
-async def test_what_cannot_be_looked_for_is_said(cloud):
+async def test_a_failed_search_for_doubtful_boxes_is_reported(cloud):
     async with client(cloud, patience_s=0.1) as api:
         cloud.control.fault("listInstances", "server_error")
         with pytest.raises(
@@ -169,7 +169,7 @@ async def test_what_cannot_be_looked_for_is_said(cloud):
         await clear(api, lease(), Rented(), print)  # nothing was launched: no reason to worry
 
 
-async def test_others_are_left_alone(cloud, api, box):
+async def test_boxes_and_keys_of_others_are_left_alone(cloud, api, box):
     async with rented(api, wish(), lease(), print, cloud.machines.answers):
         pass
     assert [i.id for i in cloud.account.running()] == [box]

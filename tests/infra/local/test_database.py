@@ -71,7 +71,7 @@ def test_a_database_in_use_is_well_and_stays_as_it_is(database: Path):
     assert database.read_bytes() == before
 
 
-def test_who_holds_the_lock_is_named_after_a_while_and_not_before(database: Path, holder):
+def test_the_process_that_locks_the_database_is_named_only_after_a_while(database: Path, holder):
     watch = DatabaseWatch(database.parent, database.parent / "log", clock := Clock())
     assert watch.fault() == ""
     assert after(watch, clock, PATIENCE_S / 2) == ""

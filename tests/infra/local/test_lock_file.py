@@ -67,7 +67,7 @@ def test_a_note_that_is_cut_short_is_not_believed(tmp_path: Path):
     assert StackLock(tmp_path).read() is None
 
 
-def test_somebody_else_does_not_remove_the_note(tmp_path: Path):
+def test_another_stack_does_not_remove_the_note(tmp_path: Path):
     ours, theirs = StackLock(tmp_path), StackLock(tmp_path)
     assert ours.take()
     ours.write("http://127.0.0.1:1/api", ["local"])

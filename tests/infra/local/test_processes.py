@@ -39,13 +39,13 @@ def test_a_service_runs_until_it_is_stopped(services: list[Service], tmp_path: P
     ("code", "ending"),
     [("exit(3)", "exit status 3"), ("import os; os.kill(os.getpid(), 9)", "killed by SIGKILL")],
 )
-def test_its_ending_is_told(services: list[Service], tmp_path: Path, code: str, ending: str):
+def test_the_exit_of_a_service_is_described(services: list[Service], tmp_path: Path, code: str, ending: str):
     service = run(services, tmp_path, code)
     assert until(lambda: not service.alive(), 10)
     assert service.ending() == ending
 
 
-def test_it_can_be_started_again_and_goes_on_with_its_log(services: list[Service], tmp_path: Path):
+def test_a_service_can_be_restarted_and_appends_to_its_log(services: list[Service], tmp_path: Path):
     service = run(services, tmp_path, "print('once')")
     assert until(lambda: not service.alive(), 10)
     service.start()

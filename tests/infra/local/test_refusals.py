@@ -14,7 +14,7 @@ from infra.local.stack import LocalStack, StopSignals, running_api
 Usage = namedtuple("Usage", "total used free")
 
 
-def test_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+def test_a_local_stack_is_refused_on_a_full_disk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr("shutil.disk_usage", lambda path: Usage(10**9, 10**9, 5 * 10**6))
     with pytest.raises(LocalStackError, match="5 MB left"), LocalStack(tmp_path):
         pass

@@ -23,7 +23,7 @@ print(closed_by)
 """
 
 
-def test_what_the_collector_finds_is_never_closed_on_the_main_thread():
+def test_garbage_is_never_finalised_on_the_main_thread():
     done = subprocess.run(
         [sys.executable, "-c", SCRIPT], capture_output=True, text=True, check=True, timeout=120
     )

@@ -49,7 +49,7 @@ def test_prefect_knows_every_setting_and_takes_its_value(settings, monkeypatch):
     assert taken.server.api.cors_allowed_origins.startswith("https://")
 
 
-def test_both_say_the_same():
+def test_compose_and_chart_have_the_same_settings():
     shared = {name for name in of_compose() if not name.startswith(OF_REDIS)}
     assert of_chart().keys() == shared - FROM_THE_CHART
     for name in of_chart().keys() - {"PREFECT_SERVER_API_CORS_ALLOWED_ORIGINS"}:

@@ -75,7 +75,7 @@ async def test_pieces_that_never_become_whole_are_fetched_once_and_deleted(prefe
     assert len(prefect.fetched) == 50
 
 
-async def test_what_is_held_of_a_job_has_a_limit_and_other_jobs_keep_theirs(prefect, monkeypatch, repeats):
+async def test_held_pieces_are_limited_per_job_and_other_jobs_keep_theirs(prefect, monkeypatch, repeats):
     monkeypatch.setattr(artifact_queue, "MOST_HELD_BYTES", 1000)
     queue, honest = ArtifactQueue(prefect), SimpleNamespace(id=uuid4())
     text = text_of([repeats[0].failed(Verdict.CRASHED, "x")])

@@ -22,7 +22,7 @@ def told(monkeypatch):
         yield heard
 
 
-def test_a_slower_case_is_the_resource_and_its_hardware_a_related_one(told):
+def test_an_event_of_a_slower_case_names_the_case_and_its_hardware(told):
     events.slower("gke-l4", ["matmul/n=500/fp32"], {"sentence": "It is slower.", "share": 0.2}, "main")
     (event,) = told
     assert event.event == "gridbench.case.slower" and event.payload["share"] == 0.2

@@ -82,7 +82,7 @@ async def test_an_order_whose_answer_was_lost_is_given_once(prefect, plan):
     )
 
 
-async def test_an_order_that_cannot_be_read_is_none(prefect):
+async def test_an_unreadable_order_is_read_as_empty(prefect):
     prefect.inputs["a job", job_orders.KEY] = '[{"run": 1}]'
     assert (
         await job_orders.read_order(prefect, "a job") == [] == await job_orders.read_order(prefect, "another")

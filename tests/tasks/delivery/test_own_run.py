@@ -57,7 +57,7 @@ def test_a_run_that_goes_on_or_cannot_be_asked_does_not(at_once):
     assert [own.must_stop() for _ in range(3)] == [False] * 3 and api.asked == 3
 
 
-def test_it_asks_no_more_often_than_its_pace(at_once):
+def test_the_state_of_the_own_run_is_asked_no_more_often_than_its_pace(at_once):
     api = at_once(Cancelling())
     own = OwnRun(UUID(int=1), every_s=3600.0)
     assert not any(own.must_stop() for _ in range(100)) and api.asked == 0

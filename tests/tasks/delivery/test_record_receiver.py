@@ -65,7 +65,7 @@ async def test_a_repeat_of_another_job_of_the_same_lane_is_refused(prefect, stor
     assert any("is refused" in line for line in run.said)
 
 
-async def test_a_flood_is_kept_in_part_and_stops_nobody(prefect, store, plan):
+async def test_a_flood_of_artifacts_is_kept_in_part_and_does_not_stop_the_run(prefect, store, plan):
     async with Run(store) as run:
         await until(lambda: prefect.jobs)
         job = prefect.job

@@ -71,7 +71,7 @@ def test_an_api_that_is_away_gets_everything_when_it_is_back(api, records, box, 
     assert len(said) == 2 and "wait on this box" in said[0] and "answers again" in said[1]
 
 
-def test_what_waits_is_on_the_box_as_well(api, records, repeats, box):
+def test_a_waiting_record_is_saved_on_the_box(api, records, repeats, box):
     api.statuses.extend([500] * 10**5)
     with RecordUploader(uuid4(), lambda line: None, settings=QUICK) as uploader:
         uploader.put(records[0])
@@ -92,7 +92,7 @@ def test_what_waits_is_on_the_box_as_well(api, records, repeats, box):
     ],
     ids=["the job's deadline", "no deadline", "refused for good"],
 )
-def test_what_nobody_takes_in_time_stays_on_the_box(api, records, repeats, status, options):
+def test_an_undelivered_record_stays_on_the_box(api, records, repeats, status, options):
     api.statuses.extend([status] * 10**5)
     said = []
     deliver(records, said, **options)
@@ -159,7 +159,7 @@ def test_a_log_that_fails_stops_no_record(api, records):
     assert sent(api) == records
 
 
-def test_what_a_request_that_does_not_end_would_send_is_on_the_box(api, records, repeats, box, monkeypatch):
+def test_a_record_in_a_hanging_request_is_saved_on_the_box(api, records, repeats, box, monkeypatch):
     """As of a server that waits for its locked database, and is killed then together with this job."""
     monkeypatch.setattr("tasks.delivery.record_uploader.KEEP_S", 0.1)
     api.go_on.clear()

@@ -146,7 +146,7 @@ async def test_a_run_that_is_killed_anywhere_ends_up_with_the_same_cells(api, st
     assert set(further(store)) == {316, 397, 446} and crossing(store).above <= 1.25 * crossing(store).below
 
 
-async def test_what_is_half_measured_decides_nothing(api, store):
+async def test_a_half_measured_size_decides_nothing(api, store):
     await bench(api, store)
     records = store.records()[0]
     lost = [r for r in records if r.case.params["n"] in (397, 446)]
@@ -174,7 +174,7 @@ async def test_a_round_that_the_budget_does_not_hold_is_refused_with_a_sentence(
     assert set(further(store)) == {316, 397, 446}
 
 
-async def test_what_is_too_large_for_one_of_them_is_measured_on_neither(api, store, monkeypatch):
+async def test_a_size_too_large_for_one_machine_is_measured_on_neither(api, store, monkeypatch):
     monkeypatch.setattr(
         break_even, "skip_reason", lambda machine, *_: "no room" if machine.name == SIDE else None
     )
@@ -197,7 +197,7 @@ async def test_jobs_are_noted_and_stay_noted_when_the_server_has_forgotten_them(
     assert json.loads((store.folder / FILE).read_text()) == notes
 
 
-def test_a_note_that_cannot_be_read_is_as_good_as_none(store):
+def test_an_unreadable_note_of_jobs_is_ignored(store):
     assert jobs_of(store) == []
     (store.folder / FILE).write_text("[{]")
     assert jobs_of(store) == []

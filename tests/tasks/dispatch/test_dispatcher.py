@@ -55,7 +55,7 @@ async def test_a_request_that_is_lost_costs_nothing(api, worker, store, troubles
         (ObjectNotFound(None), "deployment lane/local is not on this Prefect server"),
     ],
 )
-async def test_what_the_api_refuses_ends_the_run_with_a_sentence(api, store, monkeypatch, trouble, words):
+async def test_a_refused_submission_ends_the_run_with_a_sentence(api, store, monkeypatch, trouble, words):
     async def refuse(*args, **kwargs):
         raise trouble
 
@@ -138,7 +138,7 @@ async def test_a_job_that_is_deleted_is_asked_for_again(api, store):
         task.cancel()
 
 
-async def test_jobs_that_nobody_starts_are_given_up_and_their_lane_is_reported(api, store, told, monkeypatch):
+async def test_jobs_without_a_worker_are_given_up_and_their_lane_is_reported(api, store, told, monkeypatch):
     monkeypatch.setattr(lane, "START_WITHIN_S", 0.05)
     async with Run(store) as run:
         records = await run.ended()
@@ -161,7 +161,7 @@ async def test_a_run_that_never_had_a_machine_has_cost_nothing(api, store, monke
     assert spent_usd(store) == store.plan.estimate_usd > 0, "nobody can tell what the earlier jobs were"
 
 
-async def test_what_jobs_have_cost_is_estimated_where_nobody_could_ask(api, store):
+async def test_the_cost_of_jobs_is_estimated_if_the_api_does_not_answer(api, store):
     api.troubles.append(AWAY)
     await note_jobs(api, store)
     assert not (store.folder / FILE).exists() and spent_usd(store) == store.plan.estimate_usd > 0

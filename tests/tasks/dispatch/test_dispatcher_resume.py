@@ -13,7 +13,7 @@ from tests.tasks.dispatch.dispatched import Run, planned, serve, until
 from workloads.harness.records.record import Verdict
 
 
-async def test_what_is_spent_stops_the_lanes_and_a_resume_measures_the_rest(api, store, told):
+async def test_a_spent_budget_stops_the_lanes_and_a_resume_measures_the_rest(api, store, told):
     async with Run(store, budget_usd=1.0) as run:
         await until(lambda: api.jobs)
         api.start(api.job)
@@ -122,7 +122,7 @@ async def test_leaving_in_a_hurry_stops_the_jobs(api, store):
     assert api.job.state.is_cancelling(), "a worker that is about to stop it must still see so"
 
 
-async def test_what_is_planned_as_skipped_is_in_the_store_and_in_no_job(api, store, plan):
+async def test_a_planned_skip_is_in_the_store_and_in_no_job(api, store, plan):
     case = plan.cases[0]
     skips = tuple(
         PlannedSkip(hardware=machine.name, case=planned, reason="too large")
@@ -143,7 +143,7 @@ async def test_what_is_planned_as_skipped_is_in_the_store_and_in_no_job(api, sto
     assert len(store.records()[0]) == len(plan.cells) * plan.repeats
 
 
-async def test_a_skip_that_nobody_planned_is_a_failure(api, alone):
+async def test_an_unplanned_skip_is_a_failure(api, alone):
     async with Run(alone) as run:
         await until(lambda: api.jobs)
         job = api.job

@@ -71,7 +71,7 @@ def test_a_job_that_is_over_ran_from_its_start_to_its_end():
 
 
 @pytest.mark.parametrize("stated_s", [None, "soon", 100])
-def test_a_job_without_a_limit_has_the_longest_one(stated_s):
+def test_a_job_without_a_time_limit_gets_the_longest_limit(stated_s):
     limit_s = stated_s if stated_s == 100 else LONGEST_S
     for ran_s, late in ((limit_s + SPARE_S - 60, False), (limit_s + SPARE_S + 60, True)):
         run = flow_run(Running(), ran_s, parameters={"timeout_s": stated_s})

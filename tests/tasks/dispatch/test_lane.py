@@ -48,7 +48,7 @@ def test_a_job_measures_in_one_image(lane):
     assert start(lane) == [there] and start(lane) == others
 
 
-def test_what_is_in_a_job_is_not_asked_for_twice(lane):
+def test_a_repeat_in_a_job_is_not_requested_twice(lane):
     repeats = start(lane)
     lane.ask(repeats, now=1.0)
     assert not lane.waiting
@@ -96,7 +96,7 @@ def test_a_lane_whose_jobs_never_begin_is_given_up_and_blames_no_repeat(lane):
     assert {record.verdict for record in given_up} == {Verdict.CAPACITY}
 
 
-def test_a_job_that_somebody_cancels_blames_no_repeat_and_twice_is_enough(lane):
+def test_a_cancelled_job_blames_no_repeat_and_two_cancellations_end_the_lane(lane):
     repeats = start(lane)
     lost, given_up = lane.job_ended(True, "cancelled", JobEnd.CANCELLED)
     lane.ask(lost, now=1.0)
@@ -115,7 +115,7 @@ def test_a_lane_whose_jobs_never_deliver_is_given_up(lane):
     assert len(ended) == 10 and not lane.waiting
 
 
-def test_what_could_not_be_sent_off_still_waits(lane):
+def test_repeats_that_could_not_be_submitted_still_wait(lane):
     assert lane.next_job() == lane.next_job() and len(lane.waiting) == 10
 
 
@@ -159,7 +159,7 @@ def test_where_there_is_no_machine_asking_again_is_no_use(lane, end):
     assert given_up[0].reasons == ("no g5.xlarge to be had",)
 
 
-def test_the_one_that_twice_ran_its_job_out_of_memory_says_so(lane):
+def test_a_repeat_that_twice_ran_its_job_out_of_memory_gets_that_verdict(lane):
     repeats = start(lane)
     lane.ask(lane.job_ended(True, "exit 137", JobEnd.OUT_OF_MEMORY)[0], now=1.0)
     assert start(lane) == repeats[:1]
@@ -177,7 +177,7 @@ class TestBudget:
         machine = self.machine(lane, timeout_s=43200, job_queue="q")
         assert within_budget(machine, left_usd) == {"timeout_s": timeout_s, "job_queue": "q"}
 
-    def test_nothing_is_added_where_a_pool_knows_no_limit_or_there_is_none(self, lane):
+    def test_no_time_limit_is_added_without_a_budget_or_a_pool_limit(self, lane):
         assert within_budget(self.machine(lane, a=1), 1.0) == {"a": 1}
         assert within_budget(self.machine(lane, timeout_s=9), None) == {"timeout_s": 9}
 

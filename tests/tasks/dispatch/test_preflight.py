@@ -48,13 +48,13 @@ def test_little_shared_memory_is_a_warning_and_no_hindrance(tmp_path, monkeypatc
     assert not hindrance and "can't be checked" in warning
 
 
-def test_a_fit_machine(roomy):
+def test_a_fit_machine_has_no_hindrance(roomy):
     assert preflight.check(
         [REPEAT], says(0, "ok    driver 580.65 runs CUDA 12.6", "ok    shared memory")
     ) == ("", [])
 
 
-def test_what_hinders_is_said(roomy):
+def test_the_hindrance_of_an_unfit_machine_is_reported(roomy):
     hindrance, warnings = preflight.check([REPEAT], says(1, "ok    torch 2.13.0", "warn  no GPU is visible"))
     assert (hindrance, warnings) == ("no GPU is visible", [])
 
@@ -64,7 +64,7 @@ def test_a_look_that_fails_is_a_hindrance_that_quotes_it(roomy):
     assert "failed" in hindrance and "'--gpus', '1'" in hindrance
 
 
-def test_it_asks_for_as_many_gpus_as_the_largest_case_has_processes(roomy):
+def test_preflight_asks_for_as_many_gpus_as_the_largest_case_has_processes(roomy):
     several = replace(REPEAT, case=Case.of("ddpm_weak", {"batch": 1, "processes": 4}))
     assert "'--gpus', '4'" in preflight.check([REPEAT, several], says(3, ""))[0]
 
@@ -99,7 +99,7 @@ def test_the_gpu_that_it_names_or_none_is_well(roomy, monkeypatch, model, names)
     assert held_against(monkeypatch, model, *names) == ("", [])
 
 
-def test_a_gpu_of_a_name_that_nobody_knows_is_measured_with_a_warning(roomy, monkeypatch):
+def test_a_gpu_of_an_unknown_name_is_measured_with_a_warning(roomy, monkeypatch):
     hindrance, (warning,) = held_against(monkeypatch, "h100-sxm", "NVIDIA H100 GEN2")
     assert not hindrance
     assert (

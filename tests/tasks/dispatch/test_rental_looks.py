@@ -69,6 +69,6 @@ async def test_a_lane_job_with_the_name_of_its_run_is_not_the_bench(me, lane):
     assert await measuring(client, "a-run") == []
 
 
-async def test_a_flow_run_that_was_deleted_is_none(me):
+async def test_a_deleted_flow_run_is_read_as_none(me):
     bench = flow_run("a-run", Running())
     assert await myself_and_bench(Client(bench), me.id, "a-run", bench.id) == (None, bench.id)

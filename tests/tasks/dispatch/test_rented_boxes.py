@@ -151,7 +151,7 @@ async def test_a_lane_whose_rentals_never_begin_is_given_up_after_the_second(api
         (True, "pool rental has not started the lane within 0 s"),
     ],
 )
-async def test_a_rental_that_nobody_starts_is_cancelled_and_its_lane_given_up(
+async def test_a_rental_without_a_worker_is_cancelled_and_its_lane_given_up(
     api, rented, told, monkeypatch, taken, words
 ):
     monkeypatch.setattr(lane, "START_WITHIN_S", 0.1)
@@ -261,7 +261,7 @@ async def test_the_bill_of_a_rented_box_is_what_was_paid(api, rented):
     assert job.stages_s[0][0] == REST and job.wait_s + job.run_s == 0, "its start is within the rental"
 
 
-async def test_what_never_got_a_box_costs_nothing(api, rented):
+async def test_a_rental_that_never_got_a_box_costs_nothing(api, rented):
     async with Run(rented):
         await until(lambda: api.rentals)
         assert note_of_rental(newest(api)) == []

@@ -56,7 +56,7 @@ async def test_an_end_that_is_stated_after_the_note_corrects_it(api, alone):
     assert noted(alone).billed_s == pytest.approx(40, abs=0.1)
 
 
-async def test_a_job_that_nobody_watches_costs_at_most_its_time_limit(api, alone):
+async def test_an_unwatched_job_costs_at_most_its_time_limit(api, alone):
     job = await job_of(api, alone, **{BEGAN_LABEL: 36_000})
     job.parameters["timeout_s"] = 600
     await note_jobs(api, alone)

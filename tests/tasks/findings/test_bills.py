@@ -17,7 +17,7 @@ from workloads.harness.records.record import Verdict
 TINY = Case.of("matmul", {"n": 64})
 
 
-def test_without_jobs_a_bill_rests_on_the_records_and_says_so():
+def test_without_jobs_a_bill_is_computed_from_the_records_and_labelled():
     records = [*repeats([1.0, 1.0], MATMUL), *repeats([2.0], IMAGES)]
     (bill,) = bills(records, (machine(usd_per_hour=36.0),))
     parts = dict(bill.parts_s)
@@ -68,7 +68,7 @@ def test_jobs_that_are_not_all_there_are_left_out():
     assert bill.notes == (ALONE,) and "idle" not in dict(bill.parts_s)
 
 
-def test_what_failed_was_paid_for_and_what_was_skipped_was_not():
+def test_failed_repeats_are_billed_and_skipped_repeats_are_not():
     late = record(1.0, verdict=Verdict.TIMEOUT, wall=None, phases_s={}, wall_s=600.0, unattributed_s=600.0)
     (bill,) = bills([late, failed(Verdict.SKIPPED, "too large", hardware="gpu-box")], (machine(),))
     assert (bill.hardware, bill.parts_s, bill.compute_usd) == ("cpu-box", (("unattributed", 600.0),), 0.0)

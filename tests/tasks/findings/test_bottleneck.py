@@ -43,7 +43,7 @@ def test_each_cell_is_held_against_the_ceilings_of_its_own_run():
     assert (found[BLUR].by, found[BLUR].share) == ("compute", pytest.approx(0.7))
 
 
-def test_what_the_gate_refused_is_no_ceiling():
+def test_an_implausible_record_is_no_ceiling():
     records = run()
     made = cells(records, implausible=[r for r in records if r.case == LARGE])
     found = {cell.case: bound for cell, bound in bottlenecks(list(made.values())).items()}

@@ -61,7 +61,7 @@ def test_the_slowest_is_named_with_its_share_of_the_fastest():
     assert "cuda:2 is the slowest" in sentence and "gpu-fryer" not in sentence
 
 
-def test_groups_whose_processes_were_not_measured_alone_are_none():
+def test_groups_without_times_of_single_processes_have_no_finding():
     records = [
         replace(one, group=replace(one.group, ranks=tuple(replace(r, alone_s=None) for r in one.group.ranks)))
         for one in at_once()

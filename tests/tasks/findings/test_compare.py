@@ -36,7 +36,7 @@ def two_threads_against_one():
     ]
 
 
-def test_a_whole_comparison():
+def test_a_comparison_has_summaries_pairings_totals_and_an_answer():
     found = compare(two_threads_against_one(), (ONE, TWO), "local-cpu-1")
     assert (found.baseline, found.machines, found.unpaired) == ("local-cpu-1", (ONE, TWO), ())
     assert [s.verdict for s in found.summaries] == [Verdict.OK] * 6
@@ -68,7 +68,7 @@ def test_an_unknown_baseline_is_refused_with_a_sentence():
         compare([], (ONE, TWO), "x")
 
 
-def test_nothing_measured():
+def test_a_comparison_without_records_has_no_results():
     found = compare([], (ONE,), "local-cpu-1")
     assert found.summaries == found.pairings == found.totals == ()
     assert found.answer[0].startswith("No results")

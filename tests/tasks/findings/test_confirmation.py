@@ -195,7 +195,7 @@ def test_the_gravest_verdicts_are_first():
         assert claim.claim.text in line and str(claim.verdict) in line
 
 
-def test_claims_without_a_verdict_follow_the_refuted_ones():
+def test_claims_without_a_verdict_follow_refuted_claims():
     then, now = {"a": 1.0, "b": 1.001, "c": 1.002}, {"a": 1.0, "b": 0.9}
     _, confirmation = again(then, now, between=[now] * 9)
     assert len(confirmation.missing) == 1 and confirmation.exit_code == 1
@@ -303,6 +303,6 @@ def test_only_a_rate_has_a_claim_on_its_cost():
     assert [again.claim.by for again in confirmation.claims] == ["number"]
 
 
-def test_a_number_that_nobody_measured_again_is_open():
+def test_a_number_that_was_not_measured_again_is_open():
     _, confirmation = numbers_again({"a": 100.0, "b": 200.0}, {"a": 100.0}, TOKENS)
     assert confirmation.verdict is Confirmed.OPEN and "b/serve/batch=4" in confirmation.missing[0]

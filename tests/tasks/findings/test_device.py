@@ -69,7 +69,7 @@ def test_one_repeat_has_a_share_and_supports_no_sentence():
     assert not [s for s in found.observations if s.startswith(("Launch-bound", "Sustained"))]
 
 
-def test_what_a_soak_leaves_of_the_first_seconds_speed():
+def test_the_share_of_the_first_speed_after_a_soak_is_reported():
     found = compared(on_gpu(MATMUL, burst=0.8), on_gpu(IMAGES, burst=0.9), on_gpu(GCN))
     table = found.finding(Sustained).table()
     assert [row[1] for row in table.rows] == [MATMUL.id, IMAGES.id]

@@ -33,7 +33,7 @@ def assert_covers(found, runs=RUNS, most=0.97):
     assert 0.93 <= found / runs <= most, f"{100 * found / runs:.1f} % of {runs} intervals hold the truth"
 
 
-def test_the_bars_tell_wrong_intervals_from_right_ones():
+def test_the_bars_distinguish_wrong_intervals_from_right_intervals():
     """A share that is truly 95 % passes, all but surely; one of 92 or 98 % fails."""
 
     def passes(share):

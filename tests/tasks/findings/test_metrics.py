@@ -144,7 +144,7 @@ def test_numbers_of_any_sign_are_compared():
     assert side.ratio.outcome is RatioVerdict.UNDECIDED and side.difference.value == pytest.approx(0.0)
 
 
-def test_equal_machines_are_undecided_and_one_repeat_says_so():
+def test_equal_machines_and_single_repeats_are_undecided():
     comparison, _ = metrics(reported("one", 100.0, 110.0, 90.0), reported("two", 101.0, 111.0, 91.0))
     assert "undecided between two and one" in comparison.answer[0]
     comparison, _ = metrics(reported("one", 100.0), reported("two", 200.0))

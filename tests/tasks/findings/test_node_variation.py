@@ -77,7 +77,7 @@ def test_a_fast_box_is_no_straggler():
     assert not any(b.straggler for b in found({"a": 1.0, "b": 0.7, "c": 1.001, "d": 0.999}).boxes)
 
 
-def test_of_two_nobody_is_flagged():
+def test_of_two_boxes_neither_is_flagged():
     comparison = compared(records({"a": 1.0, "b": 1.3}), "ab")
     (one,) = comparison.finding(NodeVariation).groups
     assert not any(b.straggler for b in one.boxes) and one.spread.low > 1.28
@@ -85,7 +85,7 @@ def test_of_two_nobody_is_flagged():
     assert ODD_OF_TWO in comparison.details[0]
 
 
-def test_a_box_that_lacks_a_case_is_compared_on_the_common_ones():
+def test_a_box_that_lacks_a_case_is_compared_on_the_common_cases():
     made = [
         r for r in records({"a": 1.0, "b": 1.0, "c": 1.0}) if r.case != CASES[1] or r.hardware != box("b")
     ]
@@ -126,7 +126,7 @@ def test_machines_that_are_no_boxes_have_no_node_groups():
     assert compare(made, (machine(box("a")), machine(box("b"))), box("a")).finding(NodeVariation).groups == ()
 
 
-def test_one_repeat_has_no_interval_and_flags_nobody():
+def test_one_repeat_has_no_interval_and_flags_no_box():
     comparison = compared(records({"a": 1.0, "b": 1.0, "c": 2.0}, count=1), "abc")
     (one,) = comparison.finding(NodeVariation).groups
     assert one.spread.low is None and not any(b.straggler for b in one.boxes)

@@ -129,7 +129,7 @@ def test_a_first_call_that_takes_hardly_longer_than_a_later_one_is_not_worth_a_s
     assert len(found) == 1 and "of matmul n=5000 fp32 on gpu takes 30.0" in found[0]
 
 
-def test_what_another_precision_gains():
+def test_the_gain_of_another_precision_is_reported():
     found = said(cell(1.0), cell(0.25, BF16), cell(1.0, IMAGES))
     assert starting("On cpu", found)[0].startswith(
         "On cpu bf16 against fp32 is faster in 1 of 1, at most 4.00"

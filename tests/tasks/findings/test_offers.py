@@ -69,7 +69,7 @@ def test_the_order_of_offers_changes_nothing(found, chance):
 
 
 @given(rivals(), st.integers(-8, 8), st.integers(-8, 8))
-def test_units_change_nothing(found, seconds, usd):
+def test_the_front_does_not_depend_on_the_units(found, seconds, usd):
     # powers of two: milliseconds for seconds would round, and a tie to the last bit may break
     other = [replace(o, seconds=scaled(o.seconds, 2.0**seconds), usd=scaled(o.usd, 2.0**usd)) for o in found]
     pairs = zip(front(found), front(other), strict=True)
@@ -77,7 +77,7 @@ def test_units_change_nothing(found, seconds, usd):
 
 
 @given(rivals())
-def test_somebody_is_on_the_front_and_nobody_beats_whom_they_lose_to(found):
+def test_the_front_is_not_empty_and_dominance_is_not_mutual(found):
     placed = front(found)
     assert any(not offer.dominated_by for offer in placed)
     for one in found:
@@ -88,7 +88,7 @@ def test_somebody_is_on_the_front_and_nobody_beats_whom_they_lose_to(found):
 
 
 @given(rivals())
-def test_what_is_shown_worse_in_both_is_never_on_the_front(found):
+def test_an_offer_that_is_worse_in_time_and_money_is_never_on_the_front(found):
     for offer in front(found):
         beaten = any(
             rival.purchase == "listed"

@@ -30,14 +30,14 @@ def test_predicted_machines_are_in_a_table_of_their_own(found):
         assert row["Predicted from"] == "h100" and row["Measure it with --on"] == row["Machine"]
 
 
-def test_it_says_whether_the_answer_stands(found):
+def test_the_outlook_says_whether_the_answer_stands(found):
     sentences = found.finding(Outlook).details()
     assert sentences[0].startswith("To find the fastest, measure aws-p5en.48xlarge next, for about ")
     assert sentences[1].startswith("The cheapest is h100: of 1 predicted machine, none")
     assert set(sentences) <= set(found.details) and not set(sentences) & set(found.answer)
 
 
-def test_a_run_without_predictions_has_none(tmp_path):
+def test_a_run_without_predictions_has_no_outlook(tmp_path):
     store = store_of(tmp_path, two_cards(), "h100")
     outlook_of = judged(store.records()[0], store).finding(Outlook)
     assert outlook_of.table() is None and outlook_of.details() == ()

@@ -81,7 +81,7 @@ def test_machines_whose_intervals_overlap_are_undecided():
     )
 
 
-def test_one_search_has_the_interval_of_its_rates_or_none():
+def test_a_single_search_has_the_interval_of_its_rates_or_no_interval():
     comparison, cells = found(served("one", search(10.0, 9.5, 10.5)))
     assert cells[0].requests_per_s.low == pytest.approx(9.5, rel=0.01)
     assert comparison.answer[0].startswith("At the promise: one, 0.556 USD (0.52")
@@ -103,12 +103,12 @@ def test_machines_without_a_price_are_compared_by_their_rates():
 
 
 @pytest.mark.parametrize("rate", [-1.0, 1e-200, 1e200])
-def test_an_impossible_rate_is_none(rate):
+def test_an_impossible_rate_makes_no_cell(rate):
     _, cells = found(served("one", search(rate, rate, rate)))
     assert not cells
 
 
-def test_a_promise_without_a_limit_is_none():
+def test_a_promise_without_a_limit_makes_no_cell():
     _, cells = found(served("one", replace(search(10.0, 9.0, 11.0), limits_s=())))
     assert not cells
 

@@ -60,7 +60,7 @@ def test_a_run_that_measured_a_product_has_it_with_its_interval_and_share():
     assert row[2].startswith("100 GFLOP/s (") and row[5:] == ["ok", "in this run"]
 
 
-def test_what_the_box_had_kept_stands_beside_it_with_its_day():
+def test_cached_rates_of_the_box_are_listed_with_their_date():
     rows = lines(found(roof(ENVIRONMENT_KEPT), **PEAKS))
     assert [row[1] for row in rows] == ["product, bf16 compiled", "product, fp32", "reading memory", "launch of an operation",
                                         "all-reduce, 2 processes"]  # fmt: skip
@@ -69,7 +69,7 @@ def test_what_the_box_had_kept_stands_beside_it_with_its_day():
     assert [row[3] for row in rows] == ["50 %", "50 %", "80 %", "–", "–"]
 
 
-def test_each_machine_has_its_own_and_one_without_has_none():
+def test_each_machine_has_its_own_roof_or_no_row():
     rows = lines(found([*roof(), *roof(ENVIRONMENT_KEPT, "other-box"), record(1.0, MATMUL, "third-box")]))
     assert [row[0] for row in rows] == ["cpu-box", *["other-box"] * 5]
 

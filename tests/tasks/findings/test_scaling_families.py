@@ -198,7 +198,7 @@ def test_beyond_linear_is_impossible_shown_and_not_used():
 
 @pytest.mark.parametrize("probes", [{"foreign_load_share": 0.5}, {"canary_drift": 0.3}])
 @pytest.mark.parametrize("loaded", ["base", "group"])
-def test_beyond_linear_beside_a_load_accuses_nobody(probes, loaded):
+def test_superlinear_scaling_under_other_load_is_not_impossible(probes, loaded):
     changes = {"verdict": Verdict.NOISY, "probes": probes}
     base, group_of_4 = repeated(alone, near(0.1)), repeated(grouped, near(0.08), 4)
     spoiled = [replace(r, **changes) for r in (base if loaded == "base" else group_of_4)]
@@ -290,7 +290,7 @@ def test_the_comparison_has_the_families_and_says_what_they_gain(made):
     assert compare(repeats([1.0]), [machine()], "cpu-box").families == ()
 
 
-def test_what_a_busy_machine_gains_is_provisional():
+def test_scaling_on_a_busy_machine_is_provisional():
     def said(**changes):
         four = [replace(r, **changes) for r in repeated(grouped, near(0.11), 4)]
         (sentence,) = sentences(of([*repeated(alone, near(0.1)), *four]))

@@ -272,7 +272,7 @@ def test_every_avoidable_share_has_its_own_advice(share, device, words):
     assert any(words in sentence for sentence in answer)
 
 
-def test_what_is_not_shown_to_be_the_same_training_is_said_and_counts():
+def test_a_training_not_shown_to_be_the_same_is_reported_and_counts():
     other = {"device": "cuda", "environment": A10G}
     found = compared(three("a"), three("b", losses=losses(data=3), **other), three("c", **other))
     assert found.finding(SameTraining).details() == ()  # b is wrong: c is of its kind, and agrees with a
@@ -301,7 +301,7 @@ def test_losses_are_named_as_what_backward_got_with_their_factor(calls, words):
     assert words in lead and ("times the number here" in lead) == bool(words)
 
 
-def test_it_reaches_every_file_of_a_report():
+def test_the_finding_of_a_script_is_in_every_file_of_a_report():
     records, comparison = run()
     page = report_html(records, grid_of(records, comparison), RUN)
     assert 'id="script"' in page and 'href="#script"' in page and 'id="held-back"' in page

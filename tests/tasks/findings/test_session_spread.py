@@ -41,7 +41,7 @@ def test_effects_that_earlier_runs_have_shown_make_intervals_of_sessions_narrowe
     assert held >= 0.92 and half < 0.8 * alone
 
 
-def test_more_sessions_give_a_narrower_interval_than_one():
+def test_five_sessions_give_a_narrower_interval_than_one_session():
     assert several.coverage(100, 5, 0.01)[1] < 0.8 * several.coverage(100, 1, 0.01)[1]
 
 

@@ -36,7 +36,7 @@ def test_the_cards_part_is_told_from_the_hosts(splits, workload, by_card, is_car
     assert split.before.step_s / split.after.step_s == pytest.approx(split.total.estimate.value, rel=0.02)
 
 
-def test_a_speedup_that_the_host_makes_says_so(splits):
+def test_a_speedup_decided_by_the_host_is_explained(splits):
     split = splits["lora_step"]
     assert split.decided_by == "host" and split.total.estimate.value == pytest.approx(1.54, rel=0.01)
     sentence = split.sentence()

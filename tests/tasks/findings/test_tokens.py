@@ -45,7 +45,7 @@ def test_a_million_tokens_cost_what_their_time_does():
     assert cell_text(row[4], table.columns[4].quantity).startswith("$0.50")
 
 
-def test_its_flops_are_held_against_the_data_sheet():
+def test_the_flops_of_tokens_are_compared_with_the_data_sheet():
     """1e9 FLOP in 8 ms are 0.125 TFLOP/s."""
     table = compared(cell(8e-3), peak_flops=(("fp32", 1e10), ("bf16", 5e11))).finding(Tokens).table()
     assert table.rows[0][-2] == pytest.approx(0.25, rel=1e-3)

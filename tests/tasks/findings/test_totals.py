@@ -112,7 +112,7 @@ def test_a_total_is_as_wide_as_its_rounds_differ():
 
 
 @pytest.mark.parametrize("ratio", [time_ratio, geomean_ratio])
-def test_what_a_box_does_to_both_sides_of_a_pair_leaves_their_ratio(ratio):
+def test_drift_that_both_sides_of_a_pair_share_leaves_their_ratio(ratio):
     def one_lane_after_the_other(place, repeat, name):
         return in_turns(place, repeat, "a") + (10_000.0 if name == "b" else 0.0)
 
@@ -210,7 +210,7 @@ def test_a_machine_of_single_repeats_does_not_take_the_total_of_the_others():
     assert nobody.dropped == () and time_ratio(nobody, "c", "a").low is None
 
 
-def test_busy_cells_are_in_a_total_only_where_there_are_no_quiet_ones():
+def test_busy_cells_are_in_a_total_only_if_there_are_no_quiet_cells():
     busy = [repeats([seconds, 1.1 * seconds], IMAGES, name, **BUSY) for name, seconds in (("a", 1), ("b", 2))]
     quiet = [repeats([seconds, 1.1 * seconds], MATMUL, name) for name, seconds in (("a", 1), ("b", 2))]
     both = suite_of(*quiet, *busy)

@@ -37,7 +37,7 @@ def test_runs_of_different_machines_stand_side_by_side():
     assert pairing.compute.outcome is RatioVerdict.FASTER and pairing.cost is not None
 
 
-def test_what_only_one_run_measured_is_named():
+def test_a_case_that_only_one_run_measured_is_named():
     old, new = side("old", *repeats(NIGHT)), side("new", *repeats(NIGHT), *repeats(NIGHT, IMAGES))
     _, found = compare_runs(old, new)
     assert [text for text in found.unpaired if "image_pipeline@cpu-box" in text]

@@ -43,7 +43,7 @@ def test_a_plan_of_files_is_as_they_are(plan, name):
     check_machines(stored(with_machines(plan, hardware.load_hardware(name))))
 
 
-def test_so_are_copies_of_rented_machines_and_boxes_of_a_cluster():
+def test_copies_of_rented_machines_and_boxes_of_a_cluster_are_as_written():
     check_machines(stored(make_plan(RunRequest(hardware=(RENTED,), repeats=1, boxes=2))))
     boxes = [{"name": "a", "address": "10.0.0.1"}, {"name": "b", "address": "10.0.0.2", "key": "~/.ssh/b"}]
     cluster = Cluster.model_validate({"hardware": RENTED, "boxes": boxes})

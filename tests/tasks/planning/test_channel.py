@@ -89,7 +89,7 @@ class TestVersion:
         )
         assert not any(machine.command for machine in usual.hardware)
 
-    def test_one_that_takes_turns_takes_the_place_of_the_reference(self):
+    def test_a_version_measured_in_turns_replaces_the_reference(self):
         other = Version(name="v1", command=("/v1/python", "-m", "workloads"))
         night = Night(version=Version(name="v2", command=("/v2/python",), partner=other))
         plan = make_plan(RunRequest(suite="quick", hardware=["local-cpu"], repeats=2, night=night))
@@ -150,7 +150,7 @@ class TestPlan:
         assert str(caught.value).startswith("night: cases has 'matmul/n=3/fp32', which suite quick lacks; ")
         assert "\n" not in str(caught.value)
 
-    def test_an_earlier_plan_has_none(self, plan):
+    def test_a_plan_of_an_earlier_version_has_no_night(self, plan):
         old = plan.model_dump(mode="json")
         del old["night"]
         for machine in old["hardware"]:

@@ -126,7 +126,7 @@ class TestFile:
         assert str(Host.model_validate(host)) == "ubuntu@10.0.0.1:22 via me@bastion:22"
         assert "jump" not in one.job_variables["hosts"][0]
 
-    def test_there_is_none(self, tmp_path):
+    def test_a_missing_cluster_file_is_an_error(self, tmp_path):
         with pytest.raises(GridbenchError, match=r"no\.yaml can't be read"):
             load_cluster(tmp_path / "no.yaml")
 

@@ -122,7 +122,7 @@ def test_every_gpu_is_known_by_what_its_driver_calls_it():
         assert models_called(name, called) == []
 
 
-def test_assumed_prices_say_so():
+def test_an_assumed_price_is_noted_as_an_assumption():
     assert load_hardware("local-cpu").price.note.startswith("stated assumption")
 
 
@@ -191,7 +191,7 @@ def test_unknown_hardware_names_the_nearest():
         load_hardware("local_cpu")
 
 
-def test_an_address_where_nobody_asks_the_box_says_what_would_be_right():
+def test_a_box_address_in_a_night_is_refused_with_advice():
     """A night is measured by another process, later and without the user's keys."""
     with pytest.raises(
         GridbenchError, match=r"is an address: .* `bisect` detect .*; a night, .* need a file in"

@@ -55,7 +55,7 @@ def test_a_hardware_file_with_a_value_that_must_not_be_stored_is_refused(load, m
     assert TOKEN not in said and "abc" not in said.replace("job_variables", "")
 
 
-def test_what_names_a_secret_or_only_looks_like_one_is_taken(load):
+def test_references_to_secrets_and_harmless_names_are_accepted(load):
     env = "{HF_TOKEN: '{{ prefect.blocks.secret.hf }}', TOKENIZERS_PARALLELISM: 'false', MAX_TOKENS: '7'}"
     machine = load(f"job_variables: {{env: {env}, prefect_api_key_secret: prefect/key, memory_mib: 300}}")
     assert fault_in(machine.job_variables) == ""

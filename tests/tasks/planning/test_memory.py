@@ -51,7 +51,7 @@ def planned(tmp_path, *hardware):
     return make_plan(RunRequest(suite=str(path), hardware=hardware, repeats=1))
 
 
-def test_what_a_rented_machine_cannot_hold_is_skipped_with_what_should_fit(tmp_path, asked):
+def test_a_case_too_large_for_a_rented_machine_is_skipped_with_a_size_that_fits(tmp_path, asked):
     plan = planned(tmp_path, "aws-g4dn.xlarge")
     case = Case.of("mnist", {"batch": 4096}, "fp32")
     assert plan.skipped_on("aws-g4dn.xlarge") == {
@@ -59,7 +59,7 @@ def test_what_a_rented_machine_cannot_hold_is_skipped_with_what_should_fit(tmp_p
     }
 
 
-def test_what_is_no_larger_than_a_case_that_is_no_problem_is_not_predicted(tmp_path, asked):
+def test_cases_smaller_than_a_fitting_case_are_not_predicted(tmp_path, asked):
     planned(tmp_path, "aws-g4dn.xlarge")
     assert sorted(asked) == [
         "aws-g4dn.xlarge/mnist/batch=4096/bf16",
@@ -75,7 +75,7 @@ def test_this_machine_may_just_try_and_an_unknown_one_too(tmp_path, asked):
     assert unfit([(machine, PlannedCase.of(Case.of("mnist", {"batch": 16}), None))]) == {} and asked == []
 
 
-def test_it_can_be_switched_off(tmp_path, asked, monkeypatch):
+def test_memory_prediction_can_be_switched_off(tmp_path, asked, monkeypatch):
     monkeypatch.setenv("GRIDBENCH_FITS", "off")
     assert planned(tmp_path, "aws-g4dn.xlarge").skips == () and asked == []
 
@@ -125,7 +125,7 @@ def test_an_answer_is_kept_as_soon_as_it_is_there(answering, monkeypatch):
     assert len(_answers(TWO)) == 2
 
 
-def test_what_a_script_has_started_does_not_keep_us(answering, monkeypatch):
+def test_processes_of_a_script_do_not_delay_the_plan(answering, monkeypatch):
     monkeypatch.setattr("tasks.planning.memory.TIMEOUT_S", 0.5)
     answering("import subprocess\nsubprocess.Popen(['sleep', '99'])\ntime.sleep(99)")
     begun = time.monotonic()

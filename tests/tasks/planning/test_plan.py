@@ -181,7 +181,7 @@ class TestSkips:
         orders = {r.id: r.order for r in plan.repeats_on(plan.hardware[0])}
         assert all(orders[r.id] == r.order for r in records if r.hardware == "local-cpu-1")
 
-    def test_cost_nothing(self, large, tmp_path):
+    def test_a_skipped_cell_costs_nothing(self, large, tmp_path):
         all_of_it = make_plan(RunRequest(suite=large, hardware=["local-cpu"]))
         assert all_of_it.estimate_s == pytest.approx(10.0 + 2 * 2 * 30)  # 2 min are for what can be measured
         path = tmp_path / "none.toml"
@@ -189,7 +189,7 @@ class TestSkips:
         nothing = make_plan(RunRequest(suite=str(path), hardware=["local-cpu"]))
         assert (nothing.estimate_s, nothing.estimate_usd) == (0, 0)
 
-    def test_what_is_for_another_device_costs_nothing(self, tmp_path):
+    def test_cases_for_another_device_cost_nothing(self, tmp_path):
         path = tmp_path / "both.toml"
         only = '[[cases]]\nworkload = "matmul"\nsize = { n = 300 }\ndevice = "cuda"\n'
         path.write_text(MATMULS.replace(", 10000000", "") + only)
@@ -205,14 +205,14 @@ class TestSkips:
         with pytest.raises(GridbenchError, match="suite both has no cases for cpu"):
             make_plan(RunRequest(suite=str(path), hardware=["local-cpu"]))
 
-    def test_are_shown(self, large):
+    def test_skips_are_shown_in_the_plan_table(self, large):
         plan = make_plan(RunRequest(suite=large, hardware=["local-cpu"]))
         assert [(row["cells"], row["skipped"]) for row in plan_rows(plan)] == [("3", "1")]
         (line,) = skip_lines(plan)
         assert "1 cell skipped on local-cpu" in line and plan.skips[0].reason in line and "n=10000000" in line
         assert skip_lines(make_plan(RunRequest(suite="quick", hardware=["local-cpu"]))) == []
 
-    def test_of_an_earlier_version_there_are_none(self, plan):
+    def test_a_plan_of_an_earlier_version_has_no_skips(self, plan):
         old = plan.model_dump(mode="json")
         for name in ("skips", "profile"):
             del old[name]

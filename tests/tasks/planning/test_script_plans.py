@@ -34,7 +34,7 @@ def test_other_code_is_another_id(tmp_path):
     assert changed.cases[0].script.code != plan.cases[0].script.code
 
 
-def test_what_is_in_no_commit_and_what_is_guessed_is_said(tmp_path):
+def test_uncommitted_code_and_guessed_values_are_noted(tmp_path):
     plan = plan_of(tmp_path, more="estimate_s = 20\nsteps = 900")
     assert [note.partition(":")[0] for note in plan.notes] == [
         f"{tmp_path / 'code'} is not in a git repository"
@@ -58,7 +58,7 @@ def test_a_job_of_no_length_is_said(tmp_path, length):
     assert (said in plan_of(tmp_path, more=length).notes) == (not length)
 
 
-def test_what_the_estimate_does_not_count_is_said(tmp_path):
+def test_steps_that_the_estimate_leaves_out_are_noted(tmp_path):
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "requirements.txt").write_text("tqdm\n")
     more = 'packages = "requirements.txt"\ndata = "s3://sets/x"\nsteps = 9'

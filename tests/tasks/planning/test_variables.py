@@ -47,7 +47,7 @@ async def test_a_variable_that_is_missing_or_empty_is_named(monkeypatch):
     await start.check_job_variables([machine])
 
 
-async def test_without_variables_nobody_is_asked(monkeypatch):
+async def test_machines_without_job_variables_need_no_api_call(monkeypatch):
     monkeypatch.setattr(start, "get_client", lambda: pytest.fail("asked"))
     await start.check_job_variables([load_hardware("local-cpu")])
 

@@ -57,10 +57,10 @@ def test_a_sound_record_contradicts_nothing():
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, float("nan"), float("inf"), 5e-324, 1e-12, 1e10])
-def test_what_no_clock_gives_is_no_time_of_a_step(seconds):
+def test_values_that_no_clock_gives_are_out_of_range(seconds):
     assert out_of_range(seconds)
 
 
 @pytest.mark.parametrize("seconds", [1e-9, 1.0, 86400.0])
-def test_times_of_steps(seconds):
+def test_ordinary_times_of_steps_are_in_range(seconds):
     assert not out_of_range(seconds)

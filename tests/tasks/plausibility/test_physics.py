@@ -38,7 +38,7 @@ def test_a_sound_run_passes():
 
 
 @pytest.mark.parametrize(("share", "fires"), [(1.04, False), (1.06, True)])
-def test_above_the_peak(share, fires):
+def test_a_rate_above_the_peak_is_impossible(share, fires):
     fast = record(FLOPS / (share * 31.2e12), hardware="gpu", device="cuda")
     assert bool(above_peak(fast, PEAKS)) is fires
     if fires:
@@ -122,7 +122,7 @@ def test_a_copied_row_is_caught():
     assert gate([one, other], []).keys() == {key(one), key(other)}
 
 
-def test_what_is_no_copy():
+def test_samples_that_differ_or_are_coarse_are_no_copies():
     samples = timing(0.29).samples_s
     one = with_samples(0.29, samples)
     nearly = with_samples(0.29, (*samples[:-1], samples[-1] * (1 + 1e-15)), IMAGES)
@@ -218,7 +218,7 @@ def test_scaling_that_may_be_true():
 
 
 @pytest.mark.parametrize("probes", [{"foreign_load_share": 0.5}, {"canary_drift": 0.3}])
-def test_a_load_beside_one_machine_makes_the_other_no_impossible_one(probes):
+def test_load_on_one_machine_does_not_make_the_other_impossible(probes):
     """Two threads took 0.5 s; the one thread that took 1.3 s beside a load takes 0.9 s without it."""
     noisy = {"verdict": Verdict.NOISY, "probes": probes}
     two = threads(2, [0.500, 0.501, 0.499])

@@ -29,7 +29,7 @@ def test_two_groups_are_named_with_their_times():
         [],
     ],
 )
-def test_what_has_no_two_groups_is_not(times):
+def test_times_in_one_group_are_not_bimodal(times):
     assert bimodal(repeats(times, MATMUL)) == ""
 
 

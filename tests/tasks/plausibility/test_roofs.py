@@ -61,7 +61,7 @@ def test_without_a_roof_products_alone_refuse_nothing():
     assert gate([product, step(10 * TOP)], [machine()]) == {}
 
 
-def test_what_the_box_had_kept_counts_too():
+def test_cached_rates_of_a_box_bound_a_step_too():
     kept = ENVIRONMENT | {"roof": [asdict(RoofRate(PRODUCT, TOP))]}
     fast = step(3 * TOP, environment=kept)
     assert gate([fast], [machine()]).keys() == {key(fast)}

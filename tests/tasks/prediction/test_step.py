@@ -71,7 +71,7 @@ def test_the_same_card_elsewhere_differs_by_its_box_and_host_alone():
     assert row.rests_on[0] == "the same card"
 
 
-def test_what_bounds_a_step_is_said():
+def test_the_bound_of_a_predicted_step_is_named():
     rows = {(r.case.workload, r.target): r for r, _ in held_out(known())}
     assert rows["memory_bandwidth", "h200"].bound == "memory 100 %"
     assert rows["matmul", "h200"].bound.startswith("compute")

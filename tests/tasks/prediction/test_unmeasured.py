@@ -40,7 +40,7 @@ def test_a_step_of_many_launches_is_bound_by_its_host(predicted):
     assert row.bound.startswith("host") and row.step_s.value > 0.03
 
 
-def test_what_does_not_fit_or_cannot_be_counted_is_refused_with_the_reason(predicted):
+def test_a_case_that_does_not_fit_or_cannot_be_counted_is_refused_with_the_reason(predicted):
     row = predicted("aws-g6.xlarge", fit=Fit.NO)
     assert row.is_impossible and "alone need" in row.refused and row.step_s is None
     row = predicted("aws-g6.xlarge", step=None, reason="SystemExit: no data here")

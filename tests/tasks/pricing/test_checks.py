@@ -25,7 +25,7 @@ def test_a_sound_price_has_no_doubts():
 
 
 @pytest.mark.parametrize("usd", [nan, inf, -inf, -0.01])
-def test_what_is_no_number_is_said_alone(usd):
+def test_an_invalid_price_is_the_only_doubt(usd):
     (doubt,) = said(usd_per_hour=usd, date=date(2020, 1, 1))
     assert "is not a price: it must be finite and not negative" in doubt
 
@@ -41,7 +41,7 @@ def test_what_is_no_number_is_said_alone(usd):
         (10_000.0, "10000 USD/h is a value"),
     ],
 )
-def test_placeholders_are_named(usd, words):
+def test_placeholder_prices_are_doubted(usd, words):
     (doubt,) = said(usd_per_hour=usd)
     assert doubt.startswith(words)
 
@@ -60,7 +60,7 @@ def test_prices_that_only_look_odd_pass(usd):
         (0.0001, 0, "0.0001 USD/h is less than any machine costs"),
     ],
 )
-def test_what_no_machine_costs(usd, gpus, words):
+def test_a_price_that_no_machine_costs_is_doubted(usd, gpus, words):
     (doubt,) = said(usd_per_hour=usd, gpus=gpus)
     assert doubt.startswith(words)
     assert said(usd_per_hour=699.0, gpus=8) == ()

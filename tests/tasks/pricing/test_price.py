@@ -46,7 +46,7 @@ class TestSnapshot:
     def test_names_gpus_as_the_peaks_do(self):
         assert {f.gpu for f in load_facts(DEPLOYMENTS) if f.gpu} <= {*load_gpus()}
 
-    def test_survives_its_file_and_its_head_stays(self, tmp_path):
+    def test_facts_survive_their_file_and_its_head_stays(self, tmp_path):
         (tmp_path / "prices.yaml").write_text("# why\n# and how\nfacts: []\n")
         facts = (fact(2.448), fact(0.1 + 0.2, "spot"), fact(0.35, provider="gcp", gpu="t4", region="é: [x]"))
         path = write_facts(tmp_path, facts)
@@ -111,7 +111,7 @@ class TestSnapshot:
 
 
 class TestMachine:
-    def test_finds_its_price_and_its_age(self, deployments):
+    def test_a_machine_finds_its_price_and_its_age(self, deployments):
         found = machine(deployments, "{provider: aws, instance: g5.8xlarge, region: us-east-1}")
         assert found.price.usd_per_hour == 2.448 and found.price.spot_usd_per_hour is None
         assert found.price.note.startswith("on-demand, us-east-1, 2026-07-20: aws g5.8xlarge; AWS Price List")
@@ -119,7 +119,7 @@ class TestMachine:
         young = load_hardware("odd", deployments, date(2026, 8, 1))
         assert young.machine().price_flags == ()
 
-    def test_has_a_spot_price_beside_it_where_there_is_one(self, deployments):
+    def test_a_machine_has_a_spot_price_if_there_is_one(self, deployments):
         found = machine(deployments, "{provider: aws, instance: c5.2xlarge, region: us-east-1}").machine()
         assert (found.usd_per_hour, found.spot_usd_per_hour) == (0.34, 0.149)
 
@@ -227,7 +227,7 @@ class TestFactDoubts:
             ("lambda", "gpu_1x_h100_sxm5", "gpu_8x_h100_sxm5"),
         ],
     )
-    def test_eight_gpus_cost_no_less_than_one(self, provider, small, large):
+    def test_an_instance_of_eight_gpus_costs_no_less_than_a_smaller_instance(self, provider, small, large):
         one = fact(3.06, provider=provider, instance=small, region="r")
         eight = fact(2.9, provider=provider, instance=large, region="r")
         assert fact_doubts(eight, (one, eight), TODAY) == (
@@ -292,7 +292,7 @@ class TestRenewal:
         }
         assert kept(self.old, self.new, "aws") == [self.old[1]]
 
-    def test_tells_jumps(self):
+    def test_large_changes_of_a_price_are_reported(self):
         assert jumps(self.old, self.new) == [
             "aws g5.8xlarge, on-demand, us-east-1 went from 1 to 2.5 USD/h, 2.5x since 2026-01-01"
         ]

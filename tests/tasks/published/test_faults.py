@@ -42,7 +42,7 @@ def test_each_kind_of_table_is_judged_right(kind, known):
         ("<table>" + "<td rowspan=50 colspan=50>1" * 20_000, "no table"),
     ],
 )
-def test_what_is_too_large_is_refused_within_three_seconds(text, words):
+def test_a_table_that_is_too_large_is_refused_within_three_seconds(text, words):
     begun = time.process_time()
     with pytest.raises(GridbenchError, match=words):
         read_tables(text, "f")

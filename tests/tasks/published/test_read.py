@@ -157,7 +157,7 @@ def test_a_column_says_what_its_commas_are(cells, values):
         (("2h 15m", "1h 02m"), (60, 60)),
     ],
 )
-def test_what_the_last_digit_is_worth(cells, steps):
+def test_the_step_of_the_last_digit_is_inferred(cells, steps):
     (table,) = read_tables("op;time (s)\n" + "".join(f"r{i};{c}\n" for i, c in enumerate(cells)), "f")
     assert [row.cells[1].step for row in table.rows] == pytest.approx(steps)
 
@@ -168,7 +168,7 @@ def test_a_table_of_measures_in_lines_is_turned():
     assert [column.kind for column in table.columns[1:]] == [ColumnKind.TIME, ColumnKind.RATE]
 
 
-def test_two_lines_of_header_are_one():
+def test_two_header_lines_are_joined():
     text = "| | CPU | | GPU | |\n|-|-|-|-|-|\n| n | p50 (ms) | p99 (ms) | p50 (ms) | p99 (ms) |\n| 1 | 1 | 2 | 3 | 4 |\n| 2 | 1 | 2 | 3 | 4 |\n"
     (table,) = read_tables(text, "f")
     assert [c.header for c in table.columns[1:3]] == ["CPU p50 (ms)", "CPU p99 (ms)"]
@@ -203,7 +203,7 @@ def test_every_table_of_a_file_is_read_and_what_is_left_out_is_told():
         ("op,points\na,1\n", "f has no column of times, rates, speedups or prices among 'op', 'points'"),
     ],
 )
-def test_what_cannot_be_read_is_one_sentence(text, words):
+def test_an_unreadable_table_is_reported_in_one_sentence(text, words):
     with pytest.raises(GridbenchError, match=words) as caught:
         read_tables(text, "f")
     assert "\n" not in str(caught.value) and len(str(caught.value)) < 300

@@ -133,7 +133,7 @@ RIGHT = {
 
 
 @pytest.mark.parametrize("name", RIGHT)
-def test_what_may_be_true_is_never_accused(name, known):
+def test_a_table_that_can_be_true_is_never_accused(name, known):
     assert accused(RIGHT[name], known) == {}
 
 
@@ -144,7 +144,7 @@ def test_prices_to_buy_a_card_are_named_as_not_judged(known):
     assert "'Price (USD)'" in " ".join(review(table).notes)
 
 
-def test_what_is_seldom_true_is_a_question():
+def test_an_unlikely_number_is_a_question():
     text = "op,CPU (s),GPU (s),Speedup\nMatrix 1000x1000,0.02,0.88,0.02\nMatrix 5000x5000,0.50,0.01,50.00\nTotal,1.00,0.95,1.05\n"
     assert accused(text) == {}
     found = asked(text)
@@ -163,7 +163,7 @@ def test_what_is_seldom_true_is_a_question():
         ("GPU;Price (USD)\nL4;0.71\nA10G;700\nH100;4.1", "price that can't be", "A10G: 700 USD/h"),
     ],
 )  # fmt: skip
-def test_what_an_operation_or_a_clock_may_explain_is_a_question(text, rule, words):
+def test_a_number_with_a_possible_explanation_is_a_question(text, rule, words):
     assert accused(text) == {} and words in asked(text)[rule]
 
 

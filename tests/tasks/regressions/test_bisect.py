@@ -124,7 +124,7 @@ def test_any_clear_step_is_found_and_said_rightly(data):
     assert found.part == pytest.approx(1, abs=0.15)
 
 
-def test_in_turns_the_state_of_the_box_is_no_change_and_hides_none():
+def test_measured_in_turns_drift_of_the_box_neither_looks_like_a_change_nor_hides_one():
     well, quiet = 0, 0
     tries = [(count, at, seed) for count in (2, 3, 9) for at in range(1, count) for seed in range(4)]
     for count, at, seed in tries:
@@ -168,7 +168,7 @@ def test_without_a_step_nothing_is_found():
     )
 
 
-def test_a_change_that_nobody_would_act_on_is_none():
+def test_a_change_below_the_least_relevant_size_is_no_culprit():
     found, _ = searched(stepped(9, 4, 1.015), noise=1e-4)
     assert isinstance(found, NoCulprit) and "by more than 2.0 %" in found.reason and "+1.5 %" in found.reason
 
@@ -196,7 +196,7 @@ def test_an_unclear_version_that_becomes_clear_is_taken():
     )
 
 
-def test_what_can_not_be_measured_is_skipped_for_its_neighbour():
+def test_a_version_that_can_not_be_measured_is_skipped_for_its_neighbour():
     search = fed(9, (0, 1.0), (8, 1.2), (4, None))
     assert next_step(search) == NextMeasurement(3) and search.reason(4) == "crashed: it does not start"
     assert next_step(fed(9, (0, 1.0), (8, 1.2), (4, None), (3, None))) == NextMeasurement(5)
@@ -303,7 +303,7 @@ def test_chance_alone_is_rarely_confirmed(processes):
     assert wrong <= 9  # at 0.17 % the chance of more is 0.01 %
 
 
-def test_one_stray_process_of_fifteen_hides_no_step_and_makes_none():
+def test_one_outlier_of_fifteen_neither_hides_nor_makes_a_step():
     quiet = [0.01 * (i % 5 - 2) for i in range(15)]
     astray = [*quiet[:-1], 0.5]
     for now, before in ((astray, quiet), (quiet, astray)):

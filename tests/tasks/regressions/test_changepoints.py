@@ -207,7 +207,7 @@ def test_an_anchor_needs_nights():
     assert against_anchor(exact, {"main": "night-095"}, (), 95)  # a pin of this week: the nights before it
 
 
-def test_what_was_confirmed_is_not_told_again():
+def test_a_confirmed_change_is_not_reported_again():
     log_s = np.full((1, 120), math.log(0.1)) + 0.08 * since(60, 120) + 0.08 * since(90, 120)
     twice = panel(log_s)
     (key,) = twice.keys

@@ -146,7 +146,7 @@ def test_a_few_or_opposite_changes_are_each_their_own():
     assert whole_targets(*night(*cleared, again={row: fresh(1.0) for row in range(4)})) == {}
 
 
-def test_suspects_that_nobody_measured_again_count_for_the_half_but_are_not_told():
+def test_suspects_without_fresh_runs_count_for_the_half_but_are_not_reported():
     all_series = [series(row, 1.2 if row < 6 else 1.0) for row in range(10)]
     found = whole_targets(*night(*all_series, again={row: fresh(1.2) for row in range(3)}))
     assert found == {"box": tuple(one.key for one in all_series[:3])}
@@ -186,7 +186,7 @@ def test_the_stack_is_told_as_what_was_and_what_is():
     assert differences(without, {**without, "gpus": [{"driver": "560.1", "vbios": "95.04"}]}) == driver
 
 
-def test_what_is_unknown_is_no_difference():
+def test_an_unknown_fact_is_no_difference():
     assert stack(BEFORE, BEFORE) == stack({}, BEFORE) == stack(BEFORE, {}) == ""
     assert stack(BEFORE, BEFORE | {"hostname": "another"}) == ""
     assert differences({"variables": None}, {"variables": {"A": "1"}}) == []

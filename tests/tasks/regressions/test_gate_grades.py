@@ -46,7 +46,7 @@ CONTROLS = (2.0, 2.01, 1.99)
 @pytest.mark.parametrize(
     ("now", "before"), [((), BUSY), (BUSY, ()), (BUSY, BUSY)], ids=["before", "now", "both"]
 )
-def test_beside_other_load_no_change_is_undecided_too_because_the_load_may_hide_one(now, before):
+def test_under_other_load_an_unchanged_cell_is_undecided(now, before):
     found = against(side("now", CALM, **dict(now)), side("before", CALM, **dict(before)))
     assert only(found).status is CellStatus.UNDECIDED and found.exit_code() == 3
     runs = " and ".join(name for name, made in (("now", now), ("before", before)) if made)

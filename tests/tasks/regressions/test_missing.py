@@ -90,14 +90,14 @@ def test_a_night_in_which_more_fails_than_ever_is_told():
     assert more_than_ever(history([20] * 45 + [1])) == ""  # fewer than ever is good news
 
 
-def test_a_history_of_bad_nights_makes_another_none():
+def test_a_bad_night_in_a_history_of_bad_nights_is_not_reported():
     """A machine is gone every tenth night: no news. Once in a while: it is, and the one before hides nothing."""
     often = [0] * 9 + [10]
     assert more_than_ever(history(often * 6 + [10])) == ""
     assert more_than_ever(history([0] * 20 + [20] + [0] * 35 + [10]))
 
 
-def test_what_lasts_is_told_for_a_week_and_few_nights_tell_nothing():
+def test_a_lasting_loss_is_reported_for_a_week_and_a_short_history_reports_nothing():
     lasting = history([0] * 40 + [10] * 30)
     nights = [night for night in range(70) if more_than_ever(lasting, night)]
     assert nights[:7] == list(range(40, 47)) and nights[-1] < 52

@@ -95,7 +95,7 @@ def test_a_slow_box_is_the_machine_and_no_ticket(quiet):
     assert any("the cause is the machine" in sentence for sentence in one.because)
 
 
-def test_a_noisy_night_without_controls_is_no_ticket_and_says_so(quiet):
+def test_a_noisy_night_without_controls_makes_no_ticket_and_gives_the_reason(quiet):
     """A load beside all its repeats would pass for slower code."""
     one_night(quiet, COUNT, slow=1.5, control=None, verdict=Verdict.NOISY)
     tonight, verdicts = judged(quiet, COUNT)
@@ -166,7 +166,7 @@ def test_another_driver_starts_anew(quiet):
     assert {one.state for one in judged(quiet, COUNT)[1].series} == {SeriesState.WARMING}
 
 
-def test_what_no_night_is_is_one_sentence(quiet):
+def test_a_run_that_is_no_night_is_refused_in_one_sentence(quiet):
     with pytest.raises(GridbenchError, match=r"run 2026 in .* is not a night that can be judged"):
         judge_night(quiet, "2026")
 
@@ -190,7 +190,7 @@ def test_a_ticket_is_a_page(quiet, tmp_path):
     assert page.name == f"ticket-regression-{HERE}-matmul-n-5000-fp32.html"
 
 
-def test_what_is_said_of_a_ticket_is_on_its_page(quiet):
+def test_the_reasons_of_a_ticket_are_on_its_page(quiet):
     tonight, verdicts = judged(quiet, COUNT - 1)
     leak = Ticket(
         kind="leak", hardware=HERE, cases=(MATMUL.id,), sentence="It is slower.", because=(UNCONTROLLED,)
@@ -199,7 +199,7 @@ def test_what_is_said_of_a_ticket_is_on_its_page(quiet):
     assert page.read_text().count(UNCONTROLLED) == 1
 
 
-def test_what_creeps_in_is_told_once_by_the_week(tmp_path):
+def test_a_creeping_slowdown_is_reported_once_by_the_weekly_look(tmp_path):
     """0.4 % a night is in no single night."""
     told = {}
     for number in range(56):
@@ -225,7 +225,7 @@ def test_a_night_that_ended_before_its_verdict_is_filed_by_the_next(quiet):
     assert judged(quiet, COUNT + 1)[0].unfiled == ()
 
 
-def test_a_suspect_that_could_not_be_measured_again_stays_one(quiet):
+def test_a_suspect_that_could_not_be_measured_again_stays_a_suspect(quiet):
     one_night(quiet, COUNT, slow=1.2)
     store = fresh_runs(quiet, COUNT, slow=1.2)
     plan, (records, _) = store.plan, store.records()
@@ -252,7 +252,7 @@ def test_a_change_that_is_confirmed_late_names_the_commits_from_before_it_came(q
     assert any("torch" in sentence for sentence in ticket.because) and old != new
 
 
-def test_a_night_without_any_number_says_so(quiet):
+def test_a_night_without_any_number_is_reported(quiet):
     one_night(quiet, COUNT, verdict=Verdict.CRASHED)
     _, verdicts = judged(quiet, COUNT)
     assert verdicts.is_empty

@@ -38,7 +38,7 @@ def state_of(panel, changes=(), column=-1):
     return screen(panel, changes, column).states()[0]
 
 
-def test_it_warms_up_then_watches():
+def test_a_series_warms_up_and_is_then_watched():
     panel = panel_of([series(60)])
     states = [state_of(panel, (), column) for column in range(60)]
     assert states.index(SeriesState.WATCHING) == 8  # after 8 nights, of which a baseline leaves out none
@@ -60,7 +60,7 @@ def test_a_slow_night_is_a_suspect_and_fresh_runs_decide():
     )  # nobody asked for that one
 
 
-def test_faster_is_a_change_too_and_the_other_way_is_none():
+def test_a_speedup_is_a_change_and_fresh_runs_of_the_other_sign_confirm_nothing():
     judged = screen(panel_of([series(60, lambda i: 0.8 if i == 59 else 1.0)]), ())
     (told,) = confirm_suspects(judged, {KEY: fresh(0.8)})
     assert told.confirmed and told.confirmed.share < 0

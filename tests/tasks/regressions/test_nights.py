@@ -197,7 +197,7 @@ def test_a_cell_that_was_planned_and_has_no_record_is_missing(tmp_path):
     assert found[MATMUL.id].planned and not found[MATMUL.id].nights[2].ok
 
 
-def test_what_is_planned_as_skipped_is_not_asked_for(tmp_path):
+def test_a_planned_skip_is_not_expected_in_a_night(tmp_path):
     plan = make_plan(RunRequest(suite="quick", hardware=[HERE], repeats=1, seed=1, night=Night()))
     skip = PlannedSkip(hardware=HERE, case=plan.cases[0], reason="too large")
     plan = plan_of(0, cases=[planned.case for planned in plan.cases], skips=(skip,))
@@ -254,7 +254,7 @@ def test_fresh_runs_are_groups_of_as_many_repeats_as_the_night_has(tmp_path):
     assert np.allclose(found.control_s[:2], 2.0) and math.isnan(found.control_s[2])
 
 
-def test_fresh_runs_on_another_machine_are_none(tmp_path):
+def test_fresh_runs_on_another_machine_do_not_count(tmp_path):
     a_night(tmp_path, 0)
     plan = plan_of(1, Night(confirms=run_name(0)), cases=[MATMUL])
     keep(tmp_path, plan, measured(plan, 1.3, environment=NEW_DRIVER))

@@ -76,12 +76,12 @@ def id_of(value):
 
 
 @pytest.mark.parametrize(("model", "control"), FALSE_TICKETS, ids=id_of)
-def test_it_cries_wolf_no_more_often_than_it_was_chosen_for(model, control):
+def test_the_nightly_gate_has_no_more_false_tickets_than_designed(model, control):
     assert false_tickets(made(model, control)) <= within(FALSE_TICKETS[model, control])
 
 
 @pytest.mark.parametrize(("model", "control"), NAMED, ids=id_of)
-def test_it_sees_a_slowdown_as_soon_as_it_was_chosen_for(model, control):
+def test_the_nightly_gate_reports_a_slowdown_as_soon_as_designed(model, control):
     seen = named_within(made(model, control), slowed())
     for share, least in zip(seen, NAMED[model, control], strict=True):
         slack = 2.6 * math.sqrt(max(least * (1 - least), 0.005) * (1 / 400 + 1 / HISTORIES))

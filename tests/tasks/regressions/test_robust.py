@@ -70,7 +70,7 @@ def test_rows_do_not_mix():
     assert half_of(rows).tolist() == [2.0, 20.0] == trimmed_mean(rows, 0.0).tolist()
 
 
-def test_one_of_five_that_went_astray_hardly_moves_the_pseudomedian():
+def test_one_outlier_of_five_hardly_moves_the_pseudomedian():
     quiet, astray = np.array([[0.0, 1.0, 2.0, 3.0, 4.0]]), np.array([[0.0, 1.0, 2.0, 3.0, 1e6]])
     assert pseudomedian(quiet)[0] == 2.0 and pseudomedian(astray)[0] <= 3.0
     assert inner_range(quiet)[0] == inner_range(astray)[0] == 2.0
@@ -120,7 +120,7 @@ def test_the_slope_is_clamped_and_needs_pairs():
     assert (slope(box, np.ones_like(box))[0] == 0.0).all()
 
 
-def test_memory_is_the_correlation_of_neighbours_and_chance_has_none():
+def test_memory_is_the_correlation_of_neighbours_and_zero_for_white_noise():
     rng = np.random.default_rng(3)
     state = np.zeros((800, 120))
     for night in range(1, 120):

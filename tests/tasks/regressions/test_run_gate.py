@@ -75,7 +75,7 @@ def test_unchanged_is_a_claim_with_a_width():
     assert one_way.change.likely.low < -0.05
 
 
-def test_exit_codes():
+def test_the_exit_code_of_a_run_gate_follows_its_verdict():
     def of(now, before):
         return against(now, before).exit_code()
 
@@ -145,7 +145,7 @@ def test_a_cell_that_was_ok_and_is_not_is_lost():
     assert against(side("now", []), side("before", CALM)).exit_code() == 1
 
 
-def test_what_was_not_asked_for_or_not_ok_before_is_not_lost():
+def test_a_cell_that_was_not_planned_or_not_ok_before_is_not_lost():
     dropped = against(side("now", []), side("before", CALM), planned=())
     assert only(dropped).status is CellStatus.NOT_COMPARABLE and dropped.exit_code() == 3
     assert "did not plan" in only(dropped).why
@@ -295,12 +295,12 @@ def between_sessions(cells, repeats, session, shift=0.0, runs=60):
 
 
 @pytest.mark.parametrize("session", [0.0, 0.01, 0.02])
-def test_what_two_runs_differ_by_is_no_change(session):
+def test_the_spread_between_runs_is_no_change(session):
     """Each run has an effect on each cell, which its repeats share."""
     assert between_sessions(14, 5, session)[0] <= 0.1
 
 
-def test_a_change_is_seen_all_the_same_where_runs_have_none():
+def test_a_change_is_found_if_runs_have_no_spread():
     assert between_sessions(14, 5, 0.0, math.log(1.05))[1] >= 0.85
 
 

@@ -37,7 +37,7 @@ def after(tmp_path, before):
     return plan_of(tmp_path, "[16]", run="after")
 
 
-def test_other_code_is_a_confound_and_the_same_is_none(before, after):
+def test_other_code_is_a_confound_and_the_same_code_is_not(before, after):
     old, new = (plan.cases[0].script.code.removeprefix("sha256:")[:12] for plan in (before, after))
     assert confounds(records_of(after), records_of(before)) == (f"other code: {new} against {old}",)
     assert confounds(records_of(before), records_of(before)) == ()
@@ -54,7 +54,7 @@ def test_a_gate_sees_that_new_code_is_slower_and_says_that_it_is_other_code(befo
     assert any(note.startswith("local-cpu: other code: ") for note in compared.notes)
 
 
-def test_what_a_ticket_says_of_the_code_is_said_of_the_scripts_own(before, after):
+def test_a_ticket_of_a_script_names_the_scripts_own_code(before, after):
     """Nights of one commit of this project may differ in the user's code, which must not be excused then."""
     environment = ENVIRONMENT | {"commit": "c" * 40}
     old, new = (

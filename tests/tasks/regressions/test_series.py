@@ -42,7 +42,7 @@ def test_a_segment_starts_where_the_machine_or_the_reference_is_another():
     assert found.segment_start == 4 and found.segment == found.nights[4:]
 
 
-def test_what_is_unknown_starts_no_segment_and_hides_none():
+def test_an_unknown_fact_neither_starts_nor_hides_a_segment():
     assert series(("", ""), ("a", ""), ("", "r"), ("a", ""), ("", "")).changes == {}
     assert series(("a", "r"), ("", ""), ("b", "r")).changes == {2: ("machine",)}
 

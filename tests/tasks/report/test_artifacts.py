@@ -49,7 +49,7 @@ def test_nothing_ok_leaves_only_the_refusals():
     assert {*stage_tables(nothing_ok()[1])} == {"bench-refused", "bench-bills"}
 
 
-def test_a_long_table_is_cut_and_says_so(monkeypatch):
+def test_a_long_table_artifact_is_cut_and_names_the_rest(monkeypatch):
     monkeypatch.setattr(artifacts, "MOST_ROWS", 5)
     description, table = stage_tables(comparison(records()))["bench-speedups"]
     assert len(table) == 5 and "20 more rows are in comparison.csv" in description

@@ -32,7 +32,7 @@ def test_the_page_has_every_number_that_it_had_before_its_details_were_folded():
     assert len(before) > 200 and [number for number in sorted(before) if number not in text] == []
 
 
-def test_the_text_of_the_page_itself_is_the_golden_one():
+def test_the_text_of_the_page_is_as_in_the_golden_file():
     """Answer, findings and observations have their own tests."""
     records, comparison = five_cases.run()
     bare = replace(comparison, answer=(), details=(), caveats=(), findings=(), observations=())

@@ -62,7 +62,7 @@ def test_offers_are_listed_with_their_standing():
     ]
 
 
-def test_bills_list_their_largest_parts_and_missing_ones():
+def test_bills_list_their_largest_parts_and_missing_parts():
     _, alone = compared()
     text = finding_text(alone.finding(Bills))
     assert "* All machines: from the records alone" in text
@@ -83,7 +83,7 @@ def test_a_sign_that_ascii_lacks_is_spelt():
     assert "it is known to +/-3.0%" in text and text.isascii()
 
 
-def test_the_whole_text_of_a_run_is_the_golden_one():
+def test_the_text_of_a_run_is_as_in_the_golden_file():
     records, comparison = five_cases.run()
     text = full_text(records, grid_of(records, comparison))
     path = Path(__file__).with_name("golden") / "comparison.txt"

@@ -171,7 +171,7 @@ def test_a_great_many_records_stay_below_five_megabytes(monkeypatch):
     assert f"lists {records_table.MOST_RECORDS} of {len(many)} records" in words(page)
 
 
-def test_nothing_ok_says_so():
+def test_a_report_without_a_valid_cell_gives_the_reasons():
     page = words(report_html(*arranged(*nothing_ok()), RUN))
     assert "no cell of this run counts" in page and "exit status 139" in page
 

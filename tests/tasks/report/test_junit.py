@@ -77,7 +77,7 @@ def conforms(element):
         conforms(child)
 
 
-def test_it_has_nothing_that_a_reader_has_no_place_for(found):
+def test_junit_xml_conforms_to_its_schema(found):
     text = junit_xml(found)
     assert text.startswith('<?xml version="1.0" encoding="UTF-8"?>\n<testsuites ')
     conforms(ElementTree.fromstring(text.encode()))

@@ -81,7 +81,7 @@ SCENARIOS = {
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_report_says_so(empty_store, planned, name):
+def test_the_report_names_each_implausible_scenario(empty_store, planned, name):
     change, words = SCENARIOS[name]
     fill(empty_store, change(good(planned)))
     assert words in said(empty_store)

@@ -80,7 +80,7 @@ def test_a_control_moves_no_number(made, compared):
     assert [row | {"control": None} for row in rows] == plain
 
 
-def test_results_survive_parquet(made, tmp_path):
+def test_a_results_table_survives_parquet(made, tmp_path):
     results_table(made).to_parquet(tmp_path / "r.parquet")
     again = pd.read_parquet(tmp_path / "r.parquet")
     assert list(again["compute_s"].dropna()) == [r.compute_s for r in made if r.compute_s is not None]

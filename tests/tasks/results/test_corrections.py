@@ -17,7 +17,7 @@ def test_an_unknown_chance_is_never_significant_and_makes_no_other_stricter():
     assert holm([None, 0.04]) == [False, True] and holm([None]) == [False] and holm([]) == []
 
 
-def test_intervals_that_stand_together_share_the_chance_of_a_false_one():
+def test_simultaneous_intervals_share_the_chance_of_a_false_interval():
     assert confidence_of_each(1) == confidence_of_each(0) == 0.95
     assert confidence_of_each(10) == pytest.approx(0.995) and confidence_of_each(4, 0.1) == pytest.approx(
         0.975

@@ -48,7 +48,7 @@ def test_without_a_price_there_is_no_cost_ratio(prices):
     assert cost_efficiency(None, 1.0, 1.0, 3) is None
 
 
-def test_cost_per_unit():
+def test_the_cost_per_million_units_follows_price_and_time():
     cost = usd_per_million_units(Estimate(0.036, 0.035, 0.037), 2, 1.0)
     assert cost.value == pytest.approx(5.0)
     assert (cost.low, cost.high) == (pytest.approx(0.035 / 0.036 * 5), pytest.approx(0.037 / 0.036 * 5))

@@ -66,11 +66,11 @@ def test_times_come_in_engineering_units(seconds, text):
         (None, "–"),
     ],
 )
-def test_money(usd, text):
+def test_amounts_of_money_are_formatted(usd, text):
     assert format_usd(usd) == text
 
 
-def test_shares_and_absence():
+def test_shares_are_formatted_and_missing_values_are_dashes():
     assert format_percent(Estimate(0.806, 0.791, 0.820)) == "80.6 % (79.1–82.0)"
     assert format_percent(None) == format_ratio(None) == "–"
 

@@ -51,7 +51,7 @@ def test_a_refused_repeat_enters_nothing():
 
 
 @pytest.mark.parametrize("made", [record(1.0), record(1.0, **WIDE)])
-def test_what_cannot_be_is_impossible_whether_sound_or_wide(made):
+def test_an_implausible_repeat_is_refused_whatever_its_grade(made):
     one = cell(made, implausible=[made])
     assert (one.grade, one.verdict) == (Grade.REFUSED, Verdict.IMPOSSIBLE)
     assert standing_grade(made, {key(made): ("it can't be",)}) is Grade.REFUSED

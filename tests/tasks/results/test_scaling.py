@@ -20,7 +20,7 @@ def on_gpus(*names):
     return record(1.0, device="cuda", environment={"gpus": [{"name": name} for name in names]})
 
 
-def test_the_seeds_example():
+def test_the_published_example_of_efficiency_is_reproduced():
     """6.45 times on 8 GPUs is 80.6 %, good, with a serial fraction of 3.4 %: never above 29 times."""
     share = efficiency(Estimate(6.45), 8)
     assert share.value == pytest.approx(0.80625)
@@ -37,7 +37,7 @@ def test_the_seeds_example():
         *((0.74, "acceptable"), (0.5, "acceptable"), (0.49, "poor"), (0.0, "poor"), (-0.1, "poor")),
     ],
 )
-def test_bands(share, name):
+def test_an_efficiency_has_the_band_of_its_lower_bound(share, name):
     assert band(Estimate(share)) == name
     assert band(Estimate(share + 0.001, share, share + 0.002)) == name, "the lower bound counts"
 

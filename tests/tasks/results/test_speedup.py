@@ -39,7 +39,7 @@ def test_scaling_all_times_changes_nothing(base, side, scale):
 
 @settings(deadline=None)
 @given(base=TIMES, side=TIMES)
-def test_an_outcome_needs_an_interval_that_excludes_one(base, side):
+def test_an_outcome_needs_an_interval_that_excludes_a_ratio_of_1(base, side):
     ratio = speedup(base, side)
     low, high = ratio.estimate.low, ratio.estimate.high
     assert (low is None) == (min(len(base), len(side)) < 2)

@@ -58,7 +58,7 @@ def test_the_cold_start_is_a_sum_of_phases_and_a_median_of_repeats():
     assert summary.cold_s == pytest.approx(2.4 + 2.2)
 
 
-def test_the_cold_start_of_a_forked_repeat_is_that_of_a_fresh_one():
+def test_a_forked_repeat_has_the_cold_start_of_a_fresh_repeat():
     own = record(1.0).phases_s | {"process_start": 0.01, "import": 0.0, "build": 0.1}
     forked = record(1.0, phases_s=own, inherited_s={"process_start": 0.09, "import": 2.0, "build": 0.2})
     assert cold_s(forked) == pytest.approx(cold_s(record(1.0)))
@@ -79,7 +79,7 @@ def test_a_cell_without_an_ok_repeat_has_the_first_ones_verdict_and_no_number():
     assert summary.compute_s is summary.units_per_s is summary.usd_per_million_units is summary.cold_s is None
 
 
-def test_an_impossible_cell_is_shown_as_that():
+def test_an_impossible_cell_is_summarised_as_impossible():
     (summary,) = summarised(repeats([1e-6] * 3), machine(peak_flops=(("fp32", 1e12),)))
     assert (summary.verdict, summary.ok_repeats, summary.compute_s) == (Verdict.IMPOSSIBLE, 0, None)
     assert summary.reasons == ("2.5e+05 TFLOP/s is 2.5e+05 times the peak of cpu-box in fp32, 1 TFLOP/s",)

@@ -286,7 +286,7 @@ def test_a_link_is_signed_as_the_region_of_its_bucket_wants_it(region, monkeypat
     assert asked["X-Amz-Expires"] == [str(7 * 24 * 3600)]
 
 
-def test_a_report_is_shown_to_nobody_who_may_not_read_the_bucket_already():
+def test_the_link_to_a_report_needs_access_to_the_bucket():
     storage = S3Bucket(bucket_name="kept", bucket_folder="in/here", credentials=AwsCredentials())
     assert Bucket("s3-bucket/x", storage).link("run/report.html") == "s3://kept/in/here/run/report.html"
 

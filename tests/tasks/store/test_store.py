@@ -80,7 +80,7 @@ def test_a_record_that_is_set_aside_makes_room_and_stays(store, records):
     assert store.add(records[0])
 
 
-def test_what_cannot_be_read_is_a_sentence(store, records):
+def test_an_unreadable_plan_is_reported_in_a_sentence(store, records):
     (store.folder / "plan.json").unlink()
     with pytest.raises(GridbenchError, match=r"plan\.json can't be read \(No such file"):
         store.records()

@@ -66,7 +66,7 @@ def test_history_fetches_plans_and_tables_and_the_records_of_a_night_that_was_cu
     assert series_of(here) == series_of(made) and same == odd and len(odd) == 1
 
 
-def test_what_is_here_is_not_asked_for_again_and_what_is_new_comes(bucket, tmp_path):
+def test_present_files_are_not_fetched_again_and_new_files_are(bucket, tmp_path):
     fill(bucket, tmp_path / "made")
     fetch_history(bucket, tmp_path / "here")
     before = {name: (tmp_path / "here" / name).stat().st_mtime_ns for name in files(tmp_path / "here")}

@@ -43,7 +43,7 @@ def test_a_folder_of_the_machine_is_looked_for(tmp_path):
         data_for("/no/such", tmp_path)
 
 
-def test_what_a_bucket_holds_is_copied_once(bucket, tmp_path, monkeypatch):
+def test_data_of_a_bucket_are_copied_once(bucket, tmp_path, monkeypatch):
     first = data_for("s3://sets/mnist", tmp_path)
     assert files(tmp_path / first) == {"train/a.bin": "mnist/train/a.bin", "b.bin": "mnist/b.bin"}
     with monkeypatch.context() as patched:
@@ -54,7 +54,7 @@ def test_what_a_bucket_holds_is_copied_once(bucket, tmp_path, monkeypatch):
     assert second != first and files(tmp_path / second)["b.bin"] == "newer"
 
 
-def test_what_a_script_has_spoiled_is_copied_again(bucket, tmp_path):
+def test_data_that_a_script_has_changed_are_copied_again(bucket, tmp_path):
     path = data_for("s3://sets/mnist", tmp_path)
     for spoil in (lambda file: file.write_text("cut"), lambda file: file.unlink()):
         spoil(tmp_path / path / "b.bin")
@@ -77,12 +77,12 @@ def test_a_single_file_and_a_whole_bucket(bucket, tmp_path):
         ("s3:///x", "names no bucket"),
     ],
 )
-def test_what_can_not_be_copied_is_said(bucket, tmp_path, address, words):
+def test_data_that_can_not_be_copied_are_reported(bucket, tmp_path, address, words):
     with pytest.raises(GridbenchError, match=words):
         data_for(address, tmp_path)
 
 
-def test_a_machine_that_can_keep_nothing_says_so(bucket, tmp_path, monkeypatch):
+def test_a_machine_without_a_cache_folder_is_reported(bucket, tmp_path, monkeypatch):
     monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / ("k" * 300)))  # no such name can be
     with pytest.raises(GridbenchError, match=r"data='s3://sets/mnist'.*cached"):
         data_for("s3://sets/mnist", tmp_path)

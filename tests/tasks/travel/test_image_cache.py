@@ -30,7 +30,7 @@ def test_a_lane_of_the_image_has_the_code(context, monkeypatch):
     assert take(folder / "there").id == tree.id
 
 
-def test_its_packages_are_installed_over_the_images_python(context, monkeypatch):
+def test_packages_of_an_image_are_installed_over_its_python(context, monkeypatch):
     tree, folder = context
     asked = []
     monkeypatch.setattr(image_cache, "environment_for", lambda *given: asked.append((given[1], given[2])))
@@ -38,7 +38,7 @@ def test_its_packages_are_installed_over_the_images_python(context, monkeypatch)
     assert asked == [("requirements.txt", Path(sys.executable))]
 
 
-def test_what_can_not_be_baked_ends_the_build(context, capsys):
+def test_packages_that_can_not_be_installed_end_the_build_of_an_image(context, capsys):
     tree, folder = context
     assert main([str(folder), tree.id, "requirements.txt"]) == 1
     assert "packages='requirements.txt' is not a file in the code folder" in capsys.readouterr().err

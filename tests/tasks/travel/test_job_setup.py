@@ -49,7 +49,7 @@ def test_here_a_script_runs_in_its_own_folder(code):
         pass
 
 
-def test_a_machine_without_room_says_so(code, tmp_path, monkeypatch):
+def test_a_machine_without_a_writable_folder_is_reported(code, tmp_path, monkeypatch):
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path / "full"))
     way = prepared(of(Script(("train.py",), folder=str(code))), COMMAND, JobCode(), nothing, print)
     with pytest.raises(GridbenchError, match=r"nothing can be written to .*/full \(No such file"), way:
@@ -107,7 +107,7 @@ def test_nothing_is_done_for_workloads_of_ours():
         assert came == JobSetup()
 
 
-def test_what_nobody_uses_any_more_goes(code, machine, monkeypatch):
+def test_the_oldest_cached_code_is_deleted(code, machine, monkeypatch):
     monkeypatch.setitem(cache.MOST, cache.CODE, 2)
     for text in ("one", "two", "three"):
         (code / "train.py").write_text(text)

@@ -33,7 +33,7 @@ def archive(*entries, whole=True):
     return packed if whole else packed[:-9]
 
 
-def test_it_comes_back_as_it_was(code, tmp_path):
+def test_a_packed_tree_is_unpacked_unchanged(code, tmp_path):
     (code / "near").symlink_to("lib/net.py")
     (code / "ünïcode name.txt").write_text("ä" * 200)
     tree = take(code)

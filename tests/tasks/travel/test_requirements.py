@@ -150,7 +150,7 @@ def test_the_most_exact_file_is_taken(folder):
         ("--frobnicate", "has '--frobnicate', which is not understood here"),
     ],
 )
-def test_what_can_not_be_installed_is_said(folder, line, words):
+def test_a_requirement_that_can_not_be_installed_is_reported(folder, line, words):
     (folder.parent / "outside.txt").write_text("tqdm\n")
     (folder / "requirements.txt").write_text(f"{line}\n")
     with pytest.raises(GridbenchError, match=words.replace(".", r"\.")):
@@ -175,7 +175,7 @@ def test_a_file_that_is_not_there(folder):
 
 
 @pytest.mark.parametrize("name", ["torch", "NumPy", "nvidia_cublas", "nvidia-cudnn-cu12", "triton"])
-def test_what_is_the_machines(name):
+def test_packages_of_the_machine_are_recognised(name):
     assert (
         is_the_machines(name) and not is_the_machines("torchvision") and not is_the_machines("nvidia-ml-py")
     )

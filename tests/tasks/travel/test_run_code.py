@@ -58,7 +58,7 @@ def kept(away, tmp_path):
     return store
 
 
-def test_what_would_not_arrive_is_refused_at_planning(code, away, monkeypatch):
+def test_code_too_large_to_be_sent_is_refused_at_planning(code, away, monkeypatch):
     far, here = away.hardware
     assert refusal(take(code), far) is None
     monkeypatch.setattr(run_code, "MOST_API_BYTES", 100)
@@ -210,7 +210,7 @@ class LinkingBucket:
         return f"{self.shelf.url}/{key}"
 
 
-async def test_what_is_too_large_for_the_api_comes_by_a_link_that_ends(kept, code, shelf, monkeypatch):
+async def test_code_too_large_for_the_api_is_sent_by_an_expiring_link(kept, code, shelf, monkeypatch):
     prefect, tree, flow_run_id = installed(monkeypatch), take(code), uuid4()
     monkeypatch.setattr(sending, "MOST_API_BYTES", 100)
     bucket = LinkingBucket(shelf)
@@ -257,7 +257,7 @@ class Inputs:
     ("status", "asked", "said"),
     [(404, 3, ""), (None, 3, ""), (500, 3, "can remain in the inputs of"), ("away", 1, "nobody answers")],
 )
-def test_what_can_not_be_removed_stops_nothing_and_is_said(kept, monkeypatch, status, asked, said):
+def test_code_that_can_not_be_deleted_is_reported_and_stops_nothing(kept, monkeypatch, status, asked, said):
     (tree_id,) = code_for(kept, kept.plan.hardware[0], kept.plan.repeats_on(kept.plan.hardware[0])).ids
     monkeypatch.setattr(sending, "PIECE_BYTES", -(-packed(kept, tree_id).stat().st_size // 2))
     client, sentences = Inputs({name_of(tree_id): status}), []

@@ -100,7 +100,7 @@ DRAWN = "k3Jv9QzLx8TnWb2RfYp5HsDm7GcA4EuV"  # 32 letters and digits, as a genera
         *("terraform.tfstate", "prod.tfvars", ".config/gcloud/application_default_credentials.json"),
     ],
 )
-def test_what_is_called_like_a_secret_does_not_leave(code, name):
+def test_files_named_like_secrets_do_not_leave_the_machine(code, name):
     (code / name).parent.mkdir(parents=True, exist_ok=True)
     (code / name).write_text("x")
     assert f"holds {name}, which looks like a secret" in take(code).hindrance
@@ -109,7 +109,7 @@ def test_what_is_called_like_a_secret_does_not_leave(code, name):
 
 
 @pytest.mark.parametrize("text", [KEY, f'{{"private_key": "-----BEGIN {HEAD}\\nMIIEvQIBADANBgkqh"}}'])
-def test_what_holds_a_key_does_not_leave(code, text):
+def test_files_with_a_private_key_do_not_leave_the_machine(code, text):
     for name in ("settings.json", "settings.py"):
         (code / name).write_text(text)
         assert f"holds {name}, which looks like a secret" in take(code).hindrance
@@ -140,7 +140,7 @@ def test_what_holds_a_key_does_not_leave(code, text):
         ("putty.txt", "PuTTY-User-Key-File-2: ssh-rsa\nEncryption: none\n"),
     ],
 )
-def test_what_holds_a_token_or_a_login_does_not_leave(code, name, text):
+def test_files_with_a_token_or_a_login_do_not_leave_the_machine(code, name, text):
     (code / name).write_text(text)
     assert f"holds {name}, which looks like a secret" in take(code).hindrance
 
@@ -167,13 +167,13 @@ def test_what_holds_a_token_or_a_login_does_not_leave(code, name, text):
         ),
     ],
 )
-def test_what_only_has_the_place_of_one_does(code, name, text):
+def test_files_with_a_placeholder_for_a_secret_are_sent(code, name, text):
     (code / name).write_text(text)
     assert take(code).hindrance == ""
 
 
 @pytest.mark.parametrize("name", ["id_rsa.pub", ".env.example", "environment.py", "kubeconfig.py", "monkey"])
-def test_what_only_sounds_like_one_does(code, name):
+def test_files_that_only_mention_a_secret_are_sent(code, name):
     (code / name).write_text('if "-----BEGIN PRIVATE KEY-----" in text:\n    refuse()\n')
     assert take(code).hindrance == ""
 
@@ -206,11 +206,11 @@ def test_links_that_lead_out_do_not_leave(code):
         *(("a", "/b", True), ("a", "d/../../b", True), ("a", "d/..", True), ("d/e/a", "../../b/c", False)),
     ],
 )
-def test_where_links_lead(name, target, out):
+def test_links_that_lead_out_of_the_code_are_found(name, target, out):
     assert leads_out(name, target) is out
 
 
-def test_what_is_too_large_is_no_code(code, monkeypatch):
+def test_a_file_that_is_too_large_is_not_code(code, monkeypatch):
     monkeypatch.setattr(trees, "MOST_FILE_BYTES", 30)
     (code / "weights.bin").write_bytes(bytes(31))
     with pytest.raises(GridbenchError, match=r"weights.bin of 0 MiB.*put it into --data, or name it in"):

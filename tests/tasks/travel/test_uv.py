@@ -12,7 +12,7 @@ from tasks.travel import uv
 CALL = "from tasks.travel.uv import call_uv; call_uv('pip')"
 
 
-def test_it_is_this_pythons_own_or_the_users_or_what_a_lane_has_brought(tmp_path, monkeypatch):
+def test_uv_is_found_in_this_python_or_on_the_path_or_in_the_cache(tmp_path, monkeypatch):
     monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / "kept"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert uv.find_uv()
@@ -27,7 +27,7 @@ def test_it_is_this_pythons_own_or_the_users_or_what_a_lane_has_brought(tmp_path
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process of its parent's end")
-def test_it_ends_with_a_job_that_is_killed(tmp_path):
+def test_uv_ends_with_a_killed_job(tmp_path):
     (tmp_path / "uv.py").write_text(
         "from pathlib import Path\ndef find_uv_bin(): return str(Path(__file__).with_suffix('.sh'))\n"
     )

@@ -50,7 +50,7 @@ def test_a_shell_that_allows_or_knows_nothing_is_enough(box_lock, tmp_path, befo
     assert measured(tmp_path, before=before).verdict is Verdict.OK
 
 
-def test_what_others_print_is_not_among_the_records(box_lock, tmp_path):
+def test_output_of_other_modules_is_not_among_the_records(box_lock, tmp_path):
     (tmp_path / "sitecustomize.py").write_text("print('hello from a module')\n")
     record = measured(tmp_path, GROUP, PYTHONPATH=f"{tmp_path}:{ROOT}")
     assert len(record.group.ranks) == 2 and record.wall

@@ -110,7 +110,7 @@ def test_grouped_queries_are_counted(oldest):
     assert done.stdout.split() == [str(float(2 * 2 * 32 * 64 * 64 * 128))], done.stderr
 
 
-def test_the_proof_runs(oldest, tmp_path, box_lock):
+def test_the_gpu_proof_runs_with_the_oldest_torch(oldest, tmp_path, box_lock):
     """A GPU that is lent for minutes has the torch that it has."""
     done = run(
         oldest,

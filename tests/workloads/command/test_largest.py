@@ -115,7 +115,7 @@ class TestCase:
             first_case("image_pipeline", size, "batch", "bf16").id == "image_pipeline/pixels=99,batch=7/bf16"
         )
 
-    def test_what_need_not_be_given_begins_at_what_leaving_it_out_stands_for(self, monkeypatch):
+    def test_an_optional_size_begins_at_its_default(self, monkeypatch):
         first = first_case("ddpm", {"batch": 1}, "channels", "fp32")
         assert first.params == {"batch": 1}
         tried = []
@@ -152,7 +152,7 @@ class TestCase:
         assert "'0' must be a whole number above 0" in capsys.readouterr().err
 
 
-def test_what_a_machine_can_not_hold_is_not_even_tried(box_lock, monkeypatch):
+def test_a_case_too_large_for_the_machine_is_not_tried(box_lock, monkeypatch):
     """The bound is certain, so no process is started for it, and the box is held all the while."""
     from tests.workloads.harness.repeat.box_holders import is_free
 

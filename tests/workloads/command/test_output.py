@@ -16,9 +16,7 @@ def record(number):
     return Repeat("a-run", "a-box", case, repeat=number).failed(Verdict.TIMEOUT, "a reason")
 
 
-def test_what_a_full_disk_refuses_is_in_a_file_of_the_folder_with_all_that_comes_later(
-    monkeypatch, tmp_path, capsys
-):
+def test_records_after_a_failed_write_are_kept_in_a_file(monkeypatch, tmp_path, capsys):
     monkeypatch.chdir(tmp_path)
     output = Records()
     codes = []
@@ -41,7 +39,7 @@ def test_a_folder_that_can_not_be_written_loses_none_either(monkeypatch, tmp_pat
     assert [item.repeat for item in read_records(output.kept)] == [1]
 
 
-def test_what_can_be_printed_leaves_no_file(monkeypatch, tmp_path):
+def test_printed_records_leave_no_file(monkeypatch, tmp_path):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr("sys.stdout", out := io.StringIO())
     output = Records()

@@ -66,7 +66,7 @@ def test_everything_is_measured_once_and_kept(box, capsys):
     assert not box.repeats
 
 
-def test_again_measures_anew(box, capsys):
+def test_roof_again_measures_all_rates_again(box, capsys):
     run(capsys)
     count = len(box.repeats)
     run(capsys, "--again")
@@ -90,7 +90,7 @@ def test_the_values_are_kept_as_json_with_units(box, capsys):
     assert product["value"] == pytest.approx(1e12) and product["verdict"] == "ok"
 
 
-def test_what_fails_is_said_and_measured_again_the_next_time(box, capsys):
+def test_a_failed_rate_is_reported_and_measured_by_the_next_call(box, capsys):
     box.verdict = Verdict.THROTTLED
     code, out = run(capsys)
     assert code == 1 and "product fp32: throttled: so it was" in out
@@ -98,7 +98,7 @@ def test_what_fails_is_said_and_measured_again_the_next_time(box, capsys):
     assert run(capsys)[0] == 0
 
 
-def test_what_there_is_no_time_for_is_left_for_the_next_call(box, capsys):
+def test_rates_without_time_left_are_left_for_the_next_call(box, capsys):
     code, out = run(capsys, "--minutes", "0.1")
     assert code == 1 and not box.repeats
     assert "product fp32: no time was left; run it again, or with more --minutes" in out
@@ -111,7 +111,7 @@ def test_minutes_are_a_number(minutes, capsys):
     assert "must be a number of minutes above 0, such as 5" in capsys.readouterr().err
 
 
-def test_a_machine_with_one_processor_says_that_nobody_is_there(box, capsys, monkeypatch):
+def test_a_machine_with_one_processor_has_no_all_reduce(box, capsys, monkeypatch):
     monkeypatch.setattr(roof, "_processes", lambda device: 1)
     code, out = run(capsys)
     assert code == 0 and "all-reduce: a single process" in out

@@ -35,7 +35,7 @@ def test_pieces_have_the_values_of_the_whole(small_pieces, kind, count):
 
 
 @given(pieces=st.integers(1, 6), shape=st.lists(st.integers(1, 9), min_size=1, max_size=4))
-def test_so_they_have_in_every_shape(pieces, shape):
+def test_pieces_have_the_values_of_the_whole_in_every_shape(pieces, shape):
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(prepared, "DRAWN", pieces * prepared.BLOCK)
         assert torch.equal(environment().randn(*shape), whole("randn", shape))

@@ -65,7 +65,7 @@ def test_a_broken_file_is_named_each_time(folder, text, words):
         assert "\n" not in str(caught.value)
 
 
-def test_a_folder_that_is_none(folder, monkeypatch):
+def test_a_path_that_is_not_a_folder_is_refused(folder, monkeypatch):
     monkeypatch.setenv("GRIDBENCH_WORKLOADS", str(folder / "nowhere"))
     with pytest.raises(WorkloadsError, match=r"GRIDBENCH_WORKLOADS=.*nowhere is not a folder"):
         all_workloads()
@@ -116,7 +116,7 @@ class TestOptionalSizes:
         loaded = find("ddpm_job").case(size | {"workers": 0}).id
         assert loaded == "ddpm_job/images=64,batch=8,processes=2,workers=0/fp32"
 
-    def test_others_must_be_given_and_these_be_sound(self):
+    def test_required_sizes_must_be_given_and_optional_sizes_be_valid(self):
         with pytest.raises(WorkloadsError, match="workload ddpm needs the size parameter 'batch'"):
             find("ddpm").case({"channels": 76})
         with pytest.raises(WorkloadsError, match="size channels=0 must be above 0"):

@@ -44,7 +44,7 @@ def attended(attention, x):
     return torch.cat(mixed, -1) @ attention.out.weight.T
 
 
-def test_its_attention_is_the_textbooks():
+def test_attention_of_llama_is_the_textbooks():
     attention = model().blocks[0].attention
     x = torch.randn(2, 9, TINY.width, dtype=torch.float64)
     torch.testing.assert_close(attention(x, llama.turns(TINY.head_width, 0, 9)), attended(attention, x))
@@ -70,7 +70,7 @@ def test_token_by_token_it_says_what_it_says_of_the_whole():
 @pytest.mark.parametrize(
     ("millions", "parameters"), [(135, 134_515_008), (1236, 1_235_814_400), (8030, 8_030_261_248)]
 )
-def test_its_parameters_are_the_published(millions, parameters):
+def test_llama_has_the_published_number_of_parameters(millions, parameters):
     """The sizes that https://huggingface.co states of SmolLM-135M, Llama-3.2-1B and Llama-3.1-8B."""
     assert LLAMA[millions].parameters == parameters
     with torch.device("meta"):
@@ -84,7 +84,7 @@ def test_gpt2_has_the_parameters_of_its_paper():
 
 
 @pytest.mark.parametrize("name", ["llm_decode", "llm_prefill", "gpt2_train", "lora_step"])
-def test_its_flops_are_known_before_it_is_built(name):
+def test_the_flops_of_llama_are_known_before_building(name):
     size = {
         key: value if key in find(name).published else value + 3 for key, value in find(name).tiny.items()
     }
@@ -115,7 +115,7 @@ def test_a_step_with_other_weights_is_wrong(name, part):
         check(replace(made, view=lambda result: tuple(seen)), result, "fp32")
 
 
-def test_there_is_no_model_between_the_published_ones():
+def test_a_llama_of_an_unpublished_size_is_refused():
     with pytest.raises(
         WorkloadsError, match="millions=3 is not a published model; choose from 0, 135, 1236, 8030"
     ):

@@ -117,7 +117,7 @@ class TestRun:
         assert re.fullmatch(r"loadtest_results_\d{8}_\d{6}\.json", path.name)
         assert json.loads(path.read_text())["test_summary"]["total_tests"] == 2
 
-    def test_one_failure_is_its_own(self, on_paper, tmp_path, monkeypatch):
+    def test_a_failed_test_does_not_affect_others(self, on_paper, tmp_path, monkeypatch):
         def measure(repeat, ended, say, forks):
             if repeat.case.id == "simple_cnn_infer_job/batch=32,batches=50,workers=0/fp32":
                 return repeat.failed(Verdict.CRASHED, "it fell over")
@@ -165,7 +165,7 @@ class TestPlan:
             kind = "CNN" if test.model == "simple_cnn" else "ResNet"
             assert text.startswith(f"{size[test.batch]} batch {kind} {test.kind} - ")
 
-    def test_beside_each_is_its_computation_alone_and_the_plain_suite_has_both(self):
+    def test_each_test_has_its_computation_alone_and_the_plain_suite_has_both(self):
         suite = load_suite("loadtest")
         tests = command.planned(options(), suite)
         assert {case for test in tests for case in (test.job, test.alone)} == set(suite.cases)
@@ -179,7 +179,7 @@ class TestPlan:
         assert tests[0].job.params == {"batch": 16, "epochs": 5, "batches": 500, "workers": 4}
         assert tests[-1].job.params == {"batch": 32, "batches": 500, "workers": 4}  # inference loads alike
 
-    def test_quick_is_the_published_one(self):
+    def test_the_quick_plan_is_the_published_plan(self):
         tests = command.planned(options("--quick", "--num-workers=1"), load_suite("loadtest"))
         assert [test.job.id for test in tests] == [
             "simple_cnn_train_job/batch=16,epochs=1,batches=10,workers=1/fp32",

@@ -95,7 +95,7 @@ class TestDocument:
         assert shown["t_s"] == [2.25, 2.75]
         assert shown["gpu_utilisation_share"] == [0.1, 0.95]
 
-    def test_a_test_without_a_sample_says_so(self):
+    def test_a_test_without_a_sample_gives_the_reason(self):
         (found,) = self.one(monitor={}, missing={"monitor": "too short"})["results"]
         assert found["cpu_usage_stats"] is None
         assert found["missing"]["cpu_usage_stats"] == "too short"
@@ -131,7 +131,7 @@ class TestDocument:
         noisy = self.one(verdict=Verdict.NOISY, reasons=("others",))["results"][0]
         assert (noisy["success"], noisy["verdict"], noisy["reasons"]) == (True, "noisy", ["others"])
 
-    def test_what_is_not_there_yet_is_counted(self):
+    def test_tests_not_run_yet_are_counted(self):
         tests = the_load_tests()
         run = run_of(tests, [record_of(tests[0].job, 4.0, 9600)])
         found = document(run)["test_summary"]
@@ -166,7 +166,7 @@ class TestParts:
             run
         )
 
-    def test_a_cpu_waits_for_nobody_but_its_loader(self):
+    def test_a_cpu_waits_only_for_its_loader(self):
         found, _ = self.document("cpu")
         parts = found["results"][0]["iteration_parts_ms"]
         assert (parts["device"], parts["host"]) == (pytest.approx(4.0), 0.0)

@@ -65,7 +65,7 @@ class TestRun:
         # more than the steps that count: samples that still drifted are left to the warm-up
         assert 0.8 * timed_s <= record.phases_s["samples"] <= 1.2 * timed_s + cap_s
 
-    def test_what_a_workload_prints_is_not_on_standard_output(self, cheats):
+    def test_output_of_a_workload_is_not_on_standard_output(self, cheats):
         code, out, err = command("run", "prints_garbage", "--size=n=64", "--quick")
         record = Record.from_json(out)
         assert (code == 0) == record.ok
@@ -90,7 +90,7 @@ class TestRun:
         assert errors[0].check == errors[1].check != errors[2].check
         assert errors[0].environment_id == errors[2].environment_id
 
-    def test_interrupting_it_leaves_the_box_free(self, cheats, tmp_path):
+    def test_an_interrupted_run_leaves_the_box_free(self, cheats, tmp_path):
         note = tmp_path / "note"
         process = subprocess.Popen(
             [sys.executable, "-m", "workloads", "run", "hangs", "--size=n=64"],

@@ -38,7 +38,7 @@ def written(folder, records):
 
 
 class TestList:
-    def test_names_everything(self, capsys):
+    def test_the_list_names_every_workload_and_suite(self, capsys):
         assert main(["list"]) == 0
         out = capsys.readouterr().out
         for name in [*all_workloads(), *suite_names()]:
@@ -46,7 +46,7 @@ class TestList:
         assert "    channels: 32, 64, 76, 128, 256; 128 by default\n" in out
         assert "    workers: 0, 1, 2, 4; optional\n" in out
 
-    def test_as_json(self, capsys):
+    def test_the_list_is_printed_as_json(self, capsys):
         assert main(["list", "--json"]) == 0
         found = json.loads(capsys.readouterr().out)
         assert found.keys() == all_workloads().keys()
@@ -103,7 +103,7 @@ class TestShow:
         assert re.fullmatch(r"error: .*bad.json, line 1: .*schema 99[^\n]+\n", err)
 
     @pytest.mark.parametrize("command", [["show"], ["show", "--json"], ["compare", "."]])
-    def test_an_empty_folder_says_so(self, tmp_path, monkeypatch, capsys, command):
+    def test_an_empty_folder_is_an_error(self, tmp_path, monkeypatch, capsys, command):
         monkeypatch.chdir(tmp_path)
         assert main([*command, str(tmp_path)]) == 2
         out, err = capsys.readouterr()
@@ -144,7 +144,7 @@ class TestCheck:
             f"{'ok  ' if fit else 'warn'}  others are busy: stop them",
         ]
 
-    def test_for_real(self, box_lock):
+    def test_a_check_of_this_machine_prints_its_rows(self, box_lock):
         code, out, err = command("check")
         assert code in (0, 1)
         assert err == ""

@@ -32,7 +32,7 @@ def batch_of(env, n=2):
 
 class TestNet:
     @pytest.mark.parametrize(("channels", "counted"), [(128, 35_746_307), (76, 12_616_915), (32, 2_245_763)])
-    def test_it_is_as_large_as_published_and_as_asked_for(self, channels, counted):
+    def test_the_net_has_the_published_and_the_requested_size(self, channels, counted):
         """The paper says 35.7 million; four more digits come from counting its layers."""
         with torch.device("meta"):
             net = UNet(channels)
@@ -44,7 +44,7 @@ class TestNet:
         assert training + 3 * attention == pytest.approx(image_flops(channels), rel=1e-12)
         assert 0.005 < attention / (forward + attention) < 0.1
 
-    def test_its_norms_have_the_papers_groups(self):
+    def test_norms_of_the_net_have_the_papers_groups(self):
         def groups(channels):
             with torch.device("meta"):
                 return {m.num_groups for m in UNet(channels).modules() if isinstance(m, nn.GroupNorm)}
@@ -164,7 +164,7 @@ class TestTraining:
 
 
 class TestSteps:
-    def test_it_passes_its_checks(self):
+    def test_a_ddpm_step_passes_its_checks(self):
         prepared = by(environment(), batch=4)
         assert first_step(prepared).shape == (4,)
         assert check(prepared, first_step(prepared), "fp32").checked_elements == 2 + 2 * 3 * 32 * 32
@@ -208,7 +208,7 @@ class TestSteps:
 
 class TestLoaded:
     @pytest.mark.parametrize("workers", [0, 2])
-    def test_its_pictures_come_from_the_loader_and_are_checked(self, workers):
+    def test_pictures_come_from_the_loader_and_are_checked(self, workers):
         prepared = by(environment(), "ddpm_loader", batch=2, workers=workers)
         assert prepared.inputs[0].dtype.itemsize == 1  # bytes: each is made float32 where it is loaded
         assert (prepared.units, prepared.moves_inputs, prepared.parameters) == (2, True, 2_245_763)

@@ -82,7 +82,9 @@ class TestTimeout:
         assert is_free(box_lock)
 
     @pytest.mark.chaos
-    def test_so_is_a_group(self, use_workloads, box_lock, tmp_path, monkeypatch):
+    def test_a_hanging_group_is_stopped_and_frees_the_box(
+        self, use_workloads, box_lock, tmp_path, monkeypatch
+    ):
         use_workloads(GROUPS)
         monkeypatch.setenv("TEST_NOTE", str(tmp_path))
         code, out, _ = command("run", "one_sleeps", "--size=n=64,processes=2", "--timeout-s=15")
@@ -90,7 +92,9 @@ class TestTimeout:
         assert is_free(box_lock)
 
     @pytest.mark.chaos
-    def test_so_are_the_ranks_of_torchrun(self, use_workloads, box_lock, tmp_path, monkeypatch):
+    def test_hanging_ranks_of_torchrun_are_stopped_and_free_the_box(
+        self, use_workloads, box_lock, tmp_path, monkeypatch
+    ):
         use_workloads(GROUPS)
         monkeypatch.setenv("TEST_NOTE", str(tmp_path))
         words = ["run", "one_sleeps", "--size=n=64,processes=2", "--timeout-s=15"]

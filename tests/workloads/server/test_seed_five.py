@@ -50,7 +50,7 @@ def test_the_sizes_are_the_load_tests(model):
 
 
 @pytest.mark.parametrize("name", [name for name in STEPS if "train" in name])
-def test_what_trains_learns(name):
+def test_a_training_workload_learns(name):
     prepared = build(name)
     first = float(first_step(prepared))
     check_loss(first, [float(prepared.step()) for _ in range(11)][-1], 11)
@@ -143,7 +143,7 @@ class TestLoader:
         assert max(loader.take()[0].tolist()) <= 0
         loader.stop()
 
-    def test_its_processes_end_with_the_epoch(self):
+    def test_processes_of_a_loader_end_with_the_epoch(self):
         others = set(psutil.Process().children())
         loader = self.of(workers=2)
         loader.take()
@@ -153,7 +153,7 @@ class TestLoader:
         _, alive = psutil.wait_procs(mine, timeout=5)
         assert alive == []
 
-    def test_its_processes_end_with_a_killed_parent(self):
+    def test_processes_of_a_loader_end_with_a_killed_parent(self):
         read, write = os.pipe()
         child = os.fork()
         if not child:  # it dies without a word to its own children

@@ -17,7 +17,7 @@ def bare(build):
         return build()
 
 
-def test_resnet_50_is_the_published_one():
+def test_resnet_50_is_as_published():
     """25,557,032 parameters (torchvision's ResNet50_Weights), and 4.09 billion products for a picture."""
     net = bare(resnet50)
     assert sum(p.numel() for p in net.parameters()) == 25_557_032
@@ -37,7 +37,7 @@ def test_the_u_net_is_that_of_stable_diffusion():
     assert 0.8 * forward < find("unet").flops(millions=860, latents=64, batch=1) <= forward
 
 
-def test_its_attention_is_counted_as_torch_counts_it():
+def test_attention_of_the_u_net_is_counted_as_torch_counts_it():
     """Where attention is plain products torch's counter sees all of them."""
     from torch.utils.flop_counter import FlopCounterMode
 

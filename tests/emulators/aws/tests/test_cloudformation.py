@@ -24,7 +24,7 @@ def refused(template, given=()):
         {"Outputs": {"Fn::ForEach::Types": ["Type", ["a"], {"Queue${Type}": {"Value": "1"}}]}},
     ],
 )
-def test_loops_are_refused(template):
+def test_templates_with_transforms_or_loops_are_refused(template):
     assert refused(template) == "the emulator has no transforms and no loops: send a plain template"
 
 
@@ -49,7 +49,7 @@ def depends(**more):
         ({"Parameters": {"Zone": {"Type": "String"}}}, r"Parameters: \[Zone\] must have values"),
     ],
 )
-def test_what_cannot_be_resolved_is_refused(template, words):
+def test_a_template_with_an_unresolvable_reference_is_refused(template, words):
     assert re.search(words, refused(template))
 
 
@@ -59,7 +59,7 @@ def test_a_value_must_be_one_of_the_templates():
     assert "failed to satisfy constraint" in refused({"Parameters": slots}, {"Zone": "1"})
 
 
-def test_what_is_whole_is_taken():
+def test_a_complete_template_is_accepted():
     conditions = {"Conditions": {"Small": {"Fn::Equals": [{"Ref": "Size"}, "s"]}}}
     names = {"Fn::Sub": ["${AWS::Region}-${Own}-${!Literal}", {"Own": {"Ref": "Size"}}]}
     resources = depends(Condition="Small", Properties={"Name": names, "Arn": {"Ref": "AWS::StackId"}})

@@ -59,7 +59,7 @@ def nothing_is_left(aws):
     return not live and batch.describe_job_definitions(status="ACTIVE")["jobDefinitions"] == []
 
 
-def test_it_records_every_end_and_finds_the_emulator_as_believed(aws, quick, capsys):
+def test_the_aws_smoke_test_records_every_end_and_finds_the_emulator_as_believed(aws, quick, capsys):
     code, found = quick("--yes")
     assert code == 0, capsys.readouterr().out
     ends = {name: (case["status"], case["exit_code"]) for name, case in found["cases"].items()}
@@ -90,7 +90,7 @@ def test_the_worker_s_rights_are_those_of_its_policy(aws, quick, capsys, monkeyp
     assert set(found["cases"]) == {"ok"} and aws.control.calls["GetFederationToken"] == 1
 
 
-def test_it_rents_nothing_without_yes(aws, quick, capsys):
+def test_the_aws_smoke_test_rents_nothing_without_yes(aws, quick, capsys):
     code, found = quick()
     assert code == 2 and found is None
     said = capsys.readouterr().err
@@ -107,14 +107,14 @@ def test_it_rents_nothing_without_yes(aws, quick, capsys):
         (("--max-usd", "0"), "0 USD are spent, by estimate"),
     ],
 )
-def test_it_stops_at_its_limits_and_ends_its_jobs(aws, quick, capsys, limit, sentence):
+def test_the_aws_smoke_test_stops_at_its_limits_and_ends_its_jobs(aws, quick, capsys, limit, sentence):
     code, found = quick("--yes", *limit)
     assert code == 1 and found["stopped"] == sentence
     assert f"stopped early: {sentence}" in capsys.readouterr().out
     assert nothing_is_left(aws)
 
 
-def test_ctrl_c_ends_its_jobs(aws, quick, monkeypatch):
+def test_ctrl_c_in_the_aws_smoke_test_ends_its_jobs(aws, quick, monkeypatch):
     def interrupted(self):
         raise KeyboardInterrupt
 
@@ -145,7 +145,7 @@ def seen(**more):
     return {"exit_3": {"status": "FAILED", "status_reason": EXITED, "reason": None, "exit_code": 3} | more}
 
 
-def test_what_is_as_believed_is_not_told():
+def test_an_answer_as_believed_is_not_reported():
     assert smoke_beliefs.differences([a_case()], seen()) == []
 
 
@@ -158,11 +158,11 @@ def test_what_is_as_believed_is_not_told():
         ({"status_reason": None}, f"exit_3: statusReason is None, the emulator says '{EXITED}'"),
     ],
 )
-def test_what_differs_is_told(answer, sentence):
+def test_an_answer_that_differs_from_the_belief_is_reported(answer, sentence):
     assert smoke_beliefs.differences([a_case()], seen(**answer)) == [sentence]
 
 
-def test_what_was_never_submitted_is_told():
+def test_a_case_that_was_never_submitted_is_reported():
     assert smoke_beliefs.differences([a_case()], {}) == ["exit_3: never submitted, expected FAILED"]
 
 
@@ -172,7 +172,7 @@ def test_gaps_in_a_belief_fit_anything_but_nothing():
     assert not smoke_beliefs._fits("a.c", "abc")
 
 
-def test_without_an_emulator_it_only_records(tmp_path):
+def test_without_an_emulator_the_aws_smoke_test_only_records(tmp_path):
     found = seen(status_reason="whatever AWS says")
     assert smoke_beliefs.differences([a_case()], found, tmp_path / "none.py") == []
 
@@ -194,7 +194,7 @@ def test_the_template_is_asked_about_and_nothing_is_made(aws, monkeypatch, capsy
     assert aws.control.calls["ExecuteChangeSet"] == 0
 
 
-def test_what_cloudformation_refuses_of_the_template_is_one_sentence(aws, monkeypatch, capsys):
+def test_a_template_that_cloudformation_refuses_is_reported_in_one_sentence(aws, monkeypatch, capsys):
     monkeypatch.setattr(stacks, "POLL_S", 0.02)
     monkeypatch.setattr("infra.aws.plan.body", lambda project, machines: '{"Resources": {}, "Extra": {}}')
     assert smoke_template.main(["--region", "us-east-1"]) == 1

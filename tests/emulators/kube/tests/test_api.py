@@ -23,7 +23,7 @@ async def event_of(content):
     return json.loads(line) if line else None
 
 
-async def test_what_leaves_a_selection_is_deleted_from_it(kubernetes):
+async def test_an_object_that_leaves_the_selection_of_a_watch_is_sent_as_deleted(kubernetes):
     await kubernetes.submit("true", name="one", suspend=True)
     await kubernetes.told("one", "Suspended")
     content = await stream(kubernetes, JOBS, labelSelector="app%3Dlane")
@@ -71,7 +71,7 @@ async def test_pages_are_of_one_moment(cluster, kubernetes):
     assert refused.status == 410
 
 
-async def test_selectors_choose(kubernetes):
+async def test_label_and_field_selectors_choose_the_listed_pods(kubernetes):
     await kubernetes.submit("true", name="one")
     await kubernetes.ended("one")
 

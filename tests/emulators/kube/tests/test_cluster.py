@@ -33,7 +33,7 @@ async def test_an_unschedulable_pod_waits_for_its_node(cluster, kubernetes):
     assert (await kubernetes.pods(name))[0].spec.node_name == "gpu-1"
 
 
-async def test_what_is_too_large_is_told_by_its_resource(kubernetes):
+async def test_a_pod_that_fits_no_node_is_told_the_insufficient_resource(kubernetes):
     name = await kubernetes.submit("true", limits={"cpu": 1000, "memory": "1Mi"})
     pod = await kubernetes.pod(name, refused_by_scheduler)
     text = "0/1 nodes are available: 1 Insufficient cpu. "

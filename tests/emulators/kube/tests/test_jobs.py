@@ -100,7 +100,7 @@ async def test_cancelling_lets_the_pod_end_by_itself(cluster, kubernetes):
     assert "Killing" in dict(await kubernetes.reasons(pod.metadata.name))
 
 
-async def test_what_does_not_end_is_killed_after_its_grace(kubernetes):
+async def test_a_container_that_ignores_sigterm_is_killed_after_its_grace_period(kubernetes):
     script = "trap '' TERM; echo on; while :; do sleep 0.05; done"
     name = await kubernetes.submit(script, pod={"terminationGracePeriodSeconds": 1})
     await kubernetes.speaking(name)
@@ -131,7 +131,7 @@ async def test_a_precondition_keeps_another_job_of_that_name(kubernetes):
     assert refused.value.status == 409
 
 
-async def test_what_cannot_be_started_says_so(kubernetes):
+async def test_a_container_that_cannot_start_ends_with_start_error(kubernetes):
     name = await kubernetes.submit("", container={"command": ["/no/such/program"]})
     await kubernetes.ended(name)
     (pod,) = await kubernetes.pods(name)

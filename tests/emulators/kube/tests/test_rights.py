@@ -59,7 +59,7 @@ async def test_the_worker_s_role_is_enough_and_no_more(cluster):
     }
 
 
-async def test_an_unknown_token_is_refused_and_nobody_may_do_nothing(cluster):
+async def test_unknown_tokens_are_refused_and_anonymous_clients_have_no_rights(cluster):
     async with connected(cluster, "wrong") as stranger:
         refused = await refusal(stranger.batch.list_namespaced_job(SPACE))
         assert (refused.status, said(refused)) == (401, "Unauthorized")

@@ -138,7 +138,7 @@ def small_disk(tmp_path):
     subprocess.run(["umount", "--lazy", disk], check=True)
 
 
-def test_a_full_disk(small_disk, box):
+def test_a_full_disk_ends_a_run_with_the_database_error(small_disk, box):
     run = box.run()
     filling = small_disk / "other"
     with suppress(OSError), filling.open("wb", buffering=0) as file:
@@ -150,7 +150,7 @@ def test_a_full_disk(small_disk, box):
     finish(box, err)
 
 
-def test_a_damaged_database(box):
+def test_a_damaged_database_ends_a_run_with_one_sentence(box):
     run = box.run()
     server = box.server()
     server.send_signal(signal.SIGSTOP)

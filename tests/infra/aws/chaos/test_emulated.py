@@ -64,7 +64,7 @@ def test_down_ends_jobs_and_may_be_interrupted(aws, base_image, run, monkeypatch
     assert inventory(aws) == before
 
 
-def test_what_has_no_stack_is_found_and_cleared_away(aws, run):
+def test_resources_without_a_stack_are_found_and_deleted(aws, run):
     before = inventory(aws)
     run("up", "--yes", *SMALL)
     image = aws.client("ec2").describe_images()["Images"][0]["ImageId"]

@@ -89,7 +89,7 @@ def test_no_gpus_makes_no_gpu_queues(aws, run):
     ]
 
 
-def test_what_is_not_confirmed_is_not_done(aws, run, monkeypatch):
+def test_up_and_down_change_nothing_without_confirmation(aws, run, monkeypatch):
     before = inventory(aws)
     monkeypatch.setattr("typer.confirm", lambda question: False)
     code, said = run("up", *SMALL)
@@ -102,7 +102,7 @@ def test_what_is_not_confirmed_is_not_done(aws, run, monkeypatch):
     assert run("status")[0] == 0
 
 
-def test_a_policy_that_somebody_has_does_not_keep_the_stack(aws, run):
+def test_a_policy_attached_to_a_user_does_not_keep_the_stack(aws, run):
     iam = aws.client("iam")
     run("up", "--yes", *SMALL)
     (arn,) = [p["Arn"] for p in iam.list_policies(Scope="Local")["Policies"] if "WorkerPolicy" in p["Arn"]]
@@ -113,7 +113,7 @@ def test_a_policy_that_somebody_has_does_not_keep_the_stack(aws, run):
     assert iam.list_attached_user_policies(UserName="me")["AttachedPolicies"] == []
 
 
-def test_a_stack_of_somebody_elses_is_refused(aws, run):
+def test_a_foreign_stack_of_the_same_name_is_refused(aws, run):
     body = json.dumps({"Resources": {"Topic": {"Type": "AWS::SNS::Topic"}}})
     boto3.client("cloudformation", region_name="us-east-1").create_stack(
         StackName="gridbench", TemplateBody=body

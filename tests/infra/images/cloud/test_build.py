@@ -26,7 +26,7 @@ def about(bench_image):
     return json.loads(podman("image", "inspect", bench_image).stdout)[0]
 
 
-def test_its_user_is_not_root_and_may_change_nothing(bench_image):
+def test_the_user_of_the_image_is_not_root_and_can_change_nothing(bench_image):
     told = inside(
         bench_image,
         "sh",
@@ -38,7 +38,7 @@ def test_its_user_is_not_root_and_may_change_nothing(bench_image):
     assert told.splitlines()[-2:] == ["/opt/gridbench", "home"]
 
 
-def test_it_lists_and_measures(bench_image, about):
+def test_the_image_lists_workloads_and_measures_one(bench_image, about):
     assert "matmul:" in inside(bench_image, "python", "-m", "workloads", "list")
     size = ("--size", "n=64", "--quick", "--timeout-s", "120")
     record = json.loads(inside(bench_image, "python", "-m", "workloads", "run", "matmul", *size, check=False))
@@ -86,7 +86,7 @@ def test_labels_and_variables_say_what_it_is(bench_image, about):
 
 
 @pytest.mark.parametrize("options", [(), ("--init",)])
-def test_sigterm_ends_it(bench_image, options):
+def test_sigterm_ends_a_container_of_the_image(bench_image, options):
     """A Python that is process 1 would not hear it: tini is, or passes it on."""
     script = "import time\nprint('up', flush=True)\ntime.sleep(600)"
     name = podman("run", "--detach", *options, bench_image, "python", "-c", script).stdout.strip()
@@ -110,7 +110,7 @@ def test_the_preflight_speaks_in_it(bench_image):
     )
 
 
-def test_its_size_is_bounded(about, record_property):
+def test_the_size_of_the_image_is_bounded(about, record_property):
     """1.5 GB when this was written, of it torch 0.75: what is added by mistake shows here."""
     record_property("image_bytes", about["Size"])
     assert about["Size"] < 1.8e9

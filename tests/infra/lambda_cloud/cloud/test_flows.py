@@ -166,7 +166,7 @@ async def test_a_box_is_held_no_longer_than_was_asked(rentals):
         ({"most_usd_per_hour": 1}, "Refused", "price is above the limit"),
     ],
 )
-async def test_what_cannot_be_rented_is_said_in_a_sentence(rentals, changes, name, words):
+async def test_a_rental_that_cannot_be_made_fails_with_a_sentence(rentals, changes, name, words):
     async with rentals.bench(), rentals.holding(**changes) as (run_id, task):
         state = await task
         assert (state.type.value, state.name) == ("FAILED", name)
@@ -182,7 +182,7 @@ async def test_a_rental_without_an_api_key_is_refused(rentals):
     assert "set LAMBDA_API_KEY" in state.message
 
 
-async def test_what_is_not_given_back_is_said(rentals):
+async def test_a_box_that_could_not_be_returned_is_reported(rentals):
     async with rentals.bench(), rentals.holding() as (run_id, task):
         rental = await rentals.answering(run_id)
         rentals.cloud.control.account = "global/account-inactive"
@@ -201,7 +201,7 @@ async def test_what_is_not_given_back_is_said(rentals):
             await api.remove_ssh_key(key.id)
 
 
-async def test_what_an_earlier_holder_left_is_given_back_and_no_others(rentals):
+async def test_boxes_that_an_earlier_holder_left_are_returned_and_no_others(rentals):
     async with (
         rentals.bench(),
         client(rentals.cloud) as api,

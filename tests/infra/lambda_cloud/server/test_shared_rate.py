@@ -39,7 +39,7 @@ async def taken(what):
         return (await client.read_global_concurrency_limit_by_name(shared_rate.LIMITS[what])).active_slots
 
 
-async def test_a_limit_is_kept_and_nobody_waits_for_ever(server, monkeypatch):
+async def test_a_shared_rate_limit_is_kept_and_waits_are_bounded(server, monkeypatch):
     await limited("launch", decay=0.0001)
     await shared_rate.shared_rate("launch")
     assert await taken("launch") == 1 and not shared_rate._off_until

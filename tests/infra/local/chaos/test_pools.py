@@ -47,7 +47,7 @@ def test_a_dead_worker_is_replaced_and_the_other_goes_on(state: Path, stack_of_t
     assert stack_of_two.check() is None
 
 
-def test_what_a_stack_left_on_a_box_is_ended_by_the_next_one(state: Path):
+def test_jobs_that_a_stack_left_on_a_box_are_ended_by_the_next_stack(state: Path):
     with LocalStack(state, pools=POOLS, start_s=START_S) as stack:
         api = Api(stack)
         run = api.start()

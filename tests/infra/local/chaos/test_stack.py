@@ -60,7 +60,7 @@ def test_a_server_that_dies_comes_back_where_it_was(state: Path, stack: LocalSta
     runs.wait(runs.start(seconds=0), "COMPLETED")
 
 
-def test_one_that_comes_while_the_first_stops_takes_over(state: Path, holder: Holder):
+def test_a_stack_started_while_another_stops_takes_over(state: Path, holder: Holder):
     first = holder.api_url
     holder.process.terminate()
     with LocalStack(state) as stack:
@@ -69,7 +69,7 @@ def test_one_that_comes_while_the_first_stops_takes_over(state: Path, holder: Ho
             assert stack.check() is None
 
 
-def test_runs_that_nobody_waits_for_any_more_are_not_resurrected(state: Path):
+def test_abandoned_runs_are_not_resurrected(state: Path):
     with LocalStack(state) as stack:
         stack._workers.pop().service.stop()
         runs = Runs(state, stack.api_url)

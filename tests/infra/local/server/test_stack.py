@@ -56,7 +56,7 @@ async def answers_many_at_once(state: Path, stack: LocalStack) -> None:
             await asyncio.gather(*(client.read_flow_runs(limit=1) for _ in range(8)))
 
 
-def test_it_runs_a_flow_and_leaves_nothing(state: Path):
+def test_a_local_stack_runs_a_flow_and_leaves_nothing(state: Path):
     with LocalStack(state) as stack:
         assert stack.ui_url == stack.api_url.removesuffix("/api")
         assert running_api(state) == stack.api_url

@@ -100,7 +100,7 @@ def test_the_status_is_the_commands(mark: str, code: str, status: int):
     os.close(process.parent_pipe)
 
 
-def test_what_a_command_leaves_when_it_ends_by_itself_is_swept_up(mark: str):
+def test_processes_that_a_finished_command_leaves_are_ended(mark: str):
     process = guarded(mark, "sh", "-c", "sleep 60 & exit 0")
     assert process.wait(10) == 0
     assert not marked(mark)

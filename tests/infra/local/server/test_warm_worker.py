@@ -38,7 +38,7 @@ def test_a_flow_run_has_the_settings_of_its_own_environment(tmp_path):
     subprocess.run([sys.executable, "-c", SETTINGS, str(tmp_path)], check=True, timeout=60)
 
 
-def test_what_is_imported_before_a_fork_starts_no_thread():
+def test_imports_before_a_fork_start_no_thread():
     counted = subprocess.run([sys.executable, "-c", COUNT], capture_output=True, text=True, check=True)
     assert counted.stdout.split() == ["1"]
 

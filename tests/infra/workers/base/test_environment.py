@@ -136,7 +136,7 @@ async def test_a_secret_that_the_job_variables_set_is_refused_too(kind, secret):
 
 @pytest.mark.parametrize("name", CREDENTIALS)
 @pytest.mark.parametrize("kind", ["batch", "kubernetes"])
-async def test_no_job_carries_somebody_s_credentials(kind, name):
+async def test_no_job_environment_carries_credentials(kind, name):
     with settings(), pytest.raises(JobRefused, match=f"^env sets {name}: .*describe") as error:
         await WORKERS[kind](env={name: HUSH})
     assert HUSH not in str(error.value)
@@ -185,7 +185,7 @@ async def test_headers_that_are_none_need_no_secret():
         ("ssh", {"hosts": [{"address": "box", "password": HUSH}]}),
     ],
 )
-async def test_what_is_pasted_into_a_field_of_secrets_is_not_repeated(kind, values):
+async def test_a_secret_pasted_into_a_field_of_names_is_not_repeated(kind, values):
     with settings(), pytest.raises(JobRefused) as error:
         await WORKERS[kind](**values)
     field = next(iter(values))
@@ -237,7 +237,7 @@ async def test_a_password_in_the_address_of_the_api_is_refused(kind):
 @pytest.mark.parametrize(
     "url", ["localhost:4200/api", "prefect.example/api", "http://[::1/api", "ftp://x/api", "https://"]
 )
-def test_what_is_no_address_of_an_api_is_refused_before_a_machine_boots(url):
+def test_an_invalid_api_address_is_refused_before_a_machine_boots(url):
     assert str(reach_fault(url)).startswith("PREFECT_API_URL is not the address")
     assert HUSH not in str(reach_fault(f"{HUSH}@{url}"))
 

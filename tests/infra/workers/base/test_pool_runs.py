@@ -124,7 +124,7 @@ def test_an_orphan_has_one_heir_and_orphans_are_spread():
         ({}, 0, False),  # its worker is just about to say so
     ],
 )
-def test_who_follows(labels, age_s, mine):
+def test_a_run_is_followed_by_its_worker_or_by_one_heir(labels, age_s, mine):
     runs = PoolRuns(None, "pool", "me")
     state = states.Pending(timestamp=dt.datetime.now(dt.UTC) - dt.timedelta(seconds=age_s))
     followed = run(state, **labels)
@@ -194,7 +194,7 @@ async def test_a_refusal_is_not_repeated():
     assert len(calls) == 1
 
 
-def test_every_state_name_has_a_cause_and_unknown_names_are_none():
+def test_every_state_name_has_a_cause_and_unknown_names_are_no_state_names():
     names = get_args(StateName)
     assert {JobOutcome(name, "").cause for name in names} == set(Cause) and {*CAUSES} <= {*names}
     assert all(is_state_name(name) for name in names) and not is_state_name("Failed")

@@ -22,7 +22,7 @@ def test_nothing_in_a_line_moves_a_cursor_or_turns_its_order():
 
 
 @pytest.mark.parametrize("text", ["", "plain, with signs: /~ok", "Zürich 日本 🚀", "two  spaces"])
-def test_what_people_write_stays(text):
+def test_ordinary_text_stays_unchanged(text):
     assert printable(text) == text
 
 
@@ -32,7 +32,7 @@ def test_lines_stay_lines_and_a_sentence_is_one_and_short():
     assert len(quoted("x" * 10**6)) == LONGEST
 
 
-def test_a_refusal_is_one_line_whoever_worded_it():
+def test_a_refusal_is_one_printable_line():
     assert str(JobRefused(f"no ({HOSTILE}).")) == "no (click Box forged \ufffdgood \ufffd)."
 
 

@@ -77,7 +77,7 @@ async def test_a_role_is_assumed_anew_when_its_hour_is_over(role):
     assert control.calls["AssumeRole"] == 2
 
 
-async def test_what_stays_expired_is_told_after_one_more_try(role):
+async def test_credentials_that_stay_expired_are_reported_after_one_more_try(role):
     fault = control.throttle("DescribeJobQueues", answer="expired")
     with pytest.raises(JobRefused, match="AWS does not accept the worker's credentials") as refusal:
         await RegionCalls(REGION, role).retry("batch", "describe_job_queues", 60)

@@ -169,7 +169,7 @@ async def test_lines_that_may_not_be_read_are_explained(reader, cloud, tail):
     assert "AWS does not allow the worker to call logs:GetLogEvents" in tail.closed and len(cloud.calls) == 1
 
 
-async def test_what_the_engine_has_sent_itself_is_not_sent_again(reader, cloud, prefect, tail):
+async def test_lines_that_the_engine_sent_are_not_sent_again(reader, cloud, prefect, tail):
     of_engine = "12:00:00.123 | INFO    | Flow run 'quick-otter' - Hello"
     cloud.put(
         "s", of_engine, of_engine.replace("Flow", "Task"), "printed", "12:00:00.123 | INFO    | mine - x"

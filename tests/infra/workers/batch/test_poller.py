@@ -133,7 +133,7 @@ async def test_a_job_that_is_not_there_yet_is_waited_for(poller, cloud):
 
 
 @pytest.mark.parametrize("fails", [[], [error("AccessDeniedException", 403)] * 20])
-async def test_what_aws_never_tells_ends_the_watch(poller, cloud, fails):
+async def test_a_job_that_aws_never_describes_ends_its_watch(poller, cloud, fails):
     watch, cloud.unknown, cloud.fails = poller.watch("job"), {"job"}, fails
     for _ in range(PATIENT_POLLS + 1):
         poller.hurry("job")

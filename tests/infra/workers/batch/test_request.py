@@ -46,7 +46,7 @@ def valid(operation, request):
     assert not report.has_errors(), report.generate_report()
 
 
-def test_a_gpu_definition():
+def test_the_definition_of_a_gpu_job_has_all_its_fields():
     request = job_definition(prepared(**GPU))
     valid("RegisterJobDefinition", request)
     assert request.pop("jobDefinitionName").startswith("prefect-")
@@ -72,7 +72,7 @@ def test_a_gpu_definition():
     }
 
 
-def test_a_submission():
+def test_the_submission_of_a_job_has_all_its_fields():
     with temporary_settings({PREFECT_API_URL: "http://prefect.internal/api"}):
         request = submission(prepared(**GPU), job_name(RUN.id, 1, "quick otter!"), "definition:3", ())
     valid("SubmitJob", request)
@@ -163,7 +163,7 @@ def test_a_request_that_is_too_large_names_its_largest_variable():
 
 
 @pytest.mark.parametrize("value", ["y", '"', "\\", "ü", "\n"])
-def test_what_is_submitted_fits_into_what_ecs_takes_with_the_longest_names(value):
+def test_overrides_fit_the_limit_of_ecs_even_with_the_longest_names(value):
     """The variables that Batch adds: names of 128 characters, an array's index and size."""
     names = ("JOB_ID", "JOB_ATTEMPT", "JQ_NAME", "CE_NAME", "JOB_ARRAY_INDEX", "JOB_ARRAY_SIZE")
     added = [{"name": f"AWS_BATCH_{name}", "value": "n" * (128 if "NAME" in name else 40)} for name in names]

@@ -138,7 +138,7 @@ async def test_without_a_reason_the_queue_is_looked_at(region, kind, words):
     assert found.kind == kind and words in found.message
 
 
-async def test_capacity_may_come():
+async def test_a_job_that_waits_for_capacity_is_diagnosed_as_such():
     found = await diagnose(FakeRegion(), job(FULL))
     assert (found.kind, found.message) == ("capacity", FULL)
 
@@ -147,7 +147,7 @@ async def test_capacity_may_come():
     ("bought", "tried"),
     [("SPOT", "a queue of another type, another region, or on-demand"), ("EC2", "another type or region")],
 )
-async def test_what_else_could_be_tried(bought, tried):
+async def test_a_job_given_up_for_capacity_names_alternatives(bought, tried):
     region = FakeRegion(bought=bought)
     said = given_up(await diagnose(region, job(FULL)), await look(region, "q"), region, 600)
     assert f"try {tried}, or a longer deadline" in said

@@ -106,7 +106,7 @@ def test_the_package_imports_only_modules_that_it_has(distribution, laid):
 
 
 @EACH
-def test_what_is_imported_is_required_and_nothing_else_is(distribution, laid):
+def test_a_distribution_requires_exactly_its_imports(distribution, laid):
     required = {Requirement(line).name for line in project_of(distribution)["project"]["dependencies"]}
     providers = packages_distributions()
     foreign = imported(laid[distribution] / distribution.package) - sys.stdlib_module_names
@@ -115,7 +115,7 @@ def test_what_is_imported_is_required_and_nothing_else_is(distribution, laid):
 
 
 @EACH
-def test_what_is_tested_here_is_what_is_required(distribution):
+def test_installed_versions_meet_the_requirements_of_a_distribution(distribution):
     for line in project_of(distribution)["project"]["dependencies"]:
         requirement = Requirement(line)
         assert version(requirement.name) in requirement.specifier, line

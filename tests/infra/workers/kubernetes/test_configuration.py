@@ -54,7 +54,7 @@ class TestForm:
         fields = KubernetesJobsVariables.model_json_schema()["properties"]
         assert all(fields[name].get("title") and fields[name].get("description") for name in fields)
 
-    def test_it_and_the_configuration_have_the_same_fields(self):
+    def test_form_and_configuration_have_the_same_fields(self):
         unread = {"job_watch_timeout_seconds", "pod_watch_timeout_seconds", "stream_output"}
         ours, theirs = KubernetesJobsVariables.model_fields, KubernetesJobsConfiguration.model_fields
         assert {*theirs} - {*ours} == unread | {"job_manifest"} and {*ours} <= {*theirs}
@@ -223,13 +223,13 @@ class TestNonsense:
 
 
 class TestJob:
-    async def test_its_name_is_that_of_its_try_alone(self):
+    async def test_each_try_has_a_name_of_its_own(self):
         first, again, second = [await job_of(image="i", number=number) for number in (1, 1, 2)]
         assert first["metadata"]["name"] == f"prefect-{uuid.UUID(int=7)}-1" == again["metadata"]["name"]
         assert second["metadata"]["name"].endswith("-2") and "generateName" not in first["metadata"]
         assert len(job_name(uuid.uuid4(), 999)) <= 63  # it becomes a label of the pod
 
-    async def test_it_asks_for_as_little_as_it_is_asked(self):
+    async def test_a_manifest_has_no_fields_that_were_not_requested(self):
         job = await job_of(image="i")
         pod, container = parts(job)
         assert container["resources"]["limits"] == {"cpu": "1", "memory": "2048Mi"}
@@ -259,7 +259,7 @@ class TestJob:
         ]
         assert "affinity" not in pod
 
-    async def test_what_is_priced_on_demand_never_runs_on_a_spot_node(self):
+    async def test_an_on_demand_job_never_runs_on_a_spot_node(self):
         pod, _ = parts(await job_of(**L4))
         rule = pod["affinity"]["nodeAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
         assert rule["nodeSelectorTerms"] == [
@@ -271,11 +271,11 @@ class TestJob:
         _, container = parts(await job_of(image="i", vcpus=vcpus))
         assert container["resources"]["limits"]["cpu"] == said == container["resources"]["requests"]["cpu"]
 
-    async def test_its_deadline_is_of_waiting_and_running(self):
+    async def test_the_deadline_covers_waiting_and_running(self):
         spec = (await job_of(image="i", timeout_s=100, schedule_within_s=20, ttl_s=60))["spec"]
         assert (spec["activeDeadlineSeconds"], spec["ttlSecondsAfterFinished"]) == (120, 60)
 
-    async def test_what_can_be_written_is_beside_the_image(self):
+    async def test_writable_folders_are_volumes_outside_the_image(self):
         pod, container = parts(await job_of(image="i", shared_memory_mib=64))
         mounts = {mount["name"]: mount["mountPath"] for mount in container["volumeMounts"]}
         assert mounts == {"shm": "/dev/shm", "tmp": "/tmp", "home": "/home/job"}

@@ -135,7 +135,7 @@ async def test_a_block_s_kubeconfig_is_renewed_too(login):
     assert login.runs == 2
 
 
-async def test_what_stays_refused_is_told_after_one_renewal(cluster, login):
+async def test_a_login_that_stays_refused_is_reported_after_one_renewal(cluster, login):
     login.tokens_live(-1, tells=False)
     async with namespace() as api:
         with pytest.raises(ApiException) as error:

@@ -88,14 +88,14 @@ def document(kind, name):
 
 @pytest.mark.parametrize("name", GKE)
 class TestMachines:
-    async def test_its_job_is_one_that_a_cluster_takes(self, name):
+    async def test_the_job_of_a_machine_is_valid(self, name):
         job = await job_of("gke", **machine_values(name))
         kubernetes_validate.validate(job, VERSION, strict=True)
         assert [*faults(job)] == []
         assert job["metadata"]["labels"]["gridbench/hardware"] == name
         assert job["spec"]["template"]["metadata"]["labels"]["gridbench/hardware"] == name
 
-    async def test_it_keeps_to_the_restricted_standard(self, name):
+    async def test_a_job_keeps_to_the_restricted_pod_security_standard(self, name):
         pod = (await job_of("gke", **machine_values(name)))["spec"]["template"]["spec"]
         (container,) = pod["containers"]
         own = container["securityContext"]
@@ -106,7 +106,7 @@ class TestMachines:
         assert all(volume.keys() == {"name", "emptyDir"} for volume in pod["volumes"])
         assert not pod.keys() & {"hostNetwork", "hostPID", "hostIPC"}
 
-    def test_it_fits_on_its_node(self, name):
+    def test_a_job_fits_on_its_node(self, name):
         machine = load_hardware(name)
         cpus, memory_gib = SHAPES[machine.instance_type]
         asked = machine.job_variables
@@ -122,7 +122,7 @@ class TestMachines:
         assert asked["memory_mib"] <= (memory_gib - kept_gib - 1) * 1024
         assert asked["vcpus"] > cpus / 2  # so that no second one fits
 
-    def test_it_is_the_machine_that_is_priced(self, name):
+    def test_a_job_runs_on_the_machine_that_is_priced(self, name):
         machine = load_hardware(name, today=SNAPSHOT)
         asked = machine.job_variables
         assert asked["node_selector"] == {"node.kubernetes.io/instance-type": machine.instance_type}
@@ -132,7 +132,7 @@ class TestMachines:
         assert machine.unsupported or (machine.price.usd_per_hour > 0 and machine.price.flags == ())
         assert machine.unsupported or f"gcp {machine.instance_type} at" in machine.price.note
 
-    def test_it_is_what_a_cluster_can_be_made_with(self, name):
+    def test_a_machine_of_hardware_files_is_in_the_accelerator_list(self, name):
         machine = load_hardware(name)
         known = yaml.safe_load((ROOT / "infra/gke/accelerators.yaml").read_text())["accelerators"]
         entry = known[machine.job_variables["accelerator"]]
@@ -142,7 +142,7 @@ class TestMachines:
             assert shape["machine"] == machine.instance_type
             assert machine.job_variables.get("spot") or not shape.get("spot_only")
 
-    def test_its_image_is_that_of_all_of_them_so_that_they_compare(self, name):
+    def test_all_machines_use_the_same_image(self, name):
         assert "gridbench_image_cuda12 " in load_hardware(name).job_variables["image"]
 
 
@@ -191,7 +191,7 @@ class TestRights:
         spaces = {each["metadata"].get("namespace") for each in documents() if each["kind"] != "Namespace"}
         assert spaces == {"gridbench"}
 
-    def test_the_role_is_the_workers_and_nobody_elses(self):
+    def test_the_role_is_bound_to_the_worker_alone(self):
         (binding,) = [each for each in documents() if each["kind"] == "RoleBinding"]
         assert binding["roleRef"]["name"] == "gridbench-worker"
         assert binding["subjects"] == [

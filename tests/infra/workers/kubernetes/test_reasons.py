@@ -135,7 +135,7 @@ def test_every_end_has_its_name_and_its_sentence(condition, of, name, words):
         (pod(node=""), "", "the pod has no node"),
     ],
 )
-def test_why_it_waits(of, kind, words):
+def test_the_reason_for_which_a_pod_waits_is_found(of, kind, words):
     found = waiting(of)
     assert found.kind == kind and words in found.message
 
@@ -211,7 +211,7 @@ AT_ITS_LIMIT = event("NotTriggerScaleUp", f"{REFUSED} max node group size reache
         ),
     ],
 )
-def test_who_waited_too_long_is_told_apart_by_whether_a_machine_could_come(found, events, name, words):
+def test_a_pod_that_waited_too_long_is_classified_by_whether_a_machine_could_come(found, events, name, words):
     ended = unplaced(found, events, 1800)
     assert ended.name == name and words in ended.message and "schedule_within_s 1800" in ended.message
     assert words in explained(found, events)
@@ -224,7 +224,7 @@ def test_only_a_condition_that_is_true_ends_a_job():
     assert finished({"status": {"conditions": [FAILED]}}) == FAILED
 
 
-def test_the_time_before_the_container_runs_is_that_without_a_node_and_that_with_one():
+def test_the_start_time_of_a_container_is_split_into_scheduling_and_starting():
     created = dt.datetime(2026, 11, 22, 10, tzinfo=dt.UTC)
     began = created + dt.timedelta(seconds=30)
     placed = {"type": "PodScheduled", "status": "True", "lastTransitionTime": "2026-11-22T10:00:20Z"}

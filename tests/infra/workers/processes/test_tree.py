@@ -109,7 +109,7 @@ def test_a_command_that_is_not_there_is_said(place):
     assert "The job can't be started" in place.log() and place.exit() == ["126", "false"]
 
 
-def test_the_limit_ends_the_tree_whoever_has_gone(place):
+def test_the_time_limit_ends_the_tree_even_after_its_root_has_gone(place):
     assert place.hold(ESCAPES + "echo on; sleep 600", "--limit-s", "0.5").returncode == 143
     assert (place.job / "late").exists() and members(place.job.name) == set()
 
@@ -133,7 +133,7 @@ def test_a_tree_that_does_not_listen_is_killed_whole(place):
     assert members(place.job.name) == set() and place.exit() == ["137", "false"]
 
 
-def test_what_a_killed_root_leaves_is_ended_and_counts_as_killed(place):
+def test_processes_of_a_killed_root_are_ended_and_the_job_counts_as_killed(place):
     root = place.begin("(setsid sh -c 'sleep 600' &) ; echo $TMPDIR; sleep 600")
     place.until_printed(f"{BRAND.name}-")
     os.kill(root, signal.SIGKILL)

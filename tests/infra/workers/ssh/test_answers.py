@@ -65,7 +65,7 @@ async def test_other_facts_of_a_look_are_left_out_or_printable(fact, field, valu
     assert (look.state, getattr(look, field)) == ("running", value) and look.oom is False
 
 
-async def test_what_is_no_answer_is_told_in_a_line():
+async def test_an_invalid_answer_of_a_box_is_reported_in_one_line():
     async with says("", f"sh: {ESCAPES}\nnot found\n{'x' * 10_000}") as box:
         with pytest.raises(BoxUnreachable) as caught:
             await box.look("job")
@@ -90,7 +90,7 @@ async def test_the_facts_of_a_check_are_printable():
 
 
 @pytest.mark.parametrize("code", [73, 75])
-async def test_who_holds_a_box_is_told_in_a_line(code):
+async def test_the_holder_of_a_box_is_reported_in_one_line(code):
     async with says(f"job {ESCAPES}\n{'x' * 10_000}", f"{ESCAPES}{'y' * 10_000}", code) as box:
         with pytest.raises((JobRefused, BoxBusy)) as caught:
             await box.free("~/lock", 0)
@@ -124,7 +124,7 @@ def test_a_runtimes_own_words_may_be_anything(info):
         {"free_kib": [f"9 /{ESCAPES}", f"{NINES} /", "² /"]},
     ],
 )
-def test_what_a_box_lacks_is_told_without_its_control_sequences(facts):
+def test_missing_requirements_of_a_box_are_reported_without_control_sequences(facts):
     found = unmet_requirements(FIT | facts, asked())
     assert len(found) == 1 and is_plain(found[0])
 

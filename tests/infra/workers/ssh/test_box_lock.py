@@ -75,7 +75,7 @@ def test_a_note_that_is_a_link_is_not_read(tmp_path, target):
     assert (done.returncode, done.stdout) == (BUSY, "")
 
 
-def test_a_note_that_is_a_pipe_waits_for_nobody(tmp_path):
+def test_a_lock_note_that_is_a_pipe_does_not_block(tmp_path):
     done = busy(tmp_path, tmp_path / "l", os.mkfifo)
     assert (done.returncode, done.stdout) == (BUSY, "")
 

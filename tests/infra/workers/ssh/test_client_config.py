@@ -147,7 +147,7 @@ def test_a_jump_is_read_as_ssh_reads_it(text, read):
 
 
 @pytest.mark.parametrize("text", ["", "a b", "me@", "box:x", "box:99999", "-oProxyCommand=x"])
-def test_what_is_no_jump_is_refused(text):
+def test_an_invalid_jump_host_is_refused(text):
     with pytest.raises(JobRefused, match=r"is not \[USER@\]HOST\[:PORT\]"):
         hop(text)
 

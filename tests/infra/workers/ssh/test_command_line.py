@@ -137,7 +137,7 @@ def test_secrets_are_a_profile_of_prefect():
         ({"PREFECT_API_URL": "https://me:hush@api.example/api"}, "a user or a password"),
     ],
 )
-def test_what_no_env_file_can_hold_is_refused_and_not_repeated(env, words):
+def test_values_that_an_env_file_cannot_hold_are_refused_and_not_repeated(env, words):
     with pytest.raises(JobRefused, match=words) as refusal:
         env_file(asked(env=env), "n", None)
     assert "two" not in str(refusal.value) and "hush" not in str(refusal.value)
@@ -208,7 +208,7 @@ NVIDIA = {"info": [json.dumps({"Runtimes": {"nvidia": {}}})]}
         ({"gpu": ["535, A10"]} | NVIDIA, {"gpus": 2}, "gpus is 2, but the box has 1."),
     ],
 )
-def test_what_a_box_lacks_is_a_sentence(facts, changes, words):
+def test_each_missing_requirement_of_a_box_is_a_sentence(facts, changes, words):
     found = unmet_requirements(FIT | facts, asked(**changes))
     assert len(found) == 1 and words in found[0]
 
@@ -242,14 +242,14 @@ def test_a_fit_box_lacks_nothing():
         (Look("absent"), "Crashed"),
     ],
 )
-def test_what_a_look_means(look, name):
+def test_a_look_at_a_job_gives_its_outcome(look, name):
     found = outcome_of(look, Host(address="box"), asked())
     assert (found.name if found else None) == name
     assert found is None or found.name == "Exited" or found.status_code != 0
 
 
 @pytest.mark.parametrize("changes", [{}, BARE])
-def test_what_could_not_be_brought_is_said_with_the_last_line_of_the_log(changes):
+def test_a_failed_image_pull_is_reported_with_the_last_line_of_the_log(changes):
     found = outcome_of(Look("ended", unpulled=True, last="no route."), Host(address="box"), asked(**changes))
     what = "The job's environment could not be created" if changes else "Image an-image could not be pulled"
     assert (found.name, found.message) == ("ImagePullFailed", f"{what} on box ubuntu@box:22: no route.")
@@ -291,7 +291,7 @@ async def test_lines_that_the_api_refuses_for_good_are_told_and_the_others_go():
     assert lines.seen == 11
 
 
-async def test_what_was_read_and_not_sent_comes_once_more_after_a_lost_connection():
+async def test_lines_that_were_not_sent_come_once_more_after_a_lost_connection():
     sent = []
 
     async def send(lines):

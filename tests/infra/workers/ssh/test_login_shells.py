@@ -33,7 +33,7 @@ def test_nothing_is_left_that_csh_or_fish_reads_otherwise(word):
     assert not re.search(r"[!\n]|\\\\|\\'", text)
 
 
-def test_what_every_shell_reads_alike_stays_readable():
+def test_a_command_that_every_shell_reads_alike_stays_unquoted():
     command = shlex.join(["sh", ".prefect-ssh/box-1.sh", "look", "/home/it's/x"])
     assert for_any_shell(command) == command
 

@@ -22,7 +22,7 @@ JOB = SshJobConfiguration.model_construct(memory_mib=100, image="lane:1")
         (125, "Crashed", Cause.CRASHED, "could not be started on box ubuntu@10.0.0.1:22"),
     ],
 )
-async def test_a_container_that_somebody_removes_is_told_from_one_that_never_ran(
+async def test_a_removed_container_is_distinguished_from_a_container_that_never_ran(
     tmp_path, runs, name, cause, words
 ):
     connection = Here(tmp_path)
@@ -46,6 +46,6 @@ async def test_a_container_that_somebody_removes_is_told_from_one_that_never_ran
         (Look("ended", code=137), "ran out of memory, or it was killed (memory_mib 100, exit code 137)."),
     ],
 )
-def test_a_kill_is_called_out_of_memory_for_sure_only_where_the_runtime_saw_that(look, words):
+def test_a_kill_is_certainly_out_of_memory_only_if_the_runtime_saw_it(look, words):
     found = outcome_of(look, BOX, JOB)
     assert found.name == "OutOfMemory" and found.message.endswith(words), found.message

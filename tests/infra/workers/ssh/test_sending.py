@@ -10,7 +10,7 @@ from infra.workers.ssh.lane_code import lane_bundle
 SHOWS = "import sys; sys.path.insert(0, {!r}); import tasks.travel.lane as lane; print(lane.__file__)"
 
 
-def test_it_holds_the_code_that_an_image_holds_and_the_names_of_its_packages():
+def test_a_lane_bundle_holds_the_code_and_package_names_of_an_image():
     name, content = lane_bundle()
     assert lane_bundle() == (name, content)
     with zipfile.ZipFile(io.BytesIO(content)) as file:
@@ -24,7 +24,7 @@ def test_it_holds_the_code_that_an_image_holds_and_the_names_of_its_packages():
     assert pinned.startswith("uv==") and "--hash=sha256:" in pinned
 
 
-def test_it_needs_nothing_but_python(tmp_path):
+def test_a_lane_bundle_needs_only_python(tmp_path):
     name, content = lane_bundle()
     path = tmp_path / f"{name}.pyz"
     path.write_bytes(content)

@@ -219,14 +219,14 @@ def test_wrong_results_are_no_question_of_speed():
     assert f"no valid result for {COPY.id} (wrong: for a test)" in text
 
 
-def test_a_case_without_a_number_leaves_it_undecided_unless_the_machine_can_not_have_one():
+def test_a_case_without_a_result_leaves_the_machine_undecided_unless_unsupported():
     found, text = advised(spoiled(box("a"), Verdict.THROTTLED), POPULATION)
     assert found.machines[0].advice is Advice.UNDECIDED
     assert f"no valid result for {COPY.id} (throttled: for a test); measure it again" in text
     assert advised(spoiled(box("a"), Verdict.UNSUPPORTED), POPULATION)[0].exit_code == 0
 
 
-def test_what_is_slow_beside_other_load_is_measured_again_and_not_returned():
+def test_a_machine_that_is_slow_under_other_load_is_measured_again_and_not_returned():
     noisy = [replace(r, verdict=Verdict.NOISY, probes={"foreign_cores": 0.9}) for r in box("a", {COPY: 1.3})]
     found, text = advised(noisy, POPULATION)
     assert (found.machines[0].advice, found.exit_code) == (Advice.UNDECIDED, 3)
@@ -235,7 +235,7 @@ def test_what_is_slow_beside_other_load_is_measured_again_and_not_returned():
     assert advised(fast, POPULATION)[0].machines[0].advice is Advice.KEEP  # fast enough all the same
 
 
-def test_what_is_slow_while_a_neighbour_comes_and_goes_is_measured_again_and_not_returned():
+def test_a_machine_whose_cpu_speed_varied_is_measured_again_and_not_returned():
     restless = [
         replace(r, verdict=Verdict.NOISY, probes={"canary_drift": 0.3}) for r in box("a", {COPY: 1.3})
     ]

@@ -21,7 +21,7 @@ def reporting(**facts):
 @pytest.mark.parametrize(
     ("name", "words"), [("gpu_remap_failed", "remap a row"), ("gpu_sram_threshold_exceeded", "in its caches")]
 )
-def test_what_nvidia_replaces_a_card_for_returns_it_however_fast_it_is(name, words):
+def test_a_fault_of_nvidias_rma_policy_returns_a_card_of_any_speed(name, words):
     found, sentence = advised(reporting(**{name: 1.0}), POPULATION)
     assert found.machines[0].advice is Advice.RETURN and found.exit_code == 4
     assert words in sentence and "RMA policy" in sentence
@@ -63,7 +63,7 @@ def test_other_faults_are_shown_and_do_not_decide(facts, words):
         (8.0, 8.0, 8, None),
     ],
 )
-def test_a_machine_that_shows_too_few_cards_says_so(cards, on_bus, devices, words):
+def test_a_machine_with_too_few_cards_is_reported(cards, on_bus, devices, words):
     facts = {"gpu_cards": cards} | ({"gpu_cards_on_bus": on_bus} if on_bus else {})
     found = [*missing_cards(facts, devices)]
     assert len(found) == bool(words) and (not words or words in found[0])
@@ -87,7 +87,7 @@ def test_of_several_cards_the_one_with_the_fault_is_named():
     ("end", "words"),
     [("time.sleep(60)", "does not answer within 1 s"), ("os.kill(os.getpid(), 11)", "by signal 11")],
 )
-def test_a_machine_whose_driver_answers_nobody_is_returned(end, words):
+def test_a_machine_whose_driver_does_not_answer_is_returned(end, words):
     """Its lane has no record of its own: the error of its job is the reason of each repeat."""
     with pytest.raises(WorkloadsError) as caught:
         driver_answer(f"import os, time; {end}", 1)

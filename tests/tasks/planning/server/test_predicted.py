@@ -76,7 +76,7 @@ def test_a_script_needs_weights_gradients_and_the_state_of_its_optimizer(home):
     assert found.fit is Fit.UNKNOWN and found.needs.reason == "SystemExit: no data here"
 
 
-def test_what_was_predicted_is_kept(home, monkeypatch):
+def test_predicted_memory_is_cached(home, monkeypatch):
     case = PlannedCase.of(Case.of("matmul", {"n": 1000}), None)
     first = memory.predict([(load_hardware("aws-g4dn.xlarge"), case)])
     monkeypatch.setattr(subprocess, "run", None)

@@ -57,7 +57,7 @@ def column(page, index):
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("width", [390, 1280])
-def test_it_asks_for_nothing_complains_of_nothing_and_never_scrolls_sideways(browser, path, scheme, width):
+def test_a_report_loads_nothing_logs_no_errors_and_never_scrolls_sideways(browser, path, scheme, width):
     page = opened(browser, path, width, 844, scheme)
     unfold(page)
     assert page.locator(".chart svg.marks").count() > 20

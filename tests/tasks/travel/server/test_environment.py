@@ -71,7 +71,7 @@ def sees(python, *modules):
     return json.loads(done.stdout)
 
 
-def test_what_is_asked_for_comes_and_torch_stays(folder):
+def test_requested_packages_are_installed_and_torch_stays(folder):
     said = []
     asks(folder, "torch==2.1.0", "gb_needy  # with a comment", "gb-vision", "-e .", "pandas")
     made = environment_for(folder, "requirements.txt", PYTHON, said.append)
@@ -82,7 +82,7 @@ def test_what_is_asked_for_comes_and_torch_stays(folder):
     assert said[-1].startswith("installed for requirements.txt: gb-leaf==1.5")
 
 
-def test_it_is_kept_by_what_was_asked_for(folder, monkeypatch):
+def test_an_environment_is_cached_by_its_requirements(folder, monkeypatch):
     asks(folder, "gb_leaf")
     first = environment_for(folder, "requirements.txt", PYTHON, print)
     with monkeypatch.context() as patched:
@@ -94,7 +94,7 @@ def test_it_is_kept_by_what_was_asked_for(folder, monkeypatch):
     assert first.python.is_file() and other.python != first.python
 
 
-def test_what_a_lane_stands_on_comes_where_the_machine_lacks_it_and_never_in_its_place(folder):
+def test_packages_of_a_lane_are_added_if_missing_and_never_replace_installed_ones(folder):
     asks(folder, "gb_needy")
     least = ("gb_leaf==1.5", "numpy==9.0")
     made = environment_for(folder, "requirements.txt", PYTHON, print, least)
@@ -169,7 +169,7 @@ def test_packages_of_nvidia_are_never_brought_along(folder):
     assert made.packages == ("gb-cuda==1.0", "gb-leaf==2.0")
 
 
-def test_what_needs_another_torch_is_refused(folder):
+def test_packages_that_need_another_torch_are_refused(folder):
     asks(folder, "gb_vision==0.1")
     with pytest.raises(
         GridbenchError, match=r"cannot be installed together with this machine's torch .*torch==2\.1\.0"
@@ -195,7 +195,7 @@ def test_a_half_made_one_is_made_again(folder):
     assert again == made and not (made.python.parents[1] / "stray").exists()
 
 
-def test_one_that_an_image_brings_is_taken(folder, monkeypatch, tmp_path):
+def test_an_environment_in_the_image_is_used(folder, monkeypatch, tmp_path):
     asks(folder, "gb_leaf")
     environment_for(folder, "requirements.txt", PYTHON, print)
     monkeypatch.setattr(cache, "IMAGE_CACHE", tmp_path / "kept")

@@ -130,7 +130,9 @@ async def test_nothing_of_it_is_left_in_the_api(prefect, sent, store):
                 await asyncio.to_thread(download_code, run.id, sent.id)
 
 
-async def test_what_can_not_be_had_ends_the_lane_with_a_sentence(prefect, sent, store, tmp_path):
+async def test_packages_that_can_not_be_installed_end_the_lane_with_a_sentence(
+    prefect, sent, store, tmp_path
+):
     repeats, command = repeats_of(sent, tmp_path, packages="requirements.txt")
     with prefect.settings():
         async with prefect.client() as client:

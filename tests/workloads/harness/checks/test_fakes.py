@@ -10,7 +10,7 @@ from workloads.harness.checks.needs import OTHER
 MIB = 2**20
 
 
-def test_what_is_alive_and_the_peak_are_counted_and_views_are_not():
+def test_live_bytes_and_their_peak_are_counted_without_views():
     with faked() as fakes:
         a = torch.empty(MIB)
         b = a + 1
@@ -48,7 +48,7 @@ def test_activations_live_until_backward_and_gradients_after_it():
     assert kept >= 8 * MIB  # the input and what tanh gave; sum needs no values
 
 
-def test_another_device_is_told_from_the_host_where_there_is_none():
+def test_a_fake_device_is_distinguished_from_the_host():
     with faked() as fakes:
         a = torch.empty(MIB).to(OTHER)
         a.cpu().double()

@@ -28,7 +28,7 @@ def test_a_card_that_the_driver_has_lost_is_reported(real_driver, monkeypatch, c
 
 
 @pytest.mark.parametrize(("fault", "words"), [("init:hang", "it hangs"), ("init:segv", "signal 11")])
-def test_a_driver_that_hangs_or_kills_whoever_asks_is_reported(real_driver, fault, words):
+def test_a_driver_that_hangs_or_kills_its_caller_is_reported(real_driver, fault, words):
     real_driver(fault)
     well, text = fitness._gpu()
     assert not well and words in text and "return the machine" in text

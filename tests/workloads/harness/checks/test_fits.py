@@ -28,7 +28,7 @@ GIB = 2**30
         (None, None, 16 * GIB, Fit.UNKNOWN),
     ],
 )
-def test_it_fits_by_the_upper_estimate_and_does_not_by_its_tensors(tensors, peak, room, answer):
+def test_a_case_fits_by_the_upper_estimate_and_does_not_fit_by_its_tensors(tensors, peak, room, answer):
     assert fit(Needs("cuda", tensors, peak), Room("a-gpu", room)) is answer
 
 
@@ -74,7 +74,7 @@ def test_no_size_may_fit_and_some_cases_have_none_to_shrink():
     assert grown_by(Case.of("gcn", {"hidden": 64})) is None
 
 
-def test_the_largest_is_a_multiple_where_the_workload_asks_for_one():
+def test_the_largest_size_is_a_multiple_that_the_workload_accepts():
     case = Case.of("ddpm_strong", {"batch": 128, "processes": 8})
     assert largest(case, Room("a-gpu", 16 * GIB), linear(GIB // 8)) % 8 == 0
 

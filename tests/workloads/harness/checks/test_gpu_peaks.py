@@ -33,7 +33,7 @@ def name_of(peak):
         for p in PEAKS
     ],
 )
-def test_what_fits_by_its_prediction_had_room_on_the_card(peak):
+def test_predicted_memory_agrees_with_the_peak_on_a_card(peak):
     case = find(peak["workload"]).case(peak["size"], peak["precision"], peak["mode"])
     needs = needs_of(case, "cuda")
     assert needs.tensors_bytes <= peak["total_bytes"] <= needs.most_bytes

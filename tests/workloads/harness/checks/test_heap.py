@@ -40,7 +40,7 @@ def test_neighbours_that_are_given_back_make_one_place():
     assert heap.peak == before
 
 
-def test_what_was_once_mapped_shares_the_heap_the_next_time_up_to_a_limit():
+def test_a_freed_mapping_raises_the_mmap_threshold_up_to_a_limit():
     heap = Heap()
     heap.give(heap.take(4 * MIB))
     first, second = heap.take(3 * MIB), heap.take(3 * MIB)

@@ -29,7 +29,7 @@ def test_the_largest_that_should_fit_is_told_for_a_machine_that_is_too_small():
     assert needs_of(Case.of("matmul", {"n": said["largest"]}), "cuda").most_bytes < 0.9 * 2**33
 
 
-def test_what_depends_on_values_cannot_be_told():
+def test_memory_that_depends_on_values_cannot_be_predicted():
     needs = needs_of(find("gcn").case({"hidden": 16}), "cpu")
     assert needs.tensors_bytes is None and needs.reason.startswith("DynamicOutputShapeException")
 

@@ -82,7 +82,7 @@ def test_a_hindrance_is_said_once(torch, nvml, wanted, said):
         (a_torch(cuda="99.1"), (L4,)),  # a CUDA that this table doesn't know hinders nobody
     ],
 )
-def test_what_runs_is_told(torch, gpus):
+def test_usable_gpus_are_reported(torch, gpus):
     found = preflight.gpus(len(gpus), Nvml(gpus=gpus), torch)
     assert [well for well, _ in found] == [True]
     assert f"visible GPUs: {len(gpus)}" in found[0][1]
@@ -95,7 +95,7 @@ def test_names_are_those_of_the_driver_which_is_let_go():
 
 
 @pytest.mark.parametrize("end", ["time.sleep(60)", "os.kill(os.getpid(), 11)"])
-def test_a_driver_that_hangs_or_kills_whoever_asks_is_a_hindrance(tmp_path, monkeypatch, end):
+def test_a_driver_that_hangs_or_kills_its_caller_is_a_hindrance(tmp_path, monkeypatch, end):
     (tmp_path / "pynvml.py").write_text(f"import os, time\ndef nvmlInit(): {end}\n")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     monkeypatch.setattr(preflight, "NVML_S", 2.0)

@@ -84,7 +84,7 @@ class TestSizes:
         block_s = clock.time(lambda: cuda.launch(1e-6), sampler.block).wall_s
         assert 200 * 60e-6 <= block_s < 2.2 * 200 * 60e-6
 
-    def test_what_is_done_between_blocks_counts_when_a_sample_is_sized(self, monkeypatch):
+    def test_work_between_blocks_counts_in_the_size_of_a_sample(self, monkeypatch):
         time = VirtualTime().install(monkeypatch)
         rules = Rules()
         plain = sized(lambda: time.sleep(1e-3), HostClock(), lambda steps, result: None, 1e-7, rules)
@@ -132,7 +132,7 @@ class TestSamples:
         assert burst_s([], 1) is None
         assert burst_s([1e-3] * 100 + [2e-3] * 1000, 1) == 2e-3, "without its first 0.2 s"
 
-    def test_what_a_card_does_before_its_power_limit_acts_is_the_fastest_of_its_first_moments(self):
+    def test_the_burst_time_is_the_fastest_of_the_first_moments(self):
         warm_s = [1.4e-3] * 50 + [1.6e-3] * 100 + [1.3e-3] * 10  # the last ones begin after 0.1 s
         assert sustained([1.6e-3] * 4000, 1, 0.5, warm_s).burst_s == 1.4e-3
         assert sustained([1.6e-3] * 4000, 1, 0.5).burst_s is None

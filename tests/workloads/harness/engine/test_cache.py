@@ -60,7 +60,7 @@ class TestSize:
         assert last_level_bytes(root, [0]) == (32 * 1024, "")
 
     @pytest.mark.parametrize("size", ["", "big", "K", "-4K", "0K", "9" * 40])
-    def test_what_can_not_be_read_is_left_out(self, tmp_path, size):
+    def test_an_unreadable_cache_size_is_left_out(self, tmp_path, size):
         found, why = last_level_bytes(tree(tmp_path, {0: [(3, "Unified", size, "0")]}), [0])
         assert found is None
         assert why.endswith("cpu0/cache: no readable data cache")
@@ -164,7 +164,7 @@ class TestFlush:
             (None, "nobody says", "in a cache of unknown size (nobody says)"),
         ],
     )
-    def test_it_is_told_in_words(self, monkeypatch, cache_bytes, why, words):
+    def test_the_cache_flush_is_described_in_words(self, monkeypatch, cache_bytes, why, words):
         monkeypatch.setattr(cache, "last_level_bytes", lambda: (cache_bytes, why))
         found = cache_of(open_device("cpu", "fp32", 1), 3 * MIB, cold=False)
         assert words in detail(replace(RECORD, cache=found))

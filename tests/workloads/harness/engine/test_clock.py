@@ -73,7 +73,7 @@ def test_work_beside_the_stream_is_wrong_only_when_it_outlasts_it(cuda, timed, s
 
 
 @pytest.mark.parametrize("kernel_s", [1e-6, 10e-6, 30e-6, 60e-6, 90e-6])
-def test_what_waiting_costs_the_host_is_no_work_of_another_stream(monkeypatch, kernel_s):
+def test_the_hosts_cost_of_waiting_is_no_work_of_another_stream(monkeypatch, kernel_s):
     """Of a single short step it is a large part: 5 us of 20, with a cold cache."""
     cuda = FakeCuda(waiting_s=5e-6)
     device_clock = cuda.install(monkeypatch)

@@ -77,7 +77,7 @@ def backward(kernel, query, key, value):
     return operation(*given, out, logsumexp, seed, offset, None, None, None, LONG, LONG, 0.0, True)
 
 
-def test_it_is_what_torch_counts_where_every_query_has_a_head_of_its_own():
+def test_flops_of_attention_agree_with_torch_for_equal_head_counts():
     query = torch.empty(2, 4, 16, 8, device="meta", dtype=torch.bfloat16)
     key = torch.empty(2, 4, 24, 8, device="meta", dtype=torch.bfloat16)
     with counted() as counts:

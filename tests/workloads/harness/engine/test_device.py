@@ -92,7 +92,7 @@ def test_torchs_own_default_is_overridden():
     assert modes(HOST) == {"ieee"}
 
 
-def test_threads_are_set():
+def test_opening_a_cpu_sets_its_threads():
     before = torch.get_num_threads()
     device = open_device("cpu", "fp32", 1)
     assert torch.get_num_threads() == 1
@@ -106,7 +106,7 @@ def test_threads_that_can_not_be(threads):
         open_device("cpu", "fp32", threads)
 
 
-def test_an_unknown_device():
+def test_an_unknown_device_is_an_error_that_lists_the_known_devices():
     with pytest.raises(WorkloadsError, match=r"device 'tpu' is unknown; .* cpu, cuda") as caught:
         open_device("tpu", "fp32", 1)
     assert not isinstance(caught.value, UnsupportedError)

@@ -124,7 +124,7 @@ def test_advice_is_a_smaller_size_of_what_fills_memory(size, advice):
         RuntimeError("GET was unable to find an engine to execute this computation"),
     ],
 )
-def test_what_a_device_lacks_is_unsupported(error):
+def test_an_operation_that_a_device_lacks_is_unsupported(error):
     verdict, reason = finding(error, CASE)
     assert verdict is Verdict.UNSUPPORTED
     assert reason.startswith("this device or torch build does not support the step in fp16: ")
@@ -186,7 +186,7 @@ def test_a_full_gpu_makes_no_other_error_one_of_memory(monkeypatch):
         "Error 803: system has unsupported display driver / cuda driver combination",
     ],
 )
-def test_a_driver_that_does_not_fit_says_so(text):
+def test_an_incompatible_driver_is_unsupported_with_advice(text):
     verdict, reason = finding(RuntimeError(text), CASE)
     assert verdict is Verdict.UNSUPPORTED
     assert reason.startswith("the NVIDIA driver does not support this torch: ")
@@ -227,7 +227,7 @@ def test_everything_else_is_a_crash(error):
     assert reason == f"the workload raised {type(error).__name__}: {error}"
 
 
-def test_what_torch_says_here_is_known():
+def test_error_messages_of_the_installed_torch_are_recognised():
     """The messages of this torch itself, so that a new version's new words show."""
     import torch
 

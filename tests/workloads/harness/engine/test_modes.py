@@ -69,7 +69,7 @@ def test_a_repeat_is_spelt_with_its_mode_where_older_versions_would_not_do():
 
 
 @pytest.mark.parametrize("mode", ["graph", "compiled-graph"])
-def test_a_cpu_has_no_graphs_and_says_so(mode):
+def test_graph_modes_on_a_cpu_are_unsupported_with_the_reason(mode):
     record = measure(Repeat("r", "here", case(mode)), 1, Phases(), lambda text: None)
     assert record.verdict == "unsupported"
     assert f"mode {mode}" in record.reasons[0] and "on a CPU measure eager or compiled" in record.reasons[0]
@@ -86,7 +86,7 @@ def test_a_repeat_finds_nothing_that_another_has_compiled(mode, name):
         settings.force_disable_caches = before
 
 
-def test_what_is_compiled_can_be_run_as_it_is_written():
+def test_a_compiled_step_can_also_run_eagerly():
     ran = []
 
     def backend(graph, inputs):
@@ -159,7 +159,7 @@ def test_a_graph_is_captured_once_after_steps_aside_and_then_replayed(monkeypatc
     assert all(result is results[0] for result in results)
 
 
-def test_what_is_captured_is_what_the_search_has_found_and_its_operations_are_counted(monkeypatch):
+def test_a_graph_captures_the_kernels_that_the_search_found_and_counts_its_operations(monkeypatch):
     graphs, searched = FakeGraphs(monkeypatch), []
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
     monkeypatch.setattr(build_module, "SPIN_S", 0.0)

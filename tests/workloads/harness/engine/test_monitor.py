@@ -37,7 +37,7 @@ class TestSampling:
         assert set(columns["gpu_power_w"]) == {71.5}
         json.dumps(columns, allow_nan=False)
 
-    def test_what_a_gpu_lacks_is_missing_with_its_reason(self):
+    def test_a_reading_that_a_gpu_lacks_is_missing_with_its_reason(self):
         with Monitor(NoGpu("the host is the device"), interval_s=0.02) as monitor:
             wait_for(monitor.columns)
         assert "gpu_power_w" not in monitor.columns()

@@ -117,7 +117,7 @@ def test_a_script_on_another_gpu_than_the_first_is_read_on_its_own(card, monkeyp
 
 
 @pytest.mark.parametrize(("gpus", "joules"), [(1, 9.0), (2, None)])
-def test_what_several_gpus_have_done_has_not_the_energy_of_one(card, gpus, joules):
+def test_work_of_several_gpus_has_no_energy_reading(card, gpus, joules):
     made = readings.Readings("cuda", 1, 0.0)
     made.energy_j = made.probes["gpu_energy_j"] = 9.0
     made.shared_by(gpus)

@@ -51,7 +51,7 @@ class TestBusy:
         found_s, _ = busy_s(lambda: cuda.launch(seconds), clock, 1, step_s, no_profile)
         assert found_s == pytest.approx(seconds, rel=0.01) and step_s == pytest.approx(seconds, rel=0.1)
 
-    def test_a_step_that_waits_for_its_device_has_no_such_time_and_says_so(self, cuda, clock):
+    def test_a_step_that_waits_for_its_device_has_no_busy_time_and_the_reason(self, cuda, clock):
         def step():
             cuda.launch(1e-3)
             cuda.synchronize()
@@ -73,7 +73,7 @@ class TestBusy:
         found_s, why = busy_s(step, clock, 1500, step_s, no_profile)
         assert found_s is None and "or is longer than a stream's queue" in why
 
-    def test_a_host_has_none(self):
+    def test_a_host_has_no_busy_time(self):
         assert HostClock().busy_s(lambda: None, 1, 0.1) is None
 
     def test_a_record_says_that_it_is_bound_by_launches(self):
@@ -93,14 +93,14 @@ class TestLatency:
         assert (found.steps, found.p50_s, found.p95_s, found.p99_s, found.max_s) == (100, 1.0, 1.0, 2.0, 9.0)
         assert latency([1.0] * 99).p99_s is None
 
-    def test_short_steps_are_timed_one_by_one(self, cuda, clock):
+    def test_short_steps_are_timed_individually(self, cuda, clock):
         singles = singles_s(lambda: cuda.launch(20e-6), clock)
         assert len(singles) == 300
         assert min(singles) > 24e-6  # with its launch, and the wait for its end
 
 
 class TestOnDevice:
-    def test_it_warms_up_for_seconds(self):
+    def test_measurements_on_a_device_warm_up_for_seconds(self):
         rules = Rules().on_device()
         assert (rules.warm_min_s, rules.stretch_s, rules.settle_s, rules.sample_min_s) == (3.0, 1.0, 0.3, 2.0)
 

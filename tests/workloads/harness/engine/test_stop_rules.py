@@ -97,7 +97,7 @@ class TestBars:
         assert found.seconds < 3.2
         assert s.row(s.streams(s.quiet, 10e-3, FEW, Rules().quick()), 1.0).seconds < 2.7
 
-    def test_what_cannot_become_precise_stops_early_and_says_what_it_would_take(self):
+    def test_a_hopeless_measurement_stops_early_with_the_time_it_would_need(self):
         """Half-second steps in cloud noise would need an hour."""
         found = s.streams(s.cloud, 0.5, FEW)
         assert not any(stream.sampled.precise for stream in found)
@@ -159,7 +159,7 @@ class TestSampling:
         assert (len(stream.sampled.samples_s), stream.sampled.precise) == (2, False)
 
     @pytest.mark.parametrize(("step_s", "warm"), [(0.6, 12), (2.5, 12), (9.0, 6)])
-    def test_long_steps_are_taken_six_times_after_two_agreements_or_one(self, step_s, warm):
+    def test_long_steps_are_sampled_six_times_after_one_or_two_agreements(self, step_s, warm):
         stream = s.Stream(s.quiet, step_s, 0).measure()
         assert stream.warm.steady
         assert warm <= len(stream.warm.samples_s) <= 2 * warm
@@ -192,7 +192,7 @@ class TestSampling:
 
 
 class TestRamp:
-    def test_what_is_left_to_come_is_that_of_the_curve(self):
+    def test_the_remaining_ramp_is_that_of_the_fitted_curve(self):
         chance = random.Random(1)
         times = [1 - 0.1 * math.exp(-place / 30) + 0.001 * chance.gauss(0, 1) for place in range(90)]
         found = ramp(times)
@@ -250,12 +250,12 @@ class TestInefficiency:
         stream = s.Stream(s.quiet, 1.0, 3)
         assert inefficiency([stream.step() for _ in range(300)]) < 1.5
 
-    def test_of_samples_that_come_in_fours_four_say_as_much_as_one(self):
+    def test_four_identical_neighbours_count_as_one_sample(self):
         stream = s.Stream(s.quiet, 1.0, 3)
         fours = [value for value in (stream.step() for _ in range(75)) for _ in range(4)]
         assert 2.5 < inefficiency(fours) < 7
         narrow, wide = median_interval(fours), median_interval(fours, inefficiency=4.0)
         assert wide.high - wide.low > 1.4 * (narrow.high - narrow.low)
 
-    def test_a_constant_and_a_few_samples_show_none(self):
+    def test_constant_or_few_samples_have_an_inefficiency_of_1(self):
         assert inefficiency([1.0] * 50) == inefficiency([1.0, 2.0, 3.0]) == 1.0

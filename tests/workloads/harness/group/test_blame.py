@@ -112,7 +112,7 @@ class TestWhoIsToBlame:
             .startswith("rank 0 of 2: the workload")
         )
 
-    def test_one_reason_of_all_is_nobodys_own(self, tmp_path):
+    def test_a_reason_that_all_ranks_share_blames_no_rank(self, tmp_path):
         alike = repeat_of("ddpm_weak").failed(Verdict.UNSUPPORTED, "tf32 is a mode of GPUs")
         assert self.blamed(tmp_path, {0: 1, 1: 1}, {0: alike, 1: alike}) == alike
 

@@ -57,7 +57,7 @@ def step(cuda):
 @pytest.mark.parametrize(
     ("others_s", "found_s"), [(0.0, ALONE_S), (2 * ALONE_S, 2 * ALONE_S), (math.inf, None)]
 )
-def test_it_is_the_slowest_ranks_or_nobodys(cuda, stage, others, others_s, found_s):
+def test_a_groups_busy_time_is_its_slowest_ranks_or_missing(cuda, stage, others, others_s, found_s):
     clock = GroupClock(stage.device.clock, [])
     others.busy_s = others_s
     assert clock.busy_s(lambda: step(cuda), 4, 1e-2) == (found_s and pytest.approx(found_s, rel=0.01))
@@ -80,7 +80,7 @@ def test_a_group_has_the_time_of_its_devices_and_no_latency(cuda, stage, others)
     assert stage.draft.latency is None
 
 
-def test_a_whole_job_says_why_it_has_none(cuda, stage):
+def test_a_whole_job_has_no_busy_time_and_the_reason(cuda, stage):
     def run():
         step(cuda)
         return JobResult(losses=(2.0, 1.0), step_s=(1.0,), metric="m", value=1.0, target=0.0)

@@ -71,7 +71,7 @@ class TestSeats:
         assert no_room("cuda", 2, 1) is None
         assert "2 can be used" in no_room("cuda", 4, 1)
 
-    def test_what_a_rank_writes_is_seen_by_whoever_started_it(self, tmp_path, monkeypatch):
+    def test_the_launcher_reads_the_progress_of_each_rank(self, tmp_path, monkeypatch):
         monkeypatch.setattr(ranks, "_row", None)
         monkeypatch.setattr(ranks, "_ended", False)
         board = ProgressBoard(tmp_path, 2)

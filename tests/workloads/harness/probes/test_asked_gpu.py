@@ -37,7 +37,7 @@ def test_a_sound_driver_is_asked_in_another_process(card):
         assert "libnvidia-ml" not in maps.read()
 
 
-def test_what_nvml_writes_into_structures_arrives(card):
+def test_values_that_nvml_writes_into_structures_arrive(card):
     """pynvml passes them as they are, so that a wrong call would be one by value."""
     values, _ = card().health()
     assert (values["gpu_fabric_state"], values["gpu_fabric_status"], values["gpu_fabric_degraded"]) == (
@@ -159,7 +159,7 @@ def test_a_process_that_is_killed_has_no_child_and_takes_the_others_with_it(real
     assert are_gone(processes)
 
 
-def test_what_the_child_burns_is_counted(card):
+def test_the_cpu_time_of_the_child_is_counted(card):
     gpu = card()
     for _ in range(300):
         gpu.counters()
@@ -167,7 +167,7 @@ def test_what_the_child_burns_is_counted(card):
     assert set(TOTALS) == gpu.counters().missing.keys()
 
 
-def test_a_process_that_somebody_kills_is_no_fault_of_the_driver(card):
+def test_a_killed_child_is_no_fault_of_the_driver(card):
     gpu = card()
     assert gpu.read()[0]
     helpers(os.getpid())[-1].kill()

@@ -30,12 +30,12 @@ def test_the_machine_says_what_it_is(service, tmp_path):
     assert not missing
 
 
-def test_nobody_is_asked_outside_of_ec2(tmp_path):
+def test_the_metadata_service_is_not_asked_outside_ec2(tmp_path):
     found, missing = cloud(tmp_path, {})
     assert set(found.values()) == {None} and missing == dict.fromkeys(NAMES, "not on EC2")
 
 
-def test_it_can_be_switched_off(service, tmp_path):
+def test_the_metadata_service_can_be_switched_off(service, tmp_path):
     environ = {"AWS_EC2_METADATA_SERVICE_ENDPOINT": service.url, "AWS_EC2_METADATA_DISABLED": "true"}
     found, missing = cloud(tmp_path, environ)
     assert set(found.values()) == {None} and "AWS_EC2_METADATA_DISABLED is set" in missing["zone"]
@@ -64,7 +64,7 @@ def test_nonsense_is_a_reason(service, tmp_path, answer):
     assert found["instance_type"] is None and "answers" in missing["instance_type"]
 
 
-def test_it_is_in_the_fingerprint_and_another_instance_is_the_same_machine(service, tmp_path, monkeypatch):
+def test_the_instance_type_is_in_the_fingerprint_and_the_instance_id_is_not(service, tmp_path, monkeypatch):
     monkeypatch.delenv("AWS_EC2_METADATA_DISABLED")
     monkeypatch.setenv("AWS_EC2_METADATA_SERVICE_ENDPOINT", service.url)
     first = fingerprint(tmp_path)

@@ -31,7 +31,7 @@ def test_uncommitted_changes_of_the_code_mark_its_commit_and_change_its_hash(che
     assert code_facts(folder, {"GRIDBENCH_COMMIT": "abc"})["commit"] == "abc"
 
 
-def test_a_new_file_is_a_change_and_no_git_is_none(checkout, tmp_path, monkeypatch):
+def test_a_new_file_is_a_change_and_a_missing_git_reports_none(checkout, tmp_path, monkeypatch):
     write(checkout, {"code/slow.py": "y = 1\n"})
     assert has_changes(checkout / "code")
     monkeypatch.setenv("PATH", "/nowhere")
@@ -69,6 +69,6 @@ class TestCommit:
         assert git_commit(tmp_path / "code.py", {"GRIDBENCH_COMMIT": "abc"}) == "abc"
 
     @pytest.mark.parametrize("head", ["ref: refs/heads/new\n", "odd content", "\0", "ref: \0\n", "ref: (\n"])
-    def test_without_a_commit_there_is_none(self, tmp_path, head):
+    def test_a_checkout_without_a_commit_has_no_commit_id(self, tmp_path, head):
         code = write(tmp_path, {".git/HEAD": head, "src/code.py": ""}) / "src/code.py"
         assert git_commit(code, {}) is None

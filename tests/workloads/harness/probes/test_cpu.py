@@ -113,7 +113,7 @@ CGROUPS = {
 
 class TestCgroups:
     @pytest.mark.parametrize("name", CGROUPS)
-    def test_throttling(self, tmp_path, name):
+    def test_throttled_time_of_a_cgroup_is_read(self, tmp_path, name):
         files, folder, text = CGROUPS[name]
         write(tmp_path, {**files, folder + "cpu.stat": "usage_usec 5\n" + text.format(n=1, us=500_000)})
         before = cpu.counters(tmp_path)
@@ -162,7 +162,7 @@ class TestCgroups:
             ),
         ],
     )
-    def test_quota(self, tmp_path, files, quota):
+    def test_the_quota_of_a_cgroup_is_read(self, tmp_path, files, quota):
         assert cpu.quota_cpus(write(tmp_path, files)) == quota
 
 
@@ -177,14 +177,14 @@ SMT = topology(["0,4\n", "1,5\n", "2,6\n", "3,7\n"] * 2)
 
 
 class TestCores:
-    def test_two_threads_of_a_core_are_one(self, tmp_path):
+    def test_two_threads_of_a_core_count_once(self, tmp_path):
         assert cpu.cores(write(tmp_path, SMT), cpus=range(8)) == 4
 
-    def test_affinity_limits(self, tmp_path):
+    def test_affinity_limits_the_number_of_cores(self, tmp_path):
         assert cpu.cores(write(tmp_path, SMT), cpus=[0, 4]) == 1
 
     @pytest.mark.parametrize(("quota", "expected"), [("50000", 1), ("250000", 2), ("900000", 4), ("max", 4)])
-    def test_quota_limits_downwards_and_never_below_one(self, tmp_path, quota, expected):
+    def test_a_quota_rounds_the_number_of_cores_down_to_at_least_1(self, tmp_path, quota, expected):
         write(tmp_path, {**SMT, **V2, "sys/fs/cgroup/cpu.max": f"{quota} 100000\n"})
         assert cpu.cores(tmp_path, cpus=range(8)) == expected
 
@@ -197,7 +197,7 @@ class TestCores:
         assert cpu.physical_cores(range(6), tmp_path) == 6
         assert cpu.cores(tmp_path, cpus=[]) == 1
 
-    def test_this_machine(self):
+    def test_this_machine_has_at_least_one_core(self):
         assert 1 <= cpu.cores() <= len(cpu.affinity()) <= (os.cpu_count() or 1)
 
 
@@ -235,7 +235,7 @@ class TestCanary:
         readings = iter([at for piece in pieces for at in (10, 10 + piece)])
         assert cpu.canary_s(clock=lambda: next(readings)) == 3
 
-    def test_what_the_work_before_left_behind_is_no_change_of_speed(self):
+    def test_the_aftermath_of_earlier_work_is_no_change_of_cpu_speed(self):
         """As seen after products of matrices: 20 to 60 ms at three quarters of the speed, sometimes."""
 
         def read_s(slow_ms):
@@ -249,7 +249,7 @@ class TestCanary:
         assert cpu.canary_drift(read_s(0), read_s(60)) == pytest.approx(0)
 
     @pytest.mark.parametrize(("before", "after", "drift"), [(1, 1.1, 0.1), (1, 0.9, -0.1), (0, 1, 0)])
-    def test_drift(self, before, after, drift):
+    def test_the_drift_of_a_canary_is_the_relative_change_of_its_time(self, before, after, drift):
         assert cpu.canary_drift(before, after) == pytest.approx(drift)
 
     def test_the_hosts_speed_is_steps_of_its_loop_per_second(self):

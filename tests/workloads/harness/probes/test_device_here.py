@@ -22,7 +22,7 @@ def driver(tmp_path):
         ("print('odd')", "cpu"),
     ],
 )
-def test_a_gpu_is_used_if_torch_sees_one(driver, answer, device):
+def test_a_gpu_is_used_if_torch_sees_a_gpu(driver, answer, device):
     assert device_here(driver, answer) == device
 
 

@@ -17,12 +17,12 @@ def code(tmp_path):
     return folder
 
 
-def test_a_checkout_has_none(code):
+def test_a_checkout_has_no_reference_id(code):
     assert frozen.reference_id() is None
     assert frozen.reference_id(code) is None
 
 
-def test_what_is_marked_has_one_of_its_content(code):
+def test_a_marked_reference_has_the_id_of_its_content(code):
     (code / frozen.MARK).write_text('{"id": "whatever it says"}')
     assert frozen.reference_id(code) == frozen.content_id(code, frozen.versions())
     assert len(frozen.reference_id(code)) == 12
@@ -46,13 +46,13 @@ def test_neither_the_mark_nor_bytecode_nor_the_place_counts(code, tmp_path):
     ],
     ids=["content", "name", "one less", "one more"],
 )
-def test_every_file_counts(code, change):
+def test_every_file_changes_the_content_id(code, change):
     before = frozen.content_id(code, VERSIONS)
     change(code)
     assert frozen.content_id(code, VERSIONS) != before
 
 
-def test_every_version_counts(code):
+def test_every_version_changes_the_content_id(code):
     others = [VERSIONS | {"torch": "2.13.1"}, VERSIONS | {"python": "3.11.3"}, VERSIONS | {"numpy": "2.4"}]
     assert len({frozen.content_id(code, found) for found in [VERSIONS, *others]}) == 4
 

@@ -32,14 +32,14 @@ class TestOpen:
         assert isinstance(card, gpu.NoGpu)
         assert nvml.inits == 0
 
-    def test_no_driver(self):
+    def test_a_missing_driver_is_reported(self):
         assert "Not Supported" in gpu.open_gpu(UUID, FakeNvml("nvmlInit")).reason
 
     @pytest.mark.parametrize("uuid", [None, ""])
-    def test_no_uuid(self, uuid):
+    def test_without_a_uuid_no_gpu_is_opened(self, uuid):
         assert "no GPU was requested" in gpu.open_gpu(uuid).reason
 
-    def test_not_installed(self, monkeypatch):
+    def test_a_missing_pynvml_is_reported_with_advice(self, monkeypatch):
         monkeypatch.setitem(__import__("sys").modules, "pynvml", None)
         assert "pip install" in gpu.open_gpu(UUID).reason
 
@@ -59,7 +59,7 @@ class TestOpen:
 
 
 class TestRead:
-    def test_all(self):
+    def test_a_reading_has_all_values_of_a_gpu(self):
         values, missing = gpu.open_gpu(UUID, FakeNvml()).read()
         assert values == {
             "gpu_utilisation_share": 0.5,
@@ -120,7 +120,7 @@ class TestRead:
         assert none.describe()["name"] is None
         assert none.foreign_processes()[1] == {"gpu_foreign_processes": "the host is the device"}
 
-    def test_describe(self):
+    def test_a_description_has_all_facts_of_a_gpu(self):
         facts = gpu.open_gpu(UUID, FakeNvml()).describe()
         assert facts["name"] == "NVIDIA L4"
         assert facts["power_limit_w"] == 72.0

@@ -55,7 +55,7 @@ def test_cards_that_linux_sees_are_counted_beside_those_of_the_driver(tmp_path):
     assert "pci/devices does not exist" in missing["gpu_cards_on_bus"]
 
 
-def test_each_code_is_counted(tmp_path):
+def test_each_xid_code_is_counted(tmp_path):
     """A line of a MIG slice as NVIDIA GPU Memory Error Management prints it, table 3."""
     log = tmp_path / "kmsg"
     slice = b"NVRM: Xid (PCI:0000:3b:00 GPU-I:05): 94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No\n"
@@ -77,7 +77,7 @@ def test_each_code_is_counted(tmp_path):
         ((0, 0, 0), {}),
     ],
 )
-def test_the_state_in_the_fabric_is_read_where_there_is_one(fabric, found):
+def test_the_fabric_state_is_read_if_there_is_a_fabric(fabric, found):
     nvml = FakeNvml()
     nvml.fabric = fabric
     values, missing = gpu.open_gpu(UUID, nvml).health()

@@ -25,11 +25,11 @@ class TestThrottling:
         )
         assert not missing
 
-    def test_overlapping_causes_don_t_exceed_one(self):
+    def test_overlapping_causes_never_exceed_a_share_of_1(self):
         values, _ = counted(FakeNvml(), 1, power_ns=10**9, thermal_ns=10**9)
         assert values["throttled_share"] == 1
 
-    def test_without_counters_samples_serve_and_it_says_so(self):
+    def test_without_counters_throttling_is_estimated_from_samples_with_a_note(self):
         values, missing = counted(FakeNvml("nvmlDeviceGetViolationStatus"), 10, sampled=(0, 1, 0, 0))
         assert values == {"throttled_share": 0.25}
         assert "4 samples" in missing["throttled_counters"]
@@ -79,7 +79,7 @@ class TestForeignLoad:
         assert sum(naps) == pytest.approx(0.3)
 
     @pytest.mark.parametrize("change", [{"pids": [os.getpid(), 1]}, {"used_bytes": 2 * 2**30}])
-    def test_a_card_that_somebody_else_could_use_is_read_for_the_whole_window(self, change):
+    def test_a_card_that_others_can_use_is_read_for_the_whole_window(self, change):
         nvml, naps = FakeNvml(), []
         nvml.utilisation = 0
         vars(nvml).update(change)
@@ -87,7 +87,7 @@ class TestForeignLoad:
         assert values["gpu_foreign_share"] == 0
         assert sum(naps) == pytest.approx(1.0)
 
-    def test_what_our_own_last_process_did_is_not_of_others(self):
+    def test_load_of_our_own_last_process_is_not_foreign(self):
         """The counter is of the last second: it falls although the card is idle."""
         nvml, naps = FakeNvml(), []
 

@@ -49,7 +49,7 @@ def test_the_links_of_a_card_that_are_up_are_counted():
     assert len(link_states(nvml, "handle")) == 18
 
 
-def test_a_card_without_links_says_so():
+def test_a_card_without_nvlinks_is_reported_with_the_reason():
     nvml = FakeNvml()
     nvml.nvlinks = []
     facts = open_gpu(UUID, nvml).describe()

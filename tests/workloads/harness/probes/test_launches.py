@@ -8,7 +8,7 @@ import torch
 from workloads.harness.probes import launches
 
 
-def test_it_is_the_best_of_its_pieces():
+def test_the_launch_rate_is_the_best_of_its_pieces():
     pieces = iter([9.0, 4.0, 0.5, *[7.0] * 17])
     readings = iter([at for piece in pieces for at in (10.0, 10.0 + piece)])
     assert launches.launches_per_s("cpu", clock=lambda: next(readings)) == pytest.approx(200 / 0.5)

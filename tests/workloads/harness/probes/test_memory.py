@@ -84,7 +84,7 @@ def test_available_is_the_least_of_machine_and_cgroups(tmp_path, files, left_mib
         ({"proc/vmstat": "oom_kill many\n"}, None),
     ],
 )
-def test_oom_kills(tmp_path, files, kills):
+def test_oom_kills_of_a_cgroup_are_read(tmp_path, files, kills):
     assert memory.oom_kills(write(tmp_path, files)) == kills
 
 
@@ -107,7 +107,7 @@ def test_peak_without_proc_is_the_kernels_in_its_own_unit(tmp_path, monkeypatch,
     assert memory.peak_rss_bytes(tmp_path) >= used * unit
 
 
-def test_peak_from_proc(tmp_path):
+def test_the_peak_memory_is_read_from_proc(tmp_path):
     assert (
         memory.peak_rss_bytes(write(tmp_path, {"proc/self/status": "Name: x\nVmHWM:\t  10892 kB\n"}))
         == 10892 * 1024
@@ -125,7 +125,7 @@ def test_a_childs_peak_is_not_its_parents():
     del ballast
 
 
-def test_this_machine():
+def test_memory_readings_of_this_machine_are_complete():
     values, missing = memory.readings()
     assert values["available_bytes"] > 0
     assert values["peak_rss_bytes"] > MIB

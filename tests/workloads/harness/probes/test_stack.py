@@ -30,7 +30,7 @@ def test_nccl_is_asked_for_where_torch_has_cuda(monkeypatch):
     assert stack.libraries()["nccl"] == "2.27.5"
 
 
-def test_what_a_torch_lacks_is_left_out(monkeypatch):
+def test_settings_that_a_torch_lacks_are_left_out(monkeypatch):
     monkeypatch.setitem(stack.SETTINGS, "newer", lambda torch: torch.backends.no_such_thing)
     monkeypatch.setitem(stack.LIBRARIES, "newer", lambda torch: torch.backends.no_such_thing)
     assert "newer" not in stack.settings()

@@ -35,7 +35,7 @@ def test_a_host_has_no_error_of_its_own_and_old_records_no_window():
 
 
 @pytest.mark.parametrize("changes", [{"energy_j": None}, {"wall": None}])
-def test_without_a_counter_or_a_step_there_is_none(changes):
+def test_without_a_counter_or_a_step_there_is_no_energy(changes):
     assert energy_of(replace(FULL, **changes)) is None and not energy_text(replace(FULL, **changes))
 
 

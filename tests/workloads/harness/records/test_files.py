@@ -217,7 +217,7 @@ class TestReading:
             (tmp_path / name).write_text('{"not": "a record"}')
         assert list(read_records(tmp_path)) == [RECORD]
 
-    def test_nothing_there(self, tmp_path):
+    def test_a_missing_file_of_records_is_an_error(self, tmp_path):
         with pytest.raises(
             WorkloadsError, match="nowhere does not exist; name a file of records or a run's folder"
         ):

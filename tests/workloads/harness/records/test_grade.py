@@ -36,14 +36,14 @@ def test_lost_lanes_are_measured_again_and_unsupported_cases_say_nothing_about_a
     assert {v for v, rule in RULES.items() if rule.is_inapplicable} == {Verdict.SKIPPED, Verdict.UNSUPPORTED}
 
 
-def test_what_did_not_become_precise_is_wide():
+def test_an_imprecise_record_is_wide():
     assert grade_of(record(1.0)) is Grade.SOUND
     imprecise = record(1.0, verdict=Verdict.IMPRECISE)
     assert grade_of(imprecise) is Grade.WIDE and counts(imprecise)
 
 
 @pytest.mark.parametrize("verdict", sorted(set(Verdict) - COUNTING))
-def test_what_is_wrong_or_of_another_machine_is_refused(verdict):
+def test_a_wrong_record_or_a_throttled_machine_is_refused(verdict):
     assert grade_of(record(1.0, verdict=verdict)) is Grade.REFUSED
     assert not counts(record(1.0, verdict=verdict))
 

@@ -41,7 +41,7 @@ def test_a_tail_is_scipys_also_far_out(t, df):
 
 
 @pytest.mark.parametrize(("p", "df"), [(0, 3), (1, 3), (0.5, 0), (0.5, -1)])
-def test_t_quantile_refuses_what_has_none(p, df):
+def test_t_quantile_refuses_invalid_arguments(p, df):
     with pytest.raises(ValueError, match="needs 0 < p < 1"):
         t_quantile(p, df)
 
@@ -69,7 +69,7 @@ def test_the_median_interval_covers_a_skewed_median():
     assert 0.94 <= hits / 1000 <= 0.98
 
 
-def test_outliers_are_tukeys():
+def test_outliers_are_those_beyond_tukeys_fences():
     calm = [10, 11, 12, 13, 14, 15, 16, 17, 18, 19]
     assert outliers(calm) == (0, 0)
     assert outliers([*calm, 30]) == (1, 0)
@@ -132,7 +132,7 @@ def test_variance_is_that_of_exact_arithmetic(values):
 
 
 @pytest.mark.parametrize("kept", [0.0, 0.5, 0.9])
-def test_the_correlation_time_of_a_first_order_process_is_the_known_one(kept):
+def test_a_first_order_process_has_its_known_correlation_time(kept):
     """(1 + r) / (1 - r), by which the variance of its mean grows."""
     pairs = [kept**lag + kept ** (lag + 1) for lag in range(0, 1000, 2)]
     assert correlation_time(pairs) == pytest.approx((1 + kept) / (1 - kept))

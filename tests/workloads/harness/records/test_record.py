@@ -95,7 +95,7 @@ class TestRoundTrip:
         assert Record.from_json(raw).reasons == (kept,)
 
     @pytest.mark.parametrize("sign", ["\ud800", "\udfff", "\ufffe", "\uffff"])
-    def test_what_no_file_or_picture_can_hold_is_replaced(self, sign):
+    def test_characters_that_a_file_or_picture_cannot_hold_are_replaced(self, sign):
         hostile = f"a{sign}b"
         raw = asdict(replace(FULL, hardware=hostile, reasons=(hostile,), environment={hostile: hostile}))
         again = Record.from_json(json.dumps(raw))
@@ -131,7 +131,7 @@ class TestRoundTrip:
 
     @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
     @pytest.mark.parametrize("where", ["wall_s", "energy_j"])
-    def test_what_is_not_finite_is_never_written(self, where, value):
+    def test_numbers_that_are_not_finite_are_never_written(self, where, value):
         with pytest.raises(ValueError, match="JSON compliant"):
             Record("r", "h", FULL.case, 1, Verdict.OK, **{where: value}).to_json()
 
@@ -153,7 +153,7 @@ class TestDeviceTime:
             ("h100", "llm_decode", 7.412, None),  # busy 7.443
         ],
     )
-    def test_it_leaves_waiting_out_if_that_is_more_than_5_percent(self, cards, hardware, workload, ms, waits):
+    def test_device_time_leaves_out_waiting_above_5_percent(self, cards, hardware, workload, ms, waits):
         found = cards[hardware, workload]
         assert found.device_s == pytest.approx(1e-3 * ms, rel=1e-3) and found.waits is (waits is not None)
         if waits:
@@ -183,7 +183,7 @@ class TestDeviceTime:
             0.846, abs=1e-3
         )
 
-    def test_a_host_that_is_the_device_has_none(self):
+    def test_a_cpu_record_has_no_device_time(self):
         made = replace(FULL, device_time=None)
         assert (made.device_s, made.waiting_share, made.waits) == (None, None, False)
 
@@ -270,7 +270,7 @@ class TestRefusals:
         assert len(str(caught.value)) < 300
 
     @pytest.mark.parametrize("text", ["", "nonsense", FULL.to_json()[:-1], "[" * 100_000, "\x00", "9" * 5000])
-    def test_corrupt_text(self, text):
+    def test_a_text_that_is_not_a_record_is_refused(self, text):
         with pytest.raises(RecordError, match=r"is not JSON .*measure the cell again"):
             Record.from_json(text)
 
@@ -287,7 +287,7 @@ class TestRefusals:
             Record.from_json(text)
 
     @given(cut=st.integers(0, len(FULL.to_json()) - 1))
-    def test_truncated_anywhere(self, cut):
+    def test_a_truncated_record_is_refused(self, cut):
         with pytest.raises(RecordError):
             Record.from_json(FULL.to_json()[:cut])
 

@@ -47,7 +47,7 @@ repeats = st.builds(
 
 
 @given(repeats)
-def test_json_and_back(repeat):
+def test_a_repeat_survives_json(repeat):
     assert Repeat.from_json(repeat.to_json()) == repeat
     assert "\n" not in repeat.to_json()
 
@@ -92,7 +92,7 @@ def test_a_mistake_is_said_in_one_sentence(text, words):
         Repeat.from_json(text)
 
 
-def test_what_is_handed_over_is_checked_like_what_is_typed():
+def test_an_ordered_repeat_is_checked_like_a_typed_one():
     order = replace(EVERYTHING, case=Case.of("image_pipeline", {"pixels": 0, "batch": 1}))
     with pytest.raises(WorkloadsError, match="size pixels=0 must be above 0"):
         _ordered(order.to_json())

@@ -104,7 +104,7 @@ def test_a_newer_record_states_how_well_its_mean_is_known(low_s, high_s, batches
     assert verdict is Verdict.IMPRECISE and reason in text
 
 
-def test_what_a_step_goes_to_is_said_with_the_largest_first():
+def test_the_shares_of_a_step_are_printed_largest_first():
     shares = {"loader": 0.034, "compute": 0.953, "other": 0.013}
     assert script_facts(ScriptRun(("train.py",), shares=shares)) == [
         ("a step goes to", "compute 95%, loader 3%, other 1%")

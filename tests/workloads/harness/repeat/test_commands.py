@@ -71,7 +71,7 @@ def test_a_server_can_have_another_client(suite_of):
     assert entry.case.workload == "simulate" and entry.script.command[0] == "wrk"
 
 
-def test_a_command_can_take_all_of_its_time_if_nobody_says_how_long_it_takes(suite_of):
+def test_a_command_without_an_estimate_is_assumed_to_take_its_time_limit(suite_of):
     (entry,) = suite_of('run = "true"').entries
     assert entry.estimate_s == 600 and entry.assumed
 

@@ -56,14 +56,16 @@ class TestWithoutTorch:
             ("import time; time.sleep(600)", 5.0, "timeout", "no result within 5 s"),
         ],
     )
-    def test_one_that_dies_says_why_and_the_record_stands(self, box_lock, script, timeout_s, verdict, words):
+    def test_a_control_that_dies_gives_the_reason_and_the_record_stands(
+        self, box_lock, script, timeout_s, verdict, words
+    ):
         record = self.measured((sys.executable, "-c", script), timeout_s=timeout_s)
         assert (record.verdict, record.compute_s) == (Verdict.OK, 2.0)
         assert (record.control.verdict, record.control.compute_s) == (verdict, None)
         assert words in record.control.reasons[0]
 
     @pytest.mark.parametrize("number", [1, 2])
-    def test_a_reference_that_is_not_there_says_so(self, box_lock, number):
+    def test_a_missing_reference_command_is_reported(self, box_lock, number):
         record = self.measured(NOBODY, number)
         assert record.verdict is Verdict.OK
         assert (record.control.verdict, record.control.reference) == ("unsupported", "")
@@ -71,12 +73,12 @@ class TestWithoutTorch:
         assert reason.startswith(f"the reference command {NOBODY[0]} can't be started (No such file")
         assert "`reference` in the hardware file" in reason
 
-    def test_one_that_is_not_ok_keeps_its_verdict(self, box_lock):
+    def test_a_control_that_is_not_ok_keeps_its_verdict(self, box_lock):
         record = self.measured(frozen(verdict="noisy", reasons=["a neighbour"]))
         assert record.verdict is Verdict.OK
         assert (record.control.verdict, record.control.reasons) == ("noisy", ("a neighbour",))
 
-    def test_code_that_is_not_frozen_is_none(self, box_lock):
+    def test_code_that_is_not_frozen_is_no_control(self, box_lock):
         control = self.measured(printing()).control
         assert (control.verdict, control.reasons, control.compute_s) == ("unsupported", (NOT_FROZEN,), None)
 
@@ -117,7 +119,7 @@ class TestWithoutTorch:
             "the command of the version can't be started (No such file or directory)",
         )
 
-    def test_a_skipped_repeat_needs_none(self, box_lock):
+    def test_a_skipped_repeat_needs_no_control(self, box_lock):
         ended = [Record("a-run", "a-box", CASE, 1, Verdict.OUT_OF_MEMORY)]
         record = measure_or_skip(repeat_of(2), ended, pytest.fail, NOBODY, NOBODY)
         assert (record.verdict, record.control) == (Verdict.SKIPPED, None)

@@ -254,7 +254,7 @@ def linked(tmp_path):
     return project
 
 
-def test_what_is_written_through_a_link_that_leads_out_stays_in_the_copy(linked):
+def test_writes_through_a_link_that_leads_out_stay_in_the_copy(linked):
     before = state(linked.parent)
     with fresh_copy(linked) as copy:
         here = copy.folder

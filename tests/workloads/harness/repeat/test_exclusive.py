@@ -54,7 +54,7 @@ def holder(box_lock):
     process.stdout.close()
 
 
-def test_processes_take_turns(box_lock):
+def test_processes_that_lock_the_box_take_turns(box_lock):
     processes = [start(TAKES_TURNS) for _ in range(3)]
     spans = [tuple(map(float, line.split())) for p in processes for line in p.communicate()[0].splitlines()]
     assert len(spans) == 24
@@ -78,7 +78,7 @@ def test_threads_take_turns_too(box_lock):
     assert all(ended <= began for (_, ended), (began, _) in pairwise(sorted(spans)))
 
 
-def test_who_waits_is_told_once_and_gets_it_after_a_kill(holder):
+def test_a_waiting_process_is_told_once_and_gets_the_box_after_a_kill(holder):
     said = []
 
     def waits(text):
@@ -90,7 +90,7 @@ def test_who_waits_is_told_once_and_gets_it_after_a_kill(holder):
     assert said == ["another measurement runs on this machine: waiting for it to end"]
 
 
-def test_it_is_free_after_an_error(box_lock):
+def test_the_box_is_free_after_an_error(box_lock):
     with pytest.raises(ZeroDivisionError), whole_box():
         raise ZeroDivisionError
     said = []
@@ -107,7 +107,7 @@ def test_a_child_of_ours_does_not_wait_for_us(box_lock, monkeypatch):
 
 
 @pytest.mark.parametrize("double", [False, True])
-def test_what_a_child_forks_does_not_hold_the_box(box_lock, double):
+def test_forks_of_a_child_do_not_hold_the_box(box_lock, double):
     fork = "os.fork() or (os.open('/dev/null', 0), " + ("os.fork(), " if double else "") + "time.sleep(600))"
     script = (
         "import os, sys, time\n"
@@ -186,7 +186,9 @@ class TestPath:
             (lambda path: path.symlink_to("/dev/null"), "Too many levels of symbolic links"),
         ],
     )
-    def test_one_that_can_not_be_opened_is_said_in_one_sentence(self, box_lock, monkeypatch, make, why):
+    def test_a_lock_that_can_not_be_opened_is_reported_in_one_sentence(
+        self, box_lock, monkeypatch, make, why
+    ):
         make(box_lock)
         if why is None:
             monkeypatch.setenv("GRIDBENCH_BOX_LOCK", str(box_lock.parent / "file" / "box.lock"))

@@ -29,7 +29,7 @@ def test_the_first_choice_of_the_cell_holds():
     assert series.layout_of(replace(MNIST, layout="contiguous"), records) == "contiguous"
 
 
-def test_it_reaches_our_own_process_and_no_other_version():
+def test_a_layout_reaches_our_own_process_and_no_other_version():
     chosen = replace(MNIST, layout="channels_last")
     assert Repeat.from_json(chosen.to_json()) == chosen
     assert not [word for word in chosen.options() if "layout" in word]

@@ -15,14 +15,14 @@ from workloads.harness.repeat.local_limits import asked_gpus, gpus_here, host_by
 
 
 class TestHere:
-    def test_this_machine(self):
+    def test_this_machine_has_plausible_limits(self):
         limits = limits_here("a-box", "cpu", 1)
         assert limits.memory_bytes == host_bytes() <= total_bytes()
         assert 1e9 < limits.peak_flops["fp32"] < 1e15
         assert limits_here("a-box", "cpu", 2).peak_flops["fp32"] == 2 * limits.peak_flops["fp32"]
         assert limits.processes >= limits_here("a-box", "cpu", 2).processes >= 1
 
-    def test_it_can_measure_what_it_measures(self):
+    def test_a_measured_rate_stays_below_the_assumed_peak(self):
         """No rate that this machine has reached is above what is taken for its peak."""
         import torch
 
@@ -67,7 +67,7 @@ class TestHere:
             ([], None, (None, None)),
         ],
     )
-    def test_gpus(self, sizes, visible, found):
+    def test_limits_are_those_of_the_smallest_visible_gpu(self, sizes, visible, found):
         nvml = SimpleNamespace(
             nvmlInit=lambda: None,
             nvmlShutdown=lambda: None,
@@ -81,7 +81,7 @@ class TestHere:
         ("init", "words"),
         [("time.sleep(3600)", "does not answer within 2 s"), ("os.kill(os.getpid(), 11)", "by signal 11")],
     )
-    def test_a_driver_that_hangs_or_kills_whoever_asks_is_one_sentence(
+    def test_a_driver_that_hangs_or_kills_its_caller_is_one_sentence(
         self, init, words, tmp_path, monkeypatch
     ):
         library = f"import os, time\nclass NVMLError(Exception): pass\ndef nvmlInit(): {init}\n"

@@ -24,7 +24,7 @@ class TestSkipping:
             "at the peak of a-box, but the timeout is 0.001 s" in measure_or_skip(late, [], print).reasons[0]
         )
 
-    def test_what_may_fit_is_tried(self, box_lock):
+    def test_a_case_that_might_fit_is_tried(self, box_lock):
         with pytest.raises(FileNotFoundError):
             measure_or_skip(Repeat("r", "a-box", MATMUL), [], print, ("/no/such/program",))
 
@@ -41,7 +41,7 @@ class TestSkipping:
     ("value", "text"),
     [(17.7e9, "17.7 GB"), (9.9e12, "9.9 TB"), (2.5e6, "2.5 MB"), (4096, "4.1 kB"), (999.4e9, "999 GB")],
 )
-def test_bytes_in_words(value, text):
+def test_bytes_are_written_as_gigabytes(value, text):
     assert gigabytes(value) == text
 
 
@@ -57,5 +57,5 @@ def test_bytes_in_words(value, text):
         (math.pi * 1e5, "87.3 h"),
     ],
 )
-def test_durations_in_words(seconds, text):
+def test_durations_are_written_in_words(seconds, text):
     assert duration(seconds) == text

@@ -93,7 +93,7 @@ def test_minutes_are_shared_out_evenly(tmp_path, head, estimates_s, minutes):
     assert suite.minutes == pytest.approx(minutes)
 
 
-def test_a_case_that_takes_longer_says_so(tmp_path):
+def test_a_case_can_state_its_own_longer_estimate(tmp_path):
     """The others share what it leaves, and what a file says first of a case holds."""
     path = tmp_path / "mine.toml"
     slow = 'workload = "matmul"\nsize = { n = 8000 }\nestimate_s = 100'
@@ -143,7 +143,7 @@ def test_a_case_may_be_for_one_device_alone(tmp_path):
         load_suite(str(path))
 
 
-def test_what_is_tiny_is_for_every_device_if_one_of_its_cases_is(tmp_path):
+def test_a_tiny_case_is_for_every_device_if_one_of_its_cases_is(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text(case('workload = "matmul"\nsize = { n = 8192 }\ndevice = "cuda"') + case(MATMUL))
     tiny = load_suite(str(path)).tiny()
@@ -181,7 +181,7 @@ def test_tokens_are_decoded_as_people_run_them_and_a_cpu_is_asked_for_no_graph()
 @pytest.mark.parametrize(
     ("name", "cells", "minutes"), [("quick", 7, 1), ("nightly", 18, 15), ("full", 125, 544)]
 )
-def test_what_a_gpu_adds_costs_a_cpu_nothing(name, cells, minutes):
+def test_cases_for_gpus_cost_a_cpu_nothing(name, cells, minutes):
     """Whoever adds a case for CPUs changes this on purpose."""
     suite = load_suite(name)
     assert len(suite.on({"cpu"}).cases) <= cells and suite.minutes <= minutes
@@ -264,7 +264,7 @@ def test_a_soak_reaches_the_repeats_of_its_case_alone(tmp_path, monkeypatch):
         assert {(r.case.workload, r.soak_s) for r in made} == {("matmul", soak_s or 0.5), ("gcn", others)}
 
 
-def test_its_other_settings(tmp_path):
+def test_a_suite_file_has_settings_with_defaults(tmp_path):
     path = tmp_path / "mine.toml"
     path.write_text("threads = 1\nprofile = true\nquick = true\ntimeout_s = 7\n" + case(MATMUL))
     suite = load_suite(str(path))

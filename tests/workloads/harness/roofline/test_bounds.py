@@ -30,7 +30,7 @@ class TestLoader:
     def test_a_quick_one_does_not(self):
         assert bounds(self.records(1.05))[1].bound.shares["host"] == pytest.approx(1 - 1 / 1.05)
 
-    def test_one_that_is_quicker_than_none_takes_no_negative_time(self):
+    def test_a_loader_faster_than_no_loader_takes_no_negative_time(self):
         assert bounds(self.records(0.9))[1].bound.shares["host"] == 0.0
 
     def test_a_record_of_a_workload_that_is_gone_has_no_counterpart(self):
@@ -58,7 +58,7 @@ class TestTable:
         assert list(rows) == ["matmul", "gaussian_blur"]
         assert rows["gaussian_blur"].record.compute_s == 0.5
 
-    def test_the_profile_of_any_repeat_serves_the_middle_one(self):
+    def test_the_profile_of_any_repeat_serves_the_median_repeat(self):
         """A suite profiles the first repeat only."""
         made = [record(seconds=s, device_s=s, device="cuda", repeat=i) for i, s in enumerate((2.0, 1.0, 1.1))]
         made[0] = replace(made[0], profile=profile(1, 0.11))
@@ -66,21 +66,21 @@ class TestTable:
         assert (row.record.compute_s, row.bound.by) == (1.1, "host")
         assert row.bound.share == pytest.approx(0.9)
 
-    def test_in_words(self):
+    def test_a_roofline_is_printed_in_words(self):
         text = roofline_text(self.made())
         assert "compute fp32        104 GFLOP/s    a-box/matmul/n=2000/fp32#1" in text
         assert "100 %" in next(line for line in text.splitlines() if line.startswith("a-box/matmul"))
         assert text.count("memory_bandwidth") == 1  # missing for both cells, said once
         assert text.endswith("1 cell has no valid record and can't be placed")
 
-    def test_in_json(self):
+    def test_a_roofline_is_printed_as_json(self):
         found = json.loads(roofline_json(self.made()))
         assert [cell["by"] for cell in found["cells"]] == ["compute", UNEXPLAINED]
         assert found["ceilings"][0]["compute"][0][1]["value"] == FLOPS
         assert found["ceilings"][0]["memory"] is None
 
     @pytest.mark.parametrize("options", [[], ["--json"]])
-    def test_the_command(self, tmp_path, capsys, options):
+    def test_the_roofline_command_reads_a_file_of_records(self, tmp_path, capsys, options):
         path = tmp_path / "records.jsonl"
         path.write_text("\n".join(made.to_json() for made in self.made()))
         assert main(["roofline", str(path), *options]) == 0

@@ -129,7 +129,7 @@ class TestCompute:
         assert found.value == pytest.approx(0.25e12)
 
     @pytest.mark.parametrize(("device", "n", "doubtful"), [("cpu", 999, True), ("cpu", 1000, False)])
-    def test_a_product_that_may_not_fill_the_device_says_so(self, device, n, doubtful):
+    def test_a_product_that_might_not_fill_the_device_has_a_note(self, device, n, doubtful):
         found = dict(ceilings_of([matmul(n, 1.0, device=device)]).compute)["fp32"]
         assert bool(found.note) == doubtful
 
@@ -138,7 +138,7 @@ class TestCompute:
         assert "n=2000 is below 4096" in dict(ceilings_of(made).compute)["fp32"].note
 
     @pytest.mark.parametrize("verdict", REFUSED)
-    def test_what_does_not_count_is_no_ceiling(self, verdict):
+    def test_a_record_that_does_not_count_is_no_ceiling(self, verdict):
         assert ceilings_of([matmul(2000, 1.0, verdict=verdict)]).compute == ()
 
 
@@ -155,7 +155,7 @@ class TestMemory:
         assert found.memory is None
         assert found.cache is not None
 
-    def test_where_the_cache_is_unknown_a_note_says_so(self):
+    def test_an_unknown_cache_size_is_noted(self):
         found = ceilings_of([copy(1024, 9e9, cache_mib=None)])
         assert found.memory.note == "not known to be 4 times the last-level cache"
         assert (found.cache, found.last_level_bytes) == (None, None)
@@ -167,7 +167,7 @@ class TestLaunchAndMoves:
         found = ceilings_of([launches(10, 9e-5), launches(1000, 4e-3), launches(1000, 5e-3, repeat=2)])
         assert found.launch_s.value == pytest.approx(4e-6)
 
-    def test_it_is_the_hosts_clock_that_counts(self):
+    def test_the_launch_time_is_that_of_the_hosts_clock(self):
         made = launches(1000, 4e-3, device_s=1e-3, device="cuda")
         assert ceilings_of([made]).launch_s.value == pytest.approx(4e-6)
 

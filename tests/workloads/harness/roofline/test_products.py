@@ -41,7 +41,7 @@ def kept_here():
     return roof_path(facts_here("cpu"), "cpu", 1)
 
 
-def test_it_is_searched_for_once(searches):
+def test_the_fastest_product_is_searched_once(searches):
     assert fastest_product(CPU, "fp32", 64) == fastest_product(CPU, "fp32", 64) == (32, 16, 16)
     assert len(searches) == 1
     assert kept_roof(kept_here())["sizes"] == {"fp32/64": [32, 16, 16]}
@@ -57,7 +57,7 @@ def test_each_precision_and_side_has_its_own_and_again_searches_again(searches):
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"sizes": 1}', '{"sizes": {"fp32/64": [1, 2]}}',
     '{"sizes": {"fp32/64": [128, 16, 16]}}', '{"sizes": {"fp32/64": ["16", 16, 16]}}', '{"sizes": {"fp32/64": [17, 16, 16]}}'])  # fmt: skip
-def test_what_is_no_size_of_ours_is_searched_for_again(searches, text):
+def test_an_invalid_cached_size_is_searched_again(searches, text):
     kept_here().parent.mkdir(exist_ok=True)
     kept_here().write_text(text)
     fastest_product(CPU, "fp32", 64)
@@ -91,7 +91,7 @@ def test_the_factors_are_drawn_and_as_long_as_they_must_be():
     assert made.sample_s((16, 32, 48)) > 0
 
 
-def test_what_loading_a_kernel_takes_is_no_rate(monkeypatch):
+def test_the_time_to_load_a_kernel_is_not_part_of_the_rate(monkeypatch):
     time, made, sizes = VirtualTime().install(monkeypatch), Products(CPU, "fp32"), []
 
     def product(a, weights):

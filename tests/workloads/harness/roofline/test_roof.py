@@ -82,7 +82,7 @@ class TestMeasured:
             2,
         )
 
-    def test_sizes_that_leave_the_limit_below_are_none(self):
+    def test_sizes_too_small_to_reach_the_limit_give_no_rate(self):
         assert measured_rates([product(side=512), moved("memory_read", 16)]) == []
 
     def test_the_best_of_each_name_is_taken(self):
@@ -96,18 +96,18 @@ class TestMeasured:
         assert rates[0].value == pytest.approx(2 * FLOPS) and rates[2].value == pytest.approx(1e-6)
 
     @pytest.mark.parametrize("verdict", REFUSED)
-    def test_what_does_not_count_is_no_roof(self, verdict):
+    def test_a_record_that_does_not_count_is_no_roof(self, verdict):
         assert measured_rates([product(verdict=verdict)]) == []
 
 
 class TestKept:
-    def test_what_was_kept_comes_back(self):
+    def test_cached_rates_come_back(self):
         rates = measured_rates([product(), exchange(1, 5e-5)])
         assert rates_from([asdict(rate) for rate in rates]) == rates
 
     @pytest.mark.parametrize("change", [{"kind": "magic"}, {"value": -1}, {"value": "1"}, {"value": None}, {"low": float("nan")},
         {"value": True}, {"size": 3}, {"processes": "2"}, {"value": 1e300}])  # fmt: skip
-    def test_what_is_no_rate_is_left_out(self, change):
+    def test_an_invalid_cached_rate_is_left_out(self, change):
         row = asdict(RoofRate(PRODUCT, 1e12)) | change
         assert rates_from([row, "x", None]) == rates_from({"a": 1}) == rates_from(None) == []
 
@@ -135,7 +135,7 @@ class TestCeilings:
         faster = record("matmul", {"n": 5000}, seconds=1.0, flops=2 * FLOPS)
         assert dict(ceilings_of([faster, product()]).compute)["fp32"].source == faster.id
 
-    def test_what_the_box_had_kept_fills_what_a_run_has_not_measured(self):
+    def test_cached_rates_fill_the_ceilings_that_a_run_lacks(self):
         rates = [
             RoofRate(PRODUCT, 5e11, precision="bf16", mode="graph"),
             RoofRate(READ, 7e10),

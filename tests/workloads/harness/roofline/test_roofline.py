@@ -127,7 +127,7 @@ class TestOneLimitAtATime:
         assert 2 * mib >= 4 * cache
 
     @pytest.mark.parametrize("verdict", REFUSED)
-    def test_what_does_not_count_has_no_bound(self, verdict):
+    def test_a_record_that_does_not_count_has_no_bound(self, verdict):
         assert judged(seconds=1.0, verdict=verdict) is None
 
     def test_other_precisions_have_other_ceilings(self):
@@ -196,7 +196,7 @@ class TestGpu:
     @pytest.mark.parametrize(
         ("busy_share", "launch", "host"), [(0.1, 0.8, 0.1), (0.98, 0.02, 0.0), (1.0, 0.0, 0.0)]
     )
-    def test_what_the_device_takes_alone_tells_it_without_a_profile(self, busy_share, launch, host):
+    def test_the_busy_time_of_a_device_explains_a_step_without_a_profile(self, busy_share, launch, host):
         step_s = 100 * LAUNCH_S / 0.8
         found = bound(self.step(step_s, step_s, flops=0.6, device_busy_s=busy_share * step_s), CEILINGS)
         assert found.by == ("launch" if launch > 0.6 else "compute")
@@ -238,7 +238,7 @@ class TestGpu:
             == "transfer-bound: moving 4 GB to the device and back takes 90 % of the end-to-end time"
         )
 
-    def test_what_bounds_it_in_place_is_said_beside_the_transfer(self):
+    def test_the_bound_without_transfers_is_named_with_the_transfer(self):
         made = self.step(1.0, 1.0, flops=0.8, transfer=Transfer(10, 10, 6.0, 3.0, 3.0, 1.0))
         found = bound(made, CEILINGS)
         assert found.why.endswith("; in place it is compute-bound: 80 % of the measured 104 GFLOP/s in fp32")
@@ -370,7 +370,7 @@ class TestBusyDevice:
         )
         assert "waits" not in found.why
 
-    def test_one_that_waits_says_so_before_its_ceiling(self):
+    def test_a_device_that_waits_is_reported_before_its_ceiling(self):
         found = self.found(0.64, flops=0.34)
         assert found.by == DEVICE
         assert found.why.index("waits for its host for 36 %") < found.why.index(

@@ -12,7 +12,7 @@ UNSEEN = range(FIRST_UNSEEN, FIRST_UNSEEN + 10)
 
 
 @pytest.mark.parametrize("kind", [Cpu, Gpu])
-def test_it_comes_within_a_percent_of_a_scan_in_a_tenth_of_its_time(kind):
+def test_the_search_comes_within_a_percent_of_a_scan_in_a_tenth_of_its_time(kind):
     """On nine of ten devices at least, and nowhere far below."""
     found = shares(kind, UNSEEN, 0.1)
     assert sum(share >= 0.99 for share, _ in found) >= 9, found
@@ -33,7 +33,7 @@ def searched(rate, most=(1024, 1024, 1024), budget_s=100.0, sample_s=0.01, **spa
     return search, search.best(), now_s
 
 
-def test_it_finds_a_peak_anywhere():
+def test_the_search_finds_a_peak_anywhere():
     for peak in ((1024, 64, 512), (160, 1024, 48), (16, 16, 1024)):
         # highest at `peak`, by the distance in octaves
         search, size, _ = searched(
@@ -59,7 +59,7 @@ def test_a_size_that_does_not_fit_is_not_tried():
     assert size[0] * size[2] == 2**16
 
 
-def test_it_ends_in_time_and_early_where_nothing_is_left_to_try():
+def test_the_search_ends_in_time_and_early_if_nothing_is_left_to_try():
     _, _, short_s = searched(lambda size: 1e12, budget_s=0.5)
     assert short_s <= 0.5 + 0.05
     search, _, long_s = searched(lambda size: 1e15, most=(32, 32, 32))

@@ -166,7 +166,7 @@ def test_a_machine_that_was_seen_to_go_up_and_down_may_do_so_at_another_time(sha
     assert covered / 60 >= 0.85  # as one in twenty should not be, and 60 s don't show the slowest of it
 
 
-def test_what_is_done_once_is_in_the_job_once():
+def test_work_done_once_is_in_the_job_once():
     """As `torch.compile` does at the first evaluation, of one every 50 steps or at the end of each epoch."""
     once_s = 20.0
     within = list(
@@ -182,7 +182,7 @@ def test_what_is_done_once_is_in_the_job_once():
 
 
 @pytest.mark.parametrize(("compiled", "share"), [(False, 0.3), (True, 1.0)])
-def test_the_only_end_of_an_epoch_may_be_the_compilers_where_there_is_one(compiled, share):
+def test_the_only_epoch_end_seen_is_less_certain_with_a_compiler(compiled, share):
     ends = list(accumulate(1.0 + 50.0 * (place == 100) for place in range(180)))
     pace = pace_of(ends, [100], 100, 20, compiled=compiled)
     job = job_time(pace, ends, [100], START_S, 20, 100_000)

@@ -15,7 +15,7 @@ from workloads.harness.script.outcome import Ending
 GIB = 2**30
 
 
-def test_what_was_left_at_the_peak_is_less_than_what_is_left_now():
+def test_memory_left_at_the_peak_is_less_than_memory_left_now():
     now = _left_bytes(Memory(peak_rss_bytes=resident_bytes()))
     assert 0 <= _left_bytes(Memory(peak_rss_bytes=resident_bytes() + GIB)) <= max(now - GIB / 2, 0)
 

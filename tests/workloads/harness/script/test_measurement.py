@@ -66,7 +66,7 @@ def test_an_iteration_of_several_optimizers_is_one_step_from_the_first_on(measur
     "order", ["a" * 150, "a" * 90 + "ab" * 20, "a" * 90 + "b" * 40, "a" * 90 + "aab" * 9 + "a" * 90]
 )
 @pytest.mark.parametrize("looked_at", [200, 5])  # steps between two looks at the step so far
-def test_the_short_path_counts_as_the_long_one(time, monkeypatch, order, looked_at):
+def test_the_short_path_counts_as_the_long_path(time, monkeypatch, order, looked_at):
     notes, paths = [], []
     for losses in (LOSSES, 10**9):
         monkeypatch.setattr("workloads.harness.script.measurement.LOSSES", losses)

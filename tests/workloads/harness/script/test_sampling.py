@@ -69,13 +69,13 @@ def test_blocks_are_long_enough_that_their_ends_cost_nothing(step_s, block):
     assert {round(s, 12) for s in times.sampled.samples_s} == {step_s}
 
 
-def test_it_waits_for_the_end_of_an_epoch_that_is_near():
+def test_sampling_waits_for_an_epoch_end_that_is_near():
     observed = Walk(0.02, epoch=1000)  # 20 s
     walk(observed, plan())
     assert 1000 < len(observed.ends_s) < 1010
 
 
-def test_it_does_not_wait_for_one_that_is_out_of_reach():
+def test_sampling_does_not_wait_for_an_epoch_end_out_of_reach():
     observed = Walk(0.02, epoch=100_000)
     walk(observed, plan())
     assert observed.at_s < 10

@@ -17,7 +17,7 @@ from workloads.harness.training.data import (
 
 class TestDrawnImages:
     @pytest.mark.parametrize("kind", [MNIST, CIFAR10])
-    def test_they_have_the_shape_of_the_real_ones(self, kind):
+    def test_drawn_images_have_the_shape_of_real_images(self, kind):
         drawn = load_images(env(), kind, 250, held_out=True)
         assert drawn.images.shape == (250, kind.channels, kind.side, kind.side)
         assert drawn.images.dtype == torch.uint8
@@ -26,17 +26,17 @@ class TestDrawnImages:
         assert drawn.source == "synthetic"
         assert set(drawn.labels.tolist()) == set(range(CLASSES))
 
-    def test_the_full_set_tests_on_as_many_as_the_real_one(self):
+    def test_the_full_set_holds_out_as_many_images_as_the_real_set(self):
         assert len(load_images(env(), MNIST, 60_000, held_out=True).held_labels) == 10_000
 
-    def test_they_are_these_numbers_on_every_machine(self):
+    def test_drawn_images_are_the_same_on_every_machine(self):
         drawn = load_images(env(7), MNIST, 3, held_out=True)
         assert drawn.labels.tolist() == [9, 2, 0]
         assert drawn.images[0, 0, 5, :8].tolist() == [177, 234, 150, 117, 126, 211, 70, 156]
         assert int(drawn.images.long().sum()) == 280792
 
     @pytest.mark.parametrize("kind", [MNIST, CIFAR10])
-    def test_they_follow_the_seed(self, kind):
+    def test_drawn_images_follow_the_seed(self, kind):
         one, same, other = (load_images(env(seed), kind, 40) for seed in (1, 1, 2))
         assert torch.equal(one.images, same.images)
         assert torch.equal(one.labels, same.labels)
@@ -66,7 +66,7 @@ class TestDrawnImages:
 
 
 class TestDrawnGraph:
-    def test_it_has_coras_shape(self):
+    def test_a_drawn_graph_has_the_shape_of_cora(self):
         graph = load_graph(env())
         assert sorted(torch.bincount(graph.labels).tolist()) == sorted(CORA_CLASSES)
         assert len(graph.labels) == 2708
@@ -75,7 +75,7 @@ class TestDrawnGraph:
         assert graph.words.shape[1] == pytest.approx(49_216, rel=0.05)  # words in Cora's papers
 
     @pytest.mark.parametrize("seed", range(5))
-    def test_links_are_distinct_and_every_paper_has_one(self, seed):
+    def test_links_are_distinct_and_every_paper_has_a_link(self, seed):
         graph = load_graph(env(seed))
         low, high = graph.links
         assert (low < high).all()
@@ -85,7 +85,7 @@ class TestDrawnGraph:
         assert int(degree.max()) > 50  # a few papers are cited by very many, as in Cora: 168
         assert 0.79 < (graph.labels[low] == graph.labels[high]).double().mean() < 0.86  # Cora: 0.81
 
-    def test_it_follows_the_seed(self):
+    def test_a_drawn_graph_follows_the_seed(self):
         one, same, other = (load_graph(env(seed)) for seed in (1, 1, 2))
         assert torch.equal(one.words, same.words)
         assert torch.equal(one.links, same.links)

@@ -47,7 +47,7 @@ def write_mnist(folder, ending="", count=12):
 class TestMnistFiles:
     @pytest.mark.parametrize("place", ["", "MNIST/raw"])
     @pytest.mark.parametrize("ending", ["", ".gz"])
-    def test_they_are_read(self, tmp_path, place, ending):
+    def test_files_of_mnist_are_read(self, tmp_path, place, ending):
         made = write_mnist(tmp_path / place, ending)
         found = load_images(env(data=tmp_path), MNIST, 12, held_out=True)
         assert np.array_equal(found.images[:, 0].numpy(), made["train"][0])
@@ -175,7 +175,7 @@ class TestCifarFiles:
             ("cifar-10-batches-py", "python 3"),
         ],
     )
-    def test_they_are_read(self, tmp_path, place, kind):
+    def test_files_of_cifar10_are_read(self, tmp_path, place, kind):
         made = write_cifar(tmp_path / place, kind)
         found = load_images(env(data=tmp_path), CIFAR10, 15, held_out=True)
         assert np.array_equal(found.images.numpy(), np.concatenate([images for images, _ in made[:5]]))
@@ -189,7 +189,7 @@ class TestCifarFiles:
         binary, python = (load_images(env(data=tmp_path / kind), CIFAR10, 15) for kind in ("bin", "python 2"))
         assert torch.equal(binary.images, python.images)
 
-    def test_a_pickle_that_would_run_code_does_not(self, tmp_path):
+    def test_a_pickle_cannot_run_code(self, tmp_path):
         write_cifar(tmp_path, "python 3")
         trace = tmp_path / "it-ran"
         for evil in (Malicious(trace), {b"data": Malicious(trace), b"labels": []}):
@@ -240,7 +240,7 @@ CITES = "31\t7\n7\t31\n900\t31\n7\t7\n"
 
 class TestCoraFiles:
     @pytest.mark.parametrize("place", ["", "cora"])
-    def test_they_are_read(self, tmp_path, place):
+    def test_files_of_cora_are_read(self, tmp_path, place):
         (tmp_path / place).mkdir(exist_ok=True)
         (tmp_path / place / "cora.content").write_text(CONTENT)
         (tmp_path / place / "cora.cites").write_text(CITES)
@@ -263,14 +263,14 @@ class TestCoraFiles:
             ("cora.cites", "\udcff", "it is not text"),
         ],
     )
-    def test_damaged_ones_are_refused_by_name(self, tmp_path, name, content, words):
+    def test_damaged_files_are_refused_by_name(self, tmp_path, name, content, words):
         files = {"cora.content": CONTENT, "cora.cites": CITES, name: content}
         for file, text in files.items():
             (tmp_path / file).write_bytes(text.encode(errors="surrogateescape"))
         with pytest.raises(WorkloadsError, match=f"{name} is damaged: .*{words}"):
             load_graph(env(data=tmp_path))
 
-    def test_a_missing_one_is_named(self, tmp_path):
+    def test_a_missing_file_is_named(self, tmp_path):
         (tmp_path / "cora.content").write_text(CONTENT)
         with pytest.raises(WorkloadsError, match=r"cora\.cites is in neither .* nor its folder cora"):
             load_graph(env(data=tmp_path))

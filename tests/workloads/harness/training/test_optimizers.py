@@ -39,7 +39,7 @@ def test_torch_has_no_such_kernel_for_adadelta():
     "name",
     ["gcn", "cifar10", "transformer_train", "simple_cnn_train", "gpt2_train", "lora_step", "resnet50_train"],
 )
-def test_the_workloads_optimizers_are_made_so(monkeypatch, name):
+def test_optimizers_of_workloads_are_made_with_the_option_fused(monkeypatch, name):
     asked = []
     for kind in ("Adam", "AdamW", "SGD"):
         own = getattr(torch.optim, kind)

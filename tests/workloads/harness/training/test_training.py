@@ -311,13 +311,13 @@ class TestRestarts:
         assert len(resets) == 2
         assert restarts.last_loss(torch.tensor([9.0])) == (6.0, RESTART_AFTER)
 
-    def test_without_a_restart_the_last_loss_is_the_last_one(self):
+    def test_without_a_restart_the_last_loss_is_that_of_the_last_step(self):
         restarts = Restarts(lambda: None)
         restarts(5, None)
         restarts(5, torch.tensor([3.0]))
         assert restarts.last_loss(torch.tensor([1.0])) == (1.0, 10)
 
-    def test_what_has_no_reset_never_restarts(self):
+    def test_a_training_without_a_reset_never_restarts(self):
         restarts = Restarts(None)
         for _ in range(10):
             restarts(RESTART_AFTER, SimpleNamespace())

@@ -55,9 +55,7 @@ def sgd(weights):
 @pytest.mark.parametrize(
     ("build", "blocks", "shape"), [(Rows, "inner.row", (1, 8)), (pictures, "", (6, 3, 8, 8))]
 )
-def test_it_is_the_reference_of_the_whole_with_what_the_step_let_through(
-    monkeypatch, build, blocks, shape, free_bytes
-):
+def test_the_wider_reference_has_the_values_of_the_whole_model(monkeypatch, build, blocks, shape, free_bytes):
     monkeypatch.setattr(wider, "free_bytes", lambda device: free_bytes)
     torch.manual_seed(0)
     learner = Learner(environment(), build(), sgd)
@@ -130,7 +128,7 @@ class TestRoom:
         assert checked - stepped < weights / 4
 
     @pytest.mark.parametrize(("times", "is_there"), [(0.99, False), (1.0, True)])
-    def test_they_lie_on_a_device_that_has_room_for_all_of_the_work(self, monkeypatch, times, is_there):
+    def test_wider_weights_lie_on_a_device_with_room_for_all_of_the_work(self, monkeypatch, times, is_there):
         weights = sum(p.nbytes for p in long_row().parameters())
         monkeypatch.setattr(wider, "free_bytes", lambda device: int(times * wider.ROOM * 2 * weights))
         _, checked = peaks(long_row, "", (4, 256))
@@ -138,6 +136,6 @@ class TestRoom:
         assert (checked >= (1 + 2 + 2) * weights) == is_there
         assert checked <= (1 + wider.ROOM * 2) * weights
 
-    def test_a_host_has_none(self):
+    def test_a_host_has_no_device_room(self):
         assert wider.free_bytes(torch.device("cpu")) == 0
         assert wider.place_of(torch.device("cpu"), 1) == torch.device("cpu")

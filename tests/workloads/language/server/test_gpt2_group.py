@@ -34,7 +34,7 @@ def alone(one_thread, monkeypatch):
 
 @pytest.mark.parametrize("precision", ["fp32", "bf16", "fp16"])
 @pytest.mark.parametrize("name", NAMES)
-def test_its_losses_and_gradients_are_the_plain_models(alone, name, precision):
+def test_a_gpt2_group_has_the_losses_and_gradients_of_the_plain_model(alone, name, precision):
     made = build(name, precision, **ONE)
     found = check(made, first_step(made), precision)
     assert found.checked_elements > 1000
@@ -42,7 +42,7 @@ def test_its_losses_and_gradients_are_the_plain_models(alone, name, precision):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_counts_what_torch_does(alone, name):
+def test_a_gpt2_group_counts_the_flops_that_torch_counts(alone, name):
     from torch.utils.flop_counter import FlopCounterMode
 
     made = build(name, **ONE)
@@ -53,7 +53,7 @@ def test_it_counts_what_torch_does(alone, name):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_learns_and_begins_anew(alone, name):
+def test_a_gpt2_group_learns_and_restarts(alone, name):
     made = build(name, **ONE)
     first = float(first_step(made))
     check_loss(first, [float(made.step()) for _ in range(20)][-1], 20)
@@ -78,7 +78,7 @@ def test_a_gradient_of_half_the_size_is_wrong(alone, name):
         check(replace(made, view=lambda loss: (seen[0], seen[1] / 2)), loss, "fp32")
 
 
-def test_it_has_no_positions_beyond_its_longest_sequence(alone):
+def test_a_gpt2_group_has_no_positions_beyond_its_longest_sequence(alone):
     with pytest.raises(WorkloadsError, match="length=65 must be at most 64"):
         build("gpt2_fsdp", **ONE | {"length": 65})
 

@@ -63,7 +63,7 @@ class TestForReal:
         return subprocess.run(program, capture_output=True, text=True, cwd=ROOT, timeout=600)
 
     @pytest.mark.chaos
-    def test_quick(self, box_lock, tmp_path):
+    def test_a_quick_load_test_writes_its_results(self, box_lock, tmp_path):
         found = self.call("loadtest", "--quick", "--output", tmp_path / "r.json")
         assert found.returncode == 0, found.stderr
         results = json.loads((tmp_path / "r.json").read_text())
@@ -93,7 +93,7 @@ class TestForReal:
         assert ill["error_message"].startswith("crashed: the measuring process ended with code 3")
         assert (well["success"], well["num_workers"]) == (True, 1), well["error_message"]
 
-    def test_interrupting_it_leaves_results_and_no_process(self, box_lock, tmp_path):
+    def test_an_interrupted_load_test_leaves_results_and_no_process(self, box_lock, tmp_path):
         output = tmp_path / "r.json"
         program = [sys.executable, "-m", "workloads", "suite", "loadtest"]
         process = subprocess.Popen(

@@ -54,6 +54,6 @@ def test_a_server_that_answers_nothing_is_one_sentence():
 
 
 @pytest.mark.parametrize(("words", "part"), [((), "--promise"), (("--promise", "ttft=5"), "ttft_p99_ms=500")])
-def test_what_is_missing_is_named(words, part):
+def test_a_missing_option_of_serving_is_named(words, part):
     done = serving("http://127.0.0.1:9/v1/completions", *words)
     assert done.returncode == 2 and part in done.stderr

@@ -76,7 +76,7 @@ async def test_cancelling_ends_the_job(pool, aws):
     assert {job["statusReason"].partition(":")[0] for job in described} == {"Cancelled"}
 
 
-async def test_a_job_that_somebody_terminates_is_told_with_their_reason_and_blames_no_repeat(pool, aws):
+async def test_a_job_terminated_by_a_user_is_reported_with_the_reason_and_blames_no_repeat(pool, aws):
     """Its engine gets SIGTERM, says so first and can't know why: that is not what stays."""
     run_id = await pool.start("ended", script="echo on; sleep 600")
     async with pool.worker(), pool.prefect.client() as api:
@@ -101,7 +101,7 @@ async def test_a_run_that_was_left_before_its_submission_is_submitted(pool, aws)
     assert len(submitted(aws)) == 1
 
 
-async def test_without_credentials_the_run_says_so(pool, monkeypatch):
+async def test_a_run_without_credentials_fails_with_that_reason(pool, monkeypatch):
     monkeypatch.delenv("AWS_ACCESS_KEY_ID")
     monkeypatch.delenv("AWS_SECRET_ACCESS_KEY")
     monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", "/nowhere")

@@ -47,7 +47,7 @@ def test_a_wheel_has_one_top_package_and_all_of_its_files(installed):
         assert archive.read(f"{package}/{name}") == path.read_bytes(), name
 
 
-def test_its_own_tests_pass_there(installed, tmp_path):
+def test_the_tests_of_a_source_distribution_pass_against_the_installed_wheel(installed, tmp_path):
     """Those of the source distribution, against the package that the wheel has installed."""
     with tarfile.open(installed.sdist) as archive:
         members = [

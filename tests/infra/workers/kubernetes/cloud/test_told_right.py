@@ -26,7 +26,7 @@ async def admin(cluster, tmp_path):
     await api.close()
 
 
-async def test_a_pod_that_somebody_deletes_has_its_name_at_once(pool, admin, tmp_path):
+async def test_a_pod_deleted_from_outside_gives_its_run_the_right_state_at_once(pool, admin, tmp_path):
     waits = f"while [ ! -e {tmp_path / 'go'} ]; do sleep 0.1; done"
     script = f"trap '{waits}; exit 143' TERM; while :; do sleep 0.1; done"
     (tmp_path / "lane.sh").write_text(script)
@@ -47,7 +47,7 @@ async def test_a_pod_that_somebody_deletes_has_its_name_at_once(pool, admin, tmp
     assert "deleted outside" in run.state.message
 
 
-async def test_a_job_that_somebody_deletes_has_its_name_at_once(pool, admin, tmp_path):
+async def test_a_job_deleted_from_outside_gives_its_run_the_right_state_at_once(pool, admin, tmp_path):
     """Its engine, told to end, says so first, and can't know why: that is not what stays."""
     waits = f"while [ ! -e {tmp_path / 'go'} ]; do sleep 0.1; done"
     (tmp_path / "lane.sh").write_text(f"trap '{waits}; exit 143' TERM; while :; do sleep 0.1; done")
@@ -85,7 +85,7 @@ async def test_an_orphaned_pod_keeps_its_run_until_it_ends(pool, admin, tmp_path
     assert run.labels[ENDED_LABEL] - run.labels[BEGAN_LABEL] >= 1
 
 
-async def test_what_could_not_be_deleted_is_not_called_deleted_and_is_told_once(pool, cluster, tmp_path):
+async def test_a_failed_deletion_is_reported_once_and_not_called_deleted(pool, cluster, tmp_path):
     refusal = '{"kind": "Status", "status": "Failure", "message": "jobs.batch is forbidden", "code": 403}'
     cluster.control.fault("DELETE", "*/jobs/*", 403, times=None, body=refusal)
     waits = f"while [ ! -e {tmp_path / 'go'} ]; do sleep 0.2; done"

@@ -28,7 +28,7 @@ REFUSED = {
 }
 
 
-async def test_what_can_not_start_says_why(pool, cluster):
+async def test_a_job_that_can_not_start_ends_with_the_reason(pool, cluster):
     cluster.control.pull_failures["nothing:1"] = "not found"
     runs = {name: await pool.start(name, **variables) for name, (variables, _, _) in REFUSED.items()}
     async with pool.worker():
@@ -79,7 +79,7 @@ FAULTS = {
         for one in FAULTS
     ],
 )
-async def test_what_happens_to_a_pod_is_told_apart(pool, cluster, fault):
+async def test_faults_of_a_pod_end_in_distinct_states(pool, cluster, fault):
     act, state, words = FAULTS[fault]
     async with pool.worker():
         run_id, pod = await run_of(pool, cluster)

@@ -67,7 +67,7 @@ async def test_a_box_keeps_for_later_jobs_what_it_is_asked_to_keep_and_nothing_e
     machine.run(f"docker volume rm {kept_volume('')}")
 
 
-async def test_who_has_the_box_is_told_and_waited_for(box, machine, variables):
+async def test_the_job_that_holds_a_box_is_named_and_waited_for(box, machine, variables):
     job, name, other = asked(machine, variables, "sleep 4"), new_name(), new_name()
     await begin(box, job, name)
     with pytest.raises(BoxBusy, match=name):
@@ -119,7 +119,7 @@ async def test_words_that_are_too_many_are_refused_whole(box, machine, variables
     assert "too long" in await text(box, name)
 
 
-async def test_secrets_are_nobody_elses(box, machine, variables):
+async def test_only_the_owner_can_read_the_secrets_of_a_job(box, machine, variables):
     place = f"/dev/shm/{(name := new_name())}"
     job = asked(machine, variables, "sleep 600", env={"PREFECT_API_KEY": "pnu_secret"})
     machine.run(f"mkdir -m 777 {place} {place}/prefect-secrets && chmod 777 {place} {place}/prefect-secrets")

@@ -14,7 +14,7 @@ pytestmark = [
 ]
 
 
-async def test_the_job_reaches_its_run_alone_and_nobody_finds_a_key(pool, machine, monkeypatch):
+async def test_a_job_reaches_only_its_own_run_and_no_key_is_on_the_box(pool, machine, monkeypatch):
     """What it has is a token of its tunnel, which opens nothing else; the worker's key stays where it is."""
     others = f"{asks('/variables/name/any')}; {asks('/health', token=False)}"
     script = (

@@ -186,7 +186,7 @@ def test_events_of_anything_else_are_refused(wrong):
         subject_of(OWN, wrong)
 
 
-def test_a_role_of_a_flow_run_is_nobody_elses():
+def test_an_event_with_a_flow_run_role_for_another_object_is_refused():
     told = event()
     told.related[0].root["prefect.resource.id"] = "prefect.flow.1"
     with pytest.raises(Refusal):
@@ -257,7 +257,7 @@ def test_a_flood_of_lines_and_artifacts_ends():
                 read(OWN, body, limits)
 
 
-def test_what_a_box_sends_in_four_hours_is_bounded():
+def test_the_bytes_that_a_box_sends_in_four_hours_are_bounded():
     """The server stores it all: 64 MiB at once, 1 GiB in the time of a job."""
     now = [0.0]
     limits = Allowances()

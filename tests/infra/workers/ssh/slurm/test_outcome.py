@@ -73,7 +73,7 @@ def test_each_end_has_its_own_name(state, written):
 
 
 @pytest.mark.parametrize(("user", "who"), [(0, "an administrator"), (6001, "user 6001"), (None, "scancel")])
-def test_who_cancelled_is_told(user, who):
+def test_the_user_who_cancelled_a_job_is_named(user, who):
     outcome = slurm_outcome(SlurmJob("7", "CANCELLED", ended_by=user), Written(), asked())
     assert f"by {who}" in outcome.message
 

@@ -11,7 +11,7 @@ from tests.infra.workers.ssh.slurm.printed import PENDING, PRINTED, printed
 
 
 @pytest.mark.parametrize("name", PRINTED)
-def test_what_a_controller_prints_is_read(name):
+def test_the_output_of_scontrol_is_parsed(name):
     text, job = PRINTED[name]
     assert from_scontrol(text) == job
 
@@ -28,7 +28,7 @@ def test_flags_beside_a_state_are_left_out(state):
     assert from_scontrol(PENDING.replace("JobState=PENDING", f"JobState={state}")).state == "RUNNING"
 
 
-def test_a_job_that_the_controller_has_forgotten_is_none():
+def test_a_job_that_the_controller_has_forgotten_is_read_as_none():
     assert from_scontrol("slurm_load_jobs error: Invalid job id specified") is None
 
 
@@ -73,7 +73,7 @@ SACCT = {
 
 
 @pytest.mark.parametrize("text", SACCT)
-def test_what_accounting_prints_is_read(text):
+def test_the_output_of_sacct_is_parsed(text):
     assert from_sacct(text) == SACCT[text]
 
 
@@ -81,7 +81,7 @@ def test_what_accounting_prints_is_read(text):
     ("text", "limit_s"),
     [("1-02:00:30", 93630), ("00:11:00", 660), ("UNLIMITED", None), ("Partition_Limit", None)],
 )
-def test_a_limit_of_time_is_read_where_there_is_one(text, limit_s):
+def test_a_time_limit_is_read_if_there_is_one(text, limit_s):
     assert from_scontrol(PENDING.replace("TimeLimit=00:11:00", f"TimeLimit={text}")).limit_s == limit_s
 
 

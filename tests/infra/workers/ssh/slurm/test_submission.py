@@ -37,7 +37,7 @@ def test_a_lane_has_a_limit_leaves_the_queue_by_itself_is_alone_and_runs_once():
     )
 
 
-def test_what_is_asked_for_is_in_slurms_words():
+def test_requested_resources_become_options_of_sbatch():
     named = {"partition": "gpu,gpu2", "account": "lab", "qos": "high", "constraint": "a100&nvlink"}
     asked = options(
         named | {"reservation": "friday", "gpu_type": "a100", "cpus": 8, "exclusive": False},
@@ -86,6 +86,6 @@ def test_a_value_that_makes_no_sense_is_named(fields, sentence):
         ({"slurm": {"gpu_type": "a100"}}, "slurm.gpu_type is a100, but gpus is 0"),
     ],
 )
-def test_gpus_are_counted(fields, sentence):
+def test_gpu_requests_without_a_valid_count_are_refused(fields, sentence):
     with pytest.raises(JobRefused, match=sentence):
         options(**fields)

@@ -36,7 +36,7 @@ def measured(name, rules, step_s=10e-3, count=MANY):
 
 
 @pytest.mark.parametrize("name", NOISES)
-def test_what_is_ok_is_right(name):
+def test_ok_verdicts_under_noise_are_right(name):
     for rules in (Rules(), Rules().quick()):
         found = measured(name, rules)
         assert found.ok * found.wrong <= 0.05, found
@@ -49,7 +49,7 @@ def test_intervals_hold_the_mean(name):
 
 
 @pytest.mark.parametrize("name", [*ALIKE, "ramp, 1 s"])
-def test_what_can_be_measured_is_ok(name):
+def test_measurable_noise_gets_the_verdict_ok(name):
     for rules in (Rules(), Rules().quick()):
         assert measured(name, rules).ok >= 0.9
 

@@ -53,7 +53,7 @@ def assert_matches(pattern, text):
     assert re.search(pattern, text), text
 
 
-def test_the_honest_pass(engine):
+def test_an_honest_workload_passes_its_checks(engine):
     record = engine("honest")
     assert record.verdict in (Verdict.OK, Verdict.NOISY, Verdict.UNSTEADY, Verdict.IMPRECISE), record.reasons
     assert 0 < record.check.error < 1e-6
@@ -136,7 +136,7 @@ def test_the_faster_layout_is_measured(engine, virtual, name, layout):
     assert record.wall.median_s == pytest.approx(1e-3, rel=0.01)
 
 
-def test_what_raises_is_a_crash_and_keeps_what_came_before(engine):
+def test_an_exception_after_the_check_is_a_crash_that_keeps_the_check(engine):
     record = engine("raises")
     assert record.verdict is Verdict.CRASHED
     assert record.reasons == ("the workload raised KeyError: 'a key that\\nis not there'",)
@@ -151,7 +151,7 @@ def test_what_raises_is_a_crash_and_keeps_what_came_before(engine):
         ("returns_no_tensor", "the workload raised AttributeError: 'float' object has no attribute"),
     ],
 )
-def test_what_raises_is_a_crash(engine, name, reason):
+def test_an_exception_of_a_workload_is_a_crash(engine, name, reason):
     record = engine(name)
     assert record.verdict is Verdict.CRASHED
     assert_matches(reason, record.reasons[0])

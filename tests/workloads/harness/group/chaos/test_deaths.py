@@ -63,7 +63,7 @@ def test_a_rank_that_is_killed_from_outside_in_the_midst(run, note):
 
 
 @pytest.mark.parametrize("victim", ["launcher", "parent"])
-def test_no_rank_outlives_whoever_started_it(groups, box_lock, note, victim):
+def test_no_rank_outlives_its_launcher(groups, box_lock, note, victim):
     script = (
         "import tests.workloads.harness.group.small_groups as t; from workloads.harness.repeat.series import measure_or_skip\n"
         "print(measure_or_skip(t.repeat_of('one_sleeps'), [], print).to_json())"

@@ -12,7 +12,7 @@ from workloads.harness.group.distributed import ALONE_S
 from workloads.harness.records.record import Record, Verdict
 
 
-def test_two_measure_as_one(run, note):
+def test_two_ranks_make_one_record(run, note):
     record = run(repeat_of("small_weak"))
     assert record.verdict in MEASURED, record.reasons
     group, work = record.group, record.work
@@ -42,7 +42,7 @@ def test_each_process_is_measured_in_company_and_alone(run):
 
 
 @pytest.mark.chaos
-def test_one_alone_is_a_group_too(run):
+def test_a_single_process_is_a_group_too(run):
     record = run(repeat_of("small_strong", processes=1))
     assert record.verdict in MEASURED, record.reasons
     assert (record.group.scaling, len(record.group.ranks)) == ("strong", 1)
@@ -86,7 +86,7 @@ def test_in_a_plain_shell(groups, tmp_path):
 
 
 @pytest.mark.chaos
-def test_by_torchrun(groups):
+def test_a_group_can_be_started_by_torchrun(groups):
     words = ["-m", "workloads", "run", "small_weak", "--size", "n=64,processes=2", "--quick"]
     found = subprocess.run(
         [*TORCHRUN, "--nproc-per-node=2", *words], capture_output=True, text=True, cwd=ROOT, timeout=600

@@ -20,7 +20,7 @@ ROOT = Path(__file__).parents[5]
 class TestForReal:
     """The same through `python -m workloads` and torch."""
 
-    def test_both_are_measured_and_tell_their_code(self, reference):
+    def test_repeat_and_control_are_measured_and_name_their_code(self, reference):
         code, command = reference
         record = measure_or_skip(repeat_of(quick=True), [], lambda text: None, reference=command)
         assert record.compute_s > 0 and record.environment["reference"] is None

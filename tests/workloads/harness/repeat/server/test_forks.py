@@ -85,7 +85,7 @@ class TestState:
 
         return read
 
-    def test_it_is_that_of_a_fresh_process(self, series, facts, box_lock):
+    def test_a_forked_process_has_the_state_of_a_fresh_process(self, series, facts, box_lock):
         names = ("tells_state", "tells_state_of_a_model")
         repeats = [repeat_of(name, n=n) for n in (1, 2) for name in names]
         records, forked = series(*repeats), facts()
@@ -171,7 +171,7 @@ class TestFresh:
             assert servers() and after.check
 
     @pytest.mark.parametrize("is_there", [False, True])
-    def test_a_system_without_handles_of_processes_needs_none(self, series, monkeypatch, is_there):
+    def test_without_pidfds_every_repeat_runs_in_a_fresh_process(self, series, monkeypatch, is_there):
         """Only Linux has them, and some sandboxes refuse them."""
         if is_there:
             monkeypatch.setattr(os, "pidfd_open", refuses)
@@ -216,7 +216,7 @@ class TestEnds:
             ("kills_its_parent", "^the measuring process was killed by SIGKILL"),
         ],
     )
-    def test_its_end_is_told_and_the_next_is_measured(self, series, name, reason):
+    def test_the_end_of_a_fork_is_reported_and_the_next_repeat_is_measured(self, series, name, reason):
         record, after, later = series(repeat_of(name), *(repeat_of("matmul", n=n) for n in (62, 64)))
         assert record.verdict is Verdict.CRASHED
         assert re.search(reason, record.reasons[0]), record.reasons
@@ -289,7 +289,7 @@ class TestEnds:
     @pytest.mark.chaos
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
     @pytest.mark.parametrize("has_model", [False, True])
-    def test_whoever_orders_is_ended(self, box_lock, note, has_model, number):
+    def test_forks_end_with_the_process_that_ordered_them(self, box_lock, note, has_model, number):
         """The measuring process and its servers die with it, and the box is free at once."""
         script = (
             "import tests.workloads.harness.repeat.server.test_forks as t\n"

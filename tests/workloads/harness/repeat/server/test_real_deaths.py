@@ -67,7 +67,7 @@ class TestForReal:
 
     @pytest.mark.chaos
     @pytest.mark.parametrize("name", ["leaves_a_child", "leaves_a_thread"])
-    def test_what_is_left_behind_holds_nothing_up(self, cheats, run, note, name):
+    def test_processes_left_behind_do_not_delay_the_record(self, cheats, run, note, name):
         record = run(repeat_of(name))
         assert record.wall.median_s > 0
         assert record.wall_s < 50

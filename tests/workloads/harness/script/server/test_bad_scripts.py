@@ -37,7 +37,7 @@ def test_one_sentence_says_what_was_seen(how, box_lock):
     assert [reason for reason in record.reasons if sentence in reason], record.reasons
 
 
-def test_its_own_traceback_is_there_once(box_lock):
+def test_the_traceback_of_a_script_is_printed_once(box_lock):
     _, _, err = start("--brief", "--", "bad.py", "raises")
     assert err.count("Traceback") == 1 and "workloads/harness/script/m" not in err
     assert f'File "{SCRIPTS}/bad.py", line' in err
@@ -51,7 +51,7 @@ def test_nothing_is_left_of_what_would_stay(how, tmp_path, box_lock):
     wait_for(lambda: not left_over(tmp_path))
 
 
-def test_what_hangs_is_ended_and_the_line_is_named(box_lock):
+def test_a_hanging_script_is_ended_and_its_line_is_named(box_lock):
     record = measured("--timeout-s=20", "--", "bad.py", "hangs")
     assert (record.verdict, record.script.steps) == ("timeout", 0)
     line = next(

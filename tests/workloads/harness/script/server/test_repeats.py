@@ -68,7 +68,7 @@ def test_written_files_are_kept_for_each_repeat(folder, tmp_path, box_lock):
     assert records[1].script.files.kept == str(tmp_path / "kept/here/train/own/2")
 
 
-def test_a_script_that_found_its_own_checkpoint_is_told_so(folder, tmp_path, box_lock):
+def test_a_script_that_found_its_own_checkpoint_is_reported(folder, tmp_path, box_lock):
     records, _ = repeats(folder, str(tmp_path / "last.pt"), "15")
     assert [record.script.steps for record in records] == [15, 0]
     assert (records[1].script.ended, records[1].script.exit_code) == ("finished", 0)

@@ -37,7 +37,7 @@ async def test_every_job_ends_in_the_right_state(pool):
     assert chatty == [*(str(n) for n in range(1, 501)), "unfinished"]
 
 
-async def test_a_pod_that_somebody_deletes_is_lost(pool, place):
+async def test_a_pod_deleted_from_outside_is_lost(pool, place):
     async with pool.worker():
         run_id, _, pod = await running(pool, place)
         await place.core.delete_namespaced_pod(pod, place.name)
@@ -54,7 +54,7 @@ async def test_a_pod_that_is_evicted_by_the_api_was_drained(pool, place):
     assert ended.name == "Drained", ended.message
 
 
-async def test_a_job_that_somebody_deletes_ends_its_run(pool, place):
+async def test_a_job_deleted_from_outside_ends_its_run(pool, place):
     async with pool.worker():
         run_id, job, _ = await running(pool, place)
         await place.batch.delete_namespaced_job(job, place.name, propagation_policy="Foreground")

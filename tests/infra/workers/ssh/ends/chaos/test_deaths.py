@@ -22,7 +22,7 @@ SILENT_S = 45  # longer than the script, and than a connection may be silent
 
 
 @pytest.mark.parametrize(("name", "kind"), EACH, ids=[f"{kind}-{name}" for name, kind in EACH])
-async def test_what_happens_to_a_job_is_told_and_nothing_of_it_runs_on(pool, lanes, name):
+async def test_the_death_of_a_job_is_reported_and_none_of_its_processes_stays(pool, lanes, name):
     death = DEATHS[name]
     run_id = await pool.start(name, **death.asked(lanes))
     async with pool.worker():
@@ -36,7 +36,7 @@ async def test_what_happens_to_a_job_is_told_and_nothing_of_it_runs_on(pool, lan
     assert first == "on" and "on" not in others  # Slurm says there, too, that it ends a job
 
 
-async def test_somebody_else_is_waited_for_so_long(pool, lanes):
+async def test_a_job_waits_for_a_box_in_use_up_to_its_limit(pool, lanes):
     lanes.occupy()
     run_id = await pool.start("waits", **STATES["waits"].asked(lanes))
     async with pool.worker():
@@ -53,7 +53,7 @@ async def until_it_waits(pool, run_id):
         await asyncio.sleep(0.3)
 
 
-async def test_somebody_else_is_waited_for(pool, lanes):
+async def test_a_job_waits_for_a_box_in_use(pool, lanes):
     lanes.occupy()
     run_id = await pool.start("waited", **STATES["waited"].asked(lanes))
     async with pool.worker():

@@ -50,7 +50,7 @@ async def test_a_job_that_is_ended_and_one_that_can_not_begin_say_why(pool, lane
     await ends(pool, lanes, tmp_path, late=True)
 
 
-async def test_what_a_job_prints_comes_whole_and_its_words_are_its_own(pool, lanes):
+async def test_the_output_of_a_job_is_complete_and_its_command_is_quoted(pool, lanes):
     words = "sh -c 'echo \"$0\" $1' \"; rm -rf '/' & `id` $(id)\" 'a  b'"
     chatty = await pool.start("chatty", script="seq 1 1500; printf unfinished")
     quotes = await pool.start("quotes", command=words)

@@ -170,7 +170,7 @@ async def test_nothing_else_on_the_server_is_reached_and_the_log_says_who_tried(
     assert not any(SECRET in line for line in logged)
 
 
-async def test_who_has_no_token_reaches_nothing(own, theirs, box, caplog):
+async def test_requests_without_the_token_reach_nothing(own, theirs, box, caplog):
     """Another user of the box, for whom the port is open, too."""
     async with httpx.AsyncClient(base_url=box.url, trust_env=False) as http:
         assert (await http.get("/health")).status_code == 200
