@@ -1,8 +1,9 @@
-"""A GPU that another process asks through NVML: a driver can hang, or kill the process that asks it.
+"""Ask a GPU through NVML in another process: a driver can hang, or kill its caller.
 
-That process stays for as long as the measurement lasts, and its answers are lines of JSON on a socket. A reading costs
-the measuring process a line written and a line read. NVML's own work is done in the other process. It is not a child of
-the measuring process: a user's script that waits for all of its children, or kills them, does not meet it.
+The process lives as long as the measurement and answers by lines of JSON on a socket, so that a reading costs the
+measuring process one line each way. It is not its child: a script that waits for all of its children, or kills
+them,
+does not meet it.
 
     measuring process ── starts ──> a process that forks and ends
                                       keeper   ends with the measuring process, and reports how the asker ends
@@ -41,17 +42,18 @@ _LONGEST_READ = 1 << 16
 
 
 class AskedGpu(Gpu):
-    """A GPU behind another process. An answer that does not come in time is missing, and all later ones with it.
+    """A GPU behind another process. After a late answer, it and all later ones are missing.
 
     Attributes:
-        is_lost: whether the driver hung or killed the process that asked it.
+        is_lost: the driver hung or killed the process that asked it.
     """
 
     def __init__(self, uuid: str | None = None, after: Gpu | None = None) -> None:
         """Start the other process; without `uuid` it asks CUDA's first GPU.
 
-        The process of `after`, the GPU that was asked before, is used further if it lives: a script that handles
-        SIGCHLD would notice another start. With the first question, `after` is closed.
+        A living process of `after`, the GPU that was asked before, is reused, because a script that handles
+        SIGCHLD would
+        notice another start. The first question closes `after`.
         """
         super().__init__({})
         self.is_lost = False
@@ -86,7 +88,7 @@ class AskedGpu(Gpu):
             self._give_up("it was closed")
 
     def _given_away(self) -> socket.socket | None:
-        """Return the socket for another GPU, or None without one; this GPU is closed then."""
+        """Return the socket for another GPU, or None without one; close this GPU."""
         with self._lock:
             self._open()
             ours, self._socket = self._socket, None
@@ -106,7 +108,7 @@ class AskedGpu(Gpu):
             return {}, dict.fromkeys(names, self._why)
 
     def _open(self) -> None:
-        """Wait for the first line, once: the UUID, or why there is no GPU."""
+        """Wait once for the first line: the UUID, or why there is no GPU."""
         if self._is_open or self._why:
             return
         self._is_open, question = True, b""
@@ -122,7 +124,7 @@ class AskedGpu(Gpu):
                 self._give_up(why)
 
     def _exchange(self, question: bytes, limit_s: float) -> Any:
-        """Return the next line of answers; None if there is none, and `_why` says why."""
+        """Return the next line of answers; None, with the reason in `_why`, without one."""
         assert self._socket is not None
         try:
             if question:  # a script can have set SIGPIPE to end the process
@@ -143,7 +145,7 @@ class AskedGpu(Gpu):
         return None
 
     def _exit_code(self, answers: socket.socket) -> int | None:
-        """Return how the asker ended, by the keeper's last line; None if there is none."""
+        """Return the asker's exit code by the keeper's last line, if any."""
         with suppress(OSError, ValueError):
             while not (line := self._line(answers, LAST_S)).startswith(_ENDED):
                 pass
@@ -175,10 +177,10 @@ class AskedGpu(Gpu):
 
 
 def _started(uuid: str) -> socket.socket:
-    """Start the process that asks NVML, in a new session; return the socket of questions and answers.
+    """Start the process that asks NVML, in a new session; return its socket.
 
     Raises:
-        OSError, subprocess.SubprocessError: it can't be started.
+        OSError, subprocess.SubprocessError: it cannot be started.
     """
     ours, its = socket.socketpair()
     with its, ExitStack() as until_started:
@@ -198,9 +200,9 @@ def _started(uuid: str) -> socket.socket:
 
 
 def serve() -> None:
-    """Answer questions about the GPU of the command line, in a child process whose end is the last answer.
+    """Answer questions about the command line's GPU in a child process, whose end is the last answer.
 
-    The child is killed when the measuring process ends, or has shut the socket down.
+    The child is killed when the measuring process ends or shuts the socket down.
     """
     measuring, uuid = int(sys.argv[1]), sys.argv[2]
     asker = os.fork()
@@ -218,7 +220,7 @@ def serve() -> None:
 
 
 def _wait(measuring: int, asker: int) -> None:
-    """Wait until the asker has ended, the measuring process has, or its end of the socket is shut down."""
+    """Wait for the end of the asker, of the measuring process, or of its side of the socket."""
     poll, limit_ms = select.poll(), None
     poll.register(sys.stdout, 0)  # which reports that the other end is gone
     for pid in (measuring, asker):
@@ -235,7 +237,7 @@ def _wait(measuring: int, asker: int) -> None:
 
 
 def _answer(measuring: int, uuid: str) -> None:
-    """Answer questions, a line each, until standard input ends; a line with a UUID turns to another GPU."""
+    """Answer a question a line until standard input ends; a line with a UUID switches to another GPU."""
     gpu = _opened(measuring, uuid)
     for line in sys.stdin.buffer:
         question = json.loads(line)
@@ -246,7 +248,7 @@ def _answer(measuring: int, uuid: str) -> None:
 
 
 def _opened(measuring: int, uuid: str) -> Gpu:
-    """Open a GPU for the measuring process, and report its UUID, or why there is none."""
+    """Open a GPU for the measuring process, and report its UUID or the reason against it."""
     gpu = open_gpu(uuid or visible_uuid() or _first_visible())
     gpu.own_pid = measuring
     _say([getattr(gpu, "uuid", ""), gpu.reason if not gpu.questions else "", time.process_time()])

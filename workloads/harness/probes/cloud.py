@@ -27,8 +27,9 @@ _OPEN = urllib.request.build_opener(urllib.request.ProxyHandler({}))  # no proxy
 def cloud(root: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[str, str]]:
     """Ask EC2 about this machine by IMDSv2; return facts, and why others are missing. Never raises.
 
-    `instance_type`, `instance_id`, `zone`, and `purchase`: `on-demand`, `spot` or another of EC2's words.
-    Asked only where the firmware names EC2 or the environment another address: nobody else waits for it.
+    `instance_type`, `instance_id`, `zone`, and `purchase`: `on-demand`, `spot` or another of EC2's words. Asks
+    only if the
+    firmware names EC2 or the environment another address, so that other machines do not wait.
     """
     facts: dict[str, Any] = dict.fromkeys(PATHS)
     why = _no_need(root, environ)
@@ -44,7 +45,7 @@ def cloud(root: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[
 
 
 def _no_need(root: Path, environ: Mapping[str, str]) -> str:
-    """Say why there is no instance metadata to ask for; empty if there may be."""
+    """Say why there is no instance metadata; empty if there might be."""
     if environ.get(DISABLED, "").lower() == "true":
         return f"{DISABLED} is set"
     vendor = read_text(root / "sys/class/dmi/id/sys_vendor")[0].strip()

@@ -1,4 +1,4 @@
-"""The identity of the measured code: its commit, whether it has uncommitted changes, and a hash of its files."""
+"""The identity of the measured code: commit, uncommitted changes, and a hash of its files."""
 
 import hashlib
 import os
@@ -16,9 +16,9 @@ GIT_S = 5.0  # most seconds that git can take
 
 
 def code_facts(folder: Path = CODE, environ: Mapping[str, str] = os.environ) -> dict[str, str | None]:
-    """Return `commit`, which ends with `-dirty` if files of the folder differ, and `code`, the hash of these files.
+    """Return `commit`, with `-dirty` if the folder's files differ, and `code`, their hash.
 
-    A commit is None if it is unknown. `GRIDBENCH_COMMIT`, as images set it, has its own ending.
+    An unknown commit is None. `GRIDBENCH_COMMIT`, as images set it, has its own ending.
     """
     commit = git_commit(folder / "code.py", environ)
     is_checkout = commit is not None and not environ.get("GRIDBENCH_COMMIT")
@@ -27,7 +27,7 @@ def code_facts(folder: Path = CODE, environ: Mapping[str, str] = os.environ) -> 
 
 
 def code_hash(folder: Path = CODE) -> str | None:
-    """Return 12 hex digits of a hash over names and contents of the Python files in a folder; None without any."""
+    """Return 12 hex digits of a hash over a folder's Python files and their names; None without any."""
     total = hashlib.sha256()
     files = sorted(folder.rglob("*.py"))
     for path in files:
@@ -39,7 +39,7 @@ def code_hash(folder: Path = CODE) -> str | None:
 
 
 def has_changes(folder: Path) -> bool:
-    """Return whether a folder's files differ from the commit of its checkout; False if git does not tell."""
+    """Return whether a folder's files differ from its commit; False if git does not answer."""
     command = ["git", "--no-optional-locks", "-C", str(folder), "status", "--porcelain", "--", "."]
     try:
         done = subprocess.run(command, capture_output=True, timeout=GIT_S, stdin=subprocess.DEVNULL)

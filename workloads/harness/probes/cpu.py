@@ -1,6 +1,6 @@
-"""CPU activity beside our work: steal, others' load, throttling, pressure; and the cores that are ours.
+"""CPU activity besides our work: steal, others' load, throttling, pressure; and our cores.
 
-Every reader of files takes a `root`, so that a fake /proc and /sys can stand in for the machine's.
+Readers of files take a `root`, so that a fake /proc and /sys can replace the machine's.
 """
 
 import os
@@ -28,8 +28,8 @@ class CpuCounters:
 
     Attributes:
         at_s: the host's monotonic clock, seconds.
-        totals: counters since boot or since the process began; seconds where the name ends in `_s`.
-        missing: reading name to the reason why this machine can't give it.
+        totals: since boot or the process's start; seconds if the name ends in `_s`.
+        missing: reading name to the reason why this machine does not have it.
     """
 
     at_s: float
@@ -38,7 +38,7 @@ class CpuCounters:
 
 
 def own_cpu_s() -> float:
-    """Return the CPU seconds of this process and of its children, living and gone."""
+    """Return the CPU seconds of this process and its children, living and gone."""
     used = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
     seconds = sum(usage.ru_utime + usage.ru_stime for usage in used)
     with suppress(Exception):  # a child may end at any moment, and psutil may be absent
@@ -54,7 +54,7 @@ def own_cpu_s() -> float:
 def counters(root: Path = ROOT, own_s: Callable[[], float] = own_cpu_s) -> CpuCounters:
     """Read all counters. Never raises.
 
-    `own_s` gives the CPU seconds that count as ours; a rank of several passes its whole group's.
+    `own_s` returns our CPU seconds; a rank of several passes its whole group's.
     """
     at_s = time.perf_counter()
     switches = float(resource.getrusage(resource.RUSAGE_SELF).ru_nivcsw)
@@ -71,12 +71,13 @@ def counters(root: Path = ROOT, own_s: Callable[[], float] = own_cpu_s) -> CpuCo
 
 
 def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], dict[str, str]]:
-    """Readings of the window between two counters, and why the absent ones are absent.
+    """Return readings of the window between two counters, and why the absent ones are absent.
 
-    Readings: `steal_share` of all CPU time; `foreign_load_share` of the machine's CPU time, which others than
-    our process and its children used, `foreign_cores` the same in cores; `idle_cpus`, which nobody used;
-    `cgroup_throttled_s` and `…_count`; `pressure_some_share` of the time, in which a task waited for a CPU;
-    `involuntary_switches`.
+    Readings: `steal_share` of all CPU time; `foreign_load_share` of the machine's CPU time, used by others than
+    our
+    process and its children, and `foreign_cores`, the same in cores; `idle_cpus`; `cgroup_throttled_s` and
+    `…_count`;
+    `pressure_some_share` of the time, in which a task waited for a CPU; `involuntary_switches`.
     """
     wall_s = after.at_s - before.at_s
     both = before.totals.keys() & after.totals.keys()
@@ -102,9 +103,9 @@ def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], di
 def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
     """Time a fixed loop of plain arithmetic: seconds, best of at least 100 pieces of about 0.25 ms.
 
-    The best piece was not interrupted, so that it reads the clock speed and not the scheduler's noise. Right
-    after matrix products the first tens of milliseconds of such arithmetic were seen to be up to a third
-    slower, so that fewer pieces would show a change that no sample had.
+    The best piece was not interrupted, so it shows the clock speed and not the scheduler. Right after matrix
+    products the
+    first tens of milliseconds can be a third slower; fewer pieces would show a change that no sample had.
     """
     pieces: list[float] = []
     begun: float | None = None
@@ -120,12 +121,12 @@ def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
 
 
 def python_steps_per_s(canary_s: float) -> float:
-    """Return the host's speed at plain Python: steps per second of the loop that `canary_s` has timed."""
+    """Return the host's speed at plain Python: steps per second of `canary_s`'s loop."""
     return _CANARY_STEPS / canary_s if canary_s > 0 else 0.0
 
 
 def canary_drift(before_s: float, after_s: float) -> float:
-    """Return how much slower the CPU ran after than before, as a share; negative if it ran faster."""
+    """Return by which share the CPU ran slower after than before; negative if faster."""
     return after_s / before_s - 1 if before_s > 0 else 0.0
 
 
@@ -142,26 +143,26 @@ BINDING = ("OMP_PROC_BIND", "OMP_PLACES", "GOMP_CPU_AFFINITY", "KMP_AFFINITY")
 
 
 def affinity() -> frozenset[int]:
-    """Return the numbers of the logical CPUs that this process can run on, all of its threads together."""
+    """Return the logical CPUs that this process can run on, of all its threads."""
     return _AT_START if "torch" in sys.modules and binding() else _affinity_now()
 
 
 def binding(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the variables that ask OpenMP to bind each thread to CPUs, with their values."""
+    """Return the variables that bind OpenMP threads to CPUs, with their values."""
     return {name: environ[name] for name in BINDING if environ.get(name)}
 
 
 def numa_nodes(root: Path = ROOT, cpus: Collection[int] | None = None) -> list[int]:
-    """Return the memory nodes of our CPUs, sorted; none where the kernel knows no nodes."""
+    """Return the memory nodes of our CPUs, sorted; empty if the kernel knows no nodes."""
     folder, own = root / "sys/devices/system", sorted(affinity() if cpus is None else cpus)
     nodes = {link.name.removeprefix("node") for cpu in own for link in folder.glob(f"cpu/cpu{cpu}/node*")}
     return sorted(int(node) for node in nodes if node.isdigit())
 
 
 def cores(root: Path = ROOT, cpus: Collection[int] | None = None) -> int:
-    """Return the default number of CPU threads: physical cores in our affinity and quota, at least 1.
+    """Return the default number of threads: physical cores in our affinity and quota, at least 1.
 
-    A quota of 2.5 CPUs gives 2 threads: a third would run into the throttle.
+    A quota of 2.5 CPUs gives 2 threads: a third would be throttled.
     """
     physical = physical_cores(affinity() if cpus is None else cpus, root)
     quota = quota_cpus(root)
@@ -169,7 +170,7 @@ def cores(root: Path = ROOT, cpus: Collection[int] | None = None) -> int:
 
 
 def physical_cores(cpus: Collection[int], root: Path = ROOT) -> int:
-    """Count the physical cores of the logical CPUs `cpus`, or these themselves if cores can't be read."""
+    """Count the physical cores of the logical CPUs `cpus`, or these if cores are unreadable."""
     folder = root / "sys/devices/system/cpu"
     siblings = [read_text(folder / f"cpu{cpu}/topology/thread_siblings_list")[0].strip() for cpu in cpus]
     if all(siblings):
@@ -182,7 +183,7 @@ def physical_cores(cpus: Collection[int], root: Path = ROOT) -> int:
 
 
 def quota_cpus(root: Path = ROOT) -> float | None:
-    """CPU seconds per second that our cgroup may use, the least on its path; None where nothing limits it."""
+    """Return our cgroup's CPU seconds per second, the least on its path; None without a limit."""
     limits = []
     for folder in cgroup_folders("cpu", root):
         quota, _, period = read_text(folder / "cpu.max")[0].partition(" ")
@@ -194,10 +195,11 @@ def quota_cpus(root: Path = ROOT) -> float | None:
 
 
 def cgroup_folders(controller: str, root: Path = ROOT) -> tuple[Path, ...]:
-    """Folders of our own cgroup and its ancestors under one controller, own first, in cgroup v2 and v1.
+    """Return the folders of our cgroup and its ancestors, own first, in cgroup v2 and v1.
 
-    A container without a cgroup namespace sees its host's path but its own group at the mount, so that
-    the parts of the path that don't exist are left out.
+    A container without a cgroup namespace sees its host's path but its own group at the mount, so missing parts of
+    the
+    path are left out.
     """
     folders: list[Path] = []
     for line in read_text(root / "proc/self/cgroup")[0].splitlines():
@@ -212,7 +214,7 @@ def cgroup_folders(controller: str, root: Path = ROOT) -> tuple[Path, ...]:
 
 
 def cpuinfo(root: Path = ROOT) -> list[dict[str, str]]:
-    """Split /proc/cpuinfo into blocks, one for each logical CPU; none without it."""
+    """Split /proc/cpuinfo into blocks, one per logical CPU; empty without it."""
     blocks: list[dict[str, str]] = [{}]
     for line in read_text(root / "proc/cpuinfo")[0].splitlines():
         name, colon, value = line.partition(":")
@@ -224,7 +226,7 @@ def cpuinfo(root: Path = ROOT) -> list[dict[str, str]]:
 
 
 def read_text(path: Path) -> tuple[str, str]:
-    """Text of a kernel's file and "", or "" and the reason why it can't be read. Never raises."""
+    """Return a kernel's file's text and "", or "" and the reason why it is unreadable. Never raises."""
     try:
         return path.read_text(errors="replace"), ""
     except (OSError, ValueError) as error:
@@ -235,7 +237,7 @@ def whole(text: str) -> int:
     """Read a kernel's counter.
 
     Raises:
-        ValueError: it is no whole number from 0 to 2**64.
+        ValueError: it is not a whole number from 0 to 2**64.
     """
     value = int(text)
     if not 0 <= value < 2**64:
@@ -244,7 +246,7 @@ def whole(text: str) -> int:
 
 
 def keyed(text: str) -> dict[str, int]:
-    """Read lines of `name value`, such as cpu.stat's; other lines are passed over."""
+    """Read lines of `name value`, such as cpu.stat's; other lines are skipped."""
     numbers = {}
     for line in text.splitlines():
         name, _, value = line.partition(" ")
@@ -254,7 +256,7 @@ def keyed(text: str) -> dict[str, int]:
 
 
 def _machine_time(root: Path) -> tuple[dict[str, float], str]:
-    """Seconds of all CPUs together, by /proc/stat: user nice system idle iowait irq softirq steal."""
+    """Return seconds of all CPUs by /proc/stat: user nice system idle iowait irq softirq steal."""
     path = root / "proc/stat"
     text, why = read_text(path)
     lines = [line.split() for line in text.splitlines() if line.startswith("cpu")]
@@ -280,7 +282,7 @@ def _pressure(root: Path) -> tuple[dict[str, float], str]:
 
 
 def _throttling(root: Path) -> tuple[dict[str, float], str]:
-    """Sums over our cgroup and its ancestors, because a limit anywhere on the path holds us back."""
+    """Sum over our cgroup and its ancestors, because a limit anywhere on the path holds us back."""
     stats = [keyed(read_text(folder / "cpu.stat")[0]) for folder in cgroup_folders("cpu", root)]
     stats = [stat for stat in stats if "nr_throttled" in stat]
     if not stats:

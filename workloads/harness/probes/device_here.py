@@ -1,4 +1,4 @@
-"""Questions to the NVIDIA driver by a child process, because a driver can hang or kill the process that asks."""
+"""Ask the NVIDIA driver by a child process, because it can hang or kill its caller."""
 
 import subprocess
 import sys
@@ -34,10 +34,10 @@ HERE = Path(str(workloads.__file__)).parents[1]
 def device_here(
     files: Sequence[Path] = DRIVER_FILES, question: str = COUNT, limit_s: float = ANSWER_S
 ) -> str:
-    """Return `cuda` if there is a driver and torch sees a GPU through it, else `cpu`.
+    """Return `cuda` if torch sees a GPU through a driver, else `cpu`.
 
     Raises:
-        WorkloadsError: the driver hangs or crashes, or has GPUs that torch can't use.
+        WorkloadsError: the driver hangs or crashes, or has GPUs that torch cannot use.
     """
     if not has_driver(files):
         return "cpu"
@@ -57,22 +57,22 @@ def device_here(
 
 
 def has_driver(files: Sequence[Path] = DRIVER_FILES) -> bool:
-    """Return whether this machine has an NVIDIA driver; torch is not asked."""
+    """Return whether this machine has an NVIDIA driver, without torch."""
     return any(file.exists() for file in files)
 
 
 def is_not_ready(error: str) -> bool:
-    """Return whether an error of CUDA says that NVSwitch is not set up."""
+    """Return whether a CUDA error says that NVSwitch is not set up."""
     return any(words in error.lower() for words in NOT_READY)
 
 
 def driver_answer(question: str, limit_s: float = ANSWER_S) -> str:
-    """Return the last line that a Python program prints, which asks the driver; empty if it failed by itself.
+    """Return the last line that a Python program prints, which asks the driver; empty if it failed.
 
-    A driver that hangs can leave its caller in a state that no signal ends, so that it is not waited for.
+    A hanging driver can put its caller into a state that no signal ends, so there is no wait for it.
 
     Raises:
-        WorkloadsError: there is no answer within `limit_s` seconds, or a signal ended the program.
+        WorkloadsError: no answer came within `limit_s` seconds, or a signal ended the program.
     """
     asked = subprocess.Popen(
         [sys.executable, "-c", question],

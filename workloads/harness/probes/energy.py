@@ -1,7 +1,6 @@
-"""Joules that CPU packages and the GPU counted themselves over a window; never an estimate.
+"""Joules over a window by the counters of CPU packages and GPU; never an estimate.
 
-Where a counter is absent, may only be read by root or is too coarse for the window, there is no number but a
-reason. A GPU's null object is `NoGpu`; a machine without RAPL is a root without its files.
+A counter that is absent, readable only for root or too coarse for the window gives a reason instead of a number.
 """
 
 import time
@@ -24,10 +23,10 @@ class EnergyCounters:
 
     Attributes:
         at_s: the host's monotonic clock, seconds.
-        packages_uj: RAPL zone of each CPU package to its counter, microjoules; empty where `missing` says so.
-        ranges_uj: the same zones to the value at which the counter wraps, microjoules.
+        packages_uj: counter of each CPU package by RAPL zone, microjoules; empty for a reason in `missing`.
+        ranges_uj: value at which it wraps, by zone, microjoules.
         gpu: the GPU's counters, among them its energy.
-        missing: reading name to the reason why this machine can't give it.
+        missing: reading name to the reason why this machine does not have it.
     """
 
     at_s: float
@@ -46,10 +45,11 @@ def counters(gpu: Gpu | None = None, root: Path = ROOT) -> EnergyCounters:
 
 
 def delta(before: EnergyCounters, after: EnergyCounters) -> tuple[dict[str, float], dict[str, str]]:
-    """Joules between two readings, and why the absent ones are absent.
+    """Return joules between two readings, and why the absent ones are absent.
 
-    Readings: `cpu_energy_j` of all CPU packages, whoever used them, without the memory's; `gpu_energy_j` of
-    the whole GPU, and `gpu_energy_error_j`, half of what it counts in one step at the window's mean power.
+    Readings: `cpu_energy_j` of all CPU packages, for all users, without the memory's; `gpu_energy_j` of the whole
+    GPU, and
+    `gpu_energy_error_j`, half of the counter's step at the window's mean power.
     """
     values: dict[str, float] = {}
     missing = before.missing | after.missing
@@ -102,9 +102,9 @@ def _gpu_j(before: GpuCounters, after: GpuCounters) -> tuple[float | None, str]:
 
 
 def _packages(root: Path) -> tuple[dict[str, int], dict[str, int], str]:
-    """Counters and ranges of every package zone, or the reason why one can't be read: a part would mislead.
+    """Return counters and ranges of every package, or the reason why one is unreadable: a part would mislead.
 
-    The zone psys holds the packages again, and intel-rapl-mmio repeats them, so that both are left out.
+    The zone psys includes the packages, and intel-rapl-mmio repeats them, so both are left out.
     """
     folder = root / "sys/class/powercap"
     packages: dict[str, int] = {}

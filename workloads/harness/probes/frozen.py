@@ -1,4 +1,4 @@
-"""The identity of a frozen reference environment, if the code that runs is of one."""
+"""The identity of a frozen reference environment, if this code runs in one."""
 
 import hashlib
 import importlib.metadata
@@ -14,15 +14,15 @@ PACKAGES = ("torch", "numpy", "psutil", "nvidia-ml-py")  # all that a measuring 
 
 
 def reference_id(code: Path = CODE) -> str | None:
-    """Return the id of the frozen environment that this process runs in; None outside of one.
+    """Return the id of the frozen environment that this process runs in, if any.
 
-    Taken from what is there and not from a note: one that is changed after all is another reference.
+    It is computed from the files: a changed environment is another reference.
     """
     return content_id(code, versions()) if (code / MARK).is_file() else None
 
 
 def content_id(code: Path, installed: Mapping[str, str]) -> str:
-    """A hash of 12 hex digits over the files of a package `workloads` and the versions that it runs with."""
+    """Return 12 hex digits of a hash over a package `workloads` and the versions that it runs with."""
     digest = hashlib.sha256(json.dumps(dict(installed), sort_keys=True).encode())
     for path in sorted(code.rglob("*")):
         if path.is_file() and path.name != MARK and "__pycache__" not in path.parts:

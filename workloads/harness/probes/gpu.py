@@ -1,6 +1,6 @@
-"""An NVIDIA GPU through NVML, addressed by UUID because indices differ between programs.
+"""An NVIDIA GPU through NVML, by UUID because indices differ between programs.
 
-`open_gpu` gives an `NvmlGpu`, or a `NoGpu` that answers every question with one reason. Nothing here raises.
+`open_gpu` returns an `NvmlGpu`, or a `NoGpu` that answers every question with one reason. Nothing here raises.
 """
 
 import importlib
@@ -53,8 +53,8 @@ class GpuCounters:
 
     Attributes:
         at_s: the host's monotonic clock, seconds.
-        totals: counters by the names in `TOTALS`.
-        missing: counter name to the reason why this GPU can't give it.
+        totals: by the names in `TOTALS`.
+        missing: counter name to the reason why this GPU does not have it.
     """
 
     at_s: float
@@ -63,12 +63,12 @@ class GpuCounters:
 
 
 class Gpu:
-    """One GPU as a table of questions by name; a question that isn't in the table is missing for `reason`.
+    """One GPU as a table of questions by name; others are missing for `reason`.
 
     Attributes:
-        own_pid: the process that measures; others on the GPU are foreign.
+        own_pid: the measuring process; others on the GPU are foreign.
         cpu_s: CPU seconds that another process has spent on the answers.
-        is_lost: whether the driver hung or killed the process that asked it.
+        is_lost: the driver hung or killed the process that asked it.
     """
 
     cpu_s = 0.0
@@ -82,31 +82,32 @@ class Gpu:
         self.own_pid = os.getpid()
 
     def read(self) -> Readings:
-        """Readings of this instant, by the names in `READINGS`, and why the absent ones are absent.
+        """Return present readings by the names in `READINGS`, and why the absent ones are absent.
 
         `gpu_throttled` is 1 while the clock is held down for power or heat, else 0.
         """
         return self._numbers(READINGS)
 
     def counters(self) -> GpuCounters:
-        """Cumulative counters, to be read before and after a window."""
+        """Read cumulative counters, before and after a window."""
         at_s = time.perf_counter()
         return GpuCounters(at_s, *self._numbers(TOTALS))
 
     def foreign_processes(self) -> Readings:
-        """`gpu_foreign_processes`: how many other processes compute on the GPU.
+        """Return `gpu_foreign_processes`, the number of other processes that compute on the GPU.
 
-        Processes of other containers may be hidden, and our own may be listed under its number on the host:
-        ask before our own context exists.
+        Processes of other containers can be hidden, and our own can be listed by its number on the host: ask
+        before our own
+        context exists.
         """
         return self._numbers(("gpu_foreign_processes",))
 
     def own_memory(self) -> Readings:
-        """`gpu_own_memory_bytes`: this process's memory on the GPU by the driver, with its context and libraries."""
+        """Return `gpu_own_memory_bytes`: this process's memory by the driver, with context and libraries."""
         return self._numbers(("gpu_own_memory_bytes",))
 
     def health(self) -> Readings:
-        """Return the card's report of its faults and links, by the names in `HEALTH`, and its XID errors by code."""
+        """Return the card's faults and links by the names in `HEALTH`, and its XID errors by code."""
         values, missing = self._numbers(HEALTH)
         codes = self._ask(("xids",))[0].get("xids", {}) if values.get("gpu_xid_errors") else {}
         return values | {f"{XID}{code}": float(count) for code, count in codes.items()}, missing
@@ -117,7 +118,7 @@ class Gpu:
         return dict.fromkeys(FACTS) | facts | {"missing": missing}
 
     def close(self) -> None:
-        """Let go of the driver."""
+        """Release the driver."""
         if "close" in self.questions:
             self._ask(("close",))
 
@@ -152,7 +153,7 @@ class NoGpu(Gpu):
 
 
 class NvmlGpu(Gpu):
-    """A GPU or a MIG slice of one, asked through NVML. `nvml` is the module pynvml or a stand-in."""
+    """A GPU or a MIG slice of one, asked through NVML (`nvml`: pynvml or a stand-in)."""
 
     def __init__(self, nvml: Any, handle: Any, uuid: str) -> None:
         gpu, card = handle, whole_card(nvml, handle)
@@ -198,7 +199,7 @@ class NvmlGpu(Gpu):
 
 
 def open_gpu(uuid: str | None, nvml: Any = None) -> Gpu:
-    """The GPU of this UUID, with or without its prefix GPU- or MIG-; a `NoGpu` with the reason otherwise."""
+    """Open the GPU of this UUID, with or without its prefix GPU- or MIG-; else return a `NoGpu`."""
     if not uuid:
         return NoGpu("no GPU was requested")
     try:
@@ -220,10 +221,11 @@ def open_gpu(uuid: str | None, nvml: Any = None) -> Gpu:
 
 
 def throttling(before: GpuCounters, after: GpuCounters, sampled: Sequence[float] = ()) -> Readings:
-    """`power_throttled_share`, `thermal_throttled_share` and their sum, `throttled_share`.
+    """Return `power_throttled_share`, `thermal_throttled_share` and their sum, `throttled_share`.
 
-    Where the GPU has no such counters, `throttled_share` is the share of the `sampled` readings
-    `gpu_throttled` that were 1, and `missing` says so under `throttled_counters`.
+    Without such counters, `throttled_share` is the share of the `sampled` readings `gpu_throttled` that were 1,
+    and
+    `missing` says so under `throttled_counters`.
     """
     values: dict[str, float] = {}
     missing: dict[str, str] = {}
@@ -251,7 +253,7 @@ def throttling(before: GpuCounters, after: GpuCounters, sampled: Sequence[float]
 
 
 def slowed_by(reasons: Sequence[float]) -> Readings:
-    """Return the shares of the samples in which each cause in `SLOWED_BY` held the clock down."""
+    """Return the shares of samples in which each cause in `SLOWED_BY` held the clock down."""
     if not reasons:
         return {}, dict.fromkeys(SLOWED_BY, "the clock's event reasons were not sampled within the window")
     return {
@@ -261,7 +263,7 @@ def slowed_by(reasons: Sequence[float]) -> Readings:
 
 
 def clock_drift(clocks_mhz: Sequence[float]) -> Readings:
-    """`sm_clock_drift`: how much higher the clock was in the second half of its samples, as a share."""
+    """Return `sm_clock_drift`: how much higher the clock was in its second half, as a share."""
     half = len(clocks_mhz) // 2
     if half < _FEWEST_CLOCKS:
         return {}, {"sm_clock_drift": f"{len(clocks_mhz)} samples of the clock are too few for two halves"}
@@ -274,14 +276,17 @@ def clock_drift(clocks_mhz: Sequence[float]) -> Readings:
 def foreign_load(
     gpu: Gpu, window_s: float = 1.0, samples: int = 10, sleep: Callable[[float], None] = time.sleep
 ) -> Readings:
-    """Return others' use of the GPU, to be asked before our own context exists.
+    """Return others' use of the GPU; ask before our own context exists.
 
-    An idle card is left after a few readings: no other process is listed, and little memory is taken. Any other
-    is read for a window of `window_s` seconds. If it seems busy then, a second window decides: a reading is of up
-    to a second of the past (nvmlUtilization_t), in which our own previous process computed.
+    An idle card, without other processes and with little memory in use, takes a few readings; any other a window
+    of
+    `window_s` seconds. If it seems busy then, a second window decides, because a reading is of up to a second of
+    the past
+    (nvmlUtilization_t), in which our previous process computed.
 
-    Readings: `gpu_foreign_processes`, `gpu_foreign_share` (mean utilisation) and `gpu_foreign_memory_bytes`
-    (the most that was in use; the driver alone may hold some tens of MB).
+    Readings: `gpu_foreign_processes`, `gpu_foreign_share` (mean utilisation) and `gpu_foreign_memory_bytes` (the
+    most in
+    use, of which the driver alone can hold some tens of MB).
     """
     why, rows = gpu.read()[1], list[Mapping[str, float]]()
     if not all(source in why for source in _FOREIGN.values()):
@@ -299,7 +304,7 @@ def foreign_load(
 
 
 def _window(gpu: Gpu, samples: int, pause: Callable[[], None]) -> list[Mapping[str, float]]:
-    """Return `samples` readings, or the last few as soon as they are those of an idle card."""
+    """Return `samples` readings, or the last few as soon as they are an idle card's."""
     rows: list[Mapping[str, float]] = []
     while len(rows) < samples:
         pause()
@@ -311,7 +316,7 @@ def _window(gpu: Gpu, samples: int, pause: Callable[[], None]) -> list[Mapping[s
 
 
 def _is_idle(gpu: Gpu, rows: Sequence[Mapping[str, float]]) -> bool:
-    """True if the card did nothing in these readings, and no process that could use it is there."""
+    """Return whether the card was idle in these readings, with no process that could use it."""
     is_at_rest = all(
         row.get(_UTILISATION, math.inf) == 0 and row.get(_MEMORY, math.inf) <= _IDLE_BYTES for row in rows
     )
@@ -334,7 +339,7 @@ def _process_of(pid: int, nvml: Any, gpu: Any) -> Any:
 
 
 def _memory(nvml: Any, gpu: Any) -> Any:
-    """Version 2 keeps what the driver reserves apart from what is used; older drivers have only version 1."""
+    """Return memory by version 2, without the driver's reserve; older drivers have only version 1."""
     with suppress(Exception):
         return nvml.nvmlDeviceGetMemoryInfo(gpu, version=nvml.nvmlMemory_v2)
     return nvml.nvmlDeviceGetMemoryInfo(gpu)

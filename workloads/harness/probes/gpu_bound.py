@@ -1,4 +1,4 @@
-"""A bound of a GPU's speed from what it states of itself, for cards that no catalogue has."""
+"""A bound of a GPU's speed from its own figures, for cards that no catalogue has."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -29,14 +29,14 @@ RATES = {
 
 @dataclass(frozen=True, slots=True)
 class GpuShape:
-    """A GPU as torch sees it; of a MIG slice, the slice."""
+    """A GPU, or a MIG slice, as torch sees it."""
 
     capability: tuple[int, int]
     multiprocessors: int
 
 
 def shape_of(device: int = 0) -> GpuShape | None:
-    """Return the shape of torch's CUDA device; None if it sees none."""
+    """Return the shape of torch's CUDA device; None without one."""
     import torch
 
     if not torch.cuda.is_available():
@@ -46,9 +46,9 @@ def shape_of(device: int = 0) -> GpuShape | None:
 
 
 def gpu_flops_bound(shape: GpuShape | None, clock_max_mhz: float | None, precision: str) -> float | None:
-    """FLOP/s that the GPU can't exceed at its highest clock; None where a part of that isn't known.
+    """Return an upper bound in FLOP/s at the GPU's highest clock; None if a part is unknown.
 
-    Generous on purpose, as the bound of a CPU is: sparse products are not measured.
+    Generous on purpose; sparse products are not measured.
     """
     if shape is None or not clock_max_mhz or shape.capability not in RATES:
         return None

@@ -1,6 +1,6 @@
-"""A card's report of its faults and links, as numbers; read under load, right after the samples.
+"""A card's faults and links as numbers, read under load right after the samples.
 
-NVML gives all but the XID errors, which only the kernel's log has.
+XID errors are only in the kernel's log; NVML has the rest.
 """
 
 import os
@@ -53,7 +53,7 @@ _DEGRADED_BITS, _IS_DEGRADED, _IS_NOT_DEGRADED = (
 def health_questions(
     nvml: Any, gpu: Any, log: Path = KERNEL_LOG, root: Path = ROOT
 ) -> dict[str, Callable[[], Any]]:
-    """Return the questions behind `HEALTH`; each raises if the card or the driver can't answer it."""
+    """Return the questions behind `HEALTH`, each of which raises if it has no answer."""
 
     def ecc(counter: int) -> int:
         return int(nvml.nvmlDeviceGetTotalEccErrors(gpu, _UNCORRECTED, counter))
@@ -93,10 +93,10 @@ def health_questions(
 
 
 def xid_codes(bus_id: str | bytes, log: Path = KERNEL_LOG) -> Counter[int]:
-    """Return how often the kernel's log has each XID error for the card at this PCI address.
+    """Count each XID error in the kernel's log for the card at this PCI address.
 
     Raises:
-        OSError: the log can't be read; most containers and users can't.
+        OSError: the log is unreadable, as for most containers and users.
     """
     text = bus_id.decode() if isinstance(bus_id, bytes) else bus_id
     domain, _, place = text.strip("\0 ").lower().partition(":")  # NVML writes 8 digits of domain, the log 4
@@ -143,7 +143,7 @@ def _is_degraded(mask: int) -> int:
 
 
 def _kernel_log(log: Path) -> bytes:
-    """Return the log as it is now: /dev/kmsg gives one line a read, and would wait for the next one."""
+    """Return the present log: /dev/kmsg gives one line a read, and would wait for the next one."""
     lines, size = [], 0
     handle = os.open(log, os.O_RDONLY | os.O_NONBLOCK)
     try:

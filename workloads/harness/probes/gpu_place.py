@@ -1,4 +1,4 @@
-"""Which GPU computes, where it is and by what it reaches others: without starting CUDA."""
+"""The GPU that computes, its place and its links to others, without starting CUDA."""
 
 import importlib
 import os
@@ -18,9 +18,9 @@ _LEVELS = {0: "internal", 10: "PIX", 20: "PXB", 30: "PHB", 40: "NODE", 50: "SYS"
 
 
 def visible_uuid(environ: Mapping[str, str] = os.environ, nvml: Any = None) -> str | None:
-    """Return the UUID of CUDA's device 0 without starting CUDA; None if nothing tells it.
+    """Return the UUID of CUDA's device 0 without starting CUDA; None if unknown.
 
-    Where the cards of a machine differ, CUDA may number them in another order than NVML: see that it did not.
+    If the cards of a machine differ, CUDA can number them in another order than NVML: check the result later.
     """
     first = environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
     if first.startswith(("GPU-", "MIG-")):
@@ -38,10 +38,11 @@ def visible_uuid(environ: Mapping[str, str] = os.environ, nvml: Any = None) -> s
 
 
 def cards_on_bus(root: Path = ROOT) -> list[str] | None:
-    """Return the PCI addresses of NVIDIA's GPUs that its driver has or no driver; None where Linux lists no devices.
+    """Return the PCI addresses of GPUs with NVIDIA's driver or none; None if Linux lists no devices.
 
-    A card that another driver has, such as vfio-pci for a virtual machine, is not this machine's. A container sees all
-    cards of its host here, also those that it was not given.
+    A card with another driver, such as vfio-pci for a virtual machine, is not this machine's. A container sees all
+    cards
+    of its host here, also those that it cannot use.
     """
     folder = root / "sys/bus/pci/devices"
     if not folder.is_dir():
@@ -56,7 +57,7 @@ def _is_card(place: Path) -> bool:
 
 
 def numa_node(bus_id: str | bytes, root: Path = ROOT) -> int | None:
-    """Return the memory node of the CPUs that the card hangs on; None where Linux tells none."""
+    """Return the memory node of the card's CPUs; None if Linux does not know it."""
     text = bus_id.decode() if isinstance(bus_id, bytes) else bus_id
     domain, _, rest = text.strip("\0 ").lower().partition(":")  # NVML writes 8 digits of domain, Linux 4
     node = read_text(root / f"sys/bus/pci/devices/{domain[-4:]}:{rest}/numa_node")[0].strip()
@@ -64,7 +65,7 @@ def numa_node(bus_id: str | bytes, root: Path = ROOT) -> int | None:
 
 
 def link_states(nvml: Any, gpu: Any) -> list[bool]:
-    """Return of each NVLink of the card whether it is up; raise what NVML raises if the card has none."""
+    """Return whether each NVLink of the card is up; raise NVML's error if the card has none."""
     states = []
     for link in range(MOST_LINKS):
         try:
@@ -77,9 +78,9 @@ def link_states(nvml: Any, gpu: Any) -> list[bool]:
 
 
 def other_gpus(nvml: Any, gpu: Any) -> dict[str, int]:
-    """Return how many other visible cards are how far over PCIe, from `internal` and `PIX` to `SYS`.
+    """Count other visible cards by their distance over PCIe, from `internal` and `PIX` to `SYS`.
 
-    No UUIDs, so that machines of one kind have equal facts.
+    There are no UUIDs, so that machines of one kind have equal facts.
     """
     own, found = nvml.nvmlDeviceGetUUID(gpu), Counter[str]()
     for index in range(nvml.nvmlDeviceGetCount()):

@@ -1,11 +1,11 @@
-"""MIG: the slices that a card is cut into, and the part of the card that one of them is."""
+"""MIG: a card's slices, and the share of the card that one of them is."""
 
 from contextlib import suppress
 from typing import Any
 
 
 def whole_card(nvml: Any, gpu: Any) -> Any:
-    """Return the card that a slice is of; a whole card itself."""
+    """Return a slice's card, or the card itself."""
     with suppress(Exception):  # a driver without MIG
         if _is_slice(nvml, gpu):
             return nvml.nvmlDeviceGetDeviceHandleFromMigDeviceHandle(gpu)
@@ -13,7 +13,7 @@ def whole_card(nvml: Any, gpu: Any) -> Any:
 
 
 def first_slice(nvml: Any, gpu: Any) -> Any:
-    """Return the slice that CUDA computes on if it is given a card in MIG mode: its first; a whole card itself.
+    """Return the first slice of a card in MIG mode, on which CUDA computes, or the card itself.
 
     CUDA C++ Programming Guide, environment variables: only a single MIG instance is enumerated.
     """
@@ -24,10 +24,11 @@ def first_slice(nvml: Any, gpu: Any) -> Any:
 
 
 def mig_slice(nvml: Any, gpu: Any) -> dict[str, Any] | None:
-    """Return what part of its card a slice is; None for a whole card.
+    """Return the share of its card that a slice is; None for a whole card.
 
-    `compute_share` counts compute slices, of which a card has as many as it can have MIG devices;
-    `memory_share` is of the bytes that the card reports. `of` is the card's UUID.
+    `compute_share` counts compute slices, of which a card has as many as it can have MIG devices; `memory_share`
+    is of the
+    card's reported bytes. `of` is the card's UUID.
     """
     try:
         if not _is_slice(nvml, gpu):
@@ -52,7 +53,7 @@ def mig_slice(nvml: Any, gpu: Any) -> dict[str, Any] | None:
 
 
 def mig_profiles(nvml: Any, gpu: Any) -> list[str]:
-    """Return the profiles of all slices of a card; raise what NVML raises if the card can't be cut."""
+    """Return the profiles of all slices of a card; raise NVML's error if it has no MIG."""
     card = whole_card(nvml, gpu)
     if not nvml.nvmlDeviceGetMigMode(card)[0]:
         return []

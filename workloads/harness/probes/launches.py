@@ -1,4 +1,4 @@
-"""The host's speed at handing operations to the device that computes, as launches per second."""
+"""The host's speed at handing operations to the device, in launches per second."""
 
 import time
 from collections.abc import Callable
@@ -8,10 +8,11 @@ PIECES, LAUNCHES = 20, 200  # a piece takes 0.2 to 3 ms; the queue of a GPU hold
 
 
 def launches_per_s(device: str, clock: Callable[[], float] = time.perf_counter) -> float:
-    """Return how many tiny operations of torch the host hands to `device` (`cpu` or `cuda`) in a second.
+    """Return the tiny torch operations per second that the host hands to `device` (`cpu` or `cuda`).
 
-    It is the best of 20 pieces of a fixed loop, which was interrupted least; at most 0.1 s in total. Each piece
-    begins with an empty queue and ends when the last operation is queued. On a CPU it ends when that is done.
+    The best of 20 pieces of a fixed loop, the least interrupted; at most 0.1 s in total. A piece begins with an
+    empty queue
+    and ends when the last operation is queued, on a CPU when it is done.
 
     Raises:
         RuntimeError: torch cannot compute on the device, or a CUDA graph is being captured.

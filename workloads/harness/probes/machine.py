@@ -1,4 +1,4 @@
-"""The identity of a machine: the fingerprint in every record, its hash, and a bound of its CPU's speed."""
+"""The identity of a machine: its fingerprint, the hash of that, and a bound of its CPU's speed."""
 
 import hashlib
 import importlib.metadata
@@ -59,12 +59,16 @@ _AMX = 2048.0
 
 
 def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> dict[str, Any]:
-    """Describe the machine and its software: JSON-able, None for what can't be read. Never raises.
+    """Describe the machine and its software: JSON-able, None for what is unreadable. Never raises.
 
-    `gpus` are descriptions by `Gpu.describe`. `instance_type` is the cloud's name where its metadata or the
-    firmware has it, `purchase` how it was bought (`on-demand`, `spot`);
-    `quota_cpus` None means that there is no limit; `reference` is the id of the frozen environment that this
-    process runs in, None in any other; `missing` says where a None should have come from.
+    Args:
+        gpus: descriptions by `Gpu.describe`.
+
+    `instance_type` is the cloud's name by metadata or firmware, `purchase` is `on-demand` or `spot`. `quota_cpus`
+    None
+    means no limit; `reference` is the id of the frozen environment that this process runs in; `missing` explains
+    other
+    Nones.
     """
     where, nowhere = cloud(root, os.environ)
     firmware = _firmware(root)
@@ -100,7 +104,7 @@ def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> di
 
 
 def environment_id(facts: Mapping[str, Any]) -> str:
-    """A hash of 12 hex digits over hardware, driver and stack: equal ids may share a history.
+    """Return 12 hex digits of a hash over hardware, driver and stack: equal ids can share a history.
 
     Memory counts in whole GiB and Python by its minor version, because kernels and patches move the rest.
     """
@@ -109,7 +113,7 @@ def environment_id(facts: Mapping[str, Any]) -> str:
 
 
 def machine_id(facts: Mapping[str, Any]) -> str:
-    """A hash of 12 hex digits over hardware and driver alone: machines whose stacks differ may share it."""
+    """Return 12 hex digits of a hash over hardware and driver alone."""
     return _hash(_machine(facts))
 
 
@@ -125,10 +129,11 @@ def _hash(parts: Mapping[str, Any]) -> str:
 
 
 def peak_flops_bound(facts: Mapping[str, Any], threads: int, precision: str) -> float | None:
-    """FLOP/s that the CPU can't exceed with so many threads; None where the instruction set isn't known.
+    """Return the CPU's upper bound in FLOP/s with `threads`; None for an unknown instruction set.
 
-    Generous on purpose: it serves only to call a rate impossible. tf32 counts like bf16, because oneDNN may
-    compute it so; half precisions without instructions of their own get twice fp32's rate.
+    Generous, because it serves only to call a rate impossible. tf32 counts like bf16, because oneDNN can compute
+    it so;
+    half precisions without own instructions get twice fp32's rate.
     """
     flags = set(facts.get("cpu_flags") or ())
     if facts.get("arch") in ("aarch64", "arm64") and "asimd" in flags:
@@ -171,7 +176,7 @@ def _cpu(root: Path) -> dict[str, Any]:
 
 
 def container(root: Path, environ: Mapping[str, str]) -> str | None:
-    """Return the kind of container that runs us; None without a sign of one."""
+    """Return the kind of container that runs us, if any."""
     for variable, name in (
         ("KUBERNETES_SERVICE_HOST", "kubernetes"),
         ("ECS_CONTAINER_METADATA_URI_V4", "ecs"),
@@ -199,7 +204,7 @@ def _nvidia_driver(root: Path) -> str | None:
 
 
 def _torch() -> dict[str, Any]:
-    """Versions of torch and of CUDA; nothing is imported or loaded for it."""
+    """Return versions of torch and CUDA, without importing them."""
     versions: dict[str, Any] = {"torch": None, "cuda": None}
     with suppress(Exception):
         spec = importlib.util.find_spec("torch")

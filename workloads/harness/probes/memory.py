@@ -1,4 +1,4 @@
-"""Host memory: the peak that we used, the bytes left to us, and kills for lack of memory."""
+"""Host memory: our peak, the bytes left to us, and kills for lack of memory."""
 
 import re
 import resource
@@ -15,8 +15,9 @@ _NO_LIMIT_BYTES = 2**62  # cgroup v1 says "none" with the largest multiple of a 
 def peak_rss_bytes(root: Path = ROOT) -> int:
     """Return the peak of this process's resident memory, in bytes.
 
-    VmHWM where there is one: Linux hands ru_maxrss on through exec, so that the fresh child of a parent of
-    400 MB claims 400 MB itself (https://jkz.wtf/random-linux-oddity-1-ru_maxrss; seen here too).
+    It prefers VmHWM: Linux hands ru_maxrss on through exec, so that the fresh child of a parent of 400 MB claims
+    400 MB
+    itself (https://jkz.wtf/random-linux-oddity-1-ru_maxrss; seen here too).
     """
     for line in read_text(root / "proc/self/status")[0].splitlines():
         if line.startswith("VmHWM:"):
@@ -27,7 +28,7 @@ def peak_rss_bytes(root: Path = ROOT) -> int:
 
 
 def resident_bytes() -> int | None:
-    """Return this process's resident memory now, in bytes; None if psutil can't tell."""
+    """Return this process's resident memory now, in bytes; None if psutil does not know it."""
     try:
         import psutil
 
@@ -37,7 +38,7 @@ def resident_bytes() -> int | None:
 
 
 def host_available_bytes() -> int | None:
-    """Return the bytes that the machine can give without swapping; None if psutil can't tell."""
+    """Return the bytes that the machine can give without swapping; None if psutil does not know it."""
     try:
         import psutil
 
@@ -47,9 +48,9 @@ def host_available_bytes() -> int | None:
 
 
 def available_bytes(root: Path = ROOT, host: Callable[[], int | None] = host_available_bytes) -> int | None:
-    """Bytes that we can still get: the least of what the machine has and of what each cgroup of ours leaves.
+    """Return the bytes that we can still get: the least left by the machine and each of our cgroups.
 
-    File pages that a cgroup could drop at once (inactive_file) count as free. None where nothing can be read.
+    File pages that a cgroup could drop at once (inactive_file) count as free. None if nothing is readable.
     """
     cgroups = (allowed - used for allowed, used in _cgroups_bytes(root))
     left = [free for free in (host(), *cgroups) if free is not None]
@@ -57,7 +58,7 @@ def available_bytes(root: Path = ROOT, host: Callable[[], int | None] = host_ava
 
 
 def total_bytes(root: Path = ROOT) -> int | None:
-    """Bytes that we could ever get: the least of what the machine has and of what each cgroup allows."""
+    """Return the bytes that we could ever get: the least of the machine's and each cgroup's."""
     limits = [machine_bytes(root), *(allowed for allowed, _ in _cgroups_bytes(root))]
     return min((limit for limit in limits if limit is not None), default=None)
 
@@ -69,10 +70,11 @@ def machine_bytes(root: Path = ROOT) -> int | None:
 
 
 def oom_kills(root: Path = ROOT) -> int | None:
-    """Count the processes that the kernel has killed for lack of memory since boot; None if unknown.
+    """Count the kernel's kills for lack of memory since boot; None if unknown.
 
-    Counted in our own cgroup (a child's kill counts there), else on the whole machine. A parent reads it
-    before and after: a child that ended by signal 9 while this grew was out of memory.
+    By our own cgroup (a child's kill counts there), else by the whole machine. If the count grew while a child
+    ended by
+    signal 9, the child was out of memory.
     """
     for folder in cgroup_folders("memory", root):
         for name in ("memory.events", "memory.oom_control"):
@@ -85,7 +87,7 @@ def oom_kills(root: Path = ROOT) -> int | None:
 def readings(
     root: Path = ROOT, host: Callable[[], int | None] = host_available_bytes
 ) -> tuple[dict[str, float], dict[str, str]]:
-    """`peak_rss_bytes`, `available_bytes` and `oom_kills` now, and why the absent ones are absent."""
+    """Return `peak_rss_bytes`, `available_bytes` and `oom_kills`, and why the absent ones are absent."""
     values: dict[str, float] = {"peak_rss_bytes": float(peak_rss_bytes(root))}
     missing: dict[str, str] = {}
     for name, value, why in (

@@ -1,4 +1,4 @@
-"""Whether processes whose parents end become children of this one (prctl(2), Linux)."""
+"""Whether orphaned processes become children of this one (prctl(2), Linux)."""
 
 import ctypes
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ PR_SET_CHILD_SUBREAPER, PR_GET_CHILD_SUBREAPER = 36, 37
 
 
 def adopt_orphans(adopts: bool = True) -> None:
-    """Make processes whose parents end this process's children, or no longer."""
+    """Start or stop adopting processes whose parents end."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, int(adopts), 0, 0, 0)
 

@@ -1,4 +1,4 @@
-"""The roof of this box as it was measured last: kept by box, stack and threads, and read into each record."""
+"""The last measured roof of this box, cached by box, stack and threads, and read into each record."""
 
 import hashlib
 import json
@@ -21,7 +21,7 @@ SIZES, RATES = "sizes", "rates"  # of the fastest products by precision and side
 
 @cache
 def facts_here(device: str) -> Mapping[str, Any]:
-    """Return the fingerprint of this machine, with its GPU where that computes."""
+    """Return the fingerprint of this machine, with its GPU if that computes."""
     if device != "cuda":
         return machine.fingerprint()
     card = AskedGpu()
@@ -31,7 +31,7 @@ def facts_here(device: str) -> Mapping[str, Any]:
 
 
 def roof_path(facts: Mapping[str, Any], device: str, threads: int) -> Path:
-    """Return the file of a box's roof; another stack, card, number of threads or setting has another file."""
+    """Return the file of a box's roof, one per stack, card, number of threads and setting."""
     cards = [card.get("uuid") for card in facts.get("gpus") or ()]
     box = [machine.environment_id(facts), facts.get("hostname"), cards, facts.get("variables")]
     name = hashlib.sha256(json.dumps([*box, device, threads], sort_keys=True).encode()).hexdigest()[:16]
@@ -39,7 +39,7 @@ def roof_path(facts: Mapping[str, Any], device: str, threads: int) -> Path:
 
 
 def kept_roof(path: Path) -> dict[str, Any]:
-    """Return what is kept in a file; empty parts where it is none of ours, or unreadable."""
+    """Return the content of a file; empty parts if it is not a roof's, or unreadable."""
     kept: Any = None
     with suppress(OSError, ValueError):
         kept = json.loads(path.read_text())
@@ -49,7 +49,7 @@ def kept_roof(path: Path) -> dict[str, Any]:
 
 
 def keep_roof(path: Path, kept: Mapping[str, Any]) -> None:
-    """Keep a roof, where this box has room and leave for it: without, the next one is measured again."""
+    """Cache a roof if this box allows it; without, it is measured again."""
     with suppress(WorkloadsError):
         write_whole(path, json.dumps(kept, allow_nan=False, indent=1).encode())
 

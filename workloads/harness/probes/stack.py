@@ -1,4 +1,4 @@
-"""How torch is set and what it is linked to: read when all is measured, because asking loads libraries."""
+"""Torch's settings and libraries: read after the measurement, because asking loads libraries."""
 
 import sys
 from collections.abc import Callable
@@ -26,7 +26,7 @@ LIBRARIES: dict[str, Question] = {
 
 
 def settings() -> dict[str, Any]:
-    """Return torch's settings that change what is computed or how fast; those that it lacks are left out."""
+    """Return torch's settings that change results or speed, if it has them."""
     return _answers(SETTINGS)
 
 

@@ -1,4 +1,4 @@
-"""An alarm: a reason to end a process before its time, given by any thread."""
+"""A reason, from any thread, to end a process early."""
 
 import os
 from threading import Event
@@ -8,7 +8,7 @@ class Alarm:
     """An alarm that `select` can wait for.
 
     Attributes:
-        reason: the first reason that was given; empty so far.
+        reason: the first that was given; empty so far.
     """
 
     def __init__(self) -> None:
@@ -24,11 +24,11 @@ class Alarm:
             os.write(self._writing, b"!")
 
     def wait(self, seconds: float) -> bool:
-        """Wait until a reason is given, `seconds` at most; return whether there is one."""
+        """Wait at most `seconds` for a reason; return whether there is one."""
         return self._rung.wait(seconds)
 
     def fileno(self) -> int:
-        """Return the descriptor that can be read once a reason is given."""
+        """Return the descriptor that is readable once a reason is given."""
         return self._reading
 
     def close(self) -> None:

@@ -1,4 +1,4 @@
-"""Commands of any program as cases of a suite: its tables `[[commands]]`, read strictly."""
+"""Any program's command as cases of a suite: its tables `[[commands]]`, read strictly."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -52,7 +52,7 @@ _SECRET = re.compile(r"(?i)(^|_)(key|token|secret|password|passwd|pass|pwd|crede
 
 
 def command_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
-    """Return each case of a table, with its command; paths in it count from the folder `here`.
+    """Return each case of a table with its command; relative paths start at `here`.
 
     Raises:
         WorkloadsError: the table has a mistake; the sentence names key and value.
@@ -96,10 +96,10 @@ def server_table(
     slo: Sequence[str],
     load: Sequence[str],
 ) -> dict[str, Any]:
-    """Return the keys of a server in a command's table, from options such as `ttft_p99_ms=500`.
+    """Return a server's keys in a command's table, from options such as `ttft_p99_ms=500`.
 
     Raises:
-        WorkloadsError: a promise or a load has another form.
+        WorkloadsError: a promise or a load is malformed.
     """
     given = {
         "serve": serve,
@@ -112,7 +112,7 @@ def server_table(
 
 
 def serving_of(entry: Mapping[str, Any]) -> Serving | None:
-    """Return the server of a command's table; None for a command without one.
+    """Return the server of a command's table, if any.
 
     Raises:
         WorkloadsError: a key has a mistake, or needs another one.
@@ -139,7 +139,7 @@ def serving_of(entry: Mapping[str, Any]) -> Serving | None:
 
 
 def load_of(entry: Mapping[str, Any], serving: Serving) -> tuple[str, ...]:
-    """Return the words of our own load generator for a command's table, which names no other client.
+    """Return our load generator's words for a command's table, which names no other client.
 
     Raises:
         WorkloadsError: a key has a mistake.
@@ -158,7 +158,7 @@ def load_of(entry: Mapping[str, Any], serving: Serving) -> tuple[str, ...]:
 
 
 def check_load(words: Sequence[str], cases: Sequence[Case]) -> None:
-    """Check the words of our own load generator at each size; those of another command are not checked.
+    """Check our load generator's words at each size; another command's are not checked.
 
     Raises:
         WorkloadsError: an option has a mistake.
@@ -176,7 +176,7 @@ def check_load(words: Sequence[str], cases: Sequence[Case]) -> None:
 
 
 def _value_of(values: Mapping[str, str], place: re.Match[str]) -> str:
-    """Return the value of a placeholder; any other than a size's is a number, which is known when it runs."""
+    """Return the value of a placeholder; those other than sizes are numbers, known only at run time."""
     return values.get(place[1], "1")
 
 
@@ -184,7 +184,7 @@ def pairs_of(texts: Sequence[str], what: str = "env", example: str = "OMP_NUM_TH
     """Read variables such as `OMP_NUM_THREADS=8`.
 
     Raises:
-        WorkloadsError: one has another form.
+        WorkloadsError: one is malformed.
     """
     if wrong := [text for text in texts if "=" not in text]:
         raise WorkloadsError(f"{what} {wrong[0]!r} is not of the form NAME=VALUE, such as {example}")
@@ -206,10 +206,10 @@ def metrics_of(texts: Sequence[Any]) -> tuple[Metric, ...]:
 
 
 def variables_of(given: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
-    """Return variables of a command's process, none of which is a secret by its name.
+    """Return variables of a command's process.
 
     Raises:
-        WorkloadsError: a name is malformed or that of a secret, or a value is not text.
+        WorkloadsError: a name is malformed or a secret's, or a value is not text.
     """
     for name, value in given.items():
         if not _VARIABLE.fullmatch(name) or not isinstance(value, str) or "\0" in value:

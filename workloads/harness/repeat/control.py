@@ -1,6 +1,6 @@
 """Controls: each watched repeat is measured again, on the same box, in a frozen reference environment.
 
-A slow box slows both; slower code slows only the watched one. Two versions of the same code are compared like this.
+A slow box slows both, slower code only the watched one. Two versions of code are compared in the same way.
 """
 
 import os
@@ -28,10 +28,11 @@ def run_with_control(
     reference: Sequence[str],
     command: Sequence[str] = COMMAND,
 ) -> Record:
-    """Measure a repeat, and its control alternately before or after it; a failed control leaves the record.
+    """Measure a repeat and, in alternating order, its control, whose failure leaves the record.
 
-    Both are fresh processes: a forked repeat has other pages in memory than its control, and can differ by that.
-    A repeat without a time gets no control after it, because there is nothing to compare it with.
+    Both are fresh processes: a forked one has other pages in memory, which can change its times. A repeat without
+    a time
+    gets no control after it.
     """
     first = repeat.repeat % 2 == 0  # whichever comes second finds a warmer box
     return _together(
@@ -42,9 +43,9 @@ def run_with_control(
 
 
 def run_in_turns(repeat: Repeat, own: Callable[[], Record], other: Callable[[], Record]) -> Record:
-    """Measure a repeat by `own`, with another version by `other` as its control; which is first is drawn.
+    """Measure a repeat by `own`, and another version by `other` as its control, in random order.
 
-    A version that can't be started leaves the record.
+    A version that cannot start leaves the record.
     """
 
     def control() -> Control:
@@ -59,7 +60,6 @@ def run_in_turns(repeat: Repeat, own: Callable[[], Record], other: Callable[[], 
 
 
 def _together(is_after: bool, own: Callable[[], Record], control: Callable[[], Control]) -> Record:
-    """Return a record with its control, which is measured before it if it `is_after`."""
     before = control() if is_after else None
     record = own()
     if not is_after and record.compute_s is not None:
@@ -68,7 +68,7 @@ def _together(is_after: bool, own: Callable[[], Record], control: Callable[[], C
 
 
 def run_control(repeat: Repeat, lock: int, say: Say, reference: Sequence[str]) -> Control:
-    """Measure a repeat by a reference's command; any failure is in the verdict."""
+    """Measure a repeat by a reference's command; a failure is in the verdict."""
     say(f"{repeat.id}: its control, by {reference[0]}")
     try:
         record = run_repeat(replace(repeat, profile=False), lock, say, reference, environ_of_reference())
@@ -84,7 +84,7 @@ def run_control(repeat: Repeat, lock: int, say: Say, reference: Sequence[str]) -
 
 
 def environ_of_reference(environ: Mapping[str, str] = os.environ) -> dict[str, str]:
-    """Return the environment variables of a reference's process, whose Python finds only its own modules."""
+    """Return a reference's environment variables: its Python finds only its own modules."""
     return {name: value for name, value in environ.items() if name not in STRAYS} | {"PYTHONSAFEPATH": "1"}
 
 

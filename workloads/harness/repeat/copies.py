@@ -1,8 +1,8 @@
-"""A fresh copy of a script's folder for each repeat: no repeat finds the files of an earlier one, and the user's stay.
+"""A fresh copy of a script's folder for each repeat, so that repeats and the user's files stay separate.
 
-The copy has all that the folder has, and what links in it lead to outside. Files that are too large
-to copy are cloned if the file system can do so. Otherwise they are links to the user's files, which are guarded.
-A folder that is too much to copy is a real one with links.
+The copy includes the targets of links out of the folder. Files too large to copy are cloned if the file system
+can;
+otherwise they are guarded links to the user's files. A folder too large to copy is a real one with links.
 """
 
 from __future__ import annotations
@@ -46,9 +46,9 @@ class FolderCopy:
         original, folder: the user's folder, and its copy.
         room: the folder that is removed with the copy.
         contents: of the original when it was copied.
-        linked: files that are links to the user's, from the folder on, because they are too large, or secrets.
-        mirror: of the folders that are too much to copy.
-        states, originals: of the files in the copy and of the user's files that are watched, before the script runs.
+        linked: linked files, too large or secret, relative to the folder.
+        mirror: of the folders too large to copy.
+        states, originals: of the files in the copy and of the watched user's files, before the script runs.
     """
 
     original: Path
@@ -62,42 +62,42 @@ class FolderCopy:
 
     @property
     def links(self) -> list[str]:
-        """The names of all that is not copied: files, folders with links in them, and links that lead out."""
+        """The names of linked files, of folders with links in them, and of links that lead out."""
         return [*self.linked, *self.contents.whole, *self.contents.outward]
 
     @property
     def linked_files(self) -> list[Path]:
-        """The user's files that are too large to copy, and are links."""
+        """The user's linked large files."""
         return [self.original / name for name in self.linked if name not in self.contents.secrets]
 
     @property
     def other_files(self) -> list[Path]:
-        """The user's other files that are links: in folders that are too much to copy, secrets, and modules outside."""
+        """The user's other linked files: in large folders, secrets, and modules outside."""
         names = [*self.contents.secrets, *self.contents.outward, *self.mirror.files]
         return [file for name in names if (file := self.original / name).is_file()]
 
     def words(self, words: Iterable[str]) -> tuple[str, ...]:
-        """Return arguments whose paths in the original are those in the copy."""
+        """Return arguments with paths in the original replaced by those in the copy."""
         tools = self.contents.tools
         return tuple(moved_word(word, str(self.original), str(self.folder), tools) for word in words)
 
     def there(self, text: str) -> str:
-        """Return a text with paths of the original for those of the copy."""
+        """Return a text with the copy's paths replaced by the original's."""
         return text.replace(str(self.folder), str(self.original))
 
     def environ(self, environ: Mapping[str, str]) -> dict[str, str]:
-        """Return variables whose working directory and paths are those of the copy; environments stay."""
+        """Return variables with the copy's working directory and paths; environments stay."""
         names = str(self.original), str(self.folder), self.contents.tools
         inside = {name: moved(value, *names) for name, value in environ.items()}
         return {**inside, "PWD": str(self.folder)} if "PWD" in environ else inside
 
     def written(self) -> list[str]:
-        """Return the files that the script has made or changed in the copy; caches of Python are left out."""
+        """Return files that the script made or changed in the copy, without caches of Python."""
         now = _states(self.folder, self.room)
         return sorted(name for name, state in now.items() if self.states.get(name) != state)
 
     def changed_originals(self) -> list[str]:
-        """Return the user's own files that have changed, appeared or gone since they were copied."""
+        """Return the user's files that changed, appeared or went since the copy."""
         before, now = self.originals, self._originals_now()
         names = before.keys() | now.keys()
         return sorted(name for name in names if CACHE not in name and before.get(name) != now.get(name))
@@ -114,7 +114,7 @@ class FolderCopy:
         """Copy files and links of the copy into a folder, which is made.
 
         Raises:
-            WorkloadsError: it can't be written.
+            WorkloadsError: it is not writable.
         """
         try:
             for name in names:
@@ -131,10 +131,10 @@ class FolderCopy:
 
 @contextmanager
 def fresh_copy(original: Path, without: Path | None = None) -> Iterator[FolderCopy]:
-    """Copy a folder without one of its folders, and remove the copy afterwards; only this user can read it.
+    """Copy a folder, readable only for this user, without one of its folders; remove the copy afterwards.
 
     Raises:
-        WorkloadsError: the folder is too much to copy or holds a home, or the copy can't be written.
+        WorkloadsError: the folder is too large or holds a home, or the copy cannot be written.
     """
     check_folder(original)
     contents = contents_of(original, without)
@@ -163,7 +163,7 @@ def fresh_copy(original: Path, without: Path | None = None) -> Iterator[FolderCo
 
 
 def _remove_old_copies() -> None:
-    """Remove copies of processes that were killed: those that no living process has locked."""
+    """Remove copies of killed processes: those without a living process's lock."""
     for room in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         with suppress(OSError):
             # A pipe or a link of this name is not opened.
@@ -177,7 +177,7 @@ def _remove_old_copies() -> None:
 
 
 def _remove(room: Path) -> None:
-    """Remove a copy, also folders in it that the script has closed."""
+    """Remove a copy, with folders in it that the script made unreadable."""
     shutil.rmtree(room, ignore_errors=True)
     for folder, names, _ in os.walk(room):
         for path in (os.path.join(folder, name) for name in names):
@@ -187,7 +187,7 @@ def _remove(room: Path) -> None:
 
 
 def check_folder(folder: Path) -> None:
-    """Refuse to copy a home folder, whose keys would be copied, and folders that hold it.
+    """Refuse to copy a home folder, which has keys, or a folder that contains it.
 
     Raises:
         WorkloadsError: the folder is one of these.
@@ -201,7 +201,6 @@ def check_folder(folder: Path) -> None:
 
 
 def _states(folder: Path, room: Path) -> dict[str, FileState]:
-    """Return the state of each file and link in a copy, and of those in the folders above it."""
     states, below, up = contents_now(folder), folder, UP
     while below != room:
         with os.scandir(below.parent) as entries:
@@ -218,7 +217,7 @@ def _states(folder: Path, room: Path) -> dict[str, FileState]:
 
 
 def _place(original: Path, room: Path) -> Path:
-    """Return the place of a copy, below folders with the names of those above the original, and their entries."""
+    """Return a copy's place, below folders that repeat the names and entries of those above the original."""
     here, path = room, [parent for parent in reversed([*original.parents][:ABOVE]) if parent.name]
     for above, below in pairwise([*path, original]):
         here = here / above.name
@@ -234,7 +233,6 @@ def _place(original: Path, room: Path) -> Path:
 
 
 def _fill(copy: FolderCopy) -> None:
-    """Copy all entries of the original, or set links to them."""
     contents = copy.contents
     for name in contents.folders:
         (copy.folder / name).mkdir()
@@ -274,7 +272,7 @@ def _link(copy: FolderCopy, name: str) -> None:
 
 
 def _clone(source: Path, target: Path) -> bool:
-    """Make a file that shares the blocks of another until one is written; False if the file system can't."""
+    """Make a file that shares another's blocks until a write; return False if the file system cannot."""
     try:
         with source.open("rb") as reading, target.open("wb") as writing:
             fcntl.ioctl(writing.fileno(), FICLONE, reading.fileno())

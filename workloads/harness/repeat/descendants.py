@@ -18,7 +18,7 @@ OPENING = {"x86_64": {85, 2, 257, 437, 76}, "aarch64": {56, 437, 45}}
 
 @contextmanager
 def no_orphans() -> Iterator[None]:
-    """End the processes that were started within and are left, if they have another session than this process."""
+    """End the processes that were started within, are left, and have another session than this one."""
     with adopting(True):
         before = {child.pid for child in _children()}
         try:
@@ -34,7 +34,7 @@ def no_orphans() -> Iterator[None]:
 
 
 def is_opening_a_leased_file() -> bool:
-    """Return whether a process below this one waits until a lease is given up; True if that can't be seen."""
+    """Return whether a process below this one waits for a lease to end; True if unknown."""
     try:
         return any(_waits_for_lease(task) for child in _children() for task in _tasks(child.pid))
     except PermissionError:
@@ -62,7 +62,6 @@ def _tasks(pid: int) -> list[Path]:
 
 
 def _children() -> list[Any]:
-    """Return the processes below this one."""
     import psutil  # the process of a repeat has to be small
 
     with suppress(psutil.Error):
@@ -71,7 +70,6 @@ def _children() -> list[Any]:
 
 
 def _is_apart(pid: int) -> bool:
-    """Return whether a process has another session than this one."""
     try:
         return os.getsid(pid) != os.getsid(0)
     except OSError:

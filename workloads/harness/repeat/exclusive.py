@@ -1,4 +1,4 @@
-"""The box lock: one measurement at a time, by a lock of the kernel's, which no crash can leave behind."""
+"""The box lock, one measurement at a time; the kernel releases it after any crash."""
 
 import errno
 import fcntl
@@ -18,28 +18,28 @@ WAITING = "another measurement runs on this machine: waiting for it to end"
 
 
 def lock_path() -> Path:
-    """Return this user's lock file; GRIDBENCH_BOX_LOCK names another, for a box that users or machines share.
+    """Return this user's lock file, or GRIDBENCH_BOX_LOCK for a box that users or machines share.
 
-    Nobody else can hold it for ever, or put a link in its place.
+    Its folder is private: no other user can hold the lock for ever, or put a link in its place.
     """
     named = os.environ.get("GRIDBENCH_BOX_LOCK")
     return Path(named) if named else _own_folder() / "box.lock"
 
 
 def _own_folder() -> Path:
-    """Return a folder that is ours alone: in the home, or below /tmp where no home can be written to."""
+    """Return a private folder: in the home, or below /tmp if no home is writable."""
     folder = home()
     return folder / ".gridbench" if os.access(folder, os.W_OK | os.X_OK) else temporary_home()
 
 
 @contextmanager
 def whole_box(waiting: Callable[[str], None] = lambda text: None) -> Iterator[int]:
-    """Hold the box while measuring on it; yield a file descriptor through which children may keep it held.
+    """Hold the box while measuring on it; yield a descriptor by which children keep it held.
 
-    `waiting` is called once if somebody else is measuring.
+    `waiting` is called once if another measurement runs.
 
     Raises:
-        WorkloadsError: the lock file can't be opened or locked.
+        WorkloadsError: the lock file cannot be opened or locked.
     """
     if (inherited := os.environ.get(INHERITED)) is not None:
         yield int(inherited)
@@ -58,7 +58,7 @@ def whole_box(waiting: Callable[[str], None] = lambda text: None) -> Iterator[in
 
 
 def not_for_children(descriptor: int) -> None:
-    """Close an inherited lock in forked children, which may outlive this process when it is killed."""
+    """Close an inherited lock in forked children, which can outlive this process when it is killed."""
     held = [descriptor]
 
     def let_go() -> None:
@@ -92,10 +92,10 @@ def _open(path: Path) -> int:
 
 
 def _make_own(folder: Path) -> None:
-    """Make a folder that only we enter.
+    """Make a private folder.
 
     Raises:
-        OSError: somebody else has put something in its place.
+        OSError: another user's entry is in its place.
     """
     folder.mkdir(mode=0o700, exist_ok=True)
     found = folder.lstat()

@@ -1,4 +1,4 @@
-"""The entries of a script's folder: which of them a copy gets as files, and which as links."""
+"""The entries of a script's folder, and whether a copy gets them as files or links."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ PREFIX = "gridbench-copy-"  # of copies, which are in no other copy
 
 @dataclass(frozen=True, slots=True)
 class FileState:
-    """Size and time of a file: a change shows in them."""
+    """Size and time of a file, which show a change."""
 
     size_bytes: int
     changed_ns: int
@@ -41,16 +41,16 @@ class FileState:
 
 @dataclass(slots=True)
 class FolderContents:
-    """The entries of a folder by their paths from the script's folder on.
+    """The entries of a folder by their paths relative to the script's folder.
 
     Attributes:
-        folders: to be made, each after the one that it is in.
-        files, large: regular files, and those outside that links lead to; the large ones have more than `LARGE_BYTES`.
-        links: symbolic links, with their targets in the copy: relative if they stay in it, or else absolute.
+        folders: to make, parents first.
+        files, large: regular files, and outside targets of links; the large ones have more than `LARGE_BYTES`.
+        links: symbolic links and their targets in the copy: relative within it, else absolute.
         outward: those of `links` that lead out of the folder.
         secrets: those of `files` that are not copied, by their names.
-        whole: folders that are too much to copy.
-        tools: folders of tools and keys, such as `.git` and environments, that a copy has as links.
+        whole: folders too large to copy.
+        tools: folders of tools and keys, such as `.git` and environments, which a copy links.
         count, size_bytes: number of files and links, and bytes of `files`.
     """
 
@@ -67,7 +67,7 @@ class FolderContents:
 
     @property
     def is_too_much(self) -> bool:
-        """Return whether it is too much to copy."""
+        """Return whether it is too large to copy."""
         return self.count > MOST_FILES or self.size_bytes > MOST_BYTES
 
     def has_room_for(self, other: FolderContents) -> bool:
@@ -98,12 +98,12 @@ class FolderContents:
 
 
 def contents_of(root: Path, without: Path | None = None) -> FolderContents:
-    """Return the entries of a script's folder, and of folders outside that links in it lead to.
+    """Return the entries of a script's folder, and of outside folders that its links lead to.
 
     The smallest folders are copied first. The folder `without` is left out.
 
     Raises:
-        WorkloadsError: the folder can't be listed, or the files in it that are in no folder are too much to copy.
+        WorkloadsError: the folder cannot be listed, or its direct files are too large to copy.
     """
     try:
         contents, folders = _Look(root, without).entries("")
@@ -124,20 +124,20 @@ def contents_of(root: Path, without: Path | None = None) -> FolderContents:
 
 
 def is_tool(entry: os.DirEntry[str]) -> bool:
-    """Return whether a folder is one of tools or keys, which a copy has as a link."""
+    """Return whether a folder is one of tools or keys, which a copy links."""
     is_named = entry.name in TOOLS or is_secret_folder(entry.name)
     return is_named or os.path.lexists(f"{entry.path}/{ENVIRONMENT}")
 
 
 def is_within(path: str, folder: str) -> bool:
-    """Return whether an absolute path is a folder or in it, by its words alone."""
+    """Return whether an absolute path is a folder or in it, by its text alone."""
     return path == folder or path.startswith(folder.rstrip("/") + "/")
 
 
 def contents_now(folder: Path, folders: Iterable[str] | None = None) -> dict[str, FileState]:
     """Return the state of each file and link in a folder, without caches of Python; links are not followed.
 
-    With `folders`, only files in those of its folders are looked at, and links to files count as these.
+    With `folders`, only files directly in those are read, and links to files count as files.
     """
     states = dict[str, FileState]()
     left = [""] if folders is None else [*folders]
@@ -157,7 +157,7 @@ def contents_now(folder: Path, folders: Iterable[str] | None = None) -> dict[str
 
 
 class _Look:
-    """A look into a folder: after `MOST_LOOKED_AT` entries the folders in it that are left are too much."""
+    """A look into a folder: after `MOST_LOOKED_AT` entries the remaining folders count as too large."""
 
     def __init__(self, root: Path, without: Path | None) -> None:
         self._root, self._left = root, MOST_LOOKED_AT
@@ -166,10 +166,10 @@ class _Look:
         self._outside = dict[str, str]()  # real paths of folders that links lead to, by the links
 
     def entries(self, name: str) -> tuple[FolderContents, dict[str, FolderContents]]:
-        """Return the entries of a folder, and apart from them those of the folders in it.
+        """Return the entries of a folder, and separately those of the folders in it.
 
         Raises:
-            OSError: the folder can't be listed.
+            OSError: the folder cannot be listed.
         """
         contents, folders = FolderContents(), dict[str, FolderContents]()
         with os.scandir(self._root / name) as found:
@@ -205,10 +205,11 @@ class _Look:
         return is_kept or entry.name in LEFT_OUT or entry.name.startswith(PREFIX)
 
     def _is_content(self, name: str, path: str, contents: FolderContents) -> bool:
-        """Return whether a link leads to a file or a folder outside that the copy has as its own; else note the link.
+        """Return whether the copy gets a link's outside target as its own; else note the link.
 
-        A link that leads to nothing outside is left out: the script would make the file there. A link to a module
-        stays one, because Python looks for the imports of a script next to the real file.
+        A dead link to the outside is left out: the script would make the file there. A link to a module stays one,
+        because
+        Python looks for a script's imports next to the real file.
         """
         top = next((top for top in self._outside if is_within(name, top)), "")
         base, real = self._outside.get(top, self._real), os.path.realpath(path)
@@ -230,7 +231,7 @@ class _Look:
         return False
 
     def _within(self, name: str) -> FolderContents | None:
-        """Return all that is in a folder; None if it is too much to copy, or can't be listed."""
+        """Return all that is in a folder; None if it is too large to copy, or cannot be listed."""
         try:
             contents, folders = self.entries(name)
         except OSError:
@@ -242,12 +243,12 @@ class _Look:
 
 
 def link_within(name: str, path: str, base: str, root: str) -> str | None:
-    """Return the target of a link in a copy if it leads into the copy or to a folder above it, or else None.
+    """Return a link's target in a copy if it leads into the copy or to a folder above it, else None.
 
     Args:
-        name: of the link, from the script's folder on.
+        name: of the link, relative to the script's folder.
         path: of the user's link.
-        base: the folder with the link's own neighbours: the script's one, or one that a link leads to.
+        base: the folder of the link's own neighbours: the script's, or one that a link leads to.
         root: the script's folder; both have no links in their paths.
     """
     target, parent = os.readlink(path), os.path.realpath(os.path.dirname(path))

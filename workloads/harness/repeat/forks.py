@@ -1,9 +1,8 @@
-"""Processes of repeats that are forked from one that has imported torch, so that they start in milliseconds.
+"""Fork repeats from a process that has imported torch, so that they start in milliseconds.
 
-The fork server (`workloads.command.fork_server`) opens no device, starts no thread and runs no code of the
-user's. Python's own, `multiprocessing.forkserver`, does not fit: each of its processes first imports the main
-module of the process that asks, such as Prefect's engine, and has neither streams, a session nor an exit by a
-signal of its own.
+The fork server (`workloads.command.fork_server`) opens no device, starts no thread and runs no user code. Python's
+`multiprocessing.forkserver` does not fit: its processes first import the client's main module, such as Prefect's
+engine, and have no streams, session or exit by a signal of their own.
 """
 
 import json
@@ -34,17 +33,17 @@ Streams = tuple[int, int]  # standard output and standard error
 
 
 class NoForkError(Exception):
-    """A fork server did not give a process."""
+    """A fork server did not provide a process."""
 
 
 class ForkedProcess:
-    """A process that a fork server has forked, used like one of `subprocess.Popen`."""
+    """A process that a fork server has forked, used like `subprocess.Popen`."""
 
     def __init__(self, server: "ForkServer", pid: int, stdout: IO[str], stderr: IO[str]) -> None:
         """Take over a process and its streams.
 
         Raises:
-            OSError: the kernel gives no handle of the process; then its server must be closed.
+            OSError: the kernel gives no handle of the process; its server must then be closed.
         """
         self.pid, self.stdout, self.stderr = pid, stdout, stderr
         self.returncode: int | None = None
@@ -83,13 +82,13 @@ class ForkServer:
     def __init__(
         self, environ: Mapping[str, str], streams: Streams, parent: "ForkServer | None" = None
     ) -> None:
-        """Start a server, or have a `parent` fork one that has imported what models need, too.
+        """Start a server, or have a `parent` fork one that has also imported what models need.
 
-        Its output while it imports goes to the streams, which are those of its first process.
+        While it imports, its output goes to the streams of its first process.
 
         Raises:
-            OSError: it can't be started.
-            NoForkError: the parent can't fork it.
+            OSError: it cannot be started.
+            NoForkError: the parent cannot fork it.
         """
         self._process: subprocess.Popen[bytes] | None = None
         self._socket, its = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
@@ -105,10 +104,10 @@ class ForkServer:
             until_started.pop_all()
 
     def fork(self, order: str, descriptors: Iterable[int]) -> int:
-        """Fork a process with these descriptors, and return its id; it leads a new session.
+        """Fork a session leader with these descriptors, and return its id.
 
         Raises:
-            NoForkError: the server has ended or hangs, or has something that a process must not inherit.
+            NoForkError: the server has ended or hangs, or holds something that a process must not inherit.
         """
         self._socket.settimeout(START_S)
         answer = b""
@@ -127,7 +126,7 @@ class ForkServer:
         return int(content["pid"])
 
     def reap(self, pid: int) -> int:
-        """Reap a process that has ended or was killed, and return its exit code, negative for a signal.
+        """Reap a process that ended or was killed; return its exit code, negative for a signal.
 
         A server that is gone has taken its process along, by SIGKILL. One that does not answer is killed.
         """
@@ -142,7 +141,7 @@ class ForkServer:
 
     @property
     def has_ended(self) -> bool:
-        """True if it can fork no more."""
+        """True if it can no longer fork."""
         return bool(readable((self._handle,), 0))
 
     def close(self) -> None:
@@ -173,18 +172,18 @@ def _started(environ: Mapping[str, str], streams: Streams, orders: int) -> subpr
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Kill a process and reap it, unless the kernel can't end it."""
+    """Kill a process and reap it, unless the kernel cannot end it."""
     process.kill()
     with suppress(subprocess.TimeoutExpired):
         process.wait(REAP_S)
 
 
 class ForkServers:
-    """The fork servers of a series of repeats: one, and a second for models that the first has forked.
+    """The fork servers of a series of repeats: one, and a second, forked by the first, for models.
 
-    Two repeats of a cell never come from the same server: the address layout and the seed of hashes, which a
-    process draws once and which can move a time by percents, are drawn anew for each of them. Servers are also
-    replaced if the environment, the code or another thing that a process inherits has changed.
+    Two repeats of a cell never come from the same server: a process draws its address layout and hash seed once,
+    and they
+    can move a time by percents. Servers are also replaced when anything that a process inherits has changed.
     """
 
     def __init__(self, say: Say) -> None:
@@ -202,7 +201,7 @@ class ForkServers:
 
     @classmethod
     def of(cls, repeats: Iterable[Repeat], say: Say) -> "ForkServers":
-        """Return the fork servers of a series; none if each of them would fork once only."""
+        """Return the fork servers of a series; empty if each would fork only once."""
         forks = cls(say)
         cells = {repeat.cell for repeat in repeats if repeat.script is None}
         forks._is_on = forks._is_on and len(cells) >= FEWEST
@@ -227,7 +226,7 @@ class ForkServers:
         return process
 
     def kill(self) -> None:
-        """Kill the servers with their processes, on behalf of any thread."""
+        """Kill the servers with their processes, from any thread."""
         for server in [*self._servers.values()]:
             server.kill()
 
@@ -256,7 +255,7 @@ class ForkServers:
 def _inheritance() -> tuple[object, ...]:
     """Return all that a process inherits besides its environment, as a fresh one would have it now.
 
-    The code is part of it: a record names the hash of the files as they are when it is made.
+    The code is included: a record names the hash of the present files.
     """
     files = [Path("/proc/self") / name for name in ("limits", "cgroup")]
     texts = [file.read_text() if file.exists() else "" for file in files]
@@ -265,7 +264,6 @@ def _inheritance() -> tuple[object, ...]:
 
 
 def _pipe(reading: ExitStack, writing: ExitStack) -> tuple[IO[str], int]:
-    """Make a pipe; return its stream to read and its descriptor to write, which the two stacks close."""
     out, end = os.pipe()
     writing.callback(os.close, end)
     return reading.enter_context(os.fdopen(out, errors="replace")), end

@@ -1,6 +1,6 @@
-"""Cases that a machine can't measure, known before they are tried: too little memory, time or devices.
+"""Predict cases that a machine cannot measure for want of memory, time or devices.
 
-Every bound errs on the side of trying: a case that could have been measured is never called too large.
+Every bound errs on the side of trying: a possible case is never called too large.
 """
 
 from collections.abc import Iterable, Mapping
@@ -33,11 +33,11 @@ class Limits:
     """Upper limits of a machine; None, or no entry, if unknown.
 
     Attributes:
-        machine: its name, as reasons tell it.
-        memory_bytes: of the device that computes: of one GPU, or of the host.
-        memory_shared: whether processes that measure together share it, as they do a host's.
-        peak_flops: FLOP/s that one process can't exceed, by precision.
-        processes: how many can measure together: each has a GPU, or CPUs for its threads.
+        machine: its name in reasons.
+        memory_bytes: of one GPU, or of the host, whichever computes.
+        memory_shared: processes that measure together share it, as on a host.
+        peak_flops: upper bound of one process in FLOP/s, by precision.
+        processes: largest number that measures together: each has a GPU, or CPUs for its threads.
     """
 
     machine: str
@@ -48,7 +48,7 @@ class Limits:
 
 
 def too_large(case: Case, limits: Limits, timeout_s: float, script: Script | None = None) -> str | None:
-    """Say why a case can't be measured on a machine; None if it may be possible."""
+    """Say why a machine cannot measure a case; None if it might."""
     together = processes_of(case, script)
     if limits.processes is not None and together > limits.processes:
         return f"{together} processes measure together, but {limits.machine} has room for {limits.processes}"
@@ -69,17 +69,17 @@ def too_large(case: Case, limits: Limits, timeout_s: float, script: Script | Non
 
 
 def _leaves_half(together: int, limits: Limits) -> bool:
-    """Return whether half of a machine's GPUs, or more, would be idle; CPUs are not counted: they share a memory."""
+    """Return whether half of a machine's GPUs or more would be idle; CPUs share a memory and do not count."""
     return not limits.memory_shared and 2 * together <= (limits.processes or 0)
 
 
 def processes_of(case: Case, script: Script | None) -> int:
-    """Return how many processes measure a case together."""
+    """Return the number of processes that measure a case together."""
     return script.processes if script else case.params.get("processes", 1)
 
 
 def out_of_reach(case: Case, limits: Limits) -> str | None:
-    """Say why a case can't fit into a machine's memory; None if it may."""
+    """Say why a case cannot fit into a machine's memory; None if it might."""
     workload = _known(case)
     if workload is None or workload.elements is None or limits.memory_bytes is None:
         return None
@@ -91,7 +91,7 @@ def out_of_reach(case: Case, limits: Limits) -> str | None:
 
 
 def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str | None:
-    """Say why earlier records of the same machine leave a case no hope; None if they don't."""
+    """Say why earlier records of the machine rule a case out; None if they do not."""
     for record in ended:
         if not at_least(case, record.case):
             continue
@@ -107,7 +107,7 @@ def too_much_for(case: Case, ended: Iterable[Record], timeout_s: float) -> str |
 
 
 def tells_of_others(record: Record) -> bool:
-    """Return whether a record bears on later repeats of its machine: by its memory, time, layout or a script's steps.
+    """Return whether a record bears on later repeats: by memory, time, layout or a script's steps.
 
     Thousands of short steps do not, and each later repeat would go through all of them.
     """
@@ -120,10 +120,11 @@ def tells_of_others(record: Record) -> bool:
 
 
 def at_least(case: Case, other: Case) -> bool:
-    """True if `case` is `other`, or the same workload, precision and mode with no parameter smaller.
+    """Return whether `case` is `other`, or the same workload, precision and mode with no smaller parameter.
 
-    More processes are not a larger case: they share the work, and have memory of their own. Of two cases
-    that say different parameters it is not known which is larger.
+    More processes do not make it larger: they share the work and add memory. Cases with different parameters
+    cannot be
+    compared.
     """
     if (case.workload, case.terms) != (other.workload, other.terms):
         return False
@@ -135,7 +136,7 @@ def at_least(case: Case, other: Case) -> bool:
 
 
 def _predicted_s(case: Case, record: Record) -> float | None:
-    """Predict the seconds of a measurement at the best rate of a smaller size; None if that says nothing."""
+    """Predict a measurement's seconds from the best rate of a smaller size; None if impossible."""
     workload = _known(case)
     if not (counts(record) and record.wall and workload and workload.flops):
         return None
@@ -152,7 +153,7 @@ def _steps(workload: Workload) -> int:
 
 
 def _known(case: Case) -> Workload | None:
-    """Return the case's workload; None for a user's script, or if only the machine that measures has it."""
+    """Return the case's workload; None for a script, or if only the measuring machine has it."""
     if case.precision == OWN:
         return None
     try:

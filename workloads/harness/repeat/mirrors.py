@@ -1,4 +1,4 @@
-"""Folders that are too much to copy: real folders in a copy, whose entries are links to the user's."""
+"""Folders too large to copy: real folders in a copy, with links to the user's entries."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SMALL_BYTES = 2**20
 
 @dataclass(slots=True)
 class LinkedFolder:
-    """Folders of a copy whose entries are links, by their paths from the script's folder on.
+    """Folders of a copy with linked entries, by their paths relative to the script's folder.
 
     Attributes:
         files: that are links to the user's.
@@ -37,13 +37,14 @@ class LinkedFolder:
 
 
 def mirror(original: Path, copy: Path, names: Iterable[str], left_bytes: int) -> LinkedFolder:
-    """Make folders in a copy with links for the entries of the user's: a new file there is not in the user's folder.
+    """Make folders in a copy with links to the user's entries, so that new files stay in the copy.
 
-    The upper folders come first; one with too many entries is a link itself. Small files, of `left_bytes` in all, are
-    copied in folders with few entries.
+    Upper folders come first; one with too many entries is itself a link. In folders with few entries, small files
+    are
+    copied, `left_bytes` in all.
 
     Raises:
-        OSError: the copy can't be written.
+        OSError: the copy cannot be written.
     """
     made, links, root = LinkedFolder(), MOST_FILES, os.path.realpath(original)
     left = deque((name, _base(original / name, root)) for name in names)
@@ -79,13 +80,13 @@ def mirror(original: Path, copy: Path, names: Iterable[str], left_bytes: int) ->
 
 
 def _base(folder: str | Path, base: str) -> str:
-    """Return the folder in which links of a folder stay: `base`, or itself if it is outside."""
+    """Return the folder in which a folder's links stay: `base`, or itself if it is outside."""
     real = os.path.realpath(folder)
     return base if is_within(real, base) else real
 
 
 def _entries(folder: Path, most: int) -> list[os.DirEntry[str]] | None:
-    """Return the entries of a folder; None if they are more than `most`, or can't be listed."""
+    """Return the entries of a folder; None above `most`, or if it cannot be listed."""
     try:
         with os.scandir(folder) as found:
             entries = list(islice(found, most + 1))
@@ -95,7 +96,7 @@ def _entries(folder: Path, most: int) -> list[os.DirEntry[str]] | None:
 
 
 def _is_to_enter(entry: os.DirEntry[str], outside: set[str]) -> bool:
-    """Return whether an entry is a folder to mirror; a link to a folder is entered once."""
+    """Return whether an entry is a folder to mirror; a linked folder is entered once."""
     if not os.path.isdir(entry.path) or is_tool(entry):
         return False
     if not entry.is_symlink():
@@ -117,7 +118,7 @@ def _small_bytes(entry: os.DirEntry[str]) -> int | None:
 
 
 def _folders_in(original: Path, names: Iterable[str]) -> list[str]:
-    """Return folders and all folders in them, until `MOST_LOOKED_AT` entries are looked at; links are not followed."""
+    """Return folders and all folders in them, up to `MOST_LOOKED_AT` entries; links are not followed."""
     found, left, looked_at = list[str](), deque(names), 0
     while left and looked_at < MOST_LOOKED_AT:
         name = left.popleft()

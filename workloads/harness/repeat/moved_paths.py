@@ -1,4 +1,4 @@
-"""Paths in a script's arguments and variables: those of its folder become those of the copy."""
+"""Move paths in a script's arguments and variables from its folder to the copy."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ AFTER = r"(?=$|[/:,;\"'\s\])}?&#])"
 
 
 def moved(text: str, folder: str, copy: str, stay: Sequence[str] = ()) -> str:
-    """Return a text with paths of a copy for those of a folder, but not for its entries that `stay`."""
+    """Return a text with a copy's paths for those of a folder, except its entries that `stay`."""
     kept = f"(?!/(?:{'|'.join(map(re.escape, stay))}){AFTER})" if stay else ""
     for name in dict.fromkeys((folder, os.path.realpath(folder))):
         text = re.sub(f"{BEFORE}{re.escape(name)}{AFTER}{kept}", lambda _: copy, text)
@@ -22,10 +22,7 @@ def moved(text: str, folder: str, copy: str, stay: Sequence[str] = ()) -> str:
 
 
 def moved_word(word: str, folder: str, copy: str, stay: Sequence[str] = ()) -> str:
-    """Return an argument as `moved` does, also if it spells a path of the folder in another way.
-
-    Such ways are links, `~`, and `..` to a folder outside and back.
-    """
+    """Return an argument as `moved` does, also if it spells the folder's path by links, `~` or `..`."""
     text = moved(word, folder, copy, stay)
     option, is_option, value = word.rpartition("=")
     path = os.path.expanduser(value)

@@ -1,4 +1,4 @@
-"""Processes that replace their program by another one, as `os.execv` does: their output ends while they live."""
+"""Processes that replace their program, as `os.execv` does: their output ends while they live."""
 
 import shlex
 import subprocess
@@ -11,7 +11,7 @@ LONGEST = 200  # characters of a command in a sentence
 
 
 def replaced_by(process: subprocess.Popen[str]) -> str:
-    """Return the command that a living process runs now; empty if it is the one that it was started with."""
+    """Return the command that a living process runs now; empty if it is the original one."""
     words = _words(process.pid)
     if process.poll() is not None or not words or words == [*map(str, _arguments(process))]:
         return ""
@@ -20,7 +20,7 @@ def replaced_by(process: subprocess.Popen[str]) -> str:
 
 
 def not_measured(command: str) -> str:
-    """Return the sentence about a script that has replaced its program by a command."""
+    """Return the sentence about a script that replaced its program by a command."""
     return f"the script replaced its process by `{command}`, which is not measured: measure that command"
 
 
@@ -29,7 +29,6 @@ def _arguments(process: subprocess.Popen[str]) -> list[str]:
 
 
 def _words(pid: int) -> list[str]:
-    """Return the words of a process's command; none if they can't be read."""
     with suppress(Exception):
         import psutil
 

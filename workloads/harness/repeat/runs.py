@@ -1,4 +1,4 @@
-"""The process of a repeat: start it, wait for its record, and make one for every way in which it can die."""
+"""The process of a repeat: start it, wait for its record, and make one if it dies."""
 
 import ctypes
 import os
@@ -39,7 +39,7 @@ Say = Callable[[str], None]
 
 
 class Running(Protocol):
-    """A repeat's process: `subprocess.Popen`, or one that a fork server has forked."""
+    """A repeat's process: `subprocess.Popen`, or a forked one."""
 
     pid: int
     returncode: Any
@@ -50,11 +50,11 @@ class Running(Protocol):
         """Return the exit code, or None while the process runs."""
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait for the end, and return the exit code, negative for a signal."""
+        """Wait for the end; return the exit code, negative for a signal."""
 
 
 class HasDescriptor(Protocol):
-    """An object with a descriptor that can be read once something has happened, such as an alarm."""
+    """An object with a descriptor that is readable once an event has happened, such as an alarm."""
 
     def fileno(self) -> int:
         """Return the descriptor."""
@@ -72,13 +72,14 @@ def run_repeat(
     alarm: Alarm | None = None,
     start: Start | None = None,
 ) -> Record:
-    """Measure a repeat in a separate process that holds `lock`; it is gone when this returns or raises.
+    """Measure a repeat in a separate process that holds `lock` and is gone afterwards.
 
-    `start` starts the process if the command is our own. If it does not, a fresh one is started.
-    The process is ended early if `alarm` rings, and `alarm` rings if a script replaces its process.
+    `start` starts the process if the command is our own; a fresh one is started if it does not. `alarm` ends the
+    process
+    early, and rings if a script replaces its process.
 
     Raises:
-        OSError: there is no such command, or it can't be started.
+        OSError: the command does not exist or cannot start.
     """
     kills, started = oom_kills(), time.perf_counter()
     process = start(repeat, lock, environ) if start and tuple(command) == COMMAND else None
@@ -106,7 +107,7 @@ def fresh(
     """Start a command in a new process that measures a repeat and holds `lock`.
 
     Raises:
-        OSError: there is no such command, or it can't be started.
+        OSError: the command does not exist or cannot start.
     """
     return subprocess.Popen(
         [*command, *arguments(repeat, command)],
@@ -124,9 +125,11 @@ def fresh(
 def arguments(repeat: Repeat, command: Sequence[str] = COMMAND) -> list[str]:
     """Return the arguments by which a command measures a repeat.
 
-    Our own process is given JSON. Any other command may run another version of the harness, such as a frozen
-    reference or a step of a bisection; it is given the options that every version reads. A script has none:
-    its interpreter is that of its packages, and the workloads are these.
+    Our own process gets JSON. Another command can run another version of the harness, such as a frozen reference
+    or a step
+    of a bisection, and gets the options that every version reads. A script gets JSON, too: its interpreter is that
+    of its
+    packages, with these workloads.
     """
     is_ours = tuple(command) == COMMAND or repeat.script is not None
     return ["repeat", repeat.to_json()] if is_ours else repeat.options()
@@ -140,7 +143,7 @@ def _watch(
     last_words: list[str],
     alarm: Alarm | None,
 ) -> bool:
-    """Collect a process's output until it ends or time is up; True if it ended. None of it is left then."""
+    """Collect a process's output until it ends or time is up; return whether it ended. It is gone then."""
     threads = [
         Thread(target=_collect, args=(process, out, alarm), daemon=True),
         Thread(target=listen, args=(process.stderr, say, last_words), daemon=True),
@@ -158,10 +161,10 @@ def _watch(
 
 
 def waits_for_end(pid: int, timeout_s: float, alarm: HasDescriptor | None = None) -> bool:
-    """Wait for the end of any process, not only of a child; True if it ends in time, and before `alarm` rings.
+    """Wait for the end of any process; return whether it ends in time, and before `alarm` rings.
 
     Raises:
-        OSError: the kernel has no such handles of processes, or a sandbox forbids them.
+        OSError: the kernel has no handles of processes, or a sandbox forbids them.
         AttributeError: the system is not Linux.
     """
     try:
@@ -176,7 +179,7 @@ def waits_for_end(pid: int, timeout_s: float, alarm: HasDescriptor | None = None
 
 
 def readable(descriptors: Sequence[int], timeout_s: float) -> list[int]:
-    """Return the descriptors that can be read within `timeout_s`; a process's handle can be read once it has ended."""
+    """Return the descriptors that become readable within `timeout_s`, such as handles of ended processes."""
     poll = select.poll()  # `select` refuses descriptors above 1023
     for descriptor in descriptors:
         poll.register(descriptor, select.POLLIN)
@@ -184,7 +187,7 @@ def readable(descriptors: Sequence[int], timeout_s: float) -> list[int]:
 
 
 def _ended_within(process: Running, timeout_s: float, alarm: Alarm | None) -> bool:
-    """True if the process ends in time; noticed at once, where `Popen.wait` would look every 50 ms."""
+    """Return whether the process ends in time; at once, where `Popen.wait` polls every 50 ms."""
     with suppress(OSError, AttributeError):
         return waits_for_end(process.pid, timeout_s, alarm)
     ends_s = time.monotonic() + timeout_s
@@ -215,7 +218,7 @@ def listen(stream: IO[str], say: Say, last_words: list[str]) -> None:
 
 
 def at_most(say: Say, characters: int = MOST_SAID) -> Say:
-    """Return `say` for a program that can print without end: it drops what exceeds so many characters."""
+    """Return `say` with a limit of `characters`, for a program that can print without end."""
     left = characters
 
     def limited(text: str) -> None:
@@ -232,7 +235,7 @@ def at_most(say: Say, characters: int = MOST_SAID) -> Say:
 def stop(process: Any, has_ended: bool) -> None:
     """Kill the process with all its descendants, and reap it: ranks have their own sessions.
 
-    A process that `has_ended` has no children left: the kernel gave them to another parent.
+    If it `has_ended`, the kernel has given its children another parent.
     """
     family: list[Any] = []
     with suppress(Exception):  # psutil is missing, or the process has ended
@@ -264,7 +267,6 @@ def _read(repeat: Repeat, out: Sequence[str]) -> Record | None:
 
 
 def _death(repeat: Repeat, code: int, last_words: Sequence[str], oom: bool, wall_s: float) -> Record:
-    """Say why a process ended without a record."""
     who = "the script's process" if repeat.script else "the measuring process"
     return repeat.failed(*finding_of_end(repeat.case, who, code, last_words, oom), wall_s)
 
@@ -272,7 +274,7 @@ def _death(repeat: Repeat, code: int, last_words: Sequence[str], oom: bool, wall
 def finding_of_end(
     case: Case, who: str, code: int, last_words: Sequence[str], oom: bool
 ) -> tuple[Verdict, str]:
-    """Return the verdict on a process that ended badly, and a sentence; `oom` says that the kernel killed one."""
+    """Return the verdict on a process that ended badly, and a sentence; `oom`: the kernel killed one."""
     words = f" ({last_words[-1]})" if last_words else ""
     at = f" at {case.size_text}" if case.size else ""
     if code == -signal.SIGKILL and oom:
@@ -288,15 +290,16 @@ def finding_of_end(
 
 
 def signal_name(number: int) -> str:
-    """Name a signal, such as `SIGKILL`; use its number if the system has no name for it."""
+    """Name a signal, such as `SIGKILL`, or give its number if the system has no name."""
     return signal.Signals(number).name if number in set(signal.Signals) else f"signal {number}"
 
 
 def be_a_good_child(device: str, processes: int = 1) -> None:
     """Prepare the measuring process: it dies with its parent, and before others when memory runs out.
 
-    A CUDA process reserves far more address space than it uses, so only CPU processes get a limit; a lower
-    existing limit stays. Each of several `processes` that measure together gets its part of the memory.
+    CUDA reserves far more address space than it uses, so only CPU processes get a limit; a lower existing limit
+    stays.
+    Several `processes` share the memory.
     """
     if INHERITED in os.environ:
         die_with_parent()
@@ -317,7 +320,7 @@ def be_killed_first() -> None:
 
 
 def die_with_parent() -> None:
-    """Have the kernel end this process when its parent ends, for whatever reason."""
+    """Have the kernel end this process when its parent ends."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
     try:

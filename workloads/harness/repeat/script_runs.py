@@ -1,4 +1,4 @@
-"""One repeat of a user's script: in a fresh copy of its folder, whose new files the record names."""
+"""One repeat of a script in a fresh copy of its folder, whose new files the record names."""
 
 import os
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,10 +31,10 @@ def run_script(
     command: Sequence[str] = COMMAND,
     environ: Mapping[str, str] = os.environ,
 ) -> Record:
-    """Measure a repeat of a script, as `run_repeat` does, in a fresh copy of the script's folder.
+    """Measure a repeat of a script, as `run_repeat` does, in a fresh copy of its folder.
 
     Raises:
-        OSError: there is no such command, or it can't be started.
+        OSError: the command does not exist or cannot start.
     """
     assert repeat.script is not None
     with closing(Alarm()) as alarm:
@@ -51,7 +51,7 @@ def run_script(
 
 
 def kept_apart(keep: str | None, folder: Path) -> Path | None:
-    """Return the folder of kept files, which is in no copy; None if there is none.
+    """Return the folder of kept files, which is in no copy; None without one.
 
     Raises:
         WorkloadsError: it is the script's folder itself.
@@ -72,7 +72,7 @@ def _run_in(
     environ: Mapping[str, str],
     alarm: Alarm,
 ) -> Record:
-    """Measure a repeat in a copy; its command and texts name the user's own folder."""
+    """Measure a repeat in a copy; its command and texts name the user's folder."""
     script = repeat.script
     assert script is not None
     data = None if script.data is None else copy.words([script.data])[0]
@@ -102,7 +102,7 @@ def _described(file: Path) -> str:
 
 
 def _files(copy: FolderCopy, repeat: Repeat, say: Say) -> ScriptFiles:
-    """Return the files of a run that has ended, and keep them if that was asked for."""
+    """Return the files of a run that has ended, and keep them if requested."""
     written, kept = copy.written(), ""
     if repeat.script and repeat.script.keep and written:
         folder = _free(path_inside(Path(repeat.script.keep), f"{repeat.cell.id}/{repeat.repeat}"))
@@ -122,7 +122,7 @@ def _files(copy: FolderCopy, repeat: Repeat, say: Say) -> ScriptFiles:
 
 
 def with_hint(record: Record, ended: Iterable[Record]) -> Record:
-    """Return a record with a hint if the script ended far earlier than in an earlier repeat, without an error."""
+    """Add a hint if the script ended, without an error, far earlier than in an earlier repeat."""
     run = record.script
     if run is None or run.ended != "finished" or run.exit_code:
         return record
@@ -147,6 +147,6 @@ def _first(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _free(folder: Path) -> Path:
-    """Return a folder that does not exist yet: `folder`, or the first of `folder-2`, `folder-3` and so on."""
+    """Return a folder that does not exist: `folder`, or the first of `folder-2`, `folder-3` and so on."""
     others = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
     return next(path for path in chain([folder], others) if not path.exists())

@@ -1,4 +1,4 @@
-"""Users' own scripts as cases of a suite: its tables `[[scripts]]`, read strictly."""
+"""Users' scripts as cases of a suite: its tables `[[scripts]]`, read strictly."""
 
 import itertools
 import re
@@ -33,7 +33,7 @@ _PYTHON = re.compile(r"python[\d.]*")
 
 
 def script_cases(entry: Any, here: Path) -> list[tuple[Case, Script]]:
-    """Return each case of a table, with its script; paths in it count from the folder `here`.
+    """Return each case of a table with its script; relative paths start at `here`.
 
     Raises:
         WorkloadsError: the table has a mistake; the sentence names key and value.
@@ -84,19 +84,19 @@ def code_folder(entry: Mapping[str, Any], here: Path, is_copied: bool = True) ->
 
 
 def command_words(run: str) -> tuple[str, ...]:
-    """Return the words of a command, as a shell splits it, without a leading `python`.
+    """Return a command's words, split as by a shell, without a leading `python`.
 
     Raises:
-        WorkloadsError: it can't be split as a shell does, or runs no Python.
+        WorkloadsError: it cannot be split, or runs no Python.
     """
     return python_words(split(run))
 
 
 def split(run: str) -> list[str]:
-    """Return the words of a command, as a shell splits it.
+    """Return a command's words, split as by a shell.
 
     Raises:
-        WorkloadsError: it can't be split.
+        WorkloadsError: it cannot be split.
     """
     try:
         return shlex.split(run)
@@ -105,7 +105,7 @@ def split(run: str) -> list[str]:
 
 
 def python_words(words: Sequence[str]) -> tuple[str, ...]:
-    """Return the words of a command without a leading `python`.
+    """Return a command's words without a leading `python`.
 
     Raises:
         WorkloadsError: the first word is neither a file nor `-m` with a module.
@@ -125,7 +125,7 @@ def python_words(words: Sequence[str]) -> tuple[str, ...]:
 
 
 def check_program(words: Sequence[str], folder: Path) -> None:
-    """Refuse a file that is not in the folder, because only the folder travels."""
+    """Refuse a file outside the folder, because only the folder travels."""
     file = (folder / words[0]).resolve()
     if not file.is_relative_to(folder):
         raise WorkloadsError(f"run names {words[0]!r}, which is outside the folder {folder}")
@@ -134,10 +134,10 @@ def check_program(words: Sequence[str], folder: Path) -> None:
 
 
 def case_name(entry: Mapping[str, Any], usual: str) -> str:
-    """Return the name of a command's case: the stated one, or the usual one.
+    """Return the stated, or else the usual, name of a command's case.
 
     Raises:
-        WorkloadsError: it is that of a workload, or has other characters than names have.
+        WorkloadsError: a workload has the name, or a character is not allowed.
     """
     name: str = entry.get("name", usual)
     if not _NAME.fullmatch(name):
@@ -155,8 +155,7 @@ def placed(
     """Return the sizes in the order of their placeholders in the command.
 
     Raises:
-        WorkloadsError: a size or the data has no placeholder, or a placeholder has no size or no data. `others`
-            need neither.
+        WorkloadsError: a size or the data has no placeholder, or a placeholder no value. `others` need neither.
     """
     run, places = shlex.join(words), dict.fromkeys(PLACE.findall(" ".join(words)))
     if has_data and DATA not in places:
@@ -183,7 +182,7 @@ def packages_in(given: str | None, folder: Path) -> str | None:
     """Return the file of a folder that names a command's packages.
 
     Raises:
-        WorkloadsError: there is no such file, or its name is another than such files have.
+        WorkloadsError: the file does not exist, or such files have other names.
     """
     if given is None:
         return None
@@ -196,7 +195,7 @@ def packages_in(given: str | None, folder: Path) -> str | None:
 
 
 def data_in(given: str | None, here: Path) -> str | None:
-    """Return an address as it is, and a folder as an absolute path; it can exist only on another machine."""
+    """Return an address as it is, or an absolute path, which can exist only on another machine."""
     if given is None or given.startswith(S3):
         return given
     if not given or "://" in given:
@@ -205,7 +204,7 @@ def data_in(given: str | None, here: Path) -> str | None:
 
 
 def folder_in(given: str | None, here: Path) -> str | None:
-    """Return a folder of the machine that measures as an absolute path."""
+    """Return a folder of the measuring machine as an absolute path."""
     if given == "":
         raise WorkloadsError("keep is ''; give a folder of the machine that measures")
     return None if given is None else str(here.absolute() / Path(given).expanduser())
@@ -215,7 +214,7 @@ def image_in(given: str | None) -> str | None:
     """Return the name of a container image.
 
     Raises:
-        WorkloadsError: it is another text, or has a login in it.
+        WorkloadsError: it is malformed, or contains a login.
     """
     if given is not None and not (len(given) <= LONGEST_IMAGE and _IMAGE.fullmatch(given)):
         raise WorkloadsError(

@@ -1,4 +1,4 @@
-"""Series of repeats on one box: their order, and measuring them one after another."""
+"""Series of repeats on one box: their order, and their measurement in turn."""
 
 import random
 from collections.abc import Callable, Sequence
@@ -20,12 +20,13 @@ Other = Callable[[int], Record]  # measures another version of a repeat; its arg
 
 
 def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = False) -> list[Repeat]:
-    """Shuffle the cases by the seed of `base` for each round of repeats, so that no case always comes first.
+    """Order repeats in rounds, each with one repeat of every case, shuffled by the seed of `base`.
 
-    Repeats come in rounds: each round has one repeat of every case, in an order of its own. So the repeats of a case
-    are spread over the run, and its scatter holds the box's slow changes. The order is a result: it is stored in each
-    repeat. Inputs are drawn from the seed plus the repeat's number.
-    `profile` asks for a profile pass after the first repeat of each case.
+    So a case's repeats are spread over the run, and their scatter includes the box's slow changes. Each repeat
+    stores its
+    place. Inputs are drawn from the seed plus the repeat's number. `profile` adds a profile pass to each case's
+    first
+    repeat.
     """
     draw = random.Random(base.seed)
     rounds = (draw.sample(cases, len(cases)) for _ in range(repeats))
@@ -44,10 +45,11 @@ def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = 
 
 
 def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Callable[[Record], None]) -> None:
-    """Measure a suite on this box, one process after another; `keep` gets each record as it comes.
+    """Measure a suite on this box, one process after another; `keep` gets each record at once.
 
-    Cases that this box can't measure are reported first. `base` has the run's settings; the suite has those
-    that it leaves open.
+    Cases that this box cannot measure are reported first. `base` has the run's settings; the suite adds those that
+    it
+    leaves open.
     """
     base = replace(
         base, quick=base.quick or suite.quick, brief=base.brief or suite.brief, timeout_s=suite.timeout_s
@@ -70,7 +72,7 @@ def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Call
 
 
 def measure_repeats(todo: Sequence[Repeat], say: Say, keep: Callable[[Record], None]) -> None:
-    """Measure one repeat after another, each in a separate process; `keep` gets each record as it comes."""
+    """Measure repeats in turn, each in a separate process; `keep` gets each record at once."""
     ended: list[Record] = []
     with ForkServers.of(todo, say) as forks:
         for repeat in todo:
@@ -90,15 +92,17 @@ def measure_or_skip(
     forks: ForkServers | None = None,
     other: Other | None = None,
 ) -> Record:
-    """Measure a repeat alone on the box, or skip it if the box or earlier records, `ended`, leave it no hope.
+    """Measure a repeat alone on the box, or skip it if the box or earlier records rule it out.
 
-    Of earlier records, those are enough that `tells_of_others` selects.
-
-    `reference` is the command of a frozen environment, in which a control is measured next to it. A user's
-    script has none: the same code would run in both, so a control would hide what the code changed.
-    `other` measures another version next to it, with the box's lock.
-    `forks` are those of the series that the repeat belongs to. A script and a repeat with a control are fresh
-    processes, for which the servers give their memory back.
+    Args:
+        ended: earlier records; those that `tells_of_others` selects are enough.
+        reference: command of a frozen environment, in which a control is measured next to it. Not for a script:
+            its code
+            is the same in both, so a control would hide its changes.
+        other: measures another version next to it, with the box's lock.
+        forks: the series' servers. A script, and a repeat with a control, are fresh processes, for which the
+            servers free
+            their memory.
     """
     ended = [record for record in ended if record.hardware == repeat.hardware]  # others take turns with it
     if reason := too_much_for(repeat.case, ended, repeat.timeout_s) or _too_large_here(repeat):
@@ -119,9 +123,9 @@ def measure_or_skip(
 
 
 def layout_of(repeat: Repeat, ended: Sequence[Record]) -> str | None:
-    """Return the layout that an earlier repeat of the cell has found; None where there was none to find it.
+    """Return the layout that an earlier repeat of the cell found; None without one.
 
-    Repeats that each chose for themselves could measure different layouts, and differ by that.
+    Repeats that choose independently could measure different layouts, and differ by that.
     """
     earlier = (record for record in ended if record.cell == repeat.cell and record.layout_trials_s)
     return repeat.layout or next((record.layout for record in earlier), None)

@@ -1,4 +1,4 @@
-"""Suites: named lists of cases, in TOML because a box with nothing but torch can read it."""
+"""Suites: named lists of cases, in TOML because a box with only torch can read it."""
 
 import itertools
 import math
@@ -42,9 +42,9 @@ class Suite:
 
     Attributes:
         entries: its cases, each once, with their estimates and threads.
-        repeats: fresh processes per cell, unless a run asks for another number.
-        sessions: sessions of each machine, over which these repeats are spread.
-        quick: wait less long for machines that do not settle.
+        repeats: fresh processes per cell, unless a run states another number.
+        sessions: of each machine, over which these repeats are spread.
+        quick: wait less for machines that do not settle.
         brief: take a few samples, however imprecise.
         timeout_s: seconds after which a repeat is stopped.
         threads: of the cases that state none.
@@ -75,7 +75,7 @@ class Suite:
         return sum(entry.repeat_s for entry in counted(self.entries, self.timeout_s)) * self.repeats / 60
 
     def on(self, devices: Collection[str]) -> "Suite":
-        """Return the suite with only the cases that one of these devices measures.
+        """Return the suite with only the cases for these devices.
 
         Raises:
             WorkloadsError: no case is left.
@@ -86,10 +86,9 @@ class Suite:
         return replace(self, entries=entries)
 
     def tiny(self) -> "Suite":
-        """Return the same workloads at their tiny sizes, once each, to check that everything runs here.
+        """Return the same workloads at their tiny sizes, once each, as a check that they run here.
 
-        `processes` keeps its value, because it is the subject of such a case. Scripts stay as they are,
-        because their tiny sizes are unknown.
+        `processes`, the subject of its cases, and scripts, whose tiny sizes are unknown, stay.
         """
         entries = {entry.case: entry for entry in self.entries if entry.script}
         for entry in (entry for entry in self.entries if not entry.script):
@@ -111,7 +110,7 @@ def load_suite(name: str, folder: Path = FOLDER) -> Suite:
     """Read a suite by its name, or by the path of a TOML file.
 
     Raises:
-        WorkloadsError: there is no such suite, or its file has a mistake; it names file, field and value.
+        WorkloadsError: it does not exist, or has a mistake; the sentence names file, field and value.
     """
     path = Path(name) if name.endswith(".toml") else folder / f"{name}.toml"
     raw = _read(path, name, folder)
@@ -137,7 +136,7 @@ def _read(path: Path, name: str, folder: Path) -> dict[str, Any]:
 
 
 def _suite(name: str, raw: Mapping[str, Any], folder: Path, here: Path) -> Suite:
-    """Make a suite of a file's content; its parts are in `folder`, and `here` is the folder of the file."""
+    """Make a suite of a file's content; its parts are in `folder`, the file in `here`."""
     check_keys(raw, KEYS, "the suite")
     stated: dict[Case, tuple[SuiteCase, float | None]] = {}  # with its own estimate
     for part in map(str, raw.get("suites", [])):
@@ -167,16 +166,15 @@ def _suite(name: str, raw: Mapping[str, Any], folder: Path, here: Path) -> Suite
 
 
 def _check_sessions(raw: Mapping[str, Any]) -> None:
-    """Raise an error if a session of a suite has no repeat."""
     sessions, repeats = raw.get("sessions", 1), raw.get("repeats", REPEATS)
     if not 1 <= sessions <= repeats:
         raise WorkloadsError(f"sessions={sessions} must be from 1 to the number of repeats, {repeats}")
 
 
 def _scripts(raw: Mapping[str, Any], here: Path, taken: Collection[str]) -> list[SuiteCase]:
-    """Return the cases of a suite's scripts and commands, each name for one of them.
+    """Return the cases of a suite's scripts and commands, with unique names.
 
-    A command, or a script that runs to its end, can take all of its time; any other is stopped once it is measured.
+    Commands, and scripts that run to their end, can take all of their time; others are stopped once measured.
     """
     members: dict[Case, SuiteCase] = {}
     named: dict[str, Script] = {}
@@ -201,7 +199,7 @@ def _scripts(raw: Mapping[str, Any], here: Path, taken: Collection[str]) -> list
 def _entries(
     stated: Sequence[tuple[SuiteCase, float | None]], raw: Mapping[str, Any]
 ) -> tuple[SuiteCase, ...]:
-    """Give each case its stated estimate, or an even share of the minutes that those leave.
+    """Give each case its stated estimate, or an even share of the remaining minutes.
 
     `Suite.minutes` and its soaks count; the cases that it leaves out get the same share.
     """
@@ -223,7 +221,6 @@ def _entries(
 
 
 def _expand(entry: Mapping[str, Any]) -> list[Case]:
-    """Return all cases of an entry, in which each size parameter is a number or a list of numbers."""
     workload = find(entry["workload"])
     choices = choices_of(entry.get("size", {}))
     precisions, modes = entry.get("precision", ["fp32"]), entry.get("mode", [EAGER])

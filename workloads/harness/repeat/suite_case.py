@@ -1,4 +1,4 @@
-"""A case as a suite measures it, and which of a suite's cases its minutes are of."""
+"""A case as a suite measures it, and the cases that count for the suite's minutes."""
 
 import math
 from collections.abc import Sequence
@@ -19,12 +19,12 @@ class SuiteCase:
     """A case as a suite measures it.
 
     Attributes:
-        estimate_s: seconds that a repeat usually takes on a 2-core CPU, its soak apart.
-        threads: CPU threads of a process; None takes those that its machine is measured with.
+        estimate_s: usual seconds of a repeat on a 2-core CPU, without its soak.
+        threads: CPU threads of a process; None for its machine's.
         device: the only one that the suite measures it on; None for all.
         soak_s: seconds of steps before the samples, for sustained speed; None warms up until steady.
-        script: the user's own command that the case is; None for a workload of ours.
-        assumed: the estimate is a guess, because the file has none of its own.
+        script: the user's command; None for a built-in workload.
+        assumed: the estimate is a guess, because the file states none.
     """
 
     case: Case
@@ -37,19 +37,19 @@ class SuiteCase:
 
     @property
     def repeat_s(self) -> float:
-        """Seconds that a repeat usually takes, with its soak."""
+        """Usual seconds of a repeat, with its soak."""
         return self.estimate_s + (self.soak_s or 0.0)
 
     def is_for(self, device: str) -> bool:
-        """True if the suite measures it on this device."""
+        """Return whether the suite measures it on this device."""
         return self.device in (None, device)
 
 
 def check_soak(entry: SuiteCase, timeout_s: float) -> None:
-    """Refuse a soak that leaves no time for samples, or that nothing would do.
+    """Refuse a soak that leaves no time for samples, or has no effect.
 
     Raises:
-        WorkloadsError: the case is a whole job, or its soak lasts as long as its repeat may.
+        WorkloadsError: the case is a whole job, or its soak lasts as long as its repeat's limit.
     """
     if entry.soak_s is None:
         return
@@ -65,14 +65,14 @@ def check_soak(entry: SuiteCase, timeout_s: float) -> None:
 
 
 def counted(entries: Sequence[SuiteCase], timeout_s: float) -> Sequence[SuiteCase]:
-    """Return the entries that a suite's minutes are of: all where each is for a device other than the CPU."""
+    """Return the entries that a suite's minutes count: all if none is for the CPU."""
     if not any(entry.is_for("cpu") for entry in entries):
         return entries
     return [entry for entry in entries if _on_two_cores(entry, timeout_s)]
 
 
 def _on_two_cores(entry: SuiteCase, timeout_s: float) -> bool:
-    """True if a CPU of two cores with AVX-512 can measure a case."""
+    """Return whether a CPU of two cores with AVX-512 can measure a case."""
     if entry.script:
         return entry.is_for("cpu")
     case, used, facts = entry.case, entry.threads or 2, {"arch": "x86_64", "cpu_flags": ["avx512f"]}

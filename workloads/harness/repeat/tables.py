@@ -1,4 +1,4 @@
-"""Tables of a suite's file: their keys, and the values that these may have."""
+"""Tables of a suite's file: their keys and allowed values."""
 
 import math
 from collections.abc import Mapping
@@ -18,7 +18,7 @@ MOST_OF_ANY = 10**15
 
 
 def check_keys(raw: Any, allowed: Mapping[str, type], where: str) -> None:
-    """Check that a table has only keys that are `allowed`, with values of their types.
+    """Check that a table has only `allowed` keys, with values of their types.
 
     Numbers are above 0, and at most the one in `MOST`.
 
@@ -46,7 +46,7 @@ def check_keys(raw: Any, allowed: Mapping[str, type], where: str) -> None:
 
 
 def choices_of(size: Mapping[str, Any]) -> dict[str, tuple[Any, ...]]:
-    """Return the values of each size parameter, which a file gives as a number or a list of numbers."""
+    """Return the values of each size parameter, a number or a list of numbers in the file."""
     return {name: tuple(v) if isinstance(v, list) else (v,) for name, v in size.items()}
 
 

@@ -1,8 +1,10 @@
-"""A guard of files that a script reads through links: no process of it opens them for writing while it runs.
+"""Guard the linked files of a script: none of its processes opens them for writing.
 
-It holds a lease on each file (fcntl(2), F_SETLEASE): the kernel lets a process that opens the file for writing wait
-until the lease is given up, and the guard sees that it waits. It keeps the lease until that process is gone, unless
-the process is another program's.
+The guard holds a lease on each file (fcntl(2), F_SETLEASE): the kernel makes a process that opens the file for
+writing
+wait until the lease is given up. The guard sees it wait, and keeps the lease until it is gone, unless it belongs
+to
+another program.
 """
 
 from __future__ import annotations
@@ -28,11 +30,11 @@ class WriteGuard:
     """Leases on files, from `__enter__` to `__exit__`.
 
     Args:
-        files: to be guarded; as far as the descriptors of this process reach, the first ones.
-        opened: called, once and from a thread, with the first file that the measurement opens for writing.
+        files: to be guarded; only the first ones if this process has too few descriptors.
+        opened: called once, from a thread, with the first file that the measurement opens for writing.
 
     Attributes:
-        unguarded: those of the files that could be written and can't be guarded here.
+        unguarded: files that are writable and cannot be guarded here.
     """
 
     def __init__(self, files: Sequence[Path], opened: Callable[[Path], None]) -> None:
