@@ -1,1 +1,1 @@
-"""What travels between `bench` and its lane jobs, through the Prefect API: orders there, records back."""
+"""Transport between `bench` and its lane jobs through the Prefect API: orders there, records back."""

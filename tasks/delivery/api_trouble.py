@@ -1,27 +1,27 @@
-"""Errors of requests to the Prefect API: which pass, which don't, and the reason that the API gives."""
+"""Errors of requests to the Prefect API: which are temporary, and the API's reason."""
 
 from contextlib import suppress
 
 import httpx
 from prefect.exceptions import PrefectException
 
-WILL_PASS = (408, 425, 429)  # HTTP statuses of a server that is busy
+WILL_PASS = (408, 425, 429)  # HTTP statuses of a busy server
 LOST_TOUCH = (httpx.HTTPError, PrefectException, OSError)
 
 
 def status_code(error: Exception) -> int:
-    """Return the HTTP status of an answer that is an error; 0 where there was no answer."""
+    """Return the HTTP status of an error; 0 without an answer."""
     return error.response.status_code if isinstance(error, httpx.HTTPStatusError) else 0
 
 
 def refused(error: Exception) -> bool:
-    """Return whether the API has refused for good, so that asking again is no use."""
+    """Return whether the API has refused for good, so that a retry is useless."""
     return 400 <= status_code(error) < 500 and status_code(error) not in WILL_PASS
 
 
 def words_of(error: Exception) -> str:
     """Return the API's reason for refusing a request."""
     if isinstance(error, httpx.HTTPStatusError):
-        with suppress(ValueError, AttributeError):  # the answer of a proxy may be no JSON, or no object
+        with suppress(ValueError, AttributeError):  # a proxy can answer without JSON, or with no object
             return " ".join(str(error.response.json().get("detail") or error).split())
     return " ".join(str(error).split())

@@ -1,4 +1,4 @@
-"""Records as the data of artifacts: a line of JSON each, or pieces of a text that is too long."""
+"""Records as the data of artifacts: a line of JSON each, or pieces of a long text."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -7,16 +7,16 @@ from uuid import uuid4
 from workloads.harness.records.errors import RecordError
 from workloads.harness.records.record import Record
 
-TYPE = "bench-record"  # of the artifacts; they have no key, so that no page of the UI lists them
+TYPE = "bench-record"  # of the artifacts; without a key, no page of the UI lists them
 MOST_PIECES = 256
 
 
 class Piece(NamedTuple):
-    """A part of a text that was too long.
+    """A part of a long text.
 
     Attributes:
-        parcel: id of the text; the same for all of its pieces.
-        place: from 0 on, out of `pieces`.
+        parcel: id of the text, the same for all pieces.
+        place: from 0, out of `pieces`.
     """
 
     parcel: str
@@ -31,13 +31,13 @@ def text_of(records: Iterable[Record]) -> str:
 
 
 def pieces_of(text: str, most_bytes: int) -> list[dict[str, Any]]:
-    """Cut a text into pieces of so many characters, as the data of an artifact each."""
+    """Cut a text into pieces of `most_bytes` characters, each the data of an artifact."""
     text_id, parts = uuid4().hex, [text[at : at + most_bytes] for at in range(0, len(text), most_bytes)]
     return [Piece(text_id, place, len(parts), part)._asdict() for place, part in enumerate(parts)]
 
 
 def piece_in(data: Any) -> Piece | None:
-    """Return the piece that an artifact holds; None where it holds a whole upload, or nonsense."""
+    """Return the piece in an artifact; None for a whole upload, or nonsense."""
     if not isinstance(data, dict) or data.keys() != {*Piece._fields}:
         return None
     piece = Piece(**data)
@@ -47,9 +47,9 @@ def piece_in(data: Any) -> Piece | None:
 
 
 def records_in(text: str, most: int) -> tuple[list[Record], tuple[str, str] | None]:
-    """Return up to `most` records of an upload's text, and its first line that holds none with the reason.
+    """Return up to `most` records of a text, and its first bad line with the reason.
 
-    The rest after such a line is not read: a text can have millions of them.
+    Reading stops at such a line: a text can have millions of them.
     """
     records: list[Record] = []
     for number, line in enumerate(text.split("\n", most)):

@@ -16,13 +16,13 @@ from prefect.exceptions import ObjectNotFound
 from tasks.delivery.api_trouble import LOST_TOUCH
 from tasks.delivery.artifact_encoding import TYPE, Piece, piece_in
 
-PAGE = 20  # artifacts in one answer, of at most 1 MiB each behind SSH
-MOST_HELD_BYTES = 16 * 1024 * 1024  # of texts in pieces that are not complete: far above the largest record
-HELD_S = 300.0  # a lane job sends the pieces of a text one right after the other
+PAGE = 20  # artifacts in an answer, at most 1 MiB each behind SSH
+MOST_HELD_BYTES = 16 * 1024 * 1024  # of incomplete texts: far above the largest record
+HELD_S = 300.0  # a lane job sends the pieces of a text right after each other
 
 
 class Upload(NamedTuple):
-    """A text of records from one lane job, and the artifacts that brought it."""
+    """A text of records from one lane job, and its artifacts."""
 
     flow_run_id: UUID
     artifact_ids: tuple[UUID, ...]
@@ -31,7 +31,7 @@ class Upload(NamedTuple):
 
 @dataclass(slots=True)
 class Pieces:
-    """A text of which not all pieces have come; `since` is on the monotonic clock."""
+    """An incomplete text; `since` is on the monotonic clock."""
 
     since: float = field(default_factory=time.monotonic)
     by_place: dict[int, tuple[UUID, Piece]] = field(default_factory=dict)
@@ -43,15 +43,15 @@ class Pieces:
 
     @property
     def artifact_ids(self) -> tuple[UUID, ...]:
-        """Return the artifacts that brought the pieces, in the order of the text."""
+        """Return the artifacts of the pieces, in the order of the text."""
         return tuple(self.by_place[place][0] for place in sorted(self.by_place))
 
 
 class ArtifactQueue:
-    """A reader of uploads; each artifact is fetched once, and a look that finds none costs one small query.
+    """A reader of uploads; it fetches each artifact once, and an empty poll costs one small query.
 
-    The API can only count artifacts or return them whole, so the reader counts first. Those that it knows are the
-    pieces that it holds, and those that it has still to delete.
+    The API can only count artifacts or return them whole, so the reader counts first. It knows the pieces that
+    it holds, and the artifacts to delete.
     """
 
     def __init__(self, client: PrefectClient) -> None:
@@ -61,7 +61,7 @@ class ArtifactQueue:
         self._held: dict[tuple[UUID, str], Pieces] = {}
 
     async def new(self, flow_run_ids: Iterable[UUID]) -> list[Upload]:
-        """Return uploads that have come since the last call; not all of them where there are many."""
+        """Return new uploads; if there are many, not all of them."""
         self._drop_old()
         await self._remove()
         criteria = ArtifactFilter(
@@ -89,7 +89,7 @@ class ArtifactQueue:
         return int((await self._client.request("POST", "/artifacts/count", json=body)).json())
 
     async def stored(self, upload: Upload) -> None:
-        """Remove an upload whose records are stored; where the API does not answer, before the next look."""
+        """Remove an upload whose records are stored; if the API does not answer, before the next poll."""
         self._over |= {*upload.artifact_ids}
         with suppress(*LOST_TOUCH):
             await self._remove()
@@ -102,7 +102,7 @@ class ArtifactQueue:
             self._seen.discard(artifact_id)
 
     def _whole(self, artifact: Artifact) -> Upload | None:
-        """Return the upload that an artifact makes complete; None where pieces are missing."""
+        """Return the upload that an artifact makes complete, or None."""
         sender = artifact.flow_run_id
         if sender is None:
             return None
@@ -111,7 +111,7 @@ class ArtifactQueue:
             return Upload(sender, (artifact.id,), str(artifact.data))
         key = sender, piece.parcel
         pieces = self._held.setdefault(key, Pieces())
-        if piece.place in pieces.by_place:  # it came twice
+        if piece.place in pieces.by_place:  # a duplicate
             self._over.add(artifact.id)
             return None
         pieces.by_place[piece.place] = artifact.id, piece
@@ -123,7 +123,7 @@ class ArtifactQueue:
         return Upload(sender, pieces.artifact_ids, text)
 
     def _drop_excess(self, sender: UUID) -> None:
-        """Drop all that is held of one lane job if that is more than any record needs."""
+        """Drop all pieces of a lane job if they exceed any record."""
         mine = [key for key in self._held if key[0] == sender]
         if sum(self._held[key].size_bytes for key in mine) > MOST_HELD_BYTES:
             self._drop(mine)

@@ -1,4 +1,4 @@
-"""Lines of a log, several in one message: Prefect Cloud counts messages."""
+"""Several log lines in one message: Prefect Cloud counts messages."""
 
 import time
 from collections.abc import Callable
@@ -7,7 +7,7 @@ from typing import Self
 
 
 class BatchedLog:
-    """Call it with a line; it says them together, no more often than every so many seconds."""
+    """Call it with a line; it logs lines together, at a limited rate."""
 
     def __init__(self, say: Callable[[str], None], every_s: float) -> None:
         self._say, self._every_s = say, every_s

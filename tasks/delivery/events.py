@@ -1,8 +1,7 @@
-"""News for automations, as events of Prefect: a case got slower, a lane is lost, a budget is spent.
+"""Prefect events for automations: a case got slower, a lane is lost, a budget is spent.
 
-The hardware is always among the related resources, so that one rule finds all news of it. Prefect adds the
-flow run, its flow, deployment, work pool and tags. A run neither waits for them nor fails by them: a thread
-sends them beside the events of task runs, and drops them where nobody answers.
+The hardware is always a related resource, so that one rule finds all its events. A run neither waits for them
+nor fails by them: a thread sends them, and drops them without an answer.
 """
 
 from collections.abc import Sequence
@@ -32,14 +31,14 @@ def hardware_resource(hardware: str) -> Labels:
 
 
 def slower(hardware: str, cases: Sequence[str], payload: Payload, channel: str) -> None:
-    """Tell of a confirmed slowdown: of one case, or of many on a piece of hardware at once."""
+    """Report a confirmed slowdown of one case, or of many on a piece of hardware."""
     whole, related = hardware_resource(hardware), [case_resource(hardware, case) for case in cases]
     kind, resource = (CASE_SLOWER, related[0]) if len(cases) == 1 else (ALL_SLOWER, whole)
     _tell(kind, resource | {"gridbench.channel": channel}, [whole, *related], payload)
 
 
 def lane_lost(plan: Plan, hardware: str, reason: str, repeats: int) -> None:
-    """Tell that a run's lane was given up, with the number of repeats that it has not measured."""
+    """Report that a run's lane was given up, with the number of unmeasured repeats."""
     sentence = f"Run {plan.run} has lost its lane {hardware}: {reason.removeprefix(f'lane {hardware}: ')}"
     payload: Payload = {"sentence": sentence, "repeats": repeats}
     lost = hardware_resource(hardware)
@@ -47,7 +46,7 @@ def lane_lost(plan: Plan, hardware: str, reason: str, repeats: int) -> None:
 
 
 def budget_spent(plan: Plan, budget_usd: float, spent_usd: float) -> None:
-    """Tell that a run has stopped because its budget is spent."""
+    """Report that a run has stopped because its budget is spent."""
     sentence = (
         f"Run {plan.run} has stopped: {spent_usd:.2f} USD of its budget of {budget_usd:g} USD are spent"
     )
@@ -66,6 +65,6 @@ def _resource(kind: str, name: str, **labels: str) -> Labels:
 
 
 def _tell(event: str, resource: Labels, related: Sequence[Labels], payload: Payload) -> None:
-    if get_current_settings().api.url:  # without one, Prefect would start a server to send it to
+    if get_current_settings().api.url:  # without an address, Prefect would start a server
         short = {key: text[:LONGEST] if isinstance(text, str) else text for key, text in payload.items()}
         emit_event(event, resource, related=[*related[:LISTED]], payload=short)

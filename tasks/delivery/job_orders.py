@@ -1,7 +1,7 @@
-"""The order of a lane job: the repeats that it is to measure, given once, as an input of its flow run.
+"""The order of a lane job: its repeats, given once, as an input of its flow run.
 
-Every list of flow runs holds their parameters, and lists are polled. An input is read by the one flow run
-that it is for, and may be as large as a request: 5 MiB at Prefect Cloud.
+Polled lists of flow runs contain parameters, so an order is an input, which only its flow run reads. It can be
+as large as a request: 5 MiB at Prefect Cloud.
 """
 
 import time
@@ -21,19 +21,19 @@ from workloads.harness.records.repeat import Repeat
 
 REPEATS = TypeAdapter(list[Repeat])
 KEY = "repeats"
-WAIT_S = 300.0  # a lane waits so long for its order, which comes a moment after its flow run is created
+WAIT_S = 300.0  # an order comes a moment after its flow run is created
 LOOK_S = 1.0
 NOT_THERE, THERE_ALREADY = 404, 409  # HTTP statuses
 Identity = tuple[str, str, Case, int]
 
 
 def identity(item: Record | Repeat) -> Identity:
-    """Return what a repeat and its record have in common."""
+    """Return the identity that a repeat and its record share."""
     return item.run, item.hardware, item.case, item.repeat
 
 
 async def send_order(client: PrefectClient, flow_run_id: UUID, repeats: Sequence[Repeat]) -> list[Repeat]:
-    """Give a lane job its order; return the order that it has, which may be one of an earlier try."""
+    """Give a lane job its order; return the order that it has, which can be from an earlier try."""
     try:
         await client.create_flow_run_input(flow_run_id, KEY, REPEATS.dump_json(list(repeats)).decode())
     except httpx.HTTPStatusError as error:
@@ -44,7 +44,7 @@ async def send_order(client: PrefectClient, flow_run_id: UUID, repeats: Sequence
 
 
 async def read_order(client: PrefectClient, flow_run_id: UUID) -> list[Repeat]:
-    """Return the repeats that a lane job was asked to measure, in its order; none where no order is left."""
+    """Return the repeats of a lane job in order; none without an order."""
     try:
         return REPEATS.validate_json(await client.read_flow_run_input(flow_run_id, KEY))
     except ValidationError:
@@ -63,10 +63,10 @@ async def delete_orders(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> 
 
 
 def wait_for_order(flow_run_id: UUID, wait_s: float = WAIT_S) -> list[Repeat]:
-    """Return the order of the lane job that calls this.
+    """Return the order of the calling lane job.
 
     Raises:
-        GridbenchError: none has come within `wait_s`, or the API refuses to show it.
+        GridbenchError: none came within `wait_s`, or the API refuses to show it.
     """
     deadline = time.monotonic() + wait_s
     with get_client(sync_client=True) as client:

@@ -1,4 +1,4 @@
-"""A lane's look at its own flow run: one that is cancelled, or was given up, measures no more."""
+"""A lane's check of its flow run: once cancelled or given up, it measures no more."""
 
 import time
 from contextlib import suppress
@@ -8,16 +8,14 @@ from prefect.client.orchestration import get_client
 
 from tasks.delivery.api_trouble import LOST_TOUCH
 
-LOOK_S = 5.0  # between two looks, at least: each is a request
+LOOK_S = 5.0  # least time between two checks, each a request
 
 
 class OwnRun:
-    """The flow run of the lane that calls this, looked at between repeats.
+    """The flow run of the calling lane, checked between repeats.
 
-    A worker that cannot delete a job, and one whose job was deleted without its pod, cannot stop the lane in it.
-
-    Attributes:
-        ended: a sentence once the flow run is being cancelled or is over; empty before.
+    A worker that cannot delete a job, or whose job was deleted without its pod, cannot stop its lane. `ended`
+    is a sentence once the flow run is being cancelled or is over.
     """
 
     def __init__(self, flow_run_id: UUID, every_s: float = 0.0) -> None:
@@ -26,7 +24,7 @@ class OwnRun:
         self._due_at = time.monotonic() + self._every_s
 
     def must_stop(self) -> bool:
-        """Return whether to measure no more; an API that does not answer stops nothing."""
+        """Return whether to stop measuring; an API that does not answer stops nothing."""
         if self.ended or time.monotonic() < self._due_at:
             return bool(self.ended)
         with suppress(*LOST_TOUCH), get_client(sync_client=True) as client:

@@ -1,9 +1,9 @@
-"""How often a run asks the Prefect API, by what the API's plan allows.
+"""How often a run polls the Prefect API, by its plan.
 
-Prefect Cloud limits requests, and logs with events, per account and minute, see
-https://docs.prefect.io/v3/concepts/rate-limits; a server of one's own does not. Others in the account need
-room, too: at the pace of the smallest plan, the intervals of a bench with ten rented lanes and three workers
-add up to less than 300 a minute, requests and events together.
+Prefect Cloud limits requests, and logs with events, per account and minute
+(https://docs.prefect.io/v3/concepts/rate-limits); an own server does not. At the pace of the smallest plan, a
+bench with ten rented lanes and three workers makes less than 300 requests and events a minute, which leaves
+room for others.
 """
 
 from enum import StrEnum
@@ -18,7 +18,7 @@ CLOUD = ("api.prefect.cloud", "app.prefect.cloud")
 
 
 class ApiPlan(StrEnum):
-    """The API that answers: a server of one's own, or Prefect Cloud by a plan."""
+    """An own server, or Prefect Cloud by a plan."""
 
     OWN = "own"
     HOBBY = "hobby"
@@ -32,12 +32,12 @@ class Pace(NamedTuple):
     """The rates of a run.
 
     Attributes:
-        poll_s: between two looks of `bench` at its lanes.
+        poll_s: between two polls of lanes by `bench`.
         deliver_s: between two uploads of a lane; 0 sends each record at once.
-        rental_s: between two looks of a rental at its labels and its `bench`; None: its own pace.
-        open_cells: task runs of cells that are open at the same time, over all lanes.
-        cells_per_minute: task runs of cells that begin in a minute; each makes three events. None: no limit.
-        cells_at_first: task runs that begin beyond that, at the start.
+        rental_s: between two checks of a rental's labels and `bench`; None for its own.
+        open_cells: task runs of cells open at the same time, over all lanes.
+        cells_per_minute: task runs that begin in a minute, with three events each; None for no limit.
+        cells_at_first: further ones at the start.
     """
 
     poll_s: float = 2.0
@@ -71,7 +71,7 @@ class PaceSettings(BaseSettings):
 
 
 def pace_here() -> Pace:
-    """Return the pace for the Prefect API that this process uses."""
+    """Return the pace for this process's Prefect API."""
     plan = PaceSettings().prefect_plan
     if plan is None:
         host = urlparse(get_current_settings().api.url or "").hostname

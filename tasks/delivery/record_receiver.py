@@ -1,4 +1,4 @@
-"""Receive the records that lane jobs upload: each job may deliver only the repeats of its own order."""
+"""Receive uploaded records: each job delivers only the repeats that it was sent."""
 
 import asyncio
 import time
@@ -15,21 +15,21 @@ from tasks.store.store import Store
 from workloads.harness.records.record import Record
 from workloads.harness.records.repeat import Repeat
 
-MOST_ASIDE = 20  # what is refused of one lane job and kept; the rest is only counted
+MOST_ASIDE = 20  # refused texts of a lane job that are kept; others are only counted
 KEPT = 100_000  # characters of each
-ROUNDS = 100  # pages of uploads that one call takes: a lane that floods its receiver must not stop the others
-MOST_BYTES, REPEAT_BYTES = 64 * 1024 * 1024, 1024 * 1024  # that one lane job sends, and more for each repeat
+ROUNDS = 100  # pages of uploads per call: a flooding lane must not stop the others
+MOST_BYTES, REPEAT_BYTES = 64 * 1024 * 1024, 1024 * 1024  # limit for one lane job, plus one for each repeat
 
 
 @dataclass(slots=True)
 class RecordReceiver:
-    """Stores what lane jobs deliver.
+    """Stores the records from lane jobs.
 
     Attributes:
-        say: told of everything that is refused.
-        arrived: called with each record that is in the store.
-        orders: of every job that may deliver.
-        flooding: jobs that have sent more than their order can need; nothing more of them is read.
+        say: gets everything that is refused.
+        arrived: called with each stored record.
+        orders: of every job that can deliver.
+        flooding: jobs that sent more than their order can need; they are not read any more.
     """
 
     client: PrefectClient
@@ -50,7 +50,7 @@ class RecordReceiver:
         self.orders[flow_run_id] = frozenset(map(identity, repeats))
 
     async def take_over(self, flow_run_ids: Sequence[UUID]) -> dict[UUID, list[Repeat]]:
-        """Read the orders of earlier lane jobs, collect what they have sent, and return the orders.
+        """Read the orders of earlier lane jobs, collect their records, and return the orders.
 
         Raises:
             GridbenchError: the store can't be written.
@@ -62,9 +62,9 @@ class RecordReceiver:
         return orders
 
     async def collect(self, within_s: float = float("inf")) -> None:
-        """Store what has come, and remove it from the API; what does not belong to its sender is kept aside.
+        """Store new records and remove them from the API; keep those of another order aside.
 
-        Once `within_s` seconds have passed, the rest is left to the next call.
+        After `within_s` seconds, leave the rest to the next call.
 
         Raises:
             GridbenchError: the store can't be written.

@@ -1,7 +1,7 @@
-"""Upload the records of a lane job while it measures the next repeat, until they are all sent.
+"""Upload the records of a lane job while it measures the next repeat.
 
-While the Prefect API is away, records wait in memory, and on the box once a try has failed; the measuring
-goes on. At the end the lane waits until the last record is taken, at most until its job's own deadline.
+While the Prefect API is away, measuring goes on, and records wait in memory, and on disk after a failed try. At
+the end the lane waits until all are sent, at most until its job's deadline.
 """
 
 import contextvars
@@ -25,13 +25,13 @@ from tasks.delivery.artifact_encoding import TYPE, pieces_of, text_of
 from workloads.harness.records.record import Record
 
 TOO_LARGE = 413
-KEEP_S = 3.0  # a request that takes longer can be endless: a server waits a minute for a locked database
-LEAST_BYTES = 1024  # smaller pieces are no use: what refuses them refuses everything
+KEEP_S = 3.0  # a longer request can be endless: a server waits a minute for a locked database
+LEAST_BYTES = 1024  # smaller pieces are useless: they would all be refused
 
 
 @contextmanager
 def _if_slow(act: Callable[[], None]) -> Iterator[None]:
-    """Do something if the block takes longer than `KEEP_S`."""
+    """Call `act` if the block takes longer than `KEEP_S`."""
     timer = threading.Timer(KEEP_S, act)
     timer.daemon = True
     timer.start()
@@ -61,7 +61,7 @@ class UploaderSettings(BaseSettings):
 
 
 class RecordUploader:
-    """Enter it, `put` each record, and leave: it returns when all of them are sent, or can't be."""
+    """Enter it, `put` each record, and leave: it returns when all are sent, or can't be."""
 
     def __init__(
         self,
@@ -74,18 +74,16 @@ class RecordUploader:
         """Prepare an uploader.
 
         Args:
-            flow_run_id: of the lane job, to which the artifacts belong.
-            say: told when the API goes away, and when it is back.
-            every_s: the shortest time between two uploads, where it is longer than that of the settings.
+            say: called when the API goes away, and when it is back.
+            every_s: shortest time between two uploads, if longer than the settings'.
             deadline: the job's own, on the monotonic clock.
-            settings: from the environment by default.
         """
         self._settings = settings or UploaderSettings()
         self._flow_run_id, self._say = flow_run_id, say
         self._every_s = max(every_s, self._settings.every_s)
         self._deadline, self._until = deadline, float("inf")
         self._queue: deque[Record] = deque()
-        self._kept: set[str] = set()  # ids of those that are on the box, too
+        self._kept: set[str] = set()  # ids of records on disk
         self._disk = threading.Lock()
         self._news = threading.Condition()
         self._closing = self._is_away = self._is_slow = False
@@ -111,7 +109,7 @@ class RecordUploader:
 
     @property
     def waiting(self) -> int:
-        """Return the number of records that are not sent."""
+        """Return the number of unsent records."""
         return len(self._queue)
 
     def put(self, record: Record) -> None:
@@ -129,7 +127,7 @@ class RecordUploader:
                 try:
                     with _if_slow(self._keep_slow):
                         self._send(client, self._batch())
-                except Exception as error:  # whatever it is, these records are not sent, and others will be
+                except Exception as error:  # any kind: other records can still be sent
                     if not self._try_again(error):
                         return
                 else:
@@ -137,18 +135,16 @@ class RecordUploader:
                     self._pause(sent_at + self._every_s)
 
     def _wait_for_records(self) -> bool:
-        """Wait until there is something to send; return whether there is."""
         with self._news:
             self._news.wait_for(lambda: self._queue or self._closing)
             return bool(self._queue)
 
     def _pause(self, until: float) -> None:
-        """Wait until a time, or until the lane has nothing more to measure."""
         with self._news:
             self._news.wait_for(lambda: self._closing, max(until - time.monotonic(), 0))
 
     def _batch(self) -> list[Record]:
-        """Return the oldest records that fit into one request; one at least."""
+        """Return the oldest records that fit into one request, at least one."""
         batch: list[Record] = []
         size = 0
         for record in self._snapshot():
@@ -181,7 +177,6 @@ class RecordUploader:
         client.create_artifact(ArtifactCreate(type=TYPE, data=data, flow_run_id=self._flow_run_id))
 
     def _keep(self) -> None:
-        """Keep what waits on the box as well."""
         with self._disk:
             for record in self._snapshot():
                 if record.id not in self._kept:
@@ -189,16 +184,15 @@ class RecordUploader:
                     unsent_records.save(record)
 
     def _keep_slow(self) -> None:
-        """Keep what waits, and what comes from now on, because a request does not end."""
         self._is_slow = True
         self._keep()
 
     def _tell(self, line: str) -> None:
-        with suppress(Exception):  # a log that fails stops no record
+        with suppress(Exception):  # a failing log stops no record
             self._say(line)
 
     def _try_again(self, error: Exception) -> bool:
-        """Wait before the next try; return False where there is no use in one, or no time."""
+        """Wait before the next try; return False if it is useless or too late."""
         if status_code(error) == TOO_LARGE and self._most_bytes > LEAST_BYTES:
             self._most_bytes = max(self._most_bytes // 2, LEAST_BYTES)
             return True

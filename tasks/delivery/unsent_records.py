@@ -1,4 +1,4 @@
-"""Records that could not be sent yet, kept on the box: a later lane there need not measure them again."""
+"""Unsent records on the box's disk: a later lane there need not measure them again."""
 
 from contextlib import suppress
 
@@ -13,7 +13,7 @@ FOLDER = home() / ".gridbench" / "unsent"
 
 
 def save(record: Record) -> None:
-    """Keep a record; a box whose disk is full or can't be written keeps none."""
+    """Keep a record; skip it if the disk is full or not writable."""
     with suppress(WorkloadsError, OSError):
         write_record(path_inside(FOLDER, record.run), record)
 
@@ -25,7 +25,7 @@ def delete(record: Record) -> None:
 
 
 def saved_record(repeat: Repeat) -> Record | None:
-    """Return the record of a repeat that an earlier lane could not send from here, if there is one."""
+    """Return the record of a repeat that an earlier lane could not send, or None."""
     try:
         folder = path_inside(FOLDER, repeat.run)
     except WorkloadsError:

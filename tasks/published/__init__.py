@@ -1,1 +1,1 @@
-"""Review of a published table of times: what in it can't be true."""
+"""Review a published table of times for impossible numbers."""

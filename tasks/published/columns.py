@@ -1,4 +1,4 @@
-"""Meanings of columns, decided by the words and units of their headers, then by their cells."""
+"""Decide the meanings of columns by their headers, then by their cells."""
 
 import re
 from collections.abc import Collection
@@ -62,14 +62,12 @@ _SLASH = re.compile(
 _COUNTED = re.compile(
     r"(?:total|num|successful|generated|completed|input|output|prompt|_)*_(?:requests|tokens)|\w+_seq_?len(?:gth)?"
 )
-_AMBIGUOUS = re.compile(r"\b[MGTP]?FLOPs\b|\b[MGTP]FLOP\b|\b(?:num|total|n)_flops\b")  # of a model, as a rule
+_AMBIGUOUS = re.compile(r"\b[MGTP]?FLOPs\b|\b[MGTP]FLOP\b|\b(?:num|total|n)_flops\b")  # usually of a model
 _PRECISE = re.compile(r"\b(fp|bf|tf|int)\d+|tensor|peak|dense")
 _CAMEL = re.compile(r"(?<=[a-z]{2})(?=[A-Z][a-z]|[A-Z]\b)")
 
 
 class _Header(NamedTuple):
-    """A header in small letters with `/` for `per`, its words, and its units, the surest first."""
-
     text: str
     plain: str
     words: frozenset[str]
@@ -90,7 +88,7 @@ def heading(header: str) -> PublishedColumn:
 
 
 def plain(header: str) -> str:
-    """Return a header in small letters with its words apart and with `/` for `per`, without prices as remarks."""
+    """Return a header in small letters, words apart, `/` for `per`, without prices as remarks."""
     apart = _CAMEL.sub(" ", _REMARK.sub(" ", header)).replace("_", " ")
     apart = re.sub(r"(?<=[a-zA-Z])-(?=[a-zA-Z]{2})(?!h(?:ou)?rs?\b)", " ", apart).lower()
     apart = re.sub(r"\bper(?=\d)", "per ", apart)
@@ -103,7 +101,7 @@ def words_of(header: str) -> set[str]:
 
 
 def statistic(header: str) -> str:
-    """Return the statistic that a header names: `min`, `p99`, `mean` …; empty if none."""
+    """Return the statistic in a header: `min`, `p99`, `mean` …; else empty."""
     spaced = header.replace("_", " ")
     if match := _PERCENTILE.search(spaced):
         return f"p{match[1] or match[2]}"
@@ -120,7 +118,7 @@ def subject(header: str) -> frozenset[str]:
 
 
 def with_unit(column: PublishedColumn, text: str, sure: bool = True) -> PublishedColumn | None:
-    """Return a column of unknown kind or scale with the unit of its cells; None if that adds nothing."""
+    """Return a column of unknown kind or scale with its cells' unit; None if that adds nothing."""
     if _spread(_read(column.header), column):
         return None
     if column.kind is ColumnKind.OTHER and (text in DEVICES | SINGULAR):
@@ -185,7 +183,7 @@ def _devices(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
 
 
 def _money(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
-    """Read prices and costs. A price whose header names no hour can be that of a card to buy: it is not sure."""
+    """Read prices and costs. Without "hour" in the header, a price can be that of a card to buy."""
     unit = next((unit for unit in read.units if unit.kind in (ColumnKind.PRICE, ColumnKind.COST)), None)
     if unit is None and not re.search(r"\$|\busd\b|€|\beur\b|\bprice|\bcosts?\b|\bpricing\b", read.plain):
         return None
@@ -253,7 +251,6 @@ def _of_unit(column: PublishedColumn, unit: Unit, read: _Header | None = None) -
 
 
 def _timed(column: PublishedColumn, read: _Header) -> PublishedColumn:
-    """Return a column of times, with whether they are of one item or of work that no column counts."""
     each = re.search(r"/\s?(it|iter|step|img|image|im|op|epoch|batch|sample|token)\w*|\bper\b", read.plain)
     fixed = bool(_FIXED.search(read.plain)) and "step" not in read.words
     return replace(column, kind=ColumnKind.TIME, each=column.each or bool(each), fixed=fixed)

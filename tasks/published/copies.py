@@ -1,4 +1,4 @@
-"""Figures that a table has twice, with too many digits for a coincidence."""
+"""Find figures that a table has twice, with too many digits for a coincidence."""
 
 import math
 from collections import defaultdict
@@ -25,16 +25,15 @@ CLOCKS = {"wall", "real", "cpu", "user", "process", "clock", "self", "total", "t
 
 
 def copies(table: PublishedTable) -> list[list[TableRow]]:
-    """Group rows that state different work and agree in every digit of every time and rate.
+    """Group rows of different work that agree in every digit of every time and rate.
 
-    Rows of equal sizes are not copies, because repeats and seeds can agree.
+    Repeats and seeds, rows of equal sizes, can agree.
     """
     return [rows for rows in _alike(table) if len({row.kind for row in rows}) == 1
             and len({r.sizes for r in rows}) == len(rows)]  # fmt: skip
 
 
 def _alike(table: PublishedTable, least: int = ROW_DIGITS) -> list[list[TableRow]]:
-    """Group the rows that agree in every digit of every time and rate."""
     measures = table.measures
     alike: dict[tuple[str, ...], list[TableRow]] = defaultdict(list)
     for row in table.rows:
@@ -47,8 +46,8 @@ def _alike(table: PublishedTable, least: int = ROW_DIGITS) -> list[list[TableRow
 def copied(table: PublishedTable) -> Iterator[TableFlaw]:
     """Report rows, numbers and columns that are copies of others.
 
-    In a table of one subject a copied row is only a doubt: a step that waits for its launches or for memory takes the
-    same time for more work.
+    In a table of one subject this is only a doubt: a step that waits for launches or memory takes the same time
+    for more work.
     """
     alone = len({table.columns[i].subject for i in table.measures}) == 1
     models = [
@@ -70,7 +69,7 @@ def copied(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def _only_lengths(rows: Sequence[TableRow]) -> bool:
-    """Return True if rows differ in nothing but the lengths of answers, on which the first token does not depend."""
+    """Return whether rows differ only in the lengths of answers, which do not affect the first token."""
     varying = {name for row in rows for name, size in row.sizes if size != dict(rows[0].sizes).get(name)}
     return bool(varying) and varying <= LENGTHS
 
@@ -93,7 +92,6 @@ def _copied_cells(table: PublishedTable, index: int, named: set[str]) -> Iterato
 
 
 def _copied_columns(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report columns of two machines that are equal in every row."""
     for first, second in islice(combinations(table.measures, 2), MOST_NUMBERS // len(table.rows)):
         one, other = table.columns[first], table.columns[second]
         alike = (one.kind, one.statistic, one.scale) == (other.kind, other.statistic, other.scale)
@@ -107,7 +105,6 @@ def _copied_columns(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def _equal(table: PublishedTable, first: int, second: int) -> list[Printed]:
-    """Return the numbers of two columns if they are equal in every row that has both."""
     equal = []
     for row in table.rows:
         left, right = cell(row, first), cell(row, second)
@@ -119,7 +116,7 @@ def _equal(table: PublishedTable, first: int, second: int) -> list[Printed]:
 
 
 def _digits(table: PublishedTable, row: TableRow) -> int:
-    """Count the digits of a row, for each subject those of its longest column: percentiles depend on each other."""
+    """Count a row's digits; of each subject its longest column: percentiles depend on each other."""
     most: dict[frozenset[str], int] = defaultdict(int)
     for index in table.measures:
         if value := row.cells[index]:
@@ -128,7 +125,7 @@ def _digits(table: PublishedTable, row: TableRow) -> int:
 
 
 def _least_step(values: Sequence[Printed]) -> float:
-    """Return the greatest step of which all numbers of a column are multiples: rates can come in eights."""
+    """Return the greatest step of which all numbers are multiples: rates can come in eights."""
     step = min((value.step for value in values), default=1.0)
     whole = [round(value.value / step) for value in values if value.value / step < 2**53]
     return step * math.gcd(*whole) if whole else step

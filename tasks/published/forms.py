@@ -1,4 +1,4 @@
-"""Tables in text of any form: HTML, Markdown, boxes, RST, CSV or columns of spaces, each as a grid of plain cells."""
+"""Read tables in text of any form: HTML, Markdown, boxes, RST, CSV or columns of spaces, as grids of plain cells."""
 
 import csv
 import io
@@ -13,13 +13,13 @@ from tasks.errors import GridbenchError
 from workloads.harness.records.printable import printable
 
 MOST_ROWS, MOST_COLUMNS = 5000, 200
-MOST_PLACES = 5_000_000  # characters of a paragraph, were all of its lines as long as the longest
+MOST_PLACES = 5_000_000  # characters of a paragraph with all lines as long as the longest
 MOST_CELL = 1000  # characters that are looked at
 LEAST_PAIRS = 4  # lines of `name: value` that make a report
 MOST_HEADER = 3  # lines of text above the numbers that make one header
 MOST_SPAN = 50
 SEPARATORS = (";", "\t", ",")
-EVEN = 0.9  # of the lines must have as many cells as the first
+EVEN = 0.9  # share of the lines with as many cells as the first
 _PARAGRAPHS = re.compile(r"\n[ \t]*\n")
 _DIGIT = re.compile(r"\d")
 
@@ -59,7 +59,7 @@ _TIMED = re.compile(  # hyperfine's lines
 
 @dataclass(frozen=True, slots=True)
 class TextGrid:
-    """A header and the rows below it, each with as many cells; `above` has its title and the line above it."""
+    """A header and the rows below it, each with as many cells; `above` has its title and the line above."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -85,7 +85,6 @@ def find_grids(text: str) -> list[TextGrid]:
 
 
 def _plain(cell: str) -> str:
-    """Return a cell as a reader sees it: one line without markup."""
     if _SIMPLE.fullmatch(cell):
         return cell.strip()
     text = _LINK.sub(r"\1", _IMAGE.sub("", cell[:MOST_CELL]))
@@ -94,13 +93,10 @@ def _plain(cell: str) -> str:
 
 
 def _grid(lines: Sequence[Sequence[str]], header_lines: int = 1, excess: bool = False) -> TextGrid | None:
-    """Make a table of lines of cells, without empty columns; None if the lines are not a table.
+    """Return a table of lines of cells, without empty columns; None if they are not one.
 
-    A row with more cells than the header makes none, because the places of its cells are unknown. With `excess` its
-    last cells are left out, as Markdown does it.
-
-    Raises:
-        GridbenchError: there are too many rows or columns.
+    Excess cells in a row make it none, because their places are unknown. `excess` drops the last ones, as
+    Markdown does.
     """
     columns = max(map(len, lines), default=0)
     if len(lines) > MOST_ROWS + MOST_HEADER or columns > MOST_COLUMNS:
@@ -128,12 +124,10 @@ def _grid(lines: Sequence[Sequence[str]], header_lines: int = 1, excess: bool = 
 
 
 def _has_names(line: tuple[str, ...]) -> bool:
-    """Return True for a line below the header that has names and units, and no number."""
     return sum(map(bool, line)) > len(line) / 2 and not any(_NUMBER.fullmatch(cell) for cell in line)
 
 
 def _filled(line: tuple[str, ...]) -> tuple[str, ...]:
-    """Give an empty cell of a first header the name to its left, which spans it."""
     names = list(line)
     for index in range(1, len(names)):
         names[index] = names[index] or names[index - 1]
@@ -169,7 +163,6 @@ def _below_bars(lines: list[str]) -> list[str]:
 
 
 def _drawn_tables(text: str) -> Iterator[TextGrid]:
-    """Yield the tables of lines with | and rules between them: Markdown, boxes of terminals, RST."""
     block: list[str] = []
     title = above = ""
     for line in [*text.translate(_BOXES).splitlines(), ""]:
@@ -185,7 +178,7 @@ def _drawn_tables(text: str) -> Iterator[TextGrid]:
 
 
 def _drawn_table(block: list[str]) -> TextGrid | None:
-    """Make a table of a block of lines; without outer pipes it needs a rule below its header."""
+    """Return a table from lines; without outer pipes it needs a rule below its header."""
     while block and _RULE.fullmatch(block[0]):
         block = block[1:]
     rules = [i for i, line in enumerate(block) if _RULE.fullmatch(line)]
@@ -197,7 +190,6 @@ def _drawn_table(block: list[str]) -> TextGrid | None:
 
 
 def _rst_tables(text: str) -> Iterator[TextGrid]:
-    """Yield RST's simple tables, whose columns stand below runs of `=`."""
     lines = text.splitlines()
     rules = [i for i, line in enumerate(lines) if _RST_RULE.fullmatch(line)]
     while len(rules) >= 3:
@@ -214,7 +206,6 @@ def _rst_tables(text: str) -> Iterator[TextGrid]:
 
 
 def _separated_table(text: str) -> TextGrid | None:
-    """Read a text as CSV with commas, semicolons or tabs; None if its lines differ in their cells."""
     lines = [line for line in text.splitlines() if line.strip() and not line.startswith("#")]
     even = [(share, separator) for separator in SEPARATORS if (share := _evenness(lines, separator))]
     if not even or max(even)[0] < EVEN:
@@ -227,7 +218,6 @@ def _separated_table(text: str) -> TextGrid | None:
 
 
 def _evenness(lines: Sequence[str], separator: str) -> float:
-    """Return the share of the first lines with as many cells as the first; 0 if that has one."""
     try:
         counts = [len(row) for row in islice(_split(lines, separator), MOST_ROWS)]
     except csv.Error:
@@ -241,7 +231,7 @@ def _split(lines: Sequence[str], separator: str) -> Iterator[list[str]]:
 
 
 def _reports(text: str) -> Iterator[TextGrid]:
-    """Yield the reports of `name: value` lines, such as those of serving benchmarks; equal names make rows of one."""
+    """Yield reports of `name: value` lines, such as serving benchmarks; equal names make rows of one."""
     runs: list[list[tuple[str, str]]] = [[]]
     title = ""  # of llmperf's indented lines, such as `ttft_s` above `p50 = 0.31`
     for line in text.splitlines():
@@ -267,14 +257,12 @@ def _reports(text: str) -> Iterator[TextGrid]:
 
 
 def _timed(text: str) -> Iterator[TextGrid]:
-    """Yield what hyperfine prints as one table."""
     rows = [list(match.groups()) for match in islice(_TIMED.finditer(text), MOST_ROWS)]
     if rows and (made := _grid([["Benchmark", "Time mean", "Time min", "Time max"], *rows])):
         yield made
 
 
 def _aligned_tables(text: str) -> Iterator[TextGrid]:
-    """Yield the paragraphs whose columns are aligned by spaces, without a title above them."""
     for paragraph in _PARAGRAPHS.split(text.expandtabs()):
         lines = [line for line in paragraph.splitlines() if line.strip() and not _TEXT_RULE.fullmatch(line)]
         if len(lines) < 2 or not _DIGIT.search(lines[-1]):
@@ -290,9 +278,9 @@ def _aligned_tables(text: str) -> Iterator[TextGrid]:
 
 
 def _by_words(lines: Sequence[str]) -> list[list[str]]:
-    """Cut lines at their words, if all rows have as many as the header, or one more for their number.
+    """Cut lines at words, if all rows have as many as the header, or one more for their number.
 
-    Words in brackets below the header are units, each of the word whose end is nearest.
+    Bracketed words below the header are units of the word whose end is nearest.
     """
     words = [list(re.finditer(r"\S+", line)) for line in lines]
     width = len(words[-1])
@@ -310,7 +298,7 @@ def _by_words(lines: Sequence[str]) -> list[list[str]]:
 
 
 def _columns(lines: Sequence[str]) -> list[list[str]]:
-    """Cut lines at the gaps that all of them have, of two spaces, or of one if that makes no columns."""
+    """Cut lines at gaps that all have: of two spaces, or of one if that makes no columns."""
     width = max(map(len, lines))
     if width * len(lines) > MOST_PLACES:
         return []
@@ -323,8 +311,6 @@ def _columns(lines: Sequence[str]) -> list[list[str]]:
 
 
 class _Cell(NamedTuple):
-    """A cell of HTML: whether it heads a column, how far it reaches, its text."""
-
     heads: bool
     across: int
     down: int
@@ -332,7 +318,6 @@ class _Cell(NamedTuple):
 
 
 def _html_tables(text: str) -> Iterator[TextGrid]:
-    """Yield the tables of a text with HTML, those of nested tables apart."""
     tables: list[list[list[_Cell]]] = []
     opened: list[list[list[_Cell]]] = []
     parts = _HTML.split(text)
@@ -360,7 +345,6 @@ def _html_tables(text: str) -> Iterator[TextGrid]:
 
 
 def _spread(rows: list[list[_Cell]]) -> list[list[str]]:
-    """Repeat the text of each cell wherever it reaches."""
     taken: dict[tuple[int, int], str] = {}
     if sum(cell.across * cell.down for row in rows for cell in row) > MOST_ROWS * MOST_COLUMNS:
         return []

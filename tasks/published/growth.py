@@ -1,4 +1,4 @@
-"""Times that must grow with the work, and numbers that are a thousand times off their neighbours."""
+"""Times that must grow with the work, and numbers a thousand times off their neighbours."""
 
 import math
 import re
@@ -26,7 +26,7 @@ STEEPEST = 5.0  # exponent of a size, which no algorithm of a published table ex
 def cold(table: PublishedTable, index: int) -> tuple[TableRow, TableRow, Estimate] | None:
     """Return the first row if it took twice as long as one of more work, that row, and the excess time.
 
-    The first call pays for one-off work: contexts, libraries, compiled kernels, memory pools.
+    The first call pays for contexts, libraries, compiled kernels, memory pools.
     """
     column = table.columns[index]
     if not table.rows or column.each or column.fixed or column.kind is not ColumnKind.TIME:
@@ -88,12 +88,11 @@ def slipped(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def shown(value: Printed | None) -> str:
-    """Format a number as it stands in the table."""
+    """Format a number as in the table."""
     return value.text if value else "-"
 
 
 def _beside_columns(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[str, int]]]:
-    """Yield the numbers whose ratio to the other columns is a thousand times that of other rows."""
     for kind in MEASURES:
         indices = [i for i in table.some(kind) if not table.columns[i].each]
         votes: dict[tuple[int, int], int] = defaultdict(int)
@@ -121,13 +120,12 @@ def _beside_columns(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[st
 
 
 def _has_units(table: PublishedTable, index: int) -> bool:
-    """Return True for a column of several units: a program writes them, and makes no slips."""
+    """Return whether a column has several units: a program writes them without slips."""
     texts = [value.text.lower() for row in table.rows if (value := row.cells[index])]
     return len({unit for text in texts if (unit := re.sub(r"[^a-zµμ/]", "", text))}) > 1
 
 
 def _stragglers(ratios: dict[int, float]) -> list[int]:
-    """Return the rows that are a thousand times off the others, if those agree with each other."""
     if len(ratios) < LEAST_ROWS - 1:
         return []
     off = []
@@ -141,7 +139,6 @@ def _stragglers(ratios: dict[int, float]) -> list[int]:
 
 
 def _alone(table: PublishedTable, row: int, index: int, indices: Sequence[int]) -> bool:
-    """Return True for the number of the two that is off its own column."""
     if len(indices) > 2:
         return True
     distances = {}
@@ -168,7 +165,6 @@ def _along_sizes(table: PublishedTable) -> Iterator[tuple[TableFlaw, tuple[str, 
 def _series(
     rows: Sequence[TableRow], names: tuple[str, ...], index: int
 ) -> list[tuple[float, float, TableRow]]:
-    """Return size, time and row, if only one size varies."""
     varying = [name for name in names if len({dict(row.sizes)[name] for row in rows}) > 1]
     if not varying or any(dict(r.sizes)[v] != dict(r.sizes)[varying[0]] for r in rows for v in varying):
         return []
@@ -178,7 +174,6 @@ def _series(
 
 
 def _off_the_curve(points: Sequence[tuple[float, float, TableRow]]) -> list[TableRow]:
-    """Return the rows that are a thousand times off both of their neighbours, steeper than any growth."""
     if len(points) < LEAST_ROWS or len({size for size, _, _ in points}) != len(points):
         return []
     off = []

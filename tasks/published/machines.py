@@ -1,4 +1,4 @@
-"""Questions that data sheets and the sizes of models raise: a fast card that is slow, a large model that is fast."""
+"""Ask about a fast card that is slow or a large model that is fast, by data sheets and sizes."""
 
 import re
 from collections import defaultdict
@@ -24,7 +24,7 @@ Point = tuple[str, float, Printed]
 def unlikely(
     table: PublishedTable, gpus: Mapping[str, Machine], shapes: Shapes | None
 ) -> Iterator[TableFlaw]:
-    """Ask about cards and models whose order of speed is unlike that of their bandwidths and sizes."""
+    """Ask about cards and models whose order of speed is unlike that of bandwidths and sizes."""
     yield from _large_and_fast(table)
     yield from _fast_and_slow(table, gpus, shapes)
 
@@ -67,7 +67,6 @@ def _sparse(texts: Mapping[str, str]) -> bool:
 def _fast_and_slow(
     table: PublishedTable, gpus: Mapping[str, Machine], shapes: Shapes | None
 ) -> Iterator[TableFlaw]:
-    """Compare rows of different cards in all columns of times and rates."""
     measures = [i for i in table.measures if not table.columns[i].statistic]
     named = []
     for row in table.rows[:MOST_ROWS]:

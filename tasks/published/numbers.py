@@ -1,4 +1,4 @@
-"""Numbers as people print them: with units, errors, separators of thousands, decimal commas."""
+"""Read numbers as people print them: units, errors, separators of thousands, decimal commas."""
 
 import re
 from collections.abc import Sequence
@@ -36,9 +36,9 @@ class NumberText:
     """A cell with a number.
 
     Attributes:
-        unit: the text after the number, in small letters; `x` for a factor.
-        rough: the number is marked as rounded further than its digits.
-        least: the least value of its last digit: `2h 15m` is exact to 60 seconds.
+        unit: the text after it, in small letters; `x` for a factor.
+        rough: marked as rounded further than its digits.
+        least: value of its last digit: `2h 15m` is exact to 60 seconds.
     """
 
     text: str
@@ -49,7 +49,7 @@ class NumberText:
 
 
 def readings(cells: Sequence[str], lasting: bool = False) -> list[NumberText | None]:
-    """Read the numbers of a column, None for a cell without one. `lasting` allows `2h 15m` and `1:30`."""
+    """Read a column's numbers, None for a cell without one. `lasting` allows `2h 15m` and `1:30`."""
     commas = decimal_commas(cells)
     return [reading(cell, commas, lasting) for cell in cells]
 
@@ -79,7 +79,7 @@ def reading(cell: str, commas: bool = False, lasting: bool = False) -> NumberTex
 
 
 def decimal_commas(cells: Sequence[str]) -> bool:
-    """Return True if commas must be decimal points: one does not separate thousands, and no cell has a point."""
+    """Return whether commas must be decimal points: one separates no thousands, and no cell has a point."""
     matches = [match for cell in cells for match in _COMMA.finditer(cell)]
     decimal = [m for m in matches if len(m[2]) != 3 or m[1] == "0" or "." in m[1] or len(m[1]) > 3]
     points = any(re.search(r"\d\.\d", _COMMA.sub("", cell)) for cell in cells)
@@ -89,8 +89,8 @@ def decimal_commas(cells: Sequence[str]) -> bool:
 def printed(values: Sequence[NumberText | None], factors: Sequence[float]) -> tuple[Printed | None, ...]:
     """Return the numbers times their factors, each with the value of its last digit.
 
-    If a column has lost its closing zeros (0.5 and 0.01), it was rounded to places or to digits: the coarser of both
-    counts, but nothing coarser than the printed number.
+    A column without closing zeros (0.5 and 0.01) was rounded to places or to digits: the coarser counts, but
+    nothing coarser than the printed number.
     """
     finite = [value.number for value in values if value and value.number.is_finite()]
     places = max(map(_places, finite), default=0)
@@ -124,7 +124,6 @@ def _places(number: Decimal) -> int:
 
 
 def _lasting(cell: str) -> NumberText | None:
-    """Read a time of several units, such as `2h 15m` or `1:30`, in seconds."""
     match = _CLOCK.fullmatch(cell) or (_LASTING.fullmatch(cell) if re.search(r"\d\s?[dhm]", cell) else None)
     parts = {name: part for name, part in match.groupdict().items() if part} if match else {}
     if len(parts) < 2:

@@ -63,7 +63,7 @@ def disordered(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def _another_unit(table: PublishedTable, indices: list[int]) -> Iterator[TableFlaw]:
-    """Report a mean or median that is a thousand times the other in every row: one has another unit."""
+    """Report a mean or median a thousand times the other in every row: one has another unit."""
     middles = [i for i in indices if table.columns[i].statistic not in ("min", "max")]
     for one, other in combinations(middles, 2):
         pairs = [(a, b) for row in table.rows if (a := cell(row, one)) and (b := cell(row, other))]

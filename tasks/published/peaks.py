@@ -1,4 +1,4 @@
-"""Rates above the peaks of a GPU."""
+"""Report rates above the peaks of a GPU."""
 
 import math
 import re
@@ -28,9 +28,9 @@ _SEVERAL = re.compile(r"\b(\d{1,5})\s*[x×]\s*(?=[a-z])|\b(\d{1,5})[ -]?gpus?\b"
 def above_peaks(
     table: PublishedTable, machine: Machine | None, gpus: Mapping[str, Machine], in_fp8: Collection[str] = ()
 ) -> Iterator[TableFlaw | Compared]:
-    """Report rows that compute or move more than the GPU that they name can, or else than that of `machine`.
+    """Report rows above the peaks of the GPU that they name, or else of `machine`.
 
-    `in_fp8` are the keys of GPUs that compute in fp8, at twice the rate of fp16.
+    The GPUs `in_fp8` compute in fp8 at twice the rate of fp16.
     """
     faster = {model_of(key).upper() for key in in_fp8}
     named = {id(row): named_gpu(row.text, gpus) for row in table.rows}
@@ -53,7 +53,6 @@ def above_peaks(
 
 
 def _names(machine: Machine | None, own: Collection[str]) -> bool:
-    """Return True if the model of `machine`, whose peaks are exact, is the one that a row names."""
     return machine is not None and model_of(machine.name).upper() in own
 
 
@@ -74,14 +73,14 @@ def named_gpu(text: str, gpus: Mapping[str, Machine]) -> Machine | None:
 
 
 def model_of(key: str) -> str:
-    """Return the model of a GPU's key without its variant: `a100` of `a100-80-sxm`."""
+    """Return a GPU's model without its variant: `a100` of `a100-80-sxm`."""
     return key.split("-")[0]
 
 
 def peak_for(row: TableRow, machine: Machine, header: str = "") -> tuple[str, float | None]:
     """Return the highest peak of the precisions that a row or its header names, else of all.
 
-    It can name two: one of the inputs and one of the sums.
+    It can name two: of inputs and of sums.
     """
     peaks = dict(machine.peak_flops)
     stated = [name for name in PRECISIONS if name in f"{row.text} {header.lower()}" and name in peaks]
@@ -90,7 +89,7 @@ def peak_for(row: TableRow, machine: Machine, header: str = "") -> tuple[str, fl
 
 
 def peaks_used(table: PublishedTable, machine: Machine | None) -> tuple[str, ...]:
-    """Name the peak that the rows without a precision were compared with, or state that no row could be compared."""
+    """Name the peak compared with rows without a precision, or state that no row could be compared."""
     if machine is None:
         return ()
     rated = [i for i in table.of(ColumnKind.RATE) if table.columns[i].unit in ("flops", "bytes")]
@@ -107,7 +106,6 @@ def peaks_used(table: PublishedTable, machine: Machine | None) -> tuple[str, ...
 def _above(
     table: PublishedTable, row: TableRow, index: int, value: Printed, machine: Machine, doubled: bool
 ) -> TableFlaw | None:
-    """Compare a number with a GPU's peaks; `doubled` if a precision that is not stated can be fp8."""
     column = table.columns[index]
     own = f"{column.header} {row.text}".lower()
     devices = _devices(table, row, column.header)
@@ -127,7 +125,6 @@ def _above(
 
 
 def _says(words: re.Pattern[str], table: PublishedTable, own: str) -> bool:
-    """Return True if a row or the text around its table has one of the words."""
     return bool(words.search(own)) or _anywhere(words, table.about)
 
 
@@ -139,7 +136,7 @@ def _anywhere(words: re.Pattern[str], about: str) -> bool:
 def _rates(
     table: PublishedTable, row: TableRow, index: int, value: Printed
 ) -> tuple[float | None, float | None]:
-    """Return the least FLOP/s and bytes/s that a number stands for."""
+    """Return the least FLOP/s and bytes/s of a number."""
     column = table.columns[index]
     if column.kind is ColumnKind.RATE:
         computed, moved = (value.low if column.unit == unit else None for unit in ("flops", "bytes"))
@@ -150,7 +147,6 @@ def _rates(
 
 
 def _devices(table: PublishedTable, row: TableRow, header: str) -> float:
-    """Return the largest number of devices that a row or its columns state."""
     counts = [value.value for i in table.of(ColumnKind.DEVICES) if (value := cell(row, i))]
     counts += [float(a or b) for a, b in _SEVERAL.findall(f"{row.text} {header.lower()}")]
     return max([1.0, *(count for count in counts if count < 1e5)])

@@ -1,4 +1,4 @@
-"""Prices in a published table, checked by the rules of the price snapshot."""
+"""Check prices in a published table by the rules of the price snapshot."""
 
 import math
 import re
@@ -27,7 +27,7 @@ class PricedRow:
     """A price of a row.
 
     Attributes:
-        several: the number of machines or GPUs in its text, such as 8 of `8x p4d.24xlarge`.
+        several: machines or GPUs in its text, such as 8 of `8x p4d.24xlarge`.
         sure: it is by the hour; else it can be that of a card to buy.
     """
 
@@ -41,7 +41,7 @@ class PricedRow:
 
 
 def mispriced(table: PublishedTable, known: Mapping[str, float]) -> Iterator[TableFlaw | Compared]:
-    """Report values that are not prices, or not prices of such a machine; `known` are on-demand prices by instance."""
+    """Report values that are not prices, or not of such a machine; `known` are on-demand prices by instance."""
     rented = [index for index in table.of(ColumnKind.PRICE) if not _is_bought(table, index)]
     prices = [price for index in rented for price in _priced(table, index)]
     beside: dict[str, list[PricedRow]] = defaultdict(list)
@@ -57,7 +57,7 @@ def mispriced(table: PublishedTable, known: Mapping[str, float]) -> Iterator[Tab
 
 
 def bought(table: PublishedTable) -> Iterator[str]:
-    """Yield a sentence for each column that is not judged because its prices are of cards to buy."""
+    """Yield a sentence for each column not judged because its prices are of cards to buy."""
     for index in table.of(ColumnKind.PRICE):
         if _is_bought(table, index):
             name = table.columns[index].header
@@ -65,7 +65,7 @@ def bought(table: PublishedTable) -> Iterator[str]:
 
 
 def _is_bought(table: PublishedTable, index: int) -> bool:
-    """Return whether most prices are above those of an hour, while no instance is named, and no hour or spot."""
+    """Return whether most prices exceed hourly ones, and no instance, hour or spot is named."""
     values = [value.value for row in table.rows if (value := row.cells[index])]
     texts = [table.columns[index].header.lower(), *(row.text for row in table.rows)]
     rented = any(_RENTED.search(text) or _machine(text) for text in texts)
@@ -73,7 +73,7 @@ def _is_bought(table: PublishedTable, index: int) -> bool:
 
 
 def _reasons(price: PricedRow, prices: Sequence[PricedRow], known: Mapping[str, float]) -> tuple[str, ...]:
-    """List why a price can't be right; a price of several machines can be for all of them or for each."""
+    """List why a price can't be right; one of several machines can be for all or for each."""
     named = [o for o in prices if price.machine and o.machine == price.machine and o.row is not price.row]
     alike = [o for o in named if o.purchase == price.purchase]
     elsewhere = tuple((o.row.name, o.value.value / by) for o in alike for by in sorted({1.0, o.several}))
@@ -114,7 +114,7 @@ def _priced(table: PublishedTable, index: int) -> list[PricedRow]:
 
 
 def _is_there(price: PricedRow, other: PricedRow) -> bool:
-    """Return whether another row's price holds in the region of a row, or in the region of its zone."""
+    """Return whether another row's price holds in the region of a row, or of its zone."""
     places, regions = _places(price.row.text), _places(other.row.text)
     return len(places) == len(regions) == 1 and is_in(places[0], regions[0])
 
@@ -131,7 +131,6 @@ def _machine(text: str) -> str:
 
 
 def _cheaper_with_more(prices: Sequence[PricedRow]) -> Iterator[TableFlaw]:
-    """Report on-demand machines that cost less than one of their family with fewer GPUs."""
     families: dict[str, list[PricedRow]] = defaultdict(list)
     for price in prices:
         family = price.machine.partition(".")[0]

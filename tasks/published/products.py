@@ -1,4 +1,4 @@
-"""Numbers that are the product of others: costs, prices of a million tokens, rates of all devices, shares of a peak."""
+"""Numbers that are products of others: costs, prices of a million tokens, rates of all devices, shares of a peak."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -23,7 +23,7 @@ from tasks.results.values import Estimate
 RULE = "product that its factors don't give"
 PER_SECOND = 1 / 3600  # of an hour's price
 NEAR = 0.04  # relative difference from a peak, whose rounding differs by source
-FACTOR = 1.05  # a factor that all rows are off by is asked about from here
+FACTOR = 1.05  # ask about a factor of at least this that all rows are off by
 MOST_FACTORS = 4  # columns of one kind
 MOST_OTHERS = 50  # rows that are compared with all peaks on file
 MOST_NUMBERS = 50_000  # products of one column
@@ -42,7 +42,7 @@ class Product(NamedTuple):
 
 
 def misproduced(table: PublishedTable, gpus: Mapping[str, Machine]) -> Iterator[TableFlaw | Compared]:
-    """Report numbers that the others of their row don't give, if they give those of most rows."""
+    """Report numbers that are not the product of others in their row, if those of most rows are."""
     for index, products in _products(table, gpus):
         column, values = table.columns[index], [row.cells[index] for row in table.rows]
         most = max(MOST_FACTORS, MOST_NUMBERS // len(values))
@@ -62,7 +62,6 @@ def misproduced(table: PublishedTable, gpus: Mapping[str, Machine]) -> Iterator[
 
 
 def _products(table: PublishedTable, gpus: Mapping[str, Machine]) -> Iterator[tuple[int, Sequence[Product]]]:
-    """Yield columns with the products that each can be: with each column of devices, with all of them, with none."""
     columns = table.columns
     times = [i for i in table.of(ColumnKind.TIME) if not columns[i].statistic][:MOST_FACTORS]
     prices = table.of(ColumnKind.PRICE)[:MOST_FACTORS]
@@ -94,7 +93,6 @@ def _multiples(
     devices: Sequence[tuple[int, ...]],
     gpus: Mapping[str, Machine],
 ) -> Iterator[tuple[int, Sequence[Product]]]:
-    """Yield rates and shares that are a multiple of a rate: of each device, in another unit, of a bus, of a peak."""
     columns = table.columns
     for shared in (i for i in rates if columns[i].shared):
         whole = [i for i in rates if not columns[i].shared and columns[i].unit == columns[shared].unit]
@@ -126,7 +124,6 @@ def _of_peak(table: PublishedTable, share: int, rate: int, gpus: Mapping[str, Ma
 
 
 def _constant_of(table: PublishedTable, index: int, other: int) -> list[Product]:
-    """Return a column as the multiple of another one that its middle row is, if there are enough rows."""
     factors = [each.value for each in quotients(table, index, other) if each]
     return [Product(median(factors), (other,))] if len(factors) > 3 else []
 
@@ -149,7 +146,6 @@ def _value(row: TableRow, made: Product) -> Estimate | None:
 
 
 def _constant(table: PublishedTable, index: int, relation: Relation) -> TableFlaw | None:
-    """Ask about a column that is the same factor off its product in every row."""
     values = [cell(row, index) for row in table.rows]
     pairs = [(value, b) for value, b in zip(values, relation.bounds, strict=True) if value and b]
     factors = [value.value / bounds.value for value, bounds in pairs]
@@ -161,7 +157,7 @@ def _constant(table: PublishedTable, index: int, relation: Relation) -> TableFla
 
 
 def _counts_of_runs(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Report rates of a run that differ from its counts over its duration, if another rate of it agrees."""
+    """Report rates of a run unlike its counts over its duration, if another rate of it agrees."""
     columns = table.columns
     spent = [i for i in table.of(ColumnKind.TIME) if columns[i].subject <= _WHOLE_RUN]
     spent = [i for i in spent if words_of(columns[i].header) & _WHOLE_RUN]

@@ -1,4 +1,4 @@
-"""Rates and times: their product must be the same amount in all rows, or the amount of the row's sizes."""
+"""Check rates and times: their product is one amount in all rows, or the amount of the row's sizes."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -30,7 +30,7 @@ Amounts = list[Estimate | None]
 
 
 def misrated(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Report rates that their times don't give."""
+    """Report rates that do not fit their times."""
     for rate in table.some(ColumnKind.RATE):
         for time in _times_of(table, rate):
             results = list(_judged(table, rate, time))
@@ -40,9 +40,9 @@ def misrated(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def _times_of(table: PublishedTable, rate: int) -> list[int]:
-    """Return the columns of times that can belong to a rate: of the same subject, else the only one.
+    """Return the times of a rate: of the same subject, else the only column.
 
-    Of several with one header, as in the halves of nccl-tests, it is the nearest to the left.
+    Of several with one header, such as the halves of nccl-tests, it is the nearest to the left.
     """
     times = [i for i in table.of(ColumnKind.TIME) if table.columns[i].statistic in ("", "mean", "p50")]
     mine = table.columns[rate].subject - {"algbw"}
@@ -84,7 +84,7 @@ def _is_one(common: Estimate) -> bool:
 
 
 def _counts(table: PublishedTable, rate: int, time: int) -> list[tuple[str, Amounts]]:
-    """List the amounts of each row, as they are and divided by each size, by devices, and by pairs of these."""
+    """List the amounts of each row, as they are and divided by sizes, devices, and pairs of these."""
     sizes = []
     for row in table.rows:
         devices = [value.value for i in table.of(ColumnKind.DEVICES) if (value := cell(row, i))]
@@ -115,7 +115,6 @@ def _amount(row: TableRow, rate: int, time: int, by: float | None) -> Estimate |
 
 
 def _common(amounts: Amounts) -> tuple[Estimate, list[int]] | None:
-    """Return the amount that most rows share, and those rows; None if there is none."""
     telling = [(row, a) for row, a in enumerate(amounts) if a and a.low and (a.high or 0.0) / a.low < TELLING]
     if len(telling) < LEAST:
         return None
@@ -145,7 +144,6 @@ def _outliers(
     common: Estimate,
     agreeing: Sequence[int],
 ) -> Iterator[TableFlaw]:
-    """Report the rows whose amount differs from that of the others."""
     spreads = median(abs(math.log(a.value / common.value)) for row in agreeing if (a := amounts[row]))
     limit = max(OFF, SPREADS * spreads)
     off = [
@@ -170,7 +168,7 @@ def _outliers(
 
 
 def _explained(table: PublishedTable, row: int, agreeing: Sequence[int], beyond: float) -> bool:
-    """Return True if another number of the row, such as its workers, differs by the same factor."""
+    """Return whether another number of the row, such as its workers, differs by the same factor."""
     for index in table.of(ColumnKind.OTHER, ColumnKind.SIZE):
         value = cell(table.rows[row], index)
         usual = {v.value for each in agreeing if (v := cell(table.rows[each], index))}
@@ -181,7 +179,7 @@ def _explained(table: PublishedTable, row: int, agreeing: Sequence[int], beyond:
 
 
 def _slip(table: PublishedTable, pair: tuple[int, int], words: str, common: Estimate) -> TableFlaw | None:
-    """Report an amount that no number of devices explains: one unit is wrong, or the time is of another run."""
+    """Report an amount that no number of devices explains: a wrong unit, or the time of another run."""
     rate, time = (table.columns[i] for i in pair)
     if not (rate.sure and time.sure) or not set(words.split(" times ")) <= BATCHES | {"devices"}:
         return None
@@ -202,7 +200,6 @@ def _parts(rate: PublishedColumn, time: PublishedColumn) -> bool:
 
 
 def _away(amount: Estimate, middle: float) -> float:
-    """Return the distance of an amount from another, beyond its rounding, as a logarithm."""
     if middle <= 0:
         return math.inf
     low, high = amount.low or 0.0, amount.high or 0.0

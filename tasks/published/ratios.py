@@ -1,4 +1,4 @@
-"""Speedups, relative times, changes and efficiencies, which must follow from the other numbers of the table."""
+"""Speedups, relative times, changes and efficiencies, which must follow from other numbers of the table."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -22,7 +22,7 @@ EXTREMES = {
     "min",
     "minimum",
 }  # of several relations, a different one in each row
-MOST_NUMBERS = 60_000  # that are computed to be compared with ratios
+MOST_NUMBERS = 60_000  # computed to be compared with ratios
 MOST_COLUMNS = 14  # of times and rates whose ratios are taken
 MOST_ROWS = 1000  # of a table whose ratios can be to a row
 SPEEDUPS = {"speedup", "speedups", "acceleration", "faster", "up"}  # not a ratio of sizes
@@ -33,7 +33,7 @@ _IN_PERCENT: Forms = (lambda x: 100 * x, lambda x: 100 * (x - 1), lambda x: 100 
 
 
 def misquoted(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Report ratios and efficiencies that the printed numbers can't produce, if they produce most of the others."""
+    """Report ratios and efficiencies that the printed numbers can't give, if they give most others."""
     for index in table.some(ColumnKind.RATIO, ColumnKind.EFFICIENCY):
         values = [row.cells[index] for row in table.rows]
         candidates = relations(table, index)
@@ -47,7 +47,7 @@ def misquoted(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def relations(table: PublishedTable, index: int) -> list[Relation]:
-    """List every relation that a column of ratios can be, in each form in which it can be written."""
+    """List every relation that a column of ratios can be, in each written form."""
     column = table.columns[index]
     raw = [*_between_columns(table, column), *_between_rows(table, index)]
     if column.kind is ColumnKind.EFFICIENCY or "scaling" in column.header.lower():
@@ -63,7 +63,6 @@ def relations(table: PublishedTable, index: int) -> list[Relation]:
 
 
 def _between_columns(table: PublishedTable, column: PublishedColumn) -> Iterator[Relation]:
-    """Yield the ratios of two columns of one kind, such as CPU time over GPU time."""
     measures = _measures(table)
     for over, under in permutations(measures, 2):
         first, second = table.columns[over], table.columns[under]
@@ -76,7 +75,6 @@ def _between_columns(table: PublishedTable, column: PublishedColumn) -> Iterator
 
 
 def _measures(table: PublishedTable) -> list[int]:
-    """Return the columns of times and rates, of a long table fewer."""
     ratios = len(table.some(ColumnKind.RATIO, ColumnKind.EFFICIENCY))
     pairs = MOST_NUMBERS // (len(table.rows) * max(ratios, 1))
     return table.measures[: max(2, min(math.isqrt(pairs), MOST_COLUMNS))]
@@ -85,7 +83,7 @@ def _measures(table: PublishedTable) -> list[int]:
 def _between_rows(
     table: PublishedTable, index: int, counts: Sequence[float | None] = ()
 ) -> Iterator[Relation]:
-    """Yield the ratios of each row to a reference row, for every measure; with counts of devices, for each device."""
+    """Yield each row's ratios to a reference row, for every measure; with counts, for each device."""
     for measure in _measures(table):
         values = [cell(row, measure) for row in table.rows]
         name = table.columns[measure].header
@@ -104,7 +102,6 @@ def _between_rows(
 def _references(
     table: PublishedTable, index: int, values: Sequence[Printed | None]
 ) -> Iterator[tuple[str, list[int | None]]]:
-    """Yield the row that each row can be compared with: the first, the last, the best, one of ratio 1."""
     count = len(table.rows)
     present = [(value.value, row) for row, value in enumerate(values) if value]
     if len(present) < 2 or count > MOST_ROWS:
@@ -124,7 +121,6 @@ def _references(
 
 
 def _by_device(table: PublishedTable, index: int) -> Iterator[Relation]:
-    """Yield the speedups of each row over a reference row, divided by the ratio of their devices."""
     for place in table.of(ColumnKind.DEVICES):
         counts = [value.value if (value := cell(row, place)) else None for row in table.rows]
         for i in table.of(ColumnKind.RATIO):
@@ -160,7 +156,7 @@ def _accused(
 
 
 def _of_totals(table: PublishedTable, index: int, relation: Relation) -> Iterator[TableFlaw]:
-    """Report a total's speedup that is neither that of the total times nor between those of the rows."""
+    """Report a total's speedup that is neither of the total times nor between those of the rows."""
     column = table.columns[index]
     if not relation.columns or column.percent or column.change:
         return
@@ -189,7 +185,7 @@ def _turned(table: PublishedTable, index: int, relation: Relation) -> Iterator[T
 
 
 def _by_devices(table: PublishedTable, index: int, values: Sequence[Printed | None]) -> TableFlaw | None:
-    """Report a column called a speedup that has in every row the speedup of each device, which is the efficiency."""
+    """Report a "speedup" that is in every row that of each device: the efficiency."""
     header = table.columns[index].header
     result = best(values, list(_by_device(table, index))) if words_of(header) & SPEEDUPS else None
     if result is None or result.off or result.judged < len(table.rows):
@@ -200,7 +196,7 @@ def _by_devices(table: PublishedTable, index: int, values: Sequence[Printed | No
 
 
 def _alone(table: PublishedTable, index: int, values: Sequence[Printed | None]) -> TableFlaw | None:
-    """Report a speedup in a table of only two measures that nothing in the table explains."""
+    """Report a speedup in a table of two measures that nothing in the table explains."""
     column, measures = table.columns[index], table.measures
     kinds = {table.columns[i].kind for i in measures}
     if len(measures) != 2 or len(kinds) != 1 or column.kind is not ColumnKind.RATIO or column.change:

@@ -1,4 +1,4 @@
-"""Reader of published tables: finds them in a text, and the meanings of their columns and rows."""
+"""Find the tables of a text, and the meanings of their columns and rows."""
 
 import re
 from collections import Counter
@@ -33,7 +33,7 @@ ReadColumn = tuple[PublishedColumn, tuple[Printed | None, ...]]
 
 
 def read_tables(text: str, where: str) -> list[PublishedTable]:
-    """Read the tables of a text, also those that have nothing to judge; `where` names the file in sentences.
+    """Read the tables of a text, also without anything to judge; `where` names the file.
 
     Raises:
         GridbenchError: no table has anything to judge, or one has too many rows or columns.
@@ -54,7 +54,7 @@ def read_tables(text: str, where: str) -> list[PublishedTable]:
 
 
 def hands(header: str) -> float | None:
-    """Return the number of devices that a header names, as in `4 GPUs`; None if it names none."""
+    """Return the devices in a header, such as `4 GPUs`; None without."""
     match = _HANDS.match(header.strip())
     return float(match[1]) if match and 0 < int(match[1]) < 10**6 else None
 
@@ -126,9 +126,13 @@ def _with_unit_above(made: TextGrid, read: list[ReadColumn]) -> tuple[list[ReadC
 
 
 def _upright(made: TextGrid) -> TextGrid:
-    """Transpose a table whose first column has the measures, such as a line `Latency (ms)` and a line `images/s`.
+    """Transpose a table whose first column has the measures, such as `Latency (ms)` and `images/s`.
 
-    Their units can stand in another column, as in `metric | value | unit`.
+    Their units can be in another column: `metric
+
+    value
+
+    unit`.
     """
     names = [name.lower() for name in made.header]
     unit = next((i for i, name in enumerate(names) if i and name in ("unit", "units")), 0)
@@ -145,7 +149,7 @@ def _upright(made: TextGrid) -> TextGrid:
 
 
 def _filled(made: TextGrid) -> TextGrid:
-    """Repeat the name of a row in the empty cells below it, which mean the same, as do dots and ditto marks."""
+    """Repeat a row's name in the empty cells, dots and ditto marks below it."""
     names, name = [], ""
     for row in made.rows:
         name = name if row[0] in DITTO else row[0]
@@ -154,9 +158,9 @@ def _filled(made: TextGrid) -> TextGrid:
 
 
 def _column(column: PublishedColumn, cells: Sequence[str], unit_of_all: str) -> ReadColumn:
-    """Read the numbers of a column, and its meaning from their units and sizes. A column of text has no numbers.
+    """Read a column's numbers, and its meaning from their units and sizes.
 
-    `unit_of_all` is the unit of all statistics, such as `us` of a first header `Name (time in us)`.
+    `unit_of_all` is the unit of all statistics, such as `us` of `Name (time in us)`.
     """
     values = readings(cells, lasting=column.kind in (ColumnKind.TIME, ColumnKind.OTHER))
     filled = sum(cell.lower() not in MISSING for cell in cells)
@@ -175,7 +179,6 @@ def _column(column: PublishedColumn, cells: Sequence[str], unit_of_all: str) -> 
 
 
 def _factor(column: PublishedColumn, value: NumberText | None) -> float | None:
-    """Return the factor of a cell's number by its unit, or None if the unit does not fit the column."""
     if value is None or column.kind not in _SCALED:
         return 1.0 if value else None
     own = unit_of(value.unit) if value.unit else None
@@ -188,7 +191,6 @@ def _factor(column: PublishedColumn, value: NumberText | None) -> float | None:
 def _rows(
     made: TextGrid, columns: Sequence[PublishedColumn], values: Sequence[tuple[Printed | None, ...]]
 ) -> list[TableRow]:
-    """Make a row of each line, with the sizes in its text and in its columns of sizes."""
     texts = [i for i, column in enumerate(values) if not any(column)]
     sized = [i for i, column in enumerate(columns) if column.kind is ColumnKind.SIZE]
     others = [i for i, c in enumerate(columns) if c.kind in (ColumnKind.DEVICES, ColumnKind.OTHER)]
@@ -204,7 +206,6 @@ def _rows(
 
 
 def _names(made: TextGrid, labels: Sequence[int], texts: Sequence[int]) -> list[str]:
-    """Name each row by its first text, with further labels until the names differ."""
     names = [""] * len(made.rows)
     for index in labels:
         if all(names) and len({*names}) == len(names):

@@ -1,4 +1,4 @@
-"""Relations of a column to others: if most rows keep one, the few that do not are reported."""
+"""Relations of a column to others: if most rows keep one, report the few others."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -9,8 +9,8 @@ from tasks.results.values import Estimate
 
 SLACK = 0.01  # relative: a ratio of unrounded or averaged times differs from that of the printed ones
 OFF = 0.03  # distance beyond rounding at which a row is reported
-EXACT = 5  # if as many rows are within rounding, a single other one is reported at SLACK
-MOST_OFF = 0.3  # of the rows: if more are off, the table does not have the relation
+EXACT = 5  # a single row beyond SLACK is reported if this many others are within rounding
+MOST_OFF = 0.3  # share of the rows: if more are off, the table does not have the relation
 LEAST = 3  # rows that must agree, and tell something
 CLEAR = 0.05  # rounding up to which two exchanged numbers are known; distance at which two columns alone contradict
 TELLING = 1.35  # high over low bound below which agreement is not an accident
@@ -18,14 +18,14 @@ TELLING = 1.35  # high over low bound below which agreement is not an accident
 
 @dataclass(frozen=True, slots=True)
 class Relation:
-    """A relation that a column can have to other columns.
+    """A relation that a column can have to others.
 
     Attributes:
-        words: its description in a sentence.
-        bounds: the value of each row with the bounds of rounding; None if a number is missing.
-        trivial: rows in which it always holds, such as the reference itself.
-        named: the column's header names it, so that fewer rows must agree.
-        columns: the two columns whose ratio it is; empty for other relations.
+        words: its description.
+        bounds: the value of each row with the bounds of rounding.
+        trivial: rows in which it always holds, such as the reference.
+        named: the header names it, so that fewer rows must agree.
+        columns: the two columns of a ratio; else empty.
     """
 
     words: str
@@ -37,10 +37,10 @@ class Relation:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """A relation compared with a column: how many rows agree and tell something, and which are off.
+    """A relation compared with a column.
 
     Attributes:
-        exchanged: the rows that are off are two, and one is as much too high as the other is too low.
+        exchanged: the two rows that are off cancel: one is as much too high as the other is too low.
     """
 
     relation: Relation
@@ -51,7 +51,7 @@ class Outcome:
 
     @property
     def holds(self) -> bool:
-        """Return True if the table has the relation: enough rows agree, few are off."""
+        """Return whether the table has the relation: enough rows agree, few are off."""
         least = LEAST - (self.exchanged or (self.relation.named and len(self.off) <= 1))
         return self.agreeing >= least and (self.exchanged or len(self.off) <= max(1, MOST_OFF * self.judged))
 
@@ -61,9 +61,9 @@ class Outcome:
 
 
 def distance(value: Printed, bounds: Estimate) -> float:
-    """Return the distance of a printed number from its bounds as a logarithm, 0 within rounding.
+    """Return the log distance of a printed number from its bounds, 0 within rounding.
 
-    The number can be cut off instead of rounded, so a whole step of its last digit is allowed.
+    It can be cut off instead of rounded: a whole step of the last digit is allowed.
     """
     low, high = bounds.low or 0.0, math.inf if bounds.high is None else bounds.high
     if low > high or min(value.value, bounds.value) * max(value.value, bounds.value) <= 0:
@@ -97,7 +97,7 @@ def outcome(values: Sequence[Printed | None], relation: Relation) -> Outcome:
 def exchanged(
     values: Sequence[Printed | None], bounds: Sequence[Estimate | None], off: Sequence[int]
 ) -> bool:
-    """Return True if two rows are off by factors that cancel: a number of one stands in the other."""
+    """Return whether two rows are off by factors that cancel: a number is in the other row."""
     pairs = [(value, b) for row in off if (value := values[row]) and (b := bounds[row])]
     if len(pairs) != 2 or any(value.value <= 0 or b.value <= 0 for value, b in pairs):
         return False
@@ -106,7 +106,7 @@ def exchanged(
 
 
 def best(values: Sequence[Printed | None], relations: Sequence[Relation]) -> Outcome | None:
-    """Return the relation that most rows keep; None if the table has no relation."""
+    """Return the relation that most rows keep; None without."""
     held = [result for relation in relations if (result := outcome(values, relation)).holds]
     return max(held, key=lambda result: result.agreeing - 2 * len(result.off), default=None)
 
@@ -119,7 +119,7 @@ def mapped(bounds: Estimate, change: Callable[[float], float]) -> Estimate:
 
 
 def _telling(value: Printed | None, bounds: Estimate | None) -> bool:
-    """Return True if agreement is not an accident, because both are narrow."""
+    """Return whether agreement is not an accident, because both are narrow."""
     if value is None or bounds is None or not bounds.low or bounds.high is None or not value.value:
         return False
     return bounds.high / bounds.low < TELLING and abs(value.step / value.value) < TELLING - 1

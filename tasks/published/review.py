@@ -1,4 +1,4 @@
-"""Review of a published table by every rule, the most useful ones first."""
+"""Review a published table by every rule, the most useful ones first."""
 
 from collections import Counter
 from collections.abc import Mapping, Sequence
@@ -34,9 +34,8 @@ class Known:
 
     Attributes:
         gpus: peaks by model.
-        shapes: of instances.
         prices: on demand, USD an hour, by instance.
-        in_fp8: keys of the GPUs that compute in fp8, a precision without a peak.
+        in_fp8: GPUs that compute in fp8, a precision without a peak.
     """
 
     gpus: Mapping[str, Machine] = field(default_factory=dict)
@@ -46,7 +45,7 @@ class Known:
 
 
 def review(table: PublishedTable, machine: Machine | None = None, known: Known | None = None) -> TableReview:
-    """Apply every rule to a table. Peaks are those of `machine`, else those of the GPUs that the table names."""
+    """Apply every rule to a table. Peaks are those of `machine`, else of the named GPUs."""
     known = known or Known()
     base, sides = compared(table)
     claimed = claims(table, base, sides)
@@ -96,7 +95,7 @@ def review(table: PublishedTable, machine: Machine | None = None, known: Known |
 
 
 def compared(table: PublishedTable) -> tuple[int, list[int]]:
-    """Return the column of times that is the base of speedups, and the columns that are compared with it, if any."""
+    """Return the column of times that is the base of speedups, and the columns compared with it."""
     times = [i for i in table.of(ColumnKind.TIME) if not table.columns[i].statistic]
     units = {table.columns[i].subject for i in times}
     if not 2 <= len(times) <= 1 + MOST_SIDES or len(units) != len(times):
@@ -147,7 +146,7 @@ def coarse(table: PublishedTable, claimed: Sequence[Claim]) -> TableFlaw | None:
 
 
 def _speedup_of(table: PublishedTable, side: int, sides: Sequence[int]) -> int | None:
-    """Return the only column of speedups that names a side; with a single side, the only one at all."""
+    """Return the only column of speedups that names a side; with one side, the only one."""
     columns = table.columns
     stated = [i for i in table.of(ColumnKind.RATIO) if not columns[i].change and not columns[i].percent]
     named = [i for i in stated if table.columns[i].subject & table.columns[side].subject]

@@ -35,7 +35,7 @@ def divided(over: Estimate, under: Estimate) -> Estimate:
 
 
 def beyond(first: Estimate, second: Estimate) -> bool:
-    """Return True if two intervals are disjoint, allowing for floating-point error."""
+    """Return whether two intervals are disjoint, beyond floating-point error."""
     if first.low is None or first.high is None or second.low is None or second.high is None:
         return False
     return first.low > second.high * (1 + FLOATS) or first.high * (1 + FLOATS) < second.low

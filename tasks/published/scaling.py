@@ -1,4 +1,4 @@
-"""Tables with a column, a row or a header for each number of devices: scaling can't be far above linear."""
+"""Scaling over numbers of devices in columns, rows or headers, which can't be far above linear."""
 
 import math
 import re
@@ -23,7 +23,7 @@ Point = tuple[float, Printed, str]
 
 
 def superlinear(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Report scaling above linear, as a doubt if it is so little that caches can explain it."""
+    """Report scaling above linear, as a doubt if caches can explain it."""
     first: dict[tuple[str, ...], TableFlaw] = {}
     for result in (*_by_rows(table), *_by_columns(table), *_stated(table)):
         if isinstance(result, Compared):
@@ -34,7 +34,7 @@ def superlinear(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def _by_rows(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Compare rows that differ only in their number of devices, from a column or from their names."""
+    """Compare rows that differ only in their devices, from a column or their names."""
     # The ranks of a model's parts are some of the GPUs, and more of them leave more memory for requests.
     counted = [i for i in table.of(ColumnKind.DEVICES) if table.columns[i].unit not in SHARDS]
     kinds = (ColumnKind.SIZE, ColumnKind.OTHER, ColumnKind.PRICE, ColumnKind.DEVICES)
@@ -57,7 +57,7 @@ def _by_rows(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def _by_columns(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Compare columns that are named by their devices, such as `1 GPU`, `2 GPUs`. Falling numbers are times."""
+    """Compare columns named by their devices, such as `1 GPU`, `2 GPUs`. Falling numbers are times."""
     named = [(count, i) for i, column in enumerate(table.columns) if (count := hands(column.header))]
     if len(named) < 2:
         return
@@ -99,7 +99,6 @@ def _accused(points: Sequence[Point], times: bool, header: str) -> Iterator[Tabl
 
 
 def _stated(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report printed efficiencies above linear, in tables that count devices."""
     if not table.of(ColumnKind.DEVICES) and not any(_IN_TEXT.search(row.text) for row in table.rows):
         return
     for index in table.of(ColumnKind.EFFICIENCY):
@@ -116,7 +115,6 @@ def _stated(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def _devices(row: TableRow, counted: Sequence[int]) -> float | None:
-    """Return the devices of a row: the product of its columns of devices, or the number in its name."""
     if values := [value.value for i in counted if (value := cell(row, i))]:
         return math.prod(values)
     matches = _IN_TEXT.findall(row.text)
@@ -124,12 +122,11 @@ def _devices(row: TableRow, counted: Sequence[int]) -> float | None:
 
 
 def _rest(row: TableRow, labels: Sequence[int], counted: Sequence[int]) -> object:
-    """Return everything of a row except its devices and measures, which is equal for comparable rows."""
     text = row.text if counted else _IN_TEXT.sub(r"# \2", row.text)
     return text, tuple(value.text for i in labels if (value := row.cells[i]))
 
 
 def _grows(table: PublishedTable, index: int) -> bool:
-    """Return True for a column of results, such as accuracy: all its numbers differ."""
+    """Return whether a column is of results, such as accuracy: all its numbers differ."""
     texts = [value.text for row in table.rows if (value := row.cells[index])]
     return table.columns[index].kind is ColumnKind.OTHER and len(set(texts)) == len(texts) > 2

@@ -40,9 +40,9 @@ class InstanceFamily(Strict):
 
     Attributes:
         gib: memory per vCPU, at most.
-        vcpus: vCPUs for each GPU; None if the name counts vCPUs.
+        vcpus: for each GPU; None if the name counts vCPUs.
         gpu: the model, in small letters.
-        gpus: number of GPUs by size, if it is not 1.
+        gpus: by size, if not 1.
     """
 
     gib: PositiveFloat
@@ -76,7 +76,7 @@ class InstanceShape(NamedTuple):
 
 
 def shape_of(text: str, shapes: Shapes) -> InstanceShape | None:
-    """Return the shape of the one instance that a text names; None for none, several, or an unknown one."""
+    """Return the shape of the one instance that a text names; None for none, several, or unknown."""
     text, names = text.lower(), []
     for family, size, number, word in AWS_NAME.findall(text):
         if known := shapes.aws.families.get(family):
@@ -94,7 +94,7 @@ def shape_of(text: str, shapes: Shapes) -> InstanceShape | None:
 
 
 def misshapen(table: PublishedTable, shapes: Shapes) -> Iterator[TableFlaw | Compared]:
-    """Report cores, memory or GPUs that an instance does not have, in the lines and columns that name one."""
+    """Report cores, memory or GPUs that an instance does not have, in lines and columns that name one."""
     header, *rows = table.lines
     for cells in rows:
         yield from _judged(list(zip(header, cells, strict=True)), shapes)
@@ -105,7 +105,6 @@ def misshapen(table: PublishedTable, shapes: Shapes) -> Iterator[TableFlaw | Com
 
 
 def _judged(cells: list[tuple[str, str]], shapes: Shapes) -> Iterator[TableFlaw | Compared]:
-    """Compare the cells of a line, each with its label, with the one instance that they name."""
     whole = " ".join(cell for _, cell in cells).lower()
     shape = shape_of(whole, shapes)
     if shape is None or _SEVERAL.search(" ".join([whole, *(label for label, _ in cells)]).lower()):

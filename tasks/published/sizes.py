@@ -1,6 +1,6 @@
 """Sizes in a row's name, such as `Image 4096x4096 (batch 2)`, and the work that follows from them.
 
-Versions and running numbers are not sizes: `ResNet-50`, `fp16` and `Test 3` have no size.
+Versions and running numbers are not sizes: `ResNet-50`, `fp16`, `Test 3`.
 """
 
 import math
@@ -61,7 +61,7 @@ def size_name(word: str) -> str:
 
 
 def more_work(larger: TableRow, smaller: TableRow) -> bool:
-    """Return True if a row of the same kind is at least as large in every size, and twice in one."""
+    """Return whether a row of the same kind is at least as large in every size, and twice in one."""
     large, small = dict(larger.sizes), dict(smaller.sizes)
     if larger.kind != smaller.kind or not large or large.keys() != small.keys():
         return False
@@ -69,7 +69,7 @@ def more_work(larger: TableRow, smaller: TableRow) -> bool:
 
 
 def flops(row: TableRow) -> float | None:
-    """Return the FLOPs of a row from its column, or 2 n m k for a product of matrices; None for other rows."""
+    """Return a row's FLOPs from its column, or 2 n m k for a product of matrices; else None."""
     sizes = dict(row.sizes)
     if "flops" in sizes:
         return sizes["flops"]
@@ -86,7 +86,7 @@ def flops(row: TableRow) -> float | None:
 
 
 def precision(row: TableRow) -> str | None:
-    """Return the precision that the row's name states; None if it states none."""
+    """Return the precision in the row's name, or None."""
     return next((name for name in PRECISIONS if name in row.kind.split()), None)
 
 

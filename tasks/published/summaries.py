@@ -1,4 +1,4 @@
-"""Rows that sum up the others, and operations that are called like them: a sum or a median can be measured too."""
+"""Rows that sum up the others, and operations called like them: a sum or a median can be measured too."""
 
 import math
 import re
@@ -23,19 +23,19 @@ _BESIDE_AVERAGE = _TOTALS | _BESIDE_TOTAL | _KINDS | _WHAT
 
 
 def is_total(name: str) -> bool:
-    """Return True for the name of a row that is the sum of the others."""
+    """Return whether a row's name is that of the sum of the others."""
     words = _words(name)
     return bool(words & _TOTALS) and words <= _TOTALS | _BESIDE_TOTAL
 
 
 def is_average(name: str) -> bool:
-    """Return True for the name of a row that averages others or adds up some of them, and nothing else."""
+    """Return whether a row's name is only that of an average or a partial sum."""
     words = _words(name)
     return bool(words & _AVERAGES) and words <= _AVERAGES | _BESIDE_AVERAGE
 
 
 def is_operation(name: str) -> bool:
-    """Return True for a summary's name that can be that of an operation, such as `sum` or `Median (5×5)`."""
+    """Return whether a summary's name can be that of an operation, such as `sum` or `Median (5×5)`."""
     words = _words(name)
     return bool(words) and words <= OPERATIONS
 
@@ -45,8 +45,8 @@ def parted(
 ) -> tuple[list[TableRow], list[TableRow]]:
     """Return the measured rows, and the rows that sum them up.
 
-    A row that can be an operation is a summary only at the end, with the sum or a mean of the rows above. Averages
-    among other rows are in neither list, because their rows are unknown.
+    A possible operation is a summary only at the end, with the sum or a mean of the rows above. Averages among
+    other rows are in neither list, because their rows are unknown.
     """
     last = {id(row) for row in takewhile(_summary, reversed(rows))}
     ends = last | {id(row) for row in takewhile(_summary, rows)}
@@ -64,7 +64,7 @@ def parted(
 
 
 def sums(values: Iterable[Printed | None]) -> Estimate | None:
-    """Return the sum of numbers with the bounds of their rounding; None if one is missing or below zero."""
+    """Return the sum of numbers with the bounds of rounding; None if one is missing or below zero."""
     known = [value if value and 0 <= value.value < math.inf else None for value in values]
     there = [value for value in known if value]
     if not there or len(there) != len(known):
@@ -87,7 +87,7 @@ def _summary(row: TableRow) -> bool:
 
 
 def _fits(row: TableRow, rows: Sequence[TableRow], columns: Sequence[PublishedColumn]) -> bool:
-    """Return True if a row has the sum or a mean of others, within rounding, in at least half of its columns."""
+    """Return whether a row has the sum or a mean of others in at least half of its columns."""
     judged = [i for i, c in enumerate(columns) if c.kind in (*MEASURES, ColumnKind.COST) and cell(row, i)]
     fitting = [i for i in judged if _summed(row, rows, i)]
     return len(rows) > 1 and bool(fitting) and 2 * len(fitting) >= len(judged)
@@ -105,5 +105,4 @@ def _summed(row: TableRow, rows: Sequence[TableRow], index: int) -> bool:
 
 
 def _words(name: str) -> set[str]:
-    """Return the words of a row's first label."""
     return words_of(re.sub(r" \(row \d+\)$", "", name).partition(", ")[0])

@@ -33,8 +33,7 @@ class Printed:
     """A number of a table: a time in seconds, a rate in things a second, else as printed.
 
     Attributes:
-        text: the printed cell.
-        step: the value of its last digit; the true value lies within half of that on either side.
+        step: value of its last digit; the true value lies within half of that on either side.
     """
 
     text: str
@@ -53,7 +52,7 @@ class Printed:
 
     @property
     def above_zero(self) -> bool:
-        """Return True if it can be a time or a rate: finite and above zero."""
+        """Return whether it can be a time or a rate: finite and above zero."""
         return 0 < self.value < float("inf")
 
 
@@ -63,14 +62,13 @@ class PublishedColumn:
 
     Attributes:
         unit: of a time, such as `ms`; of a rate, the things it counts; of a size or devices, its name.
-        scale: seconds in one unit of a time, things in one unit of a rate (1e9 for GFLOP/s).
-        sure: the scale is stated, not assumed; of a price, that it is by the hour.
-        statistic: `min`, `p50`, `mean`, `max` … if the header names one.
-        subject: the words that name the machine, library or phase.
-        each: it is the value of one item of several, so it does not grow with their number.
-        shared: it is the value for each device.
-        fixed: it is the time of work that no column counts, such as an epoch.
-        percent: a ratio is in percent.
+        scale: seconds in a unit of time, things in a unit of rate (1e9 for GFLOP/s).
+        sure: the scale is stated, not assumed; a price is by the hour.
+        statistic: `min`, `p50`, `mean`, `max` …
+        subject: words for the machine, library or phase.
+        each: the value of one item of several, so it does not grow with their number.
+        shared: the value for each device.
+        fixed: the time of work that no column counts, such as an epoch.
         change: a ratio is a difference from 1, such as `+12 %`.
     """
 
@@ -90,12 +88,12 @@ class PublishedColumn:
 
 @dataclass(frozen=True, slots=True)
 class TableRow:
-    """One line, its cells in the order of the table's columns, None for a cell without a number.
+    """One line, its cells in the order of the columns, None for a cell without a number.
 
     Attributes:
-        kind: the name without its sizes, in small letters: rows of one kind can be compared by size.
-        sizes: the sizes by name, from the row's name and from the columns of sizes.
-        text: the text of the line, in small letters.
+        kind: the name without its sizes: rows of one kind can be compared by size.
+        sizes: by name, from the row's name and from the columns of sizes.
+        text: the line, in small letters.
     """
 
     name: str
@@ -110,12 +108,11 @@ class PublishedTable:
     """A published table.
 
     Attributes:
-        sums: rows that are named as the total, sum or average of the others.
+        sums: rows named as the total, sum or average of others.
         about: the text of the whole file, in small letters.
         skipped: a sentence for each column that is not judged.
-        lines: the header and the rows as text.
         assumed: a meaning that no header states, so that all findings are questions.
-        unjudged: why nothing in it can be judged; empty if something can.
+        unjudged: why nothing can be judged; else empty.
     """
 
     columns: tuple[PublishedColumn, ...]
@@ -132,7 +129,7 @@ class PublishedTable:
         return [i for i, column in enumerate(self.columns) if column.kind in kinds]
 
     def some(self, *kinds: ColumnKind) -> list[int]:
-        """Return the first columns of these kinds, as many as are compared with each other."""
+        """Return the first columns of these kinds, at most `MOST_COMPARED`."""
         return self.of(*kinds)[:MOST_COMPARED]
 
     @property
@@ -143,11 +140,9 @@ class PublishedTable:
 
 @dataclass(frozen=True, slots=True)
 class Claim:
-    """The ratio of the printed times of two columns of a row.
+    """The ratio of the printed times of two columns of a row, with the bounds of rounding.
 
-    Attributes:
-        bounds: the ratio with the bounds of the rounding of both times.
-        printed: the speedup that the table states, or None.
+    `printed` is the speedup that the table states.
     """
 
     row: str
@@ -162,9 +157,8 @@ class TableFlaw:
     """A mistake of a table, or a question about it.
 
     Attributes:
-        rule: its name, such as `copied row`.
-        rows: names of the rows that it is about; empty if it is about the whole table.
-        text: a sentence, with the numbers.
+        rule: such as `copied row`.
+        rows: names of its rows; empty for the whole table.
         doubt: it can be right, so it is a question.
     """
 
@@ -189,7 +183,7 @@ class TableReview:
         claims: one for each row and compared column of times.
         held: how many numbers were compared, by rule.
         overall: column, way of computing, and speedup of the whole.
-        notes: sentences on columns that were not judged, and on assumptions.
+        notes: on columns that were not judged, and on assumptions.
     """
 
     table: PublishedTable

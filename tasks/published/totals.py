@@ -36,7 +36,7 @@ def total_row(table: PublishedTable) -> TableRow | None:
 
 
 def overall(table: PublishedTable, base: int, side: int) -> Ways:
-    """Compute the speedup of the whole in every way: by the total, by sums and by geometric means."""
+    """Compute the speedup of the whole by the total, by sums and by geometric means."""
     speedups: Ways = []
     total = total_row(table)
     over, under = (cell(total, index) for index in (base, side)) if total else (None, None)
@@ -66,7 +66,7 @@ def headline(table: PublishedTable, side: int, ways: Ways) -> TableFlaw | None:
 
 
 def _total_row(table: PublishedTable, total: TableRow) -> Iterator[TableFlaw | Compared]:
-    """Report totals below one of their rows, and totals unlike their sum: a doubt if no column has an exact total."""
+    """Report totals below one of their rows or unlike their sum: a doubt if no column has an exact total."""
     lost, doubled, exact = [], [], 0
     for index in table.of(ColumnKind.TIME, ColumnKind.COST):
         column, value, added = (
@@ -98,7 +98,6 @@ def _total_row(table: PublishedTable, total: TableRow) -> Iterator[TableFlaw | C
 
 
 def _unlike_its_name(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Ask about a last row called `sum`, `mean` or `median` that is not one of the other rows."""
     *above, last = table.rows
     if len(above) > 1 and is_operation(last.name) and not any(is_operation(row.name) for row in above):
         text = (
@@ -108,7 +107,6 @@ def _unlike_its_name(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def _total_columns(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Report rows whose total column is not the sum of the others, if that of most rows is."""
     times = [i for i in table.some(ColumnKind.TIME) if table.columns[i].statistic in ("", "mean")]
     costs = [i for i in table.some(ColumnKind.COST) if not table.columns[i].each]
     for index in (*times, *costs):
@@ -131,9 +129,9 @@ def _total_columns(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def _averages(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw | Compared]:
-    """Report an average outside the range of its rows, whatever its kind.
+    """Report an average outside the range of its rows.
 
-    If a row has no number, such as benchstat's `~`, the average can be of more than is printed.
+    If a row lacks a number, such as benchstat's `~`, the average can be of more than is printed.
     """
     for index in table.of(*MEASURES, ColumnKind.RATIO):
         value = row.cells[index]
@@ -151,7 +149,6 @@ def _averages(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw | Comp
 
 
 def _other_average(table: PublishedTable, row: TableRow) -> Iterator[TableFlaw]:
-    """Report an average that is not that of its rows, if those of the other columns are."""
     off, exact = [], 0
     for index in table.measures:
         value, rows = row.cells[index], [v for each in table.rows if (v := cell(each, index))]

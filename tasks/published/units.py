@@ -1,4 +1,4 @@
-"""Units of published tables, by pint: of time, data, work, money, devices and things that are counted."""
+"""Units of published tables, by pint: of time, data, work, money, devices and counted things."""
 
 import re
 from functools import cache, lru_cache
@@ -50,9 +50,9 @@ class Unit(NamedTuple):
 
     Attributes:
         scale: seconds, things a second, or USD an hour in one of it; USD for each item.
-        what: the things that it counts, such as `tokens`; of a time, the unit itself.
-        each: it is of one item of several, or for all devices together.
-        shared: it is for each device.
+        what: the counted things, such as `tokens`; of a time, the unit.
+        each: of one item of several, or for all devices together.
+        shared: for each device.
     """
 
     kind: ColumnKind
@@ -71,7 +71,7 @@ def _registry() -> "pint.UnitRegistry[float]":
 
 @lru_cache(maxsize=4096)
 def unit_of(text: str) -> Unit | None:
-    """Return the unit that a text is, such as `tok/s/GPU`, `USD per hour` or `$/1M tokens`; None for other words."""
+    """Return a text's unit, such as `tok/s/GPU`, `USD per hour` or `$/1M tokens`; None for other words."""
     plain = " ".join(text.lower().split())
     for sign, word in _SIGNS.items():
         plain = plain.replace(sign, word)
@@ -120,7 +120,6 @@ def _unit(text: str, what: str, divisor: float) -> Unit | None:
 
 @lru_cache(maxsize=4096)
 def _dimensions(word: str) -> dict[str, float]:
-    """Return the dimensions of a word that is a unit, with its prefix; empty for other words."""
     parsed = word.isalpha() and word.isascii() and _registry().parse_unit_name(word)
     powers = _registry().get_dimensionality(word).items() if parsed else ()
     return {name: cast(float, power) for name, power in powers}

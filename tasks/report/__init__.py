@@ -1,1 +1,1 @@
-"""The files of a run for its readers: tables, pictures and one HTML report."""
+"""Write a run's files for its readers: tables, pictures and one HTML report."""

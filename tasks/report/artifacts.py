@@ -1,4 +1,4 @@
-"""The artifacts of a comparison in the Prefect UI: one table for each stage, numbers as text with intervals."""
+"""The artifacts of a comparison in the Prefect UI: a table for each stage."""
 
 import base64
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ def stage_tables(comparison: Comparison) -> dict[str, tuple[str, list[Row]]]:
 
 
 def picture_urls(folder: Path) -> dict[str, tuple[str, str]]:
-    """Return description and data URL by artifact key. The UI can show them without access to the file."""
+    """Return description and data URL by artifact key: the UI cannot read the files."""
     shown = {}
     for name, description in PICTURES.items():
         path = folder / name
@@ -81,7 +81,7 @@ def speedup_rows(comparison: Comparison) -> Iterable[Row]:
 
 
 def scaling_rows(comparison: Comparison) -> Iterable[Row]:
-    """Yield one row for each number of processes, then one for each machine with several devices of one model."""
+    """Yield a row for each number of processes, then for each machine with several devices of one model."""
     for family in comparison.families:
         for level in family.levels:
             shown = level_row(level)
@@ -110,7 +110,7 @@ def scaling_rows(comparison: Comparison) -> Iterable[Row]:
 
 
 def refused_rows(comparison: Comparison) -> Iterable[Row]:
-    """Yield the cells of which some repeats do not count, then the refused ratios."""
+    """Yield the cells with repeats that do not count, then the refused ratios."""
     for summary in comparison.summaries:
         if not summary.complete:
             yield {

@@ -16,7 +16,7 @@ class CaseGroup:
 
     Attributes:
         precision: with the mode, unless that is eager.
-        work: work of one step of each case in the unit of `work_title`, if it is known.
+        work: of one step of each case in the unit of `work_title`.
         whole: whether a step is a whole job.
     """
 
@@ -37,9 +37,7 @@ class CaseGroup:
 class Grid:
     """The look-ups of every picture and table of a report.
 
-    Attributes:
-        machines: the baseline first, then in the comparison's order.
-        groups: in the order of their first cases in the comparison.
+    `machines` has the baseline first; `groups` are in the order of their first cases.
     """
 
     comparison: Comparison
@@ -55,12 +53,12 @@ class Grid:
 
     @property
     def troubled(self) -> list[Summary]:
-        """Return the cells without an ok repeat, in the comparison's order."""
+        """Return the cells without an ok repeat."""
         return [summary for summary in self.comparison.summaries if not summary.ok_repeats]
 
 
 def by_cell(records: Iterable[Record]) -> dict[tuple[str, Case], list[Record]]:
-    """Return the records of each cell, by hardware and case."""
+    """Return records by hardware and case."""
     cells: dict[tuple[str, Case], list[Record]] = {}
     for record in records:
         cells.setdefault((record.hardware, record.case), []).append(record)

@@ -24,7 +24,7 @@ def model_groups(records: Sequence[Record], grid: Grid) -> list[tuple[CaseGroup,
 
 
 def model_rows(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
-    """Return a table for each model with one row for each case and machine."""
+    """Return a table for each model with a row for each case and machine."""
     tables: list[dict[str, Any]] = []
     for group, cells in model_groups(records, grid):
         measured = [cells[name, case] for case in group.cases for name in grid.names if (name, case) in cells]
@@ -33,7 +33,7 @@ def model_rows(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
 
 
 def device_times(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
-    """Return one row for each case, with device seconds of a step and their source for each machine."""
+    """Return a row for each case: each machine's device seconds of a step and their source."""
     return [
         {
             "case": f"{group.title} {size_text(case)}",
@@ -45,7 +45,7 @@ def device_times(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
 
 
 def device_time(record: Record) -> tuple[float, str] | None:
-    """Return the device time of a step, and what to know of it; None if nothing was timed."""
+    """Return the device time of a step and a remark; None if nothing was timed."""
     if record.device_s is not None:
         waits = f"waits for its host for {percent(record.waiting_share or 0.0)} of a step"
         return record.device_s, waits if record.waits else "" if record.busy_share is not None else EVENTS

@@ -1,6 +1,6 @@
-"""Limits of a page of a large run, which keep it readable and fast to open.
+"""Limits of a large run's page, which keep it readable and fast to open.
 
-The page states the parts that it leaves out; the files in its folder have everything.
+The page states the left-out parts; the files in its folder have everything.
 """
 
 from collections.abc import Sequence
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 def readable(grid: Grid, cells: int = MOST_BARS) -> Grid:
-    """Return the grid that charts draw: the first groups, with sizes at even distances if there are many."""
+    """Return the grid that charts draw: the first groups, with many sizes at even distances."""
     most = max(2, cells // max(len(grid.names), 1))
     return replace(grid, groups=tuple(_thinned(group, most) for group in grid.groups[:MOST_GROUPS]))
 
 
 def undrawn(grid: Grid) -> str:
-    """Return a sentence on the parts that `readable` leaves out, or an empty string."""
+    """Return a sentence on the parts that `readable` leaves out, or an empty text."""
     drawn = readable(grid)
     parts = []
     if len(drawn.groups) < len(grid.groups):

@@ -25,9 +25,9 @@ LOG = logging.getLogger(__name__)
 
 
 def write_report(folder: Path, records: Sequence[Record], comparison: Comparison, run: RunInfo) -> Path:
-    """Write every file that people read, and return the path of `report.html`.
+    """Write every file that people read; return the path of `report.html`.
 
-    Pictures come last, so that a picture that cannot be drawn costs no other file.
+    Pictures come last, so that a failed one costs no other file.
     """
     grid = grid_of(records, comparison)
     parquet = io.BytesIO()
@@ -45,7 +45,7 @@ def write_report(folder: Path, records: Sequence[Record], comparison: Comparison
     for name, draw in _pictures(records, grid, f"{run.suite}, {run.run}").items():
         try:
             content = draw()
-        except Exception as error:  # Altair and Vega can raise anything
+        except Exception as error:  # Altair and Vega raise anything
             LOG.warning("%s could not be drawn: %s", name, str(error).partition("\n")[0][:300])
             content = b""
         if content:

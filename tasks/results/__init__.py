@@ -1,1 +1,1 @@
-"""Values with intervals, repeats, summaries and speedups: what findings are made of."""
+"""Values with intervals, repeats, summaries and speedups, from which findings are made."""

@@ -15,5 +15,5 @@ def usd(seconds: float, usd_per_hour: float | None) -> float | None:
 
 
 def affordable_s(left_usd: float, usd_per_hour: float) -> float:
-    """Return the seconds of a machine's time that the money pays for; 0 if none is left."""
+    """Return the seconds of a machine's time that the money buys, at least 0."""
     return max(left_usd, 0.0) / usd_per_hour * SECONDS_PER_HOUR

@@ -26,13 +26,11 @@ class Comparison:
 
     Attributes:
         answer: at most four lines of at most 25 words, the most useful first.
-        details: sentences that explain the answer.
-        caveats: everything that limits the answer; `caveat_line` counts them.
-        unpaired: cells that no baseline cell matches, with what to run to pair them.
-        families: how cases that several processes measured together scale with their number.
-        observations: what else the intervals support, in sentences.
+        unpaired: cells without a baseline cell, with what to run to pair them.
+        families: how cases of several processes scale with their number.
+        observations: what else the intervals support.
         findings: one of every kind, in the order of a report.
-        refusals: why an ok record can't be true and is in no estimate, by run, hardware, case id and repeat.
+        refusals: why a sound record is implausible and in no estimate, by run, hardware, case id and repeat.
     """
 
     baseline: str
@@ -51,7 +49,7 @@ class Comparison:
 
     @property
     def caveat_line(self) -> str:
-        """Return one line with the number of caveats and their kinds; empty if there are none."""
+        """Return one line with the number of caveats and their kinds; empty without."""
         counted = Counter(caveat.kind for caveat in self.caveats)
         kinds = [f"{kind} ({count})" if count > 1 else kind for kind, count in counted.items()]
         if not kinds:
@@ -66,5 +64,5 @@ class Comparison:
         return (*self.answer, *self.details, *(caveat.reason for caveat in self.caveats))
 
     def finding(self, kind: type[F]) -> F | None:
-        """Return the finding of a kind; None where it was not looked for."""
+        """Return the finding of a kind; None if there is none."""
         return next((finding for finding in self.findings if isinstance(finding, kind)), None)

@@ -1,4 +1,4 @@
-"""Other differences between two sides than the machine. Layout is chosen, so it is not a confounder."""
+"""Differences between two sides other than the machine. Layout is chosen, so it is not a confounder."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -9,10 +9,10 @@ SHORT = 12  # digits of an id that are shown
 
 
 def confounds(side: Sequence[Record], baseline: Sequence[Record]) -> tuple[str, ...]:
-    """Differences in words, such as `torch: 2.13.0 against 2.12.1`.
+    """Return differences in words, such as `torch: 2.13.0 against 2.12.1`.
 
-    A fact that a side lacks is not a difference. CUDA and the host count if both sides compute on an accelerator: on a
-    CPU, CUDA is not used, and the host is the machine that is compared.
+    A fact that a side lacks is not a difference. CUDA and the host count only if both sides use an accelerator:
+    on a CPU, CUDA is unused, and the host is the compared machine.
     """
     on_cpu = any(record.device == "cpu" for record in (*side, *baseline))
     names = _ALWAYS if on_cpu else _ALWAYS | _ACCELERATED
@@ -26,7 +26,6 @@ def confounds(side: Sequence[Record], baseline: Sequence[Record]) -> tuple[str, 
 
 
 def _values(records: Sequence[Record], read: Callable[[Record], dict[str, str]]) -> dict[str, list[str]]:
-    """Return the sorted different texts by name that are not empty."""
     values: dict[str, set[str]] = {}
     for record in records:
         for name, text in read(record).items():
@@ -35,7 +34,6 @@ def _values(records: Sequence[Record], read: Callable[[Record], dict[str, str]])
 
 
 def _facts(record: Record, names: Mapping[str, str]) -> dict[str, str]:
-    """Return the facts of a record's environment by their names in a report; empty if unknown."""
     known = {name: record.environment.get(key) for name, key in names.items()}
     facts = {name: "" if value is None else str(value) for name, value in known.items()}
     facts["torch"] = facts["torch"].partition("+")[0]  # without its build, which repeats device and CUDA
@@ -46,7 +44,7 @@ def _facts(record: Record, names: Mapping[str, str]) -> dict[str, str]:
 
 
 def _conditions(record: Record) -> dict[str, str]:
-    """Return how a record was measured; data that fit into only one machine's cache are not a confounder."""
+    """Return the conditions of a record; data that fit into only one machine's cache are not a confounder."""
     cache, wall, script = record.cache, record.wall, record.script
     state = ("emptied" if cache.state == "cold" else "as it was") if cache else ""
     return {
@@ -68,7 +66,7 @@ _ACCELERATED = {
 
 
 def machine_difference(ours: Sequence[Record], theirs: Sequence[Record]) -> str:
-    """Return the known differences of hardware and driver in words; empty if there are none."""
+    """Return the known differences of hardware and driver in words; else empty."""
     if not (_ids(ours) and _ids(theirs)) or _ids(ours) == _ids(theirs):
         return ""
     now, before = _environment_unlike(ours, _ids(theirs)), _environment_unlike(theirs, _ids(ours))
@@ -81,7 +79,6 @@ def machine_difference(ours: Sequence[Record], theirs: Sequence[Record]) -> str:
 
 
 def _environment_unlike(records: Sequence[Record], ids: set[str]) -> Mapping[str, object]:
-    """Return the fingerprint of a machine that the other run did not use, if there is one."""
     return next((r.environment for r in records if machine_of(r) not in ids), records[0].environment)
 
 
@@ -90,7 +87,6 @@ def _short(name: str, *environments: Mapping[str, object]) -> bool:
 
 
 def _id_of(name: str, environment: Mapping[str, object]) -> str:
-    """Return the id of a machine with this one field, which is equal if no difference counts."""
     try:
         return machine_id({name: environment.get(name)})
     except (AttributeError, TypeError, ValueError, OverflowError):  # a fingerprint can have any content

@@ -31,13 +31,12 @@ def cost_efficiency(
     sessions: Sequence[Part] = (),
     earlier: Sequence[Part] = (),
 ) -> Ratio | None:
-    """Return (baseline price x baseline time) / (price x time); above 1 is cheaper than the baseline.
+    """Return (baseline price x baseline time) / (price x time); above 1 is cheaper. None without prices.
 
-    It equals speedup / price ratio, so its relative interval is the speedup's. None if a price is missing or zero.
-    `repeats` is the smaller number of the two sides, for the advice in an undecided ratio. `times_s` are the times of
-    both sides, the baseline's first, for the p value; `sessions` are the effects of their sessions, and `earlier`
-    the variances that earlier runs' repeats add.
-    Source: "Efficiency" of the AWS Batch image benchmark, (CPU price x CPU time) / (GPU price x GPU time).
+    It is speedup / price ratio, so its relative interval is the speedup's. Args: `repeats` is the smaller
+    number of the two sides, for advice; `times_s` are both sides' times, the baseline's first, for the p value;
+    `sessions` are effects of sessions; `earlier` are variances that earlier repeats add. Source: "Efficiency"
+    of the AWS Batch image benchmark, (CPU price x CPU time) / (GPU price x GPU time).
     """
     if speedup is None or not baseline_usd_per_hour or not usd_per_hour:
         return None
@@ -49,5 +48,5 @@ def cost_efficiency(
 
 
 def cost_words(ratio: Ratio) -> str:
-    """Return the verdict of a cost ratio: `cheaper`, `dearer` or `undecided`."""
+    """Return `cheaper`, `dearer` or `undecided`."""
     return _WORDS[ratio.outcome]

@@ -15,11 +15,13 @@ from workloads.harness.records.record import Record
 
 @dataclass(frozen=True, slots=True)
 class LaneJob:
-    """One job of a lane: seconds until it started to measure, and from then until it ended.
+    """A job of a lane: seconds until it started to measure, and from then until it ended.
 
-    `stages_s` are the parts of `wait_s` by name, if its work pool reports them. `usd` is the cost of a rented machine;
-    the jobs on it subtract their time by a negative `run_s`, and have no cost. `turns_with` names the other hardware
-    entries of its box that took turns in it. `idle_share` is the part of the machine's idle time that is its own.
+    Attributes:
+        stages_s: parts of `wait_s` by name, if its pool reports them.
+        usd: cost of a rented machine; jobs on it subtract their time by a negative `run_s`, and have no cost.
+        turns_with: other hardware entries of its box that took turns in it.
+        idle_share: its part of the machine's idle time.
     """
 
     hardware: str
@@ -33,12 +35,12 @@ class LaneJob:
 
 @dataclass(frozen=True, slots=True)
 class EarlierSession:
-    """A run whose answer this one measures again, or an earlier such measurement of it.
+    """A run whose answer this one measures again, or an earlier such measurement.
 
     Attributes:
-        cells: the judged repeats of every cell.
+        cells: judged repeats of every cell.
         suite: the cases that count for its answer.
-        sessions: the effects of sessions on the ratio of two of its machines.
+        sessions: effects of sessions on the ratio of two of its machines.
     """
 
     run: str
@@ -53,9 +55,9 @@ class EarlierAnswer:
     """The answer of an earlier run, which this run measures again.
 
     Attributes:
-        run: the earlier run; empty if this run confirms none.
-        sessions: that run, then the confirmations of it before this run; empty if the run cannot be read.
-        problem: a sentence on why it cannot be read.
+        run: empty if this run confirms none.
+        sessions: that run, then its earlier confirmations; empty if unreadable.
+        problem: why it cannot be read.
     """
 
     run: str = ""
@@ -71,16 +73,17 @@ class Results:
     """Everything that a finding is made from.
 
     Attributes:
-        cells: the judged repeats of every cell whose number is a time.
-        summaries: one for each of these cells, in their order.
+        cells: judged repeats of every cell whose number is a time.
+        summaries: one for each of these, in their order.
         pairings: every cell of another machine with the baseline's.
-        suite: the cases that count for totals, without those measured only to find a break-even.
-        population: valid records of other runs that asked which machines to keep; None if this one does not ask.
-        sessions: the effects of sessions on the ratio of two machines.
-        earlier: the answer that this run measures again; an empty one of other runs.
-        reported: the judged repeats of the cells of the suite whose numbers are those that commands reported.
-        number_pairings: these cells, each with the baseline's, by the first number of each.
-        forecasts: predictions that were kept before, of any machine and case.
+        suite: the cases for totals, without those only for a break-even.
+        population: valid records of other runs that asked which machines to keep; None if this one does not
+            ask.
+        sessions: effects of sessions on the ratio of two machines.
+        earlier: the answer that this run measures again, or an empty one.
+        reported: judged repeats of the suite's cells with numbers that commands reported.
+        number_pairings: these, each with the baseline's, by its first number.
+        forecasts: predictions kept before, of any machine and case.
         predicted: those that this run keeps, the newest last.
     """
 
@@ -110,9 +113,9 @@ class Finding:
     """The base of all findings.
 
     Attributes:
-        name: its key in `benchmark_results.json`, below `findings`; `title` is its heading.
-        artifact: key of its table in the Prefect UI; `bench-<name>` if it is empty.
-        section: the section of the page that shows it: `script`, `machines`, `money`, `time` or `findings`.
+        name: its key in `benchmark_results.json`, below `findings`.
+        artifact: key of its table in the Prefect UI; `bench-<name>` if empty.
+        section: of the page: `script`, `machines`, `money`, `time` or `findings`.
         order: its position among findings, the smallest first.
     """
 
@@ -125,7 +128,7 @@ class Finding:
 
     @classmethod
     def find(cls, results: Results) -> Self:
-        """Make the finding from the results of a run; its fields are empty if there is nothing to say."""
+        """Make the finding from a run's results; empty if there is nothing to state."""
         raise NotImplementedError
 
     def headline(self) -> tuple[str, ...]:
@@ -133,7 +136,7 @@ class Finding:
         return ()
 
     def table(self) -> Table | None:
-        """Return its values; None if there are none."""
+        """Return its values, or None."""
         return None
 
     def details(self) -> tuple[str, ...]:
@@ -145,7 +148,7 @@ class Finding:
         return ()
 
     def published(self) -> dict[str, Any]:
-        """Return keys at the top of `benchmark_results.json`, for programs that know such keys."""
+        """Return keys at the top of `benchmark_results.json`, for programs that know them."""
         return {}
 
 
@@ -156,5 +159,5 @@ class Sentences(Finding):
     sentences: tuple[str, ...]
 
     def observations(self) -> tuple[str, ...]:
-        """Return the sentences, which the intervals support."""
+        """Return the sentences."""
         return self.sentences

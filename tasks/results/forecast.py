@@ -1,4 +1,4 @@
-"""Forecasts: predictions that were kept before their machine was measured, and how often they held the truth."""
+"""Predictions kept before their machine was measured, and how often they held."""
 
 import math
 import statistics
@@ -19,16 +19,17 @@ Time = Annotated[float, Field(gt=0, le=1e9)]
 
 
 class Forecast(Strict):
-    """The predicted time of a step, as it was kept.
+    """The predicted time of a step, as kept.
 
     Attributes:
-        case: id of the case; `source` is the hardware that had measured it.
-        card: model of the GPU, or the hardware on a CPU; `bound` is the largest part of the predicted step.
+        source: hardware that had measured the `case`.
+        card: model of the GPU, or the hardware on a CPU.
+        bound: the largest part of the predicted step.
         low_s, high_s: the 90 % interval.
-        widened: factor by which earlier forecasts made the interval wider, on the log.
+        widened: factor by which earlier forecasts widened it, on the log.
         made_at: UTC, ISO 8601.
-        usd_per_hour: of the hardware; 0 if it costs nothing or its price was not kept.
-        reach: what `--on` takes for it.
+        usd_per_hour: of the hardware; 0 if free or not kept.
+        reach: its name for `--on`.
         rests_on: the evidence in words.
     """
 
@@ -66,7 +67,7 @@ class Forecast(Strict):
         return self.low_s <= measured_s <= self.high_s
 
     def miss(self, measured_s: float) -> float:
-        """Return the error on the log in half-widths of the interval as it was before it was widened."""
+        """Return the error on the log in half-widths of the interval before it was widened."""
         bound_s = self.high_s if measured_s > self.value_s else self.low_s
         half = max(abs(math.log(bound_s / self.value_s)), 1e-9)
         return abs(math.log(measured_s / self.value_s)) / half * self.widened
@@ -77,10 +78,10 @@ Scored = Sequence[tuple[Forecast, float]]
 
 
 def widening(scored: Scored) -> float:
-    """Return the factor by which intervals have to be wider to hold 90 % of the measured times; at least 1.
+    """Return the factor, at least 1, by which intervals must be wider to hold 90 % of the measured times.
 
-    Below 9 forecasts no finite factor is valid, and nothing is changed.
-    Source: split conformal prediction, Vovk, Gammerman and Shafer 2005: the k-th smallest score, k = ⌈0.9 (n + 1)⌉.
+    Below 9 forecasts no finite factor is valid: return 1. Source: split conformal prediction, Vovk, Gammerman and
+    Shafer 2005: the k-th smallest score, k = ⌈0.9 (n + 1)⌉.
     """
     misses = sorted(forecast.miss(measured_s) for forecast, measured_s in scored)
     rank = math.ceil(LEVEL * (len(misses) + 1))

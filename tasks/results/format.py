@@ -1,4 +1,4 @@
-"""Numbers as people read them, without digits that the interval does not support."""
+"""Format numbers for people, without digits that the interval does not support."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -30,17 +30,17 @@ def format_share(share: float) -> str:
 
 
 def format_seconds(seconds: Estimate | float | None) -> str:
-    """Return a time (s) in s, ms or µs: `12.3 ms (12.1–12.5)`."""
+    """Return a time (s) as `12.3 ms (12.1–12.5)`."""
     return "–" if seconds is None else _scaled(seconds, _SECONDS)
 
 
 def format_energy(joules: Estimate | float) -> str:
-    """Return an energy (J) in J or a fraction of it: `24.5 J (24.3–24.7)`, `2.00 pJ`."""
+    """Return an energy (J) as `24.5 J (24.3–24.7)`, `2.00 pJ`."""
     return _scaled(joules, JOULES)
 
 
 def format_plus_minus(seconds: Estimate) -> str:
-    """Return `1.23 ms ± 2.1 %` by the larger half of the interval; above 100 % a factor; without one, only the time."""
+    """Return `1.23 ms ± 2.1 %` by the larger half of the interval; above 100 % a factor."""
     if seconds.low is None or seconds.high is None or not seconds.value:
         return format_seconds(seconds)
     share = max(seconds.high - seconds.value, seconds.value - seconds.low) / seconds.value
@@ -50,7 +50,7 @@ def format_plus_minus(seconds: Estimate) -> str:
 
 
 def format_duration(seconds: Estimate | float | None) -> str:
-    """Return a duration (s) in h, min or less: `52.1 h (50.3–53.9)`."""
+    """Return a duration (s) as `52.1 h (50.3–53.9)`."""
     value = seconds.value if isinstance(seconds, Estimate) else seconds or 0.0
     size, unit = next(((size, unit) for least, size, unit in _LONG if value >= least), (1.0, ""))
     if seconds is None or not unit:
@@ -73,7 +73,7 @@ def format_usd(usd: Estimate | float | None) -> str:
 def format_estimate(estimate: Estimate, unit: str) -> str:
     """Return value, unit and bounds, all to the place that the interval supports.
 
-    The last place is worth at most a fifth of the half-width, so rounding moves a bound by a tenth of it.
+    The last place is at most a fifth of the half-width, so rounding moves a bound by a tenth of it.
     """
     if estimate.low is None or estimate.high is None:
         return f"~{significant(estimate.value, BARE)}{unit}"
@@ -81,19 +81,19 @@ def format_estimate(estimate: Estimate, unit: str) -> str:
 
 
 def format_bounds(estimate: Estimate) -> str:
-    """Return bounds as `26.1–28.4`, in the same digits as the value; empty if there are none."""
+    """Return bounds as `26.1–28.4`, in the digits of the value; empty without."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f"{_shown(estimate.low, estimate)}–{_shown(estimate.high, estimate)}"
 
 
 def capitalised(text: str) -> str:
-    """Return a text with a capital first letter; the others stay as they are."""
+    """Return a text with a capital first letter; the others stay."""
     return text[:1].upper() + text[1:]
 
 
 def listed(names: Iterable[str], most: int | None = 3) -> str:
-    """Return names as `a, b and c`: the first `most`, and the number of the others; all of them for None."""
+    """Return names as `a, b and c`: the first `most`, and the number of the others."""
     known = list(names)
     if most is not None and len(known) > most:
         return f"{', '.join(known[:most])} and {len(known) - most} more"
@@ -106,7 +106,7 @@ def format_count(number: int, noun: str) -> str:
 
 
 def cases_text(counted: int, measured: int) -> str:
-    """Format the number of cases that a total is over: `7 cases`, or `6 of 7 cases`."""
+    """Return the number of cases of a total: `7 cases`, or `6 of 7 cases`."""
     whole = format_count(max(measured, counted), "case")
     return f"{counted} of {whole}" if measured > counted else whole
 
@@ -119,7 +119,7 @@ def significant(value: float, digits: int) -> str:
 def ratio_of_rounded(over: float, under: float, step: float, under_step: float | None = None) -> Estimate:
     """Return the ratio of two printed numbers, with the bounds from their rounding to `step`.
 
-    A published 0.50 s / 0.01 s can be anything from 33 to 101. `under_step` is the rounding of the second number if
+    A published 0.50 s / 0.01 s can be anything from 33 to 101. `under_step` is the second number's rounding if
     it differs.
     """
     half, under_half = step / 2, (step if under_step is None else under_step) / 2
@@ -128,12 +128,11 @@ def ratio_of_rounded(over: float, under: float, step: float, under_step: float |
 
 
 def _place(value: float) -> int:
-    """Return the decimal place of the first significant digit; negative before the point."""
     return -math.floor(math.log10(abs(value))) if value and math.isfinite(value) else 0
 
 
 def _shown(value: float, estimate: Estimate) -> str:
-    """Round a value or bound of an estimate; if the interval is above 0, at least one digit stays."""
+    """Round a value or bound; if the interval is above 0, at least one digit stays."""
     index = _place(estimate.value) + MOST - 1
     half = ((estimate.high or 0.0) - (estimate.low or 0.0)) / 2
     index = min(index, -math.floor(math.log10(half / 5))) if TINY < half < math.inf else index
@@ -145,7 +144,6 @@ def _fixed(value: float, places: int) -> str:
 
 
 def _scaled(quantity: Estimate | float, units: Sequence[tuple[float, str]]) -> str:
-    """Format a quantity in the largest of its units, given with their sizes, of which it has at least one."""
     value = quantity.value if isinstance(quantity, Estimate) else quantity
     size, unit = next((pair for pair in units if abs(value) >= pair[0]), units[-1])
     if isinstance(quantity, Estimate):

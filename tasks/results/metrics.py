@@ -33,7 +33,7 @@ CALL = MetricValue("time of a call", "s", Better.LOWER, 0.0)
 
 
 def metrics_of(cell: Repeats) -> list[tuple[MetricValue, ...]]:
-    """Return the numbers of each metric of a cell, one for each repeat that has it; the time of a call is the last."""
+    """Return the numbers of each metric, one for each repeat that has it; the time of a call is the last."""
     by_metric: dict[MetricValue, list[MetricValue]] = {}
     calls = []
     for record in cell.usable:
@@ -45,13 +45,13 @@ def metrics_of(cell: Repeats) -> list[tuple[MetricValue, ...]]:
 
 
 def promised_of(cell: Repeats) -> tuple[PromisedRate, ...]:
-    """Return the rates at promised latencies that a cell's repeats found; none unless they searched them."""
+    """Return the rates at promised latencies that a cell's repeats found; none unless searched."""
     runs = (record.script.program for record in cell.usable if record.script)
     return tuple(run.promised for run in runs if run and run.promised and _is_possible(run.promised))
 
 
 def _is_possible(search: PromisedRate) -> bool:
-    """Return whether no number of a search is negative, or so small or large that no server has it."""
+    """Return whether no number of a search is negative, or too small or large for any server."""
     numbers = [search.requests_per_s, search.output_tokens_per_s, search.low, search.high or 0.0]
     numbers += [
         number for point in search.points for number in (point.output_tokens_per_s, *point.seconds) if number
@@ -68,25 +68,25 @@ def has_ratio(metrics: Sequence[MetricValue]) -> bool:
 
 
 def mean(metrics: Sequence[MetricValue]) -> Estimate | None:
-    """Return the mean of a metric over repeats: geometric for numbers that have ratios."""
+    """Return a metric's mean over repeats: geometric for numbers that have ratios."""
     numbers = [metric.value for metric in metrics]
     return over_repeats(numbers) if has_ratio(metrics) else mean_of(numbers)
 
 
 def mean_text(metrics: Sequence[MetricValue]) -> str:
-    """Return the mean of a metric over repeats, with its unit."""
+    """Return a metric's mean over repeats, with its unit."""
     estimate, unit = mean(metrics), metrics[0].unit
     return format_estimate(estimate, f" {unit}" if unit else "") if estimate else "–"
 
 
 def reported_text(cell: Repeats) -> str:
-    """Return the first number that a cell's command reported; empty if it reported none."""
+    """Return the first number that a cell's command reported; else empty."""
     first = next(iter(metrics_of(cell)), ())
     return mean_text(first) if first else ""
 
 
 def label_of(metric: Number) -> str:
-    """Return a metric's name with what of its unit and direction the name does not say, such as `p99 (ms)`."""
+    """Return a metric's name with unit and direction unless the name implies them, such as `p99 (ms)`."""
     for terms in ((), (metric.unit,), (metric.better.value,), (metric.unit, metric.better.value)):
         text = f"{metric.name} ({', '.join(terms)})" if any(terms) else metric.name
         with suppress(WorkloadsError):
@@ -102,19 +102,19 @@ def series_case(case: str, metric: Number) -> str:
 
 
 def watched_cases(case: Case, script: Script | None) -> list[str]:
-    """Return the ids of a command's metrics, each of which is watched on its own; the id of the case without any."""
+    """Return the ids of a command's metrics, each watched on its own; the id of the case without any."""
     metrics = script.program.metrics if script and script.program else ()
     return [series_case(case.id, metric) for metric in metrics] or [case.id]
 
 
 def measured_case(case: str) -> str:
-    """Return the id of the case that is measured for an id that can be of a metric."""
+    """Return the id of the measured case for an id that can be a metric's."""
     before, own, _ = case.partition(f"/{OWN}/")
     return f"{before}/{OWN}" if own else case
 
 
 def metric_in(case: str) -> Metric | None:
-    """Return the metric that an id is of; None for the id of a case."""
+    """Return the metric in an id; None for the id of a case."""
     label = case.partition(f"/{OWN}/")[2]
     try:
         return metric_of(f"{label}: (x)") if label else None
@@ -123,9 +123,9 @@ def metric_in(case: str) -> Metric | None:
 
 
 def cost_of(metric: Number, number: float) -> float | None:
-    """Return a positive number that is better when smaller: seconds for a time, seconds per thing for a rate.
+    """Return a positive number, smaller is better: seconds for a time, seconds per thing for a rate.
 
-    For percentages, its logarithm is their hundredth, so that its changes are their differences. None if there is none.
+    A percentage is the exponential of its hundredth, so that log changes are differences.
     """
     sign = -1 if metric.better is Better.HIGHER else 1
     if metric.unit == "%":
@@ -136,7 +136,7 @@ def cost_of(metric: Number, number: float) -> float | None:
 
 
 def number_text(case: str, cost: Estimate | float | None) -> str:
-    """Return a time, or the number of a metric with its unit, by the id that it is of."""
+    """Return a time, or a metric's number with its unit, by its id."""
     metric = metric_in(case)
     if metric is None or cost is None or metric.is_time:
         return format_seconds(cost)
@@ -148,7 +148,7 @@ def number_text(case: str, cost: Estimate | float | None) -> str:
 
 
 def shown(case: str, cost: Estimate | None) -> Estimate | None:
-    """Return the number of a metric for its cost, by the id that it is of; a time as it is, in seconds."""
+    """Return the number of a metric for its cost, by its id; a time in seconds."""
     metric = metric_in(case)
     if metric is None or cost is None:
         return cost
@@ -163,7 +163,7 @@ def _number_of(metric: Metric, cost: float) -> float:
 
 
 def change_text(case: str, change: Ratio) -> str:
-    """Return a change of a time, or of a metric by the id that it is of: a ratio, or points of a percentage."""
+    """Return a change of a time, or of a metric by its id: a ratio, or points of a percentage."""
     metric = metric_in(case)
     return (
         format_ratio(change) if metric is None or metric.unit != "%" else points_text(metric, change.estimate)
@@ -177,13 +177,13 @@ def points_text(metric: Number, change: Estimate) -> str:
 
 
 def outcome_word(case: str, change: Ratio) -> str:
-    """Return the outcome of a change: `faster` or `slower` of a time, `better` or `worse` of any other number."""
+    """Return `faster` or `slower` of a time, `better` or `worse` of any other number."""
     metric = metric_in(case)
     return str(change.outcome) if metric is None or metric.is_time else WORDS[change.outcome]
 
 
 def viewed(cell: Repeats) -> list[Repeats]:
-    """Return a cell for each metric that its commands reported, whose times are costs; the cell itself without any."""
+    """Return a cell for each reported metric, whose times are costs; the cell itself without any."""
     labels = dict.fromkeys(replace(metric, value=0.0) for record in cell.usable for metric in record.metrics)
     return [
         replace(
@@ -198,12 +198,12 @@ def viewed(cell: Repeats) -> list[Repeats]:
 
 
 def measured_of(case: Case) -> Case:
-    """Return the case that is measured for one of a metric, as `viewed` makes it; any other case as it is."""
+    """Return the measured case for one of a metric, as `viewed` makes it; any other case as it is."""
     return replace(case, mode=EAGER) if metric_in(case.id) else case
 
 
 def is_of_time(metric: Number) -> bool:
-    """Return whether a number is a time or a rate per second, so that the price of an hour makes it a cost."""
+    """Return whether a number is a time or a rate per second, so that a price makes it a cost."""
     return metric.is_time or is_rate(metric)
 
 
@@ -218,23 +218,21 @@ def one_number(cells: Iterable[Repeats]) -> list[Repeats]:
 
 
 def call_s(record: Record) -> float | None:
-    """Return the seconds of the call of a command that counts; None if none ended."""
+    """Return the seconds of a command's call that counts; None if none ended."""
     run = record.script.program if record.script else None
     return run.call_s if run else None
 
 
 def called(cell: Repeats) -> Repeats:
-    """Return a command's cell whose times are those of its calls."""
+    """Return a command's cell with the times of its calls."""
     timed = (_taking(record, call_s(record)) for record in cell.usable)
     return replace(cell, usable=tuple(record for record in timed if record.wall))
 
 
 def _view(record: Record, case: Case, metric: MetricValue) -> Record:
-    """Return a record whose time is the cost of one of its metrics."""
     numbers = [each.value for each in record.metrics if replace(each, value=0.0) == metric]
     return _taking(replace(record, case=case), cost_of(metric, numbers[0]) if numbers else None)
 
 
 def _taking(record: Record, seconds: float | None) -> Record:
-    """Return a record with another time."""
     return replace(record, wall=summarise((seconds,), 1) if seconds else None)

@@ -13,21 +13,18 @@ class Machine:
     """The facts of a piece of hardware that a comparison needs.
 
     Attributes:
-        usd_per_hour: price of the whole machine; None if it is unknown.
         price_note: source of the price, such as "stated assumption" or "on-demand, 2026-07-20".
-        devices: accelerators in it; 0 for a CPU machine, whose devices are its threads.
-        peak_flops: peak rate in FLOP/s by precision, if known, for the plausibility check.
-        peak_bytes_per_s: peak memory bandwidth, if known.
-        reach: least share of its peak rates that large matrix products on such a card reach, if known.
-        price_flags: doubts about the price, a sentence each.
-        spot_usd_per_hour: price of the same machine as spot capacity, if known.
-        instance_type, purchase: those that its records must state; None if they were not planned.
-        shape: the hardware of which it is one of several machines; None if it is the only one.
-        box: the same text for entries of one computer that took turns by repeat; empty for a lone entry.
+        devices: accelerators; 0 for a CPU machine, whose devices are its threads.
+        peak_flops: FLOP/s by precision, for the plausibility check.
+        reach: least share of its peaks that large matrix products on such a card reach.
+        price_flags: doubts about the price.
+        instance_type, purchase: those that its records must state, if planned.
+        shape: the hardware of which it is one of several machines, or None.
+        box: the same text for entries of one computer that took turns by repeat; else empty.
         idle_s: paid seconds after its last job, until it is removed.
-        gpu: the model that its hardware file names, or None.
-        slice: the part of a card that its records are of, if that is a MIG slice; its rates are then unknown.
-        gpus_called: words in drivers' names for each known model; empty if no model is named.
+        gpu: the model in its hardware file.
+        slice: the MIG slice of its records, if any; its rates are then unknown.
+        gpus_called: words in drivers' names for each known model.
     """
 
     name: str
@@ -55,23 +52,23 @@ class Summary:
 
     Attributes:
         verdict: the gravest of the valid repeats; else that of the first repeat.
-        reasons: every reason of a repeat or of the plausibility check, in order, without repetition.
+        reasons: every reason of a repeat or of the plausibility check, once.
         why: the reasons of the repeats with this verdict, the gravest of each first.
         busy: whether other programs used the machine during a valid repeat; without one, during any.
-        repeats, ok_repeats: number of measured and of valid repeats: sound or wide.
-        compute_s, end_to_end_s: seconds per step over the valid repeats (geometric mean), or None.
-        median_s: seconds of a typical step, less than `compute_s` if some steps are slow.
+        ok_repeats: number of valid repeats: sound or wide.
+        compute_s, end_to_end_s: seconds per step over the valid repeats (geometric mean).
+        median_s: of a typical step, less than `compute_s` if some steps are slow.
         units_per_s: throughput, total work over total time.
-        cold_s: seconds from process start to the end of the first call, median over the valid repeats.
+        cold_s: from process start to the end of the first call, median.
         device: `cpu` or `cuda`; `threads` are the CPU threads used.
         units: work of one step in the workload's unit, such as 32 images over all devices.
         whole: whether a step is a whole job, timed once per repeat.
-        bound: the bottleneck, by the ceilings that the same run measured; None without a valid repeat.
-        device_s: seconds per step in which the device works, without its waiting for the host if that is known; None
-            if the host is the device.
-        busy_share: the part of a step in which the device computes, if known.
-        sustained_share: speed after a soak over that of the first second; None without a soak.
-        reported: the first number that a command reported, over the valid repeats, such as `1234 tokens/s (1200–1260)`.
+        bound: the bottleneck, by the ceilings that the same run measured.
+        device_s: seconds per step in which the device works, without waiting for the host if known; None if the
+            host is the device.
+        busy_share: the part of a step in which the device computes.
+        sustained_share: speed after a soak over that of the first second.
+        reported: the first number that a command reported, such as `1234 tokens/s (1200–1260)`.
     """
 
     cell: Cell
@@ -110,7 +107,7 @@ class Summary:
 
     @property
     def waits(self) -> bool:
-        """Return whether device time is shorter than the step for the waiting in it: see `Record.waits`."""
+        """Return whether device time is shorter than the step because of waiting in it: see `Record.waits`."""
         return self.waiting_share is not None and self.waiting_share.value > WAITS
 
     @property
@@ -134,20 +131,20 @@ class Pairing:
     """One cell compared with the baseline's cell of the same case.
 
     Attributes:
-        compute, end_to_end: speedups (baseline time / time), None if a side has no valid record. If a step is more
-            work on one side (weak scaling: a batch per device), times are per unit of work.
-        efficiency: compute speedup / (devices / baseline devices); None if the devices are of two kinds or models, or
-            not more than in the baseline. `efficiency_band` is by its lower bound.
-        scaling: `strong` (the same step on more devices) or `weak` (the same step per device), with an efficiency.
-        serial_fraction: of that speedup: Karp and Flatt's for strong scaling, Gustafson's for weak.
-        payback_calls: calls after which a faster machine has repaid its longer cold start; 0 if it is not longer;
-            None if the machine is not shown to be faster.
-        cost: cost efficiency, (baseline price x time) / (price x time), above 1 is cheaper than the baseline.
-        confounds: other differences of stack or host, in words.
-        refused: why there is no ratio; empty if there is one.
-        grade: of the ratios: `wide` if a side is.
+        compute, end_to_end: speedups (baseline time / time); per unit of work if steps differ (weak scaling: a
+            batch per device).
+        efficiency: compute speedup / (devices / baseline devices); None unless there are more devices of the
+            same kind and model. `efficiency_band` is by its lower bound.
+        scaling: `strong` (the same step on more devices) or `weak` (the same step per device).
+        serial_fraction: Karp and Flatt's for strong scaling, Gustafson's for weak.
+        payback_calls: calls after which a faster machine has repaid its longer cold start; 0 if it is not
+            longer; None if the machine is not shown to be faster.
+        cost: (baseline price x time) / (price x time), above 1 is cheaper.
+        confounds: other differences of stack or host.
+        refused: why there is no ratio; else empty.
+        grade: `wide` if a side is.
         provisional: whether a side was busy, or its CPU's speed varied.
-        own_compute: `compute` by the repeats of this run alone, if those of earlier runs made its interval wider.
+        own_compute: `compute` by this run's repeats alone, if earlier ones made its interval wider.
     """
 
     case: Case
@@ -170,15 +167,14 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A machine over all cases that are valid on every compared machine: time and cost of one pass.
+    """A machine over all cases valid on every compared machine: time and cost of one pass.
 
     Attributes:
         cases: number of summed cases, the same for every machine, of `measured` cases.
         seconds: sum of the compute times per step.
-        usd: cost of those seconds; None without a price.
-        geomean_speedup: geometric mean of the speedups over the baseline; None for the baseline.
-        speedup: the baseline's seconds / these seconds; None for the baseline.
-        provisional: why an idle machine can give another total; empty if it cannot.
+        geomean_speedup: geometric mean of the speedups over the baseline.
+        speedup: the baseline's seconds / these seconds.
+        provisional: why an idle machine can give another total; else empty.
     """
 
     hardware: str
@@ -196,19 +192,19 @@ class ScalingLevel:
     """One number of processes in a family of cases that differ only in it.
 
     Attributes:
-        processes: number of processes that computed together, each on its own device.
+        processes: that computed together, each on its own device.
         grouped: whether they were a group; False for the base without DDP.
         reasons: why it is valid only in part, or not at all.
-        step_s: seconds per step (or whole job) of the slowest process, over the valid repeats, or None.
-        units: work of a step over all processes, in `unit`; `units_per_s` is that over the time.
-        over_base: speedup of throughput over the family's base; None for the base.
-        over_group_of_one: speedup of throughput over a group of one process, with DDP.
+        step_s: seconds per step (or whole job) of the slowest process.
+        units: work of a step over all processes, in `unit`.
+        over_base, over_group_of_one: speedup of throughput over the family's base, and over one process with
+            DDP.
         efficiency, band: speedup over the base / ratio of devices, and its name.
         impossible: why the efficiency is implausible; it is shown and not used.
         refused: why there is no efficiency.
         serial_fraction: Karp and Flatt's for strong, Gustafson's for weak scaling.
         communication_share, spread: as in `Group`, median over the valid repeats.
-        memory_bytes: peak memory by rank, the maximum over the repeats; None if it is unknown.
+        memory_bytes: peak by rank, the maximum over the repeats.
     """
 
     cell: Cell
@@ -239,10 +235,10 @@ class Family:
     """Cases of one machine that differ only in the number of processes.
 
     Attributes:
-        size: the parameters that they share.
+        size: the shared parameters.
         scaling: `strong` (the same step on more processes) or `weak` (the same step per process).
         whole: whether a step is a whole job.
-        base: the base of speedups: one process without DDP, else one with it; None if neither is valid.
+        base: one process without DDP, else one with it; None if neither is valid.
         levels: the process without DDP first, then by number of processes.
         notes: limits of the comparison, such as different work.
     """
@@ -259,6 +255,6 @@ class Family:
 
     @property
     def title(self) -> str:
-        """Readable heading, such as `ddpm_weak batch=32 · fp32`."""
+        """Return a heading, such as `ddpm_weak batch=32 · fp32`."""
         size = ", ".join(f"{name}={value}" for name, value in self.size)
         return f"{self.workload} {size} · {self.precision}".replace("  ", " ")

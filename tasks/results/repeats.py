@@ -35,12 +35,11 @@ class Repeats:
     """The repeats of one cell.
 
     Attributes:
-        records: all of them, as given.
-        usable: those that are not refused, by their grade or by the plausibility check. Those of a busy machine are
-            used only if fewer than two others are left.
+        usable: those not refused by grade or plausibility; of a busy machine only if fewer than two others are
+            left.
         refused: verdict and reasons of each refused one.
-        verdict: the gravest of the usable ones; without one, that of the first repeat.
-        reasons: every reason of a repeat or of the check, in order, without repetition.
+        verdict: the gravest of the usable ones; else that of the first repeat.
+        reasons: every reason of a repeat or of the check, once.
         why: the reasons of the repeats with this verdict, the gravest of each first.
     """
 
@@ -54,7 +53,7 @@ class Repeats:
 
     @property
     def grade(self) -> Grade:
-        """Return the grade of the cell: `refused` without a usable repeat, `wide` if any usable one is."""
+        """Return the grade: `refused` without a usable repeat, `wide` if a usable one is."""
         return self.verdict.grade if self.usable else Grade.REFUSED
 
     @property
@@ -69,7 +68,7 @@ class Repeats:
 
     @property
     def provisional(self) -> bool:
-        """Return whether the machine was busy or its speed varied, so that an idle one can give another number."""
+        """Return whether an idle machine can give another number."""
         return self.busy or self.restless
 
     @property
@@ -79,9 +78,9 @@ class Repeats:
 
     @property
     def compute_s(self) -> list[float]:
-        """Return each usable repeat's seconds per step with the data in place: its total time over its steps.
+        """Return each usable repeat's seconds per step with the data in place: total time over steps.
 
-        It is not the median of samples, because slow steps cost time and money too.
+        Not the median of samples, because slow steps cost time and money too.
         """
         return [r.mean_s for r in self.usable if r.mean_s is not None]
 
@@ -92,7 +91,7 @@ class Repeats:
 
     @property
     def session_numbers(self) -> list[int]:
-        """Return the number of the session of each repeat of `compute_s`; 1 if its run has one session."""
+        """Return the session of each repeat of `compute_s`; 1 if its run has one session."""
         return [r.session or 1 for r in self.usable if r.mean_s is not None]
 
     @property
@@ -121,7 +120,7 @@ class Repeats:
         return next((r.work.units for r in self.usable if r.work and r.work.units > 0), None)
 
     def logs_like(self, reference: "Repeats") -> list[float]:
-        """Return the logs of `compute_s`, scaled to the work of a step of the reference if both state theirs."""
+        """Return the logs of `compute_s`, scaled to the reference's work of a step if both state theirs."""
         factor = reference.units / self.units if reference.units and self.units else 1.0
         return [math.log(seconds * factor) for seconds in self.compute_s]
 
@@ -140,14 +139,14 @@ def standing_grade(record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]
 
 
 def latest(records: Sequence[Record]) -> tuple[Record, ...]:
-    """Return the last record of each key, because a record that was read twice would fake a narrow interval."""
+    """Return the last record of each key: a record read twice would fake a narrow interval."""
     return tuple({key(record): record for record in records}.values())
 
 
 def group(
     records: Sequence[Record], machines: Sequence[Machine], implausible: Mapping[RecordKey, tuple[str, ...]]
 ) -> tuple[Repeats, ...]:
-    """Group records by cell: machines in their order, then unlisted ones; cases in order of appearance."""
+    """Return records by cell: machines in their order, then unlisted ones; cases in order of appearance."""
     hardware = dict.fromkeys([m.name for m in machines] + [r.hardware for r in records])
     cases = dict.fromkeys(record.case for record in records)
     by_cell: dict[Cell, list[Record]] = {Cell(name, case): [] for name in hardware for case in cases}
@@ -157,7 +156,7 @@ def group(
 
 
 def entering(counting: Sequence[Record]) -> tuple[Record, ...]:
-    """Return the valid records of a cell that its estimate uses: busy ones only if the quiet ones are too few."""
+    """Return the valid records that an estimate uses: busy ones only if the quiet ones are too few."""
     quiet = tuple(record for record in counting if not is_busy(record))
     return quiet if len(quiet) >= FEWEST else tuple(counting)
 

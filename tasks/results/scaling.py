@@ -16,9 +16,9 @@ ABOVE_LINEAR = 1.05  # a higher efficiency means that the work, the baseline or 
 
 
 def devices(record: Record, machine: Machine | None) -> int | None:
-    """Return the number of devices that a record used: a CPU's threads, else accelerators; None if unknown.
+    """Return a record's devices: a CPU's threads, else accelerators; None if unknown.
 
-    The fingerprint lists the accelerators in use, which can be one of eight. Without it, all of the machine's count.
+    The fingerprint lists the accelerators in use, which can be one of eight; without it, the machine's count.
     Each process of a group uses one, or its threads.
     """
     processes = len(record.group.ranks) if record.group else 1
@@ -50,8 +50,8 @@ def device_ratio(
 def efficiency(speedup: Estimate, ratio: float) -> Estimate:
     """Return the speedup per device, E = S / N, which is 1 for perfect scaling.
 
-    With the same step on both sides it is strong scaling, E = T1 / (N TN); with a step of N times the work and a
-    speedup of throughput, weak scaling.
+    With the same step it is strong scaling, E = T1 / (N TN); with N times the work and a speedup of throughput,
+    weak scaling.
     """
     return scaled(speedup, 1 / ratio)
 
@@ -73,8 +73,8 @@ def band(estimate: Estimate) -> str:
 def serial_fraction(speedup: float, ratio: float) -> float | None:
     """Return the serial part of the work (0 to 1): e = (1/S - 1/N) / (1 - 1/N); None for N <= 1.
 
-    Constant over N it is serial work, rising with N it is communication.
-    Source: Karp & Flatt 1990, Measuring parallel processor performance, CACM 33(5).
+    Constant over N it is serial work, rising with N communication. Source: Karp & Flatt 1990, Measuring
+    parallel processor performance, CACM 33(5).
     """
     if ratio <= 1 or speedup <= 0:
         return None
@@ -84,8 +84,8 @@ def serial_fraction(speedup: float, ratio: float) -> float | None:
 def scaled_serial_fraction(speedup: float, ratio: float) -> float | None:
     """Return the serial part of a process's time if the work grows with N: s = (N - S) / (N - 1).
 
-    It is for weak scaling, with a speedup S of throughput; None for N <= 1.
-    Source: Gustafson 1988, Reevaluating Amdahl's law, CACM 31(5): S = N - s (N - 1).
+    For weak scaling, with a speedup S of throughput; None for N <= 1. Source: Gustafson 1988, Reevaluating
+    Amdahl's law, CACM 31(5): S = N - s (N - 1).
     """
     return None if ratio <= 1 else (ratio - speedup) / (ratio - 1)
 

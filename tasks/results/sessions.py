@@ -1,4 +1,4 @@
-"""The effect of a session on a machine's times, which the repeats of one session share and cannot show."""
+"""The effect of a session on a machine's times, which its repeats share and cannot show."""
 
 import math
 import statistics
@@ -15,7 +15,7 @@ from workloads.harness.records.intervals import errors_of, pooled_variance, vari
 SESSION_EFFECT = 0.01
 FREEDOM = 4.0  # degrees of freedom of an assumed effect against that of the sessions at hand
 FEWEST_LEVELS = 2  # sessions whose levels show a difference at all
-CHANCE = 0.05  # at which sessions differ by more than is expected of them
+CHANCE = 0.05  # at which sessions differ by more than expected
 ENOUGH = 6  # earlier runs that show it; fewer have an interval of a factor of 3 or more, so they only widen
 
 T = TypeVar("T")
@@ -25,13 +25,13 @@ Part = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class SessionEffect:
-    """The standard deviation of the logarithm of a machine's times between its sessions.
+    """The standard deviation of a machine's log times between its sessions.
 
     Attributes:
-        whole: of the time of a whole suite.
-        cell: of the time of a single cell, whose own effects are in it too.
-        freedom: degrees of freedom of both; infinity if they are assumed.
-        runs: earlier runs of the same hardware that show it; 0 if there is none.
+        whole: of a whole suite.
+        cell: of a single cell, with the cell's own effects.
+        freedom: degrees of freedom of both; infinity if assumed.
+        runs: earlier runs of the same hardware that show it.
     """
 
     whole: float
@@ -50,8 +50,7 @@ class Sessions:
     """The sessions of the machines of a comparison: one of each machine.
 
     Attributes:
-        effects: by machine.
-        boxes: each machine's computer. Machines that took turns on one computer have the same, and share its effect.
+        boxes: each machine's computer; machines that took turns on one share its effect.
         repeats: variance of a repeat that earlier runs show, by machine and case.
     """
 
@@ -67,10 +66,7 @@ class Sessions:
         assumed: float | None = None,
         repeats: Mapping[str, Mapping[str, Part]] = MappingProxyType({}),
     ) -> "Sessions":
-        """Return the sessions of some machines, with the effect that earlier runs show or else the assumed one.
-
-        Without an assumed effect it is the usual one.
-        """
+        """Return the sessions of some machines, with the effect that earlier runs show, else the assumed one."""
         sd = SESSION_EFFECT if assumed is None else assumed
         otherwise = SessionEffect(sd, sd)
         return cls(
@@ -95,10 +91,10 @@ class Sessions:
         return _parts([(effect.cell, effect.freedom) for effect in self._both(over, under, only)])
 
     def of_repeats(self, name: str, case: str, times_s: Sequence[float]) -> tuple[Part, ...]:
-        """Return the variance of the mean log time of a cell's repeats that earlier runs show and these lack.
+        """Return the variance of a cell's mean log time that earlier repeats show and these lack.
 
-        Three processes of a machine with two states are all in one of them in a quarter of the runs or more, and then
-        seem to repeat well. None if there are too few earlier repeats, or these differ as much.
+        Three processes of a machine with two states are often all in one, and then seem to repeat well. None if
+        there are too few earlier repeats, or these differ as much.
         """
         earlier, freedom = self.repeats.get(name, {}).get(case, (0.0, 0.0))
         if not earlier or len(times_s) < 2:
@@ -129,24 +125,24 @@ def by_session(values: Sequence[T], numbers: Sequence[int]) -> dict[int, list[T]
 
 
 def mean_of_sessions(values: Sequence[float], numbers: Sequence[int]) -> float:
-    """Return the mean of the sessions' means, in which each session counts alike."""
+    """Return the mean of the sessions' means."""
     return statistics.fmean(statistics.fmean(of_one) for of_one in by_session(values, numbers).values())
 
 
 def of_mean(levels: Sequence[float], repeats: Sequence[Sequence[Part]], effects: Sequence[Part]) -> Part:
-    """Return the variance of the mean of two or more sessions' levels, whose unit is the mean of a session.
+    """Return the variance of the mean of two or more sessions' levels.
 
-    It is that between the levels. If earlier runs have shown all effects of the sessions, it is pooled with the one
-    that they and the repeats let expect. Two levels alone leave one degree of freedom, so they are pooled with assumed
-    effects, too, which then count `FREEDOM` degrees at most. Levels that differ by more than is expected count alone.
-    Three or more sessions need no assumption, which would hide an effect that is larger.
-    Source: Kalibera & Jones 2013, Rigorous benchmarking in reasonable time, section 7 (hierarchical intervals).
-    Simulated in `tests.benchmarks.simulated.several`.
+    It is that between the levels, pooled with the one expected from the repeats if earlier runs have shown all
+    effects of the sessions. Two levels leave one degree of freedom, so they are also pooled with assumed
+    effects, at `FREEDOM` degrees at most. Levels that differ by more than expected count alone. Three or more
+    sessions need no assumption, which would hide a larger effect. Source: Kalibera & Jones 2013, Rigorous
+    benchmarking in reasonable time, 7 (hierarchical intervals). Simulated in
+    `tests.benchmarks.simulated.several`.
 
     Args:
         levels: logarithms, one per session.
-        repeats: of each session, the variances of its level that its repeats show; none if it has single repeats.
-        effects: the variances of a session's level that are known of the machines' sessions.
+        repeats: per session, the variances of its level by its repeats; none for single repeats.
+        effects: the known variances of a session's level.
     """
     count, apart = len(levels), variance(levels)
     alone = (apart / count, count - 1.0)
@@ -178,7 +174,7 @@ def shared_sd(parts: Sequence[Part]) -> float:
 
 
 def repeats_of(runs: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Part]:
-    """Return by case the variance of repeats within the runs, pooled, if it has enough degrees of freedom."""
+    """Return by case the pooled variance of repeats within the runs, with enough degrees of freedom."""
     logs: dict[str, list[Sequence[float]]] = {}
     for run in runs:
         for case, of_run in run.items():
@@ -190,9 +186,9 @@ def repeats_of(runs: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Part]
 def effect_of(runs: Sequence[Mapping[str, Sequence[float]]], assumed: float) -> SessionEffect | None:
     """Return the effect that earlier runs of a machine show; None if no case was measured in two of them.
 
-    The variance between runs less that of the mean of their repeats, by moments. Fewer runs than `ENOUGH` can only
-    widen the assumed effect. Degrees of freedom are those of the runs, since the cells of a run share its effect.
-    Source: S. R. Searle et al., Variance Components, 1992, section 3.4.
+    The variance between runs less that of the mean of their repeats, by moments. Fewer runs than `ENOUGH` can
+    only widen the assumed effect. The runs give the degrees of freedom, since the cells of a run share its
+    effect. Source: S. R. Searle et al., Variance Components, 1992, 3.4.
 
     Args:
         runs: of each run, the log seconds of the repeats by case.
@@ -228,5 +224,5 @@ def effect_of(runs: Sequence[Mapping[str, Sequence[float]]], assumed: float) -> 
 
 
 def _of_mean(logs: Sequence[float]) -> float:
-    """Return the variance of the mean of repeats; 0 for one repeat, whose noise then counts as the session's."""
+    """Return the variance of the mean of repeats; 0 for one, whose noise then counts as the session's."""
     return variance(logs) / len(logs) if len(logs) > 1 else 0.0

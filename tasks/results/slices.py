@@ -1,4 +1,4 @@
-"""Machines whose records are of a MIG slice: the data sheet of their card is that of the whole card."""
+"""Machines whose records are of a MIG slice: their card's data sheet is that of the whole card."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -19,7 +19,7 @@ def slice_in(environment: Mapping[str, Any]) -> Mapping[str, Any]:
 
 
 def without_sheets(machines: Sequence[Machine], records: Sequence[Record]) -> tuple[Machine, ...]:
-    """Return the machines; those that measured on a slice of a card are named so, without the whole card's rates."""
+    """Return the machines; those that measured on a slice get its name, without the whole card's rates."""
     parts = {record.hardware: part for record in records if (part := slice_in(record.environment))}
     return tuple(
         replace(machine, slice=_text(parts[machine.name]), peak_flops=(), peak_bytes_per_s=None, reach=None)
@@ -30,7 +30,7 @@ def without_sheets(machines: Sequence[Machine], records: Sequence[Record]) -> tu
 
 
 def _text(part: Mapping[str, Any]) -> str:
-    """Return a slice in words, such as `1g.10gb, 14 % of the card's compute slices and 12 % of its memory`."""
+    """Return a slice, such as `1g.10gb, 14 % of the card's compute slices and 12 % of its memory`."""
     shares = (
         (part.get("compute_share"), "the card's compute slices"),
         (part.get("memory_share"), "its memory"),

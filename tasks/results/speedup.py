@@ -16,7 +16,7 @@ from workloads.harness.records.record import Grade
 
 FEW_REPEATS = 3
 ONE_REPEAT = f"one repeat has no interval: run with --repeats {FEW_REPEATS} or more"
-MOST_REPEATS = 20  # the largest number of repeats that is advised
+MOST_REPEATS = 20  # largest advised number of repeats
 EQUAL = 0.05  # sides that MOST_REPEATS would not distinguish are called equal within this relative difference
 
 
@@ -26,13 +26,13 @@ def speedup(
     sessions: Sequence[Part] = (),
     repeats: Sequence[Part] = (),
 ) -> Ratio | None:
-    """Return baseline time / time, of repeats whose time is total time over total work; None if a side has none.
+    """Return baseline time / time, with each repeat's total time over total work; None if a side is empty.
 
     Source: Welch's t on the logs (`ratio_interval` of the harness); Hoefler & Belli 2015, rule 5.
 
     Args:
-        sessions: the effects of the sessions of both sides; none if they share one.
-        repeats: variances of repeats that earlier runs of both sides show and these lack.
+        sessions: effects of the sessions of both sides; none if they share one.
+        repeats: variances of repeats that earlier runs show and these lack.
     """
     if not baseline_s or not times_s:
         return None
@@ -45,9 +45,9 @@ def speedup(
 
 
 def per_unit(baseline: Repeats, side: Repeats, end_to_end: bool = False) -> tuple[list[float], list[float]]:
-    """Return both sides' times (s), per unit of work if a step is not the same work on both.
+    """Return both sides' times (s), per unit of work if steps differ.
 
-    It is not in weak scaling, in which a step on 8 devices is 8 batches: its speedup is one of throughput.
+    In weak scaling a step on 8 devices is 8 batches: its speedup is one of throughput.
     """
     times = [(c.end_to_end_s if end_to_end else c.compute_s) for c in (baseline, side)]
     units = step_units(baseline, side)
@@ -55,7 +55,7 @@ def per_unit(baseline: Repeats, side: Repeats, end_to_end: bool = False) -> tupl
 
 
 def step_units(baseline: Repeats, side: Repeats) -> tuple[float, float]:
-    """Return the work of a step on both sides; 1 and 1 if it is the same, or one side does not state it."""
+    """Return the work of a step on both sides; 1 and 1 if it is the same, or one side lacks it."""
     if not (baseline.units and side.units) or baseline.units == side.units:
         return 1.0, 1.0
     return baseline.units, side.units
@@ -64,7 +64,7 @@ def step_units(baseline: Repeats, side: Repeats) -> tuple[float, float]:
 def decide(estimate: Estimate, repeats: int, sessions_sd: float = 0.0) -> Ratio:
     """Return the verdict of an interval: decided if it excludes 1, else undecided, with the reason in `why`.
 
-    `sessions_sd` is the standard deviation of the log ratio between sessions, which the interval includes.
+    `sessions_sd` is the part of the interval's log standard deviation that is between sessions.
     """
     if estimate.low is None or estimate.high is None:
         return Ratio(estimate, RatioVerdict.UNDECIDED, ONE_REPEAT, repeats_needed=FEW_REPEATS)
@@ -78,7 +78,7 @@ def decide(estimate: Estimate, repeats: int, sessions_sd: float = 0.0) -> Ratio:
 
 
 def refusal(baseline: Repeats | None, side: Repeats) -> str:
-    """Return why two cells have no ratio; empty if they have one."""
+    """Return why two cells have no ratio; else empty."""
     if baseline is None:
         return "the baseline has not measured this case"
     if side.grade is Grade.REFUSED:
@@ -89,7 +89,7 @@ def refusal(baseline: Repeats | None, side: Repeats) -> str:
 
 
 def corrected(ratios: Sequence[Ratio | None]) -> list[Ratio | None]:
-    """Return ratios that stand together: undecided if they are not significant after the correction for all of them."""
+    """Return ratios, undecided unless significant after the correction for all of them."""
     holding = holm([ratio.chance if ratio else None for ratio in ratios])
     count = sum(ratio is not None and ratio.chance is not None for ratio in ratios)
     return [
@@ -107,7 +107,6 @@ def scaled(estimate: Estimate, factor: float) -> Estimate:
 
 
 def _not_significant(ratio: Ratio, count: int) -> Ratio:
-    """Return a ratio that is not significant among `count` as undecided; as it is if it was undecided alone."""
     low, high = ratio.estimate.low, ratio.estimate.high
     if ratio.outcome is RatioVerdict.UNDECIDED or low is None or high is None:
         return ratio
@@ -118,10 +117,7 @@ def _not_significant(ratio: Ratio, count: int) -> Ratio:
 def _undecided(ratio: Ratio, low: float, high: float, because: str, count: int = 1) -> Ratio:
     """Return the ratio as undecided, with the repeats that would decide it or a bound on the difference.
 
-    Args:
-        ratio: with its estimate; `low` and `high` are its bounds.
-        because: why it is undecided.
-        count: of the comparisons among which it has to be significant.
+    `count` is the number of comparisons among which it has to be significant.
     """
     known, repeats = replace(ratio, outcome=RatioVerdict.UNDECIDED), ratio.repeats or FEW_REPEATS
     if not low or high == math.inf:
@@ -147,15 +143,11 @@ def _undecided(ratio: Ratio, low: float, high: float, because: str, count: int =
 
 @lru_cache
 def _reach(repeats: int, count: int = 1) -> float:
-    """Return the factor of a half-width for a number of repeats on each of two sides: t / sqrt(n).
-
-    It is that of one of `count` comparisons.
-    """
+    """Return the factor of a half-width for a number of repeats on each of two sides: t / sqrt(n)."""
     return t_quantile(_upper(count), max(2 * repeats - 2, 1)) / math.sqrt(repeats)
 
 
 def _upper(count: int = 1) -> float:
-    """Return the probability below the upper bound of one of `count` intervals."""
     return 0.5 + confidence_of_each(count) / 2
 
 

@@ -22,7 +22,7 @@ def summarise(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[Su
 
 
 def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
-    """Summarise the repeats of one cell. Estimates come from usable repeats only."""
+    """Summarise the usable repeats of one cell."""
     compute, typical = over_repeats(cell.compute_s), over_repeats(cell.median_s)
     like = (cell.usable or cell.records)[0]
     work = like.work if cell.usable else None
@@ -54,7 +54,7 @@ def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
 
 
 def over_repeats(times: Sequence[float]) -> Estimate | None:
-    """Return the geometric mean of times (s) or shares over repeats, with its t-interval; no bounds from one repeat."""
+    """Return the geometric mean over repeats, with its t-interval; no bounds from one repeat."""
     if not times:
         return None
     interval = log_mean_interval(times)
@@ -62,7 +62,7 @@ def over_repeats(times: Sequence[float]) -> Estimate | None:
 
 
 def mean_of(values: Sequence[float]) -> Estimate:
-    """Return the mean of numbers over repeats, with its t-interval; no bounds from one repeat."""
+    """Return the mean over repeats, with its t-interval; no bounds from one repeat."""
     mean = statistics.fmean(values)
     if len(values) < FEWEST:
         return Estimate(mean)
@@ -71,7 +71,7 @@ def mean_of(values: Sequence[float]) -> Estimate:
 
 
 def cold_s(record: Record) -> float | None:
-    """Return the seconds from process start to the end of the first call; None if a phase is not recorded."""
+    """Return the seconds from process start to the end of the first call; None if a phase is missing."""
     phases_s = record.fresh_phases_s
     phases = [phases_s.get(name) for name in COLD_PHASES]
     available = [seconds for seconds in phases if seconds is not None]
@@ -96,7 +96,6 @@ def most_per_machine(
 
 
 def _given(values: Iterable[float | None]) -> list[float]:
-    """Return the values of the repeats that have one."""
     return [value for value in values if value is not None]
 
 

@@ -1,4 +1,4 @@
-"""A table as typed values, which every kind of output renders by one rule of its own."""
+"""A table as typed values, which each kind of output renders by its own rule."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ NOTHING = "–"
 
 
 class Quantity(StrEnum):
-    """The quantity in a column: it decides how a value is written."""
+    """The quantity in a column, which decides how a value is written."""
 
     TEXT = "text"
     MACHINE = "machine"
@@ -73,7 +73,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A verdict in words; `outcome` says whether it is good, bad or undecided, None for neither."""
+    """A verdict in words; `outcome` is whether it is good, bad or undecided, None for neither."""
 
     text: str
     outcome: RatioVerdict | None = None
@@ -83,9 +83,7 @@ class Mark:
 class Parts:
     """A sum of seconds by part.
 
-    Attributes:
-        seconds: by part, in the order of a job.
-        length: length of a bar for the whole, as a share (0 to 1) of the longest bar in its column.
+    `length` of a bar for the whole is a share (0 to 1) of the longest bar in its column.
     """
 
     seconds: tuple[tuple[str, float], ...]
@@ -105,10 +103,9 @@ class Table:
     """The table of a finding, with its sentences.
 
     Attributes:
-        rows: a value for each column; None where there is none.
-        lead: sentences for people, above the table.
-        notes: sentences below it.
-        brief: how many rows a page or a terminal shows; None for all. Programs get all of them.
+        rows: a value or None for each column.
+        lead: sentences above the table, `notes` below it.
+        brief: how many rows people see; None for all. Programs get all.
     """
 
     columns: tuple[Column, ...]
@@ -123,12 +120,12 @@ class Table:
         return self.rows[: self.brief]
 
     def filled(self, rows: Sequence[Sequence[Value]]) -> list[int]:
-        """Return the places of the columns in which at least one of the rows has a value."""
+        """Return the columns in which at least one of the rows has a value."""
         return [i for i in range(len(self.columns)) if any(row[i] not in (None, "") for row in rows)]
 
 
 def cell_text(value: Value, quantity: Quantity) -> str:
-    """Return a value as people read it, with its interval and unit; a dash for None."""
+    """Return a value with its interval and unit; a dash for None."""
     if value is None or value == "":
         return NOTHING
     if isinstance(value, str | Mark):

@@ -1,4 +1,4 @@
-"""When and on which box repeats ran, and which of two machines were measured right after each other."""
+"""When and on which box repeats ran, and which two machines were measured right after each other."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ BEFORE_START = ("process_start",)  # phases of a process before its `started_at`
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time of a repeat, in seconds since the epoch; `box` is the identity of its computer."""
+    """The time of a repeat, in seconds since the epoch; `box` identifies its computer."""
 
     box: str
     repeat: int
@@ -41,7 +41,7 @@ class Span:
 
 
 def pairs(one: Sequence[Span | None], other: Sequence[Span | None]) -> list[tuple[int, int]]:
-    """Return the places of the repeats of two machines that were measured right after each other."""
+    """Return the places of the repeats of two machines measured right after each other."""
     return [
         (i, j) for i, a in enumerate(one) for j, b in enumerate(other) if a is not None and a.is_next_to(b)
     ]
@@ -50,10 +50,10 @@ def pairs(one: Sequence[Span | None], other: Sequence[Span | None]) -> list[tupl
 def in_pairs(
     spans: Mapping[str, Sequence[Sequence[Span | None]]], fewest: int
 ) -> dict[str, list[list[int]]] | None:
-    """Return by machine and case the places of the repeats that have a partner on each entry that takes turns with it.
+    """Return by machine and case the places of the repeats with a partner on each entry that takes turns with it.
 
-    Machines that take turns with none are not in it. Two take turns if each case has `fewest` pairs. None if a case
-    has fewer repeats with a partner on all entries.
+    Two take turns if each case has `fewest` pairs; machines without turns are left out. None if a case has
+    fewer repeats with a partner on all entries.
     """
     turning = {
         (left, right): partners
@@ -75,9 +75,9 @@ def in_pairs(
 
 
 def are_apart(sessions: Sequence[Sequence[Span | None]]) -> bool:
-    """Return whether each session of a machine was on another box than the one before, or an hour or more after it.
+    """Return whether each session was on another box than the one before, or at least an hour after it.
 
-    Sessions in a row share more than their machine. If no time is known, they count as apart.
+    Sessions in a row share more than their machine. Sessions of unknown time count as apart.
     """
     timed = [[span for span in spans if span] for spans in sessions]
     ordered = sorted((spans for spans in timed if spans), key=lambda spans: min(s.start_s for s in spans))
@@ -99,7 +99,7 @@ def box_of(record: Record) -> str:
 
 
 def instant(text: str) -> float | None:
-    """Return a time in ISO 8601 as seconds since the epoch, UTC if it has no zone; None if it is not a time."""
+    """Return a time in ISO 8601 as seconds since the epoch, UTC without a zone; None if it is not a time."""
     try:
         time = datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

@@ -8,7 +8,7 @@ from workloads.harness.records.intervals import Interval
 
 
 class RatioVerdict(StrEnum):
-    """The verdict of a ratio: its interval lies above 1, below 1, or spans it (or there is no interval)."""
+    """The verdict of a ratio: its interval is above 1, below 1, or spans it (or is missing)."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -17,7 +17,7 @@ class RatioVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its 95 % interval; the bounds are None where repeats are too few to give one."""
+    """A value with its 95 % interval; None for bounds if repeats are too few."""
 
     value: float
     low: float | None = None
@@ -25,7 +25,7 @@ class Estimate:
 
     @classmethod
     def of(cls, interval: Interval) -> "Estimate":
-        """Take over an interval of the harness."""
+        """Convert an interval of the harness."""
         return cls(interval.value, interval.low, interval.high)
 
     def mapped(self, function: Callable[[float], float]) -> "Estimate":
@@ -36,7 +36,7 @@ class Estimate:
         return Estimate(function(self.value) or 0.0, low, high)  # no change is 0, not -0
 
     def below(self, other: "Estimate") -> bool:
-        """Return whether this interval lies wholly below another; without an interval nothing is shown."""
+        """Return whether this interval lies wholly below another; False without an interval."""
         return self.high is not None and other.low is not None and self.high < other.low
 
 
@@ -45,14 +45,14 @@ class Ratio:
     """A ratio against the baseline, above 1 is better.
 
     Attributes:
-        estimate: with the interval of this ratio alone, not corrected for other ratios.
-        outcome: after the correction for all ratios that stand together, if there are several.
+        estimate: with the interval of this ratio alone, not corrected for others.
+        outcome: after the correction for all ratios.
         why: the reason that it is undecided, with advice.
-        chance: the p value: the probability of a ratio this far from 1 if nothing differs; None if unknown.
-        repeats_needed: repeats that would decide it; None if it is decided, or no sensible number would.
-        equal: whether it is undecided because the two sides are equal within a few percent.
-        repeats: of the side with fewer; None if they are unknown.
-        sessions_sd: standard deviation of its log between sessions, which its interval includes; 0 within one session.
+        chance: the p value.
+        repeats_needed: to decide it; None if decided, or no sensible number would.
+        equal: undecided because the sides are equal within a few percent.
+        repeats: of the side with fewer.
+        sessions_sd: standard deviation of its log between sessions, which its interval includes.
     """
 
     estimate: Estimate

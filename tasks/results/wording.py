@@ -32,15 +32,16 @@ def verdict_text(verdict: Verdict) -> str:
 
 
 def graded_text(verdict: Verdict, grade: Grade) -> str:
-    """Return a verdict as words, with its grade if that can differ: `noisy (wide)`, `noisy (refused)`."""
+    """Return a verdict as words, with its grade if that can differ: `noisy (wide)`."""
     can_be_wide = verdict.grade is Grade.WIDE
     return f"{verdict_text(verdict)} ({grade})" if can_be_wide else verdict_text(verdict)
 
 
 def code_of(record: Record) -> str | None:
-    """Return the id of the code that a record measured: of a script's tree, or a commit; None if it is unknown.
+    """Return the id of a record's code: of a script's tree, or a commit; None if unknown.
 
-    A commit with uncommitted changes ends with `-dirty`, and then with the hash of the files that ran, if it is known.
+    A commit with uncommitted changes ends with `-dirty`, and then with the hash of the files that ran, if
+    known.
     """
     if record.script:
         return record.script.code or None
@@ -52,13 +53,13 @@ def code_of(record: Record) -> str | None:
 
 
 def files_of(record: Record) -> str | None:
-    """Return the hash of the files that a record measured, a script's tree or our code; None if it is unknown."""
+    """Return the hash of the files that a record measured; None if unknown."""
     code = record.script.code if record.script else record.environment.get("code")
     return code if isinstance(code, str) and code else None
 
 
 def code_text(code: str) -> str:
-    """Return an id of code in short: `d1e4668d`, or `d1e4668d+1a2b3c4d` with the hash of uncommitted code that ran."""
+    """Return a short id of code: `d1e4668d`, or `d1e4668d+1a2b3c4d` with the hash of uncommitted code."""
     if match := CODE_ID.fullmatch(code):
         commit, is_changed, files = match.groups()
         return f"{commit[:SHORT_CODE]}{'+' if is_changed else ''}{(files or '')[:SHORT_CODE]}"
@@ -81,7 +82,7 @@ def trouble_text(summary: Summary) -> str:
 
 
 def pace_texts(summary: Summary) -> list[str]:
-    """Return how long the device waits for its host in a cell's steps, and its share of speed after a soak."""
+    """Return how long the device waits for its host, and its share of speed after a soak."""
     texts = []
     if summary.waits:
         bound = "launch-bound: " if summary.launch_bound else ""
@@ -94,12 +95,12 @@ def pace_texts(summary: Summary) -> list[str]:
 
 
 def size_text(case: Case) -> str:
-    """Return a size as people read it, such as `pixels=4096, batch=2`."""
+    """Return a size such as `pixels=4096, batch=2`."""
     return ", ".join(f"{name}={value}" for name, value in case.size)
 
 
 def case_text(case: Case) -> str:
-    """Return a case in words, such as `matmul n=400 fp32`."""
+    """Return a case such as `matmul n=400 fp32`."""
     return " ".join(filter(None, (case.workload, *(f"{k}={v}" for k, v in case.size), case.terms)))
 
 
@@ -115,7 +116,7 @@ def few(reasons: Sequence[str]) -> list[str]:
 
 
 def devices_text(devices: int) -> str:
-    """Return the devices of a machine, such as `8 accelerators`."""
+    """Return a machine's devices, such as `8 accelerators`."""
     return f"{devices} accelerator{'s' if devices > 1 else ''}" if devices else "CPU"
 
 
@@ -131,5 +132,5 @@ def totals_text(totals: Sequence[Total]) -> str:
 
 
 def provisional_text(why: str) -> str:
-    """Return why a total is provisional, in a sentence; empty if it is not."""
+    """Return why a total is provisional; empty if it is not."""
     return f"The total is provisional: {why}." if why else ""

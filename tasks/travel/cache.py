@@ -1,7 +1,7 @@
-"""Cache code, environments and data on a machine for later lane jobs, keyed by their hash.
+"""Cache code, environments and data on a machine for later lane jobs, by their hash.
 
-Code is checked against its id each time it is unpacked. A container behind SSH has a volume here, and an image
-can bring a second cache of its own.
+Unpacked code is checked against its id each time. A container behind SSH has a volume here; an image can bring
+a second cache.
 """
 
 import fcntl
@@ -14,32 +14,32 @@ from pathlib import Path
 
 from workloads.harness.records.places import home
 
-IMAGE_CACHE = Path(os.environ.get("GRIDBENCH_BAKED") or "/opt/gridbench-kept")  # what an image has brought
+IMAGE_CACHE = Path(os.environ.get("GRIDBENCH_BAKED") or "/opt/gridbench-kept")  # from the image
 DAY_S = 24 * 3600.0
 CODE, ENVIRONMENTS, DATA, INSTALLERS = "code", "environments", "data", "installers"
-MOST = {CODE: 10, ENVIRONMENTS: 10, DATA: 3}  # the newest that stay
-IN_USE_S = {CODE: 0.0, ENVIRONMENTS: 2 * DAY_S, DATA: 2 * DAY_S}  # others may run in them for so long
+MOST = {CODE: 10, ENVIRONMENTS: 10, DATA: 3}  # newest entries that stay
+IN_USE_S = {CODE: 0.0, ENVIRONMENTS: 2 * DAY_S, DATA: 2 * DAY_S}  # time for which others can run in an entry
 
 
 def cache_folder(kind: str) -> Path:
-    """Return the folder of this machine for code, environments or data; `GRIDBENCH_KEPT` is that of all."""
+    """Return this machine's folder for code, environments or data, below `GRIDBENCH_KEPT`."""
     named = os.environ.get("GRIDBENCH_KEPT")
     return (Path(named) if named else home() / ".gridbench" / "kept") / kind
 
 
 def cache_folders(kind: str) -> tuple[Path, Path]:
-    """Return the folders in which to look: this machine's, and that of its image."""
+    """Return the folders to search: this machine's, and its image's."""
     return cache_folder(kind), IMAGE_CACHE / kind
 
 
 def mark_used(path: Path) -> None:
     """Mark a cache entry as used."""
-    with suppress(OSError):  # an image's own can't be changed
+    with suppress(OSError):  # an image's entries can't be changed
         os.utime(path)
 
 
 def prune(kind: str) -> None:
-    """Remove the oldest beyond the number that stays, but nothing that may be in use."""
+    """Remove the oldest entries beyond `MOST`, except any in use."""
     with suppress(OSError):
         dated = sorted(((path.stat().st_mtime, path) for path in _all(kind)), reverse=True)
         for used_at, path in dated[MOST[kind] :]:
@@ -53,7 +53,7 @@ def _all(kind: str) -> list[Path]:
 
 @contextmanager
 def locked_entry(kind: str, name: str) -> Iterator[Path]:
-    """Yield the path of a cache entry, locked against the other processes of this machine.
+    """Yield the path of a cache entry, locked against other processes of this machine.
 
     Raises:
         OSError: the cache can't be written.

@@ -1,4 +1,4 @@
-"""Get code onto the machine that measures, from its cache or from the inputs of its own flow run."""
+"""Get code onto the machine that measures, from its cache or from the inputs of its flow run."""
 
 import base64
 import shutil
@@ -26,19 +26,18 @@ ANSWER_S = 60.0
 
 
 def unpack_code(tree_id: str, folder: Path, fetch: Callable[[str], bytes]) -> None:
-    """Unpack a tree into a new folder, and keep it as it came for the next job.
+    """Unpack a tree into a new folder, and cache it for the next job.
 
     Args:
-        tree_id: of the tree.
-        folder: which this makes; scripts write where they run, so every job has its own.
-        fetch: returns a packed tree by its id; called if no whole copy is cached.
+        folder: created for this job alone, because scripts write into it.
+        fetch: returns a packed tree by its id; called without a complete cached copy.
 
     Raises:
-        GridbenchError: it can't be had, or is another one.
+        GridbenchError: it is missing, or is another one.
     """
     name = f"{hex_of(tree_id)}.pack"
     for cached in cache_folders(CODE):
-        with suppress(OSError, GridbenchError):  # there is none, or somebody has changed it
+        with suppress(OSError, GridbenchError):  # missing, or changed
             unpack((cached / name).read_bytes(), tree_id, folder)
             mark_used(cached / name)
             return
@@ -54,10 +53,10 @@ def unpack_code(tree_id: str, folder: Path, fetch: Callable[[str], bytes]) -> No
 
 
 def download_code(flow_run_id: UUID, tree_id: str) -> bytes:
-    """Return a packed tree that the lane job that calls this was sent.
+    """Return a packed tree that was sent to the calling lane job.
 
     Raises:
-        GridbenchError: there is none, or it can't be had.
+        GridbenchError: there is none, or it can't be fetched.
     """
     with get_client(sync_client=True) as client:
         try:
@@ -87,11 +86,11 @@ def _read(client: SyncPrefectClient, flow_run_id: UUID, key: str) -> str:
 
 
 def _download(link: str, most_bytes: int) -> bytes:
-    """Return what is behind a link; nothing of the link is said, because it opens the file for anybody."""
+    """Return the content of a link; no error contains the link, because it opens the file for anyone."""
     content = bytearray()  # bytes would be copied for each chunk
     try:
         with httpx.stream("GET", link, timeout=ANSWER_S) as answer:
-            if not answer.is_success:  # a redirection leads to another bucket, or to a login
+            if not answer.is_success:  # a redirection leads to another bucket or to a login
                 raise GridbenchError(
                     f"the results bucket does not give the run's code (status {answer.status_code}); a link "
                     f"is good for {LINK_S // 3600} h at most: start or resume the run again"

@@ -1,4 +1,4 @@
-"""A script's data on the machine that measures: a folder that is there, or a copy of an `s3://` address."""
+"""A script's data on the machine that measures: a folder there, or a copy of an `s3://` address."""
 
 import hashlib
 import json
@@ -16,11 +16,11 @@ from workloads.harness.records.files import path_inside
 
 S3 = "s3://"
 AT_ONCE = 16  # files
-SPARE_BYTES = 1 << 30  # of the disk, which the run itself needs
+SPARE_BYTES = 1 << 30  # of the disk, for the run itself
 
 
 class RemoteFile(NamedTuple):
-    """A file in a bucket: its key there, its path below the address, its size and the hash of its content."""
+    """A file in a bucket: its key, its path below the address, its size and its content's hash."""
 
     key: str
     name: str
@@ -29,14 +29,12 @@ class RemoteFile(NamedTuple):
 
 
 def data_for(data: str, folder: Path) -> str:
-    """Return the path of a script's data on this machine; what is in a bucket is copied unless it is cached.
+    """Return the path of a script's data on this machine; data in a bucket is copied unless cached.
 
-    Args:
-        data: a path, from the code's folder where it is a relative one, or `s3://BUCKET/PREFIX`.
-        folder: of the code.
+    `data` is a path, relative to the code's `folder`, or `s3://BUCKET/PREFIX`.
 
     Raises:
-        GridbenchError: it is not there, or can't be copied.
+        GridbenchError: it is missing, or can't be copied.
     """
     if data.startswith(S3):
         return str(_copied(data))
@@ -59,7 +57,7 @@ def _copied(address: str) -> Path:
     try:
         client = _client()
         files = list(_files(client, bucket, prefix))
-    except Exception as error:  # boto3 raises whatever its libraries do
+    except Exception as error:  # boto3 raises anything
         raise GridbenchError(f"data={address!r} can't be read by this machine: {one_line(error)}") from None
     if not files:
         raise GridbenchError(f"data={address!r} holds no files; name a bucket and what its keys begin with")
@@ -73,7 +71,7 @@ def _copied(address: str) -> Path:
                 return cached / name / single
         with locked_entry(DATA, name) as path:
             if not _is_whole(path, files):
-                shutil.rmtree(path, ignore_errors=True)  # a script has changed it
+                shutil.rmtree(path, ignore_errors=True)  # changed by a script
                 _copy(client, bucket, files, path)
         prune(DATA)
     except (OSError, WorkloadsError) as error:
@@ -82,7 +80,7 @@ def _copied(address: str) -> Path:
 
 
 def _is_whole(folder: Path, files: Sequence[RemoteFile]) -> bool:
-    """Return whether a folder has all files in their sizes; to hash them would take as long as a copy."""
+    """Return whether a folder has all files in their sizes; hashing would take as long as a copy."""
     try:
         return all((folder / file.name).stat().st_size == file.bytes for file in files)
     except FileNotFoundError:
@@ -90,8 +88,8 @@ def _is_whole(folder: Path, files: Sequence[RemoteFile]) -> bool:
 
 
 def _client() -> Any:
-    """Return a client with this machine's credentials; without any, one that reads what everybody may."""
-    import boto3  # whoever has no data in a bucket needs none
+    """Return a client with this machine's credentials; without any, for public buckets."""
+    import boto3  # needed only for data in a bucket
     from botocore import UNSIGNED
     from botocore.client import Config
 
@@ -102,7 +100,6 @@ def _client() -> Any:
 
 
 def _files(client: Any, bucket: str, prefix: str) -> Iterator[RemoteFile]:
-    """Yield the file of that key, and those below it as a folder."""
     for page in client.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix):
         for entry in page.get("Contents", ()):
             key = str(entry["Key"])
@@ -113,7 +110,7 @@ def _files(client: Any, bucket: str, prefix: str) -> Iterator[RemoteFile]:
 
 
 def _copy(client: Any, bucket: str, files: list[RemoteFile], path: Path) -> None:
-    """Copy files into a folder that is there once all of them are."""
+    """Copy files into a folder that exists once all of them do."""
     total_bytes, free_bytes = sum(file.bytes for file in files), shutil.disk_usage(path.parent).free
     if total_bytes + SPARE_BYTES > free_bytes:
         raise GridbenchError(

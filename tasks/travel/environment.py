@@ -1,4 +1,4 @@
-"""An environment for a user's packages over the machine's own: torch and all that is there stay as it is."""
+"""Install a user's packages over the machine's own: torch and all others there stay unchanged."""
 
 import hashlib
 import json
@@ -32,7 +32,7 @@ facts = {"python": platform.python_version(), "base": sys.base_prefix, "paths": 
 print(json.dumps(facts))
 """
 LOOK_S = 60.0
-# Nothing stands in for what builds packages: a build would get it, and it is empty.
+# Nothing replaces build tools: a build would use the empty replacement.
 BUILDERS = {
     "setuptools",
     "wheel",
@@ -47,11 +47,9 @@ BUILDERS = {
 
 @dataclass(frozen=True, slots=True)
 class Environment:
-    """The place where a script finds its packages.
+    """A script's interpreter and packages.
 
-    Attributes:
-        python: the interpreter.
-        packages: installed beside what the machine has, as `name==version`, or by an address without login.
+    `packages` are those added to the machine's, as `name==version`, or an address without login.
     """
 
     python: Path
@@ -63,10 +61,9 @@ class MachinePython:
     """The Python and the torch of a machine.
 
     Attributes:
-        version, base: of its Python, and where that is.
-        paths: where its packages are.
+        paths: of its packages.
         installed: their versions by name.
-        headers: the metadata of each by name, without its description.
+        headers: their metadata by name, without description.
     """
 
     version: str
@@ -82,14 +79,13 @@ def environment_for(
     """Return the environment for a folder's packages; made if none is cached for the same ones.
 
     Args:
-        folder: of the code.
-        file: in it, that names the packages.
-        python: the machine's own interpreter, over whose packages it lies.
-        say: is told what is asked for and not installed, and what is.
-        least: `name==version` of what is installed after all where the machine's own lacks it.
+        file: in the folder, that names the packages.
+        python: the machine's interpreter.
+        say: gets the requested packages that are not installed, and the others.
+        least: `name==version` to install if the machine lacks it.
 
     Raises:
-        GridbenchError: the packages can't be had, or need another torch than the machine's.
+        GridbenchError: the packages can't be fetched, or need another torch.
     """
     here = look_at(python)
     asked = wanted(folder, file, here.installed, python)
@@ -105,7 +101,7 @@ def environment_for(
             return made
     try:
         with locked_entry(ENVIRONMENTS, name) as path:
-            if made := _made(path):  # by somebody else, meanwhile
+            if made := _made(path):  # by another process, meanwhile
                 return made
             made = _make(path, asked, here, python, file, lacking)
         prune(ENVIRONMENTS)
@@ -162,13 +158,13 @@ def _made(path: Path) -> Environment | None:
 def _make(
     path: Path, asked: Wanted, here: MachinePython, python: Path, file: str, lacking: Sequence[str]
 ) -> Environment:
-    shutil.rmtree(path, ignore_errors=True)  # half made, when the machine went down
+    shutil.rmtree(path, ignore_errors=True)  # half made when the machine went down
     try:
         with tempfile.TemporaryDirectory(prefix="gridbench-packages-") as scratch:
             packages = [*_resolved(Path(scratch), asked, here, python, file), *lacking]
             _lay_over(path, here, python)
             _install(Path(scratch), path, packages, asked)
-        told = [without_logins(package) for package in packages]  # records and logs have them
+        told = [without_logins(package) for package in packages]  # records and logs contain them
         (path / NOTE).write_text(json.dumps({"packages": told}))
     except BaseException:
         shutil.rmtree(path, ignore_errors=True)
@@ -177,14 +173,14 @@ def _make(
 
 
 def _resolved(scratch: Path, asked: Wanted, here: MachinePython, python: Path, file: str) -> list[str]:
-    """Return what has to be installed: versions that fit the machine's own, without those that are there."""
+    """Return the missing packages in versions that fit the machine's own."""
     own = {name: version for name, version in here.installed.items() if is_the_machines(name)}
-    for name in here.installed.keys() - BUILDERS:  # an index may not have them, or not be reached
+    for name in here.installed.keys() - BUILDERS:  # an index can lack them or be unreachable
         _stand_in(scratch / "own", name, here.installed[name], here.headers[name])
     pins = [f"{name}=={version}" for name, version in own.items()]
     (scratch / "asked.in").write_text("\n".join([*asked.options, *asked.lines, ""]))
     (scratch / "constraints.txt").write_text("\n".join([*asked.constraints, *pins, ""]))
-    # Versions in the file that is to be written are preferred: what is there already is taken where it fits.
+    # Versions in the output file are preferred: installed ones stay if they fit.
     (scratch / "resolved.txt").write_text("".join(f"{n}=={v}\n" for n, v in sorted(here.installed.items())))
     words = ["--constraints", str(scratch / "constraints.txt"), "--find-links", str(scratch / "own")]
     words += ["--index-strategy", "unsafe-best-match", "--python", str(python)]  # as pip reads several
@@ -207,8 +203,8 @@ def _is_new(line: str, there: set[str]) -> bool:
 
 
 def _stand_in(folder: Path, name: str, version: str, header: str) -> None:
-    """Write a wheel that only says that this version exists and what it needs; it is never installed."""
-    if is_the_machines(name):  # what it needs is there
+    """Write a wheel that only states that this version exists and its needs; it is never installed."""
+    if is_the_machines(name):  # its needs are installed
         header = f"Metadata-Version: 2.1\nName: {name}\nVersion: {version}"
     folder.mkdir(exist_ok=True)
     stem = f"{name.replace('-', '_')}-{version}"
@@ -220,7 +216,7 @@ def _stand_in(folder: Path, name: str, version: str, header: str) -> None:
 
 
 def _lay_over(path: Path, here: MachinePython, python: Path) -> None:
-    """Make an environment whose Python finds its own packages first, and then all of the machine's."""
+    """Make an environment whose Python finds its own packages first, then all of the machine's."""
     command = [str(python), "-P", "-m", "venv", "--without-pip", str(path)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
@@ -231,7 +227,7 @@ def _lay_over(path: Path, here: MachinePython, python: Path) -> None:
 
 
 def _install(scratch: Path, path: Path, packages: Sequence[str], asked: Wanted) -> None:
-    """Install packages as they were resolved; of those with hashes no other file than these name."""
+    """Install resolved packages; of those with hashes only the named files."""
     if packages:
         lines = [" ".join([line, *(f"--hash={each}" for each in asked.hashes_of(line))]) for line in packages]
         (scratch / "install.txt").write_text("\n".join([*asked.options, *lines, ""]))

@@ -1,4 +1,4 @@
-"""Git's word on a folder: which of its files are code, and whether all of them are in a commit."""
+"""Ask git which files of a folder are code, and whether all are committed."""
 
 import os
 import subprocess
@@ -8,20 +8,20 @@ from pathlib import Path
 
 from tasks.errors import GridbenchError, one_line
 
-# Never code, whether a .gitignore says so or not; what git tracks is code in any case.
+# Never code, even without a .gitignore; tracked files always are.
 CACHES = (
     *("__pycache__/", "*.pyc", ".venv/", "venv/", ".git/", ".mypy_cache/", ".pytest_cache/", ".ruff_cache/"),
     *(".ipynb_checkpoints/", "node_modules/", "*.egg-info/", ".DS_Store", ".gridbench/"),
 )
-ENVIRONMENT = "pyvenv.cfg"  # lies in the folder of an environment, whatever that is called
+ENVIRONMENT = "pyvenv.cfg"  # in the folder of an environment, whatever its name
 NO_REPOSITORY = "not a git repository"
 
 
 def names_in(folder: Path) -> list[str]:
-    """Return the paths of the files that are code, from the folder on, sorted.
+    """Return the sorted paths of the files that are code, relative to the folder.
 
     Raises:
-        GridbenchError: git is not there, or refuses.
+        GridbenchError: git is missing, or refuses.
     """
     names = _tracked_and_new(folder) if is_in_a_repository(folder) else _not_ignored(folder)
     found: set[str] = set()
@@ -36,7 +36,7 @@ def names_in(folder: Path) -> list[str]:
 
 
 def has_changes(folder: Path) -> bool:
-    """Return whether something in the folder is in no commit; True where there is no git."""
+    """Return whether something in the folder is not committed; True without git."""
     if not is_in_a_repository(folder):
         return True
     changed = _git(folder, "status", "--porcelain", "--untracked-files=no", "--", ".")
@@ -47,7 +47,7 @@ def is_in_a_repository(folder: Path) -> bool:
     """Return whether git tracks the folder, or a folder above it.
 
     Raises:
-        GridbenchError: git is not there, or refuses.
+        GridbenchError: git is missing, or refuses.
     """
     done = _run(folder, ["rev-parse", "--is-inside-work-tree"])
     if done.returncode and NO_REPOSITORY not in done.stderr.decode(errors="replace"):
@@ -94,7 +94,7 @@ def _git(folder: Path, *arguments: str) -> bytes:
 
 
 def _run(folder: Path, arguments: list[str]) -> subprocess.CompletedProcess[bytes]:
-    # A hook or an editor may have set variables that name another repository.
+    # A hook or an editor can have set variables that name another repository.
     env = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
     command = ["git", "-c", "core.quotePath=false", "-C", str(folder), *arguments]
     try:

@@ -1,7 +1,7 @@
 """Start a lane in a user's container image: `python3 -c` runs this text there, without anything else.
 
-It fetches the code of the lane from the inputs of its flow run, has the lane's packages installed, and becomes the
-flow. Any hindrance becomes the state of the flow run, for its `bench` to read.
+It fetches the lane's code from the inputs of its flow run, has its packages installed, and becomes the flow.
+Any failure becomes the flow run's state, for its `bench` to read.
 """
 
 import base64
@@ -14,8 +14,8 @@ import tempfile
 import time
 import urllib.request
 
-VOLUME = "/home/gridbench/.gridbench/kept"  # of a box behind SSH that keeps code and packages between jobs
-WAIT_S, LOOK_S, ANSWER_S = 300, 2, 60  # the code comes a moment after the flow run is created
+VOLUME = "/home/gridbench/.gridbench/kept"  # on a box behind SSH that keeps code and packages between jobs
+WAIT_S, LOOK_S, ANSWER_S = 300, 2, 60  # the code comes shortly after the flow run is created
 OLDEST = (3, 11)
 
 
@@ -46,7 +46,7 @@ def answer(path: str, body: object = None) -> bytes:
 
 
 def piece(name: str) -> bytes:
-    """Return an input of this flow run, once it is there."""
+    """Wait for an input of this flow run, and return it."""
     until = time.monotonic() + WAIT_S
     while True:
         try:
@@ -58,7 +58,7 @@ def piece(name: str) -> bytes:
 
 
 def folder() -> str:
-    """Return a folder that this user can write to, the most lasting first; it is that of later jobs, too."""
+    """Return a folder that this user can write to, the most lasting first, the same for later jobs."""
     usual = [os.path.expanduser("~/.gridbench/kept"), os.path.join(tempfile.gettempdir(), "gridbench-kept")]
     for path in ([VOLUME] if os.path.isdir(VOLUME) else []) + usual:
         try:
@@ -71,7 +71,7 @@ def folder() -> str:
 
 
 def start(digest: str, commit: str) -> None:
-    """Put the lane of this commit in place, and become its flow."""
+    """Install the lane of this commit, and become its flow."""
     if sys.version_info < OLDEST:
         raise OSError("its python3 is " + sys.version.split()[0] + ", and 3.11 or newer is needed")
     name = "code-" + digest[:16]

@@ -12,16 +12,15 @@ from tasks.travel.tree import hex_of
 
 
 def fill_cache(folder: Path, tree_id: str, file: str | None, python: Path) -> None:
-    """Keep a tree, and the environment of its packages, in the folder that GRIDBENCH_KEPT names.
+    """Put a tree, and the environment of its packages, into the folder GRIDBENCH_KEPT.
 
     Args:
         folder: has the packed tree, named by its digits.
-        tree_id: of the tree.
-        file: in the tree, that names its packages; None for none.
+        file: in the tree, that names its packages.
         python: over whose packages the environment lies.
 
     Raises:
-        GridbenchError: something can't be had.
+        GridbenchError: something can't be fetched.
     """
 
     def packed(tree_id: str) -> bytes:
@@ -34,7 +33,7 @@ def fill_cache(folder: Path, tree_id: str, file: str | None, python: Path) -> No
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Bake what the arguments name; return 1 with a sentence if that can't be done."""
+    """Run the command; return 1 with a sentence on failure."""
     folder, tree_id, *file = arguments
     try:
         fill_cache(Path(folder), tree_id, file[0] if file else None, Path(sys.executable))

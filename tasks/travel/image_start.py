@@ -1,4 +1,4 @@
-"""How a lane job starts in a user's container image: its code travels through the Prefect API."""
+"""Start a lane job in a user's container image: its code travels through the Prefect API."""
 
 import hashlib
 import shlex
@@ -15,7 +15,7 @@ Bundle = tuple[bytes, str]  # a lane's code as one file, and its commit
 
 
 def keep_lane(store: Store, bundle: Callable[[], Bundle]) -> None:
-    """Put a lane's own code into the folder of a run that measures in a user's image; a resume finds it there.
+    """Put a lane's own code into the folder of a run that measures in a user's image, also for a resume.
 
     Raises:
         GridbenchError: it can't be written.
@@ -30,12 +30,9 @@ def keep_lane(store: Store, bundle: Callable[[], Bundle]) -> None:
 
 
 def in_image(variables: dict[str, Any], image: str, lane: str) -> dict[str, Any]:
-    """Return the job variables with which a job starts in a user's image.
+    """Return the machine's job variables changed for a user's image.
 
-    Args:
-        variables: of the machine.
-        image: its name.
-        lane: the id and the commit of the lane's code, as the run's folder notes them.
+    `lane` is the id and the commit of the lane's code, as the run's folder notes them.
     """
     tree_id, commit = lane.split()
     words = ["python3", "-c", Path(image_boot.__file__).read_text(), tree_id.rpartition(":")[2], commit]

@@ -1,4 +1,4 @@
-"""Prepare everything that the repeats of a job need on the lane before the first one is measured."""
+"""Prepare a job's repeats on the lane before the first one is measured."""
 
 import os
 import shutil
@@ -23,16 +23,16 @@ from workloads.harness.repeat.exclusive import whole_box
 
 WORKLOADS = "GRIDBENCH_WORKLOADS"
 CODE, PACKAGES, DATA = "code", "packages", "data"  # phases, of the first repeat that needs them
-SOURCES = "src"  # where many projects have their package
+SOURCES = "src"  # many projects have their package there
 
 
 @dataclass(frozen=True, slots=True)
 class PreparedScript:
-    """A script where this machine runs it.
+    """A script as this machine runs it.
 
     Attributes:
         script: with this machine's folder and data.
-        command: runs one repeat, by an interpreter that has the script's packages.
+        command: runs one repeat, by an interpreter with its packages.
         environ: variables of its process.
         packages: installed for it, as `name==version`.
     """
@@ -45,11 +45,11 @@ class PreparedScript:
 
 @dataclass(slots=True)
 class JobSetup:
-    """Code, packages and data that have come to this machine for a job.
+    """Code, packages and data on this machine for a job.
 
     Attributes:
-        scripts_here: by the script as it was ordered.
-        phases_s: seconds that it took, by phase, as far as no record has noted them; under None, of the job.
+        scripts_here: by the script as ordered.
+        phases_s: seconds of preparation by phase that no record has noted; under None, of the job.
     """
 
     scripts_here: dict[Script, PreparedScript] = field(default_factory=dict)
@@ -67,15 +67,15 @@ class JobSetup:
 
     @contextmanager
     def environment(self, repeat: Repeat) -> Iterator[None]:
-        """Have the processes that are started within find what the repeat's script needs."""
+        """Set a repeat's script's environment for processes started within."""
         prepared_script = self._of(repeat)
         with changed(prepared_script.environ if prepared_script else {}):
             yield
 
     def noted(self, repeat: Repeat, record: Record) -> Record:
-        """Return a record with its image and packages, and the first of a script with the time that they took.
+        """Return a record with its image and packages, the first of a script also with its preparation time.
 
-        The time is in the record's phases and wall, for the bill, and in none of its samples.
+        The time is in the record's phases and wall, for the bill, and not in its samples.
         """
         prepared_script = self._of(repeat)
         if prepared_script and record.script:
@@ -108,17 +108,15 @@ def prepared(
     fetch: Callable[[str], bytes],
     say: Callable[[str], None],
 ) -> Iterator[JobSetup]:
-    """Bring code, packages and data of a job's repeats to this machine, alone on it; its code goes with it.
+    """Bring a job's code, packages and data to this machine, locked; remove the code afterwards.
 
     Args:
-        repeats: of the job's order.
         command: runs one repeat here.
-        code: that the job was sent; a script whose code is not among it runs in its own folder here.
+        code: sent to the job; a script whose code is not in it runs in its own folder here.
         fetch: returns a packed tree by its id.
-        say: is told what is done.
 
     Raises:
-        GridbenchError: something can't be had, a sentence.
+        GridbenchError: something can't be fetched.
     """
     scripts = list(dict.fromkeys(script for repeat in repeats for script in repeat.scripts))
     if not scripts and not code.workloads:
@@ -202,7 +200,7 @@ def changed(environ: Mapping[str, str]) -> Iterator[None]:
 
 @contextmanager
 def _box(say: Callable[[str], None]) -> Iterator[None]:
-    """Have nobody measure here while packages are installed and data is copied."""
+    """Prevent measurements here while packages are installed and data is copied."""
     try:
         with whole_box(say):
             yield

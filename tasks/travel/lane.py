@@ -1,7 +1,7 @@
-"""`python3 lane-….pyz`, whose `__main__` this is: a lane's own code and packages, where no image has them.
+"""`python3 lane-….pyz`, whose `__main__` this is: install a lane's code and packages without our image.
 
-Beside the file it puts `lane-…/code`, and `lane-…/bin`: the folder of an environment's Python, over the torch
-of the Python that runs this. Both are cached by hash, made once by one, and made anew where they are half made.
+Next to the file it puts `lane-…/code`, and `lane-…/bin`: the folder of an environment's Python, over the torch
+of the running Python. Both are cached by hash, made by one process, and made anew if half made.
 """
 
 import fcntl
@@ -29,21 +29,20 @@ NO_WAY_OUT = (
 OF_THE_BOX = (
     "numpy",
     "psutil",
-)  # what else a lane stands on: they come along where a box lacks them, torch never
+)  # a lane's other packages, installed if a box lacks them; torch never is
 FETCH_S = 300.0
-MOST, IN_USE_S = 3, 15 * DAY_S  # the newest lanes stay, and any that a job may run in
+MOST, IN_USE_S = 3, 15 * DAY_S  # the newest lanes stay, and any that a job can be running in
 
 
 def put_in_place(sent: Path, python: Path, say: Callable[[str], None]) -> None:
-    """Put the code and the packages of a lane in place.
+    """Install the code and the packages of a lane.
 
     Args:
         sent: the file of its code.
-        python: the box's own, that has torch.
-        say: is told what is done.
+        python: the box's own, with torch.
 
     Raises:
-        GridbenchError: something can't be had, a sentence.
+        GridbenchError: something can't be fetched.
     """
     place = sent.with_suffix("")
     place.mkdir(mode=0o700, exist_ok=True)
@@ -65,7 +64,7 @@ def put_in_place(sent: Path, python: Path, say: Callable[[str], None]) -> None:
 
 
 def _is_there(content: zipfile.ZipFile, code: Path) -> bool:
-    """Return whether all of the code lies there as it was sent."""
+    """Return whether all code is there as sent."""
     try:
         return all(zlib.crc32((code / each.filename).read_bytes()) == each.CRC for each in content.infolist())
     except OSError:
@@ -78,7 +77,7 @@ def _pins(constraints: Path) -> tuple[str, ...]:
 
 
 def _fetch_uv(pinned: Path, python: Path) -> None:
-    """Install the installer, where the box has none, by its pip."""
+    """Install uv by the box's pip if the box lacks it."""
     target = kept_uv().parents[1]
     with locked_entry(INSTALLERS, target.name):
         shutil.rmtree(target, ignore_errors=True)
@@ -108,7 +107,7 @@ def _fetch_uv(pinned: Path, python: Path) -> None:
 
 
 def _forget_old(sent: Path) -> None:
-    """Remove the oldest lanes beyond the number that stays, but none that may be in use."""
+    """Remove the oldest lanes beyond `MOST`, except any in use."""
     os.utime(sent)
     dated = sorted(((path.stat().st_mtime, path) for path in sent.parent.glob("lane-*.pyz")), reverse=True)
     for used_at, path in dated[MOST:]:
@@ -118,7 +117,7 @@ def _forget_old(sent: Path) -> None:
 
 
 def main() -> int:
-    """Put in place what this file holds; return 1 with a sentence if that can't be done, 0 without a word."""
+    """Install this file's content; return 1 with a sentence on failure, 0 silently."""
     try:
         put_in_place(Path(sys.argv[0]).absolute(), Path(sys.executable), lambda text: None)
     except GridbenchError as error:

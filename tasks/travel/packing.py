@@ -1,4 +1,4 @@
-"""A tree as bytes, the same for the same files, and back into a folder that nothing of it leaves."""
+"""Pack a source tree into reproducible bytes, and unpack it safely: no path can escape the folder."""
 
 import hashlib
 import io
@@ -10,7 +10,7 @@ from tasks.errors import GridbenchError
 from tasks.travel.tree import MIB, MOST_BYTES, MOST_FILES, Tree, TreeFile, hex_of, id_of, leads_out
 
 LEVEL = 6  # of zlib
-SPARE_BYTES = 64 * MIB  # of the archive beside the files themselves: names and padding
+SPARE_BYTES = 64 * MIB  # of the archive besides the files: names and padding
 READABLE, RUNNABLE = 0o644, 0o755
 
 
@@ -18,7 +18,7 @@ def pack(tree: Tree) -> bytes:
     """Return a tree as a compressed archive without owners and times.
 
     Raises:
-        GridbenchError: it may not leave this machine, or has changed since it was looked at.
+        GridbenchError: it must not leave this machine, or has changed.
     """
     if tree.hindrance:
         raise GridbenchError(tree.hindrance)
@@ -48,12 +48,12 @@ def _content(tree: Tree, file: TreeFile) -> bytes:
 
 
 def unpack(packed: bytes, tree_id: str, folder: Path) -> None:
-    """Write the files of a packed tree into a folder, which is made and must be new.
+    """Write the files of a packed tree into a new folder.
 
-    Everything is checked before the first file is written: the content against the id, and each name.
+    The content is checked against the id, and each name, before the first file is written.
 
     Raises:
-        GridbenchError: it is damaged, not that tree, or holds what would lead out of the folder.
+        GridbenchError: it is damaged, another tree, or leads out of the folder.
     """
     entries = _entries(_expanded(packed, tree_id), tree_id)
     if id_of([file for file, _ in entries]) != tree_id:
@@ -86,7 +86,6 @@ def _expanded(packed: bytes, tree_id: str) -> bytes:
 
 
 def _entries(archive_bytes: bytes, tree_id: str) -> list[tuple[TreeFile, bytes]]:
-    """Return the files of an archive with their contents."""
     entries: dict[str, tuple[TreeFile, bytes]] = {}
     try:
         with tarfile.open(fileobj=io.BytesIO(archive_bytes), mode="r:") as archive:
@@ -110,7 +109,7 @@ def _entry(archive: tarfile.TarFile, entry: tarfile.TarInfo) -> tuple[TreeFile, 
         if leads_out(name, entry.linkname):
             raise GridbenchError(f"the code that came holds the link {name[:200]!r}, which leaves its folder")
         return TreeFile(name, False, 0, "", entry.linkname), b""
-    is_plain = entry.type in tarfile.REGULAR_TYPES and not entry.issparse()  # a hole may be of any size
+    is_plain = entry.type in tarfile.REGULAR_TYPES and not entry.issparse()  # a hole can be of any size
     reader = archive.extractfile(entry) if is_plain else None
     if reader is None:
         raise GridbenchError(f"the code that came holds {name[:200]!r}, which is neither plain file nor link")

@@ -1,4 +1,4 @@
-"""The packages that a folder of code asks for, by requirements.txt, pyproject.toml or uv.lock."""
+"""The packages that a folder of code requires, by requirements.txt, pyproject.toml or uv.lock."""
 
 import re
 import sys
@@ -12,7 +12,7 @@ from tasks.travel.secrets import without_logins
 from tasks.travel.uv import call_uv
 
 FILES = ("uv.lock", "requirements.txt", "pyproject.toml")  # the most exact one first
-OWN = ("torch", "numpy", "psutil", "triton", "pytorch-triton")  # of the machine, whatever is asked for
+OWN = ("torch", "numpy", "psutil", "triton", "pytorch-triton")  # always the machine's
 NVIDIA, NVML = "nvidia-", "nvidia-ml-py"
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 OPTIONS = ("-i", "--index-url", "--extra-index-url", "-f", "--find-links", "--no-index", "--pre")
@@ -25,15 +25,15 @@ ITSELF = (".", "./", "-e .", "-e ./", "--editable .", "--editable ./")
 
 @dataclass(frozen=True, slots=True)
 class Wanted:
-    """Packages to be installed beside those that the machine has.
+    """Packages to install in addition to the machine's.
 
     Attributes:
         lines: requirements.
-        constraints: requirements that hold for what the others bring along.
-        options: where the packages are, as in a requirements.txt.
-        hashes: of the files that may be installed, by name; of a package without any, each may.
-        all_hashed: nothing may be installed that has no hash.
-        notes: what was asked for and is the machine's own, a sentence each.
+        constraints: on the others' dependencies.
+        options: indexes, as in a requirements.txt.
+        hashes: of the allowed files, by name; a package without any allows each.
+        all_hashed: nothing without a hash can be installed.
+        notes: a sentence on each required package that is the machine's own.
     """
 
     lines: tuple[str, ...]
@@ -55,22 +55,22 @@ class Wanted:
 
 
 def packages_file(folder: Path) -> str | None:
-    """Return the file in a folder that names its packages, the most exact one; None where there is none."""
+    """Return the file in a folder that names its packages, the most exact one, or None."""
     return next((name for name in FILES if (folder / name).is_file()), None)
 
 
 def check_packages(folder: Path, file: str) -> None:
-    """Refuse what could not be installed on any machine, before one is paid; a lock is read there alone.
+    """Refuse packages that no machine can install, before one is paid; a lock is read only on the machine.
 
     Raises:
-        GridbenchError: the file has it.
+        GridbenchError: the file has one.
     """
     if Path(file).name != "uv.lock":
         wanted(folder, file, {}, Path(sys.executable))
 
 
 def is_the_machines(name: str) -> bool:
-    """Return whether a package stays as the machine has it, and is never installed beside that."""
+    """Return whether a package stays as the machine has it, and is never installed."""
     name = plain(name)
     return name in OWN or (name.startswith(NVIDIA) and name != NVML)
 
@@ -81,16 +81,15 @@ def plain(name: str) -> str:
 
 
 def wanted(folder: Path, file: str, installed: Mapping[str, str], python: Path) -> Wanted:
-    """Read what a folder's code asks for.
+    """Read the requirements of a folder's code.
 
     Args:
-        folder: of the code.
         file: one of `FILES` in it, or another requirements file.
-        installed: versions by name, as on this machine.
+        installed: this machine's versions by name.
         python: its interpreter, for which a lock is read.
 
     Raises:
-        GridbenchError: the file is missing or has what can't be installed.
+        GridbenchError: the file is missing or requires something uninstallable.
     """
     path = folder / file
     if not path.is_file():
@@ -110,7 +109,7 @@ def wanted(folder: Path, file: str, installed: Mapping[str, str], python: Path) 
     hashes: dict[str, tuple[str, ...]] = {}
     for kind, row in rows:
         line = HASH.sub("", row).strip()
-        if line.startswith("-") and not line.startswith("-e "):  # as a lock names a part of a workspace
+        if line.startswith("-") and not line.startswith("-e "):  # a lock names a part of a workspace so
             options[line] = None
         elif is_the_machines(name := name_of(line, file)):
             notes |= dict.fromkeys(_note(line, file, installed) if kind == "" else [])
@@ -161,7 +160,7 @@ def _of_project(path: Path) -> list[str]:
     try:
         text = tomllib.loads(path.read_text(encoding="utf-8-sig"))
         project, sources = text.get("project", {}), text.get("tool", {}).get("uv", {}).get("sources", {})
-    except (OSError, ValueError, RecursionError) as error:  # the last of nested brackets
+    except (OSError, ValueError, RecursionError) as error:  # the last for nested brackets
         raise GridbenchError(f"{path} can't be read: {error}") from None
     if "dependencies" in project.get("dynamic", []):
         raise GridbenchError(
@@ -180,7 +179,7 @@ def _of_project(path: Path) -> list[str]:
 
 
 def _of_file(folder: Path, path: Path, kind: str) -> Iterator[tuple[str, str]]:
-    """Yield the lines of a requirements file and of those that it includes; with `c` those of constraints."""
+    """Yield the lines of a requirements file and of those that it includes; constraints with `c`."""
     if not path.resolve().is_relative_to(folder.resolve()) or not path.is_file():
         raise GridbenchError(f"{path.name} is named by a requirements file but does not exist in {folder}")
     for line in _lines(path.read_text(errors="replace")):
@@ -212,7 +211,6 @@ def _option(folder: Path, word: str, value: str) -> str:
 
 
 def _lines(text: str) -> list[str]:
-    """Return the lines of a requirements file without comments, continued ones as one."""
     whole = re.sub(r"\\\r?\n", " ", text)
     bare = (re.sub(r"(^|\s)#.*", "", line) for line in whole.splitlines())
     return [line for line in map(str.strip, bare) if line]

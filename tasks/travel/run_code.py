@@ -1,4 +1,4 @@
-"""The code of a run, packed, in its folder: lanes on other machines are sent it, after a resume too."""
+"""The packed code of a run, in its folder: sent to lanes on other machines, also after a resume."""
 
 import os
 from collections.abc import Sequence
@@ -24,17 +24,17 @@ from workloads.harness.registry import OWN_MODULES, declared
 FOLDER = "code"
 WORKLOADS = "workloads.id"  # names the tree of the folder GRIDBENCH_WORKLOADS
 LANE = "lane.id"  # names a lane's own code and its commit, for users' images, which lack it
-WORKLOADS_HASH = "workloads.hash"  # of the Python files in that folder, also if no lane is sent them
-MOST_API_BYTES = 20 * MIB  # packed, through the Prefect API, whose database keeps it as long as the run lasts
-MOST_ENTRY_BYTES = 2048  # of a packed file beside its content
+WORKLOADS_HASH = "workloads.hash"  # of the Python files in that folder, also if it is not sent
+MOST_API_BYTES = 20 * MIB  # packed, through the Prefect API, whose database keeps it during the run
+MOST_ENTRY_BYTES = 2048  # of a packed file besides its content
 
 
 class JobCode(NamedTuple):
     """The trees that a lane job is sent.
 
     Attributes:
-        scripts: ids of the code of users' own commands.
-        workloads: id of a folder of workloads; None where it needs none.
+        scripts: ids of the code of users' commands.
+        workloads: id of a folder of workloads, if needed.
         lane: id and commit of the lane's own code, for a user's image; None if the machine's image has it.
     """
 
@@ -50,17 +50,14 @@ class JobCode(NamedTuple):
 
 
 def travels_to(machine: Hardware) -> bool:
-    """Return whether a machine gets a copy of the code: lanes of the local pool take the folder itself."""
+    """Return whether a machine gets a copy of the code: lanes of the local pool use the folder itself."""
     return machine.pool != LOCAL_POOL
 
 
 def refusal(tree: Tree, machine: Hardware, results: ResultsAddress | None = None) -> str | None:
-    """Return why a machine can't get this code, a sentence; None where it can.
+    """Return a sentence on why a machine can't get this code, or None.
 
-    Args:
-        tree: of the code.
-        machine: that is to measure it.
-        results: the results store; a bucket carries larger trees.
+    A bucket as `results` store carries larger trees.
     """
     if not travels_to(machine):
         return None
@@ -74,11 +71,11 @@ def refusal(tree: Tree, machine: Hardware, results: ResultsAddress | None = None
 
 
 def keep_code(store: Store) -> None:
-    """Pack what lanes on other machines need into the folder of a new run, and note the hash of the user's workloads.
+    """Pack the code for other machines into a new run's folder, and note the hash of the user's workloads.
 
     Raises:
-        GridbenchError: packages can't be had anywhere, or code may not travel, has changed since the plan
-            was made, or can't be written.
+        GridbenchError: packages can't be fetched anywhere, or code must not travel, has changed since the plan,
+            or can't be written.
     """
     plan = store.plan
     for planned in plan.cases:
@@ -104,7 +101,7 @@ def keep_code(store: Store) -> None:
 
 
 def own_workloads(plan: Plan) -> Path | None:
-    """Return the folder GRIDBENCH_WORKLOADS if a case of the plan is a workload of it; None otherwise."""
+    """Return the folder GRIDBENCH_WORKLOADS if a case of the plan is a workload of it, or None."""
     folder = os.environ.get("GRIDBENCH_WORKLOADS")
     named = [declared(name) for name in {planned.workload for planned in plan.cases}] if folder else []
     mine = any(found and found.build.__module__.startswith(OWN_MODULES) for found in named)
@@ -112,7 +109,7 @@ def own_workloads(plan: Plan) -> Path | None:
 
 
 def workloads_hash(folder: Path) -> str | None:
-    """Return the hash of the user's own workloads that a run's folder has; None if it measured none of them."""
+    """Return the noted hash of the user's workloads; None if the run measured none."""
     note = folder / FOLDER / WORKLOADS_HASH
     return note.read_text() if note.is_file() else None
 
@@ -127,7 +124,7 @@ def code_for(store: Store, machine: Hardware, repeats: Sequence[Repeat]) -> JobC
 
 
 def in_run(store: Store, name: str) -> str | None:
-    """Return the note of this name in the code folder of a run; None if it lacks it."""
+    """Return the note of this name in a run's code folder, or None."""
     note = store.folder / FOLDER / name
     return note.read_text() if note.is_file() else None
 

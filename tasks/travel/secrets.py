@@ -1,4 +1,4 @@
-"""What looks like a secret: such files never leave the machine, and passwords of addresses are never told."""
+"""Detect secrets: such files never leave the machine, and passwords in addresses are never shown."""
 
 import math
 import re
@@ -11,7 +11,7 @@ from pathlib import Path
 
 from workloads.harness.records.secret_names import is_secret_name
 
-# The first line of a key and some of the key itself: a program that only looks for such a line has no key.
+# The first line of a key and some of the key: a program that looks for such a line has no key.
 KEY = re.compile(
     rb"-----BEGIN (?:[A-Z0-9]+ )*PRIVATE KEY(?: BLOCK)?-----(?:\\r|\\n|\s)+"
     rb"(?:[A-Za-z0-9+/=]{16}|Proc-Type:|Version:|Comment:)"
@@ -35,43 +35,38 @@ SETTINGS = (
     ),
     *("*.ini", "*.conf", "*.yml", "*.yaml", ".gitmodules"),
 )
-# A login in an address: `$`, `<`, braces and PASSWORD stand for one, and a database of this machine has a known one.
+# A login in an address, but no placeholder (`$`, `<`, braces, PASSWORD) or this machine's database.
 PASSWORD = re.compile(
     rb"[a-z][a-z0-9+.-]*://[^/\s:@'\"]*:(?![$*<{]|(?:PASS|PASSWORD|SECRET|TOKEN)@)[^/\s:@'\"]+@"
     rb"(?!(?:localhost|127\.0\.0\.1|\[::1\])(?![\w.-]))"
 )
-# A setting whose name ends like that of a secret, and its value.
+# A setting whose name ends like a secret's, and its value.
 ASSIGNED = re.compile(
     rb"(?<!\w)(?<!\$\{)(?:(?i:[\w.-]{0,40}(?:api_?key|access_?key|secret_?key|client_?secret|auth_?token|access_?token"
     rb"|api_?token|password|passwd))|[A-Z][A-Z0-9_]*_(?:TOKEN|SECRET))"
     rb"['\"]?[ \t]*[=:][ \t]*['\"]?([^\s'\"#,;]{12,})"
 )
 REFERENCES = (b"$", b"<", b"{", b"*", b"/", b"./", b"~", b"env:", b"block:", b"arn:", b"http")
-LEAST_BITS = 3.0  # entropy of each character of a value that is a secret: placeholders have less, or no digit
-# Who logs in, and what follows a question mark; `git@` is everybody's.
+LEAST_BITS = 3.0  # per character of a secret value; placeholders have less, or no digit
+# Login, and query after a question mark; `git@` is public.
 LOGIN, QUERY = re.compile(r"(://)(?!git@)[^/\s@]*@"), re.compile(r"(://[^\s?]*\?)\S+")
 
 
 def without_logins(text: str) -> str:
-    """Return a text whose addresses tell no user, password or token."""
+    """Return a text without users, passwords and tokens in its addresses."""
     return QUERY.sub(r"\1***", LOGIN.sub(r"\1***@", text))
 
 
 def holds_secret(value: bytes) -> bool:
-    """Return whether a value contains a private key, a token of a known form, or an address with a password."""
+    """Return whether a value contains a private key, a known form of token, or an address with a password."""
     return bool(KEY.search(value) or _has_token(value) or PASSWORD.search(value))
 
 
 def looks_secret(name: str, content: bytes) -> bool:
-    """Return whether a file looks like a secret.
-
-    Args:
-        name: its path in the tree, with slashes.
-        content: all of it.
-    """
+    """Return whether a file looks like a secret, by its path in the tree and all of its content."""
     if is_secret_name(name) or KEY.search(content):
         return True
-    if b"\0" in content[:TEXT_BYTES]:  # git's own way to tell what is no text
+    if b"\0" in content[:TEXT_BYTES]:  # git's own test for binary files
         return False
     if _has_token(content):
         return True
@@ -88,7 +83,7 @@ class TokenRule:
     Attributes:
         starts: one of these is in every token.
         form: of a whole token.
-        entropy: of each of its characters, at least, in bits.
+        entropy: least bits of each character.
     """
 
     starts: tuple[bytes, ...]
@@ -108,7 +103,6 @@ def _has_token(content: bytes) -> bool:
 
 @cache
 def _rules() -> tuple[TokenRule, ...]:
-    """Return the rules of `secret_tokens.toml`."""
     return tuple(
         TokenRule(
             tuple(start.encode() for start in rule["starts"]),
@@ -120,12 +114,12 @@ def _rules() -> tuple[TokenRule, ...]:
 
 
 def entropy_bits(text: bytes) -> float:
-    """Return Shannon's entropy of a text by its own characters, in bits per character."""
+    """Return Shannon's entropy of a text in bits per character."""
     return -sum(count / len(text) * math.log2(count / len(text)) for count in Counter(text).values())
 
 
 def _assigns_secret(content: bytes) -> bool:
-    """Return whether a file of settings gives a secret its value: letters and digits of high entropy."""
+    """Return whether a settings file assigns a secret: letters and digits of high entropy."""
     values = (match[1] for match in ASSIGNED.finditer(content))
     return any(
         not value.startswith(REFERENCES)

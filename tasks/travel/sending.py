@@ -17,8 +17,8 @@ from tasks.store.store import Store
 from tasks.travel.run_code import FOLDER, MOST_API_BYTES, key_of, packed
 from tasks.travel.tree import hex_of
 
-PIECE_BYTES = 720 * 1024  # of the archive: in base64 below 1 MB, where a request may have 5 MiB
-LINK_S = 6 * 3600  # a link is used when its job begins, soon after it is asked for
+PIECE_BYTES = 720 * 1024  # of the archive: below 1 MB in base64, and a request has at most 5 MiB
+LINK_S = 6 * 3600  # a job fetches it soon after its start
 KEY = "code-"
 DIGITS = 16  # of an id, in the name of an input
 
@@ -27,9 +27,8 @@ class CodeTransfer(NamedTuple):
     """How a tree is sent to a machine.
 
     Attributes:
-        id: of the tree.
         bytes: size of the packed tree.
-        pieces: number of inputs that it is cut into; 0 if it is sent as a link.
+        pieces: number of inputs; 0 if it is sent as a link.
         link: presigned address; empty if it is sent in pieces.
     """
 
@@ -53,7 +52,7 @@ def piece_name(tree_id: str, place: int) -> str:
 
 
 async def give_code(client: PrefectClient, flow_run_id: UUID, store: Store, ids: Iterable[str]) -> None:
-    """Send trees to a lane job, before its order, so that they have arrived when it begins.
+    """Send trees to a lane job, before its order, so that they are there when it begins.
 
     Raises:
         GridbenchError: the run's folder lacks one, or its bucket gives no link.
@@ -72,7 +71,7 @@ async def give_code(client: PrefectClient, flow_run_id: UUID, store: Store, ids:
 async def forget_code(
     client: PrefectClient, store: Store, flow_run_ids: Iterable[UUID], say: Callable[[str], None]
 ) -> None:
-    """Remove the code that was sent to the lane jobs of a run; log what can remain."""
+    """Remove the code sent to the lane jobs of a run; log a possible rest."""
     sizes = {f"sha256:{path.stem}": path.stat().st_size for path in (store.folder / FOLDER).glob("*.pack")}
     for flow_run_id in flow_run_ids if sizes else ():
         names = [name for tree_id, size in sizes.items() for name in _input_names(tree_id, size)]
@@ -89,7 +88,7 @@ async def _delete(client: PrefectClient, flow_run_id: UUID, names: Iterable[str]
         except LOST_TOUCH as error:
             if status_code(error) != NOT_THERE:  # of a tree that this job was not sent
                 why = why or words_of(error) or type(error).__name__
-            if not status_code(error):  # nobody answers: the next one would wait as long
+            if not status_code(error):  # no answer: the next request would wait as long
                 break
     return why
 
@@ -122,5 +121,5 @@ async def _give(client: PrefectClient, flow_run_id: UUID, key: str, value: str) 
     try:
         await client.create_flow_run_input(flow_run_id, key, value)
     except httpx.HTTPStatusError as error:
-        if status_code(error) != THERE_ALREADY:  # of an earlier try
+        if status_code(error) != THERE_ALREADY:  # from an earlier try
             raise

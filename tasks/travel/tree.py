@@ -1,4 +1,4 @@
-"""The tree of a user's code: its files, the id of their content, and why it may not leave the machine."""
+"""The tree of a user's code: its files, the id of their content, and why it must not leave the machine."""
 
 import hashlib
 import json
@@ -15,7 +15,7 @@ MIB = 1024 * 1024
 MOST_FILE_BYTES = 25 * MIB
 MOST_BYTES = 1024 * MIB
 MOST_FILES = 20_000
-POINTER = b"version https://git-lfs.github.com/spec/"  # how a file begins that Git LFS has not fetched
+POINTER = b"version https://git-lfs.github.com/spec/"  # begins a file that Git LFS has not fetched
 MOST_WORDS = 9000  # two paths of the longest kind, in characters
 
 
@@ -25,10 +25,9 @@ class TreeFile:
 
     Attributes:
         name: its path from the tree's folder, with slashes.
-        executable: whether its owner may run it.
-        bytes: its size; 0 of a link.
-        digest: SHA-256 of its content, hexadecimal; empty of a link.
-        link: where a symbolic link points to; None of a regular file.
+        bytes: its size; 0 for a link.
+        digest: SHA-256 of its content, hexadecimal; empty for a link.
+        link: target of a symbolic link; None for a regular file.
     """
 
     name: str
@@ -40,15 +39,13 @@ class TreeFile:
 
 @dataclass(frozen=True, slots=True)
 class Tree:
-    """The code in a folder, as it was when it was looked at.
+    """A snapshot of the code in a folder.
 
     Attributes:
         folder: absolute.
         id: `sha256:` and the hexadecimal digits of a hash over the names, modes and contents of its files.
-        dirty: something in it is in no commit; True also where there is no git.
-        files: by name.
-        total_bytes: of all files.
-        hindrance: why it may not leave this machine, a sentence; empty where it may.
+        dirty: something is not committed; True without git.
+        hindrance: why it must not leave this machine; else empty.
     """
 
     folder: Path
@@ -60,13 +57,12 @@ class Tree:
 
 
 def take(folder: Path) -> Tree:
-    """Look at the code in a folder: what git tracks there and what is new and not ignored.
+    """Return the code in a folder: tracked files, and new ones that are not ignored.
 
-    Without git, what is in no usual cache, in no environment and in no `.gitignore` of the folder.
+    Without git, all but usual caches, environments and files that the folder's `.gitignore` excludes.
 
     Raises:
-        GridbenchError: there is no such folder, it has no files, too many or too large ones, or one can't
-            be read.
+        GridbenchError: the folder is missing or empty, has too many or too large files, or one can't be read.
     """
     folder = Path(os.path.abspath(folder))
     if not folder.is_dir():
@@ -85,7 +81,7 @@ def take(folder: Path) -> Tree:
     for name in names:
         file, reason = _look_at(folder, name)
         files.append(file)
-        hindrance = hindrance or one_line(reason, MOST_WORDS)  # a name may have line breaks
+        hindrance = hindrance or one_line(reason, MOST_WORDS)  # a name can have line breaks
     total_bytes = sum(file.bytes for file in files)
     if total_bytes > MOST_BYTES:
         raise GridbenchError(
@@ -102,10 +98,10 @@ def id_of(files: list[TreeFile]) -> str:
 
 
 def hex_of(tree_id: str) -> str:
-    """Return the digits of a tree's id, by which files are named.
+    """Return the digits of a tree's id, which name files.
 
     Raises:
-        GridbenchError: it is no such id.
+        GridbenchError: it is not such an id.
     """
     kind, _, digits = tree_id.partition(":")
     if kind != "sha256" or len(digits) != 64 or set(digits) - set("0123456789abcdef"):
@@ -114,7 +110,7 @@ def hex_of(tree_id: str) -> str:
 
 
 def _look_at(folder: Path, name: str) -> tuple[TreeFile, str]:
-    """Return a file of the tree, and why it may not leave this machine; empty where it may."""
+    """Return a file of the tree, and why it must not leave this machine; else empty."""
     path = folder / name
     try:
         mode = path.lstat().st_mode
@@ -163,7 +159,7 @@ def _link(folder: Path, name: str) -> tuple[TreeFile, str]:
 
 
 def leads_out(name: str, target: str) -> bool:
-    """Return whether a link of this name would lead out of its tree, or is too winding to tell."""
+    """Return whether a link would lead out of its tree, or is too winding to decide."""
     parts = target.split("/")
     ups = sum(part == ".." for part in parts)
     starts_with_them = all(part == ".." for part in parts[:ups])  # behind another link, `..` is elsewhere

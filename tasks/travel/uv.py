@@ -1,4 +1,4 @@
-"""The installer of packages, uv, as the environment of this process has it."""
+"""The installer of packages, uv."""
 
 import ctypes
 import os
@@ -14,7 +14,7 @@ from tasks.travel.secrets import without_logins
 from workloads.harness.records.places import home
 
 LONGEST_S = 1800.0
-# Of the machine's variables, those that installer and build need; no other: a build runs what others wrote.
+# Only the variables that installer and build need: a build runs untrusted code.
 VARIABLES = (
     *("PATH", "HOME", "USER", "LOGNAME", "LANG", "TZ", "TMPDIR", "NETRC", "SSH_AUTH_SOCK", "LD_LIBRARY_PATH"),
     *("GIT_SSH_COMMAND", "GIT_ASKPASS", "CARGO_HOME", "RUSTUP_HOME", "JAVA_HOME"),
@@ -22,21 +22,19 @@ VARIABLES = (
 )
 FAMILIES = ("UV_", "LC_", "XDG_", "SSL_CERT_", "CUDA_", "TORCH_", "CMAKE_", "NVCC_", "ROCM_", "PKG_CONFIG_")
 PROXIES = ("http_proxy", "https_proxy", "all_proxy", "no_proxy")  # also in capitals
-# No other Python than the machine's own.
+# Use only the machine's Python.
 SETTINGS = {"UV_PYTHON_DOWNLOADS": "never", "UV_NO_PROGRESS": "1", "NO_COLOR": "1"}
 LIBC, PR_SET_PDEATHSIG = ctypes.CDLL(None), 1  # prctl(2)
-ROOT = "/"  # a folder without a project, whose settings uv would take
+ROOT = "/"  # a folder without a project, whose settings uv would use
 
 
 def call_uv(*arguments: str, names: Collection[str] = ()) -> str:
     """Run uv and return its output.
 
-    Args:
-        arguments: what follows `uv`.
-        names: of further variables that it gets, as requirements name them.
+    `names` are further variables that it gets, as requirements name them.
 
     Raises:
-        GridbenchError: it is not there, takes too long or fails; the sentence has its own words.
+        GridbenchError: it is missing, takes too long or fails, in its own words.
     """
     if not (uv := find_uv()):
         raise GridbenchError(
@@ -44,7 +42,7 @@ def call_uv(*arguments: str, names: Collection[str] = ()) -> str:
         )
     command = [uv, *arguments]
     env = _environ(names)
-    if not os.access(home(), os.W_OK):  # as in some containers
+    if not os.access(home(), os.W_OK):  # in some containers
         env["UV_NO_CACHE"] = "1"
     try:
         done = subprocess.run(
@@ -65,13 +63,13 @@ def call_uv(*arguments: str, names: Collection[str] = ()) -> str:
 
 
 def _environ(names: Collection[str]) -> dict[str, str]:
-    """Return what uv, and what it builds, see of this process's variables: no login but a named one."""
+    """Return the variables that uv and its builds see: no login except the named ones."""
     seen = (*VARIABLES, *PROXIES, *map(str.upper, PROXIES), *names)
     return {k: v for k, v in os.environ.items() if k in seen or k.startswith(FAMILIES)} | SETTINGS
 
 
 def find_uv() -> str | None:
-    """Return the path of uv: this Python's own, the user's, or the one that a lane has brought."""
+    """Return the path of uv: this Python's own, the user's, or a lane's."""
     try:
         from uv import find_uv_bin
 
@@ -81,11 +79,11 @@ def find_uv() -> str | None:
 
 
 def kept_uv() -> Path:
-    """Return where a lane brings uv, on a machine that has none."""
+    """Return the path to which a lane brings uv, on a machine without it."""
     return cache_folder(INSTALLERS) / "uv" / "bin" / "uv"
 
 
 def _end_with_parent() -> None:
-    """Have uv end when its job is killed: the lock goes, and another job makes the same environment."""
+    """End uv when its job is killed: its lock is released, and another job makes the same environment."""
     if hasattr(LIBC, "prctl"):
         LIBC.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

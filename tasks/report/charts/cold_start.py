@@ -1,4 +1,4 @@
-"""Cold start: the time before the first result of a process, as a waterfall and as stacked bars."""
+"""Cold start: the time before a process's first result, as a waterfall and as stacked bars."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
@@ -19,14 +19,14 @@ Key = TypeVar("Key")
 
 
 def cold_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Return one panel for each workload, with the phases of the median repeat of each cell as a bar."""
+    """Return a panel for each workload: the phases of each cell's median repeat as a bar."""
     medians = _medians(records, lambda record: (record.hardware, record.case))
     panels = ((group, _rows(grid, group, medians)) for group in grid.groups)
     return [_panel(group, rows) for group, rows in panels if rows]
 
 
 def waterfall_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Return one panel for each machine: the phases of the repeat with its median cold start."""
+    """Return a panel for each machine: the phases of the repeat with its median cold start."""
     medians = _medians(records, lambda record: record.hardware)
     shown = {name: medians[name] for name in grid.names if name in medians}
     most = max((_cold_s(record) for record in shown.values()), default=0.0)
@@ -34,7 +34,7 @@ def waterfall_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def _waterfall(name: str, record: Record, most: float) -> ChartPanel:
-    """All machines share one scale. Times are part of the phases' names, so that they do not cover a bar."""
+    """Return a panel; machines share one scale, and names contain the times, which would cover bars."""
     rows: list[dict[str, Any]] = []
     start = 0.0
     for phase, seconds in _phases(record).items():
@@ -64,7 +64,6 @@ def _phase_colour() -> alt.Color:
 
 
 def _phases(record: Record) -> dict[str, float]:
-    """Return the phases of a cold start, without the phases of the measurement itself."""
     phases_s = record.fresh_phases_s
     return {name: phases_s[name] for name in COLD_PHASES if name in phases_s}
 
@@ -74,7 +73,6 @@ def _cold_s(record: Record) -> float:
 
 
 def _medians(records: Sequence[Record], key: Callable[[Record], Key]) -> dict[Key, Record]:
-    """Return the repeat with the median cold start by key, among those that count."""
     repeats: dict[Key, list[Record]] = {}
     for record in records:
         if counts(record) and _phases(record):

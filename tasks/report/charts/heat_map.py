@@ -1,4 +1,4 @@
-"""The whole run at a glance: a map of verdicts with one column for each machine, by colour and by mark."""
+"""A map of verdicts with a column for each machine, by colour and by mark."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ _ACROSS = 40  # fields in a row over all machines
 
 @dataclass(frozen=True, slots=True)
 class FieldState:
-    """The state of a cell: a CSS class for its colour, a mark, a word, its speedup, and whether its result is wide."""
+    """The state of a cell: CSS class of its colour, mark, word, speedup, and whether it is wide."""
 
     css: str
     mark: str
@@ -41,7 +41,7 @@ _OF = {state.css: state for state in LEGEND}
 
 
 def state_of(grid: Grid, name: str, case: Case) -> FieldState:
-    """Return the verdict of the record if the cell is refused, else the outcome of its compute speedup."""
+    """Return the verdict of a refused cell, else the outcome of its compute speedup."""
     summary, pairing = grid.summaries.get((name, case)), grid.pairings.get((name, case))
     if summary is None:
         return _OF["none"]
@@ -57,13 +57,13 @@ def state_of(grid: Grid, name: str, case: Case) -> FieldState:
 
 
 def case_ids(grid: Grid) -> dict[Case, str]:
-    """Return the anchors of the cases' rows, for as many cases as a page lists."""
+    """Return the anchors of the cases' rows, as many as a page lists."""
     cases = [case for group in grid.groups for case in group.cases]
     return {case: f"case-{i}" for i, case in enumerate(cases[: MOST_CELLS // max(len(grid.names), 1)])}
 
 
 def heat_map(grid: Grid, ids: Mapping[Case, str]) -> dict[str, Any]:
-    """Count the states of all cells; return rows of fields too if the cases are many, one row a workload."""
+    """Count the states of all cells; add rows of fields if the cases are many, one row a workload."""
     cases = sum(len(group.cases) for group in grid.groups)
     counts = {state.css: 0 for state in LEGEND}
     for name, case in grid.summaries:
@@ -86,7 +86,6 @@ def heat_map(grid: Grid, ids: Mapping[Case, str]) -> dict[str, Any]:
 
 
 def _field(grid: Grid, name: str, case: Case, anchor: str) -> dict[str, str]:
-    """Return a field that shows its mark; its label has the words."""
     state = state_of(grid, name, case)
     label = f"{state.word} {state.number}{', wide' if state.wide else ''}".strip()
     return {

@@ -1,4 +1,4 @@
-"""Models by machine: one bar for each case and machine, one point for each repeat."""
+"""Models by machine: a bar for each case and machine, a point for each repeat."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -26,7 +26,7 @@ _LABEL = "datum.value >= 1 ? format(datum.value, ',') + ' s' : format(datum.valu
 
 
 def model_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Return one panel for each model: bars are means of repeats, points are the repeats."""
+    """Return a panel for each model: bars are means of repeats, points the repeats."""
     panels = [(group, _bars(grid, group, cells)) for group, cells in model_groups(records, grid)]
     return [_panel(grid, group, rows) for group, rows in panels if rows]
 

@@ -1,4 +1,4 @@
-"""The picture of the answer: each case's speedup with its interval, or its time if no machine has a ratio."""
+"""The picture of the answer: each case's speedup with its interval, or its time without ratios."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +32,7 @@ Rows = list[dict[str, Any]]
 
 
 def overview_panel(grid: Grid) -> ChartPanel | None:
-    """Return one chart of all cases, or of some at even distances if many; None without a result."""
+    """Return a chart of all cases, or of many at even distances; None without a result."""
     baseline = grid.comparison.baseline
     is_compared = any(pairing.compute for pairing in grid.comparison.pairings)
     names = [name for name in grid.names if name != baseline] if is_compared else grid.names
@@ -66,7 +66,6 @@ def _most_cases(names: Sequence[str]) -> int:
 
 
 def _cases(grid: Grid, is_compared: bool) -> list[Case]:
-    """Return the cases with a speedup, or with a time, on some machine."""
     compared = {pairing.case for pairing in grid.comparison.pairings if pairing.compute}
     timed = {s.cell.case for s in grid.comparison.summaries if s.compute_s and s.compute_s.value > 0}
     with_result = compared if is_compared else timed

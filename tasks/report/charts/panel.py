@@ -19,14 +19,14 @@ OFF = {
 
 @dataclass(frozen=True, slots=True)
 class ChartPanel:
-    """One chart: a heading, a description for screen readers, and its Vega-Lite."""
+    """A chart: a heading, a description for screen readers, and its Vega-Lite."""
 
     title: str
     description: str
     chart: alt.LayerChart | alt.FacetChart
 
     def spec(self) -> dict[str, Any]:
-        """Return Vega-Lite for a page: as wide as its container, without the colours of a theme."""
+        """Return Vega-Lite for a page: as wide as its container, without a theme's colours."""
         tables: dict[str, str] = {}
         spec = part_of(self.chart)
         _name_tables(spec, tables)
@@ -53,8 +53,8 @@ def part_of(chart: Any) -> dict[str, Any]:
 def chart_of(rows: list[dict[str, Any]]) -> alt.Chart:
     """Return a chart of these rows, with numbers in six digits.
 
-    The rows are text, because Altair copies and checks each value at each step. For the same reason encodings are
-    channels (`alt.X("a:Q")`), not strings.
+    Rows are text and encodings are channels (`alt.X("a:Q")`), because Altair copies and checks each other value
+    at each step.
     """
     short = [{k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in row.items()} for row in rows]
     text = to_json(short, ensure_ascii=False)
@@ -98,7 +98,7 @@ def bar_axis(rows: list[dict[str, Any]]) -> alt.Y:
 
 
 def bar_names(rows: list[dict[str, Any]]) -> alt.Chart:
-    """Return the names above the bars, so that bars have the whole width on a phone."""
+    """Return the names above the bars, which keep the whole width on a phone."""
     text = chart_of(rows).mark_text(align="left", dy=-5, baseline="middle")
     names: alt.Chart = text.encode(y=bar_axis(rows), x=alt.XDatum(0), text=alt.Text("bar:N"))
     return names
@@ -114,12 +114,12 @@ def log_axis(
 
 
 def machine_colour(grid: Grid) -> alt.Color:
-    """Return the machine's colour, the same in every picture of a run."""
+    """Return the machine's colour, the same in every picture."""
     return alt.Color("hardware:N", scale=alt.Scale(domain=grid.names), legend=None)
 
 
 def machine_shape(grid: Grid) -> alt.Shape:
-    """Return the machine's shape, the same in every picture of a run."""
+    """Return the machine's shape, the same in every picture."""
     scale = alt.Scale(domain=grid.names, range=shapes(len(grid.names)))
     return alt.Shape("hardware:N", scale=scale, legend=None)
 
@@ -130,5 +130,5 @@ def shown() -> alt.OpacityValue:
 
 
 def tooltip(*keys: str) -> list[alt.Tooltip]:
-    """Return a tooltip with these fields of a row."""
+    """Return a tooltip with these fields."""
     return [alt.Tooltip(f"{key}:N") for key in keys]

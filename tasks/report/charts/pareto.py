@@ -33,7 +33,7 @@ NEUTRAL = "#7b838c"  # contrast of 3:1 with the light and the dark page
 
 
 def pareto_panels(grid: Grid) -> list[ChartPanel]:
-    """Return the panel of the suite, then those of the first cases with offers of two machines."""
+    """Return the panel of the suite, then of the first cases with offers of two machines."""
     worth = _contested(grid)
     cases = [case for case in worth if case is not None][:MOST_CASES]
     order = ([None] if None in worth else []) + cases
@@ -41,12 +41,11 @@ def pareto_panels(grid: Grid) -> list[ChartPanel]:
 
 
 def cases_left(grid: Grid) -> int:
-    """Return the number of cases with offers of two machines but without a panel."""
+    """Return the number of such cases without a panel."""
     return max(sum(1 for case in _contested(grid) if case is not None) - MOST_CASES, 0)
 
 
 def _contested(grid: Grid) -> dict[Case | None, list[Offer]]:
-    """Return offers by case (None: the suite), without cases of a single machine."""
     by_case: dict[Case | None, list[Offer]] = {}
     offers, numbers = grid.comparison.finding(Offers), grid.comparison.finding(Metrics)
     for offer in (*(offers.offers if offers else ()), *(numbers.offers if numbers else ())):
@@ -104,7 +103,6 @@ def _panel(grid: Grid, case: Case | None, offers: Sequence[Offer]) -> ChartPanel
 
 
 def _layers(grid: Grid, rows: list[dict[str, Any]], x: Any, y: Any) -> list[alt.Chart]:
-    """Return the Pareto front, lines between prices of a machine, intervals, points and names."""
     colour, shape, whole = machine_colour(grid), machine_shape(grid), shown()
     base = chart_of(rows).encode(
         x=x, y=y, color=colour, opacity=whole, tooltip=tooltip("name", "time", "money", "standing")

@@ -22,13 +22,13 @@ _WIDTH = 340
 
 
 def time_by_size_png(grid: Grid, title: str) -> bytes:
-    """Draw time per step by work, one panel for each workload."""
+    """Draw time per step by work, a panel for each workload."""
     what = "Time per step with the data in place. Bars are 95 % intervals. Hollow points have one repeat."
     return _png(grid, time_panels(page_limits.readable(grid)), f"{title}: time by size", what, grid.names)
 
 
 def speedup_png(grid: Grid, title: str) -> bytes:
-    """Draw compute speedups over the baseline, one panel for each workload."""
+    """Draw compute speedups over the baseline, a panel for each workload."""
     baseline = grid.comparison.baseline
     what = f"Over {baseline}, with 95 % intervals. Right of the line is faster. Pale bars are undecided."
     others = [name for name in grid.names if name != baseline]
@@ -36,7 +36,7 @@ def speedup_png(grid: Grid, title: str) -> bytes:
 
 
 def models_png(records: Sequence[Record], grid: Grid, title: str) -> bytes:
-    """Draw the time of each model by machine and size; empty if no model was measured."""
+    """Draw the time of each model by machine and size; empty without models."""
     panels = model_panels(records, page_limits.readable(grid))
     what = "Time with the data in place. Bars are means of repeats, points are repeats."
     return _png(grid, panels, f"{title}: models", what, grid.names) if panels else b""
@@ -56,7 +56,7 @@ def undrawn(grid: Grid) -> list[str]:
 
 
 def _png(grid: Grid, panels: list[ChartPanel], title: str, what: str, names: list[str]) -> bytes:
-    """Draw panels below a legend. The specification is not Altair's, which would copy every part at each step."""
+    """Draw panels below a legend, without Altair, which would copy every part at each step."""
     if panels:
         columns = 3 if len(panels) == 3 or len(panels) > 4 else 2
         parts = [part_of(panel.chart) | {"width": _WIDTH, "title": panel.title} for panel in panels]
@@ -76,7 +76,6 @@ def _png(grid: Grid, panels: list[ChartPanel], title: str, what: str, names: lis
 
 
 def _key(grid: Grid, names: list[str]) -> alt.LayerChart | alt.FacetChart:
-    """Return the legend: colour, shape and name of each machine."""
     places = [sum(len(name) + 6 for name in names[:i]) for i in range(len(names) + 1)]
     rows = [{"hardware": name, "x": index} for name, index in zip(names, places, strict=False)]
     base = (

@@ -1,4 +1,4 @@
-"""Charts of servers: throughput against latency at each rate that a search tried, and the promise."""
+"""Servers: throughput against latency at each rate that a search tried, and the promise."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -41,7 +41,7 @@ def promised_panels(grid: Grid) -> list[ChartPanel]:
 
 
 def _rows(cells: Sequence[PromisedCell], place: int) -> list[dict[str, Any]]:
-    """Return the points of all searches, by their throughput; those where too many requests failed have no latency."""
+    """Return all searches' points by throughput; those with too many failed requests have no latency."""
     return [
         {
             "hardware": cell.hardware,

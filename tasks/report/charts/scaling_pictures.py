@@ -95,7 +95,6 @@ def _bar(level: Any, estimate: Estimate | None, unit: str) -> dict[str, Any]:
 
 
 def _bars(rows: Rows, title: str, ideal: float | None = None) -> Layers:
-    """Return one bar for each number of processes, or its verdict if it has no value."""
     x = alt.X("processes:N", sort=[row["processes"] for row in rows], axis=alt.Axis(labelAngle=0))
     base = chart_of(rows).encode(x=x.title("processes"))
     top = max([row["high"] or row["value"] or 0.0 for row in rows] + [ideal or 0.0]) or 1.0
@@ -116,7 +115,7 @@ def _bars(rows: Rows, title: str, ideal: float | None = None) -> Layers:
 
 
 def _memory(records: Sequence[Record], family: Family) -> Layers:
-    """Return memory over steps with one line for each rank, or the peak of each rank."""
+    """Return memory over steps with a line for each rank, or the peak of each rank."""
     rows: Rows = []
     for level in family.levels:
         record = median_repeat(records, level)

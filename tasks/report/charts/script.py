@@ -33,7 +33,7 @@ DASHES = (Standing.WRONG.value, "counts")
 
 
 def step_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Return samples in order of time: one panel for each case, one line for each repeat."""
+    """Return samples in order of time: a panel for each case, a line for each repeat."""
     rows: dict[Case, list[dict[str, Any]]] = {}
     for record in records:
         if record.script and record.wall and min(record.wall.samples_s, default=0.0) > 0:
@@ -60,7 +60,7 @@ def course_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def room_panels(grid: Grid) -> list[ChartPanel]:
-    """Return peak and free memory: one panel for each case, one bar for each machine."""
+    """Return peak and free memory: a panel for each case, a bar for each machine."""
     seen = grid.comparison.finding(HeldBacks)
     cells = [cell for cell in (seen.cells if seen else ()) if cell.peak_bytes and cell.left_bytes is not None]
     cases = dict.fromkeys(cell.repeats.cell.case for cell in cells)
@@ -71,7 +71,6 @@ def room_panels(grid: Grid) -> list[ChartPanel]:
 
 
 def _line(record: Record) -> dict[str, Any]:
-    """Return the fields that identify a line."""
     return {"hardware": record.hardware, "repeat": record.repeat, "line": "/".join(map(str, key(record)))}
 
 
@@ -110,7 +109,6 @@ def _losses(grid: Grid, case: Case, rows: list[dict[str, Any]]) -> ChartPanel:
 
 
 def _room(grid: Grid, case: Case, cells: Mapping[str, HeldBack]) -> ChartPanel:
-    """One bar for each machine: peak memory in its colour, free memory pale."""
     names = [name for name in grid.names if name in cells][:MOST_BARS]
     rows: list[dict[str, Any]] = [
         {

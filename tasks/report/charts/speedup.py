@@ -1,4 +1,4 @@
-"""Compute speedups and cost efficiencies as bars from the 1× line, one panel for each workload."""
+"""Compute speedups and cost efficiencies as bars from the 1× line, a panel for each workload."""
 
 import json
 from typing import Any
@@ -98,7 +98,7 @@ def _panel(
 
 
 def size_axis(rows: Rows) -> alt.Y:
-    """Return the axis of sizes. Places are numbers, so that bars and texts align."""
+    """Return the axis of sizes; its places are numbers, so that bars and texts align."""
     places: dict[str, list[float]] = {}
     for row in rows:
         places.setdefault(row["size"], []).append(row["place"])
@@ -110,7 +110,6 @@ def size_axis(rows: Rows) -> alt.Y:
 
 
 def _bars(grid: Grid, base: alt.Chart, x: Any) -> list[alt.Chart]:
-    """Return the bars, their intervals, and the machine's shape and number to the right."""
     ratios = base.transform_filter("isValid(datum.value)")
     bounded = ratios.transform_filter("isValid(datum.low)")
     faint = alt.FillOpacityValue(0.8, condition={"test": FAINT, "value": 0.25})

@@ -70,5 +70,5 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def padded(values: list[float], by: float = 1.3) -> tuple[float, float]:
-    """Return a domain with room around the values, or (0.1, 10) without values."""
+    """Return a domain with room around the values; (0.1, 10) without values."""
     return (min(values) / by, max(values) * by) if values else (0.1, 10.0)

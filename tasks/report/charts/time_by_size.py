@@ -1,4 +1,4 @@
-"""Time per step by work, one panel for each workload and precision, with break-evens."""
+"""Time per step by work, a panel for each workload and precision, with break-evens."""
 
 import json
 from typing import Any
@@ -26,9 +26,9 @@ from tasks.results.wording import size_text
 
 
 def time_panels(grid: Grid) -> list[ChartPanel]:
-    """Return one panel for each group, with one line for each machine.
+    """Return a panel for each group, with a line for each machine.
 
-    Refused cells are left out, and so are cases of several processes, which have their own charts.
+    Refused cells and cases of several processes, which have their own charts, are left out.
     """
     alone = (group for group in grid.groups if not any(PROCESSES in case.params for case in group.cases))
     panels = ((group, _rows(grid, group)) for group in alone)
@@ -36,7 +36,7 @@ def time_panels(grid: Grid) -> list[ChartPanel]:
 
 
 def break_even_ends(grid: Grid, group: CaseGroup) -> list[tuple[BreakEven, float, float]]:
-    """Return the break-evens in time within a group, each with the work on both sides."""
+    """Return a group's break-evens in time, each with the work on both sides."""
     matches = []
     break_evens = grid.comparison.finding(BreakEvens)
     for each in break_evens.break_evens if break_evens else ():
@@ -90,7 +90,6 @@ def _panel(grid: Grid, group: CaseGroup, rows: list[dict[str, Any]]) -> ChartPan
 
 
 def _bands(grid: Grid, group: CaseGroup, x: Any, span: tuple[float, float]) -> list[alt.Chart]:
-    """Return a band for each break-even, with the name of the machine that is faster beyond it."""
     low, high = span
     rows = [
         {
@@ -115,7 +114,6 @@ def _bands(grid: Grid, group: CaseGroup, x: Any, span: tuple[float, float]) -> l
 
 
 def _work_axis(group: CaseGroup, rows: list[dict[str, Any]], field: str) -> Any:
-    """Return the axis of work; its ticks are the sizes if a size has one parameter."""
     domain, channel = padded([row["work"] for row in rows]), alt.X(field)
     names = {name for case in group.work for name, _ in case.size}
     if len(names) > 1:

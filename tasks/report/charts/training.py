@@ -19,13 +19,13 @@ MOST_PANELS = 24
 
 
 def job_records(records: Sequence[Record]) -> list[Record]:
-    """Return the repeat of each cell with the median time, among training jobs that count."""
+    """Return each cell's repeat with the median time, among training jobs that count."""
     jobs = (r for r in records if counts(r) and r.wall and r.wall.whole and r.training)
     return [median_of(same, lambda record: record.compute_s or 0.0) for same in by_cell(jobs).values()]
 
 
 def loss_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Return loss by step: one panel for each case, one line for each machine."""
+    """Return loss by step: a panel for each case, a line for each machine."""
     by_case: dict[Case, list[Record]] = {}
     for record in job_records(records):
         if record.training and len(record.training.losses) > 1:
@@ -34,7 +34,7 @@ def loss_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def memory_panels(records: Sequence[Record]) -> list[ChartPanel]:
-    """Return memory by step: one panel for each cell, one line for each rank."""
+    """Return memory by step: a panel for each cell, a line for each rank."""
     matches = [record for record in job_records(records) if record.training and record.training.memory]
     return [_memory(record) for record in matches[:MOST_PANELS]]
 

@@ -15,7 +15,7 @@ HEIGHT = 150  # pixels
 
 
 def trend_svg(trend: Trend, machines: Sequence[str], dark: bool = False) -> str:
-    """Return the picture of one cell, or an empty string without a result."""
+    """Return the picture of a cell; empty without a result."""
     rows: list[dict[str, object]] = [
         {
             "hardware": trend.hardware,
@@ -36,7 +36,7 @@ def trend_svg(trend: Trend, machines: Sequence[str], dark: bool = False) -> str:
 
 
 def axis_title(case: str) -> str:
-    """Return the quantity of a case's trend: its time per step, or its metric with the unit."""
+    """Return a trend's quantity: time per step, or the metric with its unit."""
     metric = metric_in(case)
     if metric is None:
         return "time per step"

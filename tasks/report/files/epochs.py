@@ -30,7 +30,7 @@ GB = 2**30
 
 
 def epoch_keys(records: Sequence[Record], comparison: Comparison) -> dict[str, Any]:
-    """Return keys for `benchmark_results.json`; none if the run has no whole job in a group."""
+    """Return keys for `benchmark_results.json`; none without a whole job in a group."""
     whole = [family for family in comparison.families if family.whole]
     if not whole:
         return {}
@@ -94,7 +94,7 @@ def _side(
 
 
 def memory_history(memory: Sequence[MemoryAt], processes: int) -> list[dict[str, Any]]:
-    """Return an object for each step with one entry for each rank, null if unknown."""
+    """Return an object for each step with an entry for each rank, null if unknown."""
     steps: dict[int, dict[int, MemoryAt]] = {}
     for at in memory:
         if at.allocated_bytes > 0:

@@ -32,7 +32,6 @@ def finding_keys(comparison: Comparison) -> dict[str, Any]:
 
 
 def _value(value: Value) -> Any:
-    """Return an estimate as an object, and text and numbers unchanged."""
     if isinstance(value, Ratio):
         return asdict(value.estimate) | {"outcome": str(value.outcome), "why": value.why}
     if isinstance(value, Estimate):
@@ -54,7 +53,7 @@ def finding_files(comparison: Comparison) -> dict[str, bytes]:
 
 
 def _fields(column: Column, value: Value) -> Iterator[tuple[str, Any]]:
-    """Yield columns and contents of a value: an interval has the columns `<title> low` and `<title> high`."""
+    """Yield a value's columns and contents: an interval adds `<title> low` and `<title> high`."""
     name = f"{column.title} ({column.unit})" if column.unit not in ("", "1") else column.title
     if isinstance(value, Ratio):
         yield from _fields(column, value.estimate)

@@ -1,7 +1,7 @@
 """The comparison of two runs as JUnit XML, which CI servers show as a table of tests.
 
-There is no standard. Elements, attributes and their order follow both the schema of Ant's JUnit task and the schema of
-Jenkins' xUnit plugin (junit-10.xsd).
+There is no standard: the order of elements fits the schema of Ant's JUnit task and of Jenkins' xUnit plugin
+(junit-10.xsd).
 """
 
 import re
@@ -20,7 +20,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def junit_xml(comparison: RunComparison) -> str:
-    """Return one test suite for each machine with one test case for each case; its time is that of one step."""
+    """Return a test suite for each machine with a test for each case; its time is that of one step."""
     root = Element("testsuites", {"name": _clean(f"{comparison.now.name} against {comparison.before.name}")})
     for hardware in dict.fromkeys(one.cell.hardware for one in comparison.cells):
         of_it = [one for one in comparison.cells if one.cell.hardware == hardware]
@@ -55,7 +55,7 @@ def _case(one: CellComparison) -> Element:
 
 
 def _spent_s(one: CellComparison) -> float:
-    """Return the time of a cell; 0 of one whose number is a metric."""
+    """Return the time of a cell; 0 if its number is a metric."""
     return one.now_s.value if one.now_s and not metric_in(one.cell.case.id) else 0.0
 
 
@@ -69,7 +69,6 @@ def _counts(cells: Sequence[CellComparison]) -> dict[str, str]:
 
 
 def _properties(matches: RunComparison, hardware: str) -> Mapping[str, str]:
-    """Return the runs, the machine and the limits as properties."""
     stated = {
         "run": matches.now.name,
         "against": matches.before.name,

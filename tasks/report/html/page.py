@@ -59,7 +59,7 @@ def report_html(records: Sequence[Record], grid: Grid, run: RunInfo) -> str:
         "bundle": bundle(),
         "script": "".join((TEMPLATES / name).read_text("utf-8") for name in SCRIPTS),
     }
-    # A content security policy that allows only these scripts and no request.
+    # A content security policy for these scripts and no request.
     digests = (hashlib.sha256(text.encode()).digest() for text in scripts.values())
     allowed = " ".join(f"'sha256-{base64.b64encode(digest).decode()}'" for digest in digests)
     return environment().get_template("report.html.j2").render(
@@ -88,7 +88,6 @@ def report_html(records: Sequence[Record], grid: Grid, run: RunInfo) -> str:
 
 
 def _panels(records: Sequence[Record], grid: Grid) -> dict[str, list[ChartPanel]]:
-    """Return the charts by kind, within the limits of a page."""
     drawn = readable(grid)
     return {
         "overview": [panel] if (panel := overview_panel(grid)) else [],

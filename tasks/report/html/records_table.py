@@ -35,13 +35,13 @@ COLUMNS = (
 
 
 def record_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Return the rows of the table: text and sort key of each cell."""
+    """Return text and sort key of each cell, by row."""
     works = {case: work for group in grid.groups for case, work in group.work.items()}
     return [_row(grid, record, works.get(record.case)) for record in records[:MOST_RECORDS]]
 
 
 def record_details(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Return the details of each row: samples, phases and probes, with six digits and thinned if many."""
+    """Return each row's samples, phases and probes, with six digits and thinned if many."""
     shown = records[:MOST_RECORDS]
     most = max(10, MOST_NUMBERS // max(len(shown), 1))
     points = min(100, MOST_WATCHED // max(3 * len(shown), 1))
@@ -188,7 +188,6 @@ def _facts(record: Record) -> dict[str, str]:
 
 
 def _script_facts(record: Record) -> dict[str, str | None]:
-    """Return the facts of a script; empty for a built-in workload."""
     script = record.script
     if script is None:
         return {}

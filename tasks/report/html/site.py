@@ -1,4 +1,4 @@
-"""Write a folder of static pages over all runs: recent changes, every report, and a trend for each case."""
+"""Write static pages over all runs: recent changes, every report, and a trend for each case."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ MOST_CHANGES = 30  # on the first page; the pages of the workloads have all
 
 
 def write_site(folder: Path, listed: Sequence[SiteRun], problems: Sequence[str]) -> Path:
-    """Write the pages and copies of the reports, and return the path of `index.html`, written last.
+    """Write the pages and copies of the reports; return the path of `index.html`, written last.
 
     Raises:
         GridbenchError: the folder cannot be written.
@@ -33,7 +33,7 @@ def write_site(folder: Path, listed: Sequence[SiteRun], problems: Sequence[str])
 
 
 def changes(all_trends: Sequence[Trend]) -> list[tuple[Trend, Point]]:
-    """Return the cells whose newest result differs from the result before, slower ones first."""
+    """Return the cells whose newest result differs from the one before, slower ones first."""
     decided = []
     for trend in all_trends:
         results = [point for point in trend.points if point.seconds and not point.confirms]
@@ -91,7 +91,6 @@ def _cases(folder: Path, of_workload: Sequence[Trend], machines: Sequence[str]) 
 
 
 def _figure(folder: Path, trend: Trend, machines: Sequence[str], case: str) -> dict[str, Any] | None:
-    """Write the light and the dark picture and return their paths, or None without a result."""
     names = {}
     for look, dark in (("light", False), ("dark", True)):
         if svg := trend_svg(trend, machines, dark):
@@ -126,7 +125,6 @@ def _row(trend: Trend, point: Point) -> dict[str, Any]:
 
 
 def _changed(point: Point) -> list[str]:
-    """Return the parts that differ from the run before."""
     part = "machine or driver" if point.new_machine else "environment"
     return [part] if point.new_environment or point.new_machine else []
 
@@ -160,5 +158,4 @@ def _sentence(trend: Trend, point: Point) -> dict[str, str]:
 
 
 def _page_of(workload: str) -> str:
-    """Return the file name of a workload's trends."""
     return f"trend-{slug(workload)}.html"

@@ -53,7 +53,7 @@ def comparison_groups(grid: Grid, ids: Mapping[Case, str]) -> list[dict[str, Any
 
 
 def detailed_cases(grid: Grid) -> int:
-    """Return the number of cases that are listed in full."""
+    """Return the number of cases listed in full."""
     return max(1, MOST_DETAILED // max(len(grid.names), 1))
 
 
@@ -69,7 +69,7 @@ def shared_confounds(grid: Grid) -> dict[str, tuple[str, ...]]:
 
 
 def _brief_cell(grid: Grid, name: str, case: Case) -> dict[str, Any]:
-    """Return verdict, ratio and time, because details of thousands of cells make a page slow to open."""
+    """Return verdict, ratio and time: details of thousands of cells make a page slow to open."""
     summary, state = grid.summaries.get((name, case)), state_of(grid, name, case)
     if summary is None:
         return {"kind": "none"}
@@ -102,7 +102,7 @@ def _matrix_cell(grid: Grid, name: str, case: Case, shared: tuple[str, ...]) -> 
 
 
 def wide_text(summary: Summary) -> str:
-    """Return why a cell is wide, or an empty string if it is not."""
+    """Return why a cell is wide; empty if it is not."""
     if summary.grade is not Grade.WIDE:
         return ""
     return "; ".join([f"{WIDE_MARK} wide, {verdict_text(summary.verdict)}", *summary.why[:1]])
@@ -148,7 +148,7 @@ def _pairing_notes(pairing: Pairing | None, shared: tuple[str, ...]) -> list[str
 
 
 def machine_rows(grid: Grid) -> list[dict[str, Any]]:
-    """Return one row for each machine: price and its source, time and cost of one pass through the suite."""
+    """Return a row for each machine: price and its source, time and cost of one pass through the suite."""
     totals = {total.hardware: total for total in grid.comparison.totals}
     slowest = max((total.seconds for total in totals.values()), default=0.0)
     dearest = max((total.usd or 0.0 for total in totals.values()), default=0.0)
@@ -165,7 +165,7 @@ def machine_rows(grid: Grid) -> list[dict[str, Any]]:
 
 
 def money_passes(grid: Grid) -> int:
-    """Return the number of passes for which the highest cost is at least a cent."""
+    """Return the passes for which the highest cost is at least a cent."""
     dearest = max((total.usd or 0.0 for total in grid.comparison.totals), default=0.0)
     return next((passes for passes in (1, 1_000, 1_000_000) if dearest * passes >= 0.01), 1)
 
@@ -202,7 +202,6 @@ def _machine_row(
 
 
 def _bar_share(value: float | None, most: float) -> float:
-    """Return the length of a bar in percent of the longest one, at least 1."""
     return max(round(100 * (value / most), 1), 1.0) if value and most else 0.0
 
 

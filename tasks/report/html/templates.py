@@ -40,7 +40,7 @@ def slug(text: str) -> str:
 
 
 def _whole(sentence: str) -> Markup:
-    """Keep names and intervals such as `aws-g5.8xlarge` on one line; break long ids only between parts."""
+    """Keep names and intervals such as `aws-g5.8xlarge` on one line; break long ids between parts."""
     words = []
     for word in sentence.split():
         if len(word) >= LONG:

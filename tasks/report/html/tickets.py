@@ -1,4 +1,4 @@
-"""Write a page for each ticket of a night: the change, its size and certainty, and its likely causes."""
+"""Write a page for each ticket of a night: the change, its size and certainty, and likely causes."""
 
 from base64 import b64encode
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ LISTED = 30  # nights in a page's table; `gridbench history` shows all
 
 
 def write_tickets(folder: Path, judged: JudgedNight, verdicts: Verdicts) -> list[Path]:
-    """Write a page for each ticket into the night's folder; return their paths.
+    """Write the pages into the night's folder; return their paths.
 
     Raises:
         GridbenchError: the folder cannot be written.
@@ -75,7 +75,6 @@ def _case(
 
 
 def _numbers(verdict: SeriesVerdict, confirm_z: float) -> list[tuple[str, str]]:
-    """Return the names and values of the numbers behind a verdict."""
     numbers = [("State", verdict.state.value)]
     if verdict.share is not None:
         numbers.append(("Change", f"{_change(verdict)}, from fresh runs"))
@@ -94,7 +93,6 @@ def _change(verdict: SeriesVerdict) -> str:
 
 
 def _pictures(series: Series) -> dict[str, str]:
-    """Return the light and the dark picture of a series as data URLs; empty without a result."""
     key, pictures = series.key, {}
     points = tuple(
         Point(night.run, night.at, night.verdict, Estimate(night.seconds) if night.seconds else None)

@@ -1,6 +1,6 @@
-"""The contents of the site: each run of a results folder, and the times of each cell from run to run.
+"""The contents of the site: each run of a results folder, and each cell's times from run to run.
 
-Times are from the medians of repeats, because a median shows a change of a cell better.
+Times are from the medians of repeats, which show a change better.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,9 +27,9 @@ class SiteRun:
     """A run on the site.
 
     Attributes:
-        past: the run, with its rows unless `missing` is set.
-        verdicts: verdict of each cell in the run's comparison, by hardware and case.
-        counting: the cells with a result that counts.
+        past: with its rows unless `missing` is set.
+        verdicts: of each cell in the run's comparison, by hardware and case.
+        counting: the cells with a valid result.
         missing: why the trends lack its results, else empty.
     """
 
@@ -61,11 +61,12 @@ class Point:
     """The time of a cell in one run.
 
     Attributes:
-        seconds: per step with the data in place; None if no repeat counts (see `verdict`).
-        change: speedup over the previous point with a result; None for the first.
-        new_environment: whether the fingerprint of the machine or its software has changed.
-        new_machine: whether the fingerprint of machine and driver has changed, if both are known.
-        confirms: the run that it confirms. Such a point is not compared, because its cell was not chosen at random.
+        seconds: per step with the data in place; None if no repeat counts.
+        change: speedup over the previous result; None for the first.
+        new_environment: whether the fingerprint of machine or software has changed.
+        new_machine: whether that of machine and driver has changed, if known.
+        confirms: the run that it confirms. Such a point is not compared, because its cell was not chosen at
+            random.
     """
 
     run: str
@@ -80,7 +81,7 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """Times (s) of a cell in one run that count, and the ids of environments and machines."""
+    """Valid times (s) of a cell in one run, and the ids of environments and machines."""
 
     times: list[float]
     environments: frozenset[str]
@@ -110,7 +111,7 @@ def site_runs(results: Path) -> tuple[list[SiteRun], list[str]]:
 
 
 def trends(listed: Sequence[SiteRun]) -> list[Trend]:
-    """Return each measured cell with its points in the order of the runs; the changes of one run hold together."""
+    """Return each measured cell with its points in the order of runs; one run's changes are corrected together."""
     points: dict[tuple[str, str], list[Point]] = {}
     last: dict[tuple[str, str], _Numbers] = {}
     for run in listed:
@@ -133,13 +134,12 @@ def trends(listed: Sequence[SiteRun]) -> list[Trend]:
 
 
 def _site_run(past: PastRun) -> SiteRun:
-    """Return a run with its rows and the verdicts of its comparison, if it was finished."""
     try:
         table = pd.read_csv(past.folder / "comparison.csv", keep_default_na=False, na_values=[""])
         rows = by_metric(read_table(past.folder), past.plan)
     except MissingColumnError:
         return SiteRun(past, missing="no records")
-    except Exception:  # pandas and pyarrow can raise anything for a damaged file
+    except Exception:  # pandas and pyarrow raise anything for a damaged file
         return SiteRun(past, missing=f"unfinished: gridbench resume {past.plan.run}")
     if rows.empty or not {"verdict", "hardware", "case"} <= {*table}:
         return SiteRun(past, missing="no records")
@@ -151,7 +151,6 @@ def _site_run(past: PastRun) -> SiteRun:
 
 
 def _usable_s(rows: pd.DataFrame) -> list[float]:
-    """Return the medians (s) of the repeats that a comparison uses."""
     rows = rows[counting(rows) & (rows["compute_s"] > 0)]
     quiet = rows[rows["verdict"] != Verdict.NOISY.value]
     return list(map(float, (quiet if len(quiet) >= FEWEST else rows)["compute_s"]))

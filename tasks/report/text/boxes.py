@@ -1,4 +1,4 @@
-"""The comparison as plain text: boxes of `+---+`, for terminals, mail and logs."""
+"""The comparison in boxes of `+---+`, for terminals, mail and logs."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ from workloads.harness.records.record import Grade
 
 
 def text_tables(grid: Grid) -> str:
-    """Return the answer, a box for each machine against the baseline, the machines and refused results. All ASCII."""
+    """Return the answer, a box for each machine against the baseline, the machines and refused results, in ASCII."""
     comparison = grid.comparison
     others = [machine for machine in grid.machines if machine.name != comparison.baseline]
     answer = [*comparison.answer, comparison.caveat_line] if comparison.caveats else comparison.answer

@@ -1,6 +1,6 @@
 """Operations of a job by machine as plain text, with start-up, and by matrix size and image size.
 
-The job is one process that does one step of each operation. Start-up has its own rows, so that all rows add up.
+The job is one process that does one step of each operation.
 """
 
 import statistics
@@ -21,9 +21,15 @@ ONCE = (("Start: process and imports", ("process_start", "import")), ("Start: de
 
 
 def job_table(grid: Grid, records: Sequence[Record], name: str) -> str:
-    """Return `Operation | baseline s | machine s | Speedup` with start-up and totals; empty without shared cases.
+    """Return `Operation
 
-    Sums are sums of medians, without intervals. Whole jobs are left out.
+    baseline s
+
+    machine s
+
+    Speedup` with start-up and totals; empty without shared cases.
+
+    Sums are of medians, without intervals. Whole jobs are left out.
     """
     pair = (grid.comparison.baseline, name)
     titles = {
@@ -47,7 +53,16 @@ def job_table(grid: Grid, records: Sequence[Record], name: str) -> str:
 
 
 def size_tables(grid: Grid, name: str) -> list[str]:
-    """Return `Matrix size | machine s | baseline s | Speedup | Cost Efficiency Ratio` and one table by image size."""
+    """Return `Matrix size
+
+    machine s
+
+    baseline s
+
+    Speedup
+
+    Cost Efficiency Ratio` and a table by image size.
+    """
     tables = []
     summaries, sides = grid.comparison.summaries, (name, grid.comparison.baseline)
     devices = [{s.device for s in summaries if s.cell.hardware == side and s.ok_repeats} for side in sides]
@@ -72,7 +87,10 @@ def size_tables(grid: Grid, name: str) -> list[str]:
 
 
 def hardware_table(grid: Grid, records: Sequence[Record]) -> str:
-    """Return `Hardware | Specification` from the fingerprints of the machines."""
+    """Return `Hardware
+
+    Specification` from the fingerprints of the machines.
+    """
     rows = []
     for name in grid.names:
         statements = next((r for r in records if r.hardware == name and r.environment), None)
@@ -132,10 +150,10 @@ def _sums(label: str, values: Sequence[float]) -> list[str]:
 
 
 def start_up(grid: Grid, records: Sequence[Record], name: str, cases: Sequence[Case]) -> dict[str, float]:
-    """Return the start-up seconds of a process and of each operation; empty if a phase was not recorded.
+    """Return the start-up seconds of a process and of each operation; empty if a phase is missing.
 
-    They are medians of the repeats that count. A step is subtracted from each first call. Each first call was measured
-    in its own process; in one shared process later first calls take less time.
+    They are medians of valid repeats, less a step in each first call. Each first call had its own process; in a
+    shared one later first calls take less time.
     """
     selected = set(cases)
     counting = [r for r in records if r.hardware == name and counts(r) and r.case in selected]
@@ -154,7 +172,6 @@ def start_up(grid: Grid, records: Sequence[Record], name: str, cases: Sequence[C
 
 
 def _median_phase(ok: Sequence[Record], phase: str) -> dict[Case, float]:
-    """Return the median seconds of a phase by case."""
     available: dict[Case, list[float]] = {}
     for record in ok:
         if phase in (spent := record.fresh_phases_s):
