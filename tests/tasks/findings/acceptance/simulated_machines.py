@@ -127,7 +127,7 @@ def main(runs: int = 2000, *rows: int) -> None:
             for _, slower, bad in COLUMNS:
                 times = runs if slower else 4 * runs
                 found = simulate(population, siblings, slower, bad, times)
-                cells.append(f"{share(found, Advice.RETURN)} / {share(found, Advice.KEEP)}")
+                cells.append(f"{share(found, Advice.RETURN)}/{share(found, Advice.KEEP)}")
             print(f"| {name} | {siblings} | {' | '.join(cells)} |", flush=True)
 
 
