@@ -1,4 +1,4 @@
-"""`make perf`: every figure is a ratio against a baseline that was taken in the same run."""
+"""`make perf`: every figure is a ratio to a baseline of the same run."""
 
 import sys
 

@@ -1,7 +1,6 @@
-"""The aws-batch worker's DescribeJobs calls and memory with 1, 100 and 1,000 live jobs, against a counting stub.
+"""DescribeJobs calls and memory of the aws-batch worker with 1, 100 and 1,000 live jobs, against a stub.
 
-The stub answers at the level of HTTP, so all of botocore, the poller and the followers are measured; 1,000 real
-jobs would measure the emulator.
+The stub answers HTTP, so botocore, the poller and the followers are measured, and not the emulator.
 """
 
 import asyncio
@@ -38,13 +37,13 @@ ENVIRONMENT = [{"name": f"VARIABLE_{n}", "value": "x" * 100} for n in range(40)]
 
 
 class Batch(BaseHTTPRequestHandler):
-    """AWS Batch, as far as DescribeJobs goes."""
+    """AWS Batch's DescribeJobs."""
 
     protocol_version = "HTTP/1.1"
     calls = 0
 
     def do_POST(self) -> None:
-        """Tell of the jobs that are asked for: they run, and go on running."""
+        """Answer that the requested jobs run."""
         jobs = loads(self.rfile.read(int(self.headers["Content-Length"])))["jobs"]
         type(self).calls += 1
         body = dumps({"jobs": [described(job_id) for job_id in jobs]}).encode()
@@ -54,12 +53,11 @@ class Batch(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *words: object) -> None:
-        """Say nothing."""
+    def log_message(self, *words: object) -> None: ...
 
 
 def described(job_id: str) -> dict[str, object]:
-    """A running job, as large as they are."""
+    """Return a running job of realistic size."""
     container = {"image": "bench", "environment": ENVIRONMENT, "command": ["python", "-m", "prefect.engine"]}
     arn = f"arn:aws:batch:us-east-1:123456789012:job/{job_id}"
     return {"jobId": job_id, "jobArn": arn, "jobName": job_id, "status": "RUNNING", "container": container}
@@ -67,7 +65,7 @@ def described(job_id: str) -> dict[str, object]:
 
 @contextmanager
 def stub() -> Iterator[None]:
-    """AWS at a port of this machine."""
+    """Yield the address of the stub."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Batch)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     ours = {
@@ -83,21 +81,17 @@ def stub() -> Iterator[None]:
 
 
 class Minutes:
-    """The poller's clock, which the benchmark moves on."""
-
     now_s = 0.0
 
     def __call__(self) -> float:
-        """The time."""
         return self.now_s
 
 
-async def _to_nobody(*_: object) -> None:
-    """Take labels or lines and drop them."""
+async def _to_nobody(*_: object) -> None: ...
 
 
 async def follow(jobs: int, age_s: float) -> tuple[int, int]:
-    """Follow so many jobs for a minute; returns the calls in it, and the bytes that the process has then."""
+    """Follow jobs for a minute; return the calls, and the process's bytes."""
     region, pace, clock = RegionCalls("us-east-1"), BatchSettings(), Minutes()
     poller = Poller(partial(describe, region), pace.poll_s, pace.slowest_s, clock=clock)
     asked = AwsBatchJobConfiguration(image="bench", job_queue="q")
@@ -141,7 +135,7 @@ async def follow(jobs: int, age_s: float) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Measure in a process of its own, whose memory is a worker's."""
+    """Measure in a process whose memory is a worker's."""
     subprocess.run([sys.executable, "-m", "tests.benchmarks.batch"], check=True)
 
 

@@ -1,8 +1,7 @@
 """Requests, events and bytes a minute of a bench with 10,000 cells on ten rented lanes and three workers.
 
-Everything goes through a relay that counts. The lanes are real flow runs, whose measuring sleeps; in the place of
-boxes, ten tasks here look at the API as ten rentals do. At the pace of the smallest plan of Prefect Cloud, against
-that for a server of one's own.
+A counting relay sees all traffic. Lanes are real flow runs whose measuring sleeps; ten tasks poll the API
+like ten rentals. The pace of Prefect Cloud's smallest plan is compared with that of a private server.
 """
 
 import asyncio
@@ -43,7 +42,7 @@ price: {{usd_per_hour: 0, purchase: assumption, source: a benchmark, date: 2026-
 
 @contextmanager
 def workers(up: LocalStack, plan: ApiPlan) -> Iterator[None]:
-    """Three workers of one pool, whose flow runs keep to the pace of a plan."""
+    """Run three workers of one pool at the pace of a plan."""
     settings = service_environment(up.state, up.api_url, "worker")
     settings |= {"GRIDBENCH_PREFECT_PLAN": plan, "PREFECT_WORKER_QUERY_SECONDS": "10"}
     command = [sys.executable, "-m", "prefect", "worker", "start", "--type", "process", "--pool", "local"]
@@ -62,7 +61,7 @@ def workers(up: LocalStack, plan: ApiPlan) -> Iterator[None]:
 
 
 async def rentals(client: PrefectClient, pace: Pace, run: str, me: UUID) -> None:
-    """Look at the API as ten rentals do, until cancelled."""
+    """Poll the API like ten rentals, until cancelled."""
 
     async def one() -> None:
         bench = None
@@ -74,7 +73,7 @@ async def rentals(client: PrefectClient, pace: Pace, run: str, me: UUID) -> None
 
 
 async def minute(up: LocalStack, plan: ApiPlan, counts: Counts) -> None:
-    """Run `bench` at a plan's pace for a few minutes, and leave the counts of the last of them."""
+    """Run `bench` at a plan's pace for a few minutes; leave the counts of the last window."""
     lanes = [f"sleeper-{number}" for number in range(LANES)]
     parameters = {"suite": f"nothing-{CELLS // LANES}", "hardware": lanes}
     async with client_of(up.api_url, up.state) as client:
@@ -95,7 +94,7 @@ async def minute(up: LocalStack, plan: ApiPlan, counts: Counts) -> None:
 
 
 def told(plan: ApiPlan, counts: Counts) -> None:
-    """Print what went through in the window, a minute."""
+    """Print the counts a minute."""
     share = MINUTE_S / WINDOW_S
     calls, messages = counts.calls.total() * share, counts.messages * share
     print(
@@ -108,7 +107,6 @@ def told(plan: ApiPlan, counts: Counts) -> None:
 
 
 def main() -> None:
-    """Print the counts at the pace of the smallest plan, and of a server of one's own."""
     instant = {"python": sys.executable, "instant": HERE / "instant.py", "measuring_s": MEASURING_S}
     files = {f"hardware/sleeper-{n}.yaml": LANE.format(number=n, **instant) for n in range(LANES)}
     for plan in (ApiPlan.HOBBY, ApiPlan.OWN):
@@ -125,7 +123,6 @@ def main() -> None:
 
 
 async def _pool(up: LocalStack) -> None:
-    """Wait until the workers have made their pool."""
     async with client_of(up.api_url, up.state) as client:
         while "local" not in {pool.name for pool in await client.read_work_pools()}:
             await asyncio.sleep(0.5)

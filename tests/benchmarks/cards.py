@@ -1,8 +1,8 @@
-"""Predictions between cards against published times: each card in turn is held out.
+"""Predictions between cards against published times; each card in turn is held out.
 
-`python -m tests.benchmarks.cards FOLDER` prints the table for a folder with the tables of lambdal/deeplearning-benchmark
-(`lambda-train-throughput-*.csv`) and of huggingface/pytorch-image-models (`timm-infer-amp-*.csv`); `--write` also
-writes `deployments/prediction.yaml`, the constants of the product.
+`python -m tests.benchmarks.cards FOLDER` prints the table for a folder with the tables of
+lambdal/deeplearning-benchmark (`lambda-train-throughput-*.csv`) and huggingface/pytorch-image-models
+(`timm-infer-amp-*.csv`); `--write` also writes `deployments/prediction.yaml`, the constants of the product.
 """
 
 import csv
@@ -42,7 +42,7 @@ HEAD = f"{'known of the held-out card':<44}{'median':>8}{'9th decile':>12}{'cove
 
 @dataclass(frozen=True, eq=False)
 class Table:
-    """Logs of speeds: a row per kind of card, a column per workload and precision, with each card's rates."""
+    """Logs of speeds: a row per kind of card, a column per workload and precision, and each card's rates."""
 
     cards: list[str]
     workloads: list[tuple[str, str]]
@@ -52,7 +52,7 @@ class Table:
 
     @cached_property
     def by_rates(self) -> np.ndarray:
-        """Log speed ratios by the data sheets: share, from, to, workload."""
+        """Log speed ratios by data sheets: share, from, to, workload."""
         every = range(len(self.cards))
         return np.array(
             [
@@ -72,19 +72,19 @@ class Table:
 
     @cached_property
     def ratios(self) -> np.ndarray:
-        """Log speed ratios as published: from, to, workload."""
+        """Published log speed ratios: from, to, workload."""
         return self.logs[None] - self.logs[:, None]
 
 
 def card_of(name: str) -> str | None:
-    """The card of a row with a single one; all H100 of a form are one kind, from any seller."""
+    """Return the card of a row with a single one; all H100 of one form are one kind."""
     if "H100" in name:
         return "h100-pcie" if "PCIe" in name else "h100-sxm"
     return CARDS.get(name)
 
 
 def read_lambda(folder: Path) -> Table:
-    """The table of trainings: single cards, without zeros, which stand for missing measurements."""
+    """Read the trainings of single cards, without zeros, which mark missing measurements."""
     gpus = load_gpus()
     rows: dict[str, list[dict[tuple[str, str], float]]] = {}
     by_name: dict[tuple[str, str], dict[tuple[str, str], float]] = {}
@@ -119,7 +119,7 @@ def _mean(values: Sequence[float]) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Fitted:
-    """Fitted to the cards `known`: each workload's share, and the spread of ratios."""
+    """Each workload's share and the spread of ratios, fitted to the cards `known`."""
 
     table: Table
     shares: list[int]
@@ -130,7 +130,7 @@ class Fitted:
 
 @cache  # a pair of cards is left out by each of the two, and by every number of workloads
 def fit(table: Table, known: tuple[int, ...]) -> Fitted:
-    """Fit shares by least absolute error, and variances by the products of two workloads' residuals."""
+    """Fit shares by least absolute error, variances by products of two workloads' residuals."""
     inside = np.ix_(known, known)
     shares = [
         int(
@@ -192,7 +192,7 @@ def _spread(
 
 
 def _of_siblings(table: Table) -> tuple[float, float]:
-    """Variances of log ratios of two boxes, and of two releases, by the H100 SXM: the first row is the older one."""
+    """Return variances of log ratios of two boxes and of two releases, by the H100 SXM; the first row is older."""
     first, *later = table.rows["h100-sxm"]
     boxes = [np.var([row[w] for row in later], ddof=1) for w in later[0]]
     releases = [(first[w] - np.mean([row[w] for row in later])) ** 2 for w in later[0] if w in first]
@@ -204,7 +204,7 @@ def _pairs(known: Sequence[int]) -> Iterator[tuple[int, int]]:
 
 
 def errors(fitted: Fitted, card: int, sources: Sequence[int], shared: Sequence[int]) -> np.ndarray:
-    """Log error and standard deviation of each prediction for a card from each source; a row each."""
+    """Return log error and standard deviation of each prediction for a card, a row per source."""
     rows = []
     for source in sources:
         e, x = fitted.excesses[source, card], fitted.weights[source, card]
@@ -217,7 +217,7 @@ def errors(fitted: Fitted, card: int, sources: Sequence[int], shared: Sequence[i
 
 
 def fingerprint(fitted: Fitted, known: Sequence[int], size: int) -> list[int]:
-    """The workloads that tell most of the others between known cards, by a greedy search."""
+    """Return the workloads that best predict the others, by a greedy search."""
     chosen: list[int] = []
     pairs = np.array([*_pairs(known)])
     e, x = (values[pairs[:, 0], pairs[:, 1]] for values in (fitted.excesses, fitted.weights))
@@ -240,7 +240,7 @@ def fingerprint(fitted: Fitted, known: Sequence[int], size: int) -> list[int]:
 
 
 def quantile(scores: Sequence[np.ndarray]) -> float:
-    """The 90 % quantile of scores with all cards alike in weight, however many workloads each has.
+    """Return the 90 % quantile of scores, each card weighted equally.
 
     Source: Dunn, Wasserman and Ramdas 2023, JASA 118, section 3.1: pooled distributions of groups.
     """
@@ -253,7 +253,7 @@ def quantile(scores: Sequence[np.ndarray]) -> float:
 def held_out(
     table: Table, known: Sequence[int], size: int, chosen: Sequence[int] | None = None
 ) -> list[np.ndarray]:
-    """Errors and deviations of each known card, of which `size` workloads are known, by the others."""
+    """Return errors and deviations of each known card, `size` of whose workloads are known, by the others."""
     found = []
     for card in known:
         others = [c for c in known if c != card]
@@ -264,7 +264,7 @@ def held_out(
 
 
 def line(title: str, rows: Sequence[np.ndarray], times: Sequence[float]) -> str:
-    """A line of the table: the error, and the share of the truths within intervals."""
+    """Return a line of the table: the error, and the share of truths within intervals."""
     error = np.abs(np.expm1(np.concatenate([r[:, 0] for r in rows])))
     covered = [float(np.mean(np.abs(r[:, 0]) <= t * r[:, 1])) for r, t in zip(rows, times, strict=True)]
     middle, ninth = np.median(error), np.quantile(error, 0.9)
@@ -272,7 +272,7 @@ def line(title: str, rows: Sequence[np.ndarray], times: Sequence[float]) -> str:
 
 
 def nested_times(table: Table, size: int) -> list[float]:
-    """The quantile for each card, by the other cards alone, each held out in its turn."""
+    """Return each card's quantile by the other cards, each held out in turn."""
     every = range(len(table.cards))
     found = []
     for card in every:
@@ -282,7 +282,7 @@ def nested_times(table: Table, size: int) -> list[float]:
 
 
 def read_timm(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Log time ratio of a 4090 over a 3090, and the share of the 3090's peak that each image model reaches."""
+    """Return log time ratios of a 4090 over a 3090, and each model's share of the 3090's peak."""
     tables = []
     for card in ("rtx3090", "rtx4090"):
         with (folder / f"timm-infer-amp-{card}.csv").open() as file:
@@ -294,7 +294,7 @@ def read_timm(folder: Path) -> tuple[np.ndarray, np.ndarray]:
 
 
 def timm_rows(folder: Path, spread: Spread, size: int) -> np.ndarray:
-    """Errors and deviations for a 4090 by a 3090's times and FLOPs; `size` models are known of both."""
+    """Return errors and deviations for a 4090 by a 3090's times and FLOPs; `size` models are known of both."""
     gpus = load_gpus()
     before, after = (Rates(gpus[c].tflops["fp16"], gpus[c].gb_per_s) for c in ("rtx-3090", "rtx-4090"))
     truth, reached = read_timm(folder)
@@ -312,7 +312,7 @@ def timm_rows(folder: Path, spread: Spread, size: int) -> np.ndarray:
 
 
 def main(folder: Path, write: bool) -> None:
-    """Print the table; write the constants if that is asked for."""
+    """Print the table; write the constants if requested."""
     table = read_lambda(folder)
     every = range(len(table.cards))
     fitted = fit(table, tuple(every))

@@ -1,4 +1,4 @@
-"""What orchestration costs a cell, at 100, 1,000 and 10,000 that do nothing. Goal: flat, under 0.1 s."""
+"""Orchestration cost of a cell that does nothing, at 100, 1,000 and 10,000 cells. Goal: flat, under 0.1 s."""
 
 import subprocess
 import sys
@@ -14,7 +14,7 @@ TIMES = {100: 3}  # runs of seconds, the median of which counts: one may meet a 
 
 
 def bare_s() -> float:
-    """Seconds that the stand-in for a measurement takes by itself."""
+    """Return seconds of the command without orchestration."""
     words = "run nothing --size=n=1 --precision=fp32 --run=r --hardware=h --repeat=1 --order=0 --seed=0 --device=cpu"
     started = time.perf_counter()
     for _ in range(SAMPLE):
@@ -28,7 +28,7 @@ def bare_s() -> float:
 
 
 def main() -> None:
-    """Print the cost at each number of cells, with and without that of a run of one cell, and the memory of `bench`."""
+    """Print the cost at each number of cells, with and without that of a run of one cell, and `bench`'s memory."""
     base = None
     with stack((1, *CELLS)) as up:
         run(up, f"nothing-{CELLS[0]}", ["instant"])  # the first run of a server is not like the others

@@ -1,4 +1,4 @@
-"""A relay in front of the Prefect API that counts: requests by path, bytes each way, messages of sockets."""
+"""A counting relay in front of the Prefect API: requests by path, bytes each way, socket messages."""
 
 import asyncio
 import re
@@ -16,11 +16,10 @@ CHUNK = 1 << 16
 
 @dataclass
 class Counts:
-    """What has gone through.
+    """Traffic so far.
 
-    Attributes:
-        calls: requests, by method and path with `{id}` for each id.
-        messages: of clients on sockets: events, for the most part.
+    Attributes: calls: requests, by method and path with `{id}` for each id. messages: of clients on sockets,
+    mostly events.
     """
 
     calls: Counter[str] = field(default_factory=Counter)
@@ -29,19 +28,18 @@ class Counts:
     answered_bytes: int = 0
 
     def clear(self) -> None:
-        """Begin anew."""
         self.calls.clear()
         self.messages = self.sent_bytes = self.answered_bytes = 0
 
 
 class Frames:
-    """Counts the text messages in a client's half of a websocket, whatever pieces it comes in."""
+    """Count text messages in a client's half of a websocket, in pieces of any size."""
 
     def __init__(self) -> None:
         self._rest = b""
 
     def feed(self, data: bytes) -> int:
-        """Take some bytes; returns how many messages begin in them."""
+        """Take bytes; return how many messages begin in them."""
         self._rest += data
         count = 0
         while (length := self._frame_bytes()) is not None and len(self._rest) >= length:
@@ -50,7 +48,7 @@ class Frames:
         return count
 
     def _frame_bytes(self) -> int | None:
-        """The length of the frame that begins here; None where that can't be told yet."""
+        """Return the length of the next frame, or None if it is not known yet."""
         rest = self._rest
         if len(rest) < 2:
             return None
@@ -63,7 +61,7 @@ class Frames:
 
 
 async def _requests(counts: Counts, source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:
-    """Pass on what a client sends; a client of HTTP/1.1 begins each request after the answer before it."""
+    """Relay a client's bytes; an HTTP/1.1 client begins each request after the last answer."""
     frames: Frames | None = None
     while data := await source.read(CHUNK):
         counts.sent_bytes += len(data)
@@ -88,7 +86,7 @@ async def _answers(counts: Counts, source: asyncio.StreamReader, sink: asyncio.S
 
 @contextmanager
 def counting(port: int) -> Iterator[tuple[int, Counts]]:
-    """Relay a port of this machine to another one; gives that, and the counts."""
+    """Relay a local port to another; return it and the counts."""
     counts, loop = Counts(), asyncio.new_event_loop()
 
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

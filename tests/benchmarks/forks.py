@@ -1,7 +1,7 @@
-"""A repeat in a fresh process against the same one forked from a process that has imported torch.
+"""A repeat in a fresh process against a fork of a process that has imported torch.
 
-The time of a step: both processes are there at once and time a block each, in turns, so that whatever else the
-machine does changes both alike. The cost of a record: its seconds without its samples, by phase.
+Steps: both processes exist at once and time a block in turns, so that disturbances affect both. Cost of a
+record: its seconds without samples, by phase.
 """
 
 import os
@@ -30,14 +30,14 @@ GOAL_S, GOAL_RATIO = 3.0, "0.99 to 1.01"
 
 
 def main(pairs: int = PAIRS) -> None:
-    """Print the ratio of the times for each case, and the seconds of a record by phase."""
+    """Print the ratio of times for each case, and the seconds of a record by phase."""
     for number, (name, _) in enumerate(CASES):
         print(steps(number, name, pairs), flush=True)
     records()
 
 
 def steps(number: int, name: str, pairs: int) -> str:
-    """Return the ratio of the times of a step, with the interval over pairs of processes."""
+    """Return the ratio of step times, with its interval over pairs of processes."""
     times: dict[bool, list[float]] = {False: [], True: []}
     for pair in range(pairs):
         for is_forked, seconds in _in_turns(number, name, pair).items():
@@ -56,7 +56,7 @@ def steps(number: int, name: str, pairs: int) -> str:
 
 
 def _in_turns(number: int, name: str, pair: int) -> dict[bool, list[float]]:
-    """Return seconds per step of alternate blocks of a fresh and of a forked process."""
+    """Return seconds per step of alternate blocks of a fresh and a forked process."""
     workload = find("model_in_turns" if find(name).has_model else "in_turns")
     first = Repeat("perf", "here", workload.case({"number": number}), threads=1)
     with (
@@ -96,7 +96,7 @@ def _listening(path: Path) -> Iterator[socket.socket]:
 
 
 def records() -> None:
-    """Print the seconds of quick records without their samples: fresh, first of a fork server, and forked."""
+    """Print the seconds of quick records without samples: fresh, first of a fork server, forked."""
     cases = [find(name).case(size) for name, size in RECORDS]
     repeats = [Repeat("perf", "here", case, repeat=n, quick=True) for n in (1, 2, 3) for case in cases]
     by_start: dict[str, list[Record]] = {"fresh": [], "first of a fork server": [], "forked": []}

@@ -1,6 +1,6 @@
-"""The gate over 1,000 and 10,000 series of 365 nights: every night judged in turn, as replaying a year does.
+"""The gate over 1,000 and 10,000 series of 365 nights, each night judged in turn.
 
-Each size has a process of its own, because the peak of memory never falls within one.
+Each size has its own process, because peak memory never falls within one.
 """
 
 import json
@@ -22,7 +22,7 @@ GOAL = 1.25  # of the time per series at the smaller number
 
 
 def panel_of(series: int) -> SeriesPanel:
-    """So many series of 2 % noise with a control that sees half of it; one number in 50 is missing."""
+    """Return series of 2 % noise with a control that sees half of it; one number in 50 is missing."""
     rng = np.random.default_rng(8)
     shape = series, NIGHTS
     box = rng.normal(0, 0.014, shape)
@@ -47,7 +47,7 @@ def panel_of(series: int) -> SeriesPanel:
 
 
 def replay(series: int) -> dict[str, float]:
-    """Seconds of CPU for all nights and for the last one alone, the peak of memory, and the suspects."""
+    """Return seconds of CPU for all nights and for the last, peak memory, and the suspects."""
     panel = panel_of(series)
     started = time.process_time()
     suspects = sum(len(screen(panel, (), night).suspects) for night in range(NIGHTS))
@@ -60,7 +60,6 @@ def replay(series: int) -> dict[str, float]:
 
 
 def main() -> None:
-    """Print what each size takes, and the growth as a ratio against the smaller one."""
     found = {}
     for series in SERIES:
         command = [sys.executable, "-m", "tests.benchmarks.gate", str(series)]

@@ -1,4 +1,4 @@
-"""The harness's median over torch.utils.benchmark's on the same op, and what its monitor costs."""
+"""The harness's median over torch.utils.benchmark's on the same op, and the monitor's cost."""
 
 import json
 import statistics
@@ -27,18 +27,15 @@ QUICK = (("matmul", "--size=n=500"), ("image_pipeline", "--size=pixels=512,batch
 
 
 def harness_s(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Seconds per product by the harness."""
     return time_step(lambda: a @ b, HostClock(), Rules(), Phases()).wall.median_s
 
 
 def torch_s(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Seconds per step by torch's own benchmark."""
     timer = Timer("a @ b", globals={"a": a, "b": b}, num_threads=torch.get_num_threads())
     return timer.blocked_autorange(min_run_time=0.8).median
 
 
 def medians() -> None:
-    """Print the ratio of the two medians, pair by pair, at a few sizes."""
     torch.set_num_threads(cores())
     for n in (128, 512, 1024):
         a, b = torch.randn(n, n), torch.randn(n, n)
@@ -55,7 +52,7 @@ def medians() -> None:
 
 
 def quick_record() -> None:
-    """Print how long quick records take beside their start, over what they sampled."""
+    """Print the time of quick records without their start, over their samples' time."""
     for case in QUICK:
         command = [sys.executable, "-m", "workloads", "run", *case, "--quick"]
         done = subprocess.run(command, capture_output=True, text=True, check=False)  # 1: noisy
@@ -70,7 +67,7 @@ def quick_record() -> None:
 
 
 def monitor() -> None:
-    """Print the time with the monitor over the time without, in many short turns of both."""
+    """Print the time with the monitor over that without, in many short turns."""
     torch.set_num_threads(cores())
     a, b = torch.randn(512, 512), torch.randn(512, 512)
     ratios = []
@@ -88,7 +85,7 @@ def monitor() -> None:
 
 
 def _for_a_while_s(a: torch.Tensor, b: torch.Tensor) -> float:
-    """Mean seconds per product over a second, whatever disturbs it: the monitor's share is in the mean."""
+    """Return mean seconds per product over a second, with all disturbances, as the monitor is one."""
     count, started = 0, time.perf_counter()
     while (spent_s := time.perf_counter() - started) < TURN_S:
         a @ b

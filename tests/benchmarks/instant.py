@@ -1,6 +1,6 @@
-"""Stands in for `python -m workloads`: answers with a record at once, so that only orchestration takes time.
+"""A replacement of `python -m workloads` that answers at once, so that only orchestration takes time.
 
-It imports nothing: ten thousand of them would take most of an hour. `--sleep` is how long it pretends to measure.
+It imports nothing: ten thousand calls would take most of an hour. `--sleep` is the pretended time.
 """
 
 import sys
@@ -8,7 +8,7 @@ import time
 
 
 def main(words: list[str]) -> str:
-    """Return the record of a repeat in JSON, as large as real ones are."""
+    """Return a repeat's record in JSON, of realistic size."""
     options = dict(word[2:].partition("=")[::2] for word in words if word.startswith("--"))
     time.sleep(float(options.get("sleep", 0)))
     workload = words[words.index("run") + 1]

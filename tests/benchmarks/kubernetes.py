@@ -1,7 +1,7 @@
-"""The kubernetes-jobs worker with 1 job and with 500: its requests, its memory, and how soon it sees an end.
+"""The kubernetes-jobs worker with 1 job and with 500: requests, memory, and time to notice an end.
 
-The cluster is the stand-in in a process of its own, over HTTP, whose containers are processes that wait to be
-told to end. What is driven is all of the worker below its talk with Prefect: view, calls and followers.
+The emulated cluster runs in its own process over HTTP; its containers are processes that wait for a switch.
+Everything of the worker below Prefect is driven: view, calls and followers.
 """
 
 import asyncio
@@ -58,12 +58,10 @@ TEMPLATE = default_template()
 
 @dataclass(frozen=True)
 class Driven:
-    """What some jobs took that were followed at the same time.
+    """Cost of jobs followed at the same time.
 
-    Attributes:
-        memory_bytes: the worker's, while all of them ran.
-        requests: of the jobs' own, by kind.
-        noticed_s: from the cluster's word that a job has ended until the worker knew how, one a job.
+    Attributes: memory_bytes: the worker's, while all ran. requests: the jobs' own, by kind. noticed_s: from a
+    job's end in the cluster until the worker knew it, one a job.
     """
 
     jobs: int
@@ -73,17 +71,14 @@ class Driven:
 
     @property
     def job_requests(self) -> float:
-        """The requests a job."""
         return self.requests.total() / len(self.noticed_s)
 
     @property
     def percentile_s(self) -> float:
-        """The 95th percentile of the time to notice."""
         return statistics.quantiles(self.noticed_s, n=20, method="inclusive")[-1]
 
 
 def kind_of(request: Request) -> str:
-    """What a request is for."""
     last = request.path.rpartition("/")[2]
     if request.method != "GET":
         return {"POST": "create", "DELETE": "delete"}.get(request.method, request.method)
@@ -95,7 +90,7 @@ def kind_of(request: Request) -> str:
 
 
 def stand_in(kubeconfig: Path, pipe: Connection) -> None:
-    """Be the cluster; tell, as often as asked, the requests so far and when each job ended by its clock."""
+    """Run the cluster; send the requests so far and each job's end time on request."""
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     ends: dict[str, float] = {}
@@ -125,13 +120,13 @@ class Lanes:
         self._few = anyio.CapacityLimiter(AT_ONCE)
 
     def told(self) -> tuple[Counter[str], dict[str, float]]:
-        """The requests so far by kind, and when each job ended."""
+        """Return the requests so far by kind, and each job's end."""
         self._pipe.send("tell")
         found: tuple[Counter[str], dict[str, float]] = self._pipe.recv()
         return found
 
     async def drive(self, jobs: int) -> Driven:
-        """Create so many jobs, follow them until all run, and end one after the other."""
+        """Create jobs, follow them until all run, and end one after the other."""
         follows: list[KubernetesFollow] = []
         noticed: dict[str, float] = {}
         before, _ = self.told()
@@ -151,7 +146,7 @@ class Lanes:
         return Driven(jobs, memory_bytes, own, [at - ends[name] for name, at in noticed.items()])
 
     async def _one(self, follows: list[KubernetesFollow], noticed: dict[str, float]) -> None:
-        """One run, from the submission to its log, as the worker has it."""
+        """Run one job as the worker does, from submission to log."""
         run = FlowRun(id=uuid.uuid4(), flow_id=uuid.UUID(int=1), name="a-lane")
         name = job_name(run.id, 1)
         switch = self.folder / name
@@ -177,7 +172,7 @@ class Lanes:
         return asked
 
     async def _end(self, name: str) -> None:
-        """Let a job's container end, as soon as its shell waits for that."""
+        """Let a job's container end once its shell waits."""
         while True:
             try:
                 switch = os.open(self.folder / name, os.O_WRONLY | os.O_NONBLOCK)
@@ -191,13 +186,12 @@ class Lanes:
                 return
 
 
-async def _to_nobody(stages_s: dict[str, float]) -> None:
-    """In the place of Prefect, which the worker tells how long a job waited."""
+async def _to_nobody(stages_s: dict[str, float]) -> None: ...
 
 
 @asynccontextmanager
 async def lanes(kubeconfig: Path, pipe: Connection) -> AsyncIterator[Lanes]:
-    """A worker's view of the cluster, kept up to date meanwhile."""
+    """Yield a worker's view of the cluster, kept up to date."""
     pace = KubernetesSettings()
     async with (
         client_of(KubernetesClusterConfig.from_file(kubeconfig)) as client,
@@ -212,7 +206,7 @@ async def lanes(kubeconfig: Path, pipe: Connection) -> AsyncIterator[Lanes]:
 
 
 def main() -> None:
-    """Measure in a process of its own, whose memory is a worker's."""
+    """Measure in a process whose memory is a worker's."""
     subprocess.run([sys.executable, "-m", "tests.benchmarks.kubernetes"], check=True)
 
 
@@ -236,7 +230,7 @@ async def measure(kubeconfig: Path, pipe: Connection) -> None:
 
 
 def sentences(one: Driven, many: Driven, shared: int, spent_s: float, poll_s: float) -> list[str]:
-    """What one job takes, and what all of them do as ratios to that and to a look at each job by itself."""
+    """Return the cost of one job, and of all as ratios to it and to single looks."""
     mib, more_kib = many.memory_bytes / 2**20, (many.memory_bytes - one.memory_bytes) / 2**10
     kinds = ", ".join(
         f"{kind} {many.requests[kind] / many.jobs:.2f}"
@@ -260,7 +254,7 @@ def sentences(one: Driven, many: Driven, shared: int, spent_s: float, poll_s: fl
 
 
 def run() -> None:
-    """Measure against a stand-in that lives as long."""
+    """Measure against a new emulator."""
     logging.getLogger("prefect").setLevel(logging.WARNING)
     processes = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:

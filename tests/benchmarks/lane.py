@@ -1,6 +1,6 @@
-"""What a lane on AWS Batch costs a cell, with 1 and with 10 cells a job, over the same cells bare in a container.
+"""Cost of a cell on an AWS Batch lane, with 1 and with 10 cells a job, over the same cells in a container.
 
-AWS is emulated: a job's start here is a container's, without an instance's boot or an image's pull.
+AWS is emulated: a job starts a container, without an instance's boot or an image's pull.
 """
 
 import asyncio
@@ -40,7 +40,7 @@ job_variables: {{job_queue: lane, vcpus: 2, memory_mib: 3000, shared_memory_mib:
 
 
 def bare_s(image: str) -> float:
-    """Seconds of the same cells, one after another in one container that is started for them."""
+    """Return seconds of the same cells in turn in one new container."""
     suite = Path(os.environ["GRIDBENCH_DEPLOYMENTS"]) / "suites" / "naps.toml"
     started = time.perf_counter()
     mount = f"{suite}:/tmp/{suite.name}:ro"
@@ -60,7 +60,7 @@ def bare_s(image: str) -> float:
 
 
 def main() -> None:
-    """Print the seconds a cell of both kinds of jobs, each as a ratio to the bare cells."""
+    """Print seconds a cell of both kinds of jobs, as ratios to the bare cells."""
     with ExitStack() as held:
         files = {f"hardware/cells-{n}.yaml": MACHINE.format(cells=n) for n in (1, CELLS)}
         up = held.enter_context(stack(workloads=NAPS, files=files | {"suites/naps.toml": SUITE}))

@@ -1,8 +1,8 @@
-"""A simulated market: forty real offers, true times drawn from published ones, a few rented by the product's own rule.
+"""A simulated market: forty real offers, true times from published ones, some rented by the product's rule.
 
-`python -m tests.benchmarks.market FOLDER` takes the folder of `tests.benchmarks.cards`. One card has measured a
-workload; the other cards' times are predicted from it, by constants that were fitted without that workload's times on the
-card that is predicted.
+`python -m tests.benchmarks.market FOLDER` takes the folder of `tests.benchmarks.cards`. One card has measured
+a workload; other cards' times are predicted from it, by constants fitted without that workload's times on the
+predicted card.
 """
 
 import math
@@ -47,7 +47,7 @@ BOX_SD = 0.04  # of the log of a box's time, as of five sellers' H100
 
 @dataclass(frozen=True)
 class Offer:
-    """An offer: the row of its card in the table, its price, and the log of its true time."""
+    """An offer: its card's row in the table, its price, and the log of its true time."""
 
     card: int
     usd_per_hour: float
@@ -56,7 +56,7 @@ class Offer:
 
 @dataclass(frozen=True)
 class Outcome:
-    """A draw's end: by goal how far the answer is from the best offer, and the cost of the rented ones and of all."""
+    """By goal the distance of the answer from the best offer, and the cost of rented and of all offers."""
 
     over_best: Mapping[str, float]
     rented: int
@@ -65,7 +65,7 @@ class Outcome:
 
 
 def draw_offers(table: Table, workload: int, chance: random.Random) -> list[Offer]:
-    """Forty offers of real prices whose cards have measured the workload."""
+    """Return forty offers of real prices whose cards have measured the workload."""
     rows = [
         (cards, offer.usd_per_hour)
         for offer in load_offers(DEPLOYMENTS)
@@ -82,7 +82,7 @@ def draw_offers(table: Table, workload: int, chance: random.Random) -> list[Offe
 
 
 def predicted(table: Table, workload: int, card: int, measured: Mapping[int, float]) -> tuple[float, float]:
-    """Log time on a card and its deviation, by the logs of measured cards: the mean of the sources by their precision."""
+    """Return log time on a card and its deviation: the precision-weighted mean over measured cards."""
     if card in measured:
         return measured[card], BOX_SD * math.sqrt(2)
     fitted = fit(table, tuple(c for c in range(len(table.cards)) if c != card))
@@ -97,7 +97,7 @@ def predicted(table: Table, workload: int, card: int, measured: Mapping[int, flo
 
 
 def play(table: Table, workload: int, goals: Sequence[str], chance: random.Random) -> Outcome:
-    """Rent the next machine until the answers stand or enough are rented, by the product's own rule."""
+    """Rent by the product's rule until the answers stand or enough are rented."""
     offers = draw_offers(table, workload, chance)
     prices = {goal: [math.log(o.usd_per_hour) if goal == CHEAPEST else 0.0 for o in offers] for goal in goals}
     truth = {goal: [o.log_time + usd for o, usd in zip(offers, prices[goal], strict=True)] for goal in goals}
@@ -132,7 +132,7 @@ def play(table: Table, workload: int, goals: Sequence[str], chance: random.Rando
 
 
 def main(folder: Path) -> None:
-    """Print how often the rented machines hold one within 5 % of the best, by time, by cost, and by both."""
+    """Print how often a rented machine is within 5 % of the best, by time, by cost, and by both."""
     table = read_lambda(folder)
     for goals in ((FASTEST,), (CHEAPEST,), GOALS):
         chance = random.Random(1)

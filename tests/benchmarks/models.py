@@ -1,4 +1,4 @@
-"""Throughput of ResNet and DDPM training under the harness over a plain hand-written loop of the same model."""
+"""Throughput of ResNet and DDPM training under the harness over a plain loop of the same model."""
 
 import copy
 import statistics
@@ -28,7 +28,7 @@ Step = Callable[[], object]
 
 
 def main() -> None:
-    """Print the ratio of the throughputs for both models, from turns of both in alternating order."""
+    """Print both models' throughput ratios, from turns in alternating order."""
     for name, ours, theirs, turn_s in (
         (
             "ResNet, batch 16",
@@ -48,7 +48,7 @@ def main() -> None:
 
 
 def throughput_ratios(prepared: Prepared, step: Step, turn_s: float) -> list[float]:
-    """The plain loop's time over the harness's, turn by turn; they take turns in going first."""
+    """Return the plain loop's time over the harness's, by turn; they alternate in going first."""
     rules = Rules(sample_min_s=turn_s, sample_cap_s=2 * turn_s, warm_cap_s=turn_s)
     ways = (lambda: plain_s(step, turn_s), lambda: harness_s(prepared, rules))
     ratios = []
@@ -62,14 +62,14 @@ def throughput_ratios(prepared: Prepared, step: Step, turn_s: float) -> list[flo
 
 
 def harness_s(prepared: Prepared, rules: Rules) -> float:
-    """Seconds per step by the harness, with its monitor."""
+    """Return seconds per step by the harness, with its monitor."""
     restarts = Restarts(prepared.reset)
     with Monitor():
         return time_step(prepared.step, HostClock(), rules, Phases(), between=restarts).wall.median_s
 
 
 def plain_s(step: Step, for_s: float) -> float:
-    """Seconds per step by a loop that people write."""
+    """Return seconds per step by a plain loop."""
     seconds: list[float] = []
     while sum(seconds) < for_s:
         started = time.perf_counter()
@@ -79,7 +79,6 @@ def plain_s(step: Step, for_s: float) -> float:
 
 
 def plain_resnet(batch: int) -> Step:
-    """The load test's training step by hand."""
     model, images, labels = net().train(), torch.randn(batch, 3, 32, 32), torch.randint(10, (batch,))
     optimizer = torch.optim.Adam(model.parameters(), 1e-3)
 
@@ -92,7 +91,7 @@ def plain_resnet(batch: int) -> Step:
 
 
 def plain_ddpm(batch: int) -> Step:
-    """A training step of the diffusion model by hand, with the average of its weights."""
+    """Return the diffusion model's training step by hand, with the average of its weights."""
     model = UNet().train()
     average = copy.deepcopy(model)
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, fused=True)

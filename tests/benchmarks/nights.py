@@ -1,8 +1,8 @@
 """Real nights on this machine by a schedule: `python -m tests.benchmarks.nights [KIND…]`, 25 minutes.
 
-Thirteen quiet nights, two in which one of two workloads is 20 % slower, two in which a process hogs a core besides.
-It prints each night's end and every ticket, and exits with 1 unless the slowdown got the only ticket for a
-regression, in the first two slow nights. Nothing is made up: on a noisy machine a night may have no number.
+Thirteen quiet nights, two with one of two workloads 20 % slower, two with a core hogged as well. It prints
+each night's end and every ticket, and exits with 1 unless the slowdown got the only ticket for a regression,
+in the first two slow nights. On a noisy machine a night can lack a number.
 """
 
 import asyncio
@@ -69,7 +69,7 @@ def machine(kind: str) -> str:
 
 
 async def nights(up: LocalStack, kinds: list[str]) -> list[tuple[str, Ticket]]:
-    """The tickets for what got slower, each with the kind of the night that filed it."""
+    """Return the tickets of slowdowns, each with the kind of its night."""
     told: set[str] = set()
     filed: list[tuple[str, Ticket]] = []
     async with client_of(up.api_url, up.state) as client:
@@ -110,7 +110,7 @@ def hog() -> Iterator[None]:
 
 
 async def ended(client: PrefectClient, deployment: UUID, seen: set[str]) -> AsyncIterator[FlowRun]:
-    """The runs of the deployment that end from now on, until one of them has measured."""
+    """Yield the deployment's runs as they end, until one has measured."""
     wanted = FlowRunFilter(deployment_id=FlowRunFilterDeploymentId(any_=[deployment]))
     while True:
         for run in await client.read_flow_runs(flow_run_filter=wanted):
@@ -123,7 +123,7 @@ async def ended(client: PrefectClient, deployment: UUID, seen: set[str]) -> Asyn
 
 
 def new_tickets(seen: set[str]) -> list[Ticket]:
-    """Of the nights that were filed since the last look: what they say got slower."""
+    """Return the slowdowns of nights since the last look."""
     found = [verdicts for folder in sorted(results().iterdir()) if (verdicts := read_verdicts(folder))]
     new = [verdicts for verdicts in found if verdicts.run not in seen]
     seen |= {verdicts.run for verdicts in new}

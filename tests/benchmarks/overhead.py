@@ -1,4 +1,4 @@
-"""What the harness itself adds to steps of 1 and 10 ms, against a plain loop over the same step."""
+"""Overhead of the harness on steps of 1 and 10 ms, against a plain loop."""
 
 import statistics
 import time
@@ -15,7 +15,7 @@ GOAL = 1.005
 
 
 def main() -> None:
-    """Print the harness's median, its monitor running, over the plain loop's, for both lengths."""
+    """Print the harness's median, with its monitor, over the plain loop's, for both lengths."""
     for ms in (1, 10):
         ratios = []
         for pair in range(PAIRS):
@@ -30,20 +30,20 @@ def main() -> None:
 
 
 def spin(length_s: float) -> None:
-    """A step of a known length: it ends when its time is over, so that nothing but overhead can add to it."""
+    """Return a step of known length, which ends by the clock."""
     end = time.perf_counter() + length_s
     while time.perf_counter() < end:
         pass
 
 
 def harness_s(length_s: float) -> float:
-    """Seconds per step by the harness, with its monitor."""
+    """Return seconds per step by the harness, with its monitor."""
     with Monitor():
         return time_step(lambda: spin(length_s), HostClock(), Rules(), Phases()).wall.median_s
 
 
 def plain_s(length_s: float) -> float:
-    """Seconds per step by a loop that people write: the clock around each step."""
+    """Return seconds per step by a plain loop with a clock around each step."""
     seconds, ends = [], time.perf_counter() + PLAIN_S
     while time.perf_counter() < ends:
         started = time.perf_counter()

@@ -1,7 +1,7 @@
-"""Predictions between the machines of records, each case held out on the machine that is predicted, in both directions.
+"""Predictions between the machines of records, each case held out, in both directions.
 
-`python -m tests.benchmarks.records FILE…` takes files with a record a line. It prints, for each direction and each kind of
-knowledge of the predicted machine, how many of the measured times are in their 90 % intervals, and the errors.
+`python -m tests.benchmarks.records FILE…` takes files with a record a line. It prints, by direction and
+knowledge of the predicted machine, how many measured times are in their 90 % intervals, and the errors.
 """
 
 import math
@@ -25,7 +25,6 @@ KNOWN = ("data sheets", "and both hosts", "and the other cases")
 
 
 def evidence_from(paths: Sequence[Path]) -> Evidence:
-    """Return the valid cells of all machines in files of records."""
     records = [Record.from_json(line) for path in paths for line in path.read_text().splitlines() if line]
     plan, numbered = run_of(records, {})
     return evidence_in(plan.hardware, numbered)
@@ -41,7 +40,7 @@ def without_host(cell: Repeats) -> Repeats:
 
 
 def known_of(evidence: Evidence, target: Hardware, held_out: Repeats, known: str) -> Evidence:
-    """Return the evidence for the prediction of a case: all but that case on the target, or less."""
+    """Return all evidence but that of the case on the target, or less."""
     rest = [(m, c) for m, c in evidence.cells if m.name != target.name or c.cell.case != held_out.cell.case]
     if known == KNOWN[2]:
         return Evidence(tuple(rest))
@@ -50,7 +49,7 @@ def known_of(evidence: Evidence, target: Hardware, held_out: Repeats, known: str
 
 
 def rows(evidence: Evidence, source: Hardware, target: Hardware, known: str) -> Iterator[Truth]:
-    """Yield the prediction and the measured mean of each case that both machines have measured."""
+    """Yield the prediction and the measured mean of each case that both machines measured."""
     truths = {c.cell.case: c for m, c in evidence.cells if m.name == target.name}
     for machine, cell in evidence.cells:
         truth = truths.get(cell.cell.case)
@@ -61,7 +60,7 @@ def rows(evidence: Evidence, source: Hardware, target: Hardware, known: str) -> 
 
 
 def main(paths: Sequence[Path]) -> None:
-    """Print a table row for each direction and each kind of knowledge, then the predictions of the last kind."""
+    """Print a row for each direction and kind of knowledge, then the last kind's predictions."""
     evidence = evidence_from(paths)
     machines = {machine.name: machine for machine, _ in evidence.cells}
     for source, target in permutations(machines.values(), 2):

@@ -1,7 +1,7 @@
-"""Compare and report over 1,000, 10,000 and 100,000 records: time and memory grow no faster than the records.
+"""Compare and report over 1,000, 10,000 and 100,000 records: time and memory grow at most like the records.
 
-Each size has a process of its own, because the peak of memory never falls within one. Words after the name
-are other numbers of records: `python -m tests.benchmarks.report 1000 4000`.
+Each size has its own process, because peak memory never falls within one. Other numbers of records: `python
+-m tests.benchmarks.report 1000 4000`.
 """
 
 import json
@@ -32,7 +32,7 @@ RUN = RunInfo("2026-07-24-large", "large", "2026-07-24T02:00:11+00:00", 1, "0.1.
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """What one number of records took: CPU seconds, peak bytes with and without them, bytes of the page."""
+    """CPU seconds, peak bytes with and without the records, bytes of the page."""
 
     records: int
     compare_s: float
@@ -43,7 +43,6 @@ class Cost:
 
 
 def machines() -> tuple[Machine, ...]:
-    """Machines with prices, half of them with spot capacity."""
     return tuple(
         Machine(f"machine-{i}", 1.0 + i, "stated assumption", i, spot_usd_per_hour=0.4 * i or None)
         for i in range(MACHINES)
@@ -51,7 +50,7 @@ def machines() -> tuple[Machine, ...]:
 
 
 def many_records(count: int) -> list[Record]:
-    """So many records: workloads of eight sizes, one in ten of several processes, one cell in fifty not ok."""
+    """Return records: workloads of eight sizes, 10 % of several processes, 2 % of cells not ok."""
     made: list[Record] = []
     number = 0
     while len(made) < count:
@@ -82,7 +81,7 @@ def _cell(workload: int, place: int, machine: int) -> list[Record]:
 
 
 def measure(count: int) -> Cost:
-    """Make, compare and write them here."""
+    """Make, compare and write the records in this process."""
     made = many_records(count)
     before = peak_rss_bytes()
     started = time.process_time()
@@ -96,12 +95,11 @@ def measure(count: int) -> Cost:
 
 
 def main() -> None:
-    """Print the costs and, for each number of records but the first, their growth per record."""
+    """Print the costs and their growth per record."""
     run([int(word) for word in sys.argv[1:] if word.isdigit()] or RECORDS)
 
 
 def run(sizes: tuple[int, ...] | list[int]) -> None:
-    """Measure each number of records in a process of its own."""
     base: Cost | None = None
     for count in sizes:
         done = subprocess.run(
@@ -114,7 +112,7 @@ def run(sizes: tuple[int, ...] | list[int]) -> None:
 
 
 def sentence(cost: Cost, base: Cost) -> str:
-    """The cost of one number of records, and its growth over the smallest's."""
+    """Return the cost of a number of records, and its growth over the smallest's."""
     grows = [
         f"{name} {getattr(cost, key) / cost.records / (getattr(base, key) / base.records):.2f}"
         for name, key in (("compare", "compare_s"), ("report", "report_s"), ("memory", "peak_bytes"))

@@ -1,7 +1,7 @@
-"""What a lane over SSH costs a cell, against the same cells on pool `local`, both in one job.
+"""Cost of a cell on an SSH lane, against the same cells on pool `local`, in one job each.
 
-The box is a namespace of this machine with a real sshd and real containers: both lanes have the same cores,
-and no network lies between. What differs is the container, the tunnel that records go through, and the start.
+The box is a namespace of this machine with a real sshd and real containers: both lanes have the same cores
+and no network between. The container, the tunnel of records, and the start differ.
 """
 
 import asyncio
@@ -57,12 +57,10 @@ LOGS_S = 60.0  # for the last lines of a lane to be in the API
 
 @dataclass(frozen=True)
 class Lane:
-    """One lane job's seconds.
+    """Seconds of one lane job.
 
-    Attributes:
-        start_s: from its submission to its first cell.
-        lane_s: from the first cell's start until the last one's record has been handed over.
-        own_s: of that, in the cells' own processes.
+    Attributes: start_s: from submission to first cell. lane_s: from the first cell's start to the last
+    record's delivery. own_s: of that, in the cells' processes.
     """
 
     start_s: float
@@ -87,7 +85,7 @@ def main() -> None:
 
 
 def files(on_the_box: dict[str, object]) -> dict[str, str]:
-    """The deployments: both suites, and this machine by both pools."""
+    """Return the deployments: both suites, and this machine by both pools."""
     return {
         "suites/naps.toml": SUITE.format(lengths_ms=list(range(1, CELLS + 1))),
         "suites/one-nap.toml": SUITE.format(lengths_ms=[1]),
@@ -98,7 +96,7 @@ def files(on_the_box: dict[str, object]) -> dict[str, str]:
 
 @contextmanager
 def ssh_worker(up: LocalStack) -> Iterator[None]:
-    """Pool `ssh` with the worker that a stack starts for it, at the pace that users have."""
+    """Run pool `ssh` with a stack's worker at its usual pace."""
     worker = PoolWorker("ssh", "ssh", up.state, up.api_url)
     try:
         worker.create_pool()
@@ -110,7 +108,7 @@ def ssh_worker(up: LocalStack) -> Iterator[None]:
 
 
 def measured(up: LocalStack, hardware: str) -> Lane:
-    """Run the naps on a piece of hardware, and take the times of its one lane job."""
+    """Run the naps on a machine; return the times of its lane job."""
     store = Store(run(up, "naps", [hardware]).folder)
     records, _ = store.records()
     unmeasured = [f"{record.id}: {record.reasons}" for record in records if record.wall is None]
@@ -124,7 +122,7 @@ def measured(up: LocalStack, hardware: str) -> Lane:
 
 
 async def _times(up: LocalStack, name: str, said: str) -> tuple[FlowRun, tuple[float, float]]:
-    """A run's one lane job, and when it began the first cell and, having handed over the last, `said` so."""
+    """Return a run's lane job, and when it began the first cell and delivered the last."""
     async with client_of(up.api_url, up.state) as client:
         (job,) = await lane_jobs(client, name)
         wanted = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[job.id]))
@@ -144,7 +142,7 @@ async def _times(up: LocalStack, name: str, said: str) -> tuple[FlowRun, tuple[f
 
 
 def sentences(ssh: list[Lane], local: list[Lane]) -> list[str]:
-    """What SSH costs a cell and once a job, each as a ratio to the local pool."""
+    """Return the cost of SSH by cell and by job, as ratios to the local pool."""
     cell_s = [mean(lane.lane_s for lane in lanes) / CELLS for lanes in (ssh, local)]
     over_s = [mean(lane.lane_s - lane.own_s for lane in lanes) / CELLS for lanes in (ssh, local)]
     start_s = [mean(lane.start_s for lane in lanes) for lanes in (ssh, local)]

@@ -1,8 +1,7 @@
-"""One ssh worker that drives 1 box, and 50 at once: its memory, file descriptors, CPU time, and the seconds.
+"""One ssh worker that drives 1 box, and 50 at once: memory, file descriptors, CPU time, seconds.
 
-Each box is a namespace of this machine with a real sshd; behind it, in the place of Docker, is a script that
-knows one container, so that the worker is measured and not 50 containers. The boxes' sshd and shells and the
-Prefect server share its cores: the seconds are theirs for the most part.
+Each box is a namespace of this machine with a real sshd; a script replaces Docker, so that the worker is
+measured and not 50 containers. The boxes and the Prefect server share its cores and take most of the seconds.
 """
 
 import asyncio
@@ -54,12 +53,11 @@ esac
 
 @dataclass(frozen=True)
 class Driven:
-    """What it took to drive some boxes with a job each.
+    """Cost of driving some boxes with a job each.
 
-    Attributes:
-        seconds: from the first submission until all jobs have ended, without those in which they were held.
-        cpu_s: the worker's in all that time, beyond what it takes while it has nothing to do.
-        memory_bytes: the most that the worker had while all containers ran; `fds` the same.
+    Attributes: seconds: from the first submission until all jobs have ended, without the hold. cpu_s: the
+    worker's in that time, above its idle use. memory_bytes, fds: the worker's highest while all containers
+    ran.
     """
 
     boxes: int
@@ -70,7 +68,6 @@ class Driven:
 
     @property
     def job_cpu_s(self) -> float:
-        """The worker's CPU seconds a job."""
         return self.cpu_s / self.boxes
 
 
@@ -89,7 +86,7 @@ def main() -> None:
 
 
 async def _measure(prefect: Prefect, made: Sequence[Box]) -> tuple[Driven, Driven]:
-    """Drive one box, and all of them, by one worker that has driven one before: its imports are done."""
+    """Drive one box, and all, by one worker that has driven one before, so that imports are done."""
     pool = await Pool.make(prefect, SshWorker, image="none", least_free_mib=1)
     worker = prefect.worker_process(pool.name, "one", SshWorker.type)
     try:
@@ -105,7 +102,7 @@ async def _measure(prefect: Prefect, made: Sequence[Box]) -> tuple[Driven, Drive
 
 
 async def _drive(pool: Pool, worker: psutil.Process, made: Sequence[Box], idle: float) -> Driven:
-    """Give each box a job and see all to their end; `idle` is the share of a core that is not theirs."""
+    """Give each box a job and wait for their ends; `idle` is the worker's share of a core without jobs."""
     for box in made:
         for sign in ("up", "go"):
             (box.folder / "etc" / sign).unlink(missing_ok=True)
@@ -141,7 +138,7 @@ def _cpu_s(worker: psutil.Process) -> float:
 
 
 def sentences(one: Driven, many: Driven) -> list[str]:
-    """What one box takes, and what all of them do: as ratios to that, and for each box more."""
+    """Return the cost of one box, of all as ratios, and of each further box."""
     more = many.boxes - one.boxes
     one_mib, many_mib = one.memory_bytes / 2**20, many.memory_bytes / 2**20
     return [

@@ -1,4 +1,4 @@
-"""A server and a worker with deployments of the benchmarks' own, and runs of `bench` on them."""
+"""A server and a worker with the benchmarks' deployments, and runs of `bench` on them."""
 
 import asyncio
 import os
@@ -32,7 +32,7 @@ NO_MORE: Mapping[str, str] = {}
 
 @dataclass(frozen=True)
 class Ran:
-    """A run's seconds from asking for it until its end, and the most memory that its `bench` process had."""
+    """A run's seconds from request to end, and the peak memory of its `bench` process."""
 
     wall_s: float
     peak_bytes: int
@@ -46,7 +46,10 @@ def stack(
     files: Mapping[str, str] = NO_MORE,
     pools: Mapping[str, str] = LOCAL,
 ) -> Iterator[LocalStack]:
-    """A stack with a suite of so many cells for each number, and hardware `instant` to run them on; `files` are more deployments. Without `pools` nothing is deployed."""
+    """Run a stack with a suite for each number of cells, and hardware `instant`.
+
+    `files` are more deployments. Without `pools` nothing is deployed.
+    """
     with tempfile.TemporaryDirectory(prefix="gridbench-perf-") as root:
         folder = Path(root)
         shutil.copytree(ROOT / "deployments", folder / "deployments")
@@ -70,7 +73,6 @@ def stack(
 
 
 def run(up: LocalStack, suite: str, hardware: list[str]) -> Ran:
-    """Run `bench` on a stack that is up."""
     return asyncio.run(_run(up, {"suite": suite, "hardware": hardware}))
 
 

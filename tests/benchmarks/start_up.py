@@ -1,4 +1,4 @@
-"""Start-up of the command line: help and a dry run, as multiples of the start of Python with Typer."""
+"""Start-up of the command line: help and a dry run, over the start of Python with Typer."""
 
 import statistics
 import subprocess
@@ -12,7 +12,7 @@ REPEATS = 7
 
 
 def main() -> None:
-    """Print the median seconds of each command and its ratio to a bare start, taken in turns."""
+    """Print each command's median seconds and its ratio to a bare start, taken in turns."""
     codes = {"python, typer, rich": (BARE,)} | {name: (PROGRAM, *words) for name, words in COMMANDS.items()}
     times_s = {name: [] for name in codes}
     for _ in range(REPEATS):
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def imports(*words: str) -> str:
-    """Return the slowest imports of a command, by Python's own `-X importtime`."""
+    """Return a command's slowest imports, by `-X importtime`."""
     command = [sys.executable, "-X", "importtime", "-c", PROGRAM, *words]
     lines = subprocess.run(command, capture_output=True, text=True, check=True).stderr.splitlines()
     timed = [line for line in lines if line.startswith("import time:") and "cumulative" not in line]

@@ -1,4 +1,4 @@
-"""The command that stands in for a measurement answers with a record that this version reads."""
+"""The instant engine answers with a valid record."""
 
 from tests.benchmarks.instant import main
 from workloads.harness.records.case import Case

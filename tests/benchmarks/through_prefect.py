@@ -1,4 +1,4 @@
-"""What Prefect adds: the quick suite over the same cells run bare, and the fixed cost of a run on a standing server."""
+"""Prefect's overhead: the quick suite over the same cells run bare, and a run's fixed cost."""
 
 import asyncio
 import os
@@ -35,7 +35,7 @@ STAGES = (
 
 
 def bare_s() -> float:
-    """Seconds that the quick suite takes on both local machines without Prefect."""
+    """Return seconds of the quick suite on both local machines without Prefect."""
     started = time.perf_counter()
     for hardware, threads in (("local-cpu-1", ["--threads", "1"]), ("local-cpu", [])):
         with tempfile.TemporaryDirectory() as out:
@@ -68,7 +68,7 @@ def main() -> None:
 
 
 def standing() -> None:
-    """Print the median of a run's wall time, of its CPU time, and of each of its stages."""
+    """Print the medians of a run's wall time, CPU time, and stages."""
     walls_s, cpus_s, stages_s = [], [], []
     with stack((1,)) as up:
         run(up, "nothing-1", ["instant"])  # the first run of a server is not like the others
@@ -87,13 +87,13 @@ def standing() -> None:
 
 
 def _cpu_s(up: LocalStack) -> float:
-    """Return the CPU seconds of a stack's processes, and of the ended ones that they have waited for."""
+    """Return the CPU seconds of a stack's processes and their reaped children."""
     times = [process.cpu_times() for process in marked(str(up.state), servers=True)]
     return sum(t.user + t.system + t.children_user + t.children_system for t in times)
 
 
 async def _stages(up: LocalStack, name: str) -> list[float]:
-    """Return the lengths of `STAGES` in a run that has ended, in seconds."""
+    """Return the lengths of `STAGES` of an ended run, in seconds."""
     async with client_of(up.api_url, up.state) as client:
         lane = (await lane_jobs(client, name))[-1]
         bench = await client.read_flow_run(await _parent(client, lane))
@@ -109,7 +109,7 @@ async def _parent(client: PrefectClient, lane: FlowRun) -> UUID:
 
 
 async def _begun(client: PrefectClient, flow_run: FlowRun) -> list[datetime]:
-    """Return when a flow run was asked for, taken by a worker, and begun."""
+    """Return when a flow run was requested, taken by a worker, and begun."""
     states = await client.read_flow_run_states(flow_run.id)
     taken = min(state.timestamp for state in states if state.is_pending())
     begun = min(state.timestamp for state in states if state.is_running())

@@ -1,4 +1,4 @@
-"""Makes what tests share, before any test's time is counted: `python -m tests.emulators`."""
+"""Build the images and tables that tests share, outside any test's time: `python -m tests.emulators`."""
 
 from tests.emulators import containers, images, prefect_api
 

@@ -1,4 +1,4 @@
-"""A queue, a log group and jobs of the emulated account: what tests of it do over and over."""
+"""A queue, a log group and jobs of the emulated account."""
 
 import time
 
@@ -11,7 +11,7 @@ def running(job):
 
 
 class Bench:
-    """What the tests do to the account."""
+    """Actions on the account."""
 
     def __init__(self, aws, queue, image):
         self.aws, self.queue, self.image = aws, queue, image
@@ -47,7 +47,7 @@ class Bench:
         return self.batch.describe_jobs(jobs=[job_id])["jobs"][0]
 
     def until(self, job_id, wanted=lambda job: job["status"] in ENDED, states=None):
-        """The job once it is as wanted; pytest's own timeout ends a test in which it never is."""
+        """Return the job once the condition holds; pytest's timeout ends a test in which it never does."""
         while True:
             job = self.job(job_id)
             if states is not None and job["status"] not in states[-1:]:

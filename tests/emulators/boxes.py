@@ -1,7 +1,7 @@
-"""Boxes for tests: network namespaces of this machine with a real sshd in each, and podman named docker behind it.
+"""Boxes for tests: network namespaces with a real sshd in each, and podman named docker behind it.
 
-A box has processes, mounts, a network and an image store of its own; what it reads of images is this machine's.
-Needs root, like podman's containers here.
+A box has its own processes, mounts, network and image store; it reads this machine's images. Needs root, like
+podman's containers here.
 """
 
 import contextlib
@@ -59,17 +59,17 @@ _numbers = count(1)
 
 
 def address(pid: int, number: int, host: int) -> str:
-    """An address of the /30 network of a process's box: 10.64-127.x.y, other ones for the next 16,384 processes."""
+    """Return an address in a /30 network of the process: 10.64-127.x.y, unique for 16,384 processes."""
     return f"10.{64 + pid % 64}.{pid // 64 % 256}.{number % NETS * 4 + host}"
 
 
 def ip(*arguments: str, check: bool = True) -> None:
-    """One command of iproute2."""
+    """Run one command of iproute2."""
     subprocess.run(["ip", *arguments], check=check, capture_output=True)
 
 
 def keygen(path: Path) -> str:
-    """A new key pair without a passphrase; returns the public half."""
+    """Write a key pair without a passphrase; return the public key."""
     path.unlink(missing_ok=True)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
     return path.with_suffix(".pub").read_text().strip()
@@ -77,7 +77,7 @@ def keygen(path: Path) -> str:
 
 @dataclass
 class Box:
-    """A box: where it is, the keys that it shows and takes, and what may happen to it."""
+    """A box: its address, its host keys and accepted keys, and its faults."""
 
     folder: Path
     number: int
@@ -98,12 +98,10 @@ class Box:
 
     @property
     def here(self) -> str:
-        """This machine's address, as the box sees it."""
         return address(os.getpid(), self.number, 1)
 
     @property
     def key(self) -> Path:
-        """The private key that the box lets in."""
         return self.folder / "etc/user"
 
     @property
@@ -113,7 +111,7 @@ class Box:
         return {"address": self.address, "user": "root", "key": str(self.key), "host_key": key}
 
     def start(self, same_kernel: bool = False) -> None:
-        """Boot: a new boot id, nothing runs. With the `same_kernel` only the container starts that a box may be."""
+        """Boot with a new boot id; `same_kernel` starts only the container that a box can be."""
         if not same_kernel:
             (self.folder / "etc/boot_id").write_text(f"{uuid.uuid4()}\n")
         (self.folder / "etc/sshd.pid").unlink(missing_ok=True)
@@ -131,13 +129,13 @@ class Box:
             time.sleep(0.02)
 
     def _first(self) -> list[str]:
-        """The id of unshare's child, process 1 of the box, if there is one: the kernel ends all others with it."""
+        """Return the id of unshare's child, process 1 of the box: the kernel ends all others with it."""
         assert self._init
         listed = subprocess.run(["pgrep", "-P", str(self._init.pid)], capture_output=True, text=True)
         return listed.stdout.split()
 
     def stop(self) -> None:
-        """Power off: every process of the box is killed."""
+        """Kill every process of the box."""
         if self._init and self._init.poll() is None:
             for child in self._first():
                 with contextlib.suppress(ProcessLookupError):
@@ -146,24 +144,22 @@ class Box:
             self._init.wait()
 
     def reboot(self, same_kernel: bool = False) -> None:
-        """Power off and on."""
         self.stop()
         self.start(same_kernel)
 
     def restart_sshd(self) -> None:
-        """sshd's listener and its sessions die; it listens again. Containers run on."""
+        """Restart sshd, ending its sessions; containers run on."""
         self.run("pkill -KILL -f '^sshd: ' ; true", check=False)
 
     def cut(self) -> None:
-        """The network goes away; nobody is told."""
+        """Drop the network silently."""
         ip("link", "set", self.veth, "down")
 
     def mend(self) -> None:
-        """The network is back."""
         ip("link", "set", self.veth, "up")
 
     def run(self, command: str, check: bool = True) -> str:
-        """A shell command inside the box, not by SSH."""
+        """Run a shell command inside the box, not by SSH."""
         inside = [
             "nsenter",
             "-t",
@@ -183,20 +179,17 @@ class Box:
         return done.stdout.strip()
 
     def containers(self) -> list[str]:
-        """The names of the containers that the box has, whatever they do."""
         return self.run("docker ps -a --format '{{.Names}}'").split()
 
     def trees(self) -> list[str]:
-        """The names of the process trees that the box has."""
         marked = "cat /proc/[0-9]*/environ 2>/dev/null | tr '\\0' '\\n' | sed -n 's/^GRIDBENCH_TREE=//p'"
         return sorted(set(self.run(marked, check=False).split()))
 
     def jobs(self) -> list[str]:
-        """The names of all that runs there for somebody, in containers and without."""
+        """Return the names of all jobs, in containers and without."""
         return [*self.containers(), *self.trees()]
 
     def remove(self) -> None:
-        """Nothing is left of it."""
         with contextlib.suppress(Exception):
             self.run("docker rm -f -a -t 0", check=False)
         self.stop()
@@ -214,7 +207,7 @@ def _mounts_below(folder: Path) -> list[str]:
 
 @cache
 def need_tools() -> None:
-    """Fails with one sentence where a program is missing."""
+    """Fail in one sentence if a program is missing."""
     for tool in ("podman", "ip", "nsenter", "ssh-keygen"):
         containers.need(tool)
     if not Path(SSHD).exists():
@@ -222,7 +215,7 @@ def need_tools() -> None:
 
 
 def make() -> Box:
-    """A new box, off."""
+    """Make a box, switched off."""
     need_tools()
     number = next(_numbers)
     folder = Path(tempfile.mkdtemp(prefix="gridbench-box-", dir="/var/tmp"))  # a box has a /tmp of its own
@@ -249,7 +242,7 @@ def make() -> Box:
 
 
 def has_all_packages(box: Box) -> None:
-    """The box has our own Python, and no way to an index of packages: nothing is to be installed."""
+    """Give the box our Python and no package index: nothing should be installed."""
     settings = box.folder / "home/.config/uv/uv.toml"
     settings.parent.mkdir(parents=True, exist_ok=True)
     settings.write_text("offline = true\n")
@@ -257,7 +250,7 @@ def has_all_packages(box: Box) -> None:
 
 @contextlib.contextmanager
 def boxes(many: int = 1) -> Iterator[list[Box]]:
-    """Running boxes for a while."""
+    """Yield running boxes."""
     made: list[Box] = []
     try:
         for _ in range(many):

@@ -1,7 +1,6 @@
 """Containers for tests: a private Docker API socket of podman, and a small base image with Python.
 
-Nothing of the machine's configuration is read or changed: podman gets a configuration file of its own,
-named by CONTAINERS_CONF, for the service and for every command.
+The machine's configuration is neither read nor changed: CONTAINERS_CONF names podman's own.
 """
 
 import contextlib
@@ -35,14 +34,14 @@ events_logger = "file"
 
 
 def need(tool: str) -> None:
-    """Fails with one sentence where a program is missing: such a test must not be skipped silently."""
+    """Fail in one sentence if a program is missing: such a test must not be skipped silently."""
     if not shutil.which(tool):
         raise RuntimeError(MISSING.format(tool=tool))
 
 
 @cache
 def environment() -> dict[str, str]:
-    """What podman is started with, here and in the service."""
+    """Return podman's environment, here and in the service."""
     need("podman")
     folder = Path(tempfile.mkdtemp(prefix="gridbench-containers-"))
     runtime = 'runtime = "runc"\n' if shutil.which("runc") else ""
@@ -51,7 +50,7 @@ def environment() -> dict[str, str]:
 
 
 def podman(*arguments: str, check: bool = True, **options) -> subprocess.CompletedProcess:
-    """One podman command; its output is in the error when it fails."""
+    """Run one podman command; a failure's error has its output."""
     command = ["podman", *arguments]
     done = subprocess.run(command, env=environment(), capture_output=True, text=True, **options)
     if check and done.returncode:
@@ -61,7 +60,7 @@ def podman(*arguments: str, check: bool = True, **options) -> subprocess.Complet
 
 @contextlib.contextmanager
 def docker_socket() -> Iterator[str]:
-    """podman's Docker API on a socket of this test session's own, as a DOCKER_HOST."""
+    """Yield the DOCKER_HOST of podman's Docker API for this test session."""
     folder = Path(tempfile.mkdtemp(prefix="gridbench-podman-"))
     socket = folder / "podman.sock"
     command = ["podman", "system", "service", "--time=0", f"unix://{socket}"]
@@ -87,7 +86,7 @@ def has_image(name: str) -> bool:
 
 
 def base_image() -> str:
-    """A Debian with Python in podman's storage, made once per machine: pulled, else debootstrapped."""
+    """Return a Debian image with Python, pulled or debootstrapped once per machine."""
     with FileLock(Path(tempfile.gettempdir()) / "gridbench-base.lock"):
         if not has_image(BASE_IMAGE):
             if podman("pull", "--quiet", PUBLIC_IMAGE, check=False).returncode == 0:
@@ -98,7 +97,7 @@ def base_image() -> str:
 
 
 def debootstrap(name: str) -> None:
-    """A minimal Debian of packages, where no image registry can be reached."""
+    """Make a minimal Debian from packages, if no image registry can be reached."""
     need("debootstrap")
     with tempfile.TemporaryDirectory(prefix="gridbench-base-") as folder:
         root, archive = Path(folder) / "root", Path(folder) / "root.tar"
@@ -113,7 +112,7 @@ def debootstrap(name: str) -> None:
 
 
 def remove_containers(label: str) -> None:
-    """Kills and removes what a session started, by its own label."""
+    """Remove a session's containers, by its label."""
     listed = podman("ps", "--all", "--quiet", "--filter", f"label={label}").stdout.split()
     if listed:
         podman("rm", "--force", "--time", "0", *listed, check=False)

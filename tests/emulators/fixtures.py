@@ -1,4 +1,4 @@
-"""Stand-ins for clouds as pytest fixtures. Importing this costs nothing: what is heavy is imported on first use."""
+"""Cloud emulators as pytest fixtures. Heavy modules are imported on first use."""
 
 import contextlib
 import os
@@ -15,21 +15,18 @@ MAX_VCPUS = 256
 
 @dataclass
 class Aws:
-    """The emulated account."""
-
     url: str
     control: Any
     environment: dict[str, str]
     queues: dict[str, str] = field(default_factory=dict)
 
     def client(self, service: str, **options: Any) -> Any:
-        """A boto3 client of the account."""
         import boto3
 
         return boto3.client(service, region_name=REGION, endpoint_url=self.url, **options)
 
     def reset(self) -> None:
-        """Ends all jobs, takes back all faults, and empties the account."""
+        """End all jobs, lift all faults, and empty the account."""
         from tests.emulators.aws.server import empty_account
 
         empty_account()
@@ -38,7 +35,7 @@ class Aws:
 
 @contextlib.contextmanager
 def environment(**variables: str) -> Iterator[None]:
-    """Variables of this process for a while: a test's, never a session's, whose other tests would see them."""
+    """Set variables of this process for one test; a session's would affect other tests."""
     before = {name: os.environ.get(name) for name in variables}
     os.environ.update(variables)
     try:
@@ -50,7 +47,7 @@ def environment(**variables: str) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def docker_host() -> Iterator[str]:
-    """podman's Docker API on a private socket; DOCKER_HOST for the session."""
+    """Set DOCKER_HOST to podman's private socket for the session."""
     from tests.emulators import containers
 
     with containers.docker_socket() as host, environment(DOCKER_HOST=host):
@@ -62,7 +59,6 @@ def docker_host() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def base_image() -> str:
-    """A small image with python3, in podman's storage."""
     from tests.emulators import containers
 
     return containers.base_image()
@@ -70,7 +66,7 @@ def base_image() -> str:
 
 @contextlib.contextmanager
 def emulated_aws() -> Iterator[Aws]:
-    """AWS on a port of this machine, where DOCKER_HOST names podman's API; its users set its `environment`."""
+    """Yield AWS on a local port; DOCKER_HOST must name podman's API, and users set the `environment`."""
     from tests.emulators.aws.control import control
     from tests.emulators.aws.server import aws_server
 
@@ -95,7 +91,7 @@ def aws_account(docker_host: str) -> Iterator[Aws]:
 
 @pytest.fixture
 def aws(aws_account: Aws) -> Iterator[Aws]:
-    """The account, empty, without faults; jobs that are left are ended after the test."""
+    """The empty account without faults; its jobs end after the test."""
     with environment(**aws_account.environment):
         aws_account.reset()
         yield aws_account
@@ -104,14 +100,14 @@ def aws(aws_account: Aws) -> Iterator[Aws]:
 
 @pytest.fixture
 def batch_queue(aws: Aws) -> Callable[..., str]:
-    """Makes a queue with a compute environment of its own: `batch_queue("g5.xlarge", spot=True) -> name`."""
+    """Return a maker of queues: `batch_queue("g5.xlarge", spot=True) -> name`."""
     return partial(make_queue, aws)
 
 
 def make_queue(
     aws: Aws, *instance_types: str, spot: bool = False, max_vcpus: int = MAX_VCPUS, name: str | None = None
 ) -> str:
-    """A queue with a compute environment of its own; returns its name."""
+    """Make a queue with its own compute environment; return its name."""
     types = list(instance_types) or ["c5.2xlarge"]
     name = name or f"{types[0].replace('.', '-')}{'-spot' if spot else ''}-{len(aws.queues)}"
     batch, network = aws.client("batch"), network_of(aws)
@@ -135,7 +131,7 @@ def make_queue(
 
 
 def network_of(aws: Aws) -> dict[str, Any]:
-    """A subnet, a security group and an instance role of the account, made on first use."""
+    """Return a subnet, a security group and an instance role, made on first use."""
     ec2, iam, name = aws.client("ec2"), aws.client("iam"), "gridbench-instances"
     if not aws.queues:
         vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
@@ -157,7 +153,7 @@ def network_of(aws: Aws) -> dict[str, Any]:
 
 @pytest.fixture
 def bench(aws: Aws, batch_queue: Callable[..., str], base_image: str) -> Any:
-    """A CPU queue, a log group, and what is done to them."""
+    """A CPU queue and a log group."""
     from tests.emulators.bench import Bench
 
     return Bench(aws, batch_queue("c5.2xlarge"), base_image)
@@ -165,7 +161,7 @@ def bench(aws: Aws, batch_queue: Callable[..., str], base_image: str) -> Any:
 
 @pytest.fixture(scope="session")
 def bench_image(base_image: str) -> str:
-    """The image of flavour cpu, built from this checkout on `base_image` and kept for an unchanged checkout."""
+    """The image of flavour cpu, built from this checkout on `base_image` and cached by its content."""
     from tests.emulators.images import built
 
     return built(base_image)

@@ -1,4 +1,4 @@
-"""The project's own image for tests: built once, named by a hash of what goes into it."""
+"""The project's image for tests, built once per content hash."""
 
 import hashlib
 import os
@@ -17,7 +17,7 @@ FLAVOUR = "cpu"
 
 
 def inputs() -> Inputs:
-    """Wheels and certificates as pip is told of them here, so that the build finds what `make install` found."""
+    """Return pip's wheels and certificates, so that the build finds those of `make install`."""
     names = ("GRIDBENCH_IMAGE_WHEELS", "PIP_FIND_LINKS")
     wheels = next((Path(os.environ[name]) for name in names if name in os.environ), None)
     names = ("GRIDBENCH_IMAGE_CA_BUNDLE", "PIP_CERT", "SSL_CERT_FILE")
@@ -27,7 +27,7 @@ def inputs() -> Inputs:
 
 
 def tag(given: Inputs) -> str:
-    """The image's name: its contents and its commit, which is its label."""
+    """Return the image's name: the hash of its contents and its commit, which is its label."""
     with tempfile.TemporaryDirectory() as folder:
         fill(Path(folder), flavour(FLAVOUR), given)
         commit = revision()
@@ -37,7 +37,7 @@ def tag(given: Inputs) -> str:
 
 
 def content_hash(folder: Path) -> str:
-    """A hash of the whole context but for certificates, of names and contents alone."""
+    """Return a hash of names and contents of the context, without certificates."""
     digest = hashlib.sha256(packages_hash(folder).encode())
     for path in sorted((folder / "source").rglob("*")):
         if path.is_file():
@@ -48,7 +48,7 @@ def content_hash(folder: Path) -> str:
 
 
 def built(base: str) -> str:
-    """The image's name; it is built unless podman has it."""
+    """Return the image's name; build it if podman lacks it."""
     from tests.emulators.fixtures import environment
 
     given = inputs()

@@ -1,7 +1,8 @@
 """EC2's instance metadata service, version 2, with answers that a test sets.
 
-The real one is at 169.254.169.254. Clients that follow AWS_EC2_METADATA_SERVICE_ENDPOINT, as the AWS SDKs do,
-find this one. Source: https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
+The real one is at 169.254.169.254. Clients that follow AWS_EC2_METADATA_SERVICE_ENDPOINT, such as the AWS
+SDKs, find this one. Source:
+https://docs.aws.amazon.com/AWSEC2/latest/UserGuide/instancedata-data-retrieval.html
 """
 
 import contextlib
@@ -25,7 +26,7 @@ def answers_of(
     zone: str = "us-east-1a",
     life_cycle: str = "on-demand",
 ) -> dict[str, str]:
-    """The paths below meta-data/ and what they answer."""
+    """Return the answers of the paths below meta-data/."""
     return {
         "instance-type": instance_type,
         "instance-id": instance_id,
@@ -37,7 +38,7 @@ def answers_of(
 
 @dataclass
 class Metadata:
-    """A running metadata service: its address, its answers, and what it was asked."""
+    """A running metadata service: its address, answers and requests."""
 
     url: str = ""
     answers: dict[str, str] = field(default_factory=answers_of)
@@ -50,7 +51,7 @@ class Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_PUT(self) -> None:
-        """A session token for the lifetime asked; without a valid lifetime 400."""
+        """Answer with a session token, or 400 without a valid lifetime."""
         lifetime = self.headers.get(TTL, "")
         if self.path != "/latest/api/token":
             return self.answer(404)
@@ -65,7 +66,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.answer(200, token, {TTL: lifetime})
 
     def do_GET(self) -> None:
-        """A value, only with a living token: the launch template wants HttpTokens required."""
+        """Answer only with a valid token: the launch template sets HttpTokens required."""
         self.metadata.asked.append(self.path)
         if self.metadata.tokens.get(self.headers.get(TOKEN, ""), 0) <= time.monotonic():
             return self.answer(401)
@@ -86,13 +87,12 @@ class Handler(BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(body)
 
-    def log_message(self, *arguments) -> None:
-        """Quiet: what was asked is in Metadata.asked."""
+    def log_message(self, *arguments) -> None: ...
 
 
 @contextlib.contextmanager
 def metadata_server(**answers: str) -> Iterator[Metadata]:
-    """Serves the answers on 127.0.0.1; containers with the host's network reach it there."""
+    """Serve on 127.0.0.1, which containers on the host's network reach."""
     metadata = Metadata(answers=answers_of(**answers))
     server = ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"metadata": metadata}))
     metadata.url = f"http://127.0.0.1:{server.server_address[1]}"

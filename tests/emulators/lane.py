@@ -1,4 +1,4 @@
-"""Lanes on stand-ins: the work pool of AWS Batch, a pool's worker, and the image built here with a test's own workloads."""
+"""Lanes on emulators: the work pool of AWS Batch, a worker, and the image with a test's own workloads."""
 
 import hashlib
 import os
@@ -32,7 +32,7 @@ ENV GRIDBENCH_WORKLOADS=/opt/measured
 
 
 def with_workload(image: str, workload: Path) -> str:
-    """An image like `image` that has one more workload; made once for the same content."""
+    """Return an image with one more workload, cached by content."""
     recipe = RECIPE.format(image=image, name=workload.name)
     content = hashlib.sha256(recipe.encode() + workload.read_bytes()).hexdigest()[:12]
     name = f"localhost/gridbench-{workload.stem}:{content}"
@@ -43,7 +43,7 @@ def with_workload(image: str, workload: Path) -> str:
 
 
 def auth_secret(aws: "Aws", state: Path) -> str:
-    """The auth string of a stack, kept in the account; returns the secret's ARN."""
+    """Keep the auth string of a stack in the account; return the secret's ARN."""
     made = aws.client("secretsmanager").create_secret(Name="prefect-auth", SecretString=auth_string(state))
     return str(made["ARN"])
 
@@ -51,7 +51,7 @@ def auth_secret(aws: "Aws", state: Path) -> str:
 async def make_pool(
     client: PrefectClient, image: str | None = None, name: str = "aws-batch", auth_arn: str | None = None
 ) -> None:
-    """The work pool, with defaults as `gridbench up aws` prints them; the auth string is in a secret."""
+    """Make the work pool with the defaults of `gridbench up aws`; the auth string is in a secret."""
     template = AwsBatchWorker.get_default_base_job_template()
     chosen = {"image": image, "region": "us-east-1", "log_group": LOG_GROUP}
     chosen |= {"prefect_api_auth_string_secret_arn": auth_arn, "execution_role_arn": ROLE}
@@ -67,7 +67,7 @@ async def make_pool(
 def worker(
     settings: Mapping[str, str], log: Path, pool: str = "aws-batch", kind: str = "aws-batch"
 ) -> Iterator[subprocess.Popen]:
-    """A worker of the pool, as a person starts it; one of AWS Batch asks AWS twice a second."""
+    """Run a worker of the pool; one of AWS Batch polls twice a second."""
     command = [sys.executable, "-m", "prefect", "worker", "start", "--pool", pool, "--type", kind]
     env = os.environ | dict(settings) | {"AWS_BATCH_WORKER_POLL_S": "0.5"}
     with log.open("wb") as out, subprocess.Popen(command, env=env, stdout=out, stderr=out) as process:

@@ -1,4 +1,4 @@
-"""A newcomer at a terminal: an empty home directory, a checkout, and the answer y."""
+"""A newcomer's terminal: an empty home directory, a checkout, and the answer y."""
 
 import contextlib
 import os
@@ -25,7 +25,7 @@ CHECKOUT = (
 
 
 def copy_of_checkout(folder):
-    """A copy of the checkout that commands may write into."""
+    """Return a writable copy of the checkout."""
     folder.mkdir()
     for name in CHECKOUT:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
@@ -34,7 +34,7 @@ def copy_of_checkout(folder):
 
 
 class Shell:
-    """A terminal in the checkout, of somebody with an empty home directory who answers y."""
+    """A terminal in the checkout with an empty home directory, which answers y."""
 
     def __init__(self, folder, environment, checkout=ROOT):
         self.checkout = checkout
@@ -59,14 +59,14 @@ class Shell:
         self.environment = kept | own | environment
 
     def program(self, name, script, **variables):
-        """A program on the path."""
+        """Add a program to the path."""
         path = self.path / name
         path.write_text(f"#!{sys.executable} -P\n{script}")
         path.chmod(0o755)
         self.environment |= variables
 
     def __call__(self, command, timeout=900):
-        """The exit code of a command line, and all that it printed."""
+        """Return exit code and output of a command line."""
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.checkout,
@@ -79,7 +79,7 @@ class Shell:
         return done.returncode, done.stdout + done.stderr
 
     def processes(self):
-        """Our workers and servers that still run."""
+        """Return our workers and servers that still run."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):

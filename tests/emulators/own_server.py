@@ -1,4 +1,4 @@
-"""A Prefect server of one's own: with an auth string, on an address that machines elsewhere reach."""
+"""A Prefect server with an auth string, on an address that other machines reach."""
 
 import os
 import socket
@@ -17,14 +17,14 @@ AUTH = "me:very-secret"
 
 
 def address():
-    """An address of this machine that containers reach, and other machines."""
+    """Return an address of this machine that containers and other machines reach."""
     found = (entry for entries in psutil.net_if_addrs().values() for entry in entries)
     of_ip4 = (entry.address for entry in found if entry.family == socket.AF_INET)
     return next(text for text in of_ip4 if not text.startswith("127."))
 
 
 class PrefectServer:
-    """A server of one's own: with an auth string, on an address that machines elsewhere reach."""
+    """A Prefect server with an auth string."""
 
     def __init__(self, folder):
         port = free_port("0.0.0.0")
@@ -51,7 +51,6 @@ class PrefectServer:
             time.sleep(0.2)
 
     def names(self, kind):
-        """The names of all objects of a kind."""
         with httpx.Client(auth=tuple(AUTH.split(":")), trust_env=False, timeout=60) as client:
             return {row["name"] for row in client.post(f"{self.url}/{kind}/filter", json={}).json()}
 

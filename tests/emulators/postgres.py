@@ -1,4 +1,4 @@
-"""A real Postgres for a while, of Debian's package: a database of its own, which nobody else reaches."""
+"""A real Postgres of Debian's package with a private database."""
 
 import contextlib
 import os
@@ -17,7 +17,7 @@ START_S = 120
 
 
 def programs() -> Path | None:
-    """The folder of initdb, pg_ctl and psql: the newest of Debian's, or that of the PATH."""
+    """Return the folder of initdb, pg_ctl and psql: Debian's newest, or that of the PATH."""
     versions = Path("/usr/lib/postgresql").glob("*/bin/initdb")
     newest = sorted(versions, key=lambda path: int(path.parts[-3]))
     found = newest[-1] if newest else shutil.which("initdb")
@@ -26,10 +26,9 @@ def programs() -> Path | None:
 
 @dataclass(frozen=True)
 class Postgres:
-    """A server that is up.
+    """A running server.
 
-    Attributes:
-        url: for Prefect's server.
+    Attributes: url: for Prefect's server.
     """
 
     url: str
@@ -38,7 +37,7 @@ class Postgres:
     port: int
 
     def ask(self, query: str) -> str:
-        """The answer to a query, one row a line."""
+        """Return the answer to a query, one row a line."""
         words = [self.bin / "psql", "--host", self.folder, "--port", str(self.port), "--username", "prefect"]
         words += ["--dbname", "postgres", "--tuples-only", "--no-align", "--command", query]
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()
@@ -46,7 +45,7 @@ class Postgres:
 
 @contextlib.contextmanager
 def postgres(bin_: Path) -> Iterator[Postgres]:
-    """Run a Postgres; at the end it and its files are gone."""
+    """Run a Postgres; delete it and its files at the end."""
     folder = Path(tempfile.mkdtemp(prefix="gridbench-postgres-", dir="/var/tmp"))
     port, data = free_port(), folder / "data"
     as_owner = _as_owner(folder)
@@ -78,7 +77,7 @@ def postgres(bin_: Path) -> Iterator[Postgres]:
 
 
 def _as_owner(folder: Path) -> list[str]:
-    """What a command is prefixed with: Postgres refuses to run as root."""
+    """Return a command prefix: Postgres refuses to run as root."""
     if os.geteuid():
         return []
     owner = pwd.getpwnam("postgres")

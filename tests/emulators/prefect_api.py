@@ -1,4 +1,4 @@
-"""What tests of a Prefect server of their own share: its tables, and clients."""
+"""Tables and clients for tests with their own Prefect server."""
 
 import shutil
 import sqlite3
@@ -24,9 +24,9 @@ DATABASE = "prefect.db"  # of a state folder
 
 
 def client_of(api_url: str, state: Path | None = None) -> PrefectClient:
-    """A client, of a server that knows the auth string of a state folder where one is given.
+    """Return a client, with the auth string of a state folder if given.
 
-    All share what TLS needs, which to read anew takes 60 ms of CPU, many times a second.
+    All share one TLS context, which takes 60 ms of CPU to make.
     """
     auth = auth_string(state) if state else None
     return PrefectClient(api_url, auth_string=auth, httpx_settings={"verify": _certificates()})
@@ -38,14 +38,14 @@ def _certificates() -> ssl.SSLContext:
 
 
 def with_tables(state: Path) -> Path:
-    """A state folder with a database of Prefect's that has its tables, which take a server 12 s of CPU to make."""
+    """Copy a database with Prefect's tables into a state folder: a server takes 12 s of CPU to make them."""
     state.mkdir(parents=True, exist_ok=True)
     shutil.copy(tables(), state / DATABASE)
     return state
 
 
 def tables() -> Path:
-    """The database, made once per machine and version of Prefect."""
+    """Return the database, made once per machine and version of Prefect."""
     made = Path(tempfile.gettempdir()) / f"gridbench-prefect-{prefect.__version__}.db"
     with FileLock(f"{made}.lock"):
         if not made.exists():
@@ -62,7 +62,7 @@ def tables() -> Path:
 
 
 async def account_of_runs(client: PrefectClient, runs: int = 12, lines: int = 60) -> str:
-    """Return the states of a server's latest runs and their last log lines, for a test that waited in vain."""
+    """Return the latest runs' states and last log lines, for a test that timed out."""
     latest = await client.read_flow_runs(sort=FlowRunSort.EXPECTED_START_TIME_DESC, limit=runs)
     states = [f"{run.name}: {run.state.name if run.state else None}" for run in latest]
     of_these = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id for run in latest]))

@@ -1,4 +1,4 @@
-"""A real Redis for a while, of Debian's package, with a password."""
+"""A real Redis of Debian's package, with a password."""
 
 import contextlib
 import shutil
@@ -16,26 +16,26 @@ START_S = 60
 
 
 def program() -> str | None:
-    """The path of redis-server; None where there is none."""
+    """Return the path of redis-server, or None."""
     return shutil.which("redis-server")
 
 
 @dataclass(frozen=True)
 class Redis:
-    """A server that is up."""
+    """A running server."""
 
     port: int
     password: str = "a-long-password"
 
     @property
     def url(self) -> str:
-        """Its database 1."""
+        """The URL of database 1."""
         return f"redis://:{self.password}@127.0.0.1:{self.port}/1"
 
 
 @contextlib.contextmanager
 def redis_server(path: str) -> Iterator[Redis]:
-    """Run a Redis that keeps nothing."""
+    """Run a Redis without persistence."""
     with tempfile.TemporaryDirectory(prefix="gridbench-redis-") as folder:
         made = Redis(free_port())
         options = ["--port", str(made.port), "--bind", "127.0.0.1", "--dir", folder, "--save", ""]

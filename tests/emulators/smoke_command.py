@@ -1,4 +1,4 @@
-"""The smoke scripts as commands: sentences as they come, exit codes, and a clean-up that Ctrl-C does not end."""
+"""The smoke scripts as commands: immediate output, exit codes, and a clean-up that Ctrl-C does not end."""
 
 import signal
 import sys
@@ -6,12 +6,12 @@ from collections.abc import Callable
 
 
 def tell(sentence: str) -> None:
-    """Print a sentence at once, wherever the output goes."""
+    """Print a sentence and flush."""
     print(sentence, flush=True)
 
 
 def undisturbed(work: Callable[[], None]) -> None:
-    """Clean up to the end: a second Ctrl-C must leave nothing running that is paid for."""
+    """Run the clean-up to its end despite a second Ctrl-C: nothing paid may keep running."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         work()

@@ -1,4 +1,4 @@
-"""TLS in front of a port of this machine, with a certificate of its own authority."""
+"""TLS in front of a local port, with its own certificate."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ HOST = "127.0.0.1"
 
 
 def certificate() -> tuple[bytes, bytes]:
-    """A certificate for this machine that signs itself, and its key, in PEM."""
+    """Return a self-signed certificate for this machine and its key, in PEM."""
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, HOST)])
     made = (
@@ -52,7 +52,7 @@ async def pump(source: asyncio.StreamReader, target: asyncio.StreamWriter) -> No
 
 @contextlib.contextmanager
 def in_front_of(port: int) -> Iterator[tuple[str, bytes]]:
-    """HOST:PORT with TLS, and the certificate that clients have to trust."""
+    """Yield HOST:PORT with TLS, and the certificate to trust."""
     public, private = certificate()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     with tempfile.NamedTemporaryFile() as file:

@@ -1,4 +1,4 @@
-"""Builds a workload in this process, and tells which take seconds."""
+"""Build workloads in this process; know which take seconds."""
 
 from workloads.harness.engine.device import dtype_of, open_device
 from workloads.harness.prepared import Env
@@ -6,7 +6,7 @@ from workloads.harness.registry import find
 
 
 def is_ours(workload):
-    """Whether it is the project's own, and none that a test has made."""
+    """Return whether it is the project's own workload."""
     return workload.build.__module__.startswith("workloads.")
 
 

@@ -1,4 +1,4 @@
-"""`python -m workloads` in a process of its own."""
+"""`python -m workloads` in its own process."""
 
 import subprocess
 import sys
@@ -8,7 +8,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def command(*arguments):
-    """Run the program; returns its exit code, standard output and standard error."""
+    """Run the program; return exit code, standard output and standard error."""
     program = [sys.executable, "-m", "workloads", *map(str, arguments)]
     options = {"capture_output": True, "text": True, "errors": "replace", "cwd": ROOT, "timeout": 120}
     found = subprocess.run(program, **options)

@@ -1,4 +1,4 @@
-"""Shared by the tests of the harness: folders of test-only workloads, and the engine on a short leash."""
+"""Fixtures of the harness's tests: folders of workloads, and an impatient engine."""
 
 import sys
 from pathlib import Path
@@ -27,7 +27,7 @@ SHORT = Rules(
 
 @pytest.fixture
 def use_workloads(monkeypatch):
-    """Adds a folder of workloads to the registry; they are forgotten afterwards."""
+    """Return a function that adds a folder of workloads to the registry."""
     monkeypatch.setattr(registry, "_found", registry.all_workloads())
     yield lambda folder: monkeypatch.setenv("GRIDBENCH_WORKLOADS", str(folder))
     for name in [name for name in sys.modules if name.startswith("gridbench_workloads_")]:
@@ -36,14 +36,14 @@ def use_workloads(monkeypatch):
 
 @pytest.fixture
 def cheats(use_workloads, box_lock):
-    """The folder `cheats` as the user's workloads, on a box of the test's own."""
+    """The folder `cheats` as the user's workloads, with a box lock of its own."""
     use_workloads(CHEATS)
     return CHEATS
 
 
 @pytest.fixture
 def engine(cheats):
-    """Measures a case in this process: the real engine, with less patience and one thread."""
+    """Measure a case in this process: the real engine, with less patience and one thread."""
 
     def run(name, precision="fp32", rules=SHORT, seed=0, **size):
         workload = find(name)
@@ -55,7 +55,7 @@ def engine(cheats):
 
 @pytest.fixture
 def one_thread():
-    """One thread of torch's: several would wait for each other on a machine that runs other tests, too."""
+    """One thread of torch: several would wait for each other on a busy machine."""
     import torch
 
     before = torch.get_num_threads()

@@ -12,5 +12,4 @@ def narrow(env):
 
 
 def by(env, name="ddpm", **size):
-    """A workload with a narrow net."""
     return find(name).build(env, channels=NARROW, **size)

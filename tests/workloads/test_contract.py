@@ -1,4 +1,4 @@
-"""Every workload keeps the contract: a newcomer's file is held to it by being there."""
+"""Every workload in the folder keeps the contract, also a new one."""
 
 import time
 from contextlib import nullcontext
@@ -23,7 +23,7 @@ OURS = [name for name, w in all_workloads().items() if is_ours(w)]
 
 
 def made_alone(name):
-    """Whether a single process on a CPU can build it: groups and transfers have tests of their own."""
+    """Return whether a single process on a CPU can build it; groups and transfers have other tests."""
     workload = find(name)
     return not workload.in_group and "cpu" in workload.devices
 
@@ -37,7 +37,7 @@ def named(are_jobs):
 
 
 def each_with(values, enough):
-    """Return every workload with a step and every value; a slow one in `make test` with those that say enough."""
+    """Return every workload with a step and every value; slow ones in `make test` with `enough` of them."""
     levels = {
         (name, value): (pytest.mark.server if value in enough else pytest.mark.chaos) if is_slow(name) else ()
         for name in names_of(are_jobs=False)
@@ -47,7 +47,7 @@ def each_with(values, enough):
 
 
 def is_slow(name):
-    """Whether its contract is left to the slow tests: seconds each, most of them torch's fp16 on a CPU."""
+    """Return whether its contract takes seconds, mostly torch's fp16 on a CPU."""
     return takes_seconds(name) or name.startswith(("resnet_train", "resnet50", "unet"))
 
 
@@ -55,14 +55,13 @@ STEPS = named(are_jobs=False)
 
 
 def other_size(workload):
-    """A size that is not tiny: catches formulas that hold at one size only, and views cut for it."""
+    """Return a size that is not tiny, for formulas that hold at one size only."""
     kept = {*workload.published, *workload.optional}
     return {name: value if name in kept else 2 * value + 2 for name, value in workload.tiny.items()}
 
 
 @pytest.mark.parametrize("name", OURS)
 def test_declarations_of_a_workload_agree(name):
-    """What is declared of a workload agrees with its sizes, and with the workload that it is of."""
     workload = find(name)
     assert (workload.scaling is not None) == workload.in_group
     assert (workload.kind == "loader") <= (workload.of is not None and "workers" in workload.sizes)
@@ -198,7 +197,7 @@ def test_a_step_leaves_the_inputs_of_a_workload_unchanged(name):
 
 
 class TestAgainstOthers:
-    """The references themselves, against implementations that share no code with them."""
+    """The references against implementations that share no code with them."""
 
     def test_matmul_is_numpys(self):
         prepared = build("matmul", n=65)
@@ -246,20 +245,20 @@ class TestAgainstOthers:
 
 
 def assert_shown(prepared, wanted):
-    """The reference is exact to float64 where it is shown, up to constants that are drawn in float32."""
+    """Compare the reference with float64, up to constants that are drawn in float32."""
     shown = prepared.view(torch.from_numpy(wanted)).numpy()
     np.testing.assert_allclose(prepared.reference().numpy(), shown, rtol=1e-5, atol=1e-5)
     assert shown.size > 0
 
 
 def drawn_kernel(size):
-    """The kernel that the pipeline draws after its images, from the same seed."""
+    """Return the kernel that the pipeline draws after its images, from the same seed."""
     generator = torch.Generator().manual_seed(0)
     torch.rand(size["batch"], 3, size["pixels"], size["pixels"], generator=generator)
     return torch.randn(3, 3, 3, 3, generator=generator).double().numpy()
 
 
 def halved(images, axis):
-    """Linear interpolation at every second pixel border: the mean of the two pixels beside it."""
+    """Interpolate at every second pixel border: the mean of two neighbours."""
     places = 2 * np.arange(images.shape[axis] // 2)
     return (np.take(images, places, axis) + np.take(images, places + 1, axis)) / 2

@@ -12,7 +12,7 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def small_graph():
-    """Five papers, four links, three words, with the dense matrices that belong to them."""
+    """Return five papers, four links, three words, and their dense matrices."""
     links = torch.tensor([[0, 0, 1, 3], [1, 2, 2, 4]])
     dense = torch.eye(5, dtype=torch.float64)
     dense[links[0], links[1]] = dense[links[1], links[0]] = 1

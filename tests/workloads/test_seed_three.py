@@ -1,4 +1,4 @@
-"""Seed 3's three models: the networks, how they learn, and that a training that goes wrong is seen."""
+"""Three models of seed 3: networks, learning, and detection of wrong trainings."""
 
 from itertools import chain
 
@@ -70,7 +70,7 @@ class TestNetworks:
 
 
 class Watching(nn.Module):
-    """Notes what it is called with: training or not, and how many images."""
+    """Note each call: training or not, and how many images."""
 
     def __init__(self, calls):
         super().__init__()
@@ -144,14 +144,14 @@ class TestJob:
 
 
 class ForgetsToScale(nn.Dropout):
-    """Drops, but leaves what it keeps as small as it was."""
+    """Drop, but do not scale the rest."""
 
     def forward(self, x):
         return x * (torch.rand_like(x) > self.p) if self.training else x
 
 
 class DropsOtherwiseInBackward(nn.Dropout):
-    """Draws one mask forward and another one backward."""
+    """Draw one mask forward and another one backward."""
 
     def forward(self, x):
         kept = super().forward(x)

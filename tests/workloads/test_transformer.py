@@ -1,4 +1,4 @@
-"""The transformer: its parts against plain formulas, its FLOPs against a count by hand, what it must refuse."""
+"""The transformer: parts against plain formulas, FLOPs against a count by hand, refusals."""
 
 import math
 
@@ -19,7 +19,7 @@ LAYERS, VOCABULARY = shapes.DECODER_LAYERS, shapes.DECODER_VOCABULARY
 
 
 def attended(model, x):
-    """One block's attention, written out: softmax of what the mask leaves, head by head."""
+    """Return one block's attention written out: softmax of the unmasked, head by head."""
     together, out = model.together, model.out
     width = x.shape[-1]
     heads = max(width // 64, 1)
@@ -73,7 +73,7 @@ class TestFlops:
     width, length, batch = 64, 20, 3
 
     def linear(self, positions):
-        """Forward: every token through the blocks, `positions` of them through the output layer."""
+        """Return forward FLOPs: every token through the blocks, `positions` through the output layer."""
         tokens = self.batch * self.length
         return 2 * tokens * LAYERS * 12 * self.width**2 + 2 * positions * self.width * VOCABULARY
 
@@ -101,7 +101,7 @@ class TestFlops:
         assert workload.flops(**size) == made.flops
 
     def test_torch_counts_the_whole_square_where_attention_is_products(self):
-        """Its counter knows no attention on a CPU; without the fused kernel it sees all l^2 pairs."""
+        """Without the fused kernel torch's counter sees all l^2 pairs."""
         with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH), torch.inference_mode():
             made = build("transformer_infer", width=self.width, length=self.length, batch=self.batch)
             with FlopCounterMode(display=False) as counter:

@@ -1,4 +1,4 @@
-"""Predicted and real times of jobs, as a file keeps them and a table shows them."""
+"""Predicted and real times of jobs, in a file and in a table."""
 
 import json
 import math
@@ -13,15 +13,12 @@ GOAL = 9  # of ten
 
 @dataclass(frozen=True, slots=True)
 class JobRow:
-    """One script: the time of its job as predicted from a measurement, and by the clock.
+    """A script's job: its predicted and its real time.
 
-    Attributes:
-        seconds, low_s, high_s: predicted, with the 95 % interval; None where there is no prediction.
-        real_s: from the start of the plain process to its end; None where it failed.
-        measured_s: what the measurement took.
-        verdict, reasons: of the record; `failed` is what the plain run said if it failed.
-        others: cores that other processes kept busy, during the measurement and during the run.
-        slower: share by which the CPU itself was slower during the run than during the measurement.
+    Attributes: seconds, low_s, high_s: predicted, with the 95 % interval; None without a prediction. real_s:
+    of the plain process; None if it failed. measured_s: of the measurement. verdict, reasons: of the record;
+    `failed`: the plain run's error. others: cores used by other processes, during the measurement and the
+    run. slower: share by which the CPU was slower during the run than during the measurement.
     """
 
     script: str
@@ -47,18 +44,17 @@ class JobRow:
 
     @property
     def ratio(self) -> float:
-        """Return predicted over real time; NaN where either is missing."""
+        """Predicted over real time; NaN if either is missing."""
         return self.seconds / self.real_s if self.seconds and self.real_s else math.nan
 
 
 def add(file: Path, row: JobRow) -> None:
-    """Append a row at once, so that an interrupted run keeps what it has."""
+    """Append a row at once, so that an interrupted run keeps it."""
     with file.open("a") as lines:
         lines.write(json.dumps(asdict(row)) + "\n")
 
 
 def kept(file: Path) -> list[JobRow]:
-    """Return the rows of a file; none where there is no file."""
     return [JobRow(**json.loads(line)) for line in file.read_text().splitlines()] if file.exists() else []
 
 

@@ -1,7 +1,7 @@
-"""Predicted times of whole jobs against the clock: twenty scripts, each measured and each run to its end by plain Python.
+"""Predicted times of whole jobs against the clock: twenty scripts, each measured and run to its end.
 
-`python -m tests.benchmarks job-time [--minutes 2.3] [--only SCRIPT…] [--out FOLDER]`, 80 minutes on two idle cores. Each
-result is added to FOLDER/rows.jsonl at once, with its record beside it; an interrupted run is taken up where it ended.
+`python -m tests.benchmarks job-time [--minutes 2.3] [--only SCRIPT…] [--out FOLDER]`, 80 minutes on two idle
+cores. Results are added to FOLDER/rows.jsonl with their records; an interrupted run continues.
 """
 
 import argparse
@@ -32,7 +32,7 @@ MINUTES, LONG = (
 
 
 def main(words: Sequence[str] = ()) -> None:
-    """Measure and run every job, one after the other, and print the table."""
+    """Measure and run every job in turn, and print the table."""
     parser = argparse.ArgumentParser("python -m tests.benchmarks job-time")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="of each job, about")
     parser.add_argument("--only", nargs="+", metavar="SCRIPT", help="such as gan rnn")
@@ -56,10 +56,9 @@ def main(words: Sequence[str] = ()) -> None:
 def row_of(
     job: Mapping[str, Any], script: str, minutes: float, is_measured_first: bool
 ) -> tuple[JobRow, dict[str, Any]]:
-    """Measure a job and run it, in this order or the other: a machine can be slow or fast for longer than a job lasts.
+    """Measure and run a job in either order: a machine can be slow for longer than a job lasts.
 
-    Returns:
-        its row, and the record of the measurement.
+    Returns: its row and its record.
     """
     length = length_of(job, minutes)
     if is_measured_first:
@@ -89,14 +88,14 @@ def row_of(
 
 @dataclass(frozen=True)
 class MachineReading:
-    """What a machine did beside us, and seconds of a fixed loop of arithmetic on it, before and after."""
+    """Load by others, and seconds of a fixed loop before and after."""
 
     others: float
     canary_s: float
 
 
 def watched(work: Callable[[], Done]) -> tuple[Done, MachineReading]:
-    """Return what some work gives, and how its machine was meanwhile."""
+    """Return the result of some work, and the machine's reading meanwhile."""
     before, canary_s = cpu.counters(), cpu.canary_s()
     done = work()
     readings, _ = cpu.delta(before, cpu.counters())
@@ -104,7 +103,7 @@ def watched(work: Callable[[], Done]) -> tuple[Done, MachineReading]:
 
 
 def length_of(job: Mapping[str, Any], minutes: float) -> int:
-    """Return the length by which a job takes about so many minutes here, from a brief look at its steps."""
+    """Return the length by which a job takes about these minutes here, from a brief look at its steps."""
     record, _ = measured(job, LONG, "--brief")
     seen, step_s = record["script"], record["wall"]["mean_s"]
     unit_s = step_s * (seen["epoch_steps"] if job["unit"] == "epochs" else 1)
@@ -112,7 +111,7 @@ def length_of(job: Mapping[str, Any], minutes: float) -> int:
 
 
 def measured(job: Mapping[str, Any], length: int, *how: str) -> tuple[dict[str, Any], float]:
-    """Measure a job as a user does; return its record and how many seconds that took."""
+    """Measure a job as a user does; return its record and seconds."""
     with tempfile.TemporaryDirectory() as out:
         asked = [f"--folder={SCRIPTS}", *(how or (f"--{job['unit']}", str(length)))]
         began_s = time.perf_counter()
@@ -130,7 +129,7 @@ def measured(job: Mapping[str, Any], length: int, *how: str) -> tuple[dict[str, 
 
 
 def run(job: Mapping[str, Any], length: int) -> tuple[float | None, str]:
-    """Run a job to its end without us; return its seconds by the clock, or None and what it said last."""
+    """Run a job to its end without hooks; return its seconds, or None and its last words."""
     with tempfile.TemporaryDirectory() as out, open(Path(out, "errors"), "w+") as errors:
         began_s = time.perf_counter()
         words = [sys.executable, *command(job, length, out)]
@@ -144,12 +143,11 @@ def run(job: Mapping[str, Any], length: int) -> tuple[float | None, str]:
 
 
 def command(job: Mapping[str, Any], length: int, out: str) -> list[str]:
-    """Return the words that follow `python`."""
     return [word.format(length=length, out=out) for word in shlex.split(job["run"])]
 
 
 def environ(out: str) -> dict[str, str]:
-    """Return the environment of both ways: what torch compiles is kept for neither."""
+    """Return the environment of both ways, without a cache of compiled code."""
     return {**os.environ, "TORCHINDUCTOR_CACHE_DIR": f"{out}/compiled"}
 
 

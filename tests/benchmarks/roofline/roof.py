@@ -1,4 +1,4 @@
-"""The search for the fastest product against a coarse exhaustive scan: the rate it finds, and the time it takes."""
+"""The search for the fastest product against a coarse exhaustive scan: its rate and its time."""
 
 import itertools
 import math
@@ -21,7 +21,7 @@ GOAL, GOAL_TIME = 0.99, 0.1
 
 
 def main() -> None:
-    """Print both ratios: on made-up devices, and of this one, by pairs of fresh samples in turns."""
+    """Print both ratios, of simulated devices and of this one, by pairs of fresh samples in turns."""
     for kind in (Cpu, Gpu):
         pairs = shares(kind, UNSEEN, PART)
         reached = sum(share >= GOAL for share, _ in pairs)
@@ -33,7 +33,7 @@ def main() -> None:
 
 
 def here(precision: str) -> None:
-    """Scan this device, search it, and hold the two sizes against each other."""
+    """Scan and search this device, and compare the two sizes."""
     device = open_device("cpu", precision, cores())
     products = Products(device.torch_device, precision)
     started = time.perf_counter()
@@ -55,7 +55,7 @@ def here(precision: str) -> None:
 
 
 def scan(products: Products) -> tuple[int, ...]:
-    """The fastest of all sides against all, by the median of a few passes, each size for a tenth of a second."""
+    """Return the fastest of all combinations of sides, by the median of a few passes of 0.1 s."""
     rates: dict[tuple[int, ...], list[float]] = {size: [] for size in itertools.product(SIDES, repeat=3)}
     for _ in range(PASSES):
         for size, seen in rates.items():
@@ -67,7 +67,7 @@ def scan(products: Products) -> tuple[int, ...]:
 
 
 def compared(products: Products, size: tuple[int, ...], other: tuple[int, ...]) -> tuple[float, float, float]:
-    """Rate of one size over another's, from fresh samples in turns: median and quartiles of the pairs."""
+    """Return the ratio of two sizes' rates from fresh samples in turns: median and quartiles of pairs."""
     ratios = []
     for turn in range(PAIRS):
         rates = {}

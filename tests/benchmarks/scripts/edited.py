@@ -1,7 +1,7 @@
-"""From an edited script to its first record on a box behind SSH, by the command that a user types.
+"""From an edited script to its first record on a box behind SSH, by the user's command.
 
-The command starts its own Prefect server and worker, as without a server of one's own. The box is a namespace of
-this machine with a real sshd: its jobs are containers in one lane and process trees in the other.
+The command starts its own Prefect server and worker. The box is a namespace of this machine with a real sshd:
+its jobs are containers in one lane and process trees in the other.
 """
 
 import json
@@ -42,7 +42,7 @@ job_variables: {variables}
 
 @dataclass(frozen=True)
 class First:
-    """Seconds from a command to its first record, to its end, and those of the record's own process."""
+    """Seconds from a command to its first record and its end, and those of the record's process."""
 
     record_s: float
     end_s: float
@@ -52,7 +52,7 @@ class First:
 
 
 def main() -> None:
-    """Print the seconds of each lane, the first time and after each edit."""
+    """Print each lane's seconds, the first time and after each edit."""
     image = images.built(containers.base_image())
     with boxes(1) as (box,), tempfile.TemporaryDirectory() as name:
         has_all_packages(box)
@@ -76,7 +76,7 @@ def main() -> None:
 
 
 def edited(folder: Path, lane: str, number: int, words: Sequence[str]) -> First:
-    """Edit the script, type the command, and wait for its first record and its end."""
+    """Edit the script, run the command, and wait for its first record and its end."""
     code, results = folder / "code", folder / f"results-{lane}-{number}"
     code.mkdir(exist_ok=True)
     (code / "train.py").write_text(f"{SCRIPT.read_text()}\n# {lane}, edit {number}\n")
@@ -110,12 +110,10 @@ def edited(folder: Path, lane: str, number: int, words: Sequence[str]) -> First:
 
 
 def said_by(folder: Path) -> str:
-    """Return what the last command has printed."""
     return (folder / "said").read_text()
 
 
 def sentence(lane: str, what: str, first: First) -> str:
-    """Say how long it took."""
     goal = "" if what == "the first time" else f" (goal {GOAL_S:g} s)"
     phases = ", ".join(f"{name} {seconds:.1f}" for name, seconds in first.phases_s.items() if seconds >= 0.5)
     return (

@@ -1,7 +1,7 @@
-"""The cost of hooks for a user's script: steps of about 1 ms with and without them, in turns.
+"""The cost of hooks: steps of about 1 ms with and without them, in turns.
 
-First as they are for most of a script's life, then while samples are taken: each step is a block of its own then,
-and what is done between two blocks is no part of the times in a record, but of this one.
+First in the hooks' usual state, then while samples are taken, when each step is a block. Work between two
+blocks is in this time but not in a record's.
 """
 
 import statistics
@@ -27,7 +27,7 @@ SAMPLING = SamplingPlan(Rules(), cap_s=1e9, predicts=True)
 
 
 def main() -> None:
-    """Print the time of a step under hooks over that of one without."""
+    """Print the step time under hooks over that without."""
     torch.set_num_threads(1)
     goal = f", goal at most {GOAL}"
     report("step under hooks / without", SAMPLED, trained_s, goal)
@@ -36,7 +36,7 @@ def main() -> None:
 
 
 def report(name: str, plan: SamplingPlan, timed_s: Callable[[], float], goal: str = "") -> None:
-    """Print the median ratio of a plan's hooked steps and plain ones, in pairs."""
+    """Print the median ratio of hooked and plain steps, in pairs."""
     ratios = []
     for pair in range(PAIRS):
         turns = (True, False) if pair % 2 else (False, True)
@@ -48,7 +48,7 @@ def report(name: str, plan: SamplingPlan, timed_s: Callable[[], float], goal: st
 
 
 def called_s() -> float:
-    """Median seconds of a call of a model that is only called: MODULES small modules, about 1 ms."""
+    """Return median seconds of a call of a model: MODULES small modules, about 1 ms."""
     layers = [torch.nn.Linear(64, 64) for _ in range(MODULES)]
     model = torch.nn.Sequential(*(torch.nn.Sequential(layer) for layer in layers)).eval()
     x, seconds = torch.randn(4, 64), []
@@ -63,7 +63,7 @@ def called_s() -> float:
 
 
 def trained_s() -> float:
-    """Median seconds of a step: a batch, a small model, and a spin that makes it about 1 ms long."""
+    """Return median seconds of a step: a batch, a small model, and a spin up to about 1 ms."""
     model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.ReLU(), torch.nn.Linear(64, 10))
     optimizer = torch.optim.SGD(model.parameters(), lr=0.01)
     samples = 4 * (LEFT_OUT + STEPS)
@@ -83,7 +83,7 @@ def trained_s() -> float:
 
 
 def hooked_s(plan: SamplingPlan, timed_s: Callable[[], float]) -> float:
-    """Median seconds of the same, measured as a script is."""
+    """Return the same, measured like a script."""
     phases = Phases()
     measurement = Measurement(plan, phases, Readings("cpu", 1, phases.origin_s), whole=True)
     measurement.finish = lambda ending: 0

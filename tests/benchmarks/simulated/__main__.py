@@ -1,7 +1,7 @@
 """Verdicts before and after their rules changed: `python -m tests.benchmarks.simulated [PART ...] [--write]`.
 
-Each share is of N simulated runs (`--runs`), so its standard error is the root of share x (1 - share) / N. `--write`
-puts the rows into docs/statistics.md as they come, in place of those of the same parts and worlds.
+Each share is of N simulated runs (`--runs`), so its standard error is sqrt(share x (1 - share) / N).
+`--write` puts rows into docs/statistics.md, in place of those of the same parts and worlds.
 """
 
 import argparse
@@ -27,7 +27,6 @@ HEADING = ("| part | world | runs | before | after |", "| --- | --- | --- | --- 
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("parts", nargs="*", default=[*PARTS], metavar="PART", help=", ".join(PARTS))
     parser.add_argument("--world", default="", help="a part of the names of worlds")
@@ -46,12 +45,12 @@ def main() -> None:
 
 
 def caption(part: str) -> str:
-    """Return the line above the rows of a part."""
+    """Return the line above a part's rows."""
     return f"| **{part}** | *{PARTS[part].counted}* | | | |"
 
 
 def with_row(lines: list[str], row: str) -> list[str]:
-    """Return the lines of a table with a row, in the order of the parts and worlds and in place of its earlier one."""
+    """Return the table's lines with a row, in the order of parts and worlds."""
     rows = {_key(line): line for line in [*lines, row]}
     ordered = [*HEADING]
     for name, part in PARTS.items():

@@ -1,8 +1,8 @@
 """Searches over simulated versions: `python -m tests.benchmarks.simulated.bisect [--write]`.
 
-It prints the table of docs/bisect-and-gate.md, and with `--write` puts it there: how often a search among nine versions
-without any change confirms one all the same, and how often it finds the version that is 5 % slower, on boxes that slow
-all processes of a while. Versions are measured one after another, or two in turns by process.
+It prints the table of docs/bisect-and-gate.md (`--write` puts it there): how often a search among nine equal
+versions confirms a change, and how often it finds a version that is 5 % slower, on boxes whose speed varies.
+Versions are measured one after another, or two in turns by process.
 """
 
 import argparse
@@ -42,7 +42,6 @@ def main() -> None:
 
 
 def table(searches: int) -> Iterator[str]:
-    """Yield the lines of the table."""
     yield "| the box | one after another | processes | in turns | processes |"
     yield "| --- | --- | --- | --- | --- |"
     for name, box in BOXES.items():
@@ -51,7 +50,7 @@ def table(searches: int) -> Iterator[str]:
 
 
 def counted(box: Callable[[Chance], Box], in_turns: bool, searches: int) -> tuple[str, str]:
-    """The shares of searches on a box, and the processes of a search that has something to find."""
+    """Return the shares of searches on a box, and the processes of a search with a change."""
     rng = np.random.default_rng(20261123)
     quiet = [searched(rng, box(rng), 1.0, in_turns)[0] for _ in range(searches)]
     ends = [searched(rng, box(rng), 1.05, in_turns) for _ in range(searches)]
@@ -65,7 +64,7 @@ def counted(box: Callable[[Chance], Box], in_turns: bool, searches: int) -> tupl
 
 
 def searched(rng: Chance, box: Box, factor: float, in_turns: bool = False) -> tuple[NextStep, int]:
-    """The end of a search, and how many rounds it took."""
+    """Return the end of a search and its rounds."""
     search = VersionSearch(tuple(f"v{place}" for place in range(VERSIONS)), in_turns=in_turns)
     while isinstance(step := next_step(search), NextMeasurement):
         versions = [step.version] if step.partner is None else [step.partner, step.version]
@@ -87,12 +86,12 @@ def confirmed(end: NextStep) -> bool:
 
 
 def by_measurement(effect: float, rng: Chance) -> Box:
-    """A box that each measurement finds in another state, with this standard deviation of logs."""
+    """Return a box whose state changes between measurements, with this standard deviation of logs."""
     return lambda slots: np.full(slots, rng.normal(0, effect))
 
 
 def drifting(rho: float, spread: float, rng: Chance) -> Box:
-    """A box whose speed drifts as an AR(1) process over its slots."""
+    """Return a box whose speed drifts as an AR(1) process over its slots."""
     state = rng.normal(0, spread)
 
     def box(slots: int) -> NDArray[np.float64]:
@@ -107,7 +106,7 @@ def drifting(rho: float, spread: float, rng: Chance) -> Box:
 
 
 def neighbour(rng: Chance) -> Box:
-    """A box that a neighbour slows by 25 % for 3 minutes of each 15."""
+    """Return a box that a neighbour slows by 25 % for 3 minutes of each 15."""
     now_s = rng.uniform(0, 900)
 
     def box(slots: int) -> NDArray[np.float64]:

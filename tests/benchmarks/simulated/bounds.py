@@ -1,10 +1,10 @@
 """Bounds of the nightly gate: `python -m tests.benchmarks.simulated.bounds [--histories N] [--write]`.
 
-It prints the largest share of slowdowns by 5 % that any rule can name within three nights, for docs/nightly.md. By the
-lemma of J. Neyman and E. S. Pearson (1933) no test of a size has more power than that of the likelihood ratio. A rule with
-0.1 false tickets in 100 nights files one in three quiet nights with a chance of 0.003 at most. The test here knows the
-noise and all of its parameters, and has five fresh runs of each night; a gate has estimates from the nights before, and
-fresh runs of suspects alone. So no gate has larger shares.
+It prints the largest share of 5 % slowdowns that any rule can name within three nights, for docs/nightly.md.
+By the lemma of J. Neyman and E. S. Pearson (1933) no test of a size has more power than the likelihood
+ratio's. A rule with 0.1 false tickets in 100 nights files one in three quiet nights with a chance of at most
+0.003. The test knows the noise and its parameters and has five fresh runs of each night, a gate only
+estimates and fresh runs of suspects, so no gate has larger shares.
 """
 
 import argparse
@@ -52,7 +52,7 @@ def of_hosts(values: FloatArray, there: BoolArray) -> FloatArray:
 
 
 def of_states(kept: float, is_shared: bool) -> Density:
-    """Return the density of nights with a state, of which `kept` is left in the next one, and its fresh runs' states."""
+    """Return the density of nights with a state, of which `kept` remains in the next, and of their fresh runs."""
     count = NIGHTS * (1 + RERUNS)
     night, is_fresh = np.arange(count) // (1 + RERUNS), np.arange(count) % (1 + RERUNS) > 0
     # the state of the night before is known: the rest of its variance is new
@@ -79,7 +79,7 @@ def _normal(values: FloatArray, sd: float) -> FloatArray:
 
 
 def quiet(rng: np.random.Generator, count: int) -> FloatArray:
-    """Return numbers of 2 %."""
+    """Return numbers with 2 % noise."""
     return rng.normal(0, SD, (count, NIGHTS, 1 + RERUNS))
 
 
@@ -95,7 +95,7 @@ def hosts(rng: np.random.Generator, count: int) -> FloatArray:
 
 
 def states(kept: float, is_shared: bool) -> Nights:
-    """Return nights with a state of which `kept` is left in the next one; that of the night before is 0."""
+    """Return nights with a state of which `kept` remains in the next; the first state is 0."""
 
     def made(rng: np.random.Generator, count: int) -> FloatArray:
         values = rng.normal(0, OWN, (count, NIGHTS, 1 + RERUNS))
@@ -111,7 +111,7 @@ def states(kept: float, is_shared: bool) -> Nights:
 
 
 class World(NamedTuple):
-    """A noise of slower nights and its density; those of quiet nights, if they are others."""
+    """A noise of slower nights and its density, and those of quiet nights if they differ."""
 
     noise: Nights
     density: Density
@@ -135,7 +135,6 @@ WORLDS = {
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--histories", type=int, default=100_000)
     parser.add_argument("--write", action="store_true")
@@ -145,7 +144,6 @@ def main() -> None:
 
 
 def table(histories: int) -> Iterator[str]:
-    """Yield the lines of the table."""
     yield "| noise | named within 3 nights, at most | in the third, by its own fresh runs, at most |"
     yield "| --- | --- | --- |"
     for name, world in WORLDS.items():
@@ -154,7 +152,7 @@ def table(histories: int) -> Iterator[str]:
 
 
 def power(world: World, histories: int, fresh: int) -> float:
-    """Return the power of the likelihood ratio's test with fresh runs of the last `fresh` nights, of a size of these."""
+    """Return the power of the likelihood ratio's test with fresh runs of the last `fresh` nights."""
     rng = np.random.default_rng(20261127)
     unchanged, slower = [], []
     for _ in range(0, histories, CHUNK):
@@ -165,7 +163,7 @@ def power(world: World, histories: int, fresh: int) -> float:
 
 
 def _ratio(world: World, values: FloatArray, fresh: int) -> FloatArray:
-    """Return the logarithm of the ratio of the densities of slower and unchanged nights."""
+    """Return the log likelihood ratio of slower against unchanged nights."""
     there = np.ones(values.shape[1:], bool)
     there[: NIGHTS - fresh, 1:] = False
     ratio: FloatArray = world.density(values - SLOWDOWN, there)

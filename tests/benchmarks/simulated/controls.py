@@ -1,4 +1,4 @@
-"""Series of few nights with a control: slowdowns that they show, and their false tickets."""
+"""Short series with a control: detected slowdowns and false tickets."""
 
 import math
 from functools import partial
@@ -23,7 +23,6 @@ MODELS = (
 
 
 def young_controls() -> Part:
-    """Return the part of young series with a control."""
     worlds = {
         f"moving box, {night} nights, then 8 % slower: named the same night": partial(_named, night)
         for night in YOUNG

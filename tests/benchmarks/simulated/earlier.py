@@ -1,4 +1,4 @@
-"""The rules that came before those of today, for comparison in simulations."""
+"""Earlier rules, for comparison in simulations."""
 
 import math
 import statistics
@@ -20,7 +20,7 @@ SHOWING_CELLS = 5
 def gate_exit(
     sides: Sequence[tuple[Sample, Sample]], confidence: float, least: float
 ) -> tuple[int, list[bool]]:
-    """Return the exit code of the run gate by the MAD of the cells' changes, and which cells it called slower.
+    """Return the exit code and slower cells by the earlier run gate, the MAD of cells' changes.
 
     A cell was undecided only if it would not have shown a doubling.
     """
@@ -43,7 +43,7 @@ def gate_exit(
 
 
 def mean_of_cells(logs: Sequence[list[float]], others: Sequence[list[float]] = ()) -> Estimate:
-    """Return the geometric mean of the cells' times, or of their ratios to others', as if cells were independent."""
+    """Return the geometric mean of times, or of ratios to others', as if cells were independent."""
     mean = statistics.fmean(map(statistics.fmean, logs))
     mean -= statistics.fmean(map(statistics.fmean, others)) if others else 0.0
     half = half_width([(1 / len(logs), of_cell) for of_cell in (*logs, *others)]) or 0.0
@@ -51,7 +51,7 @@ def mean_of_cells(logs: Sequence[list[float]], others: Sequence[list[float]] = (
 
 
 def young_series() -> mock._patch:
-    """Return a patch after which a control counts from its fifteenth night on, as it did."""
+    """Return a patch after which a control counts from its fifteenth night, the earlier rule."""
 
     def unfitted(nights, level, alone, control_sd, of_others):
         return np.where(np.isfinite(level.beta), level.beta, alone)

@@ -1,8 +1,8 @@
 """The run gate over simulated runs: `python -m tests.benchmarks.simulated.gate [--runs N] [--write]`.
 
-It prints the tables of docs/bisect-and-gate.md, and with `--write` puts them there. The first has comparisons of two runs
-without any change, by the effect of a run on each cell besides its repeats: how many fail, and how many pass with no cell
-undecided. The second has runs in which some cells are slower: how many fail, and how many of the slower cells are shown.
+It prints the tables of docs/bisect-and-gate.md (`--write` puts them there). The first compares two equal
+runs, by the effect of a run on each cell: how many fail, and how many pass with no cell undecided. The second
+has runs with slower cells: how many fail, and how many slower cells are shown.
 """
 
 import argparse
@@ -27,7 +27,7 @@ FloatArray = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class Shares:
-    """Shares of comparisons that fail, and that exit with 0; share of the slower cells that are shown."""
+    """Shares of comparisons that fail and that exit with 0; share of slower cells shown."""
 
     failed: float
     passed: float
@@ -35,7 +35,6 @@ class Shares:
 
 
 def main() -> None:
-    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--write", action="store_true")
@@ -46,7 +45,6 @@ def main() -> None:
 
 
 def unchanged(runs: int) -> Iterator[str]:
-    """Yield the lines of the table of runs without a change."""
     effects = " | ".join(f"{100 * effect:g} %" for effect in EFFECTS)
     yield f"| cells, repeats | {effects} | 1 % on all cells alike |"
     yield "| --- " * (len(EFFECTS) + 2) + "|"
@@ -58,7 +56,6 @@ def unchanged(runs: int) -> Iterator[str]:
 
 
 def slower_cells(runs: int) -> Iterator[str]:
-    """Yield the lines of the table of runs of which some cells are slower."""
     yield "| slower cells | " + " | ".join(f"by {100 * (factor - 1):.0f} %" for factor in FACTORS) + " |"
     yield "| --- " * (len(FACTORS) + 1) + "|"
     for slow, cells in SLOWER:
@@ -79,7 +76,7 @@ def compared(
 ) -> Shares:
     """Compare pairs of runs, in which the first `slow` cells are slower by `factor`.
 
-    Controls have the noise of repeats, and the part of a run's effect that is on all cells alike.
+    Controls have the noise of repeats, and the effect of a run on all cells.
     """
     rng, failed, passed, shown = np.random.default_rng(20261123), 0, 0, 0
     for _ in range(runs):

@@ -1,6 +1,7 @@
 """Coverage of intervals, and false verdicts of tests: `python -m tests.benchmarks.simulated.intervals [--write]`.
 
-It prints the tables of docs/statistics.md, and with `--write` puts them there. Intervals are of 95 %. A minute for 1,000.
+It prints the tables of docs/statistics.md (`--write` puts them there). Intervals are of 95 %. A minute for
+1,000 runs.
 """
 
 import argparse
@@ -96,7 +97,7 @@ def two_states(rng: Chance, shape: tuple[int, ...], side: int = 0) -> FloatArray
 
 
 class World(NamedTuple):
-    """A noise of log seconds, which takes a generator, a shape and a side; its mean."""
+    """A noise of log seconds of a generator, a shape and a side; its mean."""
 
     name: str
     noise: Callable[..., FloatArray]
@@ -126,7 +127,7 @@ def of_ratio(over: int, under: int, rng: Chance, world: World) -> bool:
 
 
 def of_total(repeats: int, rng: Chance, world: World) -> bool:
-    """Return whether the ratio of the totals of two machines holds the truth."""
+    """Return whether the ratio of two machines' totals holds the truth."""
     logs = {name: world.noise(rng, (CASES, repeats), side).tolist() for side, name in enumerate("ab")}
     found = time_ratio(CommonCases((IMAGES,) * CASES, logs), "a", "b")
     assert found.low is not None and found.high is not None
@@ -139,7 +140,7 @@ def of_robust_change(repeats: int, rng: Chance, world: World) -> bool:
 
 
 def of_holm(repeats: int, rng: Chance, world: World) -> bool:
-    """Return whether none of the ratios of a page is significant."""
+    """Return whether no ratio of a page is significant."""
     sides = (np.exp(world.noise(rng, (CASES, repeats), side)).tolist() for side in range(2))
     return not any(holm([ratio_p(now, before) for now, before in zip(*sides, strict=True)]))
 
@@ -189,7 +190,6 @@ KEPT = (0.0, 0.5, 0.9, 0.97)
 
 
 def main() -> None:
-    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=2000)
     parser.add_argument("--write", action="store_true")
@@ -199,7 +199,7 @@ def main() -> None:
 
 
 def sources() -> Iterator[str]:
-    """Yield the lines of the table of statistics: what each returns, its source and its module."""
+    """Yield the table of statistics: what each returns, its source and its module."""
     yield "| statistic | what | source | stands in |"
     yield "| --- | --- | --- | --- |"
     for statistic in STATISTICS:
@@ -210,7 +210,7 @@ def sources() -> Iterator[str]:
 
 
 def table(runs: int) -> Iterator[str]:
-    """Yield the lines of the tables: of repeats by their noise, and of samples by their memory."""
+    """Yield the tables: of repeats by noise, of samples by memory."""
     yield f"| of repeats | {' | '.join(world.name for world in WORLDS)} |"
     yield "| --- " * (len(WORLDS) + 1) + "|"
     for name, held in REPEATED.items():
@@ -223,12 +223,11 @@ def table(runs: int) -> Iterator[str]:
 
 
 def chances(runs: int) -> Iterator[Chance]:
-    """Yield a generator for each run."""
     return (np.random.default_rng((20261127, number)) for number in range(runs))
 
 
 def _row(name: str, shares: Iterable[Iterable[bool | None]]) -> str:
-    """Return the line of a statistic: the share that holds the truth of those that have an interval."""
+    """Return a statistic's line: of those with an interval, the share that holds the truth."""
     cells = []
     for of_world in shares:
         known = [held for held in of_world if held is not None]

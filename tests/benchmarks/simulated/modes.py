@@ -15,7 +15,6 @@ EARLIER = 6  # runs of both machines in the results store
 
 
 def part() -> Part:
-    """Return the part of a machine of two states against a steady one."""
     worlds = {
         f"{100 * apart:.0f} % apart, the slower in {100 * slow:.0f} % of processes, {repeats} repeats": partial(
             _cells, apart, slow, repeats
@@ -36,7 +35,7 @@ def _cells(apart: float, slow: float, repeats: int, runs: int) -> tuple[str, str
 
 
 def coverage(runs: int, apart: float, slow: float, repeats: int) -> list[tuple[float, float]]:
-    """Return the share of intervals that hold the truth, and their median half-width, without and with earlier runs."""
+    """Return coverage and median half-width of intervals, without and with earlier runs."""
     rng, truth = np.random.default_rng(20261127), math.exp(-apart * slow)
     sides: list[list[tuple[bool, float]]] = [[], []]
     for _ in range(runs):

@@ -1,7 +1,8 @@
 """The nightly gate over simulated nights: `python -m tests.benchmarks.simulated.nights [--histories N] [--write]`.
 
-It prints the table of docs/nightly.md, and with `--write` puts it there: false tickets in 100 nights of a series, and
-the share of histories whose slowdown by 5 % is named within one night, three, seven. Ten minutes for 1,000 histories.
+It prints the table of docs/nightly.md (`--write` puts it there): false tickets in 100 nights of a series, and
+the share of histories whose 5 % slowdown is named within one night, three, seven. Ten minutes for 1,000
+histories.
 """
 
 import argparse
@@ -70,7 +71,6 @@ SERIES = (20, 100, 300)
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("models", nargs="*", default=[])
     parser.add_argument("--histories", type=int, default=1000)
@@ -81,7 +81,6 @@ def main() -> None:
 
 
 def table(histories: int, models: list[str]) -> Iterator[str]:
-    """Yield the lines of the table."""
     yield (
         "| noise | control | before: false, named in 3 | false tickets: night + week | of 100, 300: night "
         "| named within 1, 3, 7 nights | of 100 | of 300 |"
@@ -94,7 +93,6 @@ def table(histories: int, models: list[str]) -> Iterator[str]:
 
 
 def part() -> Part:
-    """Return the part of the nightly gate."""
     counted = "false tickets in 100 nights of one of 20 series, and the share of slowdowns by 5 % named within 3 nights"
     worlds = {
         f"{MODELS[model]}, {'next to a control' if control else 'no control'}": partial(
@@ -114,7 +112,6 @@ def _cells(model: str, control: bool, histories: int) -> tuple[str, str]:
 
 
 def row(model: str, control: bool, histories: int) -> str:
-    """Return the line of a model."""
     nights = made(model, control, histories)
     few, some, many = (slower(filed(nights, Plan(series))) / histories for series in SERIES)
     week = slower(filed(made(model, control, WEEKS), Plan(), weekly=True), "week") / WEEKS
@@ -127,14 +124,13 @@ def row(model: str, control: bool, histories: int) -> str:
 
 
 def made(model: str, control: bool, histories: int) -> night_noise.Noise:
-    """Return simulated histories of a model."""
     shape = histories, QUIET + WATCHED
     nights: night_noise.Noise = getattr(night_noise, model)(np.random.default_rng(20261122), shape)
     return nights if control else nights.without_control()
 
 
 def slower(tickets, kind="night") -> int:
-    """Return how many tickets of a kind are for something slower."""
+    """Return how many tickets of a kind report a slowdown."""
     return sum(ticket.share > 0 and ticket.kind == kind for ticket in tickets)
 
 

@@ -14,9 +14,7 @@ Simulated = Callable[[int], tuple[str, str]]
 class Part(NamedTuple):
     """Counts in some worlds.
 
-    Attributes:
-        counted: the numbers of a cell, in words.
-        worlds: by name.
+    Attributes: counted: the numbers of a cell, in words. worlds: by name.
     """
 
     counted: str
@@ -24,7 +22,7 @@ class Part(NamedTuple):
 
 
 def remembered() -> mock._patch:
-    """Return a patch that adds up the rounds of a machine once, in place of once for each pair of forty machines."""
+    """Return a patch that caches the sum of a machine's rounds over all pairs of forty machines."""
     known: dict[int, tuple[object, list[float]]] = {}
     compute = totals.rounds
 

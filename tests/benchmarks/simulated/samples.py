@@ -1,7 +1,7 @@
 """The stop rule over simulated streams: `python -m tests.benchmarks.simulated.samples [--streams N] [--write]`.
 
-It prints the table of docs/measuring.md, and with `--write` puts it there. A record is wrong if its mean is off by more
-than 1 %. Ten minutes for 1,000 streams a cell.
+It prints the table of docs/measuring.md (`--write` puts it there). A record is wrong if its mean is off by
+more than 1 %. Ten minutes for 1,000 streams a cell.
 """
 
 import argparse
@@ -86,7 +86,6 @@ BEFORE = {
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--streams", type=int, default=1000)
     parser.add_argument("--write", action="store_true")
@@ -97,7 +96,7 @@ def main() -> None:
 
 
 def table(count: int, worlds: list[str]) -> Iterator[str]:
-    """Yield the lines of the table; cells have values for steps of 10, 40 and 100 ms."""
+    """Yield the lines of the table, with values for steps of 10, 40 and 100 ms."""
     yield (
         "| stream | patience | wrong among ok, by the median | ok | wrong among ok | ok and wrong, of all "
         "| unsteady | interval holds the mean | seconds |"
@@ -112,7 +111,6 @@ def table(count: int, worlds: list[str]) -> Iterator[str]:
 
 
 def part() -> Part:
-    """Return the part of the stop rule."""
     counted = (
         "the share of ok records; of these, that of a mean off by more than 1 %; of all records, that of both; steps "
         "of 10, 40 and 100 ms; before: the first two of these, if a precise median was enough"
@@ -131,7 +129,6 @@ def _wrong(world: World, before: str, rules: Rules, count: int) -> tuple[str, st
 
 
 def power_limit() -> Part:
-    """Return the part of GPUs at their power limit."""
     counted = (
         "the share of ok records; after: also of intervals that hold the long-run mean, and half of their median "
         "width"
@@ -155,12 +152,11 @@ def _capped(step_s: float, rules: Rules, count: int) -> tuple[str, str]:
 
 
 def cells(rows: list[s.Row]) -> str:
-    """Return the cells of a line."""
     return " | ".join(columns(rows))
 
 
 def columns(rows: list[s.Row]) -> list[str]:
-    """Return the share of ok records, of wrong ones among these, of both, and the other columns, by length of a step."""
+    """Return by length of a step the shares of ok records, of wrong ones among these, of both, and more."""
     shares = (
         [f"{row.ok:.2f}" for row in rows],
         [f"{row.wrong:.2f}" if row.ok else "–" for row in rows],

@@ -35,7 +35,6 @@ WORLDS = (
 
 
 def one_session() -> Part:
-    """Return the part of one session of each machine."""
     counted = (
         "the share of runs that name a fastest machine, and a wrong one, from one session of each, 14 cases, "
         "3 repeats; after: with 1 % assumed between sessions; with what 6 earlier runs show"
@@ -56,7 +55,7 @@ def _shares(machines: int, whole: float, cell: float, step: float, runs: int) ->
 
 
 def _named(seed: int, machines: int, whole: float, cell: float, step: float) -> list[tuple[bool, bool]]:
-    """Return whether a machine is named and whether wrongly: by cells alone, with an assumed effect, with a known one."""
+    """Return whether a machine is named and wrongly: by cells alone, an assumed effect, a known one."""
     rng, names = np.random.default_rng((20261127, seed)), [f"m{place:02}" for place in range(machines)]
     levels = math.log1p(step) * np.arange(machines)
     times = [level + _session(rng, whole, cell) for level in levels]
@@ -85,14 +84,14 @@ def _by_case(times: np.ndarray) -> dict[str, list[float]]:
 
 
 def _best_before(logs: dict[str, list[list[float]]]) -> str:
-    """Return the machine that was named; empty if none was."""
+    """Return the named machine, or an empty string."""
     best, *others = sorted(logs, key=lambda name: np.mean(logs[name]))
     ratios = (earlier.mean_of_cells(logs[other], logs[best]) for other in others)
     return best if all((ratio.low or 0.0) > 1 for ratio in ratios) else ""
 
 
 def _best(suite: CommonCases) -> str:
-    """Return the machine that is named; empty if none is."""
+    """Return the named machine, or an empty string."""
     weights = dict.fromkeys(suite.logs, 1.0)
     best, *others = ordered(suite, weights)
     alone = (ratio_of(suite, other, best) for other in others)

@@ -1,6 +1,7 @@
 """Intervals of ratios of machines with several sessions: `python -m tests.benchmarks.simulated.several [--runs N]`.
 
-Two equal machines, 4 cases, 1 % between repeats, 2 repeats in each session. One session assumes an effect of 1 %.
+Two equal machines, 4 cases, 1 % between repeats, 2 repeats in each session. One session assumes an effect of
+1 %.
 """
 
 import argparse
@@ -27,7 +28,7 @@ OF_PART = (0.0, 0.01, 0.02)  # effects
 
 
 def main(runs: int = 0) -> None:
-    """Print how often the interval holds the truth, and half of its median width."""
+    """Print coverage and median half-width."""
     if not runs:
         parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
         parser.add_argument("--runs", type=int, default=1000)
@@ -44,7 +45,6 @@ def main(runs: int = 0) -> None:
 
 
 def part() -> Part:
-    """Return the part of several sessions of each machine."""
     counted = (
         "the share of intervals of a ratio of totals that hold the truth, and half of their median width; before: as "
         "many repeats in one session, whose effect did not count"
@@ -73,7 +73,7 @@ def _cells(count: int, effect: float, is_shown: bool, runs: int) -> tuple[str, s
 
 
 def coverage(runs: int, count: int, effect: float, is_shown: bool = False) -> tuple[float, float]:
-    """Return the share of intervals that hold the truth, and half of their median width, over `count` sessions."""
+    """Return coverage and median half-width over `count` sessions."""
     return _coverage(lambda rng: time_ratio(suite_of(rng, count, effect, OF_EACH, is_shown), "a", "b"), runs)
 
 
@@ -90,7 +90,7 @@ def _coverage(ratio: Callable[[np.random.Generator], Estimate], runs: int) -> tu
 def suite_of(
     rng: np.random.Generator, count: int, effect: float, of_each: int, is_shown: bool = False
 ) -> CommonCases:
-    """Return two equal machines of so many sessions, in each of which a case has `of_each` repeats."""
+    """Return two equal machines of `count` sessions with `of_each` repeats of a case."""
     numbers = [1 + place % count for place in range(count * of_each)]
     logs = {name: _logs(rng, numbers, effect).tolist() for name in "ab"}
     shown = {name: _shown(rng, effect) for name in "ab"} if is_shown else {}

@@ -1,4 +1,4 @@
-"""The table of verdicts: its rows stand in order, and each part of it runs."""
+"""The table of verdicts: the order of its rows, and a run of each part."""
 
 import pytest
 

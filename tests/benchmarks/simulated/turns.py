@@ -1,7 +1,7 @@
 """Two equal entries of a box that drifts or has a neighbour: `python -m tests.benchmarks.simulated.turns [--write]`.
 
-Before, the box measured one entry after the other, and cells counted as independent. Now the entries take turns by
-repeat. A slot of the box is 8 s; 14 cells, 3 repeats, 1 % between repeats.
+The earlier rule measured one entry after the other and counted cells as independent; entries now take turns
+by repeat. A slot is 8 s; 14 cells, 3 repeats, 1 % between repeats.
 """
 
 import argparse
@@ -29,7 +29,7 @@ Slots = NDArray[np.int64]  # of each repeat of each cell
 
 
 def main() -> None:
-    """Print the table of docs/comparing.md, and with `--write` put it there."""
+    """Print the table of docs/comparing.md; `--write` puts it there."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--write", action="store_true")
@@ -38,7 +38,6 @@ def main() -> None:
 
 
 def table(runs: int) -> Iterator[str]:
-    """Yield the lines of the table."""
     yield (
         "| the box | before: ratio of totals holds the truth | total does | any cell differs "
         "| now: ratio | total | any cell differs |"
@@ -50,7 +49,6 @@ def table(runs: int) -> Iterator[str]:
 
 
 def part() -> Part:
-    """Return the part of two equal entries of a box."""
     counted = (
         "the share of runs in which the interval of a ratio of totals and that of a total hold the truth, and of "
         "those in which any cell differs"
@@ -93,7 +91,7 @@ BOXES: dict[str, Callable[[Chance], FloatArray]] = {
 
 
 def one_after_the_other(chance: Chance) -> tuple[Slots, Slots]:
-    """Return the slots of two entries, the second after the first, each in a shuffled order."""
+    """Return the slots of two entries in turn, each in a shuffled order."""
     first, second = (chance.permutation(SLOTS // 2).reshape(CELLS, REPEATS) for _ in range(2))
     return first, second + SLOTS // 2
 
@@ -108,7 +106,7 @@ def in_turns(chance: Chance) -> tuple[Slots, Slots]:
 def shares(
     box: Callable[[Chance], FloatArray], order: Callable[[Chance], tuple[Slots, Slots]], runs: int
 ) -> list[float]:
-    """Return the shares of runs in which the ratio and a total hold the truth, and in which any cell differs."""
+    """Return the shares of runs whose ratio and total hold the truth, and in which any cell differs."""
     counts = np.zeros(3)
     for number in range(runs):
         chance = np.random.default_rng((20261127, number))

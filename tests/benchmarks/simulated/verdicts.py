@@ -1,4 +1,4 @@
-"""The run gate over runs of which some cells are slower, and verdicts that stand together."""
+"""The run gate over runs with slower cells, and simultaneous verdicts."""
 
 import math
 from functools import partial
@@ -24,7 +24,6 @@ FACTORS = (1.05, 1.1, 1.2)
 
 
 def gate() -> Part:
-    """Return the part of the run gate."""
     worlds = {
         f"14 cells without a change, effect of a run {100 * effect:g} %": (14, 0, 1.0, effect)
         for effect in EFFECTS
@@ -54,7 +53,7 @@ def gated(cells: int, slow: int, factor: float, effect: float, runs: int) -> tup
 
 
 def codes(sides: list[tuple[Sample, Sample]], confidence: float) -> list[tuple[int, list[bool]]]:
-    """Return exit code and slower cells by the earlier rule and by that of today."""
+    """Return exit code and slower cells by the earlier and by today's rule."""
     changes = changes_between(sides, confidence, LIMITS)
     ways = [change.direction(LIMITS.least) for change in changes]
     is_open = [
@@ -67,7 +66,7 @@ def codes(sides: list[tuple[Sample, Sample]], confidence: float) -> list[tuple[i
 
 
 def together() -> Part:
-    """Return the part of verdicts that stand on one page, and of the order of many machines."""
+    """Return the part of verdicts on one page, and of the order of many machines."""
     worlds = {}
     for repeats in (3, 5):
         for factor in (1.0, 1.05, 1.1):
@@ -86,14 +85,14 @@ def together() -> Part:
 
 
 def _mean(of_one_page, runs: int) -> tuple[str, str]:
-    """Return the means over pages, of verdicts alone and of those that hold together."""
+    """Return means over pages, of single and of simultaneous verdicts."""
     chances = (np.random.default_rng((20261127, number)) for number in range(runs))
     with remembered():
         return tuple(f"{share:.3f}" for share in np.mean([of_one_page(chance) for chance in chances], axis=0))
 
 
 def _cells(repeats: int, factor: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Return whether any cell of a page differs, or the share of cells that do if all differ; alone and together."""
+    """Return whether any cell of a page differs, or the share that does if all differ; single and simultaneous."""
     times = np.exp(rng.normal(0, NOISE, (14, 2, repeats)))
     ratios = [speedup((factor * base).tolist(), side.tolist()) for base, side in times]
     shown = [np.array([_shown(ratio) for ratio in each]) for each in (ratios, corrected(ratios))]
@@ -105,7 +104,9 @@ def _shown(ratio) -> bool:
 
 
 def _order(machines: int, step: float, rng: np.random.Generator) -> tuple[float, float]:
-    """Return whether any pair of equal machines is ordered, or the share of neighbours that are; alone and together."""
+    """Return whether any pair of equal machines is ordered, or the share of neighbours; single and
+    simultaneous.
+    """
     suite = _suite(machines, step, rng)
     together = {
         pair: _shown(ratio) for pair, ratio in compared(suite, dict.fromkeys(suite.logs, 1.0)).items()
@@ -119,9 +120,9 @@ def _order(machines: int, step: float, rng: np.random.Generator) -> tuple[float,
 
 
 def _fastest(machines: int, rng: np.random.Generator) -> tuple[float, float]:
-    """Return whether the speedup of the fastest of equal machines over a given other one has 1 in its interval.
+    """Return whether the speedup of the fastest of equal machines over another has 1 in its interval.
 
-    Alone, and as one of those over the given machine.
+    Single, and as one of those over that machine.
     """
     suite = _suite(machines, 0.0, rng)
     given, *others = suite.logs

@@ -6,7 +6,6 @@ from workloads.harness.registry import workload
 
 @workload(n=(1,), tiny={"n": 1})
 def nothing(env: Env, n: int) -> Prepared:
-    """Hand back `n` numbers."""
     numbers = env.rand(n + 1)
     return Prepared(
         step=lambda: numbers,

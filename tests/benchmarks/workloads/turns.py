@@ -1,4 +1,4 @@
-"""Steps of other workloads, timed block by block whenever a socket asks for one: see `tests.benchmarks.forks`."""
+"""Steps of other workloads, timed by block whenever a socket requests one: see `tests.benchmarks.forks`."""
 
 import gc
 import os
@@ -22,7 +22,7 @@ BLOCK_S = 0.008
 
 
 def serve(env: Env, number: int) -> Prepared:
-    """Time a block of the case's steps for each byte, and send the seconds of a step; end with the socket."""
+    """Time a block for each byte, and send the seconds of a step; end with the socket."""
     name, size = CASES[number]
     step = find(name).build(env, **size).step
     step()

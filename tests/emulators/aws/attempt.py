@@ -1,4 +1,4 @@
-"""One attempt of a job: a real container, its log in CloudWatch as it is written, its end in AWS's words."""
+"""One attempt of a job: a real container, its log in CloudWatch, and its end in AWS's words."""
 
 import contextlib
 import json
@@ -22,7 +22,7 @@ ENDED = ("exited", "dead")  # of a container
 
 @dataclass(frozen=True)
 class Place:
-    """Where an attempt runs: the compute environment and the instance that Batch found for it."""
+    """The compute environment and instance of an attempt."""
 
     environment: Any
     instance_type: str
@@ -31,7 +31,7 @@ class Place:
 
 @dataclass
 class Attempt:
-    """What DescribeJobs tells of an attempt."""
+    """An attempt as DescribeJobs reports it."""
 
     number: int
     place: Place
@@ -51,7 +51,7 @@ def milliseconds() -> int:
 
 
 def run(job, attempt: Attempt) -> None:
-    """Runs the attempt to its end; what happened is in the attempt."""
+    """Run the attempt to its end and note the outcome in it."""
     try:
         if too_long(job, attempt):
             attempt.status_reason = reasons.OVERRIDES_TOO_LONG
@@ -62,7 +62,7 @@ def run(job, attempt: Attempt) -> None:
 
 
 def too_long(job, attempt: Attempt) -> bool:
-    """Whether ECS refuses the task; [belief] Batch's own variables count as those of a user do."""
+    """Return whether ECS refuses the overrides; [belief] Batch's own variables count like the user's."""
     own = {"name": "default", "environment": [*job.container_overrides.get("environment", [])]}
     own["environment"] += [
         {"name": name, "value": value} for name, value in batch_variables(job, attempt).items()
@@ -109,7 +109,7 @@ def remove(container) -> None:
 
 
 class Watch:
-    """Follows one container: its lines, its end, and what takes it away before."""
+    """Follow one container: its lines, its end, and faults that stop it earlier."""
 
     def __init__(self, job, attempt: Attempt, container, group: str, stream: str) -> None:
         self.job, self.attempt, self.container = job, attempt, container
@@ -146,13 +146,13 @@ class Watch:
         return None
 
     def stop(self) -> None:
-        """SIGTERM, then SIGKILL: docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html."""
+        """Send SIGTERM, then SIGKILL: docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html."""
         grace_s = 0 if self.job.abandoned else control.stop_grace_s
         with contextlib.suppress(Exception):  # it may have ended by itself
             self.container.stop(timeout=grace_s)
 
     def await_end(self) -> None:
-        """Not by Docker's own wait, which podman 4.3 answers by looking without a pause: half a core of CPU."""
+        """Poll for the end: podman 4.3 answers Docker's wait by polling at half a core of CPU."""
         try:
             while (state := self.container.attrs["State"])["Status"] not in ENDED:
                 time.sleep(LOOK_S)
@@ -172,7 +172,7 @@ class Watch:
             attempt.reason = reasons.OUT_OF_MEMORY
 
     def out_of_memory(self) -> bool:
-        """The runtime's own word; podman 4.3 never says it under cgroups v1, so the kernel is asked too."""
+        """Return whether memory ran out; podman 4.3 misses it under cgroups v1, so ask the kernel too."""
         self.container.reload()
         if self.container.attrs["State"].get("OOMKilled"):
             return True

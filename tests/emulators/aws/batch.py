@@ -1,6 +1,6 @@
-"""Puts AWS's behaviour into moto's Batch: jobs, and the answers of its API where they differ.
+"""Correct moto's Batch: its jobs, and API answers that differ from AWS's.
 
-Pinned to moto 5.2.5's inside: `install` refuses any other version.
+`install` accepts only moto 5.2.5, whose internals this patches.
 """
 
 import json
@@ -65,10 +65,10 @@ def registerjobdefinition(original: Callable) -> Callable:
 
 
 def describejobs(original: Callable) -> Callable:
-    """moto takes any number of ids, and none for all; AWS 1 to 100, and forgets a fresh job for a moment.
+    """moto takes any number of ids; AWS takes 1 to 100 and briefly omits a fresh job.
 
-    [doc] botocore's DescribeJobs: up to 100.
-    [thread] Netflix/metaflow #160: DescribeJobs is empty right after SubmitJob now and then.
+    [doc] botocore's DescribeJobs: up to 100. [thread] Netflix/metaflow #160: DescribeJobs is sometimes empty
+    right after SubmitJob.
     """
 
     @wraps(original)
@@ -182,7 +182,7 @@ def deletecomputeenvironment(original: Callable) -> Callable:
 
 
 def create_compute_environment(original: Callable) -> Callable:
-    """moto wants a service role; AWS uses its service-linked role where none is named.
+    """moto requires a service role; AWS defaults to its service-linked role.
 
     [doc] docs.aws.amazon.com/batch/latest/userguide/using-service-linked-roles.html
     """
@@ -200,7 +200,7 @@ def create_compute_environment(original: Callable) -> Callable:
 
 
 def linked_role(backend: Any) -> str:
-    """The service-linked role's ARN; the role is there from the first use on."""
+    """Return the service-linked role's ARN; create the role on first use."""
     arn = iam.linked_role(backend, "batch")
     return arn or backend.create_service_linked_role("batch.amazonaws.com", "", "").arn
 
@@ -230,7 +230,7 @@ ANSWERS = (
 
 
 def install() -> None:
-    """Mends moto in this process, once."""
+    """Patch moto in this process, once."""
     if moto.__version__ != MOTO_VERSION:
         raise RuntimeError(f"tests/emulators mends moto {MOTO_VERSION} from within; found {moto.__version__}")
     if models.Job is Job:

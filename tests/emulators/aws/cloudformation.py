@@ -38,7 +38,7 @@ def backend_of(account: str, region: str) -> Any:
 
 
 def lowered(value: Any) -> Any:
-    """CloudFormation's Names as the API's names; moto's own leaves the inside of lists of maps alone."""
+    """Return CloudFormation's names as the API's names, also inside lists of maps, which moto skips."""
     if isinstance(value, list):
         return [lowered(entry) for entry in value]
     if isinstance(value, dict):
@@ -47,7 +47,7 @@ def lowered(value: Any) -> Any:
 
 
 def compute_resources(properties: dict[str, Any]) -> dict[str, Any] | None:
-    """As DescribeComputeEnvironments tells them; the keys of Tags are the user's own."""
+    """Return the resources as DescribeComputeEnvironments does; keys of Tags are kept."""
     wanted = properties.get("ComputeResources")
     if wanted is None:
         return None
@@ -177,7 +177,7 @@ def as_text(value: Any) -> str:
 
 
 def create_change_set(original: Callable) -> Callable:
-    """moto takes any template, of any size and from any address."""
+    """Refuse invalid templates, sizes and addresses, all of which moto accepts."""
 
     @wraps(original)
     def mended(self: Any) -> Any:
@@ -199,7 +199,7 @@ def create_change_set(original: Callable) -> Callable:
 
 
 def change_set_diff(original: Callable) -> Callable:
-    """The changes with the new parameters in view, without what a condition leaves out."""
+    """Return the changes for the new parameters, without resources whose condition is false."""
 
     @wraps(original)
     def mended(self: Any) -> list[Any]:
@@ -236,7 +236,7 @@ def after_change_set(original: Callable) -> Callable:
 
 
 def told_parameters(original: property) -> property:
-    """DescribeStacks tells lists as they were given, with commas; moto as Python writes them."""
+    """Return list parameters as given, with commas; moto returns Python's repr."""
 
     def mended(self: Any) -> list[dict[str, str]]:
         return [row | {"ParameterValue": as_text(row["ParameterValue"])} for row in original.fget(self)]
@@ -254,7 +254,7 @@ def update_resource(original: Callable) -> Callable:
 
 
 def install() -> None:
-    """Mends moto in this process, once."""
+    """Patch moto in this process, once."""
     if getattr(parsing, "mended", False):
         return
     parsing.mended = True

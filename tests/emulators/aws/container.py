@@ -1,4 +1,4 @@
-"""What ECS gives a job's container, as options of the Docker API."""
+"""A job's container as ECS starts it, as options of the Docker API."""
 
 import contextlib
 import fnmatch
@@ -21,7 +21,7 @@ HOST_VARIABLES = ("AWS_ENDPOINT_URL", "AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KE
 
 
 def log_target(job, attempt) -> tuple[str | None, str]:
-    """The attempt's log group and stream; no group where it does not exist and may not be made.
+    """Return the attempt's log group and stream; no group if it is missing and cannot be created.
 
     [doc] docs.aws.amazon.com/batch/latest/userguide/using_awslogs.html: the stream is prefix/default/task.
     """
@@ -37,7 +37,7 @@ def log_target(job, attempt) -> tuple[str | None, str]:
 
 
 def container_options(job, attempt, stack: contextlib.ExitStack) -> dict[str, Any]:
-    """Image, command, environment and limits; what has to live as long as the container goes on the stack."""
+    """Return the options of the Docker API; resources that live as long as the container go on the stack."""
     needs, linux = needs_of(job), job.properties.get("linuxParameters") or {}
     options: dict[str, Any] = {
         "image": control_image(job.image),
@@ -61,13 +61,13 @@ def container_options(job, attempt, stack: contextlib.ExitStack) -> dict[str, An
 
 
 def control_image(image: str) -> str:
-    """An image reference as podman knows it: tests say which local image stands for a registry's."""
+    """Return podman's name for an image: tests map registry images to local ones."""
     found = (local for pattern, local in control.images.items() if fnmatch.fnmatchcase(image, pattern))
     return next(found, image)
 
 
 def ulimits(wanted: list[dict[str, Any]]) -> list[Any]:
-    """The job's limits; where it names one, podman takes all from the request, and its own are too high here."""
+    """Return all limits: podman takes all from the request if one is set, and its defaults are too high here."""
     limits = dict.fromkeys(("nofile", "nproc"), (4096, 4096)) if wanted else {}
     limits |= {entry["name"]: (entry["softLimit"], entry["hardLimit"]) for entry in wanted}
     return [docker.types.Ulimit(name=name, soft=soft, hard=hard) for name, (soft, hard) in limits.items()]
@@ -90,7 +90,7 @@ def mounts_of(properties: dict[str, Any]) -> list[Any]:
 
 
 def environment_of(job, attempt, stack: contextlib.ExitStack) -> dict[str, str]:
-    """The job's variables, Batch's own, and what leads AWS's SDK to this emulator instead of AWS.
+    """Return the job's variables, Batch's own, and those that point AWS's SDK to this emulator.
 
     [doc] docs.aws.amazon.com/batch/latest/userguide/job_env_vars.html
     """
@@ -104,7 +104,7 @@ def environment_of(job, attempt, stack: contextlib.ExitStack) -> dict[str, str]:
 
 
 def batch_variables(job, attempt) -> dict[str, str]:
-    """What Batch adds to a job's environment."""
+    """Return the variables that Batch adds."""
     return {
         "AWS_BATCH_JOB_ID": job.job_id,
         "AWS_BATCH_JOB_ATTEMPT": str(attempt.number),
@@ -124,7 +124,7 @@ def secrets_of(properties: dict[str, Any]) -> dict[str, str]:
 
 
 def truth_about(job, attempt) -> dict[str, str]:
-    """What the metadata service of the instance says."""
+    """Return the answers of the instance's metadata service."""
     spot = "SPOT" in (attempt.place.environment.compute_resources or {}).get("type", "")
     return {
         "instance-type": attempt.place.instance_type,

@@ -1,4 +1,4 @@
-"""What a test tells the cloud to do, and what the cloud saw."""
+"""Faults that a test sets, and calls that the emulator saw."""
 
 import contextlib
 import fnmatch
@@ -11,10 +11,10 @@ from typing import Any, Literal
 
 @dataclass(eq=False)
 class Fault:
-    """What happens to the jobs whose name matches, in the attempts named (None: in every attempt).
+    """A fault of jobs with a matching name, in the given attempts (None: every attempt).
 
-    reclaim: the host is taken away `after_s` after the start, or when a line with `after_line` is logged.
-    pull: the image cannot be pulled. stuck: RUNNABLE with `reason` until `Control.lift`.
+    reclaim: the host is taken `after_s` after the start, or when a line with `after_line` is logged. pull:
+    the image cannot be pulled. stuck: RUNNABLE with `reason` until `Control.lift`.
     """
 
     kind: Literal["reclaim", "pull", "stuck"]
@@ -32,12 +32,11 @@ class Fault:
 
 @dataclass(eq=False)
 class CallFault:
-    """What happens to API calls: every n-th call of an operation, at most `limit` times.
+    """A fault of every n-th call of an operation, at most `limit` times.
 
-    throttled: 429 TooManyRequestsException from Batch, its like elsewhere. server_error: 500. expired: a session
-    token whose time is over.
-    hang_up: the connection is closed without an answer, as when the network is lost.
-    `done` makes the server act first and lose only the answer.
+    throttled: 429 TooManyRequestsException from Batch, its equivalent elsewhere. server_error: 500. expired:
+    an expired session token. hang_up: the connection closes without an answer. `done`: the call takes effect
+    and only its answer is lost.
     """
 
     operation: str = "*"
@@ -50,7 +49,7 @@ class CallFault:
     hits: int = 0
 
     def strikes(self, service: str, operation: str) -> bool:
-        """Counts the call, and says whether it is one that fails."""
+        """Count the call and return whether it fails."""
         if not (
             fnmatch.fnmatchcase(operation, self.operation) and fnmatch.fnmatchcase(service, self.service)
         ):
@@ -64,7 +63,7 @@ class CallFault:
 
 @dataclass
 class Control:
-    """The cloud's knobs and its memory; `reset` puts all of it back."""
+    """The emulator's faults and its log of calls."""
 
     faults: list[Fault] = field(default_factory=list)
     call_faults: list[CallFault] = field(default_factory=list)
@@ -85,13 +84,13 @@ class Control:
     changed: threading.Condition = field(default_factory=threading.Condition)
 
     def reset(self) -> None:
-        """As new; whoever waits on the old condition keeps it."""
+        """Forget everything; threads that wait on the old condition keep it."""
         fresh = Control(changed=self.changed)
         self.__dict__.update(fresh.__dict__)
         self.notify()
 
     def notify(self) -> None:
-        """Wakes the jobs that wait for something to change."""
+        """Wake waiting jobs."""
         with self.changed:
             self.changed.notify_all()
 
@@ -100,27 +99,26 @@ class Control:
             self.changed.wait(timeout_s)
 
     def fault(self, kind: str, job_name: str, attempt: int) -> Fault | None:
-        """The first fault that meets a job's attempt."""
+        """Return the first fault for a job's attempt."""
         return next((fault for fault in self.faults if fault.meets(kind, job_name, attempt)), None)
 
     def add(self, kind: str, job: str = "*", **options: Any) -> Fault:
-        """A fault from now on."""
         self.faults.append(Fault(kind, job, **options))
         return self.faults[-1]
 
     def lift(self, fault: Fault) -> None:
-        """The fault is over; a stuck job goes on."""
+        """End the fault; a stuck job continues."""
         self.faults.remove(fault)
         self.notify()
 
     def throttle(self, operation: str = "*", every: int = 1, **options: Any) -> CallFault:
-        """Every n-th call of the operation is answered with a throttling error."""
+        """Answer every n-th call of the operation with an error."""
         self.call_faults.append(CallFault(operation, every, **options))
         return self.call_faults[-1]
 
     @contextlib.contextmanager
     def lost_network(self, service: str = "*", answer: str = "hang_up") -> Iterator[CallFault]:
-        """No call of the service gets through for a while."""
+        """Fail every call of the service in the context."""
         fault = CallFault("*", 1, answer, service=service)
         self.call_faults.append(fault)
         try:

@@ -1,4 +1,6 @@
-"""What DescribeJobs and ListJobs tell of a job, in the shapes of botocore's batch model (JobDetail, JobSummary)."""
+"""Jobs in answers of DescribeJobs and ListJobs, in the shapes of botocore's batch model (JobDetail,
+JobSummary).
+"""
 
 from typing import Any
 
@@ -18,7 +20,6 @@ LISTED_OF_DEFINITION = ("volumes", "mountPoints", "ulimits")
 
 
 def summary(job) -> dict[str, Any]:
-    """A job in ListJobs."""
     told = {
         "jobId": job.job_id,
         "jobArn": job.arn,
@@ -40,13 +41,12 @@ def summary(job) -> dict[str, Any]:
 
 
 def ended_container(attempt: Attempt) -> dict[str, Any]:
-    """Exit code and reason where there is one: a host that was lost tells no exit code."""
+    """Return exit code and reason, if any: a lost host reports no exit code."""
     told = {"exitCode": attempt.exit_code, "reason": attempt.reason}
     return {name: value for name, value in told.items() if value is not None}
 
 
 def detail(job) -> dict[str, Any]:
-    """A job in DescribeJobs."""
     told = summary(job) | {
         "jobQueue": job.job_queue.arn,
         "container": container(job),
@@ -89,7 +89,7 @@ def names_of(attempt: Attempt) -> dict[str, Any]:
 
 
 def container(job) -> dict[str, Any]:
-    """[doc] ContainerDetail: what was asked, and of the last attempt its log stream (from RUNNING on) and end."""
+    """[doc] ContainerDetail: the request, and the last attempt's log stream (from RUNNING on) and end."""
     properties, overrides = job.properties, job.container_overrides
     told = {
         "image": job.image,

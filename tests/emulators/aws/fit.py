@@ -1,4 +1,4 @@
-"""Whether a compute environment's instance types can hold a job, and which instance it gets."""
+"""Find the instance of a compute environment that can hold a job."""
 
 from dataclasses import dataclass
 from typing import Any
@@ -17,7 +17,7 @@ FAMILIES_OF_OPTIMAL = ("c4", "m4", "r4")  # [doc] botocore: CreateComputeEnviron
 
 @dataclass(frozen=True)
 class Needs:
-    """What a job asks for."""
+    """The resources that a job requests."""
 
     vcpus: float
     memory_mib: int
@@ -25,7 +25,7 @@ class Needs:
 
 
 def needs_of(job) -> Needs:
-    """The job's resources, its overrides first."""
+    """Return the job's resources, its overrides first."""
     return Needs(
         vcpus=float(resource(job, "VCPU", "vcpus", 1)),
         memory_mib=int(float(resource(job, "MEMORY", "memory", 512))),
@@ -44,7 +44,7 @@ def resource(job, kind: str, old_name: str | None, default: float) -> Any:
 
 
 def types_of(environment) -> list[str]:
-    """The instance types of a compute environment, families spelled out."""
+    """Return a compute environment's instance types, with families expanded."""
     found = []
     for wanted in (environment.compute_resources or {}).get("instanceTypes", []):
         families = FAMILIES_OF_OPTIMAL if wanted == "optimal" else (wanted,)
@@ -67,7 +67,7 @@ def holds(instance_type: str, needs: Needs) -> bool:
 
 
 def choices(queue, needs: Needs) -> list[tuple[Any, str]]:
-    """Environments and types that can hold the job, best first, whatever their vCPU limit."""
+    """Return environments and types that can hold the job, best first, ignoring vCPU limits."""
     return [
         (environment, name)
         for environment in queue.environments
@@ -82,7 +82,7 @@ def largest_vcpus(environment) -> int:
 
 
 def misconfiguration(queue, needs: Needs) -> str | None:
-    """Why the job can never run in this queue, in AWS's words; None when it can."""
+    """Return in AWS's words why the job can never run in this queue, or None."""
     fitting = choices(queue, needs)
     if not fitting:
         return reasons.RESOURCE_REQUIREMENT

@@ -1,7 +1,7 @@
-"""Service-linked roles as IAM has them; moto 5.2.5 names them otherwise, and another error says that one exists.
+"""Service-linked roles with IAM's names and errors, which differ in moto 5.2.5.
 
-[doc] docs.aws.amazon.com/batch/latest/userguide/spot-fleet-roles-cli.html quotes the error; the names are in each service's
-page "Using service-linked roles".
+[doc] docs.aws.amazon.com/batch/latest/userguide/spot-fleet-roles-cli.html quotes the error; the names are on
+each service's page "Using service-linked roles".
 """
 
 from typing import Any
@@ -17,7 +17,7 @@ class InvalidInput(IAMException):
 
 
 def linked_role(backend: Any, service: str) -> str | None:
-    """The ARN of a service's role; None where it is not there yet."""
+    """Return the ARN of a service's role, or None."""
     name = f"AWSServiceRoleFor{NAMES[service]}"
     arn = f"arn:aws:iam::{backend.account_id}:role/aws-service-role/{service}.amazonaws.com/{name}"
     try:
@@ -39,5 +39,5 @@ def create_service_linked_role(self: Any, service_name: str, description: str, s
 
 
 def install() -> None:
-    """Mends moto in this process; called once."""
+    """Patch moto in this process, once."""
     models.IAMBackend.create_service_linked_role = create_service_linked_role

@@ -1,7 +1,7 @@
-"""A Batch job as AWS runs it, in place of moto's: states, queueing, attempts, retries, reasons.
+"""A Batch job as AWS runs it: states, queueing, attempts, retries, reasons.
 
-moto 5.2.5 (moto/batch/models.py) starts one container and knows SUCCEEDED or FAILED. AWS, by
-docs.aws.amazon.com/batch/latest/userguide/job_states.html and job_retries.html, queues, diagnoses, retries.
+moto 5.2.5 (moto/batch/models.py) starts one container and knows SUCCEEDED or FAILED. AWS queues, diagnoses
+and retries: docs.aws.amazon.com/batch/latest/userguide/job_states.html and job_retries.html, [doc].
 """
 
 import copy
@@ -83,7 +83,7 @@ class Job(models.Job):
         control.notify()
 
     def abandon(self) -> None:
-        """The account is emptied: ends at once."""
+        """End at once, because the account is emptied."""
         self.abandoned = True
         self.terminate("the account was reset")
 
@@ -120,7 +120,7 @@ class Job(models.Job):
                 return self.end("FAILED", self.job_stopped_reason or attempt.status_reason)
 
     def queue_for_place(self) -> Attempt | None:
-        """RUNNABLE until there is room; None when the job is cancelled before."""
+        """Wait in RUNNABLE for room; return None if the job is cancelled first."""
         number = len(self.tries) + 1
         self.become("RUNNABLE")
         since = time.monotonic()
@@ -140,7 +140,7 @@ class Job(models.Job):
         return None
 
     def blocked(self, number: int, never: str | None) -> tuple[bool, str | None]:
-        """Whether something holds the job back, and what AWS says of it."""
+        """Return whether the job must wait, and set AWS's reason."""
         if never:
             return True, never
         if fault := control.fault("stuck", self.job_name, number):
@@ -150,11 +150,11 @@ class Job(models.Job):
         return False, None
 
     def at_head(self) -> bool:
-        """FIFO: a RUNNABLE job blocks those behind it, [doc] job_stuck_in_runnable."""
+        """Return whether the job is first: RUNNABLE blocks those behind it (FIFO), [doc] job_stuck_in_runnable."""
         return next(job for job in self.job_queue.jobs if job.status == "RUNNABLE") is self
 
     def over_time_limit(self, reason: str, waited_s: float) -> bool:
-        """[doc] CreateJobQueue, jobStateTimeLimitActions: cancels the job at the head after a time."""
+        """Return whether jobStateTimeLimitActions cancels the job at the head, [doc] CreateJobQueue."""
         return any(
             limit["state"] == "RUNNABLE"
             and reason.startswith(limit["reason"])
@@ -163,7 +163,7 @@ class Job(models.Job):
         )
 
     def take_place(self) -> bool:
-        """An instance in the first compute environment whose maxvCpus has room for it."""
+        """Return an instance of the first compute environment whose maxvCpus has room."""
         with placing:
             living = [job.place for job in list(self.all_jobs.values()) if job.place]
             if len(living) >= control.containers_at_once:

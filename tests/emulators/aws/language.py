@@ -1,8 +1,8 @@
-"""What CloudFormation refuses before it makes a change set, and moto 5.2.5 takes.
+"""Refuse templates that CloudFormation refuses before it makes a change set, and that moto 5.2.5 accepts.
 
-Transforms are refused here, though AWS knows some: what they do on AWS differs from what is written about them
-([thread] aws-cloudformation/cfn-language-discussion #162, cloudformation-coverage-roadmap #2150: `&{Id}` of Fn::ForEach is
-not resolved in values, which AWS's page and cfn-lint say it is), and the project sends none.
+Transforms are refused although AWS knows some: their documentation is wrong ([thread]
+aws-cloudformation/cfn-language-discussion #162, cloudformation-coverage-roadmap #2150: `&{Id}` of Fn::ForEach
+is not resolved in values), and the project sends none.
 
 [doc] docs.aws.amazon.com/AWSCloudFormation/latest/UserGuide/cloudformation-limits.html: sizes and numbers;
 template-anatomy.html: the sections. [thread] cfn-language-discussion #162: the words about unresolved names.
@@ -27,7 +27,7 @@ TOO_LARGE = (
 
 
 class TemplateError(ValueError):
-    """What CloudFormation refuses."""
+    """A refusal of CloudFormation."""
 
 
 def check_size(body: str) -> None:
@@ -42,7 +42,7 @@ def check_address(url: str, region: str) -> None:
 
 
 def check(template: dict[str, Any], given: dict[str, Any]) -> None:
-    """Refuses a template, or values for it, as CloudFormation does."""
+    """Refuse a template and its parameters as CloudFormation does."""
     if template.get("Transform") or any(key.startswith("Fn::ForEach") for key in keys(template)):
         raise TemplateError("the emulator has no transforms and no loops: send a plain template")
     if strange := template.keys() - SECTIONS:
@@ -88,7 +88,7 @@ def as_list(value: Any) -> list[str]:
 
 
 def references(node: Any) -> Iterator[str]:
-    """The names that Ref, Fn::GetAtt and Fn::Sub below the node use."""
+    """Return the names that Ref, Fn::GetAtt and Fn::Sub below the node use."""
     if isinstance(node, list):
         for entry in node:
             yield from references(entry)

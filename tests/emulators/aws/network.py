@@ -1,4 +1,4 @@
-"""Mends what moto 5.2.5's CloudFormation leaves out of networks: tags that are dropped, things never deleted."""
+"""Patch moto 5.2.5's CloudFormation of networks: it drops tags and never deletes some resources."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -11,7 +11,7 @@ from moto.ec2.models.vpcs import VPCEndPoint
 
 
 def with_tags(original: Callable) -> Callable:
-    """The resource, made as moto makes it, with the Tags that its template gives it."""
+    """Wrap moto's creation of a resource to add the Tags of its template."""
 
     @wraps(original)
     def mended(
@@ -42,7 +42,7 @@ def delete_endpoint(cls: type, name: str, json: dict[str, Any], account: str, re
 
 
 def install() -> None:
-    """Mends moto in this process; called once."""
+    """Patch moto in this process, once."""
     for cls in (InternetGateway, RouteTable, VPCEndPoint):
         mended = with_tags(cls.__dict__["create_from_cloudformation_json"])
         cls.create_from_cloudformation_json = classmethod(mended)

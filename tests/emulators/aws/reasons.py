@@ -1,7 +1,7 @@
-"""Every sentence that AWS Batch says about a job's fate, once each, with where it is from.
+"""Every sentence of AWS Batch about the end of a job, with its source.
 
-[doc] AWS's user guide or API text, [thread] seen by others on AWS, [belief] not found in writing, so that the
-project may not depend on its words: the smoke script that docs/aws.md describes records the real ones.
+[doc] AWS's user guide or API text, [thread] seen by others on AWS, [belief] not found in writing: the project
+may not depend on these words, and the smoke script of docs/aws.md records the real ones.
 """
 
 # [doc] docs.aws.amazon.com/AmazonECS/latest/developerguide/stopped-task-error-codes.html

@@ -1,8 +1,8 @@
-"""Whether a failed attempt is retried: retryStrategy and evaluateOnExit.
+"""Retries of failed attempts by retryStrategy and evaluateOnExit.
 
-[doc] docs.aws.amazon.com/batch/latest/userguide/job_retries.html and botocore's EvaluateOnExit: 1 to 10 attempts;
-patterns are exact or end in *; of one rule all conditions must hold; the first rule that matches decides; when
-none matches the job is retried. A timed out or terminated job is never retried (job_timeouts.html).
+[doc] docs.aws.amazon.com/batch/latest/userguide/job_retries.html and botocore's EvaluateOnExit: 1 to 10
+attempts; patterns are exact or end in *; all conditions of a rule must hold; the first matching rule decides;
+without a match the job is retried. A timed out or terminated job is never retried (job_timeouts.html).
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from .attempt import Attempt
 
 
 def is_retried(strategy: dict[str, Any], attempt: Attempt) -> bool:
-    """The strategy's word on an attempt that failed."""
+    """Return whether the strategy retries a failed attempt."""
     if attempt.number >= int(strategy.get("attempts") or 1):
         return False
     return next(
@@ -33,7 +33,7 @@ def matches(rule: dict[str, str], attempt: Attempt) -> bool:
 
 
 def fits(pattern: str, fact: str | None) -> bool:
-    """A lone * matches a missing reason too: the user guide's last rule `onReason: "*"` ends plain failures."""
+    """Return whether a fact matches; a lone * matches a missing fact too, as in the user guide's last rule."""
     if pattern.endswith("*"):
         return (fact or "").startswith(pattern[:-1])
     return fact == pattern

@@ -1,6 +1,6 @@
-"""AWS on a port of this machine: moto's server in a thread of this process, with the mends and the faults.
+"""AWS on a local port: moto's server in a thread of this process, with patches and faults.
 
-In this process, because the mends change moto from within, and because a test's faults then take effect at once.
+The patches change moto's internals, and a test's faults take effect at once, so it runs in this process.
 """
 
 import contextlib
@@ -41,14 +41,14 @@ WORDS = {"expired": "The security token included in the request is expired"}
 
 
 def service_of(environ: dict[str, Any]) -> str:
-    """The service that the request's signature names; S3 where it has none, as moto does."""
+    """Return the service that the request's signature names, S3 by default like moto."""
     found = SCOPE.search(environ.get("HTTP_AUTHORIZATION", ""))
     return found.group(1) if found else "s3"
 
 
 @cache
 def batch_operations() -> dict[str, str]:
-    """Request path → operation, from botocore's own model."""
+    """Return the operation of each request path, from botocore's model."""
     folder = Path(botocore.__file__).parent / "data/batch/2016-08-10"
     packed = folder / "service-2.json.gz"
     text = (
@@ -59,14 +59,14 @@ def batch_operations() -> dict[str, str]:
 
 
 def take_body(environ: dict[str, Any]) -> bytes:
-    """The request's body, put back for the service to read."""
+    """Return the request's body and leave it readable."""
     body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
     environ["wsgi.input"] = io.BytesIO(body)
     return body
 
 
 def operation_of(service: str, environ: dict[str, Any], body: bytes) -> str:
-    """DescribeJobs, CreateStack…; for services that speak plain REST the method, as in `PUT`."""
+    """Return the operation, such as DescribeJobs; for REST services the HTTP method."""
     path, target = environ.get("PATH_INFO", ""), environ.get("HTTP_X_AMZ_TARGET", "")
     if service == "batch":
         return batch_operations().get(path, environ["REQUEST_METHOD"])
@@ -78,7 +78,7 @@ def operation_of(service: str, environ: dict[str, Any], body: bytes) -> str:
 
 
 def gate(application: Callable) -> Callable:
-    """Counts each call, and lets the faults have it first."""
+    """Count each call and apply the faults first."""
 
     def serve(environ: dict[str, Any], start: Callable) -> Iterable[bytes]:
         if environ.get("PATH_INFO", "").startswith("/moto-api"):
@@ -100,7 +100,7 @@ def gate(application: Callable) -> Callable:
 
 
 def failure(fault: CallFault, environ: dict[str, Any], start: Callable) -> Iterable[bytes]:
-    """An error in the words of the service's protocol, or none at all."""
+    """Answer with an error of the service's protocol, or hang up."""
     if fault.answer == "hang_up":
         environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
         start("500 Lost", [])
@@ -122,7 +122,7 @@ def failure(fault: CallFault, environ: dict[str, Any], start: Callable) -> Itera
 
 
 class Quiet(WSGIRequestHandler):
-    """Calls are counted, not printed: a poller makes thousands."""
+    """A handler that logs nothing: a poller makes thousands of calls."""
 
     def log_request(self, *arguments: Any) -> None:
         pass
@@ -130,7 +130,7 @@ class Quiet(WSGIRequestHandler):
 
 @contextlib.contextmanager
 def aws_server() -> Iterator[str]:
-    """The address of an empty account that lives as long as the context."""
+    """Yield the address of an empty account."""
     batch.install()
     cloudformation.install()
     application = gate(DomainDispatcherApplication(create_backend_app))
@@ -147,7 +147,7 @@ def aws_server() -> Iterator[str]:
 
 
 def empty_account() -> None:
-    """Ends all jobs, waits for their containers, and forgets everything."""
+    """End all jobs, wait for their containers, and forget everything."""
     control.reset()
     jobs = [
         job

@@ -1,9 +1,9 @@
-"""Asks AWS Batch itself what it says when jobs end, so that the emulator of the tests can be held against it.
+"""Ask AWS Batch how jobs end, to compare the emulator of the tests with it.
 
     python -m tests.emulators.aws.smoke --queue gridbench-c5-2xlarge --usd-per-hour 0.34 --yes
 
-Runs small jobs on one queue of the stack, writes what AWS says of each as JSON, and prints where the emulator
-says something else. It stops at a limit of minutes and USD, and ends every job of its own on every way out.
+Runs small jobs on one queue of the stack, writes AWS's answers as JSON, and prints where the emulator
+differs. It stops at a limit of minutes and USD, and always ends its jobs.
 """
 
 import argparse
@@ -35,11 +35,10 @@ Outputs = Mapping[str, str]  # of the stack
 
 @dataclass
 class Job:
-    """A job that was submitted, and what was seen of it.
+    """A submitted job and its observed states.
 
-    Attributes:
-        seen: each state once with its reason, and the seconds since it was submitted.
-        last: the newest answer of DescribeJobs.
+    Attributes: seen: each state once with its reason and seconds since submission. last: the newest answer of
+    DescribeJobs.
     """
 
     case: Case
@@ -51,12 +50,11 @@ class Job:
 
     @property
     def over(self) -> bool:
-        """Whether there is nothing more to see."""
+        """Whether nothing more can be observed."""
         stuck = self.case.stuck and self.last.get("statusReason") and self.last["status"] in LIVE
         return bool(stuck) or self.last.get("status") in ("SUCCEEDED", "FAILED")
 
     def look(self, row: dict[str, Any]) -> None:
-        """Take in an answer of DescribeJobs."""
         now = {"state": row["status"], "reason": row.get("statusReason")}
         if not self.seen or {key: self.seen[-1][key] for key in now} != now:
             self.seen.append(now | {"after_s": round(time.monotonic() - self.submitted, 1)})
@@ -64,7 +62,6 @@ class Job:
 
     @property
     def record(self) -> dict[str, Any]:
-        """What is written of it."""
         attempts = [
             {
                 "status_reason": attempt.get("statusReason"),
@@ -85,12 +82,12 @@ class Job:
 
 
 class LimitReached(Exception):
-    """The minutes or the USD are used up."""
+    pass
 
 
 @dataclass
 class Meter:
-    """What it may take, and what it has taken. Money is counted by the machines that Batch wants to run."""
+    """Limits of minutes and USD, and their use. Money is counted by the machines that Batch wants to run."""
 
     account: Account
     environments: Sequence[str]
@@ -103,11 +100,7 @@ class Meter:
     counted: float = field(default_factory=time.monotonic)
 
     def check(self) -> None:
-        """Count the time since the last look.
-
-        Raises:
-            LimitReached: there is none left.
-        """
+        """Count the time since the last look; raise LimitReached at a limit."""
         found = self.account.client("batch").describe_compute_environments(
             computeEnvironments=list(self.environments)
         )["computeEnvironments"]
@@ -125,7 +118,7 @@ class Meter:
 def observe(
     account: Account, queue: str, wanted: Sequence[Case], made: list[Job], meter: Meter, outputs: Outputs
 ) -> None:
-    """Submit the cases and follow them; those that block the queue come after all others have ended."""
+    """Submit the cases and follow them, those that block the queue last."""
     for group in ([case for case in wanted if not case.stuck], [case for case in wanted if case.stuck]):
         jobs = [_submit(account, queue, case, outputs) for case in group]
         made += jobs
@@ -164,7 +157,7 @@ def _follow(account: Account, jobs: Sequence[Job], meter: Meter) -> None:
 
 
 def clean_up(account: Account, queue: str, jobs: Sequence[Job]) -> None:
-    """End every job of ours, also one that no answer came for, and deregister the definitions."""
+    """End every job of ours, also one whose answer was lost, and deregister the definitions."""
     batch = account.client("batch")
     for job in jobs:
         if job.last.get("status") not in ("SUCCEEDED", "FAILED"):
@@ -181,10 +174,9 @@ def clean_up(account: Account, queue: str, jobs: Sequence[Job]) -> None:
 
 
 def machine_of(account: Account, queue: str) -> tuple[str, int, list[str]]:
-    """The queue's instance type, its vCPUs, and its compute environments.
+    """Return the queue's instance type, its vCPUs and its compute environments.
 
-    Raises:
-        AwsError: there is no such queue, or not one of a stack of ours.
+    Raises: AwsError: there is no such queue, or the stack is not ours.
     """
     batch = account.client("batch")
     found = batch.describe_job_queues(jobQueues=[queue])["jobQueues"]
@@ -200,7 +192,7 @@ def machine_of(account: Account, queue: str) -> tuple[str, int, list[str]]:
 
 
 def as_worker(account: Account, policy_arn: str) -> Account:
-    """The account with the rights of the stack's worker policy alone, for an hour; an IAM user may ask for that."""
+    """Return the account with only the worker policy's rights, for an hour; needs an IAM user."""
     answer = account.client("sts").get_federation_token(
         Name="gridbench-smoke", PolicyArns=[{"arn": policy_arn}], DurationSeconds=3600
     )["Credentials"]
@@ -211,7 +203,7 @@ def as_worker(account: Account, policy_arn: str) -> Account:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The whole of it; the exit code: 0 as believed, 1 something differs or was not seen."""
+    """Return the exit code: 0 as believed, 1 if something differs or was not seen."""
     account = connect(region_of(arguments.region))
     stack = read_ours(account.client("cloudformation"), arguments.project)
     if stack is None:
@@ -248,7 +240,6 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command's options."""
     options = argparse.ArgumentParser(prog="python -m tests.emulators.aws.smoke", description=__doc__)
     options.add_argument("--queue", required=True, help="one of the stack's, a cheap CPU type")
     options.add_argument("--usd-per-hour", type=float, required=True, help="what its machine costs")
@@ -264,7 +255,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The program: its exit code, with a mistake said in a sentence."""
+    """Return the exit code; report a mistake in a sentence."""
 
     def in_sentences() -> int:
         with in_words():

@@ -1,4 +1,4 @@
-"""Where AWS says something else than the emulator of the tests believes."""
+"""Differences between AWS's answers and the emulator's."""
 
 import importlib.util
 import re
@@ -12,7 +12,7 @@ REASONS = Path(__file__).with_name("reasons.py")
 
 
 def beliefs(file: Path = REASONS) -> dict[str, str]:
-    """The emulator's sentences by name; none where it is not there."""
+    """Return the emulator's sentences by name; empty without the emulator."""
     spec = importlib.util.spec_from_file_location("reasons", file)
     if not file.exists() or spec is None or spec.loader is None:
         return {}
@@ -24,7 +24,7 @@ def beliefs(file: Path = REASONS) -> dict[str, str]:
 def differences(
     wanted: Sequence[Case], found: Mapping[str, Mapping[str, Any]], file: Path = REASONS
 ) -> list[str]:
-    """A sentence for each thing that is not as believed, or that was not seen."""
+    """Return a sentence for each answer that differs or was not seen."""
     known = beliefs(file)
     return [sentence for case in wanted for sentence in _of(case, found.get(case.name), known)]
 
@@ -47,7 +47,7 @@ def _of(case: Case, seen: Mapping[str, Any] | None, known: Mapping[str, str]) ->
 
 
 def _fits(believed: str, said: str | None) -> bool:
-    """Whether a sentence is the believed one, whatever stands in its {gaps}."""
+    """Return whether a sentence is the believed one, with any text in its {gaps}."""
     pattern = "".join(
         ".+" if part.startswith("{") else re.escape(part) for part in re.split(r"(\{\w+\})", believed)
     )

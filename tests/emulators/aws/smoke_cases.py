@@ -1,4 +1,4 @@
-"""The jobs of the smoke test: each ends in its own way."""
+"""Jobs of the smoke test, one for each kind of end."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,14 +13,12 @@ PREFIX = "prefect-smoke"  # the worker's policy allows definitions that begin wi
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """A small job, and the name of what the emulator says of its end.
+    """A small job and the emulator's name of its end.
 
-    Attributes:
-        believed: its statusReason in tests/emulators/aws/reasons.py, by name, and its container's reason.
-        words: its statusReason where that is no constant, but what TerminateJob was given.
-        terminate: the state in which it is terminated.
-        plan: the value of a variable that the submission overrides.
-        stuck: it never starts; its statusReason while it waits is what counts.
+    Attributes: believed: its statusReason in tests/emulators/aws/reasons.py, by name, and its container's
+    reason. words: its statusReason if it is the text given to TerminateJob. terminate: the state in which it
+    is terminated. plan: the value of a variable that the submission overrides. stuck: it never starts; its
+    statusReason while it waits counts.
     """
 
     name: str
@@ -39,7 +37,6 @@ class Case:
 
 
 def python(code: str) -> tuple[str, ...]:
-    """A command that runs some Python."""
     return ("python3", "-c", code)
 
 
@@ -57,7 +54,7 @@ assert "." in kind
 
 
 def cases(image: str) -> list[Case]:
-    """Every way to end that the emulator has a sentence for and that can be had on purpose."""
+    """Return a case for each end that can be provoked."""
     exited = ("ESSENTIAL_EXITED", None)
     hungry = python("x = b'x' * 2**30; print(len(x))")
     asleep = python("import time; time.sleep(300)")
@@ -77,7 +74,7 @@ def cases(image: str) -> list[Case]:
 
 
 def definition(case: Case, queue: str, outputs: Mapping[str, str]) -> dict[str, Any]:
-    """The RegisterJobDefinition request of a case, with the stack's roles; named as the worker may name it."""
+    """Return the RegisterJobDefinition request of a case, with the stack's roles and the worker's naming."""
     needs = [{"type": "VCPU", "value": str(case.vcpus)}, {"type": "MEMORY", "value": str(case.memory_mib)}]
     options = {"awslogs-group": outputs["LogGroupName"], "awslogs-stream-prefix": "smoke"}
     return {

@@ -1,9 +1,9 @@
-"""Asks CloudFormation what it says of the template, at no cost: change sets that are never executed.
+"""Ask CloudFormation about the template at no cost, by change sets that are never executed.
 
     python -m tests.emulators.aws.smoke_template --region us-east-1
 
-One with the default instance types, one with the most, which travels through a bucket that is deleted before the change
-set is read again. Both, and the empty stacks that they leave, are forgotten on every way out.
+One has the default instance types, one the most, which travels through a bucket. Change sets and their empty
+stacks are always deleted.
 """
 
 import argparse
@@ -23,10 +23,9 @@ MOST = (*tuple(f"{family}.{size}" for family in ("m5", "r5", "m5d") for size in 
 
 
 def check(account: Account, instances: Sequence[str]) -> int:
-    """Has one change set made, read and forgotten; the number of its changes.
+    """Make, read and delete one change set; return the number of its changes.
 
-    Raises:
-        AwsError: CloudFormation refuses the template, or has lost it.
+    Raises: AwsError: CloudFormation refuses or has lost the template.
     """
     cfn = account.client("cloudformation")
     plan = make_plan(account, StackOptions(PROJECT, tuple(instances), max_cpu_vcpus=96))
@@ -47,7 +46,7 @@ def check(account: Account, instances: Sequence[str]) -> int:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The program: its exit code, with a refusal said in a sentence."""
+    """Return the exit code; report a refusal in a sentence."""
     options = argparse.ArgumentParser(
         prog="python -m tests.emulators.aws.smoke_template", description=__doc__
     )

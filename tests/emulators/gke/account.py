@@ -1,4 +1,4 @@
-"""What the stand-in has: clusters, operations that take some looks to end, and the faults that are asked for."""
+"""The emulated GKE account: clusters, operations that end after some looks, and faults."""
 
 import itertools
 import threading
@@ -20,7 +20,7 @@ Deed = Callable[[str], None]  # what an operation does when it ends, given the t
 
 
 class Refusal(Exception):
-    """What a method answers instead of a result."""
+    """An error that a method answers with."""
 
     def __init__(self, code: StatusCode, text: str, reason: str = "") -> None:
         super().__init__(text)
@@ -29,11 +29,10 @@ class Refusal(Exception):
 
 @dataclass
 class Fault:
-    """A method that fails.
+    """A fault of a method.
 
-    Attributes:
-        after: it is carried out, and only its answer is lost.
-        reason: Google's own word, in the details of the error.
+    Attributes: after: the call takes effect and only its answer is lost. reason: Google's reason in the
+    error's details.
     """
 
     method: str
@@ -46,7 +45,7 @@ class Fault:
 
 @dataclass
 class Work:
-    """An operation, and what it does when it ends."""
+    """An operation and its effect at the end."""
 
     operation: gke.Operation
     deed: Deed
@@ -55,19 +54,13 @@ class Work:
 
 @dataclass
 class Account:
-    """The stand-in's memory.
+    """The state of the emulated account.
 
-    Attributes:
-        requests: every method that was called, with its message.
-        failing: the name of a cluster or pool, and code and text that the next operation on it ends with.
-        absent: accelerators that the zone does not have.
-        networks: those of the project.
-        accounts: service accounts that the caller may let nodes act as; None for any.
-        old_customer: one who may still make clusters in no release channel.
-        looks: how often an operation is looked at before it ends.
-        stuck: operations don't go on.
-        endpoint: where the Kubernetes API of a cluster is.
-        ca: its certificate, in base64.
+    Attributes: requests: every called method with its message. failing: a cluster or pool, with the code and
+    text of its next operation's error. absent: accelerators that the zone lacks. accounts: service accounts
+    that nodes can act as; None for any. old_customer: can still make clusters in no release channel. looks:
+    looks at an operation until it ends. stuck: operations never end. endpoint: of a cluster's Kubernetes API.
+    ca: its certificate, in base64.
     """
 
     clusters: dict[str, gke.Cluster] = field(default_factory=dict)
@@ -88,16 +81,16 @@ class Account:
     numbers: Any = field(default_factory=lambda: itertools.count(1))
 
     def called(self, method: str) -> list[Any]:
-        """The messages that came for a method."""
+        """Return the messages of a method."""
         return [message for name, message in self.requests if name == method]
 
     @property
     def changes(self) -> list[str]:
-        """The methods that were called to change something, in their order."""
+        """The changing methods called, in order."""
         return [name for name, _ in self.requests if name.startswith(("Create", "Delete"))]
 
     def begin(self, kind: str, target: str, deed: Deed) -> gke.Operation:
-        """Begin an operation on what has this full name."""
+        """Begin an operation on the object of this full name."""
         parent = target.partition("/clusters/")[0]
         name = f"operation-{next(self.numbers)}"
         operation = gke.Operation(
@@ -111,7 +104,7 @@ class Account:
         return operation
 
     def check_idle(self, cluster: str) -> None:
-        """Refuse a change while another is under way."""
+        """Refuse a change during another."""
         for work in self.works.values():
             target = work.operation.target_link.removeprefix(f"{HOST}/")
             if work.operation.status != DONE and f"{target}/".startswith(f"{cluster}/"):
@@ -119,7 +112,7 @@ class Account:
                 raise Refusal(StatusCode.FAILED_PRECONDITION, text)
 
     def look(self, name: str) -> gke.Operation:
-        """An operation, one step further than at the last look."""
+        """Return an operation, one step further than at the last look."""
         work = self.works.get(name)
         if work is None:
             raise Refusal(StatusCode.NOT_FOUND, reasons.NOT_FOUND.format(name=name))

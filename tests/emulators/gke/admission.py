@@ -1,4 +1,4 @@
-"""What GKE refuses of a new cluster or pool, and what it fills in of one that it takes."""
+"""GKE's refusals of new clusters and pools, and its defaults."""
 
 from datetime import UTC, datetime, timedelta
 
@@ -15,12 +15,12 @@ SUPPORT = timedelta(days=300)  # for a minor version about 14 months, of which s
 
 
 def invalid(sentence: str) -> Refusal:
-    """A request that is wrong in itself."""
+    """Return the refusal of an invalid request."""
     return Refusal(StatusCode.INVALID_ARGUMENT, sentence)
 
 
 def admit_cluster(account: Account, parent: str, cluster: gke.Cluster) -> gke.Cluster:
-    """The cluster as GKE keeps it. Refusal says why not."""
+    """Return the cluster as GKE stores it; raise Refusal."""
     made = gke.Cluster(cluster)
     _, project, _, made.location = parent.split("/")
     if not made.node_pools or not all(pool.name for pool in made.node_pools):
@@ -68,7 +68,7 @@ def _admit_exclusions(cluster: gke.Cluster) -> None:
 
 
 def admit_pool(account: Account, cluster: gke.Cluster, pool: gke.NodePool) -> gke.NodePool:
-    """The pool as GKE keeps it. Refusal says why not."""
+    """Return the pool as GKE stores it; raise Refusal."""
     made, channel = gke.NodePool(pool), Channel(cluster.release_channel.channel)
     # [doc] docs.cloud.google.com/kubernetes-engine/docs/how-to/node-auto-upgrades and node-auto-repair: both are
     # on by default. That repairs may be off in a channel: …/concepts/release-channels, its table

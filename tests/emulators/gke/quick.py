@@ -1,4 +1,4 @@
-"""The stand-in for tests: this process speaks to it, and waits for nothing."""
+"""The GKE emulator without waiting, for tests of this process."""
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -23,7 +23,7 @@ NAME = f"{PARENT}/clusters/gridbench"
 
 @contextmanager
 def quick_gke(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    """An empty account, to which the environment points."""
+    """Yield an empty account that the environment points to."""
     account = Account()
     monkeypatch.setattr(operations, "POLL_S", 0.0)
     with serve(account) as endpoint:
@@ -32,16 +32,15 @@ def quick_gke(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
 
 
 def place() -> GkeLocation:
-    """The zone of the tests."""
     return connect(PROJECT, ZONE)
 
 
 def wishes(*accelerators: str, **more: Any) -> ClusterOptions:
-    """What `up` is asked for, an L4 by default."""
+    """Return the options of `up`, an L4 by default."""
     return ClusterOptions("gridbench", ZONE, accelerators or ("nvidia-l4",), **more)
 
 
 def up(wished: ClusterOptions, say: Callable[[str], None] = print) -> tuple[GkeCluster, list[GkeError]]:
-    """What `gridbench up gke` does once it is agreed."""
+    """Do what `gridbench up gke` does after the confirmation."""
     where = place()
     return build(where, make_plan(where, wished, say), say)

@@ -1,7 +1,7 @@
-"""Every sentence with which GKE refuses something, once each, with where it is from.
+"""Every refusal of GKE, with its source.
 
-[doc] Google's documentation or its client's own API text, [thread] seen by others on GKE, [belief] not found in
-writing: the smoke script that docs/gke.md describes records the real one.
+[doc] Google's documentation or its client's API text, [thread] seen by others on GKE, [belief] not found in
+writing: the smoke script of docs/gke.md records the real one.
 """
 
 # [thread] entigolabs/entigo-infralib #1631, terraform-google-modules/terraform-google-kubernetes-engine #2633,

@@ -1,4 +1,4 @@
-"""google.container.v1.ClusterManager over real gRPC, answering with the package's own messages."""
+"""google.container.v1.ClusterManager over real gRPC, with the package's own messages."""
 
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -21,14 +21,13 @@ Cluster, Pool = gke.Cluster.Status, gke.NodePool.Status
 
 
 def list_clusters(account: Account, request: gke.ListClustersRequest) -> gke.ListClustersResponse:
-    """Those of a zone, or with `-` of all."""
+    """List clusters of a zone, or all with `-`."""
     parent = request.parent.removesuffix("/-")
     found = [cluster for name, cluster in account.clusters.items() if name.startswith(f"{parent}/")]
     return gke.ListClustersResponse(clusters=found, missing_zones=account.missing_zones)
 
 
 def get_cluster(account: Account, request: gke.GetClusterRequest) -> gke.Cluster:
-    """One cluster."""
     return _cluster(account, request.name)
 
 
@@ -39,7 +38,7 @@ def _cluster(account: Account, name: str) -> gke.Cluster:
 
 
 def create_cluster(account: Account, request: gke.CreateClusterRequest) -> gke.Operation:
-    """A new cluster, in PROVISIONING until its operation ends."""
+    """Create a cluster, PROVISIONING until its operation ends."""
     name = f"{request.parent}/clusters/{request.cluster.name}"
     if name in account.clusters:
         raise Refusal(grpc.StatusCode.ALREADY_EXISTS, reasons.EXISTS.format(name=name))
@@ -63,7 +62,7 @@ def create_cluster(account: Account, request: gke.CreateClusterRequest) -> gke.O
 
 
 def delete_cluster(account: Account, request: gke.DeleteClusterRequest) -> gke.Operation:
-    """Away with it, unless its operation fails."""
+    """Delete a cluster, unless its operation fails."""
     found = _cluster(account, request.name)
     account.check_idle(request.name)
     found.status = Cluster.STOPPING
@@ -78,7 +77,7 @@ def delete_cluster(account: Account, request: gke.DeleteClusterRequest) -> gke.O
 
 
 def create_node_pool(account: Account, request: gke.CreateNodePoolRequest) -> gke.Operation:
-    """A new pool, in ERROR where its operation fails."""
+    """Create a pool, in ERROR if its operation fails."""
     cluster, wanted = _cluster(account, request.parent), request.node_pool
     account.check_idle(request.parent)
     name = f"{request.parent}/nodePools/{wanted.name}"
@@ -96,7 +95,6 @@ def create_node_pool(account: Account, request: gke.CreateNodePoolRequest) -> gk
 
 
 def delete_node_pool(account: Account, request: gke.DeleteNodePoolRequest) -> gke.Operation:
-    """A pool goes."""
     parent, _, wanted = request.name.partition("/nodePools/")
     cluster = _cluster(account, parent)
     account.check_idle(parent)
@@ -111,12 +109,12 @@ def delete_node_pool(account: Account, request: gke.DeleteNodePoolRequest) -> gk
 
 
 def get_operation(account: Account, request: gke.GetOperationRequest) -> gke.Operation:
-    """One operation, one step further."""
+    """Return an operation, one step further."""
     return account.look(request.name)
 
 
 def list_operations(account: Account, request: gke.ListOperationsRequest) -> gke.ListOperationsResponse:
-    """Those of a zone, ended or not."""
+    """List operations of a zone, ended or not."""
     found = [work.operation for name, work in account.works.items() if name.startswith(f"{request.parent}/")]
     return gke.ListOperationsResponse(operations=found)
 
@@ -134,7 +132,7 @@ METHODS: dict[str, tuple[Any, Any, Any]] = {
 
 
 def answer(account: Account, method: str, request: Any) -> Any:
-    """What a method answers, its faults included."""
+    """Answer a method, with its faults."""
     with account.lock:
         account.requests.append((method, request))
         fault = next((each for each in account.faults if each.method == method), None)
@@ -173,7 +171,7 @@ def _status(refusal: Refusal) -> Status:
 
 @contextmanager
 def serve(account: Account) -> Iterator[str]:
-    """The stand-in on a free port; HOST:PORT."""
+    """Yield HOST:PORT of the emulator."""
     server = grpc.server(ThreadPoolExecutor(4))
     handlers = {method: _handler(account, method) for method in METHODS}
     server.add_generic_rpc_handlers((grpc.method_handlers_generic_handler(SERVICE, handlers),))

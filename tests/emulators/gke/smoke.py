@@ -1,10 +1,10 @@
-"""Asks GKE itself what it refuses and what it makes of a cluster, to hold the emulator of the tests against it.
+"""Ask GKE what it refuses and how it makes a cluster, to compare the emulator with it.
 
     python -m tests.emulators.gke.smoke --zone us-central1-a --yes
 
-Makes one cluster with one small node, asks for what should be refused, makes a GPU pool of no nodes, writes what GKE
-says as JSON, and prints where the emulator says something else. It stops at a limit of minutes and USD, and deletes
-what it has made on every way out.
+Makes one cluster with one small node, sends requests that should be refused, makes a GPU pool of no nodes,
+writes GKE's answers as JSON, and prints where the emulator differs. It stops at a limit of minutes and USD,
+and always deletes its clusters.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from tests.emulators.smoke_command import exit_code, tell, undisturbed
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """The whole of it; the exit code: 0 as believed, 1 something differs or was not seen."""
+    """Return the exit code: 0 as believed, 1 if something differs or was not seen."""
     wishes = ClusterOptions(NAME, arguments.zone, (arguments.accelerator,), network=arguments.network)
     check(wishes)
     gpu_pool(wishes)
@@ -64,7 +64,6 @@ def _write(out: Path, smoke: Smoke, stopped: str | None) -> None:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command's options."""
     wanted = argparse.ArgumentParser(prog="python -m tests.emulators.gke.smoke", description=__doc__)
     wanted.add_argument("--zone", required=True)
     wanted.add_argument("--project")
@@ -78,7 +77,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The program: its exit code, with a mistake said in a sentence."""
+    """Return the exit code; report a mistake in a sentence."""
     return exit_code(lambda: run(parser().parse_args(words)), GkeError)
 
 

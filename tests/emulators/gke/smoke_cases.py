@@ -1,4 +1,4 @@
-"""What the smoke test asks of GKE, and what the emulator of the tests says to the same."""
+"""Requests of the smoke test to GKE, with the emulator's answers."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -23,12 +23,8 @@ ACCEPTED = "ACCEPTED"
 class Case:
     """A request that GKE should refuse.
 
-    Attributes:
-        method: of the client.
-        request: its arguments.
-        makes: the cluster that there is if GKE should take it.
-        status: the code that the emulator answers with.
-        believed: its sentence in tests/emulators/gke/reasons.py, by name.
+    Attributes: method: of the client. request: its arguments. makes: the cluster that exists if GKE accepts
+    it. status: the emulator's code. believed: its sentence in tests/emulators/gke/reasons.py, by name.
     """
 
     name: str
@@ -40,12 +36,11 @@ class Case:
 
 
 def options(wishes: ClusterOptions, name: str = NAME, **more: Any) -> ClusterOptions:
-    """The options of a cluster of the smoke test."""
     return ClusterOptions(name, wishes.zone, wishes.accelerators, network=wishes.network, **more)
 
 
 def before(location: GkeLocation, wishes: ClusterOptions) -> list[Case]:
-    """What is asked before there is a cluster."""
+    """Return the requests before there is a cluster."""
     refused = {
         "no_channel": (options(wishes, f"{NAME}-old"), "NO_CHANNEL"),
         "no_network": (ClusterOptions(f"{NAME}-net", wishes.zone, (), network=NO_SUCH), "NO_NETWORK"),
@@ -73,7 +68,7 @@ def before(location: GkeLocation, wishes: ClusterOptions) -> list[Case]:
 
 
 def during(location: GkeLocation, wishes: ClusterOptions) -> list[Case]:
-    """What is asked of the cluster."""
+    """Return the requests about the cluster."""
     again = {"parent": location.parent, "cluster": cluster_message(options(wishes), location.project)}
     gone = GkePool("gone", "n1-standard-8", GONE_ACCELERATOR, 1, driver="DEFAULT")
     return [
@@ -84,19 +79,19 @@ def during(location: GkeLocation, wishes: ClusterOptions) -> list[Case]:
 
 
 def busy(location: GkeLocation) -> Case:
-    """What is asked while a pool is being made."""
+    """Return the requests while a pool is being made."""
     cpu = GkePool("second", "e2-medium")
     request = {"parent": location.path(NAME), "node_pool": pool_message(cpu, kept_by_gke=True)}
     return Case("busy", "create_node_pool", request, NAME, "FAILED_PRECONDITION", "BUSY")
 
 
 def after(location: GkeLocation) -> Case:
-    """What is asked when the cluster is gone."""
+    """Return the requests after the cluster is gone."""
     return Case("not_found", "get_cluster", {"name": location.path(NAME)}, NAME, "NOT_FOUND", "NOT_FOUND")
 
 
 def gpu_pool(wishes: ClusterOptions) -> GkePool:
-    """A GPU pool of no nodes, which costs nothing."""
+    """Return a GPU pool of no nodes, which costs nothing."""
     return wished_pools(wishes)[0]
 
 
@@ -106,7 +101,7 @@ def _pool(location: GkeLocation, name: str, pool: GkePool, kept_by_gke: bool, be
 
 
 def differences(cases: Sequence[Case], seen: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """A sentence for each answer that is not the emulator's, or that was not seen."""
+    """Return a sentence for each answer that differs or was not seen."""
     return [sentence for case in cases if (sentence := _difference(case, seen.get(case.name)))]
 
 
@@ -122,7 +117,7 @@ def _difference(case: Case, answer: Mapping[str, Any] | None) -> str | None:
 
 
 def fits(believed: str, words: str) -> bool:
-    """Whether a sentence is the believed one, whatever stands in its {gaps}; more may follow it."""
+    """Return whether a sentence begins with the believed one, with any text in its {gaps}."""
     parts = re.split(r"(\{\w+\})", believed.rstrip("."))
     pattern = "".join(".+" if part.startswith("{") else re.escape(part) for part in parts)
     return bool(re.match(pattern, words, re.DOTALL))

@@ -1,4 +1,4 @@
-"""One run of the smoke test: what is asked of GKE within the limits, what was seen, and the end of what was made."""
+"""One run of the GKE smoke test: requests within the limits, answers, and the clean-up."""
 
 import time
 from dataclasses import dataclass, field
@@ -32,12 +32,12 @@ USD_PER_HOUR = 0.20  # management 0.10, an e2-standard-2 0.067, its disk 0.014, 
 
 
 class LimitReached(Exception):
-    """The minutes or the USD are used up."""
+    pass
 
 
 @dataclass
 class Meter:
-    """What it may take, and what it has taken. Each cluster that may be there counts, from the call that makes it."""
+    """Limits of minutes and USD, and their use. A cluster counts from the call that makes it."""
 
     max_minutes: float
     max_usd: float
@@ -50,16 +50,14 @@ class Meter:
 
     @property
     def minutes(self) -> float:
-        """Since the start."""
         return (time.monotonic() - self.began) / 60
 
     @property
     def usd(self) -> float:
-        """By estimate, an upper bound."""
+        """An estimated upper bound."""
         return sum(time.monotonic() - since for since in self.made.values()) / 3600 * USD_PER_HOUR
 
     def check(self) -> None:
-        """Raise LimitReached if there is nothing left."""
         if not self.minutes <= self.max_minutes:  # as nothing is of NaN
             raise LimitReached(f"{self.max_minutes:g} minutes are over")
         if not self.usd <= self.max_usd:
@@ -68,7 +66,7 @@ class Meter:
 
 @dataclass
 class Smoke:
-    """One run: where, what is wished, and what was seen."""
+    """One run: its place, options and answers."""
 
     location: GkeLocation
     wishes: ClusterOptions
@@ -77,7 +75,7 @@ class Smoke:
     facts: dict[str, list[Any]] = field(default_factory=dict)  # what was seen, and what is believed
 
     def observe(self) -> None:
-        """Ask everything for which there has to be a cluster or none, and make it in between."""
+        """Send every request, and make the cluster in between."""
         for case in before(self.location, self.wishes):
             self.ask(case)
         self.make_cluster()
@@ -86,7 +84,7 @@ class Smoke:
         self.make_pool()
 
     def ask(self, case: Case) -> None:
-        """Send a request that should be refused, within the limits; keep the answer."""
+        """Send a request that should be refused; keep the answer."""
         self.meter.check()
         self._send(case)
 
@@ -105,7 +103,7 @@ class Smoke:
         tell(f"{case.name}: {answer['status']} {answer['words']}")
 
     def make_cluster(self) -> None:
-        """Make the cluster as `up` does, and compare what GKE has made of it."""
+        """Make the cluster like `up`, and compare GKE's version."""
         self.meter.counts(NAME)
         message = cluster_message(options(self.wishes), self.location.project)
         with in_words(f"making cluster {NAME}"):
@@ -126,7 +124,7 @@ class Smoke:
         self.fact("the cluster is well", cluster.well, True)
 
     def make_pool(self) -> None:
-        """Make a GPU pool of no nodes, and ask for another while that is under way."""
+        """Make a GPU pool of no nodes, and request another meanwhile."""
         message = pool_message(gpu_pool(self.wishes), kept_by_gke=True)
         with in_words("making a GPU pool"):
             operation = self.location.client.create_node_pool(
@@ -143,7 +141,7 @@ class Smoke:
         self.fact("what differs from the pool that was asked for", differs, [])
 
     def follow(self, operation: gke.Operation, doing: str) -> None:
-        """Wait for an operation within the limits; its error becomes one of ours."""
+        """Wait for an operation within the limits; raise its error as ours."""
         began = time.monotonic()
         while operation.status != gke.Operation.Status.DONE:
             self.meter.check()
@@ -156,11 +154,11 @@ class Smoke:
             raise error
 
     def fact(self, name: str, seen: Any, believed: Any) -> None:
-        """Keep something that was read back."""
+        """Keep a value that was read back."""
         self.facts[name] = [seen, believed]
 
     def clean_up(self) -> None:
-        """Delete every cluster that may be there, each whatever happens to the others."""
+        """Delete every cluster that might exist, each despite errors of others."""
         errors = []
         for name in list(self.meter.made):
             try:
@@ -176,13 +174,12 @@ class Smoke:
 
     @property
     def cases(self) -> list[Case]:
-        """All of them."""
         first, second = before(self.location, self.wishes), during(self.location, self.wishes)
         return [*first, *second, busy(self.location), after(self.location)]
 
     @property
     def different(self) -> list[str]:
-        """A sentence for each thing that is not as believed."""
+        """Return a sentence for each difference."""
         facts = [
             f"{name}: {seen!r}, the emulator has {believed!r}"
             for name, (seen, believed) in self.facts.items()

@@ -1,4 +1,4 @@
-"""The cluster: its store, and the controllers that act on every change of it, all in one event loop."""
+"""The cluster: its store, and the controllers that react to each change, in one event loop."""
 
 import asyncio
 import time
@@ -23,7 +23,7 @@ CLOSING_S = 30  # for containers to die in
 
 
 class Cluster:
-    """Everything behind the API. Only its own loop's thread may touch it."""
+    """Everything behind the API. Only its own loop's thread can touch it."""
 
     def __init__(self, pace: Pace, runner: Runner, gke: bool) -> None:
         self.pace, self.runner, self.gke = pace, runner, gke
@@ -40,7 +40,7 @@ class Cluster:
         self.store.listeners.append(self.on_change)
 
     def on_change(self, change: Change) -> None:
-        """Wakes the controllers that a write concerns; they act after it."""
+        """Wake the controllers that a write concerns; they act after it."""
         self.jobs.on_change(change)
         self.kubelet.on_change(change)
         self.scheduler.on_change(change)
@@ -53,7 +53,7 @@ class Cluster:
                 self.soon(f"quota {namespace}", lambda: quota.refresh(self.store, namespace))
 
     def soon(self, name: str, act: Callable[[], None], after_s: float = 0.0) -> None:
-        """Acts once after a while, however often it is asked for before."""
+        """Act once after a while, however often it is requested before."""
         if name in self.waiting:
             return
         self.waiting.add(name)
@@ -65,7 +65,6 @@ class Cluster:
         self.later(after_s, now)
 
     def later(self, after_s: float, act: Callable[[], None]) -> asyncio.TimerHandle:
-        """Acts after a while."""
         return asyncio.get_running_loop().call_later(after_s, lambda: self.guarded(act))
 
     def guarded(self, act: Callable[[], None]) -> None:
@@ -75,7 +74,7 @@ class Cluster:
             self.problems.append(error)
 
     def spawn(self, work: Coroutine[Any, Any, Any]) -> asyncio.Task[Any]:
-        """Runs beside; what it raises is kept as a problem of the stand-in."""
+        """Run concurrently; keep an exception as a problem of the emulator."""
         task = asyncio.get_running_loop().create_task(work)
         self.tasks.add(task)
         task.add_done_callback(self.done)
@@ -88,7 +87,7 @@ class Cluster:
             self.problems.append(error)
 
     def create(self, plural: str, namespace: str, obj: Obj) -> Obj:
-        """Admission and storage of a new object, by whomever."""
+        """Admit and store a new object."""
         admitted = admission.admit(self.store, KINDS[plural], namespace, obj, self.gke)
         stored = self.store.add(plural, admitted)
         if plural == "namespaces":
@@ -96,7 +95,7 @@ class Cluster:
         return stored
 
     def apply(self, obj: Obj) -> Obj:
-        """Creates an object, or takes it over where it exists, as `kubectl apply` would."""
+        """Create or replace an object, like `kubectl apply`."""
         kind = next(kind for kind in KINDS.values() if kind.name == obj["kind"])
         namespace = obj["metadata"].get("namespace", "default") if kind.namespaced else ""
         try:
@@ -117,7 +116,7 @@ class Cluster:
         warning: bool = False,
         container: str = "",
     ) -> None:
-        """An Event about an object; one that is told again counts up."""
+        """Record an Event about an object; a repeated one counts up."""
         metadata = about["metadata"]
         namespace = metadata.get("namespace", "default")
         if self.store.find("namespaces", ("", namespace)) is None:
@@ -145,7 +144,7 @@ class Cluster:
         self.store.add("events", event)
 
     async def close(self) -> None:
-        """Ends every container, and then every task."""
+        """End every container, then every task."""
         lives = list(self.kubelet.lives)
         for worker in list(self.kubelet.workers.values()):
             worker.end(CLOSED)
@@ -163,7 +162,6 @@ def count_up(event: Obj) -> None:
 
 
 def involved(about: Obj, container: str) -> Obj:
-    """The reference to what an event is about."""
     metadata = about["metadata"]
     reference = {name: metadata.get(name) for name in ("namespace", "name", "uid", "resourceVersion")}
     reference |= {"kind": about["kind"], "apiVersion": about["apiVersion"]}

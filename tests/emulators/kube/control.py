@@ -1,4 +1,4 @@
-"""What a test tells the cluster to do, and what the API server saw. All of it may be used from any thread."""
+"""Actions of a test on the cluster, and requests that the API server saw. Usable from any thread."""
 
 import asyncio
 import contextlib
@@ -19,10 +19,10 @@ HANG_UP = 0  # as a fault's code: the connection is closed without an answer
 
 @dataclass(eq=False)
 class Fault:
-    """What happens to the next `times` requests (None: to all) of a method and a path, both globs.
+    """A fault of the next `times` requests (None: all) that match the globs of method and path.
 
-    code: the answer's status; 0 closes the connection. after: the request is carried out, its answer is lost.
-    headers and body replace what such an answer carries usually.
+    code: the answer's status; 0 closes the connection. after: the request takes effect, its answer is lost.
+    headers and body replace the answer's.
     """
 
     method: str = "*"
@@ -35,7 +35,7 @@ class Fault:
     hits: int = 0
 
     def strikes(self, method: str, path: str) -> bool:
-        """Counts a request that it meets."""
+        """Count a matching request."""
         met = fnmatch.fnmatchcase(method, self.method) and fnmatch.fnmatchcase(path, self.path)
         if not met or (self.times is not None and self.hits >= self.times):
             return False
@@ -45,7 +45,7 @@ class Fault:
 
 @dataclass(eq=False)
 class Request:
-    """A request that came in; status 0 while there is no answer, and where none was sent."""
+    """A received request; status 0 until it is answered."""
 
     method: str
     path: str
@@ -56,7 +56,7 @@ class Request:
 
 
 class Control:
-    """The cluster's knobs and its memory."""
+    """The cluster's controls and its log."""
 
     def __init__(self, cluster: Cluster, loop: asyncio.AbstractEventLoop) -> None:
         self.cluster, self.loop = cluster, loop
@@ -69,7 +69,7 @@ class Control:
         self.break_streams: Callable[[], None] = lambda: None
 
     def call(self, act: Callable[[], T]) -> T:
-        """Acts in the cluster's own thread, and returns what comes of it."""
+        """Run in the cluster's thread and return the result."""
 
         async def there() -> T:
             return act()
@@ -78,24 +78,23 @@ class Control:
 
     @property
     def images(self) -> dict[str, str]:
-        """Image reference (glob) → the image that the runner has for it."""
+        """The runner's image of each image reference (glob)."""
         return self.cluster.images
 
     @property
     def pull_failures(self) -> dict[str, str]:
-        """Image reference (glob) → the text with which its pull fails, while it is here."""
+        """The error of pulling each image reference (glob)."""
         return self.cluster.pull_failures
 
     # The API
 
     def fault(self, method: str = "*", path: str = "*", code: int = 503, **options: Any) -> Fault:
-        """A fault from now on."""
         self.faults.append(Fault(method, path, code, **options))
         return self.faults[-1]
 
     @contextlib.contextmanager
     def away(self, how: Away = "refused") -> Iterator[None]:
-        """Meanwhile the API refuses connections, or answers all with 503; open streams break."""
+        """Refuse connections, or answer 503, in the context; open streams break."""
         self.go_away(how)
         try:
             yield
@@ -103,28 +102,27 @@ class Control:
             self.come_back()
 
     def go_away(self, how: Away = "refused") -> None:
-        """The API is away until `come_back`."""
+        """Make the API unavailable until `come_back`."""
         self.away_as = how
         if how == "refused":
             asyncio.run_coroutine_threadsafe(self.listen(False), self.loop).result()
         self.break_watches()
 
     def come_back(self) -> None:
-        """The API is there again, at the same address."""
+        """Serve the API again at the same address."""
         if self.away_as == "refused":
             asyncio.run_coroutine_threadsafe(self.listen(True), self.loop).result()
         self.away_as = None
 
     def break_watches(self) -> None:
-        """Closes the streams that are open now."""
         self.call(self.break_streams)
 
     def compact(self) -> None:
-        """Forgets the history: watches and pages from before get 410 Gone."""
+        """Forget the history: earlier watches and pages get 410 Gone."""
         self.call(self.cluster.store.compact)
 
     def asked(self, method: str = "*", path: str = "*") -> list[Request]:
-        """The requests of a method and a path, both globs."""
+        """Return the requests that match the globs of method and path."""
         wanted = (method, path)
         return [r for r in list(self.requests) if all(map(fnmatch.fnmatchcase, (r.method, r.path), wanted))]
 
@@ -137,11 +135,11 @@ class Control:
         taints: tuple[Obj, ...] = (),
         **allocatable: str,
     ) -> None:
-        """A machine joins. `allocatable` replaces the usual: {"nvidia.com/gpu": "1", "cpu": "4"}."""
+        """Add a machine. `allocatable` replaces the default: {"nvidia.com/gpu": "1", "cpu": "4"}."""
         self.call(lambda: self.cluster.store.add("nodes", nodes.node(name, labels, taints, **allocatable)))
 
     def remove_node(self, name: str) -> None:
-        """A machine's node object is deleted, and its pods with it."""
+        """Delete a machine's node object and its pods."""
         self.call(lambda: self.cluster.store.remove("nodes", ("", name)))
 
     def autoscale(
@@ -153,36 +151,34 @@ class Control:
         out_of_stock: bool = False,
         **template: Any,
     ) -> None:
-        """A pool that grows after_s seconds after a pod needed it; `template` is what `add_node` takes."""
+        """Add a pool that grows after_s seconds after a pod needed it; `template` is `add_node`'s arguments."""
         resources = template.pop("allocatable", {})
         made = Pool(pool, after_s, at_most, out_of_stock, template | resources)
         self.call(lambda: self.cluster.autoscaler.pools.append(made))
 
     def cordon(self, node: str) -> None:
-        """No new pods on it."""
         self.call(lambda: self.cluster.nodes.cordon(node))
 
     def drain(self, node: str) -> None:
-        """Cordons it and evicts its pods by the API."""
+        """Cordon the node and evict its pods by the API."""
         self.call(lambda: self.cluster.nodes.drain(node))
 
     def lose_node(self, node: str, removed: bool = True) -> None:
-        """The machine answers no more; after a while the cloud says that it is gone, unless not `removed`."""
+        """Make the machine silent; later the cloud reports it gone, if `removed`."""
         self.call(lambda: self.cluster.nodes.lose(node, removed))
 
     def reclaim_node(self, node: str) -> None:
-        """A spot machine is taken back with notice."""
+        """Take back a spot machine with notice."""
         self.call(lambda: self.cluster.nodes.reclaim(node))
 
     # Pods
 
     def pods(self, job: str | None = None) -> list[Obj]:
-        """The pods, of a Job or all."""
         found = self.call(lambda: self.cluster.store.all("pods"))
         return [pod for pod in found if job is None or labels_of(pod).get("job-name") == job]
 
     def end(self, pod: str | Obj, verdict: ends.Verdict) -> None:
-        """Ends a pod; the name alone is enough where it is the only one. KeyError where it does not run."""
+        """End a pod; its name is enough if it is unique. KeyError if it does not run."""
 
         def there() -> None:
             name = pod if isinstance(pod, str) else pod["metadata"]["name"]
@@ -194,13 +190,13 @@ class Control:
         self.call(there)
 
     def kill_pod(self, pod: str | Obj, reason: str = "", message: str = "") -> None:
-        """SIGKILL to its container: exit code 137; with a reason, the pod's status carries it."""
+        """SIGKILL its container: exit code 137; a reason goes into the pod's status."""
         self.end(pod, ends.Verdict(reason=reason, message=message))
 
     def oom(self, pod: str | Obj) -> None:
-        """The kernel kills its container for its memory."""
+        """Kill its container for memory."""
         self.end(pod, ends.OUT_OF_MEMORY)
 
     def evict(self, pod: str | Obj, message: str = ends.LOW_ON_MEMORY) -> None:
-        """The kubelet evicts it: the node is short of what the message says."""
+        """Evict it like a kubelet that is short of a resource."""
         self.end(pod, ends.evicted(message.replace("{container}", "main")))

@@ -1,4 +1,4 @@
-"""Deletion: what a DELETE does at once, and what the garbage collector does after it."""
+"""Deletion: the effect of a DELETE, and of the garbage collector after it."""
 
 from typing import TYPE_CHECKING
 
@@ -29,7 +29,7 @@ ORPHAN_WARNING = (
 
 
 def check_preconditions(plural: str, obj: Obj, options: Obj) -> None:
-    """409 where a DELETE names another uid or version than the object has."""
+    """Raise 409 if a DELETE names another uid or version."""
     metadata = obj["metadata"]
     for field, said in (("uid", "UID"), ("resourceVersion", "ResourceVersion")):
         wanted = (options.get("preconditions") or {}).get(field)
@@ -42,7 +42,7 @@ def check_preconditions(plural: str, obj: Obj, options: Obj) -> None:
 
 
 def delete_pod(store: Store, key: Key, grace_s: int | None = None) -> Obj | None:
-    """Asks for a pod's end; without a node, or once it has ended, it goes at once."""
+    """Request a pod's end; without a node, or once ended, it goes at once."""
     pod = store.get("pods", key)
     if grace_s is None:
         grace_s = pod["spec"]["terminationGracePeriodSeconds"]
@@ -58,7 +58,7 @@ def delete_pod(store: Store, key: Key, grace_s: int | None = None) -> Obj | None
 
 
 def delete_job(store: Store, key: Key, policy: str) -> Obj | None:
-    """Asks for a Job's end; its pods go first, later or not at all, as the policy says."""
+    """Request a Job's end; the policy says when its pods go."""
     store.get("jobs", key)
 
     def mark(job: Obj) -> None:
@@ -73,13 +73,13 @@ def delete_job(store: Store, key: Key, policy: str) -> Obj | None:
 
 
 def evict(store: Store, key: Key, grace_s: int | None = None) -> None:
-    """What the pods/eviction subresource does."""
+    """Serve the pods/eviction subresource."""
     disrupt(store, key, "EvictionByEvictionAPI", "Eviction API: evicting")
     delete_pod(store, key, grace_s)
 
 
 def disrupt(store: Store, key: Key, reason: str, message: str) -> None:
-    """Says on the pod that it is ended for the cluster's sake. Source: docs "Pod disruption conditions"."""
+    """Set the pod's disruption condition. Source: docs "Pod disruption conditions"."""
     new = condition("DisruptionTarget", reason=reason, message=message)
     store.update("pods", key, lambda pod: set_condition(pod, new))
 
@@ -102,7 +102,7 @@ class Collector:
             self.end_namespace(change)
 
     def collect(self, key: Key, uid: str) -> None:
-        """Does to the Job's pods what its deletion means, and lets the Job go when that is done."""
+        """Delete the Job's pods by its policy, and then the Job."""
         job, pods = self.store.find("jobs", key), self.store.pods_of(uid)
         if job and job["metadata"]["uid"] != uid:
             job = None
@@ -127,7 +127,7 @@ class Collector:
             self.cluster.soon(f"namespace {name}", lambda: self.empty(name))
 
     def empty(self, name: str) -> None:
-        """Deletes what is in a namespace that is going, and then the namespace."""
+        """Delete a namespace's contents and then the namespace."""
         if not self.store.find("namespaces", ("", name)):
             return
         for job in self.store.all("jobs", name):

@@ -1,4 +1,4 @@
-"""What the tests of the Kubernetes stand-in ask for, and how they wait for it."""
+"""Jobs and a client for tests of the Kubernetes emulator."""
 
 import asyncio
 import contextlib
@@ -18,7 +18,7 @@ PATIENCE_S = 60  # a machine may be slow; what never comes is still found
 def job(
     script: str, *, image: str = "bench/cpu:1", limits: dict[str, Any] | None = None, **options: Any
 ) -> dict:
-    """A Job whose only container runs a shell script; `pod` goes to the pod's spec, the rest to the Job's."""
+    """Return a Job of one container with a shell script; `pod` goes to the pod's spec, the rest to the Job's."""
     name = options.pop("name", None)
     pod = options.pop("pod", {})
     container = options.pop("container", {})
@@ -32,13 +32,13 @@ def job(
 
 
 class Client:
-    """The real client, logged in with a token."""
+    """The real client with a token."""
 
     def __init__(self, api: client.ApiClient) -> None:
         self.api, self.batch, self.core = api, client.BatchV1Api(api), client.CoreV1Api(api)
 
     async def submit(self, *args: Any, **options: Any) -> str:
-        """Creates a Job and returns its name."""
+        """Create a Job; return its name."""
         made = await self.batch.create_namespaced_job(SPACE, job(*args, **options))
         return made.metadata.name
 
@@ -49,7 +49,7 @@ class Client:
         return (await self.core.list_namespaced_pod(SPACE, label_selector=f"job-name={name}")).items
 
     async def pod(self, name: str, where: Callable[[Any], Any] = bool) -> Any:
-        """The Job's only pod, once it is so."""
+        """Return the Job's only pod once `where` holds."""
 
         async def found() -> Any:
             pods = await self.pods(name)
@@ -58,8 +58,6 @@ class Client:
         return await until(found)
 
     async def ended(self, name: str) -> Any:
-        """The Job, once it is complete or has failed."""
-
         async def found() -> Any:
             job = await self.job(name)
             return job if end_of(job) else None
@@ -67,11 +65,10 @@ class Client:
         return await until(found)
 
     async def running(self, name: str) -> Any:
-        """The Job's pod, once it runs."""
         return await self.pod(name, lambda pod: pod.status.phase == "Running")
 
     async def speaking(self, name: str) -> Any:
-        """The Job's pod, once it has logged something: then its script has set up what it sets up first."""
+        """Return the Job's pod once it has logged: then its script has finished its set-up."""
         pod = await self.running(name)
 
         async def said() -> Any:
@@ -81,19 +78,17 @@ class Client:
         return pod
 
     async def log(self, pod: Any, **options: Any) -> str:
-        """The pod's log, as it is."""
         options |= {"_preload_content": False}
         answer = await self.core.read_namespaced_pod_log(pod.metadata.name, SPACE, **options)
         return (await answer.read()).decode()
 
     async def reasons(self, about: str) -> list[tuple[str, str]]:
-        """Reason and message of the events about an object."""
         selector = f"involvedObject.name={about}"
         events = (await self.core.list_namespaced_event(SPACE, field_selector=selector)).items
         return [(event.reason, event.message) for event in events]
 
     async def told(self, about: str, reason: str, part: str = "") -> str:
-        """The message of an event, once one with that part is there."""
+        """Return the message of an event that contains the part, once there is one."""
 
         async def found() -> str | None:
             told = await self.reasons(about)
@@ -102,8 +97,6 @@ class Client:
         return await until(found)
 
     async def gone(self, name: str) -> None:
-        """Returns when the Job is no more."""
-
         async def found() -> bool:
             with contextlib.suppress(ApiException):
                 await self.job(name)
@@ -115,7 +108,7 @@ class Client:
 
 @contextlib.asynccontextmanager
 async def connected(kube: Kube, token: str | None = None) -> AsyncIterator[Client]:
-    """A client of its own, as the administrator or as whom the token names; "" for nobody."""
+    """Yield a client of the administrator or of the token; "" is anonymous."""
     configuration = client.Configuration(host=kube.url)
     if token != "":
         configuration.api_key = {"BearerToken": f"Bearer {token or kube.admin_token}"}
@@ -124,7 +117,7 @@ async def connected(kube: Kube, token: str | None = None) -> AsyncIterator[Clien
 
 
 async def until(found: Callable[[], Awaitable[Any]]) -> Any:
-    """What is found at last; TimeoutError after a generous while."""
+    """Return the first true result; TimeoutError after a generous limit."""
     async with asyncio.timeout(PATIENCE_S):
         while not (value := await found()):
             await asyncio.sleep(0.02)
@@ -132,29 +125,27 @@ async def until(found: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def end_of(job: Any) -> tuple[str, str | None] | None:
-    """Type and reason of the condition that ended it."""
+    """Return type and reason of the condition that ended it."""
     ends = [c for c in job.status.conditions or [] if c.type in ("Complete", "Failed")]
     return (ends[0].type, ends[0].reason) if ends else None
 
 
 def terminated(pod: Any) -> Any:
-    """The state in which its container ended; None while it has not."""
+    """Return the terminated state of its container, or None."""
     statuses = pod.status.container_statuses
     return statuses[0].state.terminated if statuses else None
 
 
 def condition(pod: Any, type_: str) -> Any:
-    """One of its conditions."""
     return next((c for c in pod.status.conditions or [] if c.type == type_), None)
 
 
 def said(error: ApiException) -> str:
-    """The text of a refusal."""
     return json.loads(error.body)["message"]
 
 
 async def refusal(call: Awaitable[Any]) -> ApiException:
-    """What a call is refused with; AssertionError where it is not."""
+    """Return the call's exception; AssertionError without one."""
     try:
         await call
     except ApiException as error:

@@ -16,22 +16,22 @@ def active(pod: Obj) -> bool:
 
 
 def failed(pod: Obj) -> bool:
-    """A pod that is being deleted counts as failed at once, unless it had succeeded."""
+    """Return whether a pod failed; one in deletion counts as failed unless it had succeeded."""
     return pod["status"]["phase"] == "Failed" or (leaving(pod) and pod["status"]["phase"] != "Succeeded")
 
 
 def over(pod: Obj) -> bool:
-    """Whether it can be counted."""
+    """Return whether it can be counted."""
     return failed(pod) or pod["status"]["phase"] == "Succeeded"
 
 
 def ended(job: Obj) -> Obj | None:
-    """The condition that is a Job's end."""
+    """Return the Job's final condition."""
     return find_condition(job, "Complete") or find_condition(job, "Failed")
 
 
 def begin(job: Obj) -> None:
-    """The first sync of a Job that runs."""
+    """Make the first sync of a running Job."""
     job["status"].setdefault("startTime", stamp())
     if find_condition(job, "Suspended"):
         resumed = condition("Suspended", False, reason="JobResumed", message="Job resumed")
@@ -39,7 +39,6 @@ def begin(job: Obj) -> None:
 
 
 def suspend(job: Obj) -> None:
-    """What a suspended Job's status says."""
     status = job["status"]
     status.pop("startTime", None)
     for name in ("active", "ready", "terminating"):
@@ -50,7 +49,7 @@ def suspend(job: Obj) -> None:
 
 
 def observe(job: Obj, pods: list[Obj], new: list[Obj], verdict: tuple[str, str] | None) -> None:
-    """Names what has ended and is not counted yet, and why the Job fails where it does."""
+    """Name ended pods that are not counted yet, and the reason of a failure."""
     status = job["status"]
     if verdict and not find_condition(job, "FailureTarget"):
         set_condition(job, probed("FailureTarget", *verdict))
@@ -64,7 +63,7 @@ def observe(job: Obj, pods: list[Obj], new: list[Obj], verdict: tuple[str, str] 
 
 
 def add_counted(job: Obj, succeeded: int, failures: int) -> None:
-    """The counts after the pods named as uncounted have been let go."""
+    """Add the counts after the uncounted pods were released."""
     status = job["status"]
     for name, count in (("succeeded", succeeded), ("failed", failures)):
         if count:
@@ -75,7 +74,7 @@ def add_counted(job: Obj, succeeded: int, failures: int) -> None:
 
 
 def settle(job: Obj, pods: list[Obj]) -> None:
-    """The numbers of live pods; the end, once none is left."""
+    """Write the numbers of live pods, and the end once none is left."""
     status = job["status"]
     numbers(status, pods)
     target = find_condition(job, "FailureTarget")
@@ -85,12 +84,12 @@ def settle(job: Obj, pods: list[Obj]) -> None:
 
 
 def pending_count(pod: Obj) -> bool:
-    """Whether it is over and not yet counted."""
+    """Return whether it is over and not yet counted."""
     return over(pod) and "batch.kubernetes.io/job-tracking" in pod["metadata"].get("finalizers", [])
 
 
 def numbers(status: Obj, pods: list[Obj]) -> None:
-    """active, ready and terminating."""
+    """Write active, ready and terminating."""
     live = [pod for pod in pods if active(pod)]
     status["active"] = len(live)
     if not live:
@@ -101,7 +100,6 @@ def numbers(status: Obj, pods: list[Obj]) -> None:
 
 
 def finish(job: Obj) -> None:
-    """Success."""
     reason, message = "CompletionsReached", "Reached expected number of succeeded pods"
     for type_ in ("SuccessCriteriaMet", "Complete"):
         set_condition(job, probed(type_, reason, message))

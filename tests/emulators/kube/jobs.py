@@ -1,6 +1,6 @@
-"""The Job controller: makes a Job's pods, counts how they end, and says how the Job ended.
+"""The Job controller: make a Job's pods, count their ends, and end the Job.
 
-The order of the status' changes is the one that a watch on Kubernetes 1.36.2 showed.
+Status changes come in the order that a watch on Kubernetes 1.36.2 showed.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ LONGEST_BACKOFF = 60  # times the first: 600 s after 10 s. Source: MaxJobPodFail
 
 
 class JobController:
-    """Level-triggered: every change of a Job or of one of its pods brings the Job to `reconcile`."""
+    """Level-triggered: every change of a Job or its pods calls `reconcile`."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self.cluster, self.store = cluster, cluster.store
@@ -47,7 +47,7 @@ class JobController:
                 self.wake((obj["metadata"]["namespace"], owner["name"]), owner["uid"])
 
     def wake(self, key: Key, uid: str, after_s: float = 0.0) -> None:
-        """Brings the Job to `reconcile` soon, or after a while; of several whiles the shortest counts."""
+        """Schedule `reconcile`, soon or after a while; the shortest delay counts."""
         if not after_s:
             self.cluster.soon(f"job {uid}", lambda: self.reconcile(key, uid))
             return
@@ -64,7 +64,7 @@ class JobController:
         self.timers[uid] = self.cluster.later(after_s, now)
 
     def reconcile(self, key: Key, uid: str) -> None:
-        """Brings the pods and the status one step further."""
+        """Bring the pods and the status one step further."""
         job = self.store.find("jobs", key)
         if job is None or job["metadata"]["uid"] != uid:
             for pod in self.store.pods_of(uid):
@@ -90,7 +90,7 @@ class JobController:
         self.settle(key, uid)
 
     def begin(self, key: Key, uid: str, job: Obj) -> None:
-        """The start time, from which the deadline counts: the Job's creation, not its first pod's start."""
+        """Set the start time, from which the deadline counts: the Job's creation, not its first pod's start."""
         loop_time = asyncio.get_running_loop().time()
         if "startTime" not in job["status"] or uid not in self.started:
             self.started[uid] = loop_time
@@ -100,7 +100,7 @@ class JobController:
         return float(job["spec"]["activeDeadlineSeconds"]) * self.cluster.pace.deadline_factor
 
     def verdict(self, job: Obj) -> tuple[str, str] | None:
-        """Why the Job fails, as reason and message; None while it does not."""
+        """Return reason and message of the Job's failure, or None."""
         if target := find_condition(job, "FailureTarget"):
             return target["reason"], target["message"]
         uid = job["metadata"]["uid"]
@@ -123,7 +123,7 @@ class JobController:
                 delete_pod(self.store, key_of(pod))
 
     def count(self, key: Key, uid: str, verdict: tuple[str, str] | None) -> None:
-        """Counts what has ended: named as uncounted, then let go, then counted, so that none is lost."""
+        """Count ended pods: name as uncounted, release, count, so that none is lost."""
         new = [pod for pod in self.store.pods_of(uid) if tracked(pod) and job_status.over(pod)]
         pods = self.store.pods_of(uid)
         self.store.update("jobs", key, lambda job: job_status.observe(job, pods, new, verdict))
@@ -141,7 +141,7 @@ class JobController:
         self.not_before[uid] = asyncio.get_running_loop().time() + delay_s
 
     def create_missing(self, key: Key, job: Obj) -> None:
-        """As many pods as are wanted and not there, unless the last failure was too recent."""
+        """Create missing pods, unless the last failure was too recent."""
         uid, spec, status = job["metadata"]["uid"], job["spec"], job["status"]
         active = [pod for pod in self.store.pods_of(uid) if job_status.active(pod)]
         left = spec["completions"] - status.get("succeeded", 0)
@@ -156,7 +156,7 @@ class JobController:
                 return
 
     def create_pod(self, job: Obj) -> bool:
-        """One pod; an event says where it was refused."""
+        """Create one pod; record a refusal as an event."""
         metadata, template = job["metadata"], copy.deepcopy(job["spec"]["template"])
         base = metadata["name"] + "-"
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "uid": metadata["uid"]}
@@ -177,7 +177,7 @@ class JobController:
         return True
 
     def settle(self, key: Key, uid: str) -> None:
-        """The numbers of live pods, and the end where nothing is left to wait for."""
+        """Write the numbers of live pods, and the end when none is left."""
         pods = self.store.pods_of(uid)
         before = self.store.get("jobs", key)
         after = self.store.update("jobs", key, lambda job: job_status.settle(job, pods)) or before
@@ -188,7 +188,6 @@ class JobController:
                 self.cluster.event(after, end["reason"], end["message"], COMPONENT, warning=True)
 
     def suspend(self, key: Key, job: Obj) -> None:
-        """A suspended Job has no pods and no start time."""
         uid = job["metadata"]["uid"]
         self.delete_active(job, self.store.pods_of(uid))
         self.count(key, uid, None)
@@ -198,7 +197,7 @@ class JobController:
         self.store.update("jobs", key, job_status.suspend)
 
     def expire(self, key: Key, job: Obj) -> None:
-        """The TTL controller: a finished Job goes after a while, its pods first."""
+        """Delete a finished Job after its TTL, its pods first."""
         if (ttl_s := job["spec"].get("ttlSecondsAfterFinished")) is None or leaving(job):
             return
         uid = job["metadata"]["uid"]
@@ -212,12 +211,11 @@ class JobController:
 
 
 def tracked(pod: Obj) -> bool:
-    """Whether the pod is still to be counted."""
+    """Return whether the pod is still to be counted."""
     return TRACKING in pod["metadata"].get("finalizers", [])
 
 
 def release(pod: Obj) -> None:
-    """Takes the controller's finalizer off."""
     metadata = pod["metadata"]
     metadata["finalizers"] = [name for name in metadata.get("finalizers", []) if name != TRACKING]
     if not metadata["finalizers"]:

@@ -1,7 +1,7 @@
-"""A cloud's login as kubectl sees it: an exec plugin whose tokens are good for a while.
+"""A cloud's login as kubectl sees it: an exec plugin with expiring tokens.
 
-[doc] kubernetes.io/docs/reference/access-authn-authz/authentication, client-go credential plugins: the plugin prints
-an ExecCredential; `expirationTimestamp` may be missing, then a token counts until it is answered with 401.
+[doc] kubernetes.io/docs/reference/access-authn-authz/authentication, client-go credential plugins: the plugin
+prints an ExecCredential; without `expirationTimestamp` a token counts until it is answered with 401.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ echo "{{\\"apiVersion\\": \\"{version}\\", \\"kind\\": \\"ExecCredential\\", \\"
 
 
 class Login:
-    """The login's folder: what it gave out, and how its plugin answers from now on."""
+    """The login's folder: its tokens, and the plugin's next answers."""
 
     def __init__(self, folder: Path, namespace: str, account: str) -> None:
         self.folder, self.issued = folder, folder / "issued"
@@ -33,30 +33,29 @@ class Login:
         (folder / "plugin").chmod(0o755)
 
     def plugin(self) -> dict[str, Any]:
-        """The part of a kubeconfig that names the plugin."""
+        """The plugin's part of a kubeconfig."""
         return {"apiVersion": VERSION, "command": str(self.folder / "plugin"), "interactiveMode": "Never"}
 
     @property
     def runs(self) -> int:
-        """How often the plugin gave out a token."""
+        """The number of tokens issued."""
         path = self.folder / "runs"
         return len(path.read_text().splitlines()) if path.exists() else 0
 
     def tokens_live(self, lives_s: float, tells: bool = True) -> None:
-        """How long the tokens are good that are given out from now on, and whether the plugin says until when."""
+        """Set the lifetime of new tokens, and whether the plugin states it."""
         (self.folder / "lives_ms").write_text(str(round(lives_s * 1000)))
         silent = self.folder / "silent"
         silent.unlink(missing_ok=True) if tells else silent.touch()
 
     def forget(self) -> None:
-        """No token that was given out is good any more, whatever was said."""
+        """Revoke every token, whatever lifetime was stated."""
         for token in self.issued.iterdir():
             token.unlink()
 
     def refuse(self, reason: str) -> None:
-        """From now on the plugin fails."""
+        """Make the plugin fail from now on."""
         (self.folder / "refusal").write_text(reason)
 
     def allow(self) -> None:
-        """The plugin gives out tokens again."""
         (self.folder / "refusal").unlink()

@@ -1,11 +1,11 @@
-"""How fast the cluster's parts are."""
+"""Delays of the cluster's parts."""
 
 from dataclasses import dataclass
 
 
 @dataclass
 class Pace:
-    """Seconds, and factors on the seconds of manifests. The defaults are a real cluster's, but for pulls."""
+    """Seconds, and factors on the seconds of manifests. Defaults are a real cluster's, except for pulls."""
 
     bind_s: float = 0.05  # until the scheduler has looked
     pull_s: float = 0.1  # for an image that is not there
@@ -26,7 +26,7 @@ class Pace:
 
 
 def quick() -> Pace:
-    """For tests: nothing waits longer than it must to be seen."""
+    """Return the shortest delays that stay visible, for tests."""
     return Pace(
         bind_s=0.01,
         pull_s=0.01,

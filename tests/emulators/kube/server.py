@@ -1,4 +1,4 @@
-"""A Kubernetes API on a port of this machine: a thread of this process, a cluster of its own."""
+"""A Kubernetes API on a local port: a thread of this process with its own cluster."""
 
 import asyncio
 import contextlib
@@ -27,19 +27,18 @@ CLUSTER = "stand-in"
 
 
 class Kube(NamedTuple):
-    """Where the API is, what steers it, and how to get in."""
+    """The API's address, its controls and its logins."""
 
     url: str
     control: Control
     admin_token: str = ADMIN_TOKEN
 
     def token(self, namespace: str, account: str) -> str:
-        """A new token of a service account."""
         tokens = self.control.cluster.tokens
         return self.control.call(lambda: tokens.issue(service_account(namespace, account)))
 
     def apply(self, manifests: Path | str | Iterable[Obj]) -> None:
-        """What `kubectl apply` does, as the administrator: a file's documents, a text's, or objects."""
+        """Apply a file's documents, a text's, or objects, as the administrator."""
         if isinstance(manifests, (Path, str)):
             text = manifests.read_text() if isinstance(manifests, Path) else manifests
             manifests = [document for document in yaml.safe_load_all(text) if document]
@@ -47,7 +46,7 @@ class Kube(NamedTuple):
             self.control.call(lambda document=document: self.control.cluster.apply(document))
 
     def kubeconfig(self, path: Path, token: str | None = None, namespace: str = "bench") -> Path:
-        """Writes a kubeconfig; without a token it is the administrator's."""
+        """Write a kubeconfig, the administrator's without a token."""
         user, context = {"token": token or self.admin_token}, {"cluster": CLUSTER, "user": CLUSTER}
         document = {
             "apiVersion": "v1",
@@ -61,7 +60,7 @@ class Kube(NamedTuple):
         return path
 
     def login(self, folder: Path, account: str, namespace: str = "bench", lives_s: float = 3600) -> Login:
-        """A login of a service account whose tokens expire, and a kubeconfig with its plugin."""
+        """Make a login of a service account with expiring tokens, and its kubeconfig."""
         login = Login(folder, namespace, account)
         login.tokens_live(lives_s)
         self.control.cluster.tokens.issuer = login.issued
@@ -72,7 +71,7 @@ class Kube(NamedTuple):
 
 
 class Server:
-    """The port, which can be closed for a while and opened again."""
+    """The port, which can be closed and opened again."""
 
     def __init__(self, control: Control) -> None:
         self.api = Api(control)
@@ -82,13 +81,12 @@ class Server:
         self.port = 0
 
     async def open(self) -> None:
-        """Listens on a free port of loopback."""
         self.runner = web.AppRunner(self.api.application(), shutdown_timeout=0.1, access_log=None)
         await self.runner.setup()
         await self.listen(True)
 
     async def listen(self, wanted: bool) -> None:
-        """Opens the port, or closes it and every connection."""
+        """Open the port, or close it and every connection."""
         if not self.runner:
             return
         if wanted:
@@ -103,14 +101,13 @@ class Server:
                 handler.transport.abort()
 
     async def close(self) -> None:
-        """Ends every stream and closes the port."""
         self.api.break_streams()
         if self.runner:
             await self.runner.cleanup()
 
 
 class Thread:
-    """An event loop in a thread of its own."""
+    """An event loop in its own thread."""
 
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
@@ -122,7 +119,7 @@ class Thread:
         self.loop.run_forever()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """What comes of some work, done there."""
+        """Return the result of some work in the thread."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     def stop(self) -> None:
@@ -132,7 +129,7 @@ class Thread:
 
 
 async def begin(cluster: Cluster, server: Server, namespaces: tuple[str, ...], nodes: int) -> None:
-    """Opens the port of a cluster with namespaces and machines."""
+    """Open the port of a cluster with namespaces and machines."""
     for name in (*NAMESPACES, *namespaces):
         cluster.create("namespaces", "", {"metadata": {"name": name}})
     for number in range(1, nodes + 1):
@@ -149,10 +146,10 @@ def kube(
     namespaces: tuple[str, ...] = ("bench",),
     nodes: int = 1,
 ) -> Iterator[Kube]:
-    """A cluster that lives as long as the context: `nodes` machines without GPUs, and the namespaces.
+    """Yield a cluster with `nodes` machines without GPUs, and the namespaces.
 
-    runner: `Processes` by default, `Containers` for real ones. pace: for tests by default. gke: pods that ask
-    for GPUs are given the toleration that they need. What failed in the stand-in itself is raised at the end.
+    runner: `Processes` by default, `Containers` for real ones. pace: for tests by default. gke: pods that
+    request GPUs get their toleration. Exceptions inside the emulator are raised at the end.
     """
     thread = Thread()
     cluster = Cluster(pace or quick(), runner or Processes(), gke)

@@ -1,4 +1,4 @@
-"""The account behind the stand-in: instances that live by the clock, and SSH keys."""
+"""The emulated Lambda account: instances that live by the clock, and SSH keys."""
 
 import sys
 import threading
@@ -15,7 +15,7 @@ ENDED = ("terminating", "terminated")
 
 
 class Refused(Exception):
-    """An answer that is an error, in the API's words, with its gaps filled in."""
+    """An error of the API, with its gaps filled in."""
 
     def __init__(self, answer: reasons.Answer, **gaps: str) -> None:
         super().__init__(answer.code)
@@ -24,13 +24,11 @@ class Refused(Exception):
 
 
 def error_of(answer: reasons.Answer, **gaps: str) -> dict[str, str]:
-    """The error as the API shows it."""
     texts = {"code": answer.code, "message": answer.message, "suggestion": answer.suggestion}
     return {name: text.format(**gaps) for name, text in texts.items() if text is not None}
 
 
 def instance_type(name: str, control: Control) -> dict[str, Any]:
-    """An instance type as the API shows it."""
     gpu, gpus, _ = TYPES[name]
     return {
         "name": name,
@@ -43,7 +41,7 @@ def instance_type(name: str, control: Control) -> dict[str, Any]:
 
 @dataclass(eq=False)
 class Instance:
-    """One instance; a thread of its own leads it from its launch to its end."""
+    """One instance; its thread leads it from launch to end."""
 
     request: dict[str, Any]
     public_key: str
@@ -118,7 +116,6 @@ class Instance:
             return False
 
     def shown(self) -> dict[str, Any]:
-        """The instance as the API shows it."""
         kind, region = self.place
         blocked = {"available": False, "reason_code": "vm-is-terminating"}
         action = blocked if self.status in ENDED else {"available": True}
@@ -141,7 +138,7 @@ class Instance:
 
 
 class Account:
-    """All that the API's calls do, once the request is known to be right."""
+    """Effects of valid API calls."""
 
     def __init__(self, control: Control, machines: Machines) -> None:
         self.control, self.machines = control, machines
@@ -150,12 +147,11 @@ class Account:
         self.keys: dict[str, dict[str, str]] = {}
 
     def running(self) -> list[Instance]:
-        """Instances that have not been ended."""
+        """Return instances that have not ended."""
         with self.control.lock:
             return [i for i in self.instances.values() if i.status not in ENDED]
 
     def key_names(self) -> list[str]:
-        """Names of the SSH keys."""
         with self.control.lock:
             return [key["name"] for key in self.keys.values()]
 
@@ -209,7 +205,7 @@ class Account:
         return {"terminated_instances": [instance.shown() for instance in found]}
 
     def preempt(self, instance: Instance) -> None:
-        """Lambda takes a running instance back, now."""
+        """Take a running instance back now."""
         instance.fate = Fate("preempted")
         instance._strike()
 

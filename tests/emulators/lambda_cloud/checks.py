@@ -1,4 +1,4 @@
-"""What the API document demands of a request; a stand-in that bears less finds more."""
+"""Requests as the API document demands them; a stricter emulator finds more errors."""
 
 import base64
 import binascii
@@ -31,13 +31,13 @@ KEY_TYPES = ("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256")
 
 
 def demand(right: bool, message: str) -> None:
-    """Refuse the request unless it is right."""
+    """Refuse the request unless the condition holds."""
     if not right:
         raise Refused(reasons.INVALID, message=message)
 
 
 def fields(body: Any, known: dict[str, type], needed: tuple[str, ...]) -> dict[str, Any]:
-    """The body as an object with these fields and no others."""
+    """Return the body as an object with these fields and no others."""
     demand(isinstance(body, dict), "The body is no JSON object.")
     for name in needed:
         demand(name in body, f"{name} is missing.")
@@ -48,7 +48,7 @@ def fields(body: Any, known: dict[str, type], needed: tuple[str, ...]) -> dict[s
 
 
 def launch(body: Any, key_names: list[str]) -> dict[str, Any]:
-    """A launch request that is right in itself."""
+    """Return a valid launch request."""
     fields(body, LAUNCH, NEEDED)
     demand(len(body["ssh_key_names"]) == 1, "Exactly one SSH key must be specified.")
     demand(len(body.get("name", "")) <= 64, "name is too long.")
@@ -84,7 +84,7 @@ def user_data(text: str) -> None:
 
 
 def ssh_key(body: Any) -> dict[str, Any]:
-    """A public key to be added; this stand-in generates none."""
+    """Return a public key to add; this emulator generates none."""
     fields(body, {"name": str, "public_key": str}, ("name", "public_key"))
     demand(1 <= len(body["name"]) <= 64, "name is empty or too long.")
     demand(1 <= len(body["public_key"]) <= 4096, "public_key is empty or too long.")
@@ -98,7 +98,7 @@ def ssh_key(body: Any) -> dict[str, Any]:
 
 
 def instance_ids(body: Any) -> list[str]:
-    """The instances that an operation is for."""
+    """Return the instances of an operation."""
     fields(body, {"instance_ids": list}, ("instance_ids",))
     ids = body["instance_ids"]
     demand(bool(ids) and all(isinstance(name, str) for name in ids), "instance_ids has no ids.")

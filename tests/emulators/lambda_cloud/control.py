@@ -1,4 +1,4 @@
-"""What a test tells the stand-in to do, and what the stand-in saw."""
+"""Faults that a test sets, and calls that the emulator saw."""
 
 import fnmatch
 import threading
@@ -24,10 +24,10 @@ REGIONS = {
 
 @dataclass(frozen=True)
 class Fate:
-    """What becomes of an instance, counted from its launch.
+    """The fate of an instance, counted from its launch.
 
     no_ip: active without an address. never_active: boots for ever. mute: an address where nothing listens.
-    unhealthy, preempted: after `after_s` seconds, whatever it was then.
+    unhealthy, preempted: after `after_s` seconds, in any state.
     """
 
     kind: Literal["no_ip", "never_active", "mute", "unhealthy", "preempted"]
@@ -36,12 +36,12 @@ class Fate:
 
 @dataclass(eq=False)
 class CallFault:
-    """What happens to requests: every n-th one of an operation, at most `limit` times.
+    """A fault of every n-th request of an operation, at most `limit` times.
 
     throttled: 429 with plain text. server_error: 500 as documented. provider: 503 with a provider's code.
-    hang_up: the connection is closed without an answer. empty: 200 without data. blocked, challenged, nowhere: what
-    stands before the API refuses the request, in plain text, with a page, and as if there were no such path.
-    `done` makes the server act first and lose only the answer.
+    hang_up: the connection closes without an answer. empty: 200 without data. blocked, challenged, nowhere: a
+    proxy before the API refuses the request, in plain text, with a page, or as an unknown path. `done`: the
+    request takes effect and only its answer is lost.
     """
 
     operation: str = "*"
@@ -56,7 +56,7 @@ class CallFault:
     hits: int = 0
 
     def strikes(self, operation: str) -> bool:
-        """Counts the request, and says whether it is one that fails."""
+        """Count the request and return whether it fails."""
         if not fnmatch.fnmatchcase(operation, self.operation):
             return False
         self.seen += 1
@@ -67,7 +67,7 @@ class CallFault:
 
 
 class Call(NamedTuple):
-    """A request that came in, and the status of its answer (0: none was sent)."""
+    """A received request, and the status of its answer (0: none)."""
 
     operation: str
     body: Any
@@ -77,7 +77,7 @@ class Call(NamedTuple):
 
 @dataclass
 class Control:
-    """The cloud's knobs and its memory."""
+    """The emulator's faults and its log of calls."""
 
     key: str = "secret_standin_0123456789abcdef"
     prices: dict[str, float] = field(default_factory=lambda: {n: row[2] for n, row in TYPES.items()})
@@ -100,11 +100,9 @@ class Control:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def fault(self, operation: str = "*", answer: str = "throttled", **options: Any) -> CallFault:
-        """A fault from now on."""
         self.call_faults.append(CallFault(operation, answer=answer, **options))
         return self.call_faults[-1]
 
     def asked(self, operation: str) -> list[Call]:
-        """The requests of one operation so far."""
         with self.lock:
             return [call for call in self.calls if call.operation == operation]

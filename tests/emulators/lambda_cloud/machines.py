@@ -1,4 +1,4 @@
-"""What stands behind an instance: here a port of loopback that greets like an SSH server."""
+"""Machines behind instances: here a port of loopback that greets like an SSH server."""
 
 import contextlib
 import os
@@ -9,17 +9,17 @@ from typing import Any, Protocol
 
 
 class Machines(Protocol):
-    """Starts and stops what an instance's address leads to."""
+    """Start and stop the machines behind addresses."""
 
     def start(self, instance_id: str, request: dict[str, Any], public_key: str) -> str:
-        """Called while the instance boots; returns its address."""
+        """Start a machine while its instance boots; return its address."""
 
     def stop(self, instance_id: str) -> None:
-        """Called once when the instance ends; also for one that was never started."""
+        """Stop a machine once, also if it was never started."""
 
 
 class Greeting(socketserver.BaseRequestHandler):
-    """Says what an SSH server says first, and nothing more."""
+    """Send an SSH server's banner and nothing more."""
 
     def handle(self) -> None:
         with contextlib.suppress(OSError):
@@ -27,15 +27,13 @@ class Greeting(socketserver.BaseRequestHandler):
 
 
 class Server(socketserver.ThreadingTCPServer):
-    """One greeter."""
-
     allow_reuse_address = True
     daemon_threads = True
     block_on_close = False
 
 
 class Greeters:
-    """An address of loopback for every instance, each with a free port of its own: 22 is not for everyone."""
+    """A loopback address for every instance, each with a free port: port 22 needs root."""
 
     def __init__(self) -> None:
         self.servers: dict[str, Server] = {}
@@ -43,7 +41,7 @@ class Greeters:
         self.numbers = count(1)
 
     def address(self) -> str:
-        """One that nobody else on this machine has."""
+        """Return an address unused on this machine."""
         return f"127.{os.getpid() >> 8 & 127 | 64}.{os.getpid() & 255}.{next(self.numbers) % 250 + 1}"
 
     def start(self, instance_id: str, request: dict[str, Any], public_key: str) -> str:
@@ -59,7 +57,7 @@ class Greeters:
             server.server_close()
 
     async def answers(self, ip: str) -> bool:
-        """`greets`, at the port that this address has."""
+        """Return `greets` at this address's port."""
         from infra.lambda_cloud.boot import greets
 
         return await greets(ip, self.ports.get(ip, 1))

@@ -1,4 +1,4 @@
-"""A client of the stand-in that wastes no time, and what it wishes for."""
+"""A client of the Lambda emulator without waiting, and its wishes."""
 
 import asyncio
 import dataclasses
@@ -34,7 +34,7 @@ PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICN+lJwsONkwrdsSnQsu1ydUkIuIg5
 
 
 def client(cloud: Standin, **pace: float) -> LambdaApi:
-    """A client with tiny waits."""
+    """Yield a client with tiny waits."""
     return LambdaApi(cloud.control.key, cloud.url, dataclasses.replace(PACE, **pace))
 
 
@@ -43,7 +43,7 @@ def soon(seconds: float) -> datetime:
 
 
 def wish(*types: str, until_s: float = 60, **options: Any) -> Wish:
-    """One A10 anywhere, unless something else is said."""
+    """Return a wish, by default one A10 anywhere."""
     given = {"boot_within_s": 30, "most_usd_per_hour": 50} | options
     return Wish(types or (A10,), soon(until_s), **given)
 
@@ -58,13 +58,13 @@ def request(name: str = "box-1", key: str = "key-1", **options: Any) -> LaunchRe
 
 
 async def gone(cloud: Standin) -> None:
-    """Returns when the account is empty; a test that waits in vain is ended by its timeout."""
+    """Return when the account is empty; a test's timeout ends a vain wait."""
     while cloud.account.instances:
         await asyncio.sleep(0.01)
 
 
 def taker(cloud: Standin, api: LambdaApi, said: list[str]) -> Callable[..., Awaitable[LambdaInstance]]:
-    """Rents by a wish, and says what happens into a list; the lease is kept as `take.lease`."""
+    """Return a function that rents by a wish and logs into a list; `take.lease` is the lease."""
 
     async def take(wanted: Wish, answers: Answers | None = None) -> LambdaInstance:
         take.lease = lease()  # type: ignore[attr-defined]
@@ -76,17 +76,16 @@ def taker(cloud: Standin, api: LambdaApi, said: list[str]) -> Callable[..., Awai
 
 
 def places(cloud: Standin) -> list[tuple[str, str]]:
-    """Type and region of every launch that was asked for."""
+    """Return type and region of every requested launch."""
     asked = [call.body for call in cloud.control.asked("launchInstance")]
     return [(body["instance_type_name"], body["region_name"]) for body in asked]
 
 
 def nothing_left(cloud: Standin) -> bool:
-    """Whether the account has neither a running instance nor a key."""
+    """Return whether the account has neither running instance nor key."""
     return (cloud.account.running(), cloud.account.key_names()) == ([], [])
 
 
 async def until(condition: Callable[[], object]) -> None:
-    """Returns once it is so."""
     while not condition():
         await asyncio.sleep(0.005)

@@ -1,14 +1,15 @@
-"""Every error that the stand-in answers with, once each, and how the service is believed to behave, with the sources.
+"""Every error of the Lambda emulator, and beliefs about the service, with sources.
 
-[doc] Lambda's own documents, above all the API document at cloud.lambda.ai/api/v1/openapi.json (1.8.3, still so in
-1.10.0); [thread] seen by others on Lambda; [belief] not found in writing: the smoke script of docs/lambda.md asks.
+[doc] Lambda's own documents, above all the API document at cloud.lambda.ai/api/v1/openapi.json (1.8.3, still
+so in 1.10.0); [thread] seen by others on Lambda; [belief] not found in writing: the smoke script of
+docs/lambda.md asks.
 """
 
 from typing import NamedTuple
 
 
 class Answer(NamedTuple):
-    """An error as the API words it."""
+    """An error in the API's words."""
 
     status: int
     code: str
@@ -65,7 +66,7 @@ TOO_MANY = Answer(429, "", "Too Many Requests")
 
 
 class Belief(NamedTuple):
-    """How the service behaves, with its source; `paid` if only a rented box can show it."""
+    """A behaviour of the service with its source; `paid` if only a rented box can show it."""
 
     mark: str
     sentence: str

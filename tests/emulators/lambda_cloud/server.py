@@ -1,4 +1,4 @@
-"""Lambda's cloud API on a port of this machine: a thread of this process, an account of its own."""
+"""Lambda's cloud API on a local port: a thread of this process with its own account."""
 
 import contextlib
 import json
@@ -42,7 +42,7 @@ FORBIDDEN = {answer.code: answer for answer in (reasons.ACCOUNT_INACTIVE, reason
 
 
 class Standin(NamedTuple):
-    """Where the API is, what steers it, what is in the account, and what stands behind the instances."""
+    """The API's address, its controls, its account and its machines."""
 
     url: str
     control: Control
@@ -51,8 +51,6 @@ class Standin(NamedTuple):
 
 
 class Api:
-    """The WSGI application."""
-
     def __init__(self, account: Account) -> None:
         self.account, self.control = account, account.control
         self.last: dict[str, float] = {}
@@ -134,7 +132,7 @@ class Api:
 
 
 def body_of(request: Request) -> Any:
-    """The JSON that a POST must bring."""
+    """Return the JSON of a POST."""
     if request.method != "POST":
         return None
     checks.demand(request.mimetype == "application/json", "The body is not JSON.")
@@ -154,7 +152,7 @@ def too_many(retry_after: str | None) -> Response:
 
 
 def failure(fault: CallFault) -> Response | None:
-    """The answer that a fault gives; None for none at all."""
+    """Return a fault's answer, or None for no answer."""
     if fault.answer == "hang_up":
         return None
     if fault.answer in EDGE:
@@ -169,15 +167,13 @@ def failure(fault: CallFault) -> Response | None:
 
 
 class Quiet(WSGIRequestHandler):
-    """Calls are kept, not printed."""
-
     def log_request(self, *arguments: Any) -> None:
         pass
 
 
 @contextlib.contextmanager
 def lambda_cloud(control: Control | None = None, machines: Machines | None = None) -> Iterator[Standin]:
-    """An empty account that lives as long as the context; `url` is what LAMBDA_API_URL is set to."""
+    """Yield an empty account; `url` is the value for LAMBDA_API_URL."""
     control, machines = control or Control(), machines or Greeters()
     account = Account(control, machines)
     server = make_server("127.0.0.1", 0, Api(account), threaded=True, request_handler=Quiet)

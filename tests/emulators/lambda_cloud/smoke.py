@@ -1,9 +1,9 @@
-"""Asks Lambda itself what it answers, so that the stand-in of the tests can be held against it.
+"""Ask Lambda for its answers, to compare the emulator of the tests with it.
 
     python -m tests.emulators.lambda_cloud.smoke --instance gpu_1x_a10 --yes
 
-Asks what costs nothing, rents one box, looks at it over SSH, gives it back, writes what Lambda said as JSON, and prints
-what is not as the stand-in believes. It stops at a limit of minutes and USD, and gives the box back on every way out.
+Sends free requests, rents one box, looks at it over SSH, returns it, writes Lambda's answers as JSON, and
+prints where the emulator differs. It stops at a limit of minutes and USD, and always returns the box.
 """
 
 import argparse
@@ -33,7 +33,7 @@ REFUSED = ("instead of", "does not let")  # words of a box that answers and refu
 
 
 async def run(arguments: argparse.Namespace) -> int:
-    """The whole of it; the exit code: 0 as believed, 1 something differs or was not seen."""
+    """Return the exit code: 0 as believed, 1 if something differs or was not seen."""
     await sweep_overdue(tell)
     async with LambdaApi(api_key(), api_url(), HoldSettings().api) as api:
         usd_per_hour = await _price(api, arguments.instance)
@@ -84,7 +84,7 @@ async def _observe(api: LambdaApi, seen: Seen, instance: str, usd_per_hour: floa
 
 
 def sentences(seen: Seen) -> list[str]:
-    """A sentence for each belief that was not met, or not tested."""
+    """Return a sentence for each belief that failed or was not tested."""
     told = []
     for name, belief in BEHAVIOUR.items():
         if name not in seen.differs:
@@ -105,7 +105,6 @@ def _write(
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command's options."""
     options = argparse.ArgumentParser(
         prog="python -m tests.emulators.lambda_cloud.smoke", description=__doc__
     )
@@ -118,7 +117,7 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """The program: its exit code, with a mistake said in a sentence."""
+    """Return the exit code; report a mistake in a sentence."""
     return exit_code(lambda: asyncio.run(run(parser().parse_args(words))), LambdaError)
 
 

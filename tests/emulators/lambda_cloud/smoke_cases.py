@@ -1,4 +1,4 @@
-"""What the smoke script asks of Lambda: each answer under the name of the belief that it tests."""
+"""Requests of the smoke script to Lambda, each named like the belief that it tests."""
 
 import time
 from collections.abc import Awaitable, Callable
@@ -32,21 +32,20 @@ CHECKS = {
 
 @dataclass
 class Seen:
-    """What Lambda answered, and whether that is as believed."""
+    """Lambda's answers, and whether they are as believed."""
 
     answers: dict[str, Any] = field(default_factory=dict)
     differs: dict[str, bool] = field(default_factory=dict)
     refusals: list[str] = field(default_factory=list)  # of the box, while it booted
 
     def take(self, name: str, answer: Any, as_believed: bool) -> None:
-        """Keep an answer."""
         self.answers[name], self.differs[name] = answer, not as_believed
 
 
 async def ask(
     method: str, path: str, body: Any = None, key: str | None = None, agent: str = "gridbench-smoke"
 ) -> tuple[int, str]:
-    """One plain request; the status and the error's code."""
+    """Send one plain request; return the status and the error's code."""
     await anyio.sleep(PACE_S)
     headers = {"Authorization": f"Bearer {key or api_key()}", "User-Agent": agent}
     async with httpx.AsyncClient(timeout=60) as client:
@@ -61,7 +60,7 @@ PACE_S = 1.1  # one request a second
 
 
 async def free(seen: Seen, api: LambdaApi, name: str) -> None:
-    """Ask what costs nothing; the SSH key that this needs is removed again."""
+    """Send free requests; remove the SSH key that they need."""
     for case, answer, wanted in (
         ("wrong_key", await ask("GET", "instances", key="secret_wrong"), [INVALID_KEY[:2]]),
         ("no_instance", await ask("GET", "instances/none"), [NO_INSTANCE[:2]]),
@@ -86,7 +85,7 @@ async def free(seen: Seen, api: LambdaApi, name: str) -> None:
 
 
 async def on_the_box(seen: Seen, box: RentedBox, lease: Lease, began: float) -> None:
-    """Ask the box itself."""
+    """Look at the box itself."""
     seen.answers["login_s"] = round(time.monotonic() - began, 1)
     read = lease_of(box.instance)
     seen.take(
@@ -112,7 +111,7 @@ async def on_the_box(seen: Seen, box: RentedBox, lease: Lease, began: float) -> 
 
 
 async def end(seen: Seen, api: LambdaApi, instance_id: str) -> None:
-    """Ask for the end twice."""
+    """Request the end twice."""
     ended = {each.id: each.status for each in await api.terminate([instance_id])}
     seen.take("terminate", ended, ended.get(instance_id) in OVER)
     again = await ask("POST", "instance-operations/terminate", {"instance_ids": [instance_id]})
@@ -120,7 +119,7 @@ async def end(seen: Seen, api: LambdaApi, instance_id: str) -> None:
 
 
 async def quietly(seen: Seen, name: str, work: Callable[[], Awaitable[None]]) -> None:
-    """Do it; an error of Lambda's is an answer, too."""
+    """Do the work; keep an error of Lambda's as an answer."""
     try:
         await work()
     except LambdaError as error:

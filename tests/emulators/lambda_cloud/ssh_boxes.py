@@ -1,4 +1,4 @@
-"""Instances with a real SSH server: boxes that take the launch's keys as cloud-init would."""
+"""Instances with a real SSH server: boxes that take the launch's keys like cloud-init."""
 
 import contextlib
 from typing import Any
@@ -9,7 +9,7 @@ from tests.emulators import boxes
 
 
 class SshBoxes:
-    """A box behind every instance, on port 22 of an address of its own; `ubuntu` may log in with the key."""
+    """A box behind every instance, on port 22 of its own address; `ubuntu` can log in with the key."""
 
     def __init__(self) -> None:
         self.boxes: dict[str, boxes.Box] = {}

@@ -1,4 +1,4 @@
-"""The smoke script against the stand-in: it sees what there is, says what differs, and leaves nothing running."""
+"""The Lambda smoke script against the emulator."""
 
 import json
 import os
@@ -30,7 +30,7 @@ def cloud(request):
 
 @pytest.fixture
 def go(cloud, monkeypatch, tmp_path):
-    """Runs the script; returns its exit code and what it has written."""
+    """Run the script; return its exit code and JSON."""
     monkeypatch.setattr(smoke_cases, "PACE_S", 0)
     monkeypatch.setenv("LAMBDA_API_KEY", cloud.control.key)
     monkeypatch.setenv("LAMBDA_API_URL", cloud.url)

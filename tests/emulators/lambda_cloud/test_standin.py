@@ -1,4 +1,4 @@
-"""The stand-in refuses what Lambda would: a client that passes here asks rightly."""
+"""The emulator refuses what Lambda refuses."""
 
 import httpx
 import pytest
@@ -101,7 +101,7 @@ def test_a_wrong_termination_is_refused(plain, body):
 
 
 class Remembered:
-    """Machines that only remember."""
+    """Machines that only record calls."""
 
     def __init__(self):
         self.stopped = []

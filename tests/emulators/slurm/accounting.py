@@ -1,4 +1,4 @@
-"""The books of a test's Slurm cluster: slurmdbd and the database behind it, which `sacct` reads."""
+"""Accounting of a test's Slurm cluster: slurmdbd and its database, which `sacct` reads."""
 
 import shutil
 import subprocess
@@ -40,11 +40,10 @@ MISSING = "These tests run a real {tool}, which is not installed; `make slurm` i
 
 @dataclass(frozen=True)
 class Books:
-    """What a cluster with accounting has.
+    """Settings of a cluster with accounting.
 
-    Attributes:
-        configuration: lines of its slurm.conf.
-        start: shell commands of its login node, before the controller starts.
+    Attributes: configuration: lines of its slurm.conf. start: shell commands of its login node, before the
+    controller starts.
     """
 
     configuration: str
@@ -52,7 +51,7 @@ class Books:
 
 
 def books(shared: Path) -> Books:
-    """Empty books in a cluster's shared folder."""
+    """Make empty books in a cluster's shared folder."""
     for tool in ("mariadbd", "slurmdbd"):
         if not shutil.which(tool):
             raise RuntimeError(MISSING.format(tool=tool))

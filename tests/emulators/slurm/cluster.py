@@ -1,6 +1,6 @@
-"""A real Slurm cluster for tests: a login node with its controller, and compute nodes behind it that nobody else reaches.
+"""A real Slurm cluster for tests: a login node with its controller, and private compute nodes.
 
-Each machine is a box with processes, mounts, a name and a network of its own; they share /home. Its user `ada` is an
+Each machine is a box with its own processes, mounts, name and network; they share /home. Its user `ada` is an
 ordinary one. Needs root, like all boxes.
 """
 
@@ -65,10 +65,8 @@ PartitionName=closed Nodes=ALL AllowAccounts=nobody State=UP
 class Cluster:
     """A running cluster.
 
-    Attributes:
-        folder: what its machines share.
-        login: what the worker reaches.
-        nodes: compute nodes, by their names.
+    Attributes: folder: what its machines share. login: the box that the worker reaches. nodes: compute nodes
+    by name.
     """
 
     folder: Path
@@ -78,7 +76,7 @@ class Cluster:
 
     @property
     def host(self) -> dict[str, object]:
-        """The login node as a job variable: of an ordinary user."""
+        """The login node as a job variable of an ordinary user."""
         return self.login.host | {"user": USER}
 
     @property
@@ -87,27 +85,27 @@ class Cluster:
         return self.folder / "home" / USER
 
     def as_user(self, command: str, check: bool = True) -> str:
-        """A command of the user's on the login node, not by SSH."""
+        """Run a user's command on the login node, not by SSH."""
         return self.login.run(
             f"setpriv --reuid={UID} --regid={GID} --clear-groups env HOME=/home/{USER} USER={USER} sh -c {_quoted(command)}",
             check,
         )
 
     def jobs(self) -> list[str]:
-        """The names of all jobs that wait or run."""
+        """Return the names of waiting and running jobs."""
         return self.login.run("squeue --noheader --format=%j").split()
 
     def trees(self) -> list[str]:
-        """The names of the process trees on its nodes."""
+        """Return the names of process trees on the nodes."""
         return [name for node, box in self.nodes.items() if node not in self._off for name in box.trees()]
 
     def fail(self, node: str) -> None:
-        """A node loses its power."""
+        """Switch a node off."""
         self._off.add(node)
         self.nodes[node].stop()
 
     def mend(self) -> None:
-        """All nodes are there again, with nothing on them."""
+        """Switch all nodes on, empty."""
         self.login.run("scancel --state=PENDING --user=ada; scancel --user=ada")
         for name in sorted(self._off):
             self.nodes[name].start()
@@ -115,12 +113,11 @@ class Cluster:
         self.until(lambda: not self.jobs() and self.idle() == len(self.nodes))
 
     def idle(self) -> int:
-        """How many nodes wait for a job."""
+        """Return the number of idle nodes."""
         states = self.login.run("sinfo --noheader --Node --partition=main --format=%T").split()
         return states.count("idle")
 
     def until(self, true) -> None:
-        """Wait until something is so."""
         deadline = time.monotonic() + WITHIN_S
         while not true():
             assert time.monotonic() < deadline, self.login.run(
@@ -129,7 +126,6 @@ class Cluster:
             time.sleep(0.2)
 
     def remove(self) -> None:
-        """Nothing is left of it."""
         for box in (*self.nodes.values(), self.login):
             box.remove()
         for name in self.nodes:
@@ -144,7 +140,7 @@ def _quoted(text: str) -> str:
 
 
 def need_slurm() -> None:
-    """Fails with one sentence where a program is missing."""
+    """Fail in one sentence if a program is missing."""
     for tool in ("slurmctld", "slurmd", "munged"):
         if not shutil.which(tool):
             raise RuntimeError(
@@ -154,12 +150,10 @@ def need_slurm() -> None:
 
 @contextlib.contextmanager
 def cluster(many: int = 1, remembered_s: int = 300, with_accounting: bool = False) -> Iterator[Cluster]:
-    """A cluster for a while, idle.
+    """Yield an idle cluster.
 
-    Args:
-        many: compute nodes.
-        remembered_s: how long its controller knows a job that has ended.
-        with_accounting: whether it keeps books, which `sacct` reads.
+    Args: many: compute nodes. remembered_s: how long its controller knows an ended job. with_accounting:
+    whether `sacct` works.
     """
     need_slurm()
     made = _lay_out(many, remembered_s, with_accounting)
@@ -220,7 +214,7 @@ def _has_cgroups() -> bool:
 
 
 def _cable(login: Box, node: Box, number: int) -> str:
-    """Connect a node with the login node alone; returns its address."""
+    """Connect a node with the login node alone; return its address."""
     here, there = LAN.format(node=number, end=1), LAN.format(node=number, end=2)
     ip(
         "link",
@@ -245,7 +239,7 @@ def _cable(login: Box, node: Box, number: int) -> str:
 
 
 def _settle_user(shared: Path, login: Box) -> None:
-    """The user's home, with a key for the way from the nodes to the login node, as clusters make one at a first login."""
+    """Make the user's home, with a key from the nodes to the login node."""
     ssh = shared / "home" / USER / ".ssh"
     ssh.mkdir(parents=True)
     allowed = [keygen(ssh / "id_ed25519"), (login.folder / "etc/authorized").read_text().strip()]
@@ -262,7 +256,7 @@ def _settle_user(shared: Path, login: Box) -> None:
 def _equip(
     box: Box, name: str, shared: Path, addresses: dict[str, str], books: "accounting.Books | None"
 ) -> None:
-    """Give a box what its init reads: a name, its neighbours, users, and the daemons of its place."""
+    """Give a box the files of its init: name, neighbours, users and daemons."""
     etc = box.folder / "etc"
     box.folder.chmod(0o755)
     (etc / "hosts").write_text(

@@ -1,4 +1,4 @@
-"""A Python with torch that every user of a test's cluster may run, in a folder of theirs."""
+"""A Python with torch that every user of a test's cluster can run."""
 
 import subprocess
 import sys
@@ -9,9 +9,9 @@ from uv import find_uv_bin
 
 
 def with_torch(folder: Path) -> Path:
-    """The Python of an environment in a folder: the one that tests run with, over its packages.
+    """Return the Python of a new environment over the packages of the tests' Python.
 
-    Their requirements are those of its version, and a box sees it even where it is in root's home.
+    A box sees it even if those are in root's home.
     """
     made = folder / "python"
     if not (made / "bin/python").exists():

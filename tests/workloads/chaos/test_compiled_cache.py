@@ -1,4 +1,4 @@
-"""Compiled decoding writes one position of its cache: the compiler's own code shows the buffers that it makes."""
+"""Compiled decoding writes one position of its cache, by the buffers in the compiler's code."""
 
 import math
 import re

@@ -13,7 +13,6 @@ pytestmark = pytest.mark.usefixtures("one_thread")
 
 
 def test_two_processes_do_the_whole_job(box_lock):
-    """A step of theirs is measured with the suites, where it takes its time once."""
     case = find("ddpm_job").case({"images": 4, "batch": 1, "processes": 2})
     with whole_box() as lock:
         record = run_repeat(Repeat("a-run", "a-box", case, quick=True, timeout_s=280), lock, print)

@@ -1,4 +1,4 @@
-"""Environments in which a measurement works as in any other, or names what is wrong with them."""
+"""A measurement in an odd environment works, or names the fault."""
 
 import shlex
 import shutil
@@ -16,7 +16,7 @@ OF_SLURM = {"WORLD_SIZE": "4", "RANK": "2", "LOCAL_RANK": "2", "MASTER_ADDR": "n
 
 
 def measured(folder, words=TRIAL, before="", **variables):
-    """Measure in a shell, after the words `before`; return the record, which is the last line."""
+    """Measure in a shell after the words `before`; return the record, its last line."""
     _, err = in_shell(f"{before} $WORKLOADS {shlex.join(words)} > out", folder, **variables)
     out = folder / "out"
     out.chmod(0o600)

@@ -1,4 +1,4 @@
-"""The oldest torch that is supported measures every workload, in an environment of its own that is made once."""
+"""The oldest supported torch measures every workload, in a cached environment of its own."""
 
 import json
 import platform
@@ -33,7 +33,7 @@ FAILED = {Verdict.CRASHED, Verdict.WRONG, Verdict.UNSUPPORTED, Verdict.OUT_OF_ME
 
 
 def make(folder):
-    """Make the environment; a file is its last, so that one that was broken off is made anew."""
+    """Make the environment; a file written last marks it complete."""
     shutil.rmtree(folder, ignore_errors=True)
     subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
     install = [str(folder / "bin" / "python"), "-m", "pip", "install", "--quiet", "--no-compile"]
@@ -60,7 +60,7 @@ def run(oldest, *arguments):
 
 
 def suite_of_everything(path):
-    """Every workload that a CPU can measure, once at its tiny size; the transformer in bf16, too."""
+    """Return every CPU workload at its tiny size; the transformer in bf16, too."""
     cases = [(name, "fp32") for name, w in all_workloads().items() if "cpu" in w.devices and is_ours(w)]
     entries = []
     for name, precision in [*cases, ("transformer_train", "bf16")]:
@@ -105,13 +105,12 @@ print(counts.flops, counts.missing)
 
 
 def test_grouped_queries_are_counted(oldest):
-    """Its own formula refuses them, which GPUs take as they are: 32 heads of queries, 8 of keys and values."""
+    """Torch's own formula refuses 32 heads of queries with 8 of keys and values."""
     done = run(oldest, "-c", GROUPED)
     assert done.stdout.split() == [str(float(2 * 2 * 32 * 64 * 64 * 128))], done.stderr
 
 
 def test_the_gpu_proof_runs_with_the_oldest_torch(oldest, tmp_path, box_lock):
-    """A GPU that is lent for minutes has the torch that it has."""
     done = run(
         oldest,
         "-m",

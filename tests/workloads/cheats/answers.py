@@ -1,4 +1,4 @@
-"""Workloads whose answers, inputs or results are not what they claim: every one must end without a time."""
+"""Workloads with false answers, inputs or results: every one must end without a time."""
 
 import gc
 import threading
@@ -15,7 +15,7 @@ LET_GO_S = 0.5  # for threads of other tests
 
 
 def product(env: Env, n: int, step=None, data=None, **changes) -> Prepared:
-    """An honest product of two n x n matrices; `step` replaces how it is taken, `changes` what is said of it."""
+    """Return an honest product of n x n matrices; `step` replaces the step, `changes` the declaration."""
     a, b = data or (env.randn(n, n), env.randn(n, n))
     take = step or (lambda a, b: a @ b)
     honest = Prepared(
@@ -37,7 +37,7 @@ def cheat(build):
 
 
 def on_call(number, wrong):
-    """A step that is right until its call of this number."""
+    """Return a step that is right until its call of this number."""
     calls = iter(range(1, 10**9))
     return lambda a, b: wrong(a, b) if next(calls) >= number else a @ b
 
@@ -71,7 +71,7 @@ def hands_out_copies_of_one_result(env, n):
 
 @cheat
 def computes_only_while_it_is_checked(env, n):
-    """Right for the first calls, which come before the timing, and an earlier result from then on."""
+    """Right for the first calls, which precede the timing; an earlier result from then on."""
     a, b = env.randn(n, n), env.randn(n, n)
     return product(env, n, on_call(6, lambda a, b, c=a @ b: c), data=(a, b))
 
@@ -132,7 +132,7 @@ def shows_nothing(env, n):
 
 @cheat
 def computes_in_tf32(env, n):
-    """Inputs rounded to TF32's 10 bits of mantissa, as tensor cores do it."""
+    """Inputs rounded to TF32's 10 bits of mantissa, as tensor cores do."""
 
     def rounded(t):
         import torch
@@ -159,7 +159,7 @@ def skips_a_row(env, n):
 
 @cheat
 def works_behind_our_back(env, n):
-    """Asynchronous on the CPU: hands out memory that another thread still has to fill."""
+    """Asynchronous on the CPU: returns memory that another thread still has to fill."""
     out = env.randn(n, n)
 
     def step(a, b):
@@ -195,7 +195,7 @@ def gets_nan(env, n):
 
 @workload(n=(256,), tiny={"n": 256})
 def remembers_by_version(env, n):
-    """The one reuse that no check of results sees, because it recomputes whenever its inputs change."""
+    """The one reuse that no check of results detects: it recomputes whenever its inputs change."""
     kept = {}
 
     def step(a, b):
@@ -210,7 +210,7 @@ def remembers_by_version(env, n):
 
 @cheat
 def counts_its_results(env, n):
-    """Each step's result is the number of earlier ones that are still held, besides the product."""
+    """Each result is the number of earlier ones that are still held, besides the product."""
     earlier = []
 
     def step(a, b):
@@ -223,11 +223,11 @@ def counts_its_results(env, n):
 
 
 def still_held(results):
-    """Return how many results are held, also once other threads have had time to let go of them.
+    """Return how many results are held, once other threads had time to release them.
 
-    The engine's references stay meanwhile: it waits for the step. A cycle of frames holds a result until a collection,
-    of which there is none while another thread collects. A thread that looks at the frames of all threads holds their
-    variables.
+    The engine's references stay meanwhile: it waits for the step. A cycle of frames holds a result until a
+    collection, and none runs while another thread collects. A thread that looks at all threads' frames holds
+    their variables.
     """
     ends_s = time.perf_counter() + LET_GO_S
     while held := [found for found in (result() for result in results) if found is not None]:

@@ -1,4 +1,4 @@
-"""Workloads that end as no workload should: each repeat must still leave a record that says what happened."""
+"""Workloads that end badly: each repeat must still leave a record with the reason."""
 
 import os
 import signal
@@ -41,7 +41,7 @@ def death(build):
 
 
 def note(text=""):
-    """Leave a mark for the test where it asked for one: the process is alive and has come this far."""
+    """Leave a mark for the test: the process is alive and has come this far."""
     if path := os.environ.get("TEST_NOTE"):
         Path(path).write_text(text or str(os.getpid()))
 
@@ -149,7 +149,7 @@ def prints_garbage(env, n):
 
 @workload(gib=(1, 1_000_000), tiny={"gib": 1})
 def allocates(env, gib):
-    """Wants `gib` GiB, in pieces of 64 MiB that it touches: all that there is, if nothing stops it."""
+    """Touch `gib` GiB in pieces of 64 MiB: all memory, if nothing stops it."""
     import torch
 
     pieces = []

@@ -1,6 +1,6 @@
-"""Workloads of known length: what the engine says of them can be held against the truth.
+"""Workloads of known length, to compare the engine's times with the truth.
 
-They sleep by the clock that the engine reads, so that a test may put a virtual one beneath both.
+They sleep by the clock that the engine reads, so that a test can put a virtual one beneath both.
 """
 
 from workloads.harness.engine import clock
@@ -11,7 +11,7 @@ SLEPT_S = []  # what every call took in truth, which on a busy box is more than 
 
 
 def sleeping(env, seconds_of_call) -> Prepared:
-    """A step that takes as long as `seconds_of_call(number of the call)` says."""
+    """Return a step that takes `seconds_of_call(number of the call)`."""
     x = env.randn(8)
     calls = iter(range(10**9))
 
@@ -36,19 +36,16 @@ def sleeping(env, seconds_of_call) -> Prepared:
 
 @workload(us=(50, 10_000), tiny={"us": 50})
 def sleeps(env, us):
-    """Every step takes the same `us` microseconds."""
     return sleeping(env, lambda call: us * 1e-6)
 
 
 @workload(us=(1000,), tiny={"us": 1000})
 def slow_start(env, us):
-    """The first call takes 100 ms more, and the next twenty 2 ms more."""
     return sleeping(env, lambda call: us * 1e-6 + (0.1 if call == 0 else 0.002 if call <= 20 else 0))
 
 
 @workload(us=(1000,), tiny={"us": 1000})
 def ever_slower(env, us):
-    """Each call takes 1 % longer than the one before."""
     return sleeping(env, lambda call: us * 1e-6 * 1.01 ** min(call, 1000))
 
 
@@ -60,7 +57,6 @@ def restless(env, us):
 
 @workload(ms=(300,), tiny={"ms": 300})
 def slow_to_build(env, ms):
-    """Building takes `ms` milliseconds."""
     clock.time.sleep(ms / 1e3)
     return sleeping(env, lambda call: 1e-3)
 
@@ -81,5 +77,5 @@ def faster_in_contiguous(env, us):
 
 @in_two_layouts
 def alike_in_both(env, us):
-    """The difference is too small to leave the usual layout for it."""
+    """The difference is too small to leave the usual layout."""
     return sleeping(env, lambda call: us * (1e-6 if env.layout == "contiguous" else 0.97e-6))

@@ -1,4 +1,4 @@
-"""Trainings and jobs that are not what they claim: every one must end without a time."""
+"""False trainings and jobs: every one must end without a time."""
 
 from dataclasses import replace
 

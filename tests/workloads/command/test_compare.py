@@ -21,7 +21,6 @@ def cards():
 
 @pytest.fixture
 def folders(cards, tmp_path):
-    """Return a folder of each card, as `suite --out` writes them."""
     for name, records in cards.items():
         for record in records:
             write_record(tmp_path / name, record)
@@ -45,7 +44,6 @@ def test_a_speedup_by_the_host_is_not_called_the_cards(folders, capsys):
 
 
 def test_a_loaders_part_is_read_from_the_same_case_without_it(cards):
-    """The loader takes 20 ms of a step on one side and nothing on the other; their cards are equally fast."""
     (plain,) = [r for r in cards["h200"] if r.case.workload == "lora_step"]
     resnet = Case.of("resnet_train", {"batch": 16})
     loaded = Case.of("resnet_train_loader", {"batch": 16, "workers": 2})

@@ -1,4 +1,4 @@
-"""The largest size that fits: the search against every threshold, and for real against a process's limit."""
+"""The largest size that fits: the search against every threshold, and against a process's real limit."""
 
 import os
 import re
@@ -43,7 +43,7 @@ def outcome(value, verdict=Verdict.OK, reason="", peak=5 * 10**9):
 
 
 def trials(capacity, limit=None, start=1):
-    """Search with trials that fit up to `capacity`; returns what was found and what was tried."""
+    """Search with trials that fit up to `capacity`; return the result and the trials."""
     tried = []
 
     def trial(value):
@@ -153,7 +153,6 @@ class TestCase:
 
 
 def test_a_case_too_large_for_the_machine_is_not_tried(box_lock, monkeypatch):
-    """The bound is certain, so no process is started for it, and the box is held all the while."""
     from tests.workloads.harness.repeat.box_holders import is_free
 
     tried, said = [], []
@@ -181,7 +180,7 @@ def fills(tmp_path, monkeypatch):
 
 
 def command(*arguments, data_bytes=resource.RLIM_INFINITY):
-    """Run the program with so much data at most; returns its exit code, standard output and error."""
+    """Run the program with at most this much data; return exit code, standard output and error."""
     found = subprocess.run(
         [sys.executable, "-m", "workloads", "largest", *arguments],
         capture_output=True,
@@ -196,7 +195,7 @@ def command(*arguments, data_bytes=resource.RLIM_INFINITY):
 
 @pytest.mark.chaos
 def test_processes_that_really_run_out(fills, box_lock):
-    """Beside the tensor, whose size is the answer, there is what torch itself holds: the same for each."""
+    """Torch itself holds the same amount for each size."""
     code, out, err = command("fills", "--grow=mib", "--size=mib=64", "--threads=1", data_bytes=1000 * MIB)
     found = re.fullmatch(r"mib=(\d+) fits, peak ([\d.]+) (MB|GB); mib=(\d+) does not", out)
     assert found, (out, err)

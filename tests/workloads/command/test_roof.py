@@ -1,4 +1,4 @@
-"""`python -m workloads roof`: what is measured in which order, what is kept, and what is left for later."""
+"""`python -m workloads roof`: order of measurements, cached rates, and rates left for later."""
 
 import json
 from dataclasses import replace
@@ -16,7 +16,7 @@ from workloads.harness.roofline.roof import ALL_REDUCE, LATENCY, PRODUCT, UNITS
 
 @pytest.fixture
 def box(tmp_path, monkeypatch, box_lock):
-    """A box whose repeats take no time: their sizes in order, and what each is to come to."""
+    """A box whose repeats take no time, with their sizes and verdicts."""
     monkeypatch.setenv("GRIDBENCH_ROOF", str(tmp_path / "roof"))
     monkeypatch.setattr(roof, "_processes", lambda device: 2)
 

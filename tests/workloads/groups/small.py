@@ -1,4 +1,4 @@
-"""Groups of processes on a model so small that starting them is all that takes time; most end badly."""
+"""Groups of processes on a tiny model, most of which end badly."""
 
 import os
 import signal
@@ -15,7 +15,7 @@ BAD_STEP = 20  # by then the times are being taken
 
 
 def learns(env: Env, end=lambda step: None, exchanges=True) -> Prepared:
-    """A linear model with DDP, each rank on a batch of its own; `end` is called on one rank from a step on."""
+    """Return a linear model with DDP, a batch a rank; `end` is called on one rank from a step on."""
     import torch
 
     from workloads.harness.group.distributed import check_exchange, replicated
@@ -61,7 +61,7 @@ def group(build):
 
 
 def note():
-    """Leave this rank's process id where the test asked for it."""
+    """Leave this rank's process id for the test."""
     if path := os.environ.get("TEST_NOTE"):
         (Path(path) / str(os.getpid())).write_text(os.environ["RANK"])
 
@@ -79,7 +79,7 @@ def small_strong(env, n, processes):
 
 @group
 def goes_on(env, n, processes):
-    """Slow enough for a test to get at it in the midst."""
+    """Slow enough for a test to interrupt."""
 
     def end(step):
         note()
@@ -150,7 +150,7 @@ def one_dies_early(env, n, processes):
 
 @group
 def small_job(env, n, processes):
-    """Steps whose length is known: the second rank is the slower one, by a tenth of a second."""
+    """Steps of known length: the second rank is slower by 0.1 s."""
     from workloads.harness.group.ranks import stepped
     from workloads.nets.diffusion import Trace
 

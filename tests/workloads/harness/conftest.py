@@ -1,3 +1,3 @@
-"""Shared by the tests of the harness: a real library in place of the driver's."""
+"""A real library in place of the NVIDIA driver's."""
 
 from tests.workloads.harness.probes.real_library import library, real_driver  # noqa: F401

@@ -1,7 +1,7 @@
-"""An asynchronous device in virtual time: streams that work on by themselves while the host goes on.
+"""An asynchronous device in virtual time, whose streams work on while the host goes on.
 
-`torch.cuda` and the host's clock are replaced beneath the real `CudaClock`, so that what is tested is the
-engine's own code. All times are in seconds of virtual time; nothing sleeps.
+It replaces `torch.cuda` and the host's clock beneath the real `CudaClock`. Times are virtual seconds; nothing
+sleeps.
 """
 
 from collections import defaultdict, deque
@@ -21,7 +21,7 @@ class FakeCuda(VirtualTime):
     """A device with any number of streams; the current one is called main."""
 
     def __init__(self, waiting_s=0.0):
-        """`waiting_s` is what waiting for an idle device costs the host."""
+        """`waiting_s` is the host's cost of waiting for an idle device."""
         super().__init__()
         self.waiting_s = waiting_s
         self.busy_until_s = {"main": 0.0}
@@ -29,7 +29,7 @@ class FakeCuda(VirtualTime):
         self.synchronized = 0
 
     def launch(self, seconds, stream="main"):
-        """Queue work on a stream and return to the host at once, or once its queue has room."""
+        """Queue work; return at once, or once the queue has room."""
         self.now_s += LAUNCH_S
         pending = self._pending[stream]
         while pending and (pending[0] <= self.now_s or len(pending) >= MOST_PENDING):
@@ -38,16 +38,15 @@ class FakeCuda(VirtualTime):
         pending.append(self.busy_until_s[stream])
 
     def wait_for(self, stream):
-        """Make the main stream wait for another one, as `current_stream().wait_stream(other)` does."""
+        """Make the main stream wait for another, as `current_stream().wait_stream(other)` does."""
         self.busy_until_s["main"] = max(self.busy_until_s["main"], self.busy_until_s[stream])
 
     def synchronize(self, device=None):
-        """The host waits until every stream is idle."""
         self.synchronized += 1
         self.now_s = max(self.now_s, *self.busy_until_s.values()) + self.waiting_s
 
     def install(self, monkeypatch):
-        """Put this device beneath the engine; returns the engine's own clock for it."""
+        """Put this device beneath the engine; return the engine's clock for it."""
         fake = self
 
         class Event:

@@ -1,4 +1,4 @@
-"""Drawing and moving piece by piece: the same values and times, in less memory of the host."""
+"""Drawing and moving in pieces: the same values and times, in less host memory."""
 
 import math
 from dataclasses import replace
@@ -62,7 +62,7 @@ def test_the_host_never_holds_more_than_a_piece(small_pieces):
 class TestTransfers:
     @pytest.fixture(autouse=True)
     def on_a_gpu(self, monkeypatch):
-        """As far as a CPU can show it: moves go from memory to memory, and each takes as long as its bytes."""
+        """Emulate a GPU: moves go from memory to memory, each as long as its bytes."""
         self.pinned, self.moves, self.now_s = [], [], 0.0
         monkeypatch.setattr(torch.cuda, "synchronize", lambda device: None)
         monkeypatch.setattr(

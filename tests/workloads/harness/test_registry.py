@@ -1,4 +1,4 @@
-"""The registry: workloads are found by looking, and one that is broken says so by its file's name."""
+"""The registry finds workloads in folders; a broken one is named by its file."""
 
 import pytest
 
@@ -19,7 +19,6 @@ def nothing_much(env, n, m):
 
 @pytest.fixture
 def folder(tmp_path, use_workloads):
-    """An empty folder for workloads of the user's."""
     use_workloads(tmp_path)
     return tmp_path
 
@@ -41,7 +40,7 @@ def test_a_folder_of_the_users_is_found_too(folder):
 
 
 def test_files_are_looked_for_once_a_folder(folder, monkeypatch):
-    """It is asked for each record, and a look takes a tenth of what a cell costs."""
+    """Each record needs it, and a look costs a tenth of a cell's overhead."""
     (folder / "mine.py").write_text(FILE)
     find("nothing_much")
     monkeypatch.setattr(registry, "all_workloads", pytest.fail)
@@ -101,7 +100,7 @@ def test_a_grid_is_every_combination():
 
 
 class TestOptionalSizes:
-    """What need not be given leaves a case its name: history and comparisons go by that."""
+    """An unset optional size is not in the case's name, which history and comparisons use."""
 
     def test_a_case_is_called_the_same_with_its_default_and_without(self):
         ddpm = find("ddpm")

@@ -1,4 +1,4 @@
-"""Time that passes only when something sleeps or computes: exact, whatever else the box is doing."""
+"""Time that passes only when something sleeps or computes, for exact results."""
 
 import time
 
@@ -6,7 +6,7 @@ from workloads.harness.engine import clock, phases
 
 
 class VirtualTime:
-    """Stands in for the module `time` beneath the engine."""
+    """A replacement of the module `time` beneath the engine."""
 
     clock_gettime, CLOCK_BOOTTIME = time.clock_gettime, time.CLOCK_BOOTTIME
 

@@ -1,4 +1,4 @@
-"""The Llama models: attention written out, a cache that gives what a whole pass does, published counts, wrong results."""
+"""The Llama models: attention written out, the cache, published counts, wrong results."""
 
 import math
 from dataclasses import replace
@@ -22,7 +22,7 @@ def model(seed=0):
 
 
 def turned(x, start=0):
-    """Rotary positions by complex numbers: pairs (i, i + half) turn by position times frequency."""
+    """Return rotary positions by complex numbers: pairs (i, i + half) turn by position times frequency."""
     half = x.shape[-1] // 2
     places = torch.arange(start, start + x.shape[-2], dtype=torch.float64)
     rates = 500_000.0 ** (-torch.arange(half, dtype=torch.float64) / half)
@@ -31,7 +31,7 @@ def turned(x, start=0):
 
 
 def attended(attention, x):
-    """Every query head by itself, with the keys and values that its group shares."""
+    """Return attention of every query head with the keys and values of its group."""
     heads, shared, width = TINY.heads, TINY.kv_heads, TINY.head_width
     parts = (x @ attention.together.weight.T).unflatten(-1, (heads + 2 * shared, width))
     mask = torch.full((x.shape[1], x.shape[1]), -math.inf, dtype=x.dtype).triu(1)
@@ -71,7 +71,7 @@ def test_token_by_token_it_says_what_it_says_of_the_whole():
     ("millions", "parameters"), [(135, 134_515_008), (1236, 1_235_814_400), (8030, 8_030_261_248)]
 )
 def test_llama_has_the_published_number_of_parameters(millions, parameters):
-    """The sizes that https://huggingface.co states of SmolLM-135M, Llama-3.2-1B and Llama-3.1-8B."""
+    """As stated on https://huggingface.co for SmolLM-135M, Llama-3.2-1B and Llama-3.1-8B."""
     assert LLAMA[millions].parameters == parameters
     with torch.device("meta"):
         made = llama.Llama(LLAMA[millions])
@@ -104,7 +104,7 @@ def test_decoding_reads_all_weights_and_the_whole_cache():
     "part", ["blocks.0.attention.together", "blocks.0.down", "blocks.1.gate_and_up", "embed"]
 )
 def test_a_step_with_other_weights_is_wrong(name, part):
-    """Each part that is checked is: the reference reads the weights after the step was taken with others."""
+    """The reference reads the weights after a step with other weights."""
     made = build(name)
     result = first_step(made)
     seen = [tensor.clone() for tensor in made.view(result)]

@@ -1,4 +1,4 @@
-"""Runs of the load test on paper."""
+"""Handmade runs of the load test."""
 
 import time
 from dataclasses import replace
@@ -32,7 +32,7 @@ def run_of(tests, records=(), rate_s=5.0):
 
 
 def record_of(case, seconds, units, **changes):
-    """A record of a step or job that took `seconds` for `units` images on a GPU."""
+    """Return a record of a step or job that took `seconds` for `units` images on a GPU."""
     step = timing(samples_s=(seconds,) * 3, median_s=seconds)
     found = Record(
         "r",

@@ -1,4 +1,4 @@
-"""The load test's command: its options, its log, and tests that fail."""
+"""The load test's command: its options, its log, and failing tests."""
 
 import json
 import re
@@ -69,7 +69,7 @@ class TestMistakes:
 
 @pytest.fixture
 def on_paper(monkeypatch):
-    """The load test with records made up for speed: everything but the measuring itself is real."""
+    """The load test with handmade records in place of measurements."""
     monkeypatch.setattr(command, "system_info", lambda: SYSTEM | {"gpu_names": []})
 
     def measure(repeat, ended, say, forks):
@@ -146,7 +146,6 @@ class TestRun:
 
 
 def options(*arguments):
-    """Return the parsed arguments of the command `suite`."""
     return parser("").parse_args(["suite", "loadtest", *arguments])
 
 

@@ -1,4 +1,4 @@
-"""Single operations: attention against plain float64, what they count, and fp8 where no CPU has it."""
+"""Single operations: attention against plain float64, their counts, and fp8 on a CPU without it."""
 
 import pytest
 import torch
@@ -48,7 +48,7 @@ def rank(number, seed=0):
 
 
 def test_a_rank_draws_its_own_values_and_no_others(monkeypatch):
-    """Those of eight ranks are eight times as much memory of the host, in each of them."""
+    """All ranks' values would be eight times the host's memory, in each of eight ranks."""
     drawn, randn = [], torch.randn
     monkeypatch.setattr(torch, "randn", lambda *shape, **o: drawn.append(shape) or randn(*shape, **o))
     parts = [rank(number) for number in range(4)]
@@ -68,7 +68,7 @@ def test_a_cpu_has_no_fp8_and_few_workloads_do():
 
 
 def test_values_of_fp8_are_looked_at_and_moved_about():
-    """The engine's own handling of fp8, with a step that a CPU has: torch does little else with it."""
+    """The engine's own handling of fp8, with a step that a CPU has."""
     values = torch.randn(32, 16).to(torch.float8_e4m3fn)
     made = Prepared(
         step=lambda: values.float() * 2,

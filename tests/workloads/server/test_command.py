@@ -1,4 +1,4 @@
-"""python -m workloads, as a person or a lane calls it."""
+"""`python -m workloads`, as a person or a lane calls it."""
 
 import os
 import re
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.flaky(
 
 @pytest.fixture(scope="module")
 def one_run(tmp_path_factory):
-    """One real run that several tests look at: exit code, both outputs, and seconds by the parent's clock."""
+    """One real run for several tests: exit code, both outputs, and the parent's seconds."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("GRIDBENCH_BOX_LOCK", str(tmp_path_factory.mktemp("box") / "lock"))
         started = time.perf_counter()
@@ -191,7 +191,7 @@ class TestMistakes:
 
 
 def assert_refused(capfd, arguments):
-    """A mistake is one sentence on standard error, nothing on the other, and exit code 2."""
+    """Assert one sentence on standard error, empty standard output, and exit code 2."""
     stdout = os.dup(1)
     try:
         assert main(arguments) == 2

@@ -24,7 +24,7 @@ pytestmark = pytest.mark.flaky(
 
 
 def records_at(seconds, hardware="a-box", case=FULL.case, **changes):
-    """Three ok repeats around a time per step."""
+    """Return three ok repeats around a time per step."""
     return [
         Record("r", hardware, case, n, Verdict.OK, wall=timing(mean_s=seconds * (1 + n / 1000)), **changes)
         for n in (1, 2, 3)

@@ -1,4 +1,4 @@
-"""The diffusion model: its published size, its arithmetic against float64, and what each process takes of it."""
+"""The diffusion model: its published size, its arithmetic against float64, and each process's share."""
 
 import copy
 import math
@@ -33,7 +33,7 @@ def batch_of(env, n=2):
 class TestNet:
     @pytest.mark.parametrize(("channels", "counted"), [(128, 35_746_307), (76, 12_616_915), (32, 2_245_763)])
     def test_the_net_has_the_published_and_the_requested_size(self, channels, counted):
-        """The paper says 35.7 million; four more digits come from counting its layers."""
+        """The paper states 35.7 million; the other digits come from its layers."""
         with torch.device("meta"):
             net = UNet(channels)
         assert parameter_count(net) == parameters(channels) == by_hand(channels, (1, 2, 2, 2)) == counted
@@ -78,7 +78,7 @@ class TestNet:
 
 
 def by_hand(base, multipliers, blocks=2):
-    """Parameters by the paper's description, without a line of the net's code."""
+    """Return the parameters by the paper's description, without the net's code."""
 
     def conv(c_in, c_out, side=3):
         return c_in * c_out * side**2 + c_out
@@ -147,7 +147,7 @@ class TestTraining:
             assert all(torch.equal(w, first[name]) for name, w in module.state_dict().items())
 
     def test_gradients_are_those_of_float64(self):
-        """Of a narrower net, because that of a full one takes seconds; dropout's masks are the same."""
+        """A narrow net, as a full one takes seconds; dropout's masks are the same."""
         env = environment()
         prepared = training_step(
             env,

@@ -1,4 +1,4 @@
-"""Compiled by torch itself, in processes as users have them: the phase, the counts, the check; and an exchange."""
+"""Modes compiled by torch itself in real processes: phase, counts, check; and an exchange."""
 
 import json
 import subprocess
@@ -10,7 +10,6 @@ pytestmark = pytest.mark.usefixtures("box_lock")
 
 
 def run(*words):
-    """Measure by the command; return the record."""
     command = [sys.executable, "-m", "workloads", "run", *words, "--brief", "--threads", "1"]
     ended = subprocess.run(command, capture_output=True, text=True, check=False, timeout=400)
     assert ended.stdout, ended.stderr

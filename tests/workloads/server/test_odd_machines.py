@@ -1,4 +1,4 @@
-"""Machines and shells that are merely odd: each is measured, or named in a sentence."""
+"""Odd machines and shells: each is measured, or named in a sentence."""
 
 import os
 import shlex
@@ -26,7 +26,7 @@ TWO_CPUS = pytest.mark.skipif(cores() < 2, reason="one CPU has no other to be bo
 
 
 def in_shell(words, cwd, **variables):
-    """Run words of a shell, in which $WORKLOADS is the command; returns its exit code and standard error."""
+    """Run words of a shell, in which $WORKLOADS is the command; return exit code and standard error."""
     command = f"{shlex.quote(sys.executable)} -m workloads"
     environ = {**os.environ, "PYTHONPATH": str(ROOT), **variables}
     found = subprocess.run(
@@ -145,7 +145,7 @@ def test_python_without_docstrings_knows_every_summary(tmp_path, monkeypatch):
 
 
 def test_a_user_without_home_and_name_measures(tmp_path):
-    """As of a container's uid: no entry in the list of users, and no HOME."""
+    """Like a container's uid: no entry in the list of users, and no HOME."""
     words = ["unshare", "--mount"]
     if not shutil.which("unshare") or subprocess.run([*words, "true"], capture_output=True).returncode:
         pytest.skip("this user can't make a mount namespace")

@@ -187,7 +187,7 @@ class TestLoader:
 
 
 class TestCheats:
-    """Each of them must be called wrong, by the same functions that the engine calls."""
+    """Each is called wrong by the functions that the engine calls."""
 
     def judged(self, prepared):
         check(prepared, first_step(prepared), "fp32")

@@ -1,4 +1,4 @@
-"""Every suite with cases for a CPU runs here to its end, at the tiny sizes of its workloads, in real measuring processes."""
+"""Every suite with cases for a CPU runs to its end at tiny sizes, in real processes."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ FINE = {
 
 
 def part_of(name, slow):
-    """A suite at its tiny sizes: the workloads whose smallest step takes seconds, or the others."""
+    """Return a suite at tiny sizes: the slow workloads, or the others."""
     tiny = load_suite(name).tiny()
     here = [entry for entry in tiny.entries if entry.is_for("cpu")]
     entries = [entry for entry in here if takes_seconds(entry.case.workload) == slow]
@@ -54,14 +54,13 @@ STRONG = Case.of("ddpm_strong", {"batch": 2, "processes": 2})
 
 @pytest.fixture(scope="module")
 def ran():
-    """The records so far, by case and threads: what several suites have is measured once, with a profile first."""
+    """Records by case and threads: a case of several suites is measured once, with a profile first."""
     return {}
 
 
 @pytest.mark.timeout(2400)
 @pytest.mark.parametrize(("name", "slow"), SUITES)
 def test_a_suite_at_its_tiny_sizes(name, slow, ran, box_lock):
-    """Its moments, and in a test of their own the workloads whose smallest step takes seconds."""
     tiny = part_of(name, slow)
     threads = {entry.case: entry.threads for entry in tiny.entries}
     todo = [
@@ -90,7 +89,7 @@ def test_a_suite_at_its_tiny_sizes(name, slow, ran, box_lock):
 
 
 def trained_by_two(record):
-    """The whole model, by two processes that share a batch."""
+    """Check a whole model, trained by two processes that share a batch."""
     assert len(record.group.ranks) == 2 and 0 <= record.group.communication_share < 1
     assert record.work.parameters == 35_746_307
     assert record.work.units == record.case.params["batch"]
@@ -101,7 +100,6 @@ def trained_by_two(record):
 @pytest.mark.chaos
 @pytest.mark.timeout(600)
 def test_from_the_command_line(tmp_path, box_lock):
-    """The exit code says whether all went well; each record lies where its cell's id says."""
     command = [
         sys.executable,
         "-m",

@@ -1,4 +1,4 @@
-"""The truth of a queue: one worker, Poisson arrivals, a known time of service."""
+"""The truth of a queue: one worker, Poisson arrivals, a known service time."""
 
 import itertools
 

@@ -1,7 +1,7 @@
-"""A server whose answers are scripted, as a separate process that logs its times.
+"""A server with scripted answers, as a process that logs its times.
 
-`python -m tests.workloads.serving.scripted SCRIPT [PORT]` prints the port; `GET /log` returns the times of each request: when
-it came, and when each part of its answer was written, by the monotonic clock that all processes share.
+`python -m tests.workloads.serving.scripted SCRIPT [PORT]` prints the port; `GET /log` returns each request's
+arrival and the times of its answer's parts, by the shared monotonic clock.
 """
 
 import asyncio
@@ -25,13 +25,11 @@ ROOT = Path(__file__).parents[3]
 class Script:
     """The behaviour of the server.
 
-    Attributes:
-        first_s, next_s: before the first part and before each further one.
-        service_s: of the one worker behind a queue, before the first part; 0 if there is no queue.
-        stall_s: from the first request on, the seconds from .. to .. in which nothing is answered.
-        pause_s: before the fifth part.
-        fails_every, cuts_every, hangs_every: each n-th request gets a 503, half an answer, or no answer.
-        tokens_a_part: by the server's own count; 0 if it does not count.
+    Attributes: first_s, next_s: before the first part and each further one. service_s: of the one worker
+    behind a queue, before the first part; 0 without a queue. stall_s: seconds from .. to .. after the first
+    request without an answer. pause_s: before the fifth part. fails_every, cuts_every, hangs_every: each n-th
+    request gets a 503, half an answer, or no answer. tokens_a_part: by the server's own count; 0 if it does
+    not count.
     """
 
     first_s: float = 0.0

@@ -1,4 +1,4 @@
-"""The networks for pictures: published parameters and operations, counted without computing anything."""
+"""The networks for pictures: published parameters and operations, counted without computing."""
 
 import pytest
 import torch
@@ -38,7 +38,6 @@ def test_the_u_net_is_that_of_stable_diffusion():
 
 
 def test_attention_of_the_u_net_is_counted_as_torch_counts_it():
-    """Where attention is plain products torch's counter sees all of them."""
     from torch.utils.flop_counter import FlopCounterMode
 
     made = build("unet", millions=0, latents=10, batch=2)

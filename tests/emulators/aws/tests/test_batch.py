@@ -1,4 +1,4 @@
-"""The emulated AWS Batch runs a job as AWS says Batch does, with real containers."""
+"""The emulated AWS Batch runs jobs as AWS documents it, in real containers."""
 
 import time
 

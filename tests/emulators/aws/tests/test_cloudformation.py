@@ -1,4 +1,4 @@
-"""The emulated CloudFormation: what it refuses as AWS does, and stacks that come and go whole."""
+"""The emulated CloudFormation refuses what AWS refuses, and makes and deletes stacks completely."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""The emulated AWS Batch queues, diagnoses, lists, throttles and forgets as AWS does."""
+"""The emulated AWS Batch queues, diagnoses, lists, throttles and forgets like AWS."""
 
 import pytest
 from botocore.exceptions import ClientError

@@ -1,4 +1,4 @@
-"""The smoke script against the emulator: it sees what there is, says what differs, and leaves nothing running."""
+"""The AWS smoke script against the emulator."""
 
 import json
 import signal
@@ -29,7 +29,7 @@ def make_stack(monkeypatch):
 
 @pytest.fixture
 def quick(aws, base_image, monkeypatch, tmp_path):
-    """Runs the script on a queue of the emulator, without its minutes of waiting."""
+    """Run the script on a queue of the emulator, without minutes of waiting."""
     aws.control.least_timeout_s = 1
     monkeypatch.setattr(smoke_cases, "TIMEOUT_S", 2)
     monkeypatch.setattr(smoke_cases, "BAD_IMAGE", "localhost/no-such-image:none")

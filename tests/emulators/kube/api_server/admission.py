@@ -1,4 +1,4 @@
-"""What the API server does to a new object before it is stored: names, defaults, and what it refuses."""
+"""Admission of new objects: names, defaults and refusals."""
 
 import copy
 import json
@@ -58,7 +58,7 @@ GPU_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSc
 
 
 def name_and_place(store: Store, kind: Kind, namespace: str, obj: Obj) -> None:
-    """Its namespace and its name: 400, 404 or 422 where they are wrong."""
+    """Return namespace and name; 400, 404 or 422 if they are invalid."""
     metadata = obj.setdefault("metadata", {})
     for field in ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation"):
         metadata.pop(field, None)
@@ -80,7 +80,7 @@ def name_and_place(store: Store, kind: Kind, namespace: str, obj: Obj) -> None:
 
 
 def common_errors(kind: Kind, obj: Obj) -> list[str]:
-    """What is wrong with the name and the labels."""
+    """Return the errors of name and labels."""
     name, errors = obj["metadata"]["name"], []
     if kind.plural not in FREE_NAMES and not (SUBDOMAIN.fullmatch(name) and len(name) <= 253):
         errors.append(f"metadata.name: Invalid value: {json.dumps(name)}: {SUBDOMAIN_RULE}")
@@ -88,7 +88,7 @@ def common_errors(kind: Kind, obj: Obj) -> list[str]:
 
 
 def admit(store: Store, kind: Kind, namespace: str, obj: Obj, gke: bool = False) -> Obj:
-    """The new object as it is stored: named, defaulted, checked, within the quotas. Refused says why not."""
+    """Return the object as stored: named, defaulted, checked and within quotas; raise Refused."""
     obj = copy.deepcopy(obj)
     name_and_place(store, kind, namespace, obj)
     errors = common_errors(kind, obj)
@@ -108,12 +108,12 @@ def admit(store: Store, kind: Kind, namespace: str, obj: Obj, gke: bool = False)
 
 
 def taken(store: Store, kind: Kind, obj: Obj) -> bool:
-    """Whether the name is in use: that is said before any quota is."""
+    """Return whether the name is in use, which is reported before any quota."""
     return store.find(kind.plural, (obj["metadata"]["namespace"], obj["metadata"]["name"])) is not None
 
 
 def default_job(job: Obj) -> None:
-    """The fields that the API server fills, and the labels that tie pods to their Job."""
+    """Fill a Job's defaults and the labels that tie pods to it."""
     spec, metadata = job.setdefault("spec", {}), job["metadata"]
     for name, value in JOB_DEFAULTS.items():
         spec.setdefault(name, value)
@@ -131,7 +131,7 @@ def default_job(job: Obj) -> None:
 
 
 def default_pod_spec(spec: Obj, restart: bool = True) -> None:
-    """Defaults of a pod's or a template's spec; a Job's template has none for restartPolicy that would do."""
+    """Fill a pod spec's defaults; a Job's template has no valid default of restartPolicy."""
     for name, value in POD_DEFAULTS.items():
         if name != "restartPolicy" or restart:
             spec.setdefault(name, copy.copy(value))
@@ -147,7 +147,7 @@ def default_pod_spec(spec: Obj, restart: bool = True) -> None:
 
 
 def default_pod(store: Store, pod: Obj, gke: bool) -> None:
-    """A pod's own defaults: requests from limits, tolerations, its service account; 403 without that."""
+    """Fill a pod's defaults: requests from limits, tolerations, service account; 403 without one."""
     spec, metadata = pod.setdefault("spec", {}), pod["metadata"]
     default_pod_spec(spec)
     account = spec.setdefault("serviceAccountName", "default")
@@ -171,7 +171,6 @@ def default_pod(store: Store, pod: Obj, gke: bool) -> None:
 
 
 def asks_for_gpu(spec: Obj) -> bool:
-    """Whether a container asks for one."""
     return any(
         "nvidia.com/gpu" in (container["resources"].get("requests") or {})
         for container in spec.get("containers") or []
@@ -179,7 +178,7 @@ def asks_for_gpu(spec: Obj) -> bool:
 
 
 def quality(spec: Obj) -> str:
-    """The QoS class: docs "Pod Quality of Service Classes"."""
+    """Return the QoS class: docs "Pod Quality of Service Classes"."""
     resources = [container["resources"] for container in spec.get("containers") or []]
     counted = [
         {

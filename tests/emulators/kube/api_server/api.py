@@ -1,4 +1,4 @@
-"""The API server's side of HTTP: who asks, what for, with what fault, and the answer."""
+"""HTTP side of the API server: user, target, fault and answer."""
 
 import json
 import re
@@ -36,7 +36,7 @@ JSON_TYPES = ("application/json", "application/merge-patch+json", "application/s
 
 
 class Target(NamedTuple):
-    """What a path names."""
+    """The target that a path names."""
 
     kind: Kind
     namespace: str
@@ -45,7 +45,7 @@ class Target(NamedTuple):
 
 
 class Api:
-    """Answers every request."""
+    """Answer every request."""
 
     def __init__(self, control: Control) -> None:
         self.control, self.cluster = control, control.cluster
@@ -53,18 +53,17 @@ class Api:
         self.watches: set[Watch] = set()
 
     def application(self) -> web.Application:
-        """The application that the server runs."""
         app = web.Application(client_max_size=3 << 20)  # as etcd: 1.5 MiB, and the server reads 3 MiB
         app.router.add_route("*", "/{path:.*}", self.handle)
         return app
 
     def break_streams(self) -> None:
-        """Ends the watches that are open."""
+        """End open watches."""
         for watch in list(self.watches):
             watch.close()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Records the request, and gives what a fault, an absence or the cluster answers."""
+        """Record the request and answer it, or fail by a fault or an outage."""
         seen = Request(request.method, request.path, dict(request.query), ANONYMOUS.name)
         self.control.requests.append(seen)
         fault = next((f for f in self.control.faults if f.strikes(request.method, request.path)), None)
@@ -117,7 +116,7 @@ class Api:
 
 
 def target_of(path: str) -> Target:
-    """What a path names; 404 where the server does not know it."""
+    """Return a path's target; 404 if unknown."""
     found = PATH.fullmatch(path)
     kind = KINDS.get(found["plural"]) if found else None
     if not found or not kind or kind.group != (found["group"] or ""):
@@ -131,7 +130,7 @@ def target_of(path: str) -> Target:
 
 
 def verb_of(request: web.Request, target: Target) -> str:
-    """The verb that a Role must give."""
+    """Return the verb that a Role must allow."""
     if request.method == "GET":
         watching = request.query.get("watch") in TRUE
         return "get" if target.name else "watch" if watching else "list"
@@ -144,7 +143,7 @@ def verb_of(request: web.Request, target: Target) -> str:
 
 
 async def body_of(request: web.Request) -> Any:
-    """The JSON that came; None for none. 415 for another kind, 400 for what is no JSON."""
+    """Return the JSON body or None; 415 for another type, 400 for invalid JSON."""
     data = await request.read()
     if not data:
         return None
@@ -157,7 +156,7 @@ async def body_of(request: web.Request) -> Any:
 
 
 def struck(request: web.Request, fault: Fault) -> web.Response:
-    """What a fault answers; a lost connection for code 0."""
+    """Answer as a fault says; code 0 closes the connection."""
     if not fault.code:
         if request.transport:
             request.transport.abort()

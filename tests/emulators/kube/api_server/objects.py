@@ -1,4 +1,4 @@
-"""The kinds that the stand-in serves, and what all their objects share."""
+"""The kinds that the Kubernetes emulator serves, and helpers for their objects."""
 
 import datetime as dt
 import random
@@ -24,12 +24,12 @@ class Kind(NamedTuple):
 
     @property
     def version(self) -> str:
-        """What its objects carry as apiVersion."""
+        """Its apiVersion."""
         return f"{self.group}/v1" if self.group else "v1"
 
     @property
     def full(self) -> str:
-        """As messages name it: jobs.batch."""
+        """Its name in messages: jobs.batch."""
         return f"{self.plural}.{self.group}" if self.group else self.plural
 
 
@@ -56,7 +56,7 @@ BY_NAME = {kind.name: kind for kind in KINDS.values()}
 
 
 class Refused(Exception):
-    """An answer that is no success, as the Status that the API server sends."""
+    """A failure, as the API server's Status."""
 
     def __init__(self, code: int, reason: str, message: str, **details: Any) -> None:
         super().__init__(message)
@@ -74,56 +74,52 @@ class Refused(Exception):
 
 
 def not_found(kind: Kind, name: str) -> Refused:
-    """404 for an object that does not exist."""
+    """Return 404 for a missing object."""
     details = {"name": name, "kind": kind.plural} | ({"group": kind.group} if kind.group else {})
     return Refused(404, "NotFound", f'{kind.full} "{name}" not found', **details)
 
 
 def bad_request(message: str) -> Refused:
-    """400 with the text."""
+    """Return 400 with the text."""
     return Refused(400, "BadRequest", message)
 
 
 def invalid(kind: Kind, name: str, errors: list[str]) -> Refused:
-    """422 for an object that can be read and makes no sense."""
+    """Return 422 for a readable but invalid object."""
     said = errors[0] if len(errors) == 1 else "[" + ", ".join(errors) + "]"
     named = f"{kind.name}.{kind.group}" if kind.group else kind.name
     return Refused(422, "Invalid", f'{named} "{name}" is invalid: {said}', name=name, kind=kind.name)
 
 
 def stamp(after_s: float = 0.0) -> str:
-    """The time, or a time to come, as the API writes it: whole seconds."""
+    """Return the time after some seconds as the API writes it: whole seconds."""
     return (dt.datetime.now(dt.UTC) + dt.timedelta(seconds=after_s)).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def suffix(length: int = 5) -> str:
-    """The end of a generated name."""
     return "".join(random.choices(SUFFIX_LETTERS, k=length))
 
 
 def generated(base: str) -> str:
-    """A name made from generateName."""
     return base[: LONGEST_GENERATED - 5] + suffix()
 
 
 def key_of(obj: Obj) -> Key:
-    """Where the store keeps it."""
     return obj["metadata"].get("namespace", ""), obj["metadata"]["name"]
 
 
 def labels_of(obj: Obj) -> dict[str, str]:
-    """Its labels; often there are none."""
     return obj["metadata"].get("labels") or {}
 
 
 def condition(type_: str, status: bool | str = True, **more: str) -> Obj:
-    """A status condition; `status` is True, False or the word Unknown."""
+    """Return a status condition; `status` is True, False or Unknown."""
     word = status if isinstance(status, str) else str(status)
     return {"type": type_, "status": word, "lastTransitionTime": stamp(), **more}
 
 
 def set_condition(obj: Obj, new: Obj) -> None:
-    """Replaces the condition of that type, or adds it; an unchanged status keeps its time."""
+    """Set the condition of that type; an unchanged status keeps its time."""
     conditions = list(obj.setdefault("status", {}).get("conditions") or [])
     for at, old in enumerate(conditions):
         if old["type"] == new["type"]:
@@ -137,16 +133,16 @@ def set_condition(obj: Obj, new: Obj) -> None:
 
 
 def find_condition(obj: Obj, type_: str) -> Obj | None:
-    """The condition of that type, where it is True."""
+    """Return the condition of that type if it is True."""
     conditions = (obj.get("status") or {}).get("conditions") or []
     return next((c for c in conditions if c["type"] == type_ and c["status"] == "True"), None)
 
 
 def finished(pod: Obj) -> bool:
-    """Whether the pod's phase is final."""
+    """Return whether the pod's phase is final."""
     return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
 def leaving(obj: Obj) -> bool:
-    """Whether its deletion has been asked for."""
+    """Return whether deletion was requested."""
     return "deletionTimestamp" in obj["metadata"]

@@ -1,4 +1,4 @@
-"""What each verb does to the store, once it is known to be allowed."""
+"""Effects of allowed verbs on the store."""
 
 import copy
 from collections.abc import Callable
@@ -43,8 +43,6 @@ ONE_CONTAINER = "this stand-in runs pods with one container and without init con
 
 
 class Operations:
-    """The verbs."""
-
     def __init__(self, control: "Control") -> None:
         self.cluster = control.cluster
         self.store = control.cluster.store
@@ -52,7 +50,7 @@ class Operations:
     async def carry_out(
         self, verb: str, target: "Target", request: web.Request, body: Any, warn: Warn
     ) -> Any:
-        """The answer's object, or a stream."""
+        """Return the answer's object, or a stream."""
         query = dict(request.query)
         kind, key = target.kind, (target.namespace, target.name)
         if target.subresource:
@@ -74,7 +72,7 @@ class Operations:
         return self.change(verb, kind, key, body)
 
     def test(self, target: "Target", query: dict[str, str]) -> Test:
-        """What the selectors choose."""
+        """Return the test of the selectors."""
         by_label = label_test(query.get("labelSelector", ""))
         by_field = field_test(target.kind, query.get("fieldSelector", ""))
         named = (lambda obj: obj["metadata"]["name"] == target.name) if target.name else (lambda obj: True)
@@ -102,7 +100,7 @@ class Operations:
         }
 
     def evict(self, key: tuple[str, str], body: Obj) -> Obj:
-        """pods/eviction; no disruption budget stands against it."""
+        """Serve pods/eviction; there are no disruption budgets."""
         pod, options = self.store.get("pods", key), body.get("deleteOptions") or {}
         if finished(pod):
             garbage.delete_pod(self.store, key)
@@ -120,7 +118,7 @@ class Operations:
         return self.cluster.create(target.kind.plural, target.namespace, obj)
 
     def read(self, kind: Kind, body: Any, query: dict[str, str], warn: Warn) -> Obj:
-        """The body as an object of the kind; what is unknown is dropped, said or refused, as is asked for."""
+        """Read the body; unknown fields are dropped, warned about or refused, as requested."""
         if isinstance(body, dict) and body.get("kind", kind.name) != kind.name:
             given = f'"{body["kind"]}" in the body does not match the kind "{kind.name}" of the path'
             raise bad_request(f"the kind {given}")
@@ -138,7 +136,7 @@ class Operations:
         return obj
 
     def delete(self, kind: Kind, key: tuple[str, str], options: Obj, warn: Warn) -> Obj:
-        """What a DELETE answers: the object while it still is there, else a Status."""
+        """Answer a DELETE: the object if it still exists, else a Status."""
         obj = self.store.get(kind.plural, key)
         garbage.check_preconditions(kind.plural, obj, options)
         if kind.plural == "jobs":
@@ -162,7 +160,7 @@ class Operations:
         return {"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": "Success", "details": details}
 
     def change(self, verb: str, kind: Kind, key: tuple[str, str], body: Any) -> Obj:
-        """PUT and PATCH; patches are merged, field by field."""
+        """Apply PUT or PATCH; patches are merged field by field."""
         old = self.store.get(kind.plural, key)
         if not isinstance(body, dict):
             raise bad_request("the body of a change must be an object")
@@ -183,7 +181,7 @@ class Operations:
 
 
 def replaced_by(new: Obj) -> Callable[[Obj], None]:
-    """A change that makes an object the new one."""
+    """Return a change that replaces the object."""
 
     def change(obj: Obj) -> None:
         identity = {name: obj[name] for name in ("kind", "apiVersion")}
@@ -202,7 +200,7 @@ def end_namespace(namespace: Obj) -> None:
 
 
 def merged(old: Any, patch: Any) -> Any:
-    """A JSON merge patch: null takes a field away."""
+    """Apply a JSON merge patch: null deletes a field."""
     if not isinstance(patch, dict):
         return patch
     new = copy.deepcopy(old) if isinstance(old, dict) else {}
@@ -215,7 +213,7 @@ def merged(old: Any, patch: Any) -> Any:
 
 
 def check_quantities(kind: Kind, value: Any, inside: bool = False) -> None:
-    """400 where a quantity can't be read, before anything else is said of the object."""
+    """Raise 400 for an unreadable quantity, before other errors."""
     if isinstance(value, dict):
         for name, inner in value.items():
             counted = name in ("limits", "requests", "sizeLimit", "hard") or inside

@@ -18,11 +18,11 @@ DECIMAL = {
 
 
 class WrongQuantity(ValueError):
-    """No quantity; the text is the API server's."""
+    """An invalid quantity; the text is the API server's."""
 
 
 def quantity(value: Any) -> Decimal:
-    """Its number, in units, bytes or cores; WrongQuantity where it is none."""
+    """Return the number in units, bytes or cores; raise WrongQuantity."""
     found = FORM.fullmatch(str(value))
     if not found:
         raise WrongQuantity(WRONG_FORM)
@@ -35,7 +35,7 @@ def quantity(value: Any) -> Decimal:
 
 
 def checked(value: Any, kind: str) -> Decimal:
-    """`quantity`, as a 400 where an object of that kind can't be read for it."""
+    """Return `quantity`; answer 400 if an object of that kind has an invalid one."""
     try:
         return quantity(value)
     except WrongQuantity as error:
@@ -44,7 +44,7 @@ def checked(value: Any, kind: str) -> Decimal:
 
 
 def shown(amount: Decimal, like: str = "") -> str:
-    """As the server writes a sum: with binary suffixes where `like` has one."""
+    """Write a sum like the server: with binary suffixes if `like` has one."""
     table = BINARY if like.endswith("i") else {u: DECIMAL[u] for u in ("k", "M", "G", "T")}
     fitting = [(unit, size) for unit, size in table.items() if amount and amount % size == 0]
     if fitting:
@@ -54,12 +54,12 @@ def shown(amount: Decimal, like: str = "") -> str:
 
 
 def requests_of(pod: Obj) -> dict[str, Decimal]:
-    """What a pod asks of its node, summed over its containers."""
+    """Return a pod's requests, summed over its containers."""
     return total(pod, "requests")
 
 
 def total(pod: Obj, which: str) -> dict[str, Decimal]:
-    """The sum of the containers' requests or limits."""
+    """Return the sum of the containers' requests or limits."""
     amounts: dict[str, Decimal] = {}
     for container in pod["spec"]["containers"]:
         for name, value in ((container.get("resources") or {}).get(which) or {}).items():

@@ -1,4 +1,4 @@
-"""ResourceQuota: what a namespace may have at once."""
+"""ResourceQuota: limits of a namespace."""
 
 from decimal import Decimal
 
@@ -10,7 +10,7 @@ NATIVE = {"cpu", "memory", "ephemeral-storage"}
 
 
 def usage(plural: str, obj: Obj, counted: set[str]) -> dict[str, Decimal]:
-    """What an object takes of the resources that a quota counts, by the quota's names."""
+    """Return an object's use of counted resources, by the quota's names."""
     amounts = {f"count/{KINDS[plural].full}": Decimal(1)}
     if plural == "pods":
         amounts["pods"] = Decimal(1)
@@ -25,7 +25,7 @@ def usage(plural: str, obj: Obj, counted: set[str]) -> dict[str, Decimal]:
 
 
 def used(store: Store, quota: Obj) -> dict[str, Decimal]:
-    """What the namespace takes now: pods that have ended count no more."""
+    """Return the namespace's use; ended pods do not count."""
     counted = set(quota["spec"].get("hard") or {})
     sums = dict.fromkeys(counted, Decimal(0))
     for plural in ("pods", "jobs"):
@@ -38,7 +38,7 @@ def used(store: Store, quota: Obj) -> dict[str, Decimal]:
 
 
 def charge(store: Store, plural: str, obj: Obj) -> None:
-    """403 with the server's text where a quota of the namespace has no room for the object."""
+    """Raise 403 with the server's text if a quota has no room for the object."""
     kind, metadata = KINDS[plural], obj["metadata"]
     for quota in store.all("resourcequotas", metadata["namespace"]):
         hard, name = quota["spec"].get("hard") or {}, quota["metadata"]["name"]
@@ -48,7 +48,7 @@ def charge(store: Store, plural: str, obj: Obj) -> None:
 
 
 def refusal(store: Store, quota: Obj, plural: str, obj: Obj, hard: dict[str, str]) -> str | None:
-    """Why a quota has no room; None where it has."""
+    """Return why a quota has no room, or None."""
     wanted = usage(plural, obj, set(hard))
     if plural == "pods" and (missing := unspecified(obj, hard)):
         return "failed quota: {quota}: must specify " + missing
@@ -66,7 +66,7 @@ def refusal(store: Store, quota: Obj, plural: str, obj: Obj, hard: dict[str, str
 
 
 def unspecified(pod: Obj, hard: dict[str, str]) -> str:
-    """The compute resources that a quota counts and a container leaves open, as the server lists them."""
+    """Return counted resources that a container leaves open, in the server's order."""
     missing: dict[str, list[str]] = {}
     for container in pod["spec"]["containers"]:
         resources = container.get("resources") or {}
@@ -80,7 +80,7 @@ def unspecified(pod: Obj, hard: dict[str, str]) -> str:
 
 
 def refresh(store: Store, namespace: str) -> None:
-    """Writes what is used into the status of the namespace's quotas."""
+    """Write the use into the status of the namespace's quotas."""
     for quota in store.all("resourcequotas", namespace):
         hard = quota["spec"].get("hard") or {}
         taken = {name: shown(amount, hard[name]) for name, amount in used(store, quota).items()}

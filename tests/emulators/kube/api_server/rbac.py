@@ -1,4 +1,4 @@
-"""Who asks, and whether a Role gives them that: real manifests, in the store, decide."""
+"""Authentication and Roles: the manifests in the store decide."""
 
 import secrets
 import time
@@ -14,7 +14,7 @@ MASTERS = "system:masters"
 
 
 class User(NamedTuple):
-    """As whom a request is carried out."""
+    """The user of a request."""
 
     name: str
     groups: tuple[str, ...] = ()
@@ -25,7 +25,7 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Asked(NamedTuple):
-    """What a request wants to do to what."""
+    """A verb on a resource."""
 
     verb: str
     kind: Kind
@@ -39,18 +39,18 @@ class Asked(NamedTuple):
 
 
 def service_account(namespace: str, name: str) -> User:
-    """The user that a ServiceAccount's token stands for."""
+    """Return the user of a ServiceAccount's token."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return User(f"system:serviceaccount:{namespace}:{name}", groups)
 
 
 class Tokens:
-    """Bearer tokens and whom they belong to.
+    """Bearer tokens and their users.
 
-    `issuer` is a folder in which somebody else notes the tokens that it gives out, as a cloud's login does: a
-    file named like the token, with the user's namespace, name and the Unix time at which it expires. [doc]
+    `issuer` is a folder in which a cloud's login notes its tokens: a file named like the token, with the
+    user's namespace, name and the Unix time of expiry. [doc]
     kubernetes.io/docs/reference/access-authn-authz/authentication: an expired token is answered with 401.
-    [thread] kubernetes/client-go #1381: a watch asks for it when it is opened, and never again.
+    [thread] kubernetes/client-go #1381: a watch checks it when it is opened, and never again.
     """
 
     def __init__(self) -> None:
@@ -58,17 +58,16 @@ class Tokens:
         self.issuer: Path | None = None
 
     def issue(self, user: User) -> str:
-        """A new token."""
         token = secrets.token_urlsafe(24)
         self.users[token] = user
         return token
 
     def revoke(self, token: str) -> None:
-        """From now on it is answered with 401."""
+        """Answer the token with 401 from now on."""
         self.users.pop(token, None)
 
     def user(self, header: str | None) -> User:
-        """Whose token the Authorization header carries; 401 where it is unknown, anonymous without one."""
+        """Return the user of the Authorization header; 401 if unknown, anonymous without one."""
         if not header:
             return ANONYMOUS
         scheme, _, token = header.partition(" ")
@@ -78,7 +77,7 @@ class Tokens:
         return user
 
     def issued(self, token: str) -> User | None:
-        """The user of a token that was given out elsewhere, as long as it is good."""
+        """Return the user of a valid token from the issuer's folder."""
         if self.issuer is None or "/" in token or not (note := self.issuer / token).is_file():
             return None
         namespace, name, expires = note.read_text().split()
@@ -86,7 +85,7 @@ class Tokens:
 
 
 def authorize(store: Store, user: User, asked: Asked) -> None:
-    """403 with the server's text, unless a binding gives the right."""
+    """Raise 403 with the server's text unless a binding gives the right."""
     if may(store, user, asked):
         return
     name, kind = asked.name, asked.kind
@@ -99,14 +98,13 @@ def authorize(store: Store, user: User, asked: Asked) -> None:
 
 
 def may(store: Store, user: User, asked: Asked) -> bool:
-    """Whether the user may do it."""
     if MASTERS in user.groups:
         return True
     return any(allows(rule, asked) for rule in rules_of(store, user, asked.namespace))
 
 
 def allows(rule: Obj, asked: Asked) -> bool:
-    """Whether one rule of a Role covers it."""
+    """Return whether one rule of a Role covers the request."""
 
     def covers(field: str, value: str) -> bool:
         return bool({value, "*"} & set(rule.get(field) or []))
@@ -121,7 +119,7 @@ def allows(rule: Obj, asked: Asked) -> bool:
 
 
 def rules_of(store: Store, user: User, namespace: str) -> Iterator[Obj]:
-    """The rules that the user's bindings lead to: the namespace's, and the cluster's."""
+    """Return the rules of the user's bindings: the namespace's and the cluster's."""
     bindings = store.all("rolebindings", namespace) if namespace else []
     for binding in [*bindings, *store.all("clusterrolebindings")]:
         if any(is_subject(subject, user, binding) for subject in binding.get("subjects") or []):
@@ -133,7 +131,6 @@ def rules_of(store: Store, user: User, namespace: str) -> Iterator[Obj]:
 
 
 def is_subject(subject: Obj, user: User, binding: Obj) -> bool:
-    """Whether a binding's subject is the user."""
     if subject["kind"] == "ServiceAccount":
         namespace = subject.get("namespace") or binding["metadata"].get("namespace", "")
         return user.name == f"system:serviceaccount:{namespace}:{subject['name']}"

@@ -1,6 +1,6 @@
-"""Reads a body as the API server does: unknown fields are dropped with a warning, a wrong type is refused.
+"""Read a body like the API server: drop unknown fields with a warning, refuse wrong types.
 
-The types are those of kubernetes_asyncio's models, which are made from the API's own description.
+Types are those of kubernetes_asyncio's models, which are made from the API's description.
 """
 
 import re
@@ -18,7 +18,7 @@ INT64 |= {"runAsGroup", "fsGroup", "generation", "deletionGracePeriodSeconds", "
 
 
 class Place(NamedTuple):
-    """Where the reader is: `path` as messages count it, `owner` the Go type around, `field` the last name."""
+    """A position in the body: `path` in messages, `owner` the Go type around, `field` the last name."""
 
     path: str
     owner: str
@@ -29,14 +29,14 @@ class Place(NamedTuple):
 
 
 class Reader:
-    """Reads one object of a kind; `unknown` are the paths of the fields that were dropped."""
+    """Reader of one object; `unknown` are the paths of dropped fields."""
 
     def __init__(self, kind: Kind) -> None:
         self.kind = kind
         self.unknown: list[str] = []
 
     def read(self, body: Any) -> Obj:
-        """The object without nulls and unknown fields; 400 where a field's type is wrong."""
+        """Return the object without nulls and unknown fields; 400 for a wrong type."""
         if not isinstance(body, dict):
             raise self.refuse("json: cannot unmarshal into Go value of type " + self.kind.name)
         return self.fields(body, self.kind.model, Place("", self.kind.name, ""))
@@ -74,7 +74,7 @@ class Reader:
         return read
 
     def quantities(self, value: Any, place: Place) -> Any:
-        """A quantity or a map of them, as texts; null is nought, as in Go."""
+        """Return a quantity or a map of them as texts; null is 0, as in Go."""
         if isinstance(value, dict):
             return {name: self.quantities(inner, place) for name, inner in value.items()}
         if value is None:
@@ -97,7 +97,7 @@ class Reader:
 
 
 def go_type(type_: str, place: Place) -> str:
-    """What Go calls the type."""
+    """Return Go's name of the type."""
     if type_ == "int":
         return "int64" if place.field in INT64 else "int32"
     return {"str": "string", "float": "float64"}.get(type_, type_)

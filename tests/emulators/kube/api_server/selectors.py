@@ -1,4 +1,4 @@
-"""Label and field selectors, as queries carry them."""
+"""Label and field selectors of queries."""
 
 import re
 from collections.abc import Callable
@@ -24,13 +24,12 @@ SELECTABLE = {
 
 
 def label_test(text: str) -> Test:
-    """Whether an object has such labels; 400 where the selector can't be read."""
+    """Return a test of labels; 400 for an unreadable selector."""
     tests = [requirement(part.strip()) for part in re.split(r",(?![^(]*\))", text) if part.strip()]
     return lambda obj: all(test(labels_of(obj)) for test in tests)
 
 
 def requirement(text: str) -> Callable[[dict[str, str]], bool]:
-    """One requirement of a label selector."""
     if found := SET.fullmatch(text):
         name, operator, values = found[1], found[2], {value.strip() for value in found[3].split(",")}
         return lambda labels: (labels.get(name) in values) == (operator == "in")
@@ -44,7 +43,7 @@ def requirement(text: str) -> Callable[[dict[str, str]], bool]:
 
 
 def field_test(kind: Kind, text: str) -> Test:
-    """Whether an object has such fields; 400 where its kind can't be selected by them."""
+    """Return a test of fields; 400 if the kind cannot be selected by them."""
     tests: list[tuple[str, bool, str]] = []
     for part in filter(None, (piece.strip() for piece in text.split(","))):
         found = FIELD.fullmatch(part)
@@ -59,7 +58,7 @@ def field_test(kind: Kind, text: str) -> Test:
 
 
 def value_at(obj: Obj, path: str) -> str:
-    """A field's text; empty where it is absent."""
+    """Return a field's text, or an empty string."""
     if path == "source":
         path = "source.component"
     if path == "status.successful":

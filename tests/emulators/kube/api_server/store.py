@@ -1,4 +1,4 @@
-"""The objects with their versions, the history that watches read, and the snapshots that pages come from."""
+"""Objects with versions, the history for watches, and the snapshots for pages."""
 
 import copy
 import uuid
@@ -12,7 +12,7 @@ FIRST_VERSION = 100
 
 
 class Change(NamedTuple):
-    """One write: ADDED, MODIFIED or DELETED, and the object as it was before."""
+    """One write: ADDED, MODIFIED or DELETED, and the object before it."""
 
     version: int
     plural: str
@@ -22,7 +22,7 @@ class Change(NamedTuple):
 
 
 class Store:
-    """What etcd and the watch cache are to a cluster. A stored object is never changed, only replaced."""
+    """Like etcd and the watch cache. A stored object is replaced, never changed."""
 
     def __init__(self) -> None:
         self.objects: dict[str, dict[Key, Obj]] = {plural: {} for plural in KINDS}
@@ -34,26 +34,24 @@ class Store:
         self.snapshots: dict[int, list[Obj]] = {}
 
     def find(self, plural: str, key: Key) -> Obj | None:
-        """The object, or None."""
         return self.objects[plural].get(key)
 
     def get(self, plural: str, key: Key) -> Obj:
-        """The object; 404 without it."""
+        """Return the object; 404 if it is missing."""
         if (found := self.find(plural, key)) is None:
             raise not_found(KINDS[plural], key[1])
         return found
 
     def all(self, plural: str, namespace: str = "") -> list[Obj]:
-        """The objects of a namespace, or of all, in the order in which the API lists them."""
+        """Return the objects of a namespace, or of all, in the API's order."""
         found = self.objects[plural].items()
         return [obj for key, obj in sorted(found) if namespace in ("", key[0])]
 
     def pods_of(self, uid: str) -> list[Obj]:
-        """The pods that an owner has."""
         return [self.objects["pods"][key] for key in sorted(self.owned.get(uid, ()))]
 
     def add(self, plural: str, obj: Obj) -> Obj:
-        """A new object; 409 where the name is taken."""
+        """Add an object; 409 if the name is taken."""
         kind, obj = KINDS[plural], copy.deepcopy(obj)
         metadata = obj.setdefault("metadata", {})
         if key_of(obj) in self.objects[plural]:
@@ -66,9 +64,9 @@ class Store:
         return self.write("ADDED", plural, obj, None)
 
     def update(self, plural: str, key: Key, change: Callable[[Obj], None]) -> Obj | None:
-        """The object after `change` has been made to a copy of it; None where it does not exist.
+        """Return the object after `change` of a copy, or None if it does not exist.
 
-        What changes nothing is not written. An object that is being deleted goes with its last finalizer.
+        An unchanged object is not written. An object in deletion goes with its last finalizer.
         """
         if (before := self.find(plural, key)) is None:
             return None
@@ -84,7 +82,7 @@ class Store:
         return self.write("DELETED" if gone else "MODIFIED", plural, obj, before)
 
     def remove(self, plural: str, key: Key) -> None:
-        """Takes the object away, whatever holds it."""
+        """Delete the object despite finalizers."""
         if before := self.find(plural, key):
             self.write("DELETED", plural, copy.deepcopy(before), before)
 
@@ -105,7 +103,7 @@ class Store:
         return obj
 
     def index(self, pod: Obj, before: Obj | None, type_: str) -> None:
-        """Keeps `owned` true."""
+        """Update `owned`."""
         for owner in (before or {"metadata": {}})["metadata"].get("ownerReferences") or []:
             self.owned[owner["uid"]].discard(key_of(pod))
         if type_ != "DELETED":
@@ -113,7 +111,7 @@ class Store:
                 self.owned[owner["uid"]].add(key_of(pod))
 
     def since(self, version: int) -> list[Change]:
-        """What happened after that version; 410 where it is forgotten."""
+        """Return the changes after that version; 410 if they are forgotten."""
         if version < self.compacted:
             text = f"too old resource version: {version} ({self.compacted})"
             raise Refused(410, "Expired", text)
@@ -123,6 +121,6 @@ class Store:
         return self.history[start:]
 
     def compact(self) -> None:
-        """Forgets the history and the snapshots, as etcd does every five minutes."""
+        """Forget history and snapshots, as etcd does every five minutes."""
         self.compacted, self.history = self.version, []
         self.snapshots.clear()

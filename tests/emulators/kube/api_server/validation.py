@@ -1,4 +1,4 @@
-"""What the API server finds wrong with a Job or a pod that it could read; the texts are Kubernetes 1.36's."""
+"""Errors of readable Jobs and pods, in the words of Kubernetes 1.36."""
 
 import json
 import re
@@ -31,7 +31,6 @@ COUNTS = ("parallelism", "completions", "backoffLimit", "activeDeadlineSeconds",
 
 
 def label_errors(labels: dict[str, str], path: str) -> list[str]:
-    """What is wrong with labels."""
     errors = []
     for name, value in labels.items():
         if not LABEL_NAME.fullmatch(name):
@@ -44,7 +43,6 @@ def label_errors(labels: dict[str, str], path: str) -> list[str]:
 
 
 def job_errors(job: Obj) -> list[str]:
-    """What is wrong with a Job's spec."""
     spec = job["spec"]
     errors = [
         f"spec.{name}: Invalid value: {spec[name]}: {NEGATIVE}" for name in COUNTS if spec.get(name, 0) < 0
@@ -62,7 +60,6 @@ def job_errors(job: Obj) -> list[str]:
 
 
 def pod_errors(spec: Obj, path: str) -> list[str]:
-    """What is wrong with a pod's spec or a template's."""
     errors = []
     containers = spec.get("containers") or []
     if not containers:
@@ -77,7 +74,6 @@ def pod_errors(spec: Obj, path: str) -> list[str]:
 
 
 def container_errors(container: Obj, path: str, volumes: set[str | None]) -> list[str]:
-    """What is wrong with one container."""
     errors, name = [], container.get("name")
     if not name:
         errors.append(f"{path}.name: Required value")
@@ -95,7 +91,7 @@ def container_errors(container: Obj, path: str, volumes: set[str | None]) -> lis
 
 
 def resource_errors(resources: Obj, path: str) -> list[str]:
-    """Requests above limits, and what can't be overcommitted; 400 where a quantity can't be read."""
+    """Return errors of requests above limits and of resources without overcommit; 400 if unreadable."""
     errors = []
     limits, requests = resources.get("limits") or {}, resources.get("requests") or {}
     for name in sorted({*limits, *requests}):

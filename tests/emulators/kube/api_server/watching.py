@@ -24,7 +24,7 @@ EXPIRED_PAGE = (
 
 
 def list_page(store: Store, kind: Kind, namespace: str, query: dict[str, str], test: Test) -> Obj:
-    """One page of a list; all of it where no limit is given."""
+    """Return one page of a list; all of it without a limit."""
     limit = whole(query, "limit")
     if token := query.get("continue"):
         version, start = page_at(store, token)
@@ -50,7 +50,7 @@ def page_token(version: int, start: int) -> str:
 
 
 def page_at(store: Store, token: str) -> tuple[int, int]:
-    """The snapshot and the place in it; 410 where it is forgotten."""
+    """Return the snapshot and the place in it; 410 if it is forgotten."""
     try:
         version, start = json.loads(base64.urlsafe_b64decode(token))
     except ValueError:
@@ -61,7 +61,7 @@ def page_at(store: Store, token: str) -> tuple[int, int]:
 
 
 def whole(query: dict[str, str], name: str) -> int:
-    """A number of the query; 0 where it is not given."""
+    """Return a number of the query, or 0."""
     try:
         return int(query.get(name) or 0)
     except ValueError:
@@ -70,8 +70,6 @@ def whole(query: dict[str, str], name: str) -> int:
 
 
 class Watch:
-    """One stream of changes."""
-
     def __init__(self, store: Store, kind: Kind, namespace: str, test: Test) -> None:
         self.store, self.kind, self.namespace, self.test = store, kind, namespace, test
         self.changes: asyncio.Queue[Change | None] = asyncio.Queue()
@@ -82,11 +80,10 @@ class Watch:
             self.changes.put_nowait(change)
 
     def close(self) -> None:
-        """Ends the stream."""
         self.changes.put_nowait(None)
 
     def event(self, change: Change) -> tuple[str, Obj] | None:
-        """What a change is to this watch: what comes into its selection is added, what leaves is deleted."""
+        """Return a change as this watch sees it: entering its selection adds, leaving it deletes."""
         obj, before = change.object, change.before
         if self.namespace not in ("", obj["metadata"].get("namespace")):
             return None
@@ -99,7 +96,7 @@ class Watch:
         return ("MODIFIED" if was else "ADDED", obj) if now else None
 
     def first(self, version: str) -> list[tuple[str, Obj]]:
-        """What the stream begins with: all there is, or what has happened since a version."""
+        """Return the first events: all objects, or the changes since a version."""
         if version in ("", "0"):
             return [
                 ("ADDED", obj) for obj in self.store.all(self.kind.plural, self.namespace) if self.test(obj)
@@ -110,7 +107,7 @@ class Watch:
         return [event for event in events if event]
 
     async def serve(self, request: web.Request, bookmark_s: float) -> web.StreamResponse:
-        """Sends until the client goes, the time is over or the stream is broken."""
+        """Send until the client leaves, the time ends or the stream breaks."""
         query = dict(request.query)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         self.store.listeners.append(self.put)
@@ -160,7 +157,7 @@ class Watch:
 
 
 def gone(request: web.Request) -> bool:
-    """Whether the client has closed its connection."""
+    """Return whether the client closed its connection."""
     return request.transport is None or request.transport.is_closing()
 
 

@@ -1,4 +1,4 @@
-"""The cluster autoscaler: node pools that grow when a pod finds no node."""
+"""The cluster autoscaler: node pools that grow for pods without a node."""
 
 from collections import Counter
 from decimal import Decimal
@@ -29,7 +29,7 @@ UNSELECTED = "node(s) didn't match Pod's node affinity/selector"
 
 
 class Pool:
-    """Nodes that are alike, named `<name>-<n>`. out_of_stock: the cloud has none of them to give."""
+    """Equal nodes, named `<name>-<n>`. out_of_stock: the cloud has none."""
 
     def __init__(
         self, name: str, after_s: float, at_most: int, out_of_stock: bool, template: dict[str, Any]
@@ -43,12 +43,12 @@ class Pool:
 
     @property
     def skipped(self) -> str:
-        """Why it is not held against any pod; empty where it is."""
+        """The reason to skip it, or an empty string."""
         return BACKOFF if self.backs_off else AT_ITS_LIMIT if self.made >= self.at_most else ""
 
 
 class Autoscaler:
-    """Looks at each pod that the scheduler has refused."""
+    """Look at each pod that the scheduler refused."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self.cluster, self.store = cluster, cluster.store
@@ -60,14 +60,14 @@ class Autoscaler:
             self.cluster.soon("autoscale", self.look)
 
     def look(self) -> None:
-        """Makes a place for every refused pod that has none on the way."""
+        """Add room for every refused pod that has none on its way."""
         for pod in self.store.all("pods"):
             uid = pod["metadata"]["uid"]
             if refused(pod) and uid not in self.helped and self.help(pod):
                 self.helped.add(uid)
 
     def help(self, pod: Obj) -> bool:
-        """Whether a node for the pod is on its way now."""
+        """Return whether a node for the pod is on its way."""
         wanted = requests_of(pod)
         fitting = [pool for pool in self.pools if not unfit(pod, pool.node("new"), wanted, {}, 0)]
         for pool in fitting:
@@ -87,7 +87,7 @@ class Autoscaler:
         return False
 
     def share(self, pool: Pool, wanted: dict[str, Decimal]) -> bool:
-        """Takes room on a node that is on its way, if there is enough."""
+        """Take room on a coming node, if there is enough."""
         free = {name: quantity(value) for name, value in pool.node("new")["status"]["allocatable"].items()}
         for taken in pool.coming.values():
             sums = {name: taken.get(name, Decimal(0)) + amount for name, amount in wanted.items()}
@@ -113,7 +113,7 @@ class Autoscaler:
         self.cluster.later(pool.after_s, arrive)
 
     def left(self, name: str) -> None:
-        """A node of a pool is gone: the pool may grow again, and its pods may ask again."""
+        """Let the pool of a lost node grow again."""
         for pool in self.pools:
             if name.startswith(f"{pool.name}-"):
                 pool.at_most += 1
@@ -121,6 +121,6 @@ class Autoscaler:
 
 
 def refused(pod: Obj) -> bool:
-    """Whether the scheduler has found no node for it."""
+    """Return whether the scheduler found no node for it."""
     conditions = pod["status"].get("conditions") or []
     return not pod["spec"].get("nodeName") and any(c.get("reason") == "Unschedulable" for c in conditions)

@@ -1,4 +1,4 @@
-"""What a pod's container is started with: its command, variables, volumes and limits."""
+"""Start options of a pod's container: command, variables, volumes and limits."""
 
 import base64
 import re
@@ -15,11 +15,11 @@ REFERENCE = re.compile(r"\$\$|\$\(([A-Za-z_.-][A-Za-z0-9_.-]*)\)")
 
 
 class Missing(Exception):
-    """A secret or config map that a container needs and that does not exist; the text is the kubelet's."""
+    """A missing secret or config map; the text is the kubelet's."""
 
 
 def wanted_of(store: Store, pod: Obj, image: str) -> Wanted:
-    """The start of the pod's container; Missing where it can't be made yet."""
+    """Return the start of the pod's container; raise Missing."""
     container = pod["spec"]["containers"][0]
     variables = environment(store, pod, container)
     memory = ((container.get("resources") or {}).get("limits") or {}).get("memory")
@@ -40,14 +40,14 @@ def wanted_of(store: Store, pod: Obj, image: str) -> Wanted:
 
 
 def user_of(security: Obj) -> str | None:
-    """uid:gid, where one is set."""
+    """Return uid:gid if set."""
     if "runAsUser" not in security:
         return None
     return f"{security['runAsUser']}:{security.get('runAsGroup', 0)}"
 
 
 def mounted(pod: Obj, container: Obj) -> dict[str, Any]:
-    """Memory volumes and the host's folders; another emptyDir is one in memory too, without a limit."""
+    """Return memory volumes and host folders; another emptyDir is in memory too, without a limit."""
     volumes = {volume["name"]: volume for volume in pod["spec"].get("volumes") or []}
     found: dict[str, Any] = {"tmpfs": {}, "binds": [], "shm_bytes": None}
     for mount in container.get("volumeMounts") or []:
@@ -65,7 +65,7 @@ def mounted(pod: Obj, container: Obj) -> dict[str, Any]:
 
 
 def environment(store: Store, pod: Obj, container: Obj) -> dict[str, str]:
-    """The container's variables, in the order in which they may refer to one another."""
+    """Return the container's variables in the order of their references."""
     variables: dict[str, str] = {}
     for source in container.get("envFrom") or []:
         for plural, field in (("secrets", "secretRef"), ("configmaps", "configMapRef")):
@@ -83,7 +83,7 @@ def environment(store: Store, pod: Obj, container: Obj) -> dict[str, str]:
 
 
 def value_from(store: Store, pod: Obj, source: Obj) -> str | None:
-    """What an entry's valueFrom leads to; None where it is optional and absent."""
+    """Return the value of valueFrom, or None if optional and absent."""
     if ref := source.get("fieldRef"):
         return field_of(pod, ref["fieldPath"])
     for plural, field in (("secrets", "secretKeyRef"), ("configmaps", "configMapKeyRef")):
@@ -101,7 +101,7 @@ def named(plural: str) -> str:
 
 
 def data_of(store: Store, pod: Obj, plural: str, ref: Obj) -> dict[str, str]:
-    """The contents of a secret or config map; Missing where it is not optional and does not exist."""
+    """Return the contents of a secret or config map; raise Missing unless optional."""
     found = store.find(plural, (pod["metadata"]["namespace"], ref["name"]))
     if found is None:
         if ref.get("optional"):
@@ -115,7 +115,7 @@ def data_of(store: Store, pod: Obj, plural: str, ref: Obj) -> dict[str, str]:
 
 
 def field_of(pod: Obj, path: str) -> str:
-    """The downward API."""
+    """Return a field of the downward API."""
     if found := re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path):
         source = labels_of(pod) if found[1] == "labels" else pod["metadata"].get("annotations") or {}
         return source.get(found[2], "")
@@ -128,7 +128,7 @@ def field_of(pod: Obj, path: str) -> str:
 
 
 def expanded(text: str, variables: dict[str, str]) -> str:
-    """With $(NAME) replaced where NAME is known, and $$ as $."""
+    """Replace $(NAME) of known variables, and $$ by $."""
 
     def found(match: re.Match[str]) -> str:
         return "$" if match[0] == "$$" else variables.get(match[1], match[0])

@@ -1,4 +1,4 @@
-"""Why a pod ends before its container would: the ends that a cluster or a test brings about."""
+"""Ends of pods that a cluster or a test causes."""
 
 from dataclasses import dataclass
 
@@ -17,12 +17,12 @@ SPOT_GRACE_S = 15
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a pod is ended, and what its status says then.
+    """How a pod is ended, and its status then.
 
-    reason, message: the pod's own, with phase Failed. container_reason: of the terminated state. disruption:
-    the DisruptionTarget condition's reason and message. event: reason and message of a Warning. killing: with
-    a Killing event. deleted: the API was asked to. forgotten: the object is gone already. silent: the node
-    can report nothing more.
+    reason, message: the pod's, with phase Failed. container_reason: of the terminated state. disruption:
+    reason and message of the DisruptionTarget condition. event: reason and message of a Warning. killing:
+    with a Killing event. deleted: deletion was requested. forgotten: the object is gone already. silent: the
+    node can report nothing more.
     """
 
     grace_s: float = 0
@@ -38,13 +38,13 @@ class Verdict:
 
 
 def evicted(message: str) -> Verdict:
-    """The kubelet's own eviction: the node is short of something."""
+    """Return the kubelet's own eviction: the node is short of a resource."""
     disruption = ("TerminationByKubelet", message)
     return Verdict(0, "Evicted", message, disruption=disruption, event=("Evicted", message))
 
 
 def shut_down(grace_s: float) -> Verdict:
-    """The node is about to go: a spot machine that is reclaimed."""
+    """Return the end by a spot machine's reclaim."""
     disruption = ("TerminationByKubelet", SHUTDOWN)
     return Verdict(min(grace_s, SPOT_GRACE_S), "Terminated", SHUTDOWN, disruption=disruption, killing=True)
 

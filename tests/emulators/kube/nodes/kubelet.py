@@ -1,4 +1,4 @@
-"""The kubelets of all nodes: from a pod that has a node to its containers' end, and what they say of it."""
+"""The kubelets of all nodes: run placed pods to their containers' end, and report it."""
 
 import asyncio
 import fnmatch
@@ -25,7 +25,7 @@ PRESENT = 'Container image "{image}" already present on machine and can be acces
 
 
 class Kubelet:
-    """A worker for every pod that has a node."""
+    """A worker for every placed pod."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self.cluster = cluster
@@ -57,7 +57,7 @@ class Kubelet:
 
 
 class Worker:
-    """Brings one pod's container up, watches it, and ends it."""
+    """Start one pod's container, watch it, and end it."""
 
     def __init__(self, cluster: "Cluster", key: Key, uid: str) -> None:
         self.cluster, self.store, self.pace = cluster, cluster.store, cluster.pace
@@ -68,7 +68,7 @@ class Worker:
         self.restarts = 0
 
     def end(self, verdict: Verdict) -> None:
-        """Asks for the pod's end; the first to ask decides, but nothing holds up one that is forgotten."""
+        """Request the pod's end; the first verdict counts, except that a forgotten pod never waits."""
         if self.verdict is None or (verdict.forgotten and not self.verdict.forgotten):
             self.verdict = verdict
         self.asked.set()
@@ -89,12 +89,12 @@ class Worker:
             self.cluster.event(pod, reason, message, COMPONENT, warning, container)
 
     def change(self, change: pod_status.Change) -> None:
-        """A change of the pod, unless its node can tell no more."""
+        """Change the pod, unless its node is silent."""
         if self.pod and not (self.verdict and self.verdict.silent):
             self.store.update("pods", self.key, change)
 
     async def live(self) -> None:
-        """The whole life of the pod on its node."""
+        """Run the pod's whole life on its node."""
         try:
             self.change(lambda pod: pod_status.creating(pod, self.container))
             if await self.pull():
@@ -105,14 +105,14 @@ class Worker:
             self.leave()
 
     def leave(self) -> None:
-        """What is left of a pod that was asked to end: a final status, and where it is deleted, nothing."""
+        """Write the final status of an ended pod; remove it if deleted."""
         if self.verdict and self.pod and not finished(self.pod):
             self.change(lambda pod: pod_status.never_ran(pod, self.verdict or Verdict()))
         if self.pod and leaving(self.pod):
             self.change(lambda pod: pod["metadata"].update(deletionGracePeriodSeconds=0))
 
     async def pause(self, seconds: float) -> bool:
-        """Waits, and says whether to go on."""
+        """Wait; return whether to go on."""
         try:
             await asyncio.wait_for(self.asked.wait(), seconds)
         except TimeoutError:
@@ -123,7 +123,7 @@ class Worker:
         self.change(lambda pod: pod_status.waiting(pod, self.container, reason, message))
 
     async def pull(self) -> bool:
-        """The image, however long it takes; False where the pod is ended before."""
+        """Pull the image; return False if the pod is ended first."""
         image, delay_s = self.container["image"], self.pace.pull_backoff_s
         while not self.asked.is_set():
             failure = self.pull_failure(image)
@@ -156,7 +156,7 @@ class Worker:
         return next((why for glob, why in failures if fnmatch.fnmatchcase(image, glob)), None)
 
     async def configured(self) -> Wanted | None:
-        """What to start, once the secrets and config maps that it names are there."""
+        """Return the start options once the secrets and config maps exist."""
         while (pod := self.pod) and not self.asked.is_set():
             try:
                 return wanted_of(self.store, pod, self.local(self.container["image"]))
@@ -167,7 +167,7 @@ class Worker:
         return None
 
     async def run(self, wanted: Wanted) -> bool:
-        """One start of the container; True where it is to be started again."""
+        """Run the container once; return True if it restarts."""
         log = Log()
         self.logs.append(log)
         try:
@@ -204,7 +204,7 @@ class Worker:
         return f"Back-off restarting failed container {self.container['name']} in pod {pod}"
 
     async def until_the_end(self, running: Running) -> Ended:
-        """Waits for the container, and ends it when that is asked for: SIGTERM, a while, SIGKILL."""
+        """Wait for the container; end it on request by SIGTERM, a grace period, SIGKILL."""
         ended = asyncio.ensure_future(running.wait())
         asked = asyncio.ensure_future(self.asked.wait())
         await asyncio.wait({ended, asked}, return_when=asyncio.FIRST_COMPLETED)
@@ -237,7 +237,7 @@ class Worker:
 
 
 def full_name(image: str) -> str:
-    """With the registry that containerd adds."""
+    """Return the image name with the registry that containerd adds."""
     first = image.partition("/")[0]
     named = "/" in image and ("." in first or ":" in first or first == "localhost")
     return image if named else f"docker.io/{image}" if "/" in image else f"docker.io/library/{image}"

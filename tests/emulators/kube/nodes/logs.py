@@ -30,7 +30,7 @@ UNREACHABLE = (
 
 
 async def serve(cluster: "Cluster", request: web.Request, pod: Obj) -> web.StreamResponse:
-    """The log of a pod's container: what there is, or that and what comes."""
+    """Send the log of a pod's container, and further lines if followed."""
     query = dict(request.query)
     response = web.StreamResponse(headers={"Content-Type": "text/plain"})
     log = log_of(cluster, pod, query)
@@ -57,7 +57,6 @@ async def serve(cluster: "Cluster", request: web.Request, pod: Obj) -> web.Strea
 
 
 def selected(log: Log, query: dict[str, str]) -> list[tuple[dt.datetime, bytes]]:
-    """The lines that are there and wanted."""
     lines = list(log.lines)
     if since_s := whole(query, "sinceSeconds"):
         oldest = dt.datetime.now(dt.UTC) - dt.timedelta(seconds=since_s)
@@ -71,13 +70,13 @@ def selected(log: Log, query: dict[str, str]) -> list[tuple[dt.datetime, bytes]]
 
 
 def shown(line: tuple[dt.datetime, bytes], stamped: bool) -> bytes:
-    """A line, with its time in front where that is asked for."""
+    """Return a line, with its time if requested."""
     time, text = line
     return f"{time:%Y-%m-%dT%H:%M:%S.%f}000Z ".encode() + text if stamped else text
 
 
 def log_of(cluster: "Cluster", pod: Obj, query: dict[str, str]) -> Log | None:
-    """The log; None for a pod without a node, whose log is empty. Refused says why there is none."""
+    """Return the log, or None for a pod without a node; raise Refused."""
     name, container = pod["metadata"]["name"], pod["spec"]["containers"][0]["name"]
     if (wanted := query.get("container") or container) != container:
         raise bad_request(f"container {wanted} is not valid for pod {name}")
@@ -98,7 +97,7 @@ def log_of(cluster: "Cluster", pod: Obj, query: dict[str, str]) -> Log | None:
 
 
 def check_node(cluster: "Cluster", pod: Obj, name: str) -> None:
-    """Logs come from the pod's node: without it there are none."""
+    """Refuse without the pod's node, which serves logs."""
     node = cluster.store.find("nodes", ("", name))
     if node is None:
         raise not_found(KINDS["nodes"], name)

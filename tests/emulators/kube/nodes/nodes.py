@@ -1,4 +1,4 @@
-"""Machines: they come, are cordoned, drained, reclaimed and lost."""
+"""Machines that are added, cordoned, drained, reclaimed and lost."""
 
 from typing import TYPE_CHECKING
 
@@ -23,7 +23,7 @@ ORPHANED = ("DeletionByPodGC", "PodGC: node no longer exists")
 def node(
     name: str, labels: dict[str, str] | None = None, taints: tuple[Obj, ...] = (), **allocatable: str
 ) -> Obj:
-    """A Ready machine with those labels, taints and resources."""
+    """Return a Ready machine with labels, taints and resources."""
     labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **(labels or {})}
     resources = ALLOCATABLE | allocatable
     ready = condition("Ready", reason="KubeletReady", message="kubelet is posting ready status")
@@ -33,7 +33,7 @@ def node(
 
 
 class Nodes:
-    """The node controllers: node lifecycle, taint eviction and pod garbage collection."""
+    """Node lifecycle, taint eviction and pod garbage collection."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self.cluster, self.store = cluster, cluster.store
@@ -45,12 +45,11 @@ class Nodes:
             self.cluster.soon(f"orphans {name}", lambda: self.collect_orphans(name))
 
     def pods(self, name: str) -> list[Obj]:
-        """The pods on a node that have not ended."""
+        """Return the pods on a node that have not ended."""
         pods = self.store.all("pods")
         return [pod for pod in pods if pod["spec"].get("nodeName") == name and not finished(pod)]
 
     def cordon(self, name: str) -> None:
-        """No new pods on it."""
         taint = {"key": "node.kubernetes.io/unschedulable", "effect": "NoSchedule"}
 
         def change(node: Obj) -> None:
@@ -63,13 +62,13 @@ class Nodes:
         self.cluster.event(node, word, f"Node {name} status is now: {word}", "kubelet")
 
     def drain(self, name: str) -> None:
-        """What `kubectl drain` does."""
+        """Do the same as `kubectl drain`."""
         self.cordon(name)
         for pod in self.pods(name):
             evict(self.store, key_of(pod))
 
     def reclaim(self, name: str) -> None:
-        """A spot machine is taken back: its pods get a few seconds, then it is gone."""
+        """Take back a spot machine: its pods get a few seconds, then it is gone."""
         not_ready = condition("Ready", False, reason="KubeletNotReady", message="node is shutting down")
         taint = {"key": NOT_READY, "effect": "NoSchedule"}
         self.mark(name, not_ready, taint)
@@ -79,7 +78,7 @@ class Nodes:
         self.remove_later(name)
 
     def remove_later(self, name: str) -> None:
-        """The cloud says that the machine is gone, once nothing on it can report any more."""
+        """Remove the machine once nothing on it can report any more."""
 
         def look() -> None:
             uids = {pod["metadata"]["uid"] for pod in self.pods(name)}
@@ -99,10 +98,10 @@ class Nodes:
         self.store.update("nodes", ("", name), change)
 
     def lose(self, name: str, removed: bool = True) -> None:
-        """The machine answers no more: nothing on it runs, and nothing of it is reported.
+        """Make the machine silent: nothing on it runs or reports.
 
-        Pods stay as they were, but not Ready; after their toleration they are marked for deletion, and are
-        there until the node object is removed.
+        Pods stay but are not Ready; after their toleration they are marked for deletion, and exist until the
+        node object is removed.
         """
         unknown = condition(
             "Ready", "Unknown", reason="NodeStatusUnknown", message="Kubelet stopped posting node status."
@@ -123,13 +122,13 @@ class Nodes:
             self.cluster.later(longest_s, lambda: self.remove_later(name))
 
     def patience_s(self, pod: Obj, taint: Obj) -> float:
-        """How long the pod tolerates the taint."""
+        """Return how long the pod tolerates the taint."""
         matching = [t for t in pod["spec"].get("tolerations") or [] if covers(t, taint)]
         seconds = [t["tolerationSeconds"] for t in matching if "tolerationSeconds" in t]
         return min(seconds, default=0) * self.cluster.pace.toleration_factor
 
     def expel(self, pod: Obj) -> None:
-        """The taint manager."""
+        """Evict a pod for a taint."""
         namespace, name = key_of(pod)
         found = self.store.find("pods", (namespace, name))
         if not found or found["metadata"]["uid"] != pod["metadata"]["uid"] or finished(found):
@@ -140,7 +139,7 @@ class Nodes:
         delete_pod(self.store, (namespace, name))
 
     def collect_orphans(self, name: str) -> None:
-        """Pods of a node that is no more are failed and removed."""
+        """Fail and remove pods of a missing node."""
         if self.store.find("nodes", ("", name)):
             return
         for pod in self.store.all("pods"):
@@ -153,6 +152,6 @@ class Nodes:
 
 
 def leaving_silently(worker: object) -> bool:
-    """Whether nothing will be heard of the worker's pod."""
+    """Return whether the worker's pod can report nothing more."""
     verdict = getattr(worker, "verdict", None)
     return bool(verdict and verdict.silent)

@@ -13,7 +13,6 @@ EPOCH = "1970-01-01T00:00:00Z"
 
 
 def creating(pod: Obj, container: Obj) -> None:
-    """The kubelet has seen the pod."""
     status = pod["status"]
     status.setdefault("startTime", stamp())
     status |= {"hostIP": NODE_IP, "hostIPs": [{"ip": NODE_IP}]}
@@ -30,7 +29,7 @@ def unready(pod: Obj, reason: str, message: str = "") -> None:
 
 
 def container_status(container: Obj, state: Obj, restarts: int = 0, last: Obj | None = None) -> list[Obj]:
-    """containerStatuses of a pod with one container."""
+    """Return containerStatuses of a pod with one container."""
     running = "running" in state
     image = container["image"]
     status = {
@@ -47,13 +46,12 @@ def container_status(container: Obj, state: Obj, restarts: int = 0, last: Obj | 
 
 
 def waiting(pod: Obj, container: Obj, reason: str, message: str) -> None:
-    """The container can't run yet."""
     said = {"reason": reason} | ({"message": message} if message else {})
     pod["status"]["containerStatuses"] = container_status(container, {"waiting": said})
 
 
 def running(pod: Obj, container: Obj, restarts: int) -> None:
-    """The container runs; without a readiness probe it is ready at once."""
+    """Set running; without a readiness probe the pod is ready at once."""
     old = pod["status"]["containerStatuses"][0]
     state, last = {"running": {"startedAt": stamp()}}, old["lastState"]
     pod["status"] |= {"phase": "Running", "podIP": NODE_IP, "podIPs": [{"ip": NODE_IP}]}
@@ -63,7 +61,6 @@ def running(pod: Obj, container: Obj, restarts: int) -> None:
 
 
 def terminated(pod: Obj, ended: Ended, reason: str) -> Obj:
-    """The state of a container that has ended."""
     state = pod["status"]["containerStatuses"][0]["state"]
     started = state.get("running", {}).get("startedAt", stamp())
     identity = f"containerd://{hashlib.sha256(pod['metadata']['uid'].encode()).hexdigest()}"
@@ -72,7 +69,7 @@ def terminated(pod: Obj, ended: Ended, reason: str) -> Obj:
 
 
 def ended(pod: Obj, container: Obj, how: Ended, verdict: Verdict | None) -> None:
-    """The container has ended. A kill in it that spared its first process is told all the same."""
+    """Set the end of the container; report a kill inside it that spared its first process."""
     verdict = verdict or Verdict()
     reason = "OOMKilled" if how.out_of_memory else "Error" if how.exit_code else "Completed"
     restarts = pod["status"]["containerStatuses"][0]["restartCount"]
@@ -83,7 +80,6 @@ def ended(pod: Obj, container: Obj, how: Ended, verdict: Verdict | None) -> None
 
 
 def close(pod: Obj, failed: bool, verdict: Verdict) -> None:
-    """The final phase."""
     pod["status"]["phase"] = "Failed" if failed else "Succeeded"
     if verdict.reason:
         pod["status"] |= {"reason": verdict.reason, "message": verdict.message}
@@ -92,7 +88,7 @@ def close(pod: Obj, failed: bool, verdict: Verdict) -> None:
 
 
 def backing_off(pod: Obj, container: Obj, how: Ended, message: str) -> None:
-    """The container is started again after a while."""
+    """Set the wait before a restart."""
     reason = "OOMKilled" if how.out_of_memory else "Error" if how.exit_code else "Completed"
     restarts = pod["status"]["containerStatuses"][0]["restartCount"] + 1
     last = terminated(pod, how, reason)
@@ -102,7 +98,7 @@ def backing_off(pod: Obj, container: Obj, how: Ended, message: str) -> None:
 
 
 def not_started(pod: Obj, container: Obj, message: str, restarts: int) -> None:
-    """The runtime refused to start it."""
+    """Set the runtime's refusal to start it."""
     said = {"exitCode": 128, "reason": "StartError", "message": message}
     state = {"terminated": said | {"startedAt": EPOCH, "finishedAt": stamp()}}
     pod["status"]["containerStatuses"] = container_status(container, state, restarts)
@@ -110,5 +106,5 @@ def not_started(pod: Obj, container: Obj, message: str, restarts: int) -> None:
 
 
 def never_ran(pod: Obj, verdict: Verdict) -> None:
-    """A pod that was ended before its container ran."""
+    """Set the end of a pod before its container ran."""
     close(pod, True, verdict)

@@ -1,4 +1,4 @@
-"""Real containers behind the pods: podman on this machine's network, every one with the session's label."""
+"""Real containers behind pods: podman on this machine's network, with the session's label."""
 
 import asyncio
 import contextlib
@@ -15,7 +15,7 @@ LONGEST_HOST = 63  # pkg/kubelet: a longer name of a pod is cut
 
 
 class Container:
-    """One container, attached to."""
+    """An attached container."""
 
     def __init__(self, name: str, process: asyncio.subprocess.Process, log: Log) -> None:
         self.name, self.process, self.log = name, process, log
@@ -44,7 +44,7 @@ class Container:
 
 
 class Containers:
-    """Runs containers with podman. `environment` is what every one gets beside the pod's own."""
+    """Run containers with podman. `environment` is added to every pod's own."""
 
     def __init__(self, environment: dict[str, str] | None = None) -> None:
         self.environment, self.names = environment or {}, set[str]()
@@ -74,7 +74,7 @@ class Containers:
         return container
 
     async def begun(self, container: Container) -> None:
-        """Returns once it runs or has run; CannotStart with podman's words where it never did."""
+        """Return once it runs or has run; raise CannotStart with podman's words."""
         while True:
             state = await podman("inspect", "--format", "{{.State.Status}}", container.name)
             if state in ("running", "exited", "stopped"):
@@ -87,7 +87,7 @@ class Containers:
             await asyncio.sleep(0.02)
 
     def creation(self, name: str, wanted: Wanted) -> list[str]:
-        """The arguments of podman create."""
+        """Return the arguments of podman create."""
         label = f"{containers.LABEL}={os.getpid()}"
         options = ["create", "--name", name, "--label", label, "--network", "host", "--pull", "never"]
         if wanted.memory_bytes:
@@ -119,12 +119,12 @@ class Containers:
 
 
 async def podman(*arguments: str) -> str:
-    """The output of one podman command, whatever became of it."""
+    """Return the output of one podman command, even if it failed."""
     done = await asyncio.to_thread(containers.podman, *arguments, check=False)
     return str(done.stdout).strip()
 
 
 def killed_by_kernel(container_id: str) -> bool:
-    """podman 4.3 does not say it under cgroups v1, so the kernel is asked."""
+    """Ask the kernel, because podman 4.3 does not report it under cgroups v1."""
     kernel = subprocess.run(["dmesg"], capture_output=True, text=True, errors="replace").stdout
     return any("oom-kill" in line and container_id in line for line in kernel.splitlines())

@@ -1,4 +1,4 @@
-"""What runs a container: processes of this machine here, podman's containers in `podman`."""
+"""Runners of containers: processes of this machine here, podman's containers in `podman`."""
 
 import asyncio
 import contextlib
@@ -16,11 +16,11 @@ NOT_FOUND = (
 
 
 class CannotStart(Exception):
-    """The container could not be started; the text is the runtime's."""
+    """The container could not start; the text is the runtime's."""
 
 
 class Ended(NamedTuple):
-    """How a container ended; `out_of_memory` says that the kernel killed in it."""
+    """The end of a container; `out_of_memory`: the kernel killed in it."""
 
     exit_code: int
     out_of_memory: bool = False
@@ -28,9 +28,9 @@ class Ended(NamedTuple):
 
 @dataclass(frozen=True)
 class Wanted:
-    """A container to start. `memory_bytes` and `shm_bytes` are limits, None for none.
+    """A container to start. `memory_bytes` and `shm_bytes` are limits or None.
 
-    `tmpfs` are mount points of memory volumes with their sizes, `binds` are (host, container, read-only).
+    `tmpfs`: mount points of memory volumes with sizes. `binds`: (host, container, read-only).
     """
 
     name: str
@@ -48,7 +48,7 @@ class Wanted:
 
 
 class Log:
-    """A container's output in lines with their times; followers are woken when there is more."""
+    """A container's output in timed lines; new lines wake followers."""
 
     def __init__(self) -> None:
         self.lines: list[tuple[dt.datetime, bytes]] = []
@@ -61,7 +61,7 @@ class Log:
         self.wake()
 
     def close(self) -> None:
-        """The container has ended: what has no newline is a line too."""
+        """End the log; a last part without a newline is a line too."""
         if self.rest:
             self.lines.append((dt.datetime.now(dt.UTC), self.rest))
         self.rest, self.closed = b"", True
@@ -73,30 +73,26 @@ class Log:
 
 
 class Running(Protocol):
-    """A container that has been started."""
+    """A started container."""
 
     async def wait(self) -> Ended:
-        """Returns when it has ended and its log is complete."""
+        """Return when it has ended and its log is complete."""
 
     async def signal(self, number: int) -> None:
-        """Sends a signal to its first process, or SIGKILL to all of it."""
+        """Signal its first process; SIGKILL reaches all of it."""
 
 
 class Runner(Protocol):
-    """Starts containers."""
-
-    async def has(self, image: str) -> bool:
-        """Whether the image is on this machine."""
+    async def has(self, image: str) -> bool: ...
 
     async def start(self, wanted: Wanted, log: Log) -> Running:
-        """Starts a container whose output goes to the log; CannotStart where that fails."""
+        """Start a container whose output goes to the log; raise CannotStart."""
 
-    async def close(self) -> None:
-        """Ends all that was started."""
+    async def close(self) -> None: ...
 
 
 class Process:
-    """A process with a session of its own."""
+    """A process with its own session."""
 
     def __init__(self, process: asyncio.subprocess.Process, log: Log) -> None:
         self.process, self.log = process, log
@@ -124,10 +120,10 @@ class Process:
 
 
 class Processes:
-    """Runs a container's command as a process: fast, without image, limits and volumes.
+    """Run a container's command as a process: fast, without image, limits and volumes.
 
-    `known` are globs of the images that can be pulled, `entrypoints` what an image (glob) runs before the
-    args, `environment` what every container gets beside the pod's own.
+    `known`: globs of images that can be pulled. `entrypoints`: the command of an image (glob) before the
+    args. `environment`: added to every pod's own.
     """
 
     def __init__(

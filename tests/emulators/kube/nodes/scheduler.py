@@ -1,4 +1,4 @@
-"""The scheduler: a node for every pod, or the sentence that says why there is none."""
+"""The scheduler: find a node for every pod, or the sentence that gives the reason."""
 
 from collections import Counter, defaultdict
 from decimal import Decimal
@@ -37,7 +37,7 @@ Refusal = tuple[list[str], bool]  # the reasons of a node, and whether it is too
 
 
 class Scheduler:
-    """Looks at all pods without a node whenever something has changed that could place one."""
+    """Look at all pods without a node after each relevant change."""
 
     def __init__(self, cluster: "Cluster") -> None:
         self.cluster, self.store = cluster, cluster.store
@@ -61,7 +61,7 @@ class Scheduler:
             self.cluster.soon("schedule", self.look, self.cluster.pace.bind_s)
 
     def look(self) -> None:
-        """One round, the oldest pod first."""
+        """Do one round, the oldest pod first."""
         usage, counts = self.usage()
         pods = [self.store.get("pods", key) for key in self.pending]
         for pod in sorted(pods, key=lambda pod: int(pod["metadata"]["resourceVersion"])):
@@ -80,7 +80,7 @@ class Scheduler:
                 self.refuse(pod, sentence(refusals))
 
     def usage(self) -> tuple[Usage, Counter[str]]:
-        """What the pods on each node have asked for, and how many there are."""
+        """Return the requests and number of pods on each node."""
         used: Usage = defaultdict(lambda: defaultdict(Decimal))
         counts: Counter[str] = Counter()
         for pod in self.store.objects["pods"].values():
@@ -102,7 +102,7 @@ class Scheduler:
         self.cluster.event(bound or pod, "Scheduled", said, COMPONENT)
 
     def refuse(self, pod: Obj, message: str) -> None:
-        """Says once why the pod has no node, and again when that changes."""
+        """Report once why the pod has no node, and again when that changes."""
         new = condition("PodScheduled", False, reason="Unschedulable", message=message)
         told = self.store.update("pods", key_of(pod), lambda pod: set_condition(pod, new))
         if told is not pod:
@@ -110,7 +110,7 @@ class Scheduler:
 
 
 def unfit(pod: Obj, node: Obj, wanted: dict[str, Decimal], used: dict[str, Decimal], count: int) -> list[str]:
-    """What the first filter that refuses the node says; nothing where all take it."""
+    """Return the first filter's refusal, or an empty string."""
     spec = pod["spec"]
     tolerations = spec.get("tolerations") or []
     if node["spec"].get("unschedulable"):
@@ -132,13 +132,12 @@ def unfit(pod: Obj, node: Obj, wanted: dict[str, Decimal], used: dict[str, Decim
 
 
 def too_small(node: Obj, wanted: dict[str, Decimal]) -> bool:
-    """Whether an empty node would not do either. Source: NodeResourcesFit since 1.34, kubernetes #131345."""
+    """Return whether an empty node is too small. Source: NodeResourcesFit since 1.34, kubernetes #131345."""
     whole = {name: quantity(value) for name, value in node["status"]["allocatable"].items()}
     return any(amount > whole.get(name, Decimal(0)) for name, amount in wanted.items())
 
 
 def tolerated(taint: Obj, tolerations: list[Obj]) -> bool:
-    """Whether one of the tolerations covers the taint."""
     return any(covers(toleration, taint) for toleration in tolerations)
 
 
@@ -153,7 +152,7 @@ def covers(toleration: Obj, taint: Obj) -> bool:
 
 
 def sentence(refusals: list[Refusal]) -> str:
-    """The scheduler's words for what each node said."""
+    """Return the scheduler's sentence for the nodes' refusals."""
     if not refusals:
         return "no nodes available to schedule pods"
     nodes = f"0/{len(refusals)} nodes are available: "

@@ -1,4 +1,4 @@
-"""A cluster of the Kubernetes stand-in, and its administrator's client."""
+"""A cluster of the Kubernetes emulator, and its administrator's client."""
 
 import pytest
 

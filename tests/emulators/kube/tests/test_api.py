@@ -1,4 +1,4 @@
-"""The API of the Kubernetes stand-in: watches, pages, selectors and faults."""
+"""The API of the Kubernetes emulator: watches, pages, selectors and faults."""
 
 import asyncio
 import json
@@ -9,7 +9,7 @@ JOBS = f"/apis/batch/v1/namespaces/{SPACE}/jobs"
 
 
 async def stream(kubernetes, path, **query):
-    """An open watch, as lines; the caller reads as many as it wants."""
+    """Yield an open watch as lines."""
     query = "&".join(f"{name}={value}" for name, value in ({"watch": "True"} | query).items())
     headers = {"Authorization": "Bearer admin-of-the-stand-in"}
     pool = kubernetes.api.rest_client.pool_manager

@@ -1,4 +1,4 @@
-"""The machines of the Kubernetes stand-in: scheduling, pulls, quotas, and how pods are taken away."""
+"""Machines of the Kubernetes emulator: scheduling, pulls, quotas, and evictions."""
 
 import pytest
 from kubernetes_asyncio.client.exceptions import ApiException

@@ -1,4 +1,4 @@
-"""The Kubernetes stand-in with real containers behind its pods."""
+"""The Kubernetes emulator with real containers."""
 
 import pytest
 
@@ -23,7 +23,7 @@ def cluster(base_image):
 
 
 async def run(kubernetes, *args, **options):
-    """The Job's pod and the Job, once it has ended."""
+    """Return the pod and the Job once it has ended."""
     name = await kubernetes.submit(*args, **options)
     done = await kubernetes.ended(name)
     (pod,) = await kubernetes.pods(name)

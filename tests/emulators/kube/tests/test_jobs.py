@@ -1,4 +1,4 @@
-"""Jobs in the Kubernetes stand-in: how they run and how they end, as Kubernetes 1.36 says it."""
+"""Jobs of the Kubernetes emulator run and end as in Kubernetes 1.36."""
 
 import asyncio
 import json

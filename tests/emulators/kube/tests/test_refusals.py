@@ -1,4 +1,4 @@
-"""What the Kubernetes stand-in refuses of a Job, and with which words."""
+"""Refusals of Jobs by the Kubernetes emulator, and their words."""
 
 import asyncio
 

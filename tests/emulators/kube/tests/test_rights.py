@@ -1,4 +1,4 @@
-"""Who may do what in the Kubernetes stand-in: real Roles, the server's own words."""
+"""Rights in the Kubernetes emulator: real Roles, the server's own words."""
 
 from tests.emulators.kube.job_examples import SPACE, connected, end_of, refusal, said
 

@@ -1,4 +1,4 @@
-"""Computing without values: what is alive, what was at the peak, and that nothing is computed."""
+"""Computing without values: live bytes, peak bytes, and no computation."""
 
 import pytest
 import torch
@@ -122,8 +122,6 @@ def test_a_convolution_takes_copies_of_its_tensors_or_columns_in_float64():
 
 
 def test_parts_of_an_operation_are_not_counted_whether_torch_has_met_it_before_or_not():
-    """Torch asks for them where it does not know the shapes yet: no kernel makes them."""
-
     def peak():
         with faked() as fakes:
             rows = torch.empty(1237, 64, requires_grad=True)  # of no other test

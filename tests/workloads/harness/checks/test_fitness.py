@@ -1,4 +1,4 @@
-"""The checks of the GPUs, with a real library in place of the driver's, and of the host: this torch sees no card."""
+"""The checks of GPUs, with a real library in place of the driver's, and of the host."""
 
 import pytest
 import torch
@@ -20,7 +20,7 @@ def test_a_card_that_torch_cannot_use_is_reported_with_torchs_reason(real_driver
 
 @pytest.mark.parametrize(("container", "sound"), [(None, False), ("docker", True)])
 def test_a_card_that_the_driver_has_lost_is_reported(real_driver, monkeypatch, container, sound):
-    """A container sees all cards of its host on the bus, also those that it was not given."""
+    """A container sees all cards of its host on the bus."""
     monkeypatch.setattr(fitness, "cards_on_bus", lambda: ["0000:3b:00.0", "0000:86:00.0"])
     monkeypatch.setattr(fitness.machine, "container", lambda root, environ: container)
     well, text = fitness._gpu()
@@ -46,7 +46,7 @@ def test_a_fabric_that_is_not_set_up_names_its_service(real_driver, monkeypatch)
 
 
 def test_the_speed_of_the_host_is_stated_in_absolute_terms(monkeypatch):
-    """The hosts of two machines with one kind of card were seen to differ by a factor of 2."""
+    """Hosts of one kind of card differed by a factor of 2."""
     monkeypatch.setattr(fitness, "LOOK_S", 0.0)
     speed = next(text for _, text in fitness._quiet() if "Python loop per second" in text)
     assert float(speed.split()[0]) > 0 and "million steps" in speed

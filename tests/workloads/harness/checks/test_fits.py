@@ -1,4 +1,4 @@
-"""Predicted memory held against machines: what fits, what can't, and the largest size that should."""
+"""Predicted memory compared with machines: what fits, what does not, and the largest size that should."""
 
 import pytest
 
@@ -50,7 +50,7 @@ def test_processes_of_one_host_share_its_memory():
 
 
 def linear(per_one, base=0):
-    """A prediction in which every unit of the first size takes as much."""
+    """Return a prediction that is linear in the first size."""
 
     def predict(case):
         peak = base + per_one * case.size[0][1]

@@ -1,7 +1,7 @@
 """Predicted memory of a GPU against measured peaks.
 
-`gpu_peaks.json` has them from one H100 and one H200 (torch 2.11, driver 580.159.04, 2026-11-26, no other process on the card):
-`reserved_bytes` by torch's allocator, `total_bytes` of the whole card by NVML.
+`gpu_peaks.json` has them from one H100 and one H200 (torch 2.11, driver 580.159.04, 2026-11-26, no other
+process on the card): `reserved_bytes` by torch's allocator, `total_bytes` of the whole card by NVML.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""A host's heap as glibc keeps it: what goes back at once, what stays, and what is used again."""
+"""A host's heap as glibc manages it: freed, kept and reused blocks."""
 
 import random
 from itertools import pairwise

@@ -1,4 +1,4 @@
-"""Predicted memory of cases: what is counted on each device, and what can't be told."""
+"""Predicted memory of cases: counted bytes on each device, and cases without a prediction."""
 
 import pytest
 import torch

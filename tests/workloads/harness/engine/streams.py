@@ -1,7 +1,7 @@
-"""Streams of step times in virtual time, as machines make them, and what the stop rules say of each.
+"""Streams of step times in virtual time, and the stop rules' verdicts on them.
 
-Every noise is a function of a generator of chance, the seconds since the start and the number of the step, and
-gives the step's time as a multiple of what is true of the machine.
+A noise is a function of a random generator, the seconds since the start and the step's number, and gives the
+step's time as a multiple of the machine's true time.
 """
 
 import math
@@ -17,7 +17,7 @@ TAIL, TWICE = 0.08, 2.0
 
 
 def quiet(chance, now_s, call):
-    """A box alone: 0.3 %."""
+    """Noise of 0.3 %, as of an idle box."""
     return 1 + 0.003 * chance.gauss(0, 1)
 
 
@@ -38,7 +38,7 @@ def twice(chance, now_s, call):
 
 
 def ramp(tau_steps=None, tau_s=None):
-    """A clock that falls: the first step is 10 % quicker than the last."""
+    """Return a falling clock: the first step is 10 % quicker than the last."""
 
     def noise(chance, now_s, call):
         past = call / tau_steps if tau_steps else now_s / tau_s
@@ -53,7 +53,7 @@ def drift(chance, now_s, call):
 
 
 def neighbour(chance, now_s, call):
-    """Another one works for 1 s of each 1.5 s, and makes steps 8 % slower meanwhile."""
+    """Steps are 8 % slower for 1 s of each 1.5 s."""
     return (1.08 if now_s % 1.5 < 1.0 else 1.0) * quiet(chance, now_s, call)
 
 
@@ -73,10 +73,10 @@ def heavy(chance, now_s, call):
 
 
 class PowerCapped:
-    """A GPU at its power limit, as an H100 is: of the samples in `tests/tasks/examples/power_capped.jsonl.gz`.
+    """An H100 at its power limit: fitted to `tests/tasks/examples/power_capped.jsonl.gz`.
 
-    The governor hunts for the clock: swings with a period of 1.0 s and a standard deviation of 0.8 %, the first one
-    after an idle moment 10 % high. The clock wanders by 2 % within 60 ms.
+    The clock swings with a period of 1.0 s and a standard deviation of 0.8 %, the first swing after an idle
+    moment 10 % high. It wanders by 2 % within 60 ms.
     """
 
     PERIOD_S, DAMPING_S, HUNT, FIRST, FIRST_S = 1.0, 0.9, 0.008, 0.10, 0.6
@@ -112,7 +112,7 @@ class PowerCapped:
 
 
 class Telegraph:
-    """A neighbour who makes steps 8 % slower for 1 s on average, and keeps away for half a second on average."""
+    """A neighbour makes steps 8 % slower for 1 s on average, with pauses of 0.5 s on average."""
 
     ON_S, OFF_S = 1.0, 0.5
 
@@ -129,7 +129,7 @@ class Telegraph:
 
 
 class Correlated:
-    """Noise of 2 % in which each step has nine tenths of the one before."""
+    """Noise of 2 % in which each step keeps 0.9 of the one before."""
 
     KEPT = 0.9
 
@@ -144,7 +144,7 @@ class Correlated:
 
 
 class Slow(Correlated):
-    """The same with 99 hundredths."""
+    """Noise of 2 % in which each step keeps 0.99 of the one before."""
 
     KEPT = 0.99
 
@@ -196,7 +196,6 @@ class Stream:
 
 
 def streams(noise, step_s, count, rules=None):
-    """Measure `count` streams of a noise."""
     return [Stream(noise, step_s, seed, rules).measure() for seed in range(count)]
 
 
@@ -214,11 +213,10 @@ def share_of_some(flags, fewest=10):
 
 @dataclass(frozen=True)
 class Row:
-    """What became of many streams of one noise: shares, and medians of seconds and numbers.
+    """Results of many streams of one noise: shares, and medians.
 
-    Attributes:
-        wrong: of those that are ok, the share whose mean is off by more than 1 %.
-        covered: of those with an interval of the mean, the share whose interval holds the true value; NaN of few.
+    Attributes: wrong: of ok ones, the share whose mean is off by more than 1 %. covered: of those with an
+    interval of the mean, the share that holds the true value; NaN of few.
     """
 
     ok: float

@@ -1,4 +1,4 @@
-"""What a sample is: interruptions spoil no median, blocks are sized by blocks, all time is in the mean."""
+"""Samples: interruptions spoil no median, blocks are sized by blocks, all time is in the mean."""
 
 import random
 import statistics
@@ -21,7 +21,7 @@ SOON = replace(Rules(), stretch_s=0.05, warm_min_s=0.1, sample_min_s=0.5)
 
 
 class SharedCpu(VirtualTime):
-    """A CPU that two processes share in turns of 4 ms: every step of ours goes on where it was interrupted."""
+    """A CPU that two processes share in turns of 4 ms."""
 
     TURN_NS = 4_000_000
 
@@ -48,7 +48,6 @@ def test_a_shared_cpu_spoils_no_median_and_shows_in_the_mean(monkeypatch, step_s
 
 
 def test_a_sample_holds_no_more_than_one_turn_of_a_scheduler(monkeypatch):
-    """Blocks of 10 ms, as they once were, hold two interruptions each."""
     shared = SharedCpu().install(monkeypatch)
     long = replace(SOON, block_min_s=10e-3)
     found = time_step(lambda: shared.sleep(55e-6), HostClock(), long, Phases()).wall
@@ -77,7 +76,7 @@ class TestSizes:
             assert count == 1 or (count - 1) * block_s <= rules.sample_s * 1.001
 
     def test_a_devices_block_is_sized_by_blocks(self, monkeypatch):
-        """A single step waits for its end for as long as ten launches take, a block does so once."""
+        """Waiting for an end takes as long as ten launches, once a block."""
         cuda = FakeCuda(waiting_s=30e-6)
         clock = cuda.install(monkeypatch)
         sampler = sized(lambda: cuda.launch(1e-6), clock, lambda steps, result: None, 60e-6, Rules())
@@ -96,7 +95,6 @@ class TestSizes:
 
 class TestSamples:
     def test_the_median_of_an_odd_number_of_medians_is_the_median_itself(self):
-        """So times are comparable however many blocks a sample has: here of a skewed distribution."""
         chance = random.Random(3)
         draws = [chance.lognormvariate(0, 1) for _ in range(99_000)]
         for count in (1, 3, 33):
@@ -138,7 +136,7 @@ class TestSamples:
         assert sustained([1.6e-3] * 4000, 1, 0.5).burst_s is None
 
     def test_a_device_steps_on_between_the_counters_and_the_first_sample(self, monkeypatch):
-        """While they are read it is idle, gets cooler and is quicker for a moment."""
+        """An idle device cools and is briefly quicker."""
         time, began = VirtualTime().install(monkeypatch), []
         rules = replace(SOON, settle_s=0.3)
 

@@ -1,4 +1,4 @@
-"""Layouts on a GPU in virtual time: what is tried first is at no disadvantage, and noise decides nothing."""
+"""Layouts on a GPU in virtual time: the first trial is at no disadvantage, and noise decides nothing."""
 
 import random
 import weakref
@@ -25,12 +25,12 @@ BUILD_S = 1.0  # in which inputs are drawn
 
 
 class Layouts:
-    """A workload that takes its seconds in each layout, on a card at rest; `built` has what was built."""
+    """A workload with seconds by layout, on an idle card; `built` lists the built layouts."""
 
     layouts, attention = LAYOUTS, False
 
     def __init__(self, monkeypatch, seconds, noise=0.0, seed=0, drift=0.0):
-        """`drift`: by so much of what it takes at first a step gets slower each second."""
+        """`drift`: share of its first time by which a step slows each second."""
         self.cuda, self.seconds, self.built, self.searched_s = FakeCuda(), seconds, [], []
         monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)  # as an opened device has it
         self.device = Device("cuda", torch.device("cpu"), self.cuda.install(monkeypatch))
@@ -63,7 +63,7 @@ def test_a_card_that_wakes_up_favours_no_layout(monkeypatch, seconds):
 @pytest.mark.parametrize("seconds", [30e-6, 3e-3])
 @pytest.mark.parametrize("drift", [-0.05, 0.05])
 def test_a_clock_that_drifts_from_trial_to_trial_favours_no_layout(monkeypatch, seconds, drift):
-    """They are tried there and back, so each at the same moment on average."""
+    """Trials go there and back, so all have the same mean time."""
     workload = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, seconds), drift=drift)
     made = workload.chosen()
     assert made.layout == "contiguous"
@@ -88,7 +88,6 @@ def test_one_layout_is_in_memory_at_a_time(monkeypatch):
 
 @pytest.mark.parametrize("seed", range(5))
 def test_noise_of_single_steps_decides_nothing(monkeypatch, seed):
-    """Steps of 30 us, each of them slower by a fifth or two at times."""
     made = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, 30e-6), noise=0.2, seed=seed).chosen()
     assert made.layout == "contiguous"
     assert made.trials_s["channels_last"] == pytest.approx(made.trials_s["contiguous"], rel=0.03)
@@ -102,7 +101,7 @@ def test_the_faster_one_is_taken(monkeypatch, seconds):
 
 @pytest.mark.parametrize("layout", [None, "contiguous"])
 def test_algorithms_are_searched_for_when_the_card_is_awake(monkeypatch, layout):
-    """CuDNN times each of them once, in the first step that it may search in."""
+    """CuDNN times each algorithm once, in the first step that may search."""
     workload = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, 1e-3))
     workload.chosen(layout=layout)
     assert torch.backends.cudnn.benchmark
@@ -110,7 +109,6 @@ def test_algorithms_are_searched_for_when_the_card_is_awake(monkeypatch, layout)
 
 
 def test_each_layout_is_searched_for_when_the_card_is_awake(monkeypatch):
-    """It rests while the inputs of the next one are drawn."""
     workload, first_s = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, 1e-3)), {}
     build_one, step = workload.build, workload.step
 
@@ -131,7 +129,6 @@ def test_each_layout_is_searched_for_when_the_card_is_awake(monkeypatch):
 
 
 def test_a_job_searches_when_the_card_is_awake(monkeypatch):
-    """In its warm-up, which the engine runs once it is built."""
     card, warmed = Layouts(monkeypatch, {"contiguous": 1e-3}), []
 
     def warm_up():
@@ -165,7 +162,7 @@ def test_a_brief_look_takes_a_few_steps(monkeypatch):
 
 
 class Kernels(Layouts):
-    """Attention that takes the seconds of the kernel that torch is to ask first, by torch's own switch."""
+    """Attention that takes the seconds of the kernel that torch prefers, by torch's own switch."""
 
     layouts, attention = LAYOUTS[:1], True
 

@@ -1,4 +1,4 @@
-"""Cache state: the size is read and never guessed, the state follows from it, and a cold cache is emptied."""
+"""Cache state: the size is read, never guessed; the state follows from it; a cold cache is flushed."""
 
 import json
 from dataclasses import replace
@@ -25,7 +25,7 @@ RECORD = Record("a-run", "a-box", Case.of("matmul", {"n": 512}), 1, Verdict.OK)
 
 
 def tree(root, cpus):
-    """A fake /sys: for each CPU its caches as (level, type, size, CPUs that share it)."""
+    """Write a fake /sys: for each CPU its caches as (level, type, size, CPUs that share it)."""
     for cpu, caches in cpus.items():
         for place, facts in enumerate(caches):
             folder = root / f"sys/devices/system/cpu/cpu{cpu}/cache/index{place}"
@@ -114,7 +114,7 @@ class TestFlush:
 
     @pytest.mark.parametrize(("name", "times"), [("cpu", 2), ("cuda", 4)])
     def test_several_times_its_size_is_read_and_nothing_written(self, name, times):
-        """Changed lines would be written back to memory during the step, at its expense."""
+        """Dirty lines would be written back during the step."""
         done, operations = [], []
 
         class Watching(TorchDispatchMode):

@@ -1,4 +1,4 @@
-"""Asynchronous devices: whatever a step leaves running is timed, and what escapes the stream is called wrong."""
+"""Asynchronous devices: work left running is timed, and work on other streams is called wrong."""
 
 import time
 import weakref
@@ -25,7 +25,7 @@ def cuda():
 
 @pytest.fixture
 def timed(cuda, monkeypatch):
-    """Times a step on the fake device by the engine's own rules, in virtual time."""
+    """Return a function that times a step on the fake device by the engine's rules."""
     device_clock = cuda.install(monkeypatch)
     return lambda step: time_step(step, device_clock, Rules(), Phases())
 
@@ -74,7 +74,6 @@ def test_work_beside_the_stream_is_wrong_only_when_it_outlasts_it(cuda, timed, s
 
 @pytest.mark.parametrize("kernel_s", [1e-6, 10e-6, 30e-6, 60e-6, 90e-6])
 def test_the_hosts_cost_of_waiting_is_no_work_of_another_stream(monkeypatch, kernel_s):
-    """Of a single short step it is a large part: 5 us of 20, with a cold cache."""
     cuda = FakeCuda(waiting_s=5e-6)
     device_clock = cuda.install(monkeypatch)
     found = time_step(lambda: cuda.launch(kernel_s), device_clock, single_steps(SOON), Phases())
@@ -85,7 +84,6 @@ def test_the_hosts_cost_of_waiting_is_no_work_of_another_stream(monkeypatch, ker
 
 @pytest.mark.parametrize(("side_s", "wrong"), [(25e-6, False), (60e-6, True)])
 def test_of_single_steps_too_work_on_another_stream_is_called_wrong(monkeypatch, side_s, wrong):
-    """Beside a kernel of 10 us; what outlasts it by less than the host can tell is let through."""
     cuda = FakeCuda(waiting_s=5e-6)
     device_clock = cuda.install(monkeypatch)
 
@@ -108,7 +106,7 @@ def test_streams_that_are_waited_for_are_well(cuda, timed):
 
 
 def test_work_left_over_from_before_is_not_in_the_first_sample(cuda, timed):
-    """What the stages before left in the queue must be over when the first block begins."""
+    """Queued work must end before the first block."""
     cuda.launch(5.0)
     found = timed(lambda: cuda.launch(1e-3))
     assert found.wall.max_s == pytest.approx(1e-3, rel=0.05)
@@ -116,7 +114,7 @@ def test_work_left_over_from_before_is_not_in_the_first_sample(cuda, timed):
 
 
 def test_a_clock_that_ramps_down_is_waited_for(cuda, timed):
-    """A GPU that throttles from boost: 10 % slower in the end, with a time constant of 15 steps of 20 ms."""
+    """A throttling GPU: 10 % slower in the end, with a time constant of 15 steps of 20 ms."""
     began_s = cuda.now_s
 
     def step():
@@ -130,7 +128,7 @@ def test_a_clock_that_ramps_down_is_waited_for(cuda, timed):
 
 
 def test_no_result_is_held_while_the_next_is_computed(cuda, timed):
-    """On a device it would take its memory twice, in blocks and between them."""
+    """It would take a device's memory twice."""
     earlier, left = [], []
 
     class Result:

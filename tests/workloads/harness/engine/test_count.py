@@ -1,4 +1,4 @@
-"""What torch counts in a step, and what is counted in its place."""
+"""FLOPs that torch counts in a step, and the engine's own formulas."""
 
 import pytest
 import torch
@@ -34,7 +34,7 @@ def test_attention_without_a_kernel_is_named_in_inference_too_and_beside_one_tha
 
 @pytest.fixture
 def grouped():
-    """Queries of 32 heads, keys and values of 8, as the Llama models hand them to a GPU's kernels."""
+    """Return queries of 32 heads with keys and values of 8, as the Llama models have."""
     return tuple(
         torch.empty(1, heads, LONG, WIDE, device="meta", dtype=torch.bfloat16)
         for heads in (HEADS, SHARED, SHARED)
@@ -42,7 +42,7 @@ def grouped():
 
 
 def refuse(*args, **kwargs):
-    """Refuse, as `sdpa_flop_count` of torch 2.9 to 2.11 does where keys have fewer heads than queries."""
+    """Refuse like `sdpa_flop_count` of torch 2.9 to 2.11 if keys have fewer heads than queries."""
     raise AssertionError
 
 

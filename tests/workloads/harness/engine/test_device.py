@@ -1,4 +1,4 @@
-"""Opening a device: precision and threads are set, whatever they were, and what can't be is said."""
+"""Opening a device sets precision and threads, and names errors."""
 
 import re
 
@@ -42,7 +42,9 @@ def test_matmul_and_convolution_get_the_same_precision(precision, mode):
 
 
 def old_readers():
-    """What torch.compile, flex_attention and users' code ask; torch raises where old and new switches differ."""
+    """Read the old switches, as torch.compile, flex_attention and users' code do; torch raises if they differ
+    from the new ones.
+    """
     return (
         torch.get_float32_matmul_precision(),
         torch.backends.cuda.matmul.allow_tf32,
@@ -84,7 +86,7 @@ def test_an_older_torch_is_refused(version):
 
 
 def test_torchs_own_default_is_overridden():
-    """Left alone, torch computes convolutions in TF32 and products in fp32."""
+    """By default torch computes convolutions in TF32 and products in fp32."""
     torch.backends.cudnn.conv.fp32_precision = "tf32"
     torch.set_float32_matmul_precision("high")
     open_device("cpu", "fp32", 1)
@@ -148,7 +150,7 @@ def test_tf32_is_fp32_in_memory():
 
 
 def test_torch_counts_gpus_without_an_nvml_that_kills(monkeypatch):
-    """torch's own function as a build with CUDA runs it; only the two answers of CUDA are put in."""
+    """Torch's own function as a CUDA build runs it, with CUDA's two answers replaced."""
     cuda = torch.cuda
     monkeypatch.setattr(cuda, "_is_compiled", lambda: True)
     monkeypatch.setattr(cuda, "_device_count_nvml", lambda: pytest.fail("NVML was asked"))

@@ -1,4 +1,4 @@
-"""What torch and its libraries say when a device can't, as recorded from them, becomes the right verdict."""
+"""Recorded errors of torch and its libraries become the right verdicts."""
 
 import pytest
 import torch
@@ -78,7 +78,6 @@ def refused(*_):
 
 
 def test_memory_that_runs_out_in_the_reference_is_not_the_steps():
-    """The size can be stepped: only whether the result is right is not known."""
     result = torch.ones(2)
     with findings_of_failures(CASE) as found:
         check(prepared(lambda: result, refused), result, "fp16")
@@ -133,7 +132,7 @@ def test_an_operation_that_a_device_lacks_is_unsupported(error):
 
 
 class FakeGpu:
-    """What torch says of a GPU's memory, beneath the real function."""
+    """Torch's answers about a GPU's memory, beneath the real function."""
 
     def __init__(self, monkeypatch, used_share, refusals=0):
         import torch
@@ -162,7 +161,7 @@ class FakeGpu:
 def test_a_convolution_without_room_for_any_plan_is_out_of_memory(
     monkeypatch, text, used_share, refusals, verdict
 ):
-    """CuDNN swallows the refusal of each plan's workspace, and says only that none of them will do."""
+    """CuDNN hides the refusal of each plan's workspace and only reports that no plan works."""
     FakeGpu(monkeypatch, used_share, refusals)
     case = Case.of("image_pipeline", {"pixels": 8192, "batch": 8})
     seen, reason = finding(RuntimeError(text), case)
@@ -228,7 +227,6 @@ def test_everything_else_is_a_crash(error):
 
 
 def test_error_messages_of_the_installed_torch_are_recognised():
-    """The messages of this torch itself, so that a new version's new words show."""
     import torch
 
     half = torch.eye(3).half()
@@ -289,5 +287,4 @@ def test_a_coloured_error_is_told_in_plain_letters():
     ],
 )
 def test_a_machine_without_a_compiler_does_not_support_the_mode(error):
-    """What torch._inductor.exc says of it."""
     assert finding(RuntimeError(error), CASE)[0] is Verdict.UNSUPPORTED

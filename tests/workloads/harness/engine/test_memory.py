@@ -1,4 +1,4 @@
-"""Memory: a measurement takes no more of it than the trial that says whether a size fits."""
+"""A measurement takes no more memory than the trial of its size."""
 
 import sys
 

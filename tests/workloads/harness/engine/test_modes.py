@@ -1,4 +1,4 @@
-"""Modes are a part of the case: their names, what has none, and what a CPU lacks."""
+"""Modes are part of the case: names, unsupported workloads, and a CPU's limits."""
 
 from contextlib import contextmanager
 from types import SimpleNamespace
@@ -102,7 +102,7 @@ def test_a_compiled_step_can_also_run_eagerly():
 
 
 class FakeGraphs:
-    """CUDA graphs without a device: what is captured is noted, and a replay runs no Python."""
+    """CUDA graphs without a device: captures are noted, and a replay runs no Python."""
 
     def __init__(self, monkeypatch):
         self.replays, self.where = 0, "main"
@@ -135,7 +135,7 @@ class FakeGraphs:
 
 
 def built(make, mode, precision="fp32", **traits):
-    """Build a workload for a made-up card; return it and the phases."""
+    """Build a workload for a fake card; return it and the phases."""
     workload = SimpleNamespace(build=make, **{"layouts": ("contiguous",), "attention": False} | traits)
     repeat = Repeat("r", "here", Case.of("any", {"n": 4}, precision, mode), device="cuda", brief=True)
     phases = Phases()
@@ -180,7 +180,7 @@ def test_a_graph_captures_the_kernels_that_the_search_found_and_counts_its_opera
 
 
 def test_no_layout_is_searched_for_before_the_card_is_awake(monkeypatch):
-    """A graph's operations are counted first, in a step for which the card has not been woken yet."""
+    """A graph's operations are counted first, in a step on a sleeping card."""
     FakeGraphs(monkeypatch)
     begins = {}
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)
@@ -201,7 +201,7 @@ def test_no_layout_is_searched_for_before_the_card_is_awake(monkeypatch):
 
 
 class Compiler:
-    """A backend of torch.compile that notes on which stream it compiles, and on which its code runs."""
+    """A backend of torch.compile that notes the streams on which it compiles and runs."""
 
     def __init__(self, graphs):
         self.graphs, self.compiled, self.ran = graphs, [], []
@@ -245,7 +245,7 @@ def test_a_step_is_compiled_before_it_is_captured_and_counted_as_written(graphs)
 
 
 def failing(graphs, error):
-    """A workload whose step raises once it is captured."""
+    """Return a workload whose step raises when captured."""
 
     def make(env, n):
         values = torch.ones(n, n)
@@ -276,7 +276,7 @@ def test_a_step_that_cannot_be_captured_has_no_time(graphs, error, verdict):
 
 
 def test_nothing_is_compiled_in_a_capture(graphs):
-    """Of a new shape in each step the compiler would measure itself, or spoil the capture."""
+    """The compiler would recompile a new shape, and spoil the capture."""
     sizes = iter(range(5, 100))
 
     def make(env, n):
@@ -314,7 +314,7 @@ def test_a_kernel_of_attention_is_chosen_before_the_only_compile(graphs, monkeyp
 def test_a_step_that_can_be_captured_only_once_it_is_compiled_has_its_kernel_chosen_without_a_capture(
     graphs, monkeypatch
 ):
-    """As one that copies a number to the host unless the compiler has removed that."""
+    """Such as a step that copies a number to the host unless the compiler removed that."""
     monkeypatch.setattr(build_module, "has_kernels", lambda device, precision: precision == "bf16")
     monkeypatch.setattr(build_module, "ask_first", lambda kernel: None)
     compiler, tried = Compiler(graphs), []

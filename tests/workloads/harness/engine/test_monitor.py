@@ -1,4 +1,4 @@
-"""The monitor: equal columns, bounded length, its own cost, and nothing that reaches the measured code."""
+"""The monitor: equal columns, bounded length, its own cost, and no effect on measured code."""
 
 import json
 import sys
@@ -123,7 +123,7 @@ class TestFaults:
 
 class TestCost:
     def test_is_small_at_the_default_interval(self):
-        """0.2 % of a core were seen, and one may be a third as fast."""
+        """0.2 % of a core was measured; a core can be a third as fast."""
         with Monitor() as monitor:
             time.sleep(0.8)
         assert 0 < monitor.cost_share < 0.02

@@ -1,4 +1,4 @@
-"""Phases: seconds that add up however they nest, and a start that is the process's own."""
+"""Phases: nested seconds add up, and the start is the process's own."""
 
 import os
 import subprocess

@@ -1,4 +1,4 @@
-"""Profiles of a GPU, by torch's own events: kernels are counted once, and annotations are none of them."""
+"""Profiles of a GPU from torch's own events: kernels count once, annotations never."""
 
 import subprocess
 import sys

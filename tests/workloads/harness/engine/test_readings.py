@@ -1,4 +1,4 @@
-"""Readings of a GPU without one: torch and NVML answer as a card would, beneath the engine's own code."""
+"""Readings of a GPU: fake torch and NVML answer beneath the engine's own code."""
 
 from types import SimpleNamespace
 
@@ -14,8 +14,6 @@ OTHER = "GPU-ffffffff-0000-1111-2222-333344445555"
 
 
 class FakeMemory:
-    """Torch's counters of a device's memory."""
-
     def __init__(self, monkeypatch):
         self.now = self.peak = 0
         for name, answer in {
@@ -37,7 +35,7 @@ class FakeMemory:
 
 @pytest.fixture
 def card(monkeypatch):
-    """One GPU that torch may not be asked about before it is opened."""
+    """One GPU that must not be queried before it is opened."""
     nvml = FakeNvml()
     monkeypatch.setattr(readings, "AskedGpu", lambda uuid=UUID, after=None: gpu.open_gpu(uuid, nvml))
     monkeypatch.setattr(gpu, "foreign_load", lambda card: ({"gpu_foreign_share": 0.5}, {}))
@@ -220,7 +218,7 @@ def test_the_readings_of_the_own_gpu_are_of_the_window(card, monkeypatch):
 
 @pytest.mark.parametrize(("device", "per_s"), [("cuda", 10), ("cpu", 4)])
 def test_a_card_is_watched_ten_times_a_second_and_a_cpu_four_times(card, device, per_s):
-    """On a CPU ten would cost 0.45 % of a core, and CPU seconds are counted in hundredths."""
+    """Ten would cost 0.45 % of a core on a CPU, and CPU seconds are counted in hundredths."""
     assert readings.Readings(device, 1, 0.0).monitor._interval_s == 1 / per_s
 
 

@@ -1,4 +1,4 @@
-"""Passes beside the samples: what the device alone takes, and the latency of single steps."""
+"""Passes besides the samples: the device's own time, and the latency of single steps."""
 
 import math
 from dataclasses import replace
@@ -25,7 +25,7 @@ def cuda():
 
 
 def no_profile():
-    """What a machine gives that lets no user profile."""
+    """Return the answer of a machine that forbids profiling."""
 
 
 @pytest.fixture
@@ -61,7 +61,7 @@ class TestBusy:
         assert why.startswith("a step of 1 operations can't be queued as one (it waits for the device")
 
     def test_a_step_that_no_queue_takes_is_profiled(self, cuda, clock):
-        """The host waits in the midst of its launches, although the step itself waits for nothing."""
+        """The host waits between launches, although the step itself waits for nothing."""
 
         def step():
             for _ in range(1500):
@@ -113,7 +113,7 @@ class TestOnDevice:
 
     @pytest.mark.parametrize("step_s", [10e-3, 50e-3])
     def test_a_clock_that_settles_within_the_samples_is_steady(self, step_s):
-        """It falls by 2 % once the power limit of a card bites, and the first look is in the midst of that."""
+        """It falls by 2 % at the card's power limit, during the first look."""
         order = Repeat("r", "h", FULL.case, repeat=1, quick=True, device="cuda")
 
         def falling(chance, now_s, call):

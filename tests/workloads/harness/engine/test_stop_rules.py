@@ -1,4 +1,4 @@
-"""When warming up and sampling end, in virtual time; `chaos/test_noise.py` has the whole table."""
+"""The ends of warm-up and sampling in virtual time; `chaos/test_noise.py` has the whole table."""
 
 import math
 import random
@@ -34,7 +34,7 @@ class TestBars:
         assert found.ok >= 0.9 and found.wrong <= 0.1 and found.covered >= 0.85
 
     def test_in_cloud_noise_short_steps_are_ok_and_long_ones_wide(self):
-        """The mean needs 6,000 steps, of which 10 ms take a minute."""
+        """The mean needs 6,000 steps, a minute of 10 ms steps."""
         short = s.row(s.streams(s.cloud, 1e-3, 10), CLOUD_MEAN)
         assert short.ok >= 0.8 and short.wrong <= 0.2
         long = s.row(s.streams(s.cloud, 10e-3, FEW), CLOUD_MEAN)
@@ -98,7 +98,6 @@ class TestBars:
         assert s.row(s.streams(s.quiet, 10e-3, FEW, Rules().quick()), 1.0).seconds < 2.7
 
     def test_a_hopeless_measurement_stops_early_with_the_time_it_would_need(self):
-        """Half-second steps in cloud noise would need an hour."""
         found = s.streams(s.cloud, 0.5, FEW)
         assert not any(stream.sampled.precise for stream in found)
         assert statistics.median(stream.now_s for stream in found) < 14  # two caps were 20 s
@@ -225,7 +224,7 @@ class TestMean:
         assert autocorrelations(values)[:3] == pytest.approx([1, 0.9, 0.81], abs=0.05)
 
     def test_intervals_of_correlated_values_hold_their_mean(self):
-        """In half of the streams, if each value were independent."""
+        """Treated as independent, half of them would not."""
         held = []
         for seed in range(200):
             noise, chance = s.Correlated(), random.Random(seed)

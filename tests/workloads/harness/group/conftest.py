@@ -1,4 +1,4 @@
-"""Real processes that measure together, by gloo: nothing may be left of them."""
+"""Real groups over gloo; no process remains of them."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def groups(use_workloads, box_lock):
 
 @pytest.fixture
 def note(tmp_path, monkeypatch):
-    """Where every rank leaves its process id."""
+    """The folder of the ranks' process ids."""
     folder = tmp_path / "ranks"
     folder.mkdir()
     monkeypatch.setenv("TEST_NOTE", str(folder))
@@ -29,7 +29,7 @@ def note(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(groups):
-    """Measures a repeat as suites do; what it said is kept, and that nothing is left of it is seen to."""
+    """Return a function that measures a repeat like a suite and checks that no process remains."""
     said = []
 
     def start(repeat):
@@ -44,6 +44,6 @@ def run(groups):
 
 
 def mine(process, repeat):
-    """Whether a process measures this repeat and has not ended."""
+    """Return whether a live process measures this repeat."""
     words = " ".join(process.info["cmdline"] or [])
     return f'"{repeat.case.workload}"' in words and f'"{repeat.run}"' in words and not gone(process.pid)

@@ -1,4 +1,4 @@
-"""The record of a group names the rank that is to blame."""
+"""The record of a group names the rank to blame."""
 
 import os
 import subprocess
@@ -19,7 +19,7 @@ def row(steps=0, exchanges=0, pid=1, ended=False):
 
 
 class TestWhoIsToBlame:
-    """What is made of where the ranks were last seen, and of how they ended."""
+    """Blame by the ranks' last progress and their ends."""
 
     @pytest.mark.parametrize(
         ("rows", "blamed"),
@@ -159,7 +159,7 @@ class TestWhoIsToBlame:
 
 
 class TestLaunchersOfTorch:
-    """Torch's own launcher differs between versions, and whatever it raises ends in a record."""
+    """Whatever a version of torch's launcher raises ends in a record."""
 
     def test_a_setting_that_an_older_torch_lacks_is_left_out(self, tmp_path, monkeypatch):
         from dataclasses import fields, make_dataclass

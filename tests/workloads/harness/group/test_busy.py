@@ -1,4 +1,4 @@
-"""What the devices of a group take without the gaps of their hosts, the other rank being told."""
+"""Device time of a group without the gaps of its hosts; the other rank is scripted."""
 
 import math
 from types import SimpleNamespace
@@ -37,7 +37,7 @@ def stage(cuda, monkeypatch):
 
 @pytest.fixture
 def others(monkeypatch, cuda):
-    """What the slowest of the other ranks takes alone, in seconds per step."""
+    """Seconds per step of the slowest other rank."""
     told = SimpleNamespace(busy_s=0.0, met=0)
 
     def slowest(values):

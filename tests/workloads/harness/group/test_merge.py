@@ -1,4 +1,4 @@
-"""What a group says of its GPUs: each rank reads its own, the others being told."""
+"""A group's GPU readings: each rank reads its own; the others are scripted."""
 
 from types import SimpleNamespace
 
@@ -16,7 +16,7 @@ ENERGY = {"gpu_energy_j": 900.0, "gpu_energy_error_j": 20.0}
 
 
 def merged(monkeypatch, *ranks, device="cuda"):
-    """The first rank's readings, merged with those of the others: joules, probes and what is missing."""
+    """Return the first rank's readings merged with the others': joules, probes and missing ones."""
     rows = [
         ([{"uuid": f"GPU-{number}"}], energy_j, probes, missing)
         for number, (energy_j, probes, missing) in enumerate(ranks)

@@ -1,4 +1,4 @@
-"""What a group's starter hears of its ranks."""
+"""Output of the ranks as the group's launcher sees it."""
 
 import subprocess
 import sys

@@ -2,7 +2,7 @@
 
 
 def pci_device(root, address, vendor="0x10de", kind="0x030200", driver="nvidia"):
-    """Put a device below `root`; without `driver` none has it."""
+    """Put a device below `root`; by default without a driver."""
     folder = root / "sys/bus/pci/devices" / address
     folder.mkdir(parents=True)
     (folder / "vendor").write_text(f"{vendor}\n")

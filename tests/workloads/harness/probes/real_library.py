@@ -1,4 +1,4 @@
-"""A real shared library in place of the driver's, compiled from nvml.c: it answers, hangs, or kills its caller."""
+"""A shared library in place of the driver's, compiled from nvml.c: it answers, hangs, or kills its caller."""
 
 import shutil
 import subprocess
@@ -20,7 +20,7 @@ def library(tmp_path_factory):
 
 @pytest.fixture
 def real_driver(library, monkeypatch):
-    """Have each child find the library; return a function that says how it shall fail."""
+    """Make each child load the library; return a function that sets its fault."""
     monkeypatch.setenv("LD_LIBRARY_PATH", str(library))
     monkeypatch.delenv("CUDA_VISIBLE_DEVICES", raising=False)
 

@@ -1,4 +1,4 @@
-"""A GPU behind a child process, with a real shared library in place of the driver's: one that answers, hangs or kills."""
+"""A GPU behind a child process, with a real library that answers, hangs or kills."""
 
 import os
 import subprocess
@@ -38,7 +38,7 @@ def test_a_sound_driver_is_asked_in_another_process(card):
 
 
 def test_values_that_nvml_writes_into_structures_arrive(card):
-    """pynvml passes them as they are, so that a wrong call would be one by value."""
+    """Pynvml passes structures through, so a wrong call would pass by value."""
     values, _ = card().health()
     assert (values["gpu_fabric_state"], values["gpu_fabric_status"], values["gpu_fabric_degraded"]) == (
         3,
@@ -95,7 +95,7 @@ def test_a_driver_that_hangs_while_samples_are_taken_leaves_those_before(card, r
 
 
 def helpers(pid):
-    """Return the processes that ask NVML for a process: the keeper, and the asker."""
+    """Return a process's children that query NVML: the keeper and the asker."""
     found = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
@@ -202,7 +202,7 @@ time.sleep(60)
 
 @pytest.fixture
 def handling(real_driver):
-    """Starts a process that handles signals, and turns to the GPU of a UUID while it does."""
+    """Start a process that handles signals while it queries a GPU."""
     started = []
 
     def start(uuid):

@@ -1,4 +1,4 @@
-"""Where a machine is in EC2: asked by IMDSv2 of a real HTTP server, and of nobody elsewhere."""
+"""The place of an EC2 machine by IMDSv2 of a real HTTP server, and no query elsewhere."""
 
 import socket
 

@@ -1,4 +1,4 @@
-"""The CPU probe, over fake /proc and /sys trees and over this machine's own."""
+"""The CPU probe, over fake /proc and /sys trees and this machine's own."""
 
 import os
 import sys
@@ -236,7 +236,7 @@ class TestCanary:
         assert cpu.canary_s(clock=lambda: next(readings)) == 3
 
     def test_the_aftermath_of_earlier_work_is_no_change_of_cpu_speed(self):
-        """As seen after products of matrices: 20 to 60 ms at three quarters of the speed, sometimes."""
+        """Seen after matrix products: 20 to 60 ms at 75 % of the speed, sometimes."""
 
         def read_s(slow_ms):
             now_ms, readings = 0.0, []

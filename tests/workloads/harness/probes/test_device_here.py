@@ -1,4 +1,4 @@
-"""Without --device, a GPU is used if torch sees one; a driver that hangs or crashes is one sentence."""
+"""The default device: a GPU if torch sees one; a driver that hangs or crashes is one sentence."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The id of a frozen environment: of what is in it, and of nothing else."""
+"""The id of a frozen environment depends on its content alone."""
 
 import pytest
 
@@ -9,7 +9,6 @@ VERSIONS = {"python": "3.11.2", "torch": "2.13.0"}
 
 @pytest.fixture
 def code(tmp_path):
-    """A package of two files."""
     folder = tmp_path / "workloads"
     (folder / "harness").mkdir(parents=True)
     (folder / "matmul.py").write_text("a @ b\n")

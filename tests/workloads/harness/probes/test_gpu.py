@@ -1,4 +1,4 @@
-"""The GPU probe against a stand-in for pynvml: no card is needed, and none is assumed."""
+"""The GPU probe against a fake pynvml, without a card."""
 
 import json
 from types import SimpleNamespace

@@ -1,4 +1,4 @@
-"""The bound of a GPU from its own figures: above every data sheet's peak, and below what can't be."""
+"""A GPU's bound from its own figures: above every data sheet's peak, below impossible rates."""
 
 import pytest
 

@@ -56,7 +56,7 @@ def test_cards_that_linux_sees_are_counted_beside_those_of_the_driver(tmp_path):
 
 
 def test_each_xid_code_is_counted(tmp_path):
-    """A line of a MIG slice as NVIDIA GPU Memory Error Management prints it, table 3."""
+    """A MIG slice's line as in NVIDIA GPU Memory Error Management, table 3."""
     log = tmp_path / "kmsg"
     slice = b"NVRM: Xid (PCI:0000:3b:00 GPU-I:05): 94, pid=7194, Contained: CE User Channel (0x9). RST: No, D-RST: No\n"
     log.write_bytes(LOG + slice + slice)

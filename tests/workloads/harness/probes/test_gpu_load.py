@@ -1,4 +1,4 @@
-"""Throttling and foreign load, from what NVML tells."""
+"""Throttling and foreign load, from NVML's answers."""
 
 import os
 
@@ -88,7 +88,7 @@ class TestForeignLoad:
         assert sum(naps) == pytest.approx(1.0)
 
     def test_load_of_our_own_last_process_is_not_foreign(self):
-        """The counter is of the last second: it falls although the card is idle."""
+        """The counter covers the last second."""
         nvml, naps = FakeNvml(), []
 
         def nap(seconds):

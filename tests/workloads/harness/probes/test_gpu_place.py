@@ -1,4 +1,4 @@
-"""Which GPU computes and where it is, against a stand-in for pynvml."""
+"""The place of the computing GPU, against a fake pynvml."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""MIG slices against a stand-in for pynvml; profiles as NVIDIA's MIG user guide names them for an A100-40GB."""
+"""MIG slices against a fake pynvml; profiles as in NVIDIA's MIG user guide for an A100-40GB."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""The fingerprint: what it reads, what its hash keeps apart, and the bound of a CPU."""
+"""The fingerprint: its facts, the distinctions of its hash, and the bound of a CPU."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""The memory probe, over fake cgroup trees and over this machine."""
+"""The memory probe, over fake cgroup trees and this machine."""
 
 import resource
 import subprocess

@@ -1,4 +1,4 @@
-"""The longest path of a temporary folder in which loader processes can open their sockets."""
+"""The longest temporary path in which loader processes can open their sockets."""
 
 import errno
 import os
@@ -15,7 +15,7 @@ from workloads.harness.training.loading import _check_workers
 
 @pytest.fixture
 def folder_of():
-    """Makes a folder whose path has `size` bytes."""
+    """Return a maker of folders whose path has `size` bytes."""
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="g") as room:
 
         def make(size):
@@ -51,7 +51,7 @@ def test_a_path_that_is_too_long_is_told_before_loaders_start(monkeypatch, folde
 
 
 def test_a_machine_without_semaphores_is_named(monkeypatch):
-    """As of AWS Lambda, whose /dev/shm is absent: sem_open(3) has no place."""
+    """As on AWS Lambda, without /dev/shm: sem_open(3) fails."""
 
     def refuse():
         raise OSError(errno.ENOSYS, os.strerror(errno.ENOSYS))

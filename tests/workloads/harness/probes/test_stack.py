@@ -1,4 +1,4 @@
-"""What the record says of torch's settings and libraries."""
+"""Torch's settings and libraries in a record."""
 
 import sys
 

@@ -1,4 +1,4 @@
-"""Do the intervals over repeats cover the truth as often as they say, when runs differ? (measurement.md, bar 3)"""
+"""Coverage of the intervals over repeats if runs differ."""
 
 import math
 from zlib import crc32
@@ -13,7 +13,7 @@ SAMPLES, WITHIN = 31, 0.01  # of one run, and their spread
 
 
 def medians(name, runs, between, truth=1.0):
-    """Medians of runs whose speed differs by `between` from run to run; one row a draw."""
+    """Return medians of runs whose speed differs by `between` from run to run; one row a draw."""
     chance = np.random.default_rng(crc32(name.encode()))
     speed = truth * np.exp(between * chance.standard_normal((DRAWS, runs, 1)))
     return np.median(speed * np.exp(WITHIN * chance.standard_normal((DRAWS, runs, SAMPLES))), axis=2).tolist()
@@ -39,7 +39,7 @@ def test_the_interval_of_a_ratio_covers(between, runs):
 
 
 def test_pooled_samples_of_one_run_would_not_cover():
-    """Why the repeat is the unit: with 1 % between runs one run's own interval covers rarely."""
+    """Therefore the repeat is the unit."""
     chance = np.random.default_rng(1)
     speed = np.exp(0.01 * chance.standard_normal(DRAWS))
     half = 1.96 * 1.2533 * WITHIN / math.sqrt(150)

@@ -1,4 +1,4 @@
-"""Joules per step and per unit, by what two cards counted."""
+"""Joules per step and per unit, by the counters of two cards."""
 
 from dataclasses import replace
 

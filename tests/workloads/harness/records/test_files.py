@@ -1,4 +1,4 @@
-"""Records in files: whole or not at all, each once, and what is broken is named and measured again."""
+"""Records in files: atomic, each once; broken ones are named and measured again."""
 
 import errno
 import json
@@ -52,7 +52,6 @@ class TestText:
 
     @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full here")
     def test_the_kernels_own_full_disk_is_told_alike(self, tmp_path, monkeypatch):
-        """The write itself fails: the disk is full before the file is whole."""
         import workloads.harness.records.files as module
 
         def full(*arguments, dir, **options):

@@ -1,4 +1,4 @@
-"""Sound, wide and refused: what may be made of a record's number."""
+"""Sound, wide and refused: the allowed uses of a record's number."""
 
 from dataclasses import replace
 
@@ -104,7 +104,7 @@ def test_few_samples_are_on_their_way_when_they_differ_by_five_percent():
 
 @pytest.mark.parametrize(("verdict", "others"), [(Verdict.UNSTEADY, {}), (Verdict.NOISY, NOISY["probes"])])
 def test_a_gpus_clock_that_moves_is_wide_until_the_times_move_with_it(verdict, others):
-    """A clock that drops late in each repeat is the same error in all of them; its warm-up was steady."""
+    """A clock that drops late in each repeat is the same error in all."""
 
     def graded(samples_s):
         times = replace(timing(1.0), steady=True, samples_s=tuple(samples_s))

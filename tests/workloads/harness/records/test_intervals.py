@@ -1,4 +1,4 @@
-"""The harness's own statistics against scipy, against simulation, and against algebra."""
+"""The harness's own statistics against scipy, simulation, and algebra."""
 
 import math
 import random
@@ -133,7 +133,7 @@ def test_variance_is_that_of_exact_arithmetic(values):
 
 @pytest.mark.parametrize("kept", [0.0, 0.5, 0.9])
 def test_a_first_order_process_has_its_known_correlation_time(kept):
-    """(1 + r) / (1 - r), by which the variance of its mean grows."""
+    """(1 + r) / (1 - r), the growth of its mean's variance."""
     pairs = [kept**lag + kept ** (lag + 1) for lag in range(0, 1000, 2)]
     assert correlation_time(pairs) == pytest.approx((1 + kept) / (1 - kept))
 

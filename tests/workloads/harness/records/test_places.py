@@ -1,4 +1,4 @@
-"""Users without a home have a place, too."""
+"""Folders of users without a home."""
 
 import errno
 import pwd
@@ -35,7 +35,7 @@ def test_a_home_is_taken_as_it_is(monkeypatch, tmp_path):
 
 
 def test_a_machine_without_a_temporary_folder_is_named(monkeypatch):
-    """As of a container with a read-only root, in which Python tries all the folders that it knows."""
+    """As in a container with a read-only root."""
 
     def refuse():
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")

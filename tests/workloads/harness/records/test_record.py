@@ -1,4 +1,4 @@
-"""Records: what goes in comes out, and whatever else comes in is refused in a sentence."""
+"""Records survive JSON, and anything else is refused in a sentence."""
 
 import copy
 import json
@@ -45,7 +45,7 @@ LEAVES = {
 
 
 def values_of(hint):
-    """Any value that a field of this type may hold."""
+    """Return a strategy of all values that a field of this type can hold."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return st.one_of(st.none() if a is types.NoneType else values_of(a) for a in args)
@@ -142,7 +142,7 @@ def cards():
 
 
 class TestDeviceTime:
-    """Of what two cards have measured: an H100 whose host is slow, and an H200."""
+    """Measured by an H100 with a slow host, and an H200."""
 
     @pytest.mark.parametrize(
         ("hardware", "workload", "ms", "waits"),
@@ -163,7 +163,7 @@ class TestDeviceTime:
             )
 
     def test_a_pass_after_a_pause_says_nothing_of_a_card_at_its_power_limit(self, cards):
-        """It takes 1.40 ms, and in the samples, with a lower clock, 1.64."""
+        """It takes 1.40 ms, but 1.64 in the samples, with a lower clock."""
         capped = cards["h100", "matmul"]
         assert capped.device_busy_s < 0.87 * capped.device_time.median_s
         assert (capped.busy_s, capped.waiting_share, capped.launch_bound) == (None, None, False)
@@ -213,7 +213,7 @@ class TestTimes:
 
 
 def changed(path, value):
-    """The full record as JSON text with one value replaced; `...` removes it."""
+    """Return the full record's JSON with one value replaced; `...` removes it."""
     raw = copy.deepcopy(json.loads(FULL.to_json()))
     *parents, last = path
     inner = raw

@@ -1,4 +1,4 @@
-"""Records in words: what a terminal shows of a user's own script."""
+"""Records of a user's script in words, as on a terminal."""
 
 from dataclasses import replace
 

@@ -41,14 +41,14 @@ def test_a_busy_gpu_does_not_notice_its_host(load):
     ("held_s", "found"), [(0.0, set()), (0.00008, set()), (0.0108, set()), (0.03, {Verdict.NOISY})]
 )
 def test_a_quota_that_pauses_a_process_counts_by_its_share_of_the_window(held_s, found):
-    """With as many threads as vCPUs, 48 of 101 repeats in containers were held for 0.08 to 10.8 ms."""
+    """With as many threads as vCPUs, 48 of 101 repeats in containers paused for 0.08 to 10.8 ms."""
     probes = {"cgroup_throttled_s": held_s, "window_start_s": 5.0, "window_end_s": 7.0}
     assert {verdict for verdict, _ in judge(timing(precision_reached=True), probes, 0.0, None)} == found
 
 
 @pytest.mark.parametrize(("busy", "found"), [(0.86, set()), (0.7, {Verdict.NOISY})])
 def test_a_change_of_the_cpu_counts_by_the_hosts_share_of_a_step(busy, found):
-    """On an H100 a product of fp8 was called noisy for a CPU that ran 29 % slower."""
+    """An H100's fp8 product was called noisy for a CPU that ran 29 % slower."""
     probes = {"device_busy_share": busy, "canary_drift": 0.29}
     assert {verdict for verdict, _ in judge(timing(precision_reached=True), probes, 0.0, None)} == found
 
@@ -63,7 +63,7 @@ def test_the_clock_of_a_gpu_at_its_power_limit_is_a_fact_and_not_a_fault():
 
 
 def judged_again(record):
-    """The record of an H100 at its power limit with the rate that its samples show, by the rules for such a card."""
+    """Return an H100's record at its power limit with its samples' rate, judged by the rules for such a card."""
     wall = record.wall
     rate = sustained(wall.samples_s, wall.steps // len(wall.samples_s), GOVERNOR_S)
     is_precise = (rate.high_s - rate.low_s) / 2 <= Rules().half_width * rate.mean_s
@@ -75,7 +75,7 @@ def judged_again(record):
 
 
 def test_samples_of_a_card_at_its_power_limit_count_with_the_width_of_their_rate():
-    """Each of these was noisy or unsteady by a clock that the limit moves, or by a CPU that the card did not wait for."""
+    """Each was noisy or unsteady by a clock that the limit moves, or by an unused CPU."""
     before, again = power_capped(), [judged_again(record) for record in power_capped()]
     assert {record.verdict for record in before} == {Verdict.NOISY, Verdict.UNSTEADY}
     assert {record.verdict for record in again} <= {Verdict.OK, Verdict.IMPRECISE}, [r.reasons for r in again]

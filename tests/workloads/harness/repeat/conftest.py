@@ -10,7 +10,7 @@ from workloads.harness.probes.frozen import CODE, MARK
 
 @pytest.fixture
 def reference(tmp_path, box_lock):
-    """A frozen copy of the workloads that differs from the checkout, with this environment's packages."""
+    """A frozen copy of changed workloads, with this environment's packages."""
     code = tmp_path / "frozen" / "workloads"
     shutil.copytree(CODE, code, ignore=shutil.ignore_patterns("__pycache__"))
     (code / "matmul.py").write_text((code / "matmul.py").read_text() + "# as it was\n")

@@ -15,7 +15,7 @@ def repeat_of(number=1, **more):
 
 
 def printing(number=1, **changes):
-    """A command that prints a record, as a measuring process does."""
+    """Return a command that prints a record, like a measuring process."""
     wall = {
         "samples_s": [2.0],
         "block": 1,

@@ -1,4 +1,4 @@
-"""Repeats of workloads that die, and how to wait for an end."""
+"""Repeats of workloads that die, and waits for their ends."""
 
 import time
 from pathlib import Path
@@ -22,7 +22,7 @@ def wait_for(condition, limit_s=20.0):
 
 
 def gone(pid):
-    """Whether a process has ended, reaped or not."""
+    """Return whether a process has ended, reaped or not."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

@@ -1,4 +1,4 @@
-"""Controls: a repeat once more beside itself in a frozen environment; none of its troubles costs the record."""
+"""Controls: the repeat again in a frozen environment; its faults never cost the record."""
 
 import sys
 
@@ -15,7 +15,7 @@ NOBODY = ("/no/such/reference/bin/python", "-P", "-m", "workloads")
 
 
 class TestWithoutTorch:
-    """What the lane makes of a control, with processes that are over at once."""
+    """The lane's view of controls that end at once."""
 
     def measured(self, reference, number=1, command=None, **more):
         self.said = []

@@ -1,4 +1,4 @@
-"""A copy of a script's folder has all that the folder has, and nothing that is written there reaches the user's files."""
+"""A copy of a script's folder is complete, and writes in it never reach the user's files."""
 
 import errno
 import os
@@ -18,7 +18,7 @@ from workloads.harness.repeat.write_guard import WriteGuard
 
 @pytest.fixture
 def folder(tmp_path):
-    """A project next to its data: code, a checkpoint, a repository, an environment, links of all kinds."""
+    """A project next to its data: code, a checkpoint, a repository, an environment, all kinds of links."""
     project = tmp_path / "home" / "project"
     texts = {
         "train.py": "print()",
@@ -43,7 +43,6 @@ def folder(tmp_path):
 
 @pytest.fixture
 def small(monkeypatch):
-    """Limits that tests can reach."""
     monkeypatch.setattr(folder_contents, "LARGE_BYTES", 1000)
     for module in (folder_contents, mirrors):
         monkeypatch.setattr(module, "MOST_FILES", 20)
@@ -52,7 +51,7 @@ def small(monkeypatch):
 
 
 def state(folder):
-    """All files of a folder, with their contents and times."""
+    """Return all files of a folder, with contents and times."""
     return {
         path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()
     }
@@ -118,7 +117,7 @@ def test_large_files_are_copied_as_far_as_there_is_room_and_else_linked(folder, 
 
 @pytest.fixture
 def large(folder, small):
-    """The project with a folder that is too much to copy: logs, pictures by their kinds, and one kind of very many."""
+    """The project with a folder that is too large to copy: logs, pictures, and very many of one kind."""
     for place, count in (("pictures", 2), ("pictures/cats", 15), ("pictures/dogs", 30)):
         (folder / place).mkdir()
         for number in range(count):
@@ -162,7 +161,6 @@ def test_copies_of_killed_processes_are_removed(folder, tmp_path, monkeypatch):
 
 
 def opened(path, mode):
-    """Start a process that opens a file, and return it."""
     return subprocess.Popen([sys.executable, "-c", f"open({str(path)!r}, {mode!r}).close()"])
 
 
@@ -234,7 +232,7 @@ def test_files_next_to_a_folder_of_very_many_are_all_copied(tmp_path, monkeypatc
 
 @pytest.fixture
 def linked(tmp_path):
-    """A project whose checkpoints and latest weights are links to another disk, with links among themselves."""
+    """A project whose checkpoints and latest weights are links to another disk and to each other."""
     project, scratch = tmp_path / "project", tmp_path / "scratch"
     (scratch / "ckpt").mkdir(parents=True)
     project.mkdir()

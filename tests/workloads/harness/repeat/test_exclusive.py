@@ -1,4 +1,4 @@
-"""A box measures one thing at a time, whoever asks, and no crash leaves it locked."""
+"""A box measures one thing at a time, and no crash leaves it locked."""
 
 import errno
 import fcntl
@@ -45,7 +45,6 @@ def start(script):
 
 @pytest.fixture
 def holder(box_lock):
-    """A process that holds the box."""
     process = start(HOLDS)
     assert process.stdout.readline() == "held\n"
     yield process
@@ -148,7 +147,7 @@ def test_a_number_that_is_not_the_lock_is_left_alone(box_lock, tmp_path):
 class TestPath:
     @pytest.mark.parametrize("named", [None, ""])
     def test_the_default_is_the_users_own(self, monkeypatch, tmp_path, named):
-        """Nobody else can hold it, and no link leads elsewhere: its folder is entered by its owner alone."""
+        """Only the owner can enter its folder, so nobody else can hold it or link it elsewhere."""
         monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.delenv("GRIDBENCH_BOX_LOCK", raising=False)
         if named is not None:
@@ -203,7 +202,7 @@ class TestPath:
 
 
 def test_a_file_system_without_locks_is_named(box_lock, monkeypatch):
-    """As NFS without a lock service answers, flock(2)."""
+    """As flock(2) on NFS without a lock service."""
 
     def no_locks(descriptor, operation):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))

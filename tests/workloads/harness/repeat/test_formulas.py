@@ -38,7 +38,7 @@ FILLING = {
 
 
 def quick_ones(names):
-    """Return these workloads, of those that take seconds only the ones that are no loader, job or group of another."""
+    """Return these workloads; of slow ones only those that are no loader, job or group of another."""
     marks = {n: pytest.mark.chaos if find(n).of else pytest.mark.server for n in names if takes_seconds(n)}
     return [pytest.param(n, marks=marks.get(n, ())) for n in names]
 
@@ -55,7 +55,7 @@ def sizes_of(name):
 
 
 class Live:
-    """The most bytes of tensors that were alive at once, as every operation's results come and go."""
+    """The most bytes of tensors alive at once, over all operations."""
 
     def __init__(self):
         import torch
@@ -97,7 +97,7 @@ class TestFormulas:
     @pytest.mark.parametrize("precision", ["fp32", "bf16"])
     @pytest.mark.parametrize("name", quick_ones(WITH_ELEMENTS))
     def test_elements_are_alive_at_once(self, name, precision):
-        """Never more than a build and a step hold at their worst, and no fewer than inputs and result."""
+        """At most a build's or step's peak, at least inputs and result."""
         for size in sizes_of(name):
             live = Live()
             with live.mode():
@@ -110,7 +110,7 @@ class TestFormulas:
     @pytest.mark.chaos
     @pytest.mark.parametrize(("name", "size"), FILLING.items(), ids=FILLING)
     def test_a_process_that_holds_less_can_not_step(self, name, size, box_lock):
-        """A trial in a process that may have no more than the bound runs out of memory."""
+        """A process limited to the bound runs out of memory."""
         bound = find(name).elements(**size) * 4
         assert bound > 400e6
         died = {Verdict.OUT_OF_MEMORY, Verdict.CRASHED}  # a library may abort where torch would say it
@@ -120,7 +120,7 @@ class TestFormulas:
 
 
 def trial(case, more_bytes):
-    """A trial in a process of its own that may have so many bytes more than torch has once it is imported."""
+    """Run a trial in a process with this many bytes above imported torch."""
     script = (
         "import re, sys, torch, workloads.harness.repeat.runs as runs\n"
         "used = int(re.search(r'VmData:\\s*(\\d+) kB', open('/proc/self/status').read())[1]) * 1024\n"
@@ -134,7 +134,7 @@ def trial(case, more_bytes):
 
 class TestSteps:
     def test_no_measurement_takes_fewer(self, engine, monkeypatch):
-        """The real engine, as impatient as it can be: it can't do with less than the bound supposes."""
+        """The real engine at its most impatient."""
         import torch
 
         taken = []

@@ -1,4 +1,4 @@
-"""Repeats of a cell are measured in the layout that the first of them has found."""
+"""Repeats of a cell are measured in the layout that the first of them found."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""What is planned as skipped could not have been measured: every bound is held against the real thing."""
+"""Planned skips could not have been measured: every bound is compared with a real measurement."""
 
 from dataclasses import replace
 

@@ -1,4 +1,4 @@
-"""Users' own scripts in a suite: what a table means, and that every mistake in it is one sentence."""
+"""Users' own scripts in a suite: the meaning of a table, and one sentence for each mistake in it."""
 
 import json
 from pathlib import Path
@@ -19,7 +19,7 @@ from workloads.harness.repeat.suite import load_suite
 
 @pytest.fixture
 def suite_of(tmp_path):
-    """A function that loads a suite with this text, beside a folder with a script."""
+    """Return a function that loads a suite with this text, next to a folder with a script."""
     (tmp_path / "code").mkdir()
     for name in ("train.py", "matmul.py", "requirements.txt", "notes.md"):
         (tmp_path / "code" / name).write_text("")
@@ -150,7 +150,7 @@ def test_a_script_of_more_ranks_than_a_machine_has_room_for_is_too_large():
 
 
 def test_any_command_is_given_a_script_as_json():
-    """Options can't spell it, and a version that does not know scripts can't measure it."""
+    """Options can't express it, and older versions can't measure it."""
     repeat = repeat_of(case_of(batch=1))
     for command in (COMMAND, ("/envs/v2/bin/python", "-P", "-m", "workloads")):
         assert arguments(repeat, command) == ["repeat", repeat.to_json()]
@@ -158,7 +158,7 @@ def test_any_command_is_given_a_script_as_json():
 
 
 def test_a_suite_measures_its_scripts_and_a_reference_adds_no_control(suite_of, monkeypatch):
-    """A control in a frozen environment would run the same code, and hide what the code changed."""
+    """A control would run the same code, and hide its change."""
     measured = []
 
     def run_repeat(repeat, lock, say, command):

@@ -1,4 +1,4 @@
-"""Repeats that cannot fit are skipped, and the reason is in words."""
+"""Repeats that cannot fit are skipped, with the reason in words."""
 
 import math
 

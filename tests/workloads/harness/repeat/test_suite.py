@@ -1,4 +1,4 @@
-"""Suites: the shipped ones load, and every mistake in a file names file, field, value and what would be right."""
+"""Suites: shipped ones load, and a mistake in a file names file, field, value and a valid one."""
 
 import tomllib
 
@@ -94,7 +94,7 @@ def test_minutes_are_shared_out_evenly(tmp_path, head, estimates_s, minutes):
 
 
 def test_a_case_can_state_its_own_longer_estimate(tmp_path):
-    """The others share what it leaves, and what a file says first of a case holds."""
+    """The others share the rest; the first statement about a case holds."""
     path = tmp_path / "mine.toml"
     slow = 'workload = "matmul"\nsize = { n = 8000 }\nestimate_s = 100'
     path.write_text(
@@ -108,7 +108,7 @@ def test_a_case_can_state_its_own_longer_estimate(tmp_path):
 
 
 def test_minutes_are_for_what_two_cores_can_measure(tmp_path, monkeypatch):
-    """What they can't is no part of them: more processes than cores, or work for hours."""
+    """Cases with more processes than cores, or hours of work, are not part of them."""
     monkeypatch.setattr(registry, "_found", dict(registry.all_workloads()))
 
     def several(env, n, processes): ...
@@ -123,7 +123,6 @@ def test_minutes_are_for_what_two_cores_can_measure(tmp_path, monkeypatch):
 
 
 def test_a_case_may_be_for_one_device_alone(tmp_path):
-    """On the others nothing grows: no case, no minute."""
     only = 'workload = "matmul"\nsize = { n = [64, 8192] }\nprecision = ["bf16"]\ndevice = "cuda"'
     path = tmp_path / "mine.toml"
     path.write_text(
@@ -182,7 +181,7 @@ def test_tokens_are_decoded_as_people_run_them_and_a_cpu_is_asked_for_no_graph()
     ("name", "cells", "minutes"), [("quick", 7, 1), ("nightly", 18, 15), ("full", 125, 544)]
 )
 def test_cases_for_gpus_cost_a_cpu_nothing(name, cells, minutes):
-    """Whoever adds a case for CPUs changes this on purpose."""
+    """A new case for CPUs changes this on purpose."""
     suite = load_suite(name)
     assert len(suite.on({"cpu"}).cases) <= cells and suite.minutes <= minutes
 
@@ -393,7 +392,7 @@ def test_a_suite_of_too_many_cases_is_refused(tmp_path, text):
 
 
 def test_a_file_of_a_windows_editor_is_read(tmp_path):
-    """With a byte order mark and CRLF, as of Notepad."""
+    """With a byte order mark and CRLF, like Notepad's."""
     (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
     (tmp_path / "theirs.toml").write_text(GOOD)
     assert load_suite("mine", tmp_path).cases == load_suite("theirs", tmp_path).cases

@@ -1,4 +1,4 @@
-"""Records made by hand for the tests of ceilings and roofline, as a CPU and as a GPU leave them."""
+"""Handmade records for tests of ceilings and roofline, as from a CPU and a GPU."""
 
 from typing import Any
 
@@ -17,7 +17,7 @@ CEILINGS = Ceilings(
 
 
 def timing(seconds: float) -> Timing:
-    """Three samples around a median, to the last bit."""
+    """Return three samples around a median, to the last bit."""
     low, high = 0.99 * seconds, 1.01 * seconds
     return Timing((low, seconds, high), 1, seconds, None, None, high, high, 0, 0, True, True)
 
@@ -34,7 +34,7 @@ def record(
     precision: str = "fp32",
     **changes: Any,
 ) -> Record:
-    """An ok record of a step of `seconds` by the host's clock, and of `device_s` by a GPU's events."""
+    """Return an ok record of a step of `seconds` by the host's clock, `device_s` by a GPU's events."""
     fields: dict[str, Any] = {"verdict": Verdict.OK, "threads": 2, "transfer": Transfer()}
     return Record(
         **{
@@ -51,16 +51,16 @@ def record(
 
 
 def blur(**changes: Any) -> Record:
-    """A cell that no ceiling explains."""
+    """Return a cell that no ceiling explains."""
     return record("gaussian_blur", {"pixels": 64}, flops=1e9, **changes)
 
 
 def profile(steps: int, busy_s: float) -> Profile:
-    """A profile of a GPU that ran kernels for `busy_s` of `steps` steps."""
+    """Return a profile of a GPU that ran kernels for `busy_s` of `steps` steps."""
     return Profile(steps, 10.0, "self_device_time_total", (), kernels=100 * steps, busy_s=busy_s)
 
 
 def group(count: int, device: str, communication_share: float | None) -> Group:
-    """`count` processes that measured together."""
+    """Return `count` processes that measured together."""
     ranks = tuple(Rank(i, device, 1.0) for i in range(count))
     return Group("nccl" if device == "cuda" else "gloo", "weak", ranks, communication_share, 0.0)

@@ -1,6 +1,7 @@
-"""Made-up devices: the rate of a product by m, n and k, with a clock of their own and noise in every sample.
+"""Simulated devices: the rate of a product by m, n and k, with a virtual clock and noise.
 
-Their parameters are drawn from a seed. The search's settings were chosen on seeds 0 to 19, and are tested on others.
+Their parameters are drawn from a seed. The search's settings were chosen on seeds 0 to 19, and are tested on
+others.
 """
 
 import itertools
@@ -23,7 +24,7 @@ MULTIPROCESSORS = (40, 58, 72, 80, 84, 108, 114, 128, 132, 142, 144, 148, 170)
 
 
 class Surface:
-    """A device that has a rate for every size; a sample takes its time by `now_s`."""
+    """A device with a rate for every size; a sample takes its time by `now_s`."""
 
     def __init__(self, kind, seed):
         self.seed, self.draw, self.now_s = f"{kind}{seed}", random.Random(f"{kind}{seed}"), 0.0
@@ -31,12 +32,12 @@ class Surface:
         self.sides, self.scan_s = SIDES[kind], SCAN_S[kind]
 
     def rate(self, size):
-        """FLOP/s without noise; each size is a little off the smooth surface, always in the same way."""
+        """FLOP/s without noise; each size deviates a little from the smooth surface, reproducibly."""
         off = 1 + self.roughness * random.Random(f"{self.seed}{size}").random()
         return flops_of(size) / (self.product_s(size) * off + self.launch_s)
 
     def sample_s(self, size):
-        """Seconds of one product as a clock reads it: noise makes it longer, an interruption much longer."""
+        """Seconds of one product: noise makes it longer, an interruption much longer."""
         single_s = flops_of(size) / self.rate(size)
         factor = 1 + abs(self.samples.gauss(0, self.noise))
         if self.samples.random() < self.interrupted:
@@ -45,19 +46,18 @@ class Surface:
         return single_s * factor
 
     def scanned(self):
-        """The best rate of a coarse scan of all sides against all, without noise, and the seconds it takes."""
+        """Return the best rate of a coarse scan without noise, and its seconds."""
         rates = {size: self.rate(size) for size in itertools.product(self.sides, repeat=3)}
         seconds = math.fsum(max(self.scan_s, 3 * flops_of(size) / rate) for size, rate in rates.items())
         return max(rates.values()), seconds
 
     def searched(self, budget_s):
-        """The size that the search finds."""
         space = Space((self.sides[-1],) * 3, flops_of)
         return Search(space, self.sample_s, lambda: self.now_s, budget_s).best()
 
 
 class Cpu(Surface):
-    """Each side saturates; beyond some size it falls slowly, as memory and address translation are felt."""
+    """Each side saturates; beyond some size it falls slowly, as memory and address translation limit it."""
 
     def __init__(self, seed):
         super().__init__("cpu", seed)
@@ -69,7 +69,6 @@ class Cpu(Surface):
         self.noise, self.interrupted = draw.uniform(0.002, 0.03), draw.uniform(0, 0.15)
 
     def product_s(self, size):
-        """Seconds by the model."""
         share = 1.0
         for side, half in zip(size, self.half, strict=True):
             share *= side / (side + half) * (1 - self.fall * max(math.log2(side / self.large), 0))
@@ -91,7 +90,6 @@ class Gpu(Surface):
         self.noise, self.interrupted = draw.uniform(0.002, 0.015), 0.02
 
     def product_s(self, size):
-        """Seconds by the model."""
         m, n, k = size
         fastest_s = min(
             math.ceil(math.ceil(m / rows) * math.ceil(n / columns) / self.multiprocessors)
@@ -104,9 +102,9 @@ class Gpu(Surface):
 
 
 def shares(kind, seeds, part):
-    """Of each made-up device the rate that the search finds over the scan's best, and its time over the scan's.
+    """Return by device the found rate over the scan's best, and the search's time over the scan's.
 
-    `part` of the scan's time is what the search may take.
+    `part` of the scan's time is the search's budget.
     """
     pairs = []
     for seed in seeds:

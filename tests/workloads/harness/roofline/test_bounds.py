@@ -1,4 +1,4 @@
-"""Cells with their bounds: which repeat stands for a cell, what a data loader takes, and how it is printed."""
+"""Cells with their bounds: the chosen repeat, a data loader's part, and the printed table."""
 
 import json
 from dataclasses import replace
@@ -13,8 +13,6 @@ from workloads.harness.roofline.roofline import UNEXPLAINED
 
 
 class TestLoader:
-    """A data loader's share is what goes away with it."""
-
     def records(self, with_loader_s):
         plain = record("resnet_train", {"batch": 8}, seconds=1.0, flops=0.9 * FLOPS)
         size = {"batch": 8, "workers": 2}
@@ -59,7 +57,6 @@ class TestTable:
         assert rows["gaussian_blur"].record.compute_s == 0.5
 
     def test_the_profile_of_any_repeat_serves_the_median_repeat(self):
-        """A suite profiles the first repeat only."""
         made = [record(seconds=s, device_s=s, device="cuda", repeat=i) for i, s in enumerate((2.0, 1.0, 1.1))]
         made[0] = replace(made[0], profile=profile(1, 0.11))
         (row,) = bounds(made)

@@ -1,4 +1,4 @@
-"""The workloads that measure ceilings, and which records become the ceilings of which machine."""
+"""The workloads that measure ceilings, and the records that become a machine's ceilings."""
 
 import json
 from dataclasses import replace
@@ -77,7 +77,7 @@ class TestWorkloads:
 
     @pytest.mark.parametrize("precision", ["fp32", "bf16"])
     def test_a_transfer_keeps_the_contract_and_has_all_four_moves(self, monkeypatch, precision):
-        """As far as a CPU can show it: only the pinning of memory needs CUDA's driver."""
+        """On a CPU without pinned memory, which needs CUDA's driver."""
         pinned = []
         monkeypatch.setattr(torch.Tensor, "pin_memory", lambda tensor: pinned.append(tensor) or tensor)
         made = build("transfer_bandwidth", precision, mib=2)
@@ -208,7 +208,6 @@ class TestMachines:
         assert (found.compute, found.memory, found.moves, found.launch_s) == ((), None, (), None)
 
     def test_measured_ones_come_out_of_real_records(self, engine):
-        """The three that a CPU has, measured here in a blink; their values are this machine's."""
         cases = (("matmul", {"n": 64}), ("memory_bandwidth", {"mib": 1}), ("kernel_launch", {"kernels": 10}))
         made = [replace(engine(name, **size), verdict=Verdict.OK) for name, size in cases]
         found = ceilings_of(made)

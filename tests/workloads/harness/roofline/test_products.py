@@ -1,4 +1,4 @@
-"""The fastest product of this device: searched for once, kept by box, stack, precision and side."""
+"""The fastest product of this device: searched once, cached by box, stack, precision and side."""
 
 import json
 
@@ -26,7 +26,7 @@ def own_folder(tmp_path, monkeypatch, one_thread):
 
 @pytest.fixture
 def searches(monkeypatch):
-    """The arguments of every search, each of which is over at once."""
+    """The arguments of every search, each of which ends at once."""
     seen = []
 
     class Found:

@@ -1,4 +1,4 @@
-"""The roof of a machine: which records are its rates, what its box has kept, and which of them are ceilings."""
+"""The roof of a machine: the records that are its rates, cached rates, and its ceilings."""
 
 from dataclasses import asdict, replace
 
@@ -27,7 +27,7 @@ MIB = 2**20
 
 
 def product(rate=FLOPS, side=4096, precision="fp32", **changes):
-    """A record of a roof's product of 1e9 FLOP, with an interval of 2 %."""
+    """Return a record of a roof's product of 1e9 FLOP, with an interval of 2 %."""
     seconds = 1e9 / rate
     timing = Timing(
         (seconds,), 1, seconds, 0.99 * seconds, 1.01 * seconds, seconds, seconds, 0, 0, True, True

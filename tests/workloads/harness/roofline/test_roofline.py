@@ -1,4 +1,4 @@
-"""What bounds a cell: each limit by records made by hand, GPUs among them, and what holds for all of them."""
+"""The bound of a cell: each limit by handmade records, also of GPUs, and rules for all."""
 
 from dataclasses import replace
 
@@ -62,7 +62,7 @@ class TestOneLimitAtATime:
         assert found.why == "launch-bound: launching 104 operations takes 71 % of the step"
 
     def test_products_of_one_row(self):
-        """Which torch computes on one core of some CPUs: far below what the memory gives."""
+        """Torch computes them on one core of some CPUs, far below the memory's rate."""
         rows = gemm(1, seconds=1.0, nbytes=0.3 * BANDWIDTH)
         ceilings = replace(CEILINGS, gemv=ceilings_of([rows]).gemv)
         token = work(parameters=1236, matmul_flops=2472.0, nbytes=0.29 * BANDWIDTH)
@@ -138,7 +138,7 @@ class TestOneLimitAtATime:
 
 
 class TestCache:
-    """Where the data fits the cache, the memory's ceiling is not what holds it up."""
+    """Data in the cache are not bound by memory."""
 
     WITH_CACHE = replace(CEILINGS, cache=Ceiling(4 * BANDWIDTH, "small"))
 
@@ -159,7 +159,7 @@ class TestCache:
 
 
 class TestGpu:
-    """Records as a GPU leaves them: events for device time, and a profile's kernels where one was made."""
+    """Records as from a GPU: events for device time, and a profile's kernels."""
 
     def step(self, wall_s, device_s, launches=100, flops=0.1, **changes):
         return record(
@@ -261,7 +261,7 @@ SHARE = st.floats(0, 10)
 
 @st.composite
 def anything(draw):
-    """A record and ceilings of any proportion, on a CPU or as a GPU leaves it."""
+    """Draw a record and ceilings of any proportion, on a CPU or a GPU."""
     device = draw(st.sampled_from(["cpu", "cuda"]))
     seconds = draw(st.floats(1e-6, 1e3))
     device_s = seconds * draw(st.floats(0.01, 1)) if device == "cuda" else None
@@ -356,7 +356,7 @@ def test_a_step_without_work_or_time_is_not_judged():
 
 
 class TestBusyDevice:
-    """An H100 that trains GPT-2 is busy, and one at LoRA waits for its host: neither is unexplained."""
+    """An H100 that trains GPT-2 is busy, and one at LoRA waits for its host."""
 
     def found(self, busy_share, flops):
         step = TestGpu().step(1.0, 1.0, launches=0, flops=flops, device_busy_s=busy_share)

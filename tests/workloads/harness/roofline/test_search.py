@@ -1,4 +1,4 @@
-"""The search for the fastest size, on made-up devices that its settings were not chosen on."""
+"""The search for the fastest size, on simulated devices other than those of its settings."""
 
 import math
 
@@ -13,7 +13,7 @@ UNSEEN = range(FIRST_UNSEEN, FIRST_UNSEEN + 10)
 
 @pytest.mark.parametrize("kind", [Cpu, Gpu])
 def test_the_search_comes_within_a_percent_of_a_scan_in_a_tenth_of_its_time(kind):
-    """On nine of ten devices at least, and nowhere far below."""
+    """On nine of ten devices at least, and never far below."""
     found = shares(kind, UNSEEN, 0.1)
     assert sum(share >= 0.99 for share, _ in found) >= 9, found
     assert min(share for share, _ in found) >= 0.96
@@ -21,7 +21,7 @@ def test_the_search_comes_within_a_percent_of_a_scan_in_a_tenth_of_its_time(kind
 
 
 def searched(rate, most=(1024, 1024, 1024), budget_s=100.0, sample_s=0.01, **space):
-    """Search on a device without noise, of which every sample takes `sample_s`; return the search and its size."""
+    """Search a device without noise, whose samples take `sample_s`; return the search and its size."""
     now_s = 0.0
 
     def sample(size):
@@ -72,7 +72,7 @@ def test_with_no_time_at_all_it_returns_what_it_tried():
 
 
 def test_one_lucky_sample_does_not_win():
-    """A size whose first sample is three times too fast is looked at again before it is followed."""
+    """A size whose first sample is three times too fast is sampled again first."""
     lucky, seen = (64, 64, 64), set()
 
     def rate(size):

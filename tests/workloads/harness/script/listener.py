@@ -1,4 +1,4 @@
-"""The listener of the hooks in tests: it counts each step of an optimizer as a step."""
+"""A listener that counts each step of an optimizer as a step."""
 
 import torch
 
@@ -7,8 +7,6 @@ from workloads.harness.script.observations import Observations
 
 
 class Listener:
-    """Notes of a script in this process, and the hooks that take them."""
-
     def __init__(self):
         self.observed, self.forwards, self.errors, self.counts_backwards = Observations(), 0, [], False
         self.hooks = Hooks(self.observed, self)

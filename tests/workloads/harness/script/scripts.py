@@ -13,7 +13,7 @@ SCRIPTS = Path(__file__).parent / "server" / "scripts"
 
 
 def start(*words, folder=SCRIPTS, environ=None, timeout_s=120):
-    """Run the command; return its exit code, standard output and standard error."""
+    """Run the command; return exit code, standard output and standard error."""
     done = subprocess.run(
         [sys.executable, "-m", "workloads", "script", f"--folder={folder}", *words],
         cwd=ROOT,
@@ -27,7 +27,7 @@ def start(*words, folder=SCRIPTS, environ=None, timeout_s=120):
 
 
 def measured(*words, **options):
-    """Return the record of a script that is looked at briefly."""
+    """Return the record of a briefly measured script."""
     _, out, err = start("--brief", *words, **options)
     assert out.count("\n") == 1, err
     json.loads(out)
@@ -35,7 +35,7 @@ def measured(*words, **options):
 
 
 def under_torchrun(*words, environ=None):
-    """Return the record of a script that two ranks of torchrun look at briefly."""
+    """Return the record of a script that two ranks of torchrun measure briefly."""
     ranks = ["torch.distributed.run", "--standalone", "--nproc-per-node=2", "-m", "workloads", "script"]
     done = subprocess.run(
         [sys.executable, "-m", *ranks, "--brief", *words],

@@ -1,7 +1,7 @@
-"""Jobs whose steps are drawn, predicted from their beginning: how often the interval holds the job at another time.
+"""Simulated jobs, predicted from their beginning: how often the interval holds another run's time.
 
-As much of each run is seen as a measurement on a CPU waits for. `python -m
-tests.workloads.harness.script.simulated_jobs [--jobs N] [--only WORLD…]` prints a table of all worlds.
+A CPU measurement's part of each run is seen. `python -m tests.workloads.harness.script.simulated_jobs [--jobs
+N] [--only WORLD…]` prints a table of all worlds.
 """
 
 import argparse
@@ -31,7 +31,7 @@ PLAN = SamplingPlan(Rules(), predicts=True)
 
 @dataclass(frozen=True)
 class Drawn:
-    """A job's seconds of each step, the places at which an epoch ends, and the steps of an epoch by its loader."""
+    """A job's seconds of each step, the places of epoch ends, and the loader's steps of an epoch."""
 
     steps_s: np.ndarray
     epochs_at: tuple[int, ...] = ()
@@ -47,7 +47,7 @@ def independent(spread: float) -> World:
 
 
 def remembered(memory_steps: float, spread: float) -> World:
-    """Return a world whose steps are an autoregressive process of order one with this spread."""
+    """Return a world whose steps are an AR(1) process with this spread."""
 
     def drawn(draw: np.random.Generator, steps: int) -> Drawn:
         keep = math.exp(-1 / memory_steps)
@@ -99,7 +99,7 @@ def in_epochs(fewest: int, most: int, seconds: float) -> World:
 
 
 def drifting(per_hour: float) -> World:
-    """Return a world that gets slower by this share an hour."""
+    """Return a world that slows by this share an hour."""
 
     def drawn(draw: np.random.Generator, steps: int) -> Drawn:
         hours = np.arange(steps) * STEP_S / 3600
@@ -119,7 +119,6 @@ def beside_a_neighbour(share: float, busy_s: float, cycle_s: float) -> World:
 
 
 def noisy(draw: np.random.Generator, steps: int, spread: float) -> np.ndarray:
-    """Return independent steps."""
     return STEP_S * draw.lognormal(0, spread, steps)
 
 
@@ -147,10 +146,8 @@ WORLDS = {
 class Covered:
     """Shares of jobs.
 
-    Attributes:
-        inside, below, above: by the interval of the time.
-        width: half of the median interval over the prediction, whose median over the real time is `ratio`.
-        unseen: of which a part is named that was never seen.
+    Attributes: inside, below, above: by the interval of the time. width: half of the median interval over the
+    prediction, whose median over the real time is `ratio`. unseen: names a part that was never seen.
     """
 
     inside: float
@@ -172,17 +169,15 @@ class Seen(Observations):
 
     @property
     def epochs_at(self) -> list[int]:
-        """Return the ends of epochs in these steps."""
         return self.places
 
     @property
     def epoch_steps(self) -> int | None:
-        """Return the steps of an epoch by the loader."""
         return self.of_epoch
 
 
 def seen_of(drawn: Drawn, sampled_s: float) -> Seen:
-    """Return what a measurement sees of a job whose samples are over after some seconds."""
+    """Return the steps seen by a measurement whose samples end after some seconds."""
     ends_s, spent_s = np.cumsum(drawn.steps_s), sampled_s
     times = StepTimes(warm_steps=WARM)
     while True:
@@ -197,7 +192,7 @@ def seen_of(drawn: Drawn, sampled_s: float) -> Seen:
 def covered(
     world: World, jobs: int, steps: int = HALF_HOUR, seed: int = 0, other_times: float = OTHER_TIMES
 ) -> Covered:
-    """Predict jobs of a world, each from the beginning of a run, and compare them with another run of the same job."""
+    """Predict jobs of a world from their beginnings, and compare with another run of each."""
     below, above, unseen, widths, ratios = 0, 0, 0, [], []
     for number in range(jobs):
         draw = np.random.default_rng([seed, number])
@@ -224,7 +219,6 @@ def covered(
 
 
 def main() -> None:
-    """Print the table."""
     parser = argparse.ArgumentParser("python -m tests.workloads.harness.script.simulated_jobs")
     parser.add_argument("--jobs", type=int, default=200)
     parser.add_argument("--steps", type=int, default=HALF_HOUR)

@@ -1,4 +1,4 @@
-"""The hooks leave nothing in a script's objects, and nothing in its tracebacks."""
+"""The hooks leave nothing in a script's objects and tracebacks."""
 
 import copy
 import gc
@@ -59,8 +59,7 @@ def watched(monkeypatch):
     watched.remove()
 
 
-def nothing(*_):
-    """A hook of the script's own."""
+def nothing(*_): ...
 
 
 def saved(thing):
@@ -70,7 +69,7 @@ def saved(thing):
 
 
 def trained():
-    """Return all that can be saved of a model, its optimizer and loader, at every place of a training."""
+    """Return the saved state of a model, its optimizer and loader, at every place of a training."""
     torch.manual_seed(0)
     model, found = Net(), []
     model(torch.ones(2, 4))  # a dry call
@@ -139,7 +138,7 @@ def test_no_hook_on_modules_is_left_once_something_trains(watched):
 
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_calls_of_a_model_are_counted_however_many_modules_it_has(comes_back, watched, monkeypatch):
-    """Also with a torch that keeps the hook for longer than the call."""
+    """Also if torch keeps the hook for longer than the call."""
     if not comes_back:
         monkeypatch.setattr(module_calls._Visit, "__del__", lambda visit: None)
     model, calls = Net(), FIRST_CALLS + 10
@@ -155,7 +154,7 @@ def test_calls_of_a_model_are_counted_however_many_modules_it_has(comes_back, wa
 
 @pytest.mark.parametrize("early", [0, FIRST_CALLS + 5])
 def test_calls_from_several_threads_are_counted(early, watched, monkeypatch):
-    """Threads that begin after the first calls, too, and calls of which one begins within another."""
+    """Also threads that begin later, and nested calls."""
     model, each, threads = Net(), 500, 4
     for _ in range(early):
         model(torch.ones(3, 4))
@@ -186,7 +185,7 @@ def test_calls_are_counted_after_one_whose_error_is_kept(watched):
 
 
 def test_hooks_of_the_scripts_own_on_all_modules_work_as_without_us(watched):
-    """Set before the watch changes its way, while it is in place, and while results are looked at."""
+    """Set before, during and while results are read."""
     modules, model, seen = torch.nn.modules.module, Net(), []
     handles = [modules.register_module_forward_pre_hook(lambda *_: seen.append("before"))]
     for _ in range(FIRST_CALLS + 5):
@@ -352,7 +351,7 @@ def test_an_error_of_ours_switches_the_hooks_off_and_stays_with_us():
 
 
 def test_looking_for_an_optimizer_asks_no_object():
-    """`torch.distributed.reduce_op` warns when it is asked for its class."""
+    """`torch.distributed.reduce_op` warns when its class is read."""
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         before = has_optimizer()
@@ -371,7 +370,7 @@ def test_loaders_that_are_made_and_not_used_are_named(watched):
 
 
 def test_data_sets_that_take_each_others_places_in_memory_are_one_loader(watched, monkeypatch):
-    """Python may give the same two addresses in turn if the next epoch's data are made before the last one's are dropped."""
+    """Python can reuse two addresses in turn."""
     parameter, data = torch.nn.Parameter(torch.ones(4)), None
     optimizer = torch.optim.SGD([parameter], lr=0.01)
     monkeypatch.setattr(hooks, "id", lambda value: getattr(value, "address", id(value)), raising=False)

@@ -1,4 +1,4 @@
-"""The time of a job, predicted from its beginning: what lies between steps is in it."""
+"""The time of a job, predicted from its beginning, with the work between steps."""
 
 import math
 import random
@@ -13,7 +13,7 @@ STEP_S, START_S = 0.1, 5.0
 
 
 def ends_of(steps, seed=0, every=None, every_s=0.0, epoch=None, end_s=0.0):
-    """When each step ended: noisy steps, an evaluation at regular distances, and at the ends of epochs."""
+    """Return the steps' end times: noisy steps, regular evaluations, and ends of epochs."""
     draw = random.Random(seed)
     lengths = []
     for place in range(steps):
@@ -27,7 +27,7 @@ def ends_of(steps, seed=0, every=None, every_s=0.0, epoch=None, end_s=0.0):
 
 
 def share_covered(observed, whole, epoch=None, **options):
-    """How often the interval holds the real time of a job, of which the first steps were seen."""
+    """Return how often the interval holds the real time of a job whose first steps were seen."""
     covered = 0
     for seed in range(40):
         ends = ends_of(whole, seed, epoch=epoch, **options)
@@ -112,7 +112,7 @@ def test_where_each_step_is_an_epoch_its_end_is_part_of_it():
 
 
 def uneven(kind, seed, steps=4000):
-    """When each step ended, of a script with pauses by chance, heavy tails, or a machine of changing speed."""
+    """Return the steps' end times with random pauses, heavy tails, or a varying machine."""
     draw, mood, lengths = random.Random(seed), 0.0, []
     for _ in range(steps):
         mood = 0.98 * mood + draw.gauss(0, 0.02)
@@ -138,7 +138,7 @@ def test_the_interval_holds_for_uneven_steps_and_is_not_the_wider_for_it(kind, w
 
 
 def walked(seed, share, seconds=300):
-    """A machine whose speed goes up and down on all scales of time at once: a factor for each second."""
+    """Return a factor for each second of a machine whose speed varies on all time scales at once."""
     draw = random.Random(seed)
     slow = {lasts_s: draw.gauss(0, share) for lasts_s in (1, 3, 10, 30, 100, 300)}
     factors = []
@@ -167,7 +167,7 @@ def test_a_machine_that_was_seen_to_go_up_and_down_may_do_so_at_another_time(sha
 
 
 def test_work_done_once_is_in_the_job_once():
-    """As `torch.compile` does at the first evaluation, of one every 50 steps or at the end of each epoch."""
+    """Like `torch.compile` at the first of several evaluations."""
     once_s = 20.0
     within = list(
         accumulate(1.0 if place % 50 else 11.0 + once_s * (place == 50) for place in range(1, 2001))

@@ -23,7 +23,7 @@ class Second:
 
 @pytest.fixture
 def time(monkeypatch):
-    """Time that passes only while a test says so."""
+    """Time that passes only by the test."""
     virtual = VirtualTime().install(monkeypatch)
     for module in ("observations", "measurement"):
         monkeypatch.setattr(f"workloads.harness.script.{module}.time", virtual)

@@ -1,4 +1,4 @@
-"""Numbers in the output of programs that people measure."""
+"""Numbers in the output of measured programs."""
 
 import pytest
 

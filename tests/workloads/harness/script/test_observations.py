@@ -1,4 +1,4 @@
-"""Samples, epochs and batches of a step, seen by the real hooks in loops as scripts have them."""
+"""Samples, epochs and batches of a step, seen by the real hooks in usual loops."""
 
 import pytest
 import torch
@@ -8,7 +8,7 @@ from tests.workloads.harness.script.listener import Listener
 
 
 class Doubled(torch.nn.Module):
-    """A transform that is a module, as those of torchvision are."""
+    """A transform that is a module, like torchvision's."""
 
     def forward(self, x):
         return 2 * x
@@ -27,7 +27,7 @@ class Data(Dataset):
 
 @pytest.fixture
 def observed():
-    """Notes of a script that trains in this process, between hooks that go away again."""
+    """Yield the notes of a script in this process, under temporary hooks."""
     listener = Listener().install()
     yield listener.observed
     listener.remove()

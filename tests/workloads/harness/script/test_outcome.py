@@ -1,4 +1,4 @@
-"""The times of a step by both clocks, and its parts by a profiler, in which each moment counts once."""
+"""Step times by both clocks, and the parts of a step by a profiler, each moment counted once."""
 
 import random
 from contextlib import nullcontext
@@ -74,7 +74,7 @@ class Observed(Observations):
 
 
 def measured(step_of):
-    """Return the times by both clocks of steps, of which `step_of` returns that at a place."""
+    """Return both clocks' times of the steps that `step_of` makes."""
     observed, times = Observed(), StepTimes()
     timer = SimpleNamespace(cost_s=0.0)
     asked = sample_steps(SamplingPlan(Rules(), profiled=0), times, observed, timer, Phases(), nullcontext())

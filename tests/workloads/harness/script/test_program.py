@@ -1,4 +1,4 @@
-"""Calls of commands: their numbers, and a verdict for each way in which one can go wrong."""
+"""Calls of commands: their numbers, and a verdict for each failure."""
 
 import sys
 
@@ -18,7 +18,7 @@ RATE = metric_of("cells/s: rate ([0-9.]+)")
 
 @pytest.fixture
 def called(tmp_path, monkeypatch):
-    """A function that measures a command in a temporary folder, and returns its record."""
+    """Return a function that measures a command in a temporary folder."""
     monkeypatch.setattr(program, "adopt_orphans", lambda: None)  # for all of this process's life
 
     def call(*words, timeout_s=20.0, seed=0, size=(), metrics=(RATE,), **given):

@@ -1,4 +1,4 @@
-"""What is asked of a script's steps, in virtual time: warm-up, samples, and the end of an epoch."""
+"""The stages of a script's measurement in virtual time: warm-up, samples, and the end of an epoch."""
 
 from contextlib import nullcontext
 
@@ -12,9 +12,9 @@ from workloads.harness.script.timers import TimedBlock
 
 
 class Walk(Observations):
-    """A script whose steps take the same time, and in virtual time; some hold other work before them.
+    """A script with equal steps in virtual time; some have other work before them.
 
-    `rare` has seconds by the steps from one time to the next.
+    `rare`: seconds of that work by the steps between two.
     """
 
     def now_s(self):
@@ -43,7 +43,7 @@ class Cost:
 
 
 def walk(observed, plan, most=10**6):
-    """Drive a course by steps; returns what it has taken."""
+    """Drive a plan by steps; return its samples."""
     times = StepTimes()
     asked = sample_steps(plan, times, observed, Cost(), Phases(), nullcontext())
     try:
@@ -116,7 +116,7 @@ def test_a_number_of_steps_or_epochs_is_waited_for_in_any_case(through, epochs, 
 
 
 def test_short_steps_with_an_evaluation_each_250_are_known_in_a_few_evaluations():
-    """As nanoGPT trains on characters on a GPU: 8 ms a step, and 1.75 s of evaluation."""
+    """Like nanoGPT on characters on a GPU: 8 ms a step, 1.75 s an evaluation."""
     observed = Walk(0.008, rare={250: 1.75})
     times = walk(observed, plan(predicts=True))
     assert times.sampled is not None

@@ -1,4 +1,4 @@
-"""Saves in the loops of a script, as far as its text shows them, and those that came."""
+"""Saves in a script's loops, expected from its text and observed."""
 
 import io
 import sys

@@ -1,4 +1,4 @@
-"""The server of a command: its start, its end, and a sentence for each way in which it can go wrong."""
+"""The server of a command: its start, its end, and a sentence for each failure."""
 
 import os
 import signal
@@ -42,7 +42,7 @@ READY = "http://127.0.0.1:{port}/"
 
 @pytest.fixture
 def measured(tmp_path, monkeypatch):
-    """A function that measures a client of a server in a temporary folder, and returns its record."""
+    """Return a function that measures a client of a server in a temporary folder."""
     monkeypatch.setattr(program, "adopt_orphans", lambda: None)  # for all of this process's life
 
     def measure(text=ANSWER, client=CLIENT, ready=READY, most_s=20.0, timeout_s=40.0, start_s=0, status=200):
@@ -138,7 +138,7 @@ def test_a_server_is_gone_when_its_process_is_killed():
 
 
 def _lives(group):
-    """Return whether a process of a group runs; one that no parent has collected does not."""
+    """Return whether a process of a group runs; a zombie does not."""
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             state, _, of_group = stat.read_text().rpartition(")")[2].split()[:3]

@@ -1,4 +1,4 @@
-"""What a step is in loops whose truth is known, seen by the real hooks in this process."""
+"""The step of loops whose truth is known, found by the real hooks."""
 
 from itertools import pairwise
 
@@ -18,7 +18,7 @@ torch.set_num_threads(1)
 
 
 def seen(loop, step_of=None, samples=None):
-    """Run a loop under the hooks; return the measurement, the model of its step and the samples."""
+    """Run a loop under the hooks; return the measurement, its step model and the samples."""
     phases = Phases()
     plan = SamplingPlan(Rules(), cap_s=1e9)
     readings = Readings("cpu", 1, phases.origin_s)
@@ -45,7 +45,7 @@ def batches(count, size, width=4):
 
 
 def in_backward():
-    """As the tutorial: an optimizer for each parameter steps within the backward call."""
+    """The tutorial's optimizer for each parameter, which steps within backward."""
     model = net(4, 4, 4, 4)
     optimizers = {p: torch.optim.SGD([p], lr=1e-3) for p in model.parameters()}
 
@@ -60,7 +60,7 @@ def in_backward():
 
 
 def wasserstein(long=20, count=12):
-    """A critic that steps more often in the first iterations of the generator."""
+    """A critic that steps more often in the generator's first iterations."""
     generator, critic = net(8, 4), net(4, 1)
     of_generator, of_critic = (sgd(m, torch.optim.RMSprop) for m in (generator, critic))
     for iteration in range(count):
@@ -74,7 +74,7 @@ def wasserstein(long=20, count=12):
 
 
 def acts_and_trains():
-    """As DQN does: it acts on one observation, with gradients, and trains on 128."""
+    """Like DQN: act on one observation, with gradients, and train on 128."""
     model, target = net(4, 2), net(4, 2)
     optimizer = sgd(model, torch.optim.Adam)
     for _ in range(20):
@@ -86,7 +86,7 @@ def acts_and_trains():
 
 
 def policy(size=32):
-    """As PPO does: rollouts without gradients, and minibatches of them for two networks."""
+    """Like PPO: rollouts without gradients, and minibatches of them for two networks."""
     actor, critic = net(4, 2), net(4, 1)
     optimizer = torch.optim.Adam([*actor.parameters(), *critic.parameters()])
     for _ in range(4):
@@ -140,7 +140,7 @@ def called_with_keywords():
 
 
 def optimizers_in_turn():
-    """One for matrices and one for the rest, as Muon beside AdamW."""
+    """One for matrices and one for the rest, like Muon with AdamW."""
     model = net(4, 4)
     optimizers = [torch.optim.SGD([model[0].weight], lr=1e-3), torch.optim.AdamW([model[0].bias])]
     for _ in range(20):
@@ -150,7 +150,7 @@ def optimizers_in_turn():
 
 
 def stages():
-    """A new optimizer for each stage of five steps, the old one gone."""
+    """A new optimizer for each stage of five steps."""
     model = net(4, 4)
     for _ in range(6):
         optimizer = sgd(model)
@@ -258,7 +258,7 @@ def test_a_declared_number_of_samples_stands():
 
 
 def trains_from(train, validation, read_ahead=False):
-    """Train one epoch, with a batch of a validation that lives on after each tenth step."""
+    """Train one epoch, with a batch of a validation after each tenth step."""
     model = net(4, 4)
     optimizer, checks = sgd(model), iter(validation)
     for place, (x,) in enumerate(train):
@@ -278,7 +278,7 @@ def test_a_validation_that_lives_on_is_not_the_training(step_of):
 
 
 def test_only_a_validation_has_a_loader():
-    """The batches of the training are drawn by hand: the loader says neither samples nor epochs."""
+    """Training batches are drawn by hand, so samples and epochs are unknown."""
     measurement, _, amounts = seen(lambda: trains_from([(torch.randn(8, 4),)] * 60, batches(7, 3)))
     assert (amounts.samples, amounts.source, measurement.observed.epoch_steps) == (8, "model", None)
 

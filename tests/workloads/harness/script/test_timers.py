@@ -1,4 +1,4 @@
-"""Blocks of steps by the host's clock, and by events of a GPU that is read a block later."""
+"""Blocks of steps by the host's clock, and by a GPU's events, read a block later."""
 
 import itertools
 
@@ -11,7 +11,7 @@ from workloads.harness.script.timers import BlockTimer
 
 
 class Event:
-    """An event of a device that needs 2 s for each block, and says when it is waited for."""
+    """A device's event that needs 2 s for each block, and notes waits."""
 
     numbers = itertools.count()
     waited = ()

@@ -1,4 +1,4 @@
-"""The steps of optimizers that end an iteration, from orders whose truth is known."""
+"""The optimizer steps that end an iteration, from orders whose truth is known."""
 
 import random
 
@@ -8,7 +8,7 @@ from workloads.harness.script.turns import OptimizerTurns, iteration_ends, turns
 
 
 def numbers(order):
-    """Return an order of letters as numbers, in the order of their first steps."""
+    """Return an order of letters as numbers by first occurrence."""
     first = list(dict.fromkeys(order))
     return [first.index(letter) for letter in order]
 
@@ -53,7 +53,7 @@ def test_an_order_by_chance_is_never_settled():
 
 
 def followed(order):
-    """Follow an order step by step, and count anew where that is asked for; return the ends and the counts anew."""
+    """Follow an order, recounting on request; return the ends and the recounts."""
     turns, ends, anew = OptimizerTurns(), [], 0
     for place, optimizer in enumerate(order):
         ended, changed = turns.stepped(optimizer)

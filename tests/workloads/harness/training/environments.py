@@ -1,4 +1,4 @@
-"""What a workload is built with: a device, a precision and a seed."""
+"""Environments of workloads: a device, a precision and a seed."""
 
 from workloads.harness.prepared import Env
 

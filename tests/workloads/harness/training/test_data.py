@@ -1,4 +1,4 @@
-"""Drawn data: its shapes, its signal, its seed. Real files: read in every format, refused when damaged."""
+"""Drawn data: shapes, signal and seed."""
 
 import pytest
 import torch

@@ -120,7 +120,7 @@ class TestMnistFiles:
 
 
 def pickled(value):
-    """As Python 2 wrote the published batches: every string is bytes."""
+    """Pickle like Python 2, which wrote the published batches: every string is bytes."""
 
     class Old(pickle._Pickler):
         dispatch = dict(pickle._Pickler.dispatch)  # noqa: RUF012 - it is pickle's own way

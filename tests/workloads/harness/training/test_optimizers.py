@@ -1,4 +1,4 @@
-"""Optimizers are fused on a GPU, so that fp16 needs no look at every step's gradients by the host."""
+"""Optimizers are fused on a GPU, so that in fp16 the host never waits for gradients."""
 
 import inspect
 from types import SimpleNamespace
@@ -24,13 +24,13 @@ def test_a_gpu_has_it_in_one_kernel():
 
 @pytest.mark.parametrize("kind", [torch.optim.Adam, torch.optim.AdamW])
 def test_a_fused_kernel_takes_the_loss_scale_along(kind):
-    """Torch asks this attribute before it has the host wait: `GradScaler.step`."""
+    """Torch reads this attribute in `GradScaler.step` before the host would wait."""
     made = kind([torch.nn.Parameter(torch.ones(1))], fused=True)
     assert made._step_supports_amp_scaling
 
 
 def test_torch_has_no_such_kernel_for_adadelta():
-    """So `mnist` in fp16 waits for its device once a step; once torch has one, `mnist` takes `fused`, too."""
+    """So `mnist` in fp16 waits once a step; once torch has a kernel, `mnist` uses `fused`, too."""
     assert "fused" in inspect.signature(torch.optim.AdamW).parameters
     assert "fused" not in inspect.signature(torch.optim.Adadelta).parameters
 

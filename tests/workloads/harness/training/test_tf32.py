@@ -1,4 +1,4 @@
-"""Trainings in TF32: what rounding does to a right result is within the bound, with room for luck."""
+"""Trainings in TF32: rounding errors of a right result are within the bound, with a margin."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ ROOM = 0.6  # share of the bound that a right result may need
 
 
 def share_of_bound(name, rounding, seed=0, **size):
-    """How much of its bound a right step in TF32 needs."""
+    """Return the share of its bound that a right step in TF32 needs."""
     prepared = build(name, "tf32", seed=seed, **size)
     with TF32(rounding) as mode:
         result = first_step(prepared)
@@ -22,7 +22,7 @@ def share_of_bound(name, rounding, seed=0, **size):
 
 @pytest.fixture(autouse=True)
 def on_a_gpu(monkeypatch):
-    """No CPU has TF32, so that opening one for it is refused."""
+    """Allow TF32, which no CPU has."""
     monkeypatch.setattr("tests.workloads.building.open_device", lambda *_: OnHost)
 
 

@@ -1,4 +1,4 @@
-"""Trainings and whole jobs under the engine: what is right passes, what is not is called by its name."""
+"""Trainings and whole jobs under the engine: right ones pass, wrong ones are named."""
 
 import re
 from dataclasses import replace
@@ -136,7 +136,7 @@ def test_a_reset_brings_back_weights_statistics_and_optimizer():
 
 
 def test_a_reset_brings_back_the_first_loss_scale():
-    """It doubles with the good steps, and a step from the beginning would overflow with a late one."""
+    """It doubles with good steps; a late one would overflow a first step."""
     made = prepared("fp16")
     learner = made.reset.__self__
     made.step()
@@ -164,7 +164,7 @@ def test_a_training_in_a_graph_begins_anew_in_the_tensors_that_it_was_captured_w
         return float(learner.learn(lambda: learner.called(inputs).float().square().mean()))
 
     def tensors():
-        """Weights and the optimizer's state; gradients are made anew by each step that is not a replay."""
+        """Return weights and the optimizer's state; eager steps make gradients anew."""
         return [*net.parameters(), *(t for kept in learner.optimizer.state.values() for t in kept.values())]
 
     first, began = [step() for _ in range(4)], [id(tensor) for tensor in tensors()]
@@ -218,7 +218,7 @@ class TestCopies:
         assert [p.requires_grad for p in copied.parameters()] == [p.requires_grad for p in model.parameters()]
 
     def test_nothing_is_copied_on_the_models_own_device(self):
-        """The device is `meta`, which has no values: a copy that goes by way of it could not be moved on."""
+        """The device is `meta`, from which a copy could not be moved."""
         from torch.utils._python_dispatch import TorchDispatchMode
 
         class Watching(TorchDispatchMode):
@@ -235,7 +235,7 @@ class TestCopies:
         assert devices == {"meta"}
 
     def test_the_beginning_of_a_training_is_kept_on_the_host(self):
-        """The device is one that fake tensors have, so that a copy on it would be seen."""
+        """Fake tensors have the device, so that a copy on it would be seen."""
         with faked() as fakes:
             env = replace(environment(), device=OTHER)
             model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64)).to(OTHER)

@@ -1,4 +1,4 @@
-"""References of large models: block by block on the device, and the same as those of the whole in float64."""
+"""References of large models, block by block on the device, equal those of the whole in float64."""
 
 from dataclasses import replace
 
@@ -19,7 +19,7 @@ MIB = 2**20
 
 
 class Rows(nn.Module):
-    """A row of blocks in the midst of a model, with dropout, a norm over the batch and a frozen weight."""
+    """A row of blocks within a model, with dropout, a norm over the batch and a frozen weight."""
 
     def __init__(self):
         super().__init__()
@@ -72,7 +72,7 @@ def test_the_wider_reference_has_the_values_of_the_whole_model(monkeypatch, buil
 
 
 def stepped_with(reference, on_device):
-    """Most bytes of the other device in the engine's stages."""
+    """Return the most bytes of the other device in the engine's stages."""
     with faked() as fakes:
         x = torch.empty(MIB, device=OTHER)
         made = Prepared(
@@ -99,7 +99,7 @@ def test_a_reference_on_the_device_is_a_part_of_what_a_case_needs():
 
 
 def peaks(build, blocks, shape):
-    """Most bytes of the other device in a step, and with its reference."""
+    """Return the most bytes of the other device in a step, and with its reference."""
     with faked() as fakes:
         env = replace(environment(), device=OTHER)
         inputs = (torch.empty(shape, device=OTHER), torch.zeros(shape[:1], dtype=torch.int64, device=OTHER))
@@ -118,10 +118,10 @@ def long_row():
 
 
 class TestRoom:
-    """Where the weights of the reference of a long row of blocks lie: in float64, with their gradients on the device."""
+    """The place of a long row's reference weights in float64, with gradients on the device."""
 
     def test_without_room_it_takes_little_of_the_device_beside_its_step(self):
-        """A whole copy with its gradients would take four times the weights."""
+        """A whole copy with gradients would take four times the weights."""
         weights = sum(p.nbytes for p in long_row().parameters())
         stepped, checked = peaks(long_row, "", (4, 256))
         assert stepped > 2 * weights

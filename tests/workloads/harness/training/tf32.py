@@ -1,6 +1,6 @@
-"""TF32 as GPUs compute it: the factors of every product and convolution lose 13 bits of their mantissa.
+"""TF32 as GPUs compute it: factors of products and convolutions lose 13 bits of their mantissa.
 
-CUDA's libraries round them to the nearest; a kernel that hands fp32 to the tensor cores as it is has them cut.
+CUDA's libraries round to nearest; a kernel that hands fp32 to the tensor cores truncates.
 """
 
 import torch
@@ -15,7 +15,7 @@ FACTORS = {aten.mm: (0, 1), aten.bmm: (0, 1), aten.addmm: (1, 2), aten.baddbmm: 
 
 
 class TF32(TorchDispatchMode):
-    """Products and convolutions in TF32 within this context; `factors` counts what was rounded."""
+    """Products and convolutions in TF32 within this context; `factors` counts rounded ones."""
 
     def __init__(self, rounding):
         super().__init__()

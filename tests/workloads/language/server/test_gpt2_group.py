@@ -1,4 +1,4 @@
-"""GPT-2 by several processes: with whole replicas and with shares, the same step, held against the plain model."""
+"""GPT-2 by several processes, with replicas and with shards, against the plain model."""
 
 import json
 import subprocess
@@ -70,7 +70,7 @@ def test_a_step_with_other_weights_is_wrong(alone, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_gradient_of_half_the_size_is_wrong(alone, name):
-    """As from a sum over ranks that was not divided: the loss is right, and nothing else shows it."""
+    """As from a sum over ranks that was not divided; the loss is right."""
     made = build(name, **ONE)
     loss = first_step(made)
     seen = made.view(loss)
@@ -106,7 +106,6 @@ def test_samples_that_a_batch_norm_joins_stay_together():
 
 
 def run(name, *options):
-    """Measure two processes by the command; return the record."""
     size = "millions=0,batch=2,length=16,processes=2"
     command = [sys.executable, "-m", "workloads", "run", name, "--size", size, "--brief", "--threads", "1"]
     ended = subprocess.run([*command, *options], capture_output=True, text=True, check=False, timeout=300)

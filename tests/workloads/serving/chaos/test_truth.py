@@ -1,4 +1,4 @@
-"""The load generator against servers with known delays: within 1 % or 2 ms of the times in their logs."""
+"""The load generator against servers with known delays: within 1 % or 2 ms of their logs."""
 
 import asyncio
 import itertools
@@ -21,12 +21,12 @@ RATE, SECONDS, PARTS = 40, 6, 8
 
 
 def close(value, truth):
-    """The two ends of a connection need 1.0 to 1.4 ms for a request on two slow cores, which no log has."""
+    """Compare; a connection's two ends need 1.0 to 1.4 ms a request on two slow cores, which no log has."""
     return value == pytest.approx(truth, rel=0.01, abs=2e-3)
 
 
 def played(script, path="/v1/completions", rate=RATE, seconds=SECONDS, timeout_s=60.0, patience_s=1.0):
-    """Return the answers, and the server's own times of each request, in the same order."""
+    """Return the answers, and the server's times of each request, in the same order."""
     play = Play(most_s=seconds, warm_up_s=0.0, patience_s=patience_s)
     requests = drawn_requests(Lengths(20, 20), Lengths(PARTS, PARTS), 1)
     with scripted(script) as (address, log):
@@ -66,7 +66,7 @@ def test_latencies_are_those_of_the_server(script):
 
 @pytest.mark.parametrize("rate", [20, 40, 60], ids=["half full", "nearly full", "too many"])
 def test_waits_in_a_queue_are_those_of_its_arrivals(rate):
-    """One worker, 20 ms a request: each wait follows from the arrivals, also beyond 50 requests a second."""
+    """One worker, 20 ms a request, also beyond 50 requests a second."""
     answers, _ = played(Script(service_s=0.02), rate=rate, patience_s=10.0)
     truth = waits_behind(0.02, rate, len(answers), seed=1)
     measured = summary(answers)
@@ -77,7 +77,7 @@ def test_waits_in_a_queue_are_those_of_its_arrivals(rate):
 
 
 def test_requests_due_in_a_stall_count_in_full():
-    """Two seconds without an answer: clients who wait for each other would meet one such request each."""
+    """Clients that wait for each other would meet the 2 s stall once each."""
     script = Script(first_s=0.01, stall_s=(1.0, 3.0))
     answers, _ = played(script)
     due_in_it = [answer for answer in answers if 1.0 < answer.due_s - answers[0].due_s < 2.95]

@@ -1,4 +1,4 @@
-"""`python -m workloads.serving` against a server whose answers are scripted."""
+"""`python -m workloads.serving` against a server with scripted answers."""
 
 import json
 import subprocess
@@ -20,7 +20,7 @@ def serving(address, *words):
 
 
 def test_a_search_finds_what_a_server_gives_at_its_promise():
-    """One worker that takes 50 ms for each request: 20 a second at most, fewer at a promise."""
+    """One worker, 50 ms a request: 20 a second at most, fewer at a promise."""
     with scripted(Script(service_s=0.05, tokens_a_part=3)) as (address, _):
         done = serving(
             f"{address}/v1/chat/completions",

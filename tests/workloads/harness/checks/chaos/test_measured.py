@@ -1,4 +1,4 @@
-"""Predicted memory against the peak that a repeat has, on the CPU: close in training, an upper bound in all."""
+"""Predicted memory against a repeat's peak on the CPU: close in training, an upper bound in all."""
 
 import json
 import os
@@ -19,7 +19,7 @@ WITHIN = 0.1
 
 
 def peak_bytes(name, size):
-    """The peak of resident memory of a fresh process that measures a case."""
+    """Return the peak resident memory of a fresh process that measures a case."""
     command = [sys.executable, "-m", "workloads", "run", name, "--size", size, "--brief", "--threads", "1"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, env=dict(os.environ), check=False
@@ -28,13 +28,13 @@ def peak_bytes(name, size):
 
 
 def usual_peak_bytes(name, size, first):
-    """The median of three processes: from one to the next peaks differ by up to 20 %, for the heap's holes."""
+    """Return the median of three processes: heap holes make peaks differ by up to 20 %."""
     return statistics.median([first, peak_bytes(name, size), peak_bytes(name, size)])
 
 
 @pytest.fixture(scope="module")
 def imported_bytes():
-    """What a process has that computes next to nothing: Python, torch and the engine."""
+    """Return the memory of Python, torch and the engine."""
     return peak_bytes("matmul", "n=64")
 
 
@@ -74,10 +74,10 @@ def test_a_prediction_is_close_to_what_is_measured_and_never_says_fits_falsely(n
     ],
 )
 def test_some_are_predicted_less_well_and_never_fit_falsely(name, size):
-    """A transformer's peak was up to 1.74 times what is predicted, a small network's 1.14, Llama's 0.9 times.
+    """A transformer's peak was up to 1.74 times the prediction, a small network's 1.14, Llama's 0.9 times.
 
-    That of a step with adapters was 1.09 to 1.16 times, of ResNet-50 inferring 1.18 to 1.28 times.
-    Torch's tensors are as predicted (201 MB of the first); the heap keeps up to 170 MB in holes that none fits.
+    A step with adapters: 1.09 to 1.16 times, ResNet-50 inferring: 1.18 to 1.28 times. Torch's tensors are as
+    predicted (201 MB of the first); the heap keeps up to 170 MB in unusable holes.
     """
     peak, needs = peak_bytes(name, size), needs_of(find(name).case(parse_size(size)), "cpu")
     assert needs.most_bytes >= peak

@@ -1,4 +1,4 @@
-"""Every workload can be predicted on both devices, or it is said why not."""
+"""Every workload's memory is predicted on both devices, or the reason is named."""
 
 import pytest
 

@@ -1,5 +1,6 @@
-"""What the stop rules make of every noise. The table of docs/measuring.md has more streams of each:
-`python -m tests.benchmarks.simulated.samples --write`.
+"""The stop rules under every noise. The table of docs/measuring.md has more streams of each:
+
+python -m tests.benchmarks.simulated.samples --write
 """
 
 import pytest

@@ -1,4 +1,4 @@
-"""The harness is tested with cheats (notes/measurement.md, rule 26): each must be caught by the real engine."""
+"""The real engine detects every cheat."""
 
 import re
 import statistics
@@ -68,7 +68,7 @@ def test_reuse_that_no_check_sees_is_too_fast_to_be_true(engine):
 
 @pytest.fixture
 def virtual(monkeypatch):
-    """Time in which only the workload's own sleeping passes: what the engine says of it must be exact."""
+    """Time in which only the workload's own sleeping passes, so that results are exact."""
     return VirtualTime().install(monkeypatch)
 
 

@@ -1,4 +1,4 @@
-"""Groups whose ranks hang, are killed, or lose whoever started them."""
+"""Groups whose ranks hang, are killed, or lose their launcher."""
 
 import json
 import os
@@ -37,7 +37,7 @@ def test_a_rank_that_hangs_is_named_before_the_time_is_up(run, name, timeout_s, 
 
 
 def test_ranks_without_room_for_torch_are_out_of_memory(groups, tmp_path):
-    """Their part of what is left is less than torch needs; the process that starts them has room enough."""
+    """Only their share of the memory is less than torch needs; the launcher has enough."""
     cramped = tmp_path / "cramped"
     cramped.write_text(f'#!/bin/sh\nulimit -d {200 * 1024}; exec {sys.executable} "$@"\n')
     cramped.chmod(0o755)

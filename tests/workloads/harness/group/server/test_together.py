@@ -31,7 +31,6 @@ def test_two_ranks_make_one_record(run, note):
 
 
 def test_each_process_is_measured_in_company_and_alone(run):
-    """The real workload, on as many CPUs: each of two has its own turn, which the phases show."""
     record = run(repeat_of("matmul_weak", quick=False, brief=True))
     assert record.verdict in MEASURED, record.reasons
     assert [rank.rank for rank in record.group.ranks] == [0, 1]

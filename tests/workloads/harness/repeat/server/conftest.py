@@ -1,4 +1,4 @@
-"""Runs one repeat in a process of its own."""
+"""Runs one repeat in its own process."""
 
 import sys
 
@@ -10,7 +10,7 @@ from workloads.harness.repeat.runs import run_repeat
 
 @pytest.fixture
 def note(tmp_path, monkeypatch):
-    """Where a workload writes its process ids as soon as it has come to its end."""
+    """The file of a workload's process ids."""
     path = tmp_path / "note"
     monkeypatch.setenv("TEST_NOTE", str(path))
     return path
@@ -18,7 +18,7 @@ def note(tmp_path, monkeypatch):
 
 @pytest.fixture
 def run(box_lock):
-    """Runs a repeat by a command of the test's own, or by the real one; its standard error is kept."""
+    """Run a repeat by a given command or the real one; keep its standard error."""
     said = []
 
     def start(repeat, *script):

@@ -1,4 +1,4 @@
-"""Controls beside real measurements."""
+"""Controls of real measurements."""
 
 import os
 import sys
@@ -18,7 +18,7 @@ ROOT = Path(__file__).parents[5]
 
 
 class TestForReal:
-    """The same through `python -m workloads` and torch."""
+    """Through `python -m workloads` and torch."""
 
     def test_repeat_and_control_are_measured_and_name_their_code(self, reference):
         code, command = reference

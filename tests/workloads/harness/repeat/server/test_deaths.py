@@ -1,4 +1,4 @@
-"""However a measuring process ends, there is a record with a reason in words, and nothing of it is left."""
+"""A measuring process that dies leaves a record with a reason, and no process."""
 
 import json
 import os
@@ -25,7 +25,7 @@ def record_text(**changes):
 
 
 class TestWithoutTorch:
-    """What the parent makes of a child, with children that are over at once."""
+    """The parent's view of children that end at once."""
 
     REPEAT = Repeat("a-run", "a-box", CASE, timeout_s=30)
 

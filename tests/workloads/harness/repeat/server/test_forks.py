@@ -1,4 +1,4 @@
-"""Repeats that are forked from one process: each begins and ends as a fresh process does."""
+"""Forked repeats begin and end like fresh processes."""
 
 import errno
 import json
@@ -44,14 +44,13 @@ def refuses(pid):
 
 
 def servers():
-    """The fork servers that this process has started."""
     family = psutil.Process().children(recursive=True)
     return [process for process in family if SERVER in process.cmdline() and not gone(process.pid)]
 
 
 @pytest.fixture
 def series(box_lock):
-    """Measures repeats in order, as series do; none of their servers remains."""
+    """Return a function that measures repeats in order and checks that no server remains."""
     said = []
 
     def measure(*repeats, between=lambda number: None):
@@ -68,11 +67,11 @@ def series(box_lock):
 
 
 class TestState:
-    """The state in which a forked process begins, compared with a fresh one."""
+    """The state at the beginning of a forked process, compared with a fresh one."""
 
     @pytest.fixture
     def facts(self, use_workloads, tmp_path, monkeypatch):
-        """Reads what processes have written since the last time, in their order."""
+        """Return a function that reads the processes' notes since its last call."""
         use_workloads(STATES)
         monkeypatch.setenv("TEST_NOTE", str(tmp_path))
 
@@ -118,7 +117,7 @@ class TestState:
         assert first["parent"] != second["parent"] == third["parent"]
 
     def test_a_process_has_the_code_of_its_time(self, series, facts, monkeypatch):
-        """A record names the hash of the files that it finds, so that these must be the ones that ran."""
+        """A record names the hash of the files it finds; these must be the ones that ran."""
         repeats = [repeat_of("tells_state", n=n) for n in (1, 2, 3)]
         hashed = "workloads.harness.repeat.forks.code_hash"
         series(*repeats, between=lambda number: number or monkeypatch.setattr(hashed, lambda: "another"))
@@ -151,8 +150,6 @@ class TestState:
 
 
 class TestFresh:
-    """Where no process is forked."""
-
     def test_a_cell_alone_needs_no_server(self, series):
         records = series(*(repeat_of("matmul", number, n=64) for number in (1, 2)))
         assert [record.inherited_s for record in records] == [{}, {}]
@@ -205,7 +202,7 @@ class TestFresh:
 
 @pytest.mark.usefixtures("cheats")
 class TestEnds:
-    """However a forked process ends, there is a record with a reason, and the next repeat is measured."""
+    """A forked process that dies leaves a record with a reason, and the next repeat is measured."""
 
     @pytest.mark.parametrize(
         ("name", "reason"),
@@ -223,7 +220,7 @@ class TestEnds:
         assert after.check and later.check and later.inherited_s
 
     def test_without_a_handle_its_end_and_its_limit_are_noticed(self, series, monkeypatch, note):
-        """As in a process with too many open files: then it is looked at again and again."""
+        """As with too many open files: it polls then."""
 
         def refuses_all(*_):
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
@@ -290,7 +287,6 @@ class TestEnds:
     @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGINT, signal.SIGTERM])
     @pytest.mark.parametrize("has_model", [False, True])
     def test_forks_end_with_the_process_that_ordered_them(self, box_lock, note, has_model, number):
-        """The measuring process and its servers die with it, and the box is free at once."""
         script = (
             "import tests.workloads.harness.repeat.server.test_forks as t\n"
             f"t.measure_until_killed({'hangs_with_a_model' if has_model else 'hangs'!r})"

@@ -32,7 +32,7 @@ def repeat_of(name, timeout_s=60.0, **size):
 
 
 class TestForReal:
-    """The same through `python -m workloads` and torch."""
+    """Through `python -m workloads` and torch."""
 
     @pytest.mark.parametrize(
         ("name", "verdict", "reason"),
@@ -103,7 +103,7 @@ class TestForReal:
             assert skipped.wall_s == 0
 
     def test_piece_by_piece_ends_before_the_machine_does(self, cheats, run):
-        """A child that is told that 1 GiB is left must stop there, whatever the machine has."""
+        """A child must stop at its stated 1 GiB, whatever the machine has."""
         script = (
             "import sys; import workloads.harness.repeat.runs as runs; runs.available_bytes = lambda: 2**30\n"
             "from workloads.__main__ import main; sys.exit(main(sys.argv[1:]))"
@@ -115,7 +115,6 @@ class TestForReal:
     @pytest.mark.chaos
     @pytest.mark.parametrize("name", ["hangs", "hangs_beside_children"])
     def test_the_parent_is_killed(self, cheats, box_lock, note, name):
-        """The measuring process dies with its parent, and the box is free at once, whoever lives on."""
         script = (
             "import tests.workloads.harness.repeat.server.test_real_deaths as t; from workloads.harness.repeat.series import measure_or_skip\n"
             f"measure_or_skip(t.repeat_of({name!r}), [], print)"

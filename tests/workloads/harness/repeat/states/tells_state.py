@@ -1,4 +1,4 @@
-"""Workloads that write what their process has begun with, before the engine changes any of it."""
+"""Workloads that write their process's state before the engine changes it."""
 
 import ctypes
 import json
@@ -33,7 +33,7 @@ def pdeathsig():
 
 
 def alike():
-    """Facts that must be the same in every process."""
+    """Return facts that are the same in every process."""
     return {
         "threads": torch.get_num_threads(),
         "interop_threads": torch.get_num_interop_threads(),
@@ -68,7 +68,7 @@ def comm(task):
 
 
 def drawn():
-    """Values that each process draws for itself."""
+    """Return values that each process draws for itself."""
     return {
         "torch_seed": torch.default_generator.initial_seed(),
         "torch": torch.rand(1, dtype=torch.float64).item(),

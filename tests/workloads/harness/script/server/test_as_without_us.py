@@ -1,4 +1,4 @@
-"""A script runs as it would without us: names, random numbers, output, files, exit code."""
+"""A script runs as without the hooks: names, random numbers, output, files, exit code."""
 
 import os
 import subprocess

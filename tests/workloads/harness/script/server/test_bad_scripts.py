@@ -1,4 +1,4 @@
-"""Scripts that can't be measured, or that try to stay: each leaves one sentence, and no process."""
+"""Scripts that can't be measured, or that try to stay: each leaves one sentence and no process."""
 
 import shutil
 
@@ -24,7 +24,7 @@ ENDS = {
 
 
 def left_over(folder):
-    """Command lines of the processes that run something in a folder, and of those that they have forked."""
+    """Return command lines of processes that run something in a folder, and of their forks."""
     lines = [" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])]
     return [line for line in lines if str(folder) in line]
 

@@ -1,4 +1,4 @@
-"""A compiled script has the graphs, breaks and recompilations that it has without us."""
+"""A compiled script has the same graphs, breaks and recompilations as without the hooks."""
 
 import warnings
 
@@ -70,7 +70,7 @@ def with_a_break():
 
 
 def trained(make, steps=4):
-    """Return the counts of Dynamo in a training, the losses, and the warnings."""
+    """Return Dynamo's counts in a training, the losses, and the warnings."""
     torch._dynamo.reset()
     counters.clear()
     with warnings.catch_warnings(record=True) as warned:

@@ -1,4 +1,4 @@
-"""Unmodified scripts of many kinds: each is seen, measured and stopped."""
+"""Unmodified scripts of many kinds: each is recognised, measured and stopped."""
 
 import pytest
 
@@ -43,7 +43,6 @@ def test_a_training_is_seen_and_stopped(words, optimizers, accumulation, samples
 
 @pytest.mark.parametrize(("any_device", "device"), [(True, "cpu"), (False, "cuda")])
 def test_the_device_is_the_scripts_unless_one_was_demanded(any_device, device, box_lock):
-    """On a GPU box a script that computes on the CPU has a record of the CPU; --device cuda refuses it."""
     script = Script(("plain.py", "--batch", "16"), folder=str(SCRIPTS))
     asked = Repeat(
         "r", "here", own_case(script, {}), device="cuda", brief=True, any_device=any_device, script=script

@@ -1,4 +1,4 @@
-"""Repeats of a script that saves: each begins as the first, and the user's folder stays as it is."""
+"""Repeats of a script that saves: each begins like the first, and the user's folder stays unchanged."""
 
 import time
 from dataclasses import replace
@@ -31,7 +31,7 @@ for i in range(begin, last):
 
 
 def repeats(folder, *words, count=2, **options):
-    """Measure a script several times, as a lane does."""
+    """Measure a script several times, like a lane."""
     script = Script(("train.py", *words), folder=str(folder), **options)
     first = Repeat(
         "r", "here", own_case(script, {}), brief=True, timeout_s=100, script=script, any_device=True

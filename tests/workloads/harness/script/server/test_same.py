@@ -1,4 +1,4 @@
-"""A script that runs to its end does all that it does without us: output, files, exit code, signals."""
+"""A script that runs to its end does all that it does without the hooks: output, files, exit code, signals."""
 
 import os
 import signal
@@ -69,7 +69,6 @@ def environ(tmp_path):
 
 
 def ran(folder, tmp_path, *words):
-    """Run a command in a folder; return all that it leaves."""
     done = subprocess.run(
         words, cwd=folder, capture_output=True, input=b"", env=environ(tmp_path), timeout=200
     )

@@ -1,4 +1,4 @@
-"""The reference of each large training fits where its step does: by tensors without values, on another device."""
+"""The reference of each large training fits where its step does: by fake tensors on another device."""
 
 from dataclasses import replace
 
@@ -43,6 +43,5 @@ def test_a_check_takes_no_more_of_the_device_than_the_step(precision, name, size
 
 @pytest.mark.chaos
 def test_the_memory_of_a_case_includes_its_reference():
-    """Two pictures are inferred, and four are checked, by a copy of the model in fp32."""
     case = find("unet").case({"millions": 860, "latents": 64, "batch": 2}, "bf16")
     assert needs_of(case, "cuda").tensors_bytes > 3 * 2 * 859_520_964

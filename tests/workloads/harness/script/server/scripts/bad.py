@@ -35,7 +35,7 @@ def swallow():
 
 
 def deaf():
-    """Catch everything, and then do nothing for ever."""
+    """Catch everything, then sleep for ever."""
     try:
         while True:
             step()
