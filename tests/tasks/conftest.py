@@ -1,5 +1,3 @@
-"""A plan and a store to test with."""
-
 import pytest
 
 from tasks.planning.planner import make_plan

@@ -1,5 +1,3 @@
-"""Who has started a flow run: only a person in the UI is asked for more money."""
-
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 from uuid import uuid4
@@ -12,7 +10,7 @@ NOW = datetime.now(UTC)
 
 
 class Api:
-    """A flow run and its states, newest first, as a server may give them."""
+    """A flow run and its states, newest first."""
 
     def __init__(self, message, **facts):
         nobody = {"auto_scheduled": False, "created_by": None, "parent_task_run_id": None}

@@ -1,5 +1,3 @@
-"""The plan that measures an answer again, and the stored runs that it is held against."""
-
 from dataclasses import replace
 
 import pytest
@@ -25,7 +23,7 @@ SPEEDS = {"local-cpu-1": 1.0, "local-cpu": 2.0, "slow-box": 0.5}
 
 
 def stored(results, plan, speeds=SPEEDS):
-    """A run with a record of every repeat: the first case takes 50 times as long as the others."""
+    """Write a run with a record of every repeat; the first case takes 50 times as long."""
     store = Store.create(results, plan)
     for machine in plan.hardware:
         for repeat in plan.repeats_on(machine):
@@ -37,12 +35,11 @@ def stored(results, plan, speeds=SPEEDS):
 
 
 def of_machine(plan, machine):
-    """The cells of a machine."""
     return [cell for cell in plan.cells if cell.hardware == machine.name]
 
 
 def plan_with(names=SPEEDS, **changes):
-    """A plan of two cases of different workloads on some of the machines."""
+    """Return a plan of two cases of different workloads on some machines."""
     made = make_plan(RunRequest(suite="quick", hardware=["local-cpu-1", "local-cpu"], repeats=3, seed=7))
     slow = made.hardware[0].model_copy(update={"name": "slow-box", "box": None})
     first = made.cases[0]
@@ -170,7 +167,7 @@ def test_the_numbers_of_a_command_are_measured_again(tmp_path):
 
 
 def reported_again(store, rates):
-    """A record of every repeat of a command with its machine's rate."""
+    """Return a record of every repeat of a command with its machine's rate."""
     for machine in store.plan.hardware:
         for repeat in store.plan.repeats_on(machine):
             rate = MetricValue(

@@ -1,5 +1,3 @@
-"""What earlier runs of the same machine in a results store show about its sessions."""
-
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 
@@ -34,7 +32,7 @@ TRAIN = Script(("train.py",), "/here", f"sha256:{'1' * 64}")
 def stored(
     results, name, at, effect=0.0, print_id="same", verdict=Verdict.OK, code=CODE, of_cases=None, **plan
 ):
-    """A run of the suite `quick`, with a record of every repeat; `of_cases` are fields of its planned cases."""
+    """Write a run of `quick` with a record of every repeat; `of_cases` are fields of its planned cases."""
     made = make_plan(RunRequest(suite="quick", hardware=[MACHINE], seed=7))
     cases = tuple(planned.model_copy(update=of_cases or {}) for planned in made.cases)
     made = made.model_copy(update={"run": name, "created_at": at.isoformat(), "cases": cases, **plan})

@@ -1,5 +1,3 @@
-"""Task runs of cells: few are open at a time, no more begin in a minute than the API's plan allows."""
-
 import asyncio
 import time
 
@@ -20,7 +18,7 @@ def api(monkeypatch):
 
 @pytest.fixture
 def opened(monkeypatch):
-    """The cells whose task runs have begun, in their order, and how many were open at most; without tasks."""
+    """The cells whose task runs began, in order, and how many were open at most."""
 
     class Opened(list):
         now, most = 0, 0

@@ -1,5 +1,3 @@
-"""A shortlist on a market of hardware files: its machines, its end, and its continuation after a stop."""
-
 import asyncio
 
 import pytest
@@ -42,7 +40,7 @@ def store(tmp_path):
 
 
 async def bench(api, store, budget_usd=None, most=99):
-    """Do as the flow does, until `most` machines are measured; return the sentences of its log."""
+    """Do as the flow does until `most` machines are measured; return its sentences."""
     said = []
 
     async def serve():

@@ -1,5 +1,3 @@
-"""A run without one time says so; one that skipped what it had planned to skip does not."""
-
 import pytest
 
 from tasks.measure import nothing_measured
@@ -8,7 +6,7 @@ from workloads.harness.records.record import Verdict
 
 
 def ended(plan, **others):
-    """A record of every repeat, in vain; `others` are the verdicts of those on a machine."""
+    """Return failed records of every repeat; `others` are the verdicts on a machine."""
     return [
         repeat.failed(others.get(machine.name.replace("-", "_"), Verdict.CAPACITY), "no such image")
         for machine in plan.hardware

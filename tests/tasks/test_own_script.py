@@ -1,5 +1,3 @@
-"""The suite that is written for a user's own script: it says what was asked for, and what it usually takes."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""Whom a run is held against: the records that count of other runs of the store that asked the same."""
-
 from dataclasses import replace
 
 import pytest
@@ -22,7 +20,7 @@ def plan(run, suite="acceptance"):
 
 
 def stored(results, run, slower=1.0, suite="acceptance", verdict=Verdict.OK, bucket=None):
-    """A run with a record of every repeat, on a host of its own name."""
+    """Write a run with a record of every repeat, on its own host."""
     store = Store.create(results, plan(run, suite), bucket)
     for repeat in store.plan.repeats_on(store.plan.hardware[0]):
         seconds = slower * (0.1 + 1e-4 * repeat.repeat + 1e-4 * (sum(map(ord, run)) % 9))

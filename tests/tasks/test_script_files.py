@@ -1,5 +1,3 @@
-"""A resume measures the code that its run was planned with, or refuses."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""`gridbench` against the emulated account."""
-
 import sys
 
 import pytest
@@ -13,7 +11,7 @@ from infra.aws import stack as stacks
 
 @pytest.fixture
 def run(aws, capsys, monkeypatch, tmp_path):
-    """Runs a command, `up` for the stack alone: its exit code, and all that it printed on one line."""
+    """Run a command, `up` for the stack alone; return its exit code and output on one line."""
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(note, "STATE", tmp_path / "state")
     monkeypatch.setattr(stacks, "POLL_S", 0.02)

@@ -1,4 +1,4 @@
-"""An account as `gridbench up aws` leaves it."""
+"""An account after `gridbench up aws`."""
 
 import json
 import time
@@ -27,7 +27,7 @@ LISTS = {  # every list that a stack could leave something in, asked raw and not
 
 
 def inventory(aws):
-    """What there is in the account, by kind; roles without those that AWS makes for itself."""
+    """Return the account's objects by kind; without service-linked roles."""
     found = {}
     for service, lists in LISTS.items():
         for operation, key in lists:
@@ -46,7 +46,7 @@ def inventory(aws):
 
 
 def submit(aws, image, command, instance="c5.2xlarge"):
-    """A job on a queue of the stack, with what the pool's file says."""
+    """Submit a job to a queue of the stack by the pool's file."""
     batch, variables = aws.client("batch"), pool_defaults()
     options = {"awslogs-group": variables["log_group"], "awslogs-stream-prefix": "test"}
     definition = batch.register_job_definition(

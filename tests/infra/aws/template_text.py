@@ -1,4 +1,4 @@
-"""The template, exactly as it is sent."""
+"""The template exactly as sent."""
 
 import gzip
 import json

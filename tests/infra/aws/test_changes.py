@@ -1,5 +1,3 @@
-"""Change sets and their ends, by CloudFormation's own answers: botocore checks each against its model."""
-
 from datetime import UTC, datetime, timedelta
 
 import boto3
@@ -24,7 +22,7 @@ def cfn(monkeypatch):
 
 @pytest.fixture
 def answers(cfn):
-    """CloudFormation's answers, in order; all have to be asked for."""
+    """CloudFormation's answers, in order; all must be used."""
     with Stubber(cfn) as stubber:
         yield stubber
         stubber.assert_no_pending_responses()
@@ -37,7 +35,7 @@ def a_stack(status, **more):
 
 
 def some_events(*rows):
-    """Events as CloudFormation gives them, newest first, from rows in the order in which they happened."""
+    """Return events newest first, from rows in order of time."""
     found = [
         {
             "StackId": ID,

@@ -1,5 +1,3 @@
-"""A template's way to CloudFormation, and a bucket for it that never stays."""
-
 from contextlib import suppress
 
 import boto3

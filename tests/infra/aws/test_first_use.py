@@ -1,5 +1,3 @@
-"""What an untouched account lacks is made once, before many ask for it at once."""
-
 import boto3
 import pytest
 from botocore.exceptions import ClientError
@@ -18,7 +16,7 @@ def clients():
 
 
 def run(clients, roles, key):
-    """Each role's answer, then the key's: None is success, else an error's code."""
+    """Set each role's answer, then the key's: None is success, else an error's code."""
     with Stubber(clients["iam"]) as iam, Stubber(clients["kms"]) as kms:
         for service, code in zip(SERVICES, roles, strict=True):
             wanted = {"AWSServiceName": service}

@@ -1,5 +1,3 @@
-"""The secrets that `up` makes for the Prefect API: kept up to date, found by their tag, taken away at once."""
-
 from datetime import UTC, datetime
 
 import boto3

@@ -1,5 +1,3 @@
-"""What is refused before anything is rented: wrong values, wrong types, caps too small; and which zones are taken."""
-
 import shlex
 
 import boto3

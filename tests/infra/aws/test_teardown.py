@@ -1,5 +1,3 @@
-"""`down` deletes the network only once no machine is in it."""
-
 from datetime import UTC, datetime
 
 import boto3
@@ -87,7 +85,6 @@ def test_the_stack_is_deleted_after_its_machines_and_once_more_if_one_was_late(m
 
 
 def test_a_machine_that_does_not_end_is_reported_and_the_sweep_continues(ec2):
-    """A machine that does not end is no reason to leave the others."""
     waiter = ec2.get_waiter("instance_terminated")
     waiter.config.max_attempts = 1
     lines = []

@@ -1,5 +1,3 @@
-"""The template as it is sent: plain, small enough, and what no schema sees."""
-
 import json
 import re
 
@@ -98,7 +96,7 @@ def test_a_change_lets_running_jobs_end():
 
 
 def needs(name):
-    """The resources that are made before one, and deleted after it."""
+    """Return the resources that are made before one, and deleted after it."""
     resource = TEMPLATE["Resources"][name]
     after = resource.get("DependsOn", [])
     direct = {*names_used(resource), *([after] if isinstance(after, str) else after)} & TEMPLATE[
@@ -139,7 +137,9 @@ def test_the_security_group_has_no_ingress():
 
 
 def empty_values(node, path=""):
-    """Keys without a value: an unquoted comma in a flow mapping makes them, and cfn-lint drops them in silence."""
+    """Return keys without a value: an unquoted comma in a flow mapping makes them, and cfn-lint drops them
+    silently.
+    """
     if isinstance(node, dict):
         for key, value in node.items():
             yield from [f"{path}.{key}"] if value is None else empty_values(value, f"{path}.{key}")

@@ -1,5 +1,3 @@
-"""The template's roles may do no more than AWS makes us allow."""
-
 import json
 from importlib.resources import files
 
@@ -9,7 +7,7 @@ from tests.infra.aws.template_text import TEMPLATE, TEXT, of_type
 
 
 def statements(template=TEMPLATE):
-    """Every statement of every policy, with the name of its resource."""
+    """Yield every statement of every policy, with its resource's name."""
     for name, resource in template["Resources"].items():
         properties = resource.get("Properties", {})
         inline = [policy["PolicyDocument"] for policy in properties.get("Policies", [])]
@@ -24,14 +22,14 @@ def as_list(value):
 
 
 def needs_wildcard(action):
-    """Whether AWS knows no resource for an action, by the Service Authorization Reference that cfn-lint ships."""
+    """Return whether AWS has no resource for an action, by cfn-lint's Service Authorization Reference."""
     service, _, name = action.lower().partition(":")
     reference = json.loads((files("cfnlint") / "data/AdditionalSpecs/Policies.json").read_text())
     return not reference[service]["Actions"][name].get("Resources")
 
 
 def careless(template=TEMPLATE):
-    """Actions on everything that AWS would let us narrow, and actions with wildcards."""
+    """Return actions on everything that AWS lets us narrow, and actions with wildcards."""
     found = []
     for name, statement in statements(template):
         actions = as_list(statement["Action"])
@@ -99,7 +97,7 @@ def test_only_the_jobs_role_asks_which_account_takes_it():
 
 
 def test_a_machine_speaks_for_the_clusters_of_its_own_project_alone():
-    """A container may ask the metadata service for the machine's role."""
+    """A container can get the machine's role from the metadata service."""
     clusters = [{"Fn::Sub": CLUSTER.format(name)} for name in ("AWSBatch-${Project}-*", "${Project}-*")]
     assert by_action("InstanceRole", "ecs:SubmitTaskStateChange")["Resource"] == clusters
     assert by_action("InstanceRole", "ecs:Poll")["Condition"] == {"ArnLike": {"ecs:cluster": clusters}}

@@ -1,5 +1,3 @@
-"""Release channels: new clusters are in one, where nodes are kept by GKE and yet not upgraded while they measure."""
-
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -34,7 +32,7 @@ def managed(pool):
 
 
 def of_old(account):
-    """A cluster of ours from the time when a new one could be in no channel."""
+    """Make a cluster of ours without a release channel."""
     account.old_customer = True
     message = cluster_message(wishes(), "my-project")
     message.release_channel.channel = Channel.UNSPECIFIED

@@ -1,5 +1,3 @@
-"""A cluster that is made, completed, mended and taken down, whatever goes wrong on the way."""
-
 import pytest
 from google.cloud import container_v1 as gke
 from grpc import StatusCode
@@ -130,7 +128,7 @@ def test_an_interrupted_up_is_waited_for_and_then_taken_down(account):
 
 
 def begin():
-    """What an `up` leaves that was interrupted as soon as the cluster had been asked for."""
+    """Leave the state of an `up` interrupted right after the cluster's request."""
     where = place()
     where.client.create_cluster(parent=where.parent, cluster=cluster_message(wishes(), where.project))
 

@@ -1,5 +1,3 @@
-"""What Google refuses is told apart, by a call's status and by an operation's error."""
-
 import google.auth
 import pytest
 from google.auth.exceptions import DefaultCredentialsError, RefreshError

@@ -1,5 +1,3 @@
-"""The kubeconfig: an address, a certificate and whom to ask for a token, for its owner's eyes alone."""
-
 import base64
 import stat
 

@@ -1,5 +1,3 @@
-"""Where nodes live and what they act as: networks, public addresses, service accounts."""
-
 import re
 from pathlib import Path
 

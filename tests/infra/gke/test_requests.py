@@ -1,5 +1,3 @@
-"""What GKE is asked for, field by field, as it came over the wire."""
-
 import pytest
 from google.cloud import container_v1 as gke
 

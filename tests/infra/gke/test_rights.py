@@ -1,5 +1,3 @@
-"""What `up gke` makes in a cluster: the namespace, the worker's rights, and the jobs' secret."""
-
 import base64
 
 import pytest

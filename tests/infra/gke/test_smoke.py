@@ -1,5 +1,3 @@
-"""The smoke script against the emulator: it sees what there is, says what differs, and leaves nothing that costs."""
-
 import json
 import signal
 
@@ -33,7 +31,7 @@ def account(monkeypatch):
 
 @pytest.fixture
 def quick(account, monkeypatch, tmp_path):
-    """Runs the script on the emulator, without its minutes of waiting; its exit code and what it wrote."""
+    """Run the script on the emulator without waiting; return exit code and JSON."""
     monkeypatch.setattr(smoke_run, "POLL_S", 0.0)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     out = tmp_path / "smoke.json"

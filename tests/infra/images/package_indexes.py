@@ -1,4 +1,4 @@
-"""Package indexes on this machine: folders of wheels without code, served as PEP 503 says."""
+"""Local package indexes: folders of wheels without code, served as in PEP 503."""
 
 import functools
 import hashlib
@@ -9,13 +9,12 @@ from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 
 
 class Handler(SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        """Keep quiet."""
+    def log_message(self, *_): ...
 
 
 @contextmanager
 def served(folder):
-    """Serve a folder; yields its address."""
+    """Serve a folder; yield its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -26,7 +25,7 @@ def served(folder):
 
 
 def add(index, name, version, *requires):
-    """Add a wheel to an index; returns its hash."""
+    """Add a wheel to an index; return its hash."""
     folder, file = index / name, f"{name}-{version}-py3-none-any.whl"
     folder.mkdir(parents=True, exist_ok=True)
     needs = "".join(f"Requires-Dist: {line}\n" for line in requires)

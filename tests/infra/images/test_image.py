@@ -1,5 +1,3 @@
-"""What goes into an image, what is refused, and where it is pushed: without building one."""
-
 import subprocess
 from types import SimpleNamespace
 
@@ -21,7 +19,6 @@ def run(*arguments):
 
 
 def refused(*arguments):
-    """The sentence that a call is refused with."""
     error = run(*arguments).exception
     assert isinstance(error, GridbenchError | ImageError), error
     return str(error)

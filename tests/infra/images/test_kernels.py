@@ -1,5 +1,3 @@
-"""The image that a hardware file names has kernels for the GPU of that machine."""
-
 import re
 
 import pytest
@@ -9,13 +7,13 @@ from tasks.planning.hardware import hardware_names, load_gpus, load_hardware
 
 
 def flavour_of(machine):
-    """The flavour of a machine's image; None where a person brings one, or it runs in none."""
+    """Return the flavour of a machine's image, or None without an image of ours."""
     named = re.findall(r"prefect\.variables\.gridbench_image_(\w+)", machine.job_variables.get("image", ""))
     return flavours()[named[0]] if named else None
 
 
 def has_kernels(flavour, capability):
-    """A GPU runs kernels of its own major version, up to its minor one."""
+    """Return whether a flavour runs on a capability: the same major version, up to its minor one."""
     major, minor = map(int, capability.split("."))
     pairs = [tuple(map(int, text.split("."))) for text in flavour.capabilities]
     return any(pair[0] == major and pair[1] <= minor for pair in pairs)

@@ -1,4 +1,4 @@
-"""What an image gets from package indexes as they are: the Dockerfile's own command, two local indexes, no container."""
+"""Packages of an image by the Dockerfile's own command and two local indexes, without a container."""
 
 import dataclasses
 import os
@@ -27,7 +27,7 @@ dependencies = ["numpy", "prefect==3.8.8", "torch==2.13.0"]
 
 @pytest.fixture
 def root(tmp_path):
-    """A checkout, PyPI with what it has locked, and an index of torch with old versions of the same packages."""
+    """A checkout, PyPI with its locked packages, and a torch index with old versions of the same."""
     root, pypi, torch = (tmp_path / name for name in ("root", "pypi", "torch"))
     for name in flavours.load()["source"]:
         (root / name).mkdir(parents=True)
@@ -45,7 +45,7 @@ def root(tmp_path):
 
 
 def command_of_the_dockerfile(packages, python):
-    """The arguments of `uv pip install` as the Dockerfile has them, with other places."""
+    """Return the Dockerfile's arguments of `uv pip install`, with other places."""
     text = (HERE / "Dockerfile").read_text().replace("\\\n", " ")
     (line,) = re.findall(r"/tmp/installer/bin/(uv pip install .*?) && ", text)
     places = {"/packages": str(packages), "/opt/venv/bin/python": str(python)}
@@ -56,7 +56,7 @@ def command_of_the_dockerfile(packages, python):
 
 
 def install(root, inputs=Inputs()):  # noqa: B008
-    """Install a flavour's packages from the two indexes; returns what is there then, and what uv said."""
+    """Install a flavour's packages from the two indexes; return the packages and uv's output."""
     folder, environment = root.parent / "context", root.parent / "environment"
     shutil.rmtree(folder, ignore_errors=True)
     with served(root.parent / "pypi") as pypi, served(root.parent / "torch") as torch:

@@ -1,5 +1,3 @@
-"""Pushing: who logs in, what it is called there, and that nothing is pushed twice."""
-
 import json
 import stat
 import sys
@@ -49,7 +47,7 @@ def push(repository=REPOSITORY):
 
 @pytest.fixture
 def podman(tmp_path, monkeypatch):
-    """A podman with one image of a clean commit, that writes down how it was called and refuses a tag twice."""
+    """A podman with one image of a clean commit, which logs calls and refuses a tag twice."""
     program = tmp_path / "podman"
     program.write_text(FAKE.format(python=sys.executable, folder=str(tmp_path)))
     program.chmod(program.stat().st_mode | stat.S_IXUSR)
@@ -64,7 +62,7 @@ def podman(tmp_path, monkeypatch):
 
 @pytest.fixture
 def registry(monkeypatch):
-    """An account's repository in ECR; what is pushed to it has to be put by hand."""
+    """An account's repository in ECR; a test adds pushed images by hand."""
     monkeypatch.setenv("AWS_ACCESS_KEY_ID", "testing")
     monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "testing")
     with mock_aws():
@@ -137,7 +135,7 @@ def test_a_dirty_tree_is_not_pushed(monkeypatch):
 class TestGoogle:
     @pytest.fixture
     def account(self, tmp_path, monkeypatch):
-        """A service account's key, as Google's tools write it, whose tokens come from this machine."""
+        """A service account's key with tokens from this machine."""
         key = rsa.generate_private_key(65537, 2048)
         shape = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         file = tmp_path / "account.json"

@@ -1,5 +1,3 @@
-"""Freezing: what goes into a reference, what it is called, and what is refused."""
-
 import json
 import os
 import shutil
@@ -20,7 +18,7 @@ from workloads.harness.probes.frozen import CODE, MARK, content_id, versions
 
 @pytest.fixture
 def quickly(monkeypatch):
-    """Makes the environment without pip: it borrows what is installed here."""
+    """Make the environment without pip, from installed packages."""
 
     def install(folder, scratch, say):
         venv.create(folder, symlinks=True)
@@ -102,7 +100,7 @@ class TestFreezing:
         assert not (tmp_path / "frozen").exists()
 
     def test_packages_of_a_reference_are_links_to_the_installed_files(self, tmp_path):
-        """Links, which take no space and no network; a package that is replaced here stays there."""
+        """Links take no space; a later replaced package stays in the reference."""
         (name, numpy), *_ = ((n, d) for n, d in reference._needed().items() if n == "numpy")
         reference._link(numpy, tmp_path)
         own, here = tmp_path / name / "version.py", Path(str(numpy.locate_file(f"{name}/version.py")))
@@ -116,7 +114,6 @@ class TestFreezing:
         assert "prefect" not in needed
 
     def test_pip_is_asked_for_exactly_what_is_here(self, tmp_path, monkeypatch):
-        """Where nobody noted which files a package has."""
         calls = []
         monkeypatch.setattr(reference, "_call", lambda command: calls.append(command) or "")
         reference._install_by_pip(tmp_path / "frozen", tmp_path)

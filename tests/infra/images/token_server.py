@@ -1,4 +1,4 @@
-"""Google's address for tokens, on this machine: every request gets the same token."""
+"""Google's token address on this machine: every request gets the same token."""
 
 import json
 import threading
@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 @contextmanager
 def tokens(token):
-    """Serve a token; yields the address."""
+    """Serve a token; yield the address."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_POST(self):
@@ -18,8 +18,7 @@ def tokens(token):
             self.end_headers()
             self.wfile.write(json.dumps({"access_token": token, "expires_in": 3600}).encode())
 
-        def log_message(self, *_):
-            """Keep quiet."""
+        def log_message(self, *_): ...
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     threading.Thread(target=server.serve_forever, daemon=True).start()

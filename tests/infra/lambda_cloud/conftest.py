@@ -1,5 +1,3 @@
-"""An emulated account of Lambda Cloud, and its API as we call it."""
-
 import pytest
 
 from tests.emulators.lambda_cloud.quick import PUBLIC_KEY, client
@@ -20,6 +18,6 @@ async def api(cloud):
 
 @pytest.fixture
 async def keyed_api(api):
-    """The API of an account that has an SSH key."""
+    """The API of an account with an SSH key."""
     await api.add_ssh_key("key-1", PUBLIC_KEY)
     return api

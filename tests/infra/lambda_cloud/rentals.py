@@ -1,4 +1,4 @@
-"""A stack whose worker rents boxes from a stand-in, and what tests of the flow `rental` do with both."""
+"""A stack whose worker rents boxes from the emulator."""
 
 import asyncio
 import contextlib
@@ -26,7 +26,7 @@ def asked(**changes):
 
 
 class Rentals:
-    """A stack whose worker has a key to an account of the stand-in, and what tests do with both."""
+    """A stack whose worker has a key to the emulated account."""
 
     def __init__(self, stack, cloud):
         self.stack, self.cloud, self.deployments = stack, cloud, {}
@@ -35,7 +35,7 @@ class Rentals:
         return client_of(self.stack.api_url, self.stack.state)
 
     def settings(self):
-        """The settings of what this process does with Prefect."""
+        """Use this process's Prefect settings."""
         auth = self.stack.environment["PREFECT_API_AUTH_STRING"]
         return of.temporary_settings(
             {of.PREFECT_API_URL: self.stack.api_url, of.PREFECT_API_AUTH_STRING: auth}
@@ -55,7 +55,7 @@ class Rentals:
             self.deployments["nowhere"] = await client.create_deployment(flow_id=flow_id, name="nowhere")
 
     async def start(self, name="default", **changes):
-        """Start a rental by way of the worker; returns the flow run's id."""
+        """Start a rental through the worker; return the flow run's id."""
         return await self._made(name, parameters={"asked": asked(**changes).model_dump(mode="json")})
 
     async def _made(self, name, **options):
@@ -67,7 +67,7 @@ class Rentals:
 
     @contextlib.asynccontextmanager
     async def holding(self, **changes):
-        """What the flow does, in this process: starting a Prefect flow run takes longer than all the rest."""
+        """Run the flow in this process: a Prefect flow run takes longer to start than all the rest."""
         run_id = await self._made("nowhere", state=Running())
         with self.settings():
             task = asyncio.create_task(hold(asked(**changes), run_id, print))
@@ -84,7 +84,7 @@ class Rentals:
             return await call_until_answered(client.read_flow_run, run_id)
 
     async def until(self, run_id, when):
-        """Wait until something is true of what a rental says of itself; returns that."""
+        """Wait until a rental's report meets a condition; return it."""
         deadline = time.monotonic() + WITHIN_S
         while not when(rental := RentalStatus.of((run := await self.run(run_id)).labels)):
             assert time.monotonic() < deadline and not run.state.is_final(), run.state
@@ -95,7 +95,7 @@ class Rentals:
         return await self.until(run_id, lambda rental: rental.answers)
 
     async def end(self, run_id):
-        """Wait for a run's end; returns its state."""
+        """Wait for a run's end; return its state."""
         deadline = time.monotonic() + WITHIN_S
         while not (state := (await self.run(run_id)).state).is_final():
             assert time.monotonic() < deadline, state
@@ -128,7 +128,7 @@ class Rentals:
 
     @contextlib.asynccontextmanager
     async def bench(self, run="run-1"):
-        """A flow run that seems to measure this run."""
+        """Yield a flow run that seems to measure this run."""
         async with self.client() as client:
             flow_id = await client.create_flow_from_name("bench")
             deployment = await client.create_deployment(flow_id=flow_id, name="nothing")

@@ -24,7 +24,7 @@ def cloud():
 
 @pytest.fixture
 def launch(api):
-    """Launches one with the tags of a lease, or with others, and returns its id and its lease."""
+    """Return a function that launches an instance with lease tags or others."""
 
     async def launch(until, *, run="run-1", since=NOW - HOUR, tags=None):
         base = new_lease(run, "lambda-1x-a10", until, 1.29)

@@ -73,7 +73,7 @@ async def test_an_instance_that_is_listed_late_is_found_all_the_same(cloud):
 
 @pytest.mark.parametrize("knobs", [{"quota": 1}, {"capacity": {(A10, "us-east-1"): 1}}])
 async def test_a_refusal_after_a_lost_answer_may_be_our_own_doing(cloud, knobs):
-    """The instance is listed only after all the looks for it, and it has taken what there was."""
+    """The instance is listed only after all looks, and took the capacity."""
     cloud.control.listed_after_s = 0.8
     for name, value in knobs.items():
         setattr(cloud.control, name, value)
@@ -103,7 +103,7 @@ async def test_a_launch_with_unknown_outcome_raises_doubtful(cloud):
 
 
 async def test_a_cancelled_launch_tells_its_id(cloud, keyed_api):
-    """The request has been sent: what it makes must be known to whoever clears up."""
+    """The request was sent, so the clean-up must know it."""
     ours, launch, loop = set(), cloud.account.launch, asyncio.get_running_loop()
 
     def cancelled(*arguments):

@@ -1,5 +1,3 @@
-"""A rented box does not outlive its renter: who uses Lambda next gives it back, and so does a sweep elsewhere."""
-
 import contextlib
 import dataclasses
 import os
@@ -103,7 +101,7 @@ print(*names - sys.stdlib_module_names - {"infra"})
 
 
 def needed(names):
-    """The packages that pip installs for these, without extras."""
+    """Return the packages that pip installs for these, without extras."""
     found, todo = set(), [*names]
     while todo:
         name = todo.pop().lower().replace("_", "-")
@@ -115,7 +113,7 @@ def needed(names):
 
 
 def modules_of(names):
-    """What can be imported once these packages are there."""
+    """Return the importable modules of these packages."""
     found = set()
     for name in names:
         with contextlib.suppress(PackageNotFoundError):

@@ -216,7 +216,7 @@ async def test_a_lost_launch_makes_one_box(cloud, take, done):
 
 
 async def test_a_second_instance_that_shows_up_is_given_back(cloud, take):
-    """The launch was done late, after all the looks for it: what it made is listed when the second boots."""
+    """A late launch is listed when the second boots."""
     launch = cloud.account.launch
 
     def twice(request, public_key):

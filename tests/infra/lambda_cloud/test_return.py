@@ -132,7 +132,6 @@ async def test_a_key_that_stays_is_only_said(cloud):
 
 
 async def test_a_doubtful_launch_is_looked_for_and_given_back(cloud):
-    """All is lost from the launch on, until somebody clears up."""
     async with client(cloud, patience_s=0.1) as api:
         mine, held = lease(), Rented(doubt=True)
         await api.add_ssh_key(mine.name, PUBLIC_KEY)

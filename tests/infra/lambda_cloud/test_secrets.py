@@ -13,7 +13,7 @@ MARK = "PRIVATE KEY"
 
 
 def chain(error):
-    """All that a log or a screen may show of an error."""
+    """Return all that a log or a screen can show of an error."""
     return "".join(traceback.format_exception(error)) + repr(error) + str(error)
 
 

@@ -1,5 +1,3 @@
-"""A stack for the tests of this machine's services, and whatever it leaves."""
-
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from tests.infra.local.stack_probe import Holder
 
 @pytest.fixture
 def state(tmp_path: Path) -> Iterator[Path]:
-    """A state folder of the test's own; whatever a failing test leaves in it is swept up."""
+    """A private state folder, cleaned after a failing test."""
     folder = with_tables(tmp_path / "state with space")
     yield folder
     sweep(str(folder))

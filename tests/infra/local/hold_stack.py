@@ -1,4 +1,4 @@
-"""A program that has a stack until it is stopped: `python hold_stack.py STATE`. One line out for each event."""
+"""Hold a stack until stopped: `python hold_stack.py STATE`. Prints one line for each event."""
 
 import sys
 import time

@@ -1,4 +1,4 @@
-"""Questions to the pools and workers of a stack."""
+"""Queries of the pools and workers of a stack."""
 
 import asyncssh
 import httpx
@@ -17,7 +17,7 @@ HOST_KEY = asyncssh.generate_private_key("ssh-ed25519").export_public_key().deco
 
 
 class Api:
-    """What the server of a stack says of its pools, and runs for boxes that do not answer."""
+    """A stack's server, with runs for boxes that do not answer."""
 
     def __init__(self, stack: LocalStack) -> None:
         self.http = stack.api
@@ -27,7 +27,7 @@ class Api:
         return [worker["name"] for worker in workers if worker["status"] == "ONLINE"]
 
     def post(self, path: str, body: dict[str, object]) -> str:
-        """The id of what is made; again where the database is busy."""
+        """Create an object and return its id; retry if the database is busy."""
         answers: list[httpx.Response] = []
         until(lambda: answers.append(self.http.post(path, json=body)) or answers[-1].status_code != 503, 20)
         assert answers[-1].is_success, answers[-1].text
@@ -45,6 +45,6 @@ class Api:
         return str(self.http.get(f"/flow_runs/{run}").json()["state"]["type"])
 
     def taken(self, run: str) -> bool:
-        """Whether a worker has the run, and has said so."""
+        """Return whether a worker has reported the run as its own."""
         found = self.http.get(f"/flow_runs/{run}").json()
         return found["state"]["type"] == "PENDING" and found["labels"].get("prefect.worker.name") == "ssh"

@@ -1,4 +1,4 @@
-"""A flow that goes on until it is stopped, with a child process of the kind that is easily left behind."""
+"""An endless flow with a child process that is easily left behind."""
 
 import asyncio
 import subprocess

@@ -1,3 +1,1 @@
-"""The ports of a stack."""
-
 SLOW_S = 60  # of a machine that others use too

@@ -1,4 +1,4 @@
-"""How the tests of the local stack look at one."""
+"""Looks of the tests at a local stack."""
 
 import sqlite3
 import subprocess
@@ -52,7 +52,7 @@ class Runs:
 
 
 def stored_states(state: Path) -> list[str]:
-    """The states of the runs, from the database of a stack that is down."""
+    """Return the runs' states from the database of a stopped stack."""
     with sqlite3.connect(state / "prefect.db") as database:
         return [row[0] for row in database.execute("select state_type from flow_run")]
 
@@ -62,7 +62,7 @@ def everything_of(state: Path) -> list[psutil.Process]:
 
 
 def is_worker(process: psutil.Process) -> bool:
-    """The worker of a process pool: its forks have its command line."""
+    """Return whether it is a pool's worker; its forks have its command line."""
     return process.cmdline()[1:3] == WARM_WORKER and process.name() not in (NURSERY, FLOW_RUN)
 
 

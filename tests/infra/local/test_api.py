@@ -1,5 +1,3 @@
-"""The stack's own requests to a server that is busy."""
-
 import httpx
 import pytest
 

@@ -1,5 +1,3 @@
-"""A database that is locked, full or damaged, by a real file of SQLite's."""
-
 import errno
 import sqlite3
 import subprocess
@@ -23,8 +21,6 @@ sys.stdin.read()
 
 
 class Clock:
-    """A clock that a test moves."""
-
     now = 1000.0
 
     def __call__(self) -> float:

@@ -1,5 +1,3 @@
-"""The worker's side of its nursery, with a process of the test's own in place of a flow run."""
-
 import asyncio
 import signal
 import subprocess

@@ -1,5 +1,3 @@
-"""A network's proxies are never asked for a server of this machine."""
-
 import threading
 from http.server import BaseHTTPRequestHandler, HTTPServer
 

@@ -1,5 +1,3 @@
-"""What is refused before anything starts."""
-
 import os
 import signal
 from collections import namedtuple

@@ -30,7 +30,6 @@ def test_nothing_that_the_users_prefect_was_told_reaches_ours(
 
 
 def test_clients_read_a_certificate_of_the_state_folder_that_openssl_takes(tmp_path: Path):
-    """And that is nobody's: the server speaks http."""
     file = Path(client_environment(tmp_path, API)["PREFECT_API_SSL_CERT_FILE"])
     assert file.is_relative_to(tmp_path)
     ensure_certificate(file)

@@ -1,5 +1,3 @@
-"""The nursery of a worker, with processes that do nothing of Prefect."""
-
 import subprocess
 import sys
 

@@ -1,5 +1,3 @@
-"""The files of a server for several machines say what Prefect of this version knows, and let nobody in."""
-
 import re
 import subprocess
 from pathlib import Path
@@ -75,7 +73,7 @@ def test_only_tls_is_open_to_the_outside():
 
 
 def test_no_secret_has_a_default():
-    """Without its settings the file does not start, rather than with a password that everybody knows."""
+    """Without settings the file does not start, rather than with a known password."""
     used = set(re.findall(r"\$\{(\w+)", TEXT))
     assert used == set(re.findall(r"\$\{(\w+):\?\}", TEXT))
     example = dict(re.findall(r"^(\w+)=(.*)$", (HERE / "settings.env.example").read_text(), re.MULTILINE))

@@ -1,4 +1,4 @@
-"""One Prefect server for the tests of all workers: each test makes a pool of its own."""
+"""One Prefect server for the tests of all workers; each test makes its own pool."""
 
 import pytest
 

@@ -1,4 +1,4 @@
-"""A Prefect server with a pool for one of our workers, and what tests do with both."""
+"""A Prefect server with a pool for one of our workers."""
 
 import asyncio
 import contextlib
@@ -41,9 +41,9 @@ WITHIN_S = 400  # of a machine that others use too
 
 
 class Prefect:
-    """A server, which can be killed and started again on the same port and database.
+    """A server that can be killed and restarted on the same port and database.
 
-    With `locked` it answers only who has its auth string, as the server of a local stack does.
+    `locked`: it requires its auth string, like a local stack's server.
     """
 
     def __init__(self, folder: Path, locked: bool = False) -> None:
@@ -64,7 +64,7 @@ class Prefect:
         self.wait()
 
     def launch(self) -> None:
-        """Start the server, from the main thread: the kernel ends it with the thread that started it."""
+        """Start the server from the main thread: the kernel ends it with the thread that started it."""
         with (self.folder / "server.log").open("ab") as log:
             command = [sys.executable, *self._command]
             self._server = subprocess.Popen(
@@ -77,7 +77,6 @@ class Prefect:
             )
 
     def wait(self, within_s: float = 240) -> None:
-        """Wait until the server answers."""
         deadline = time.monotonic() + within_s
         while not healthy(self.url):
             assert self._server.poll() is None and time.monotonic() < deadline, "no server"
@@ -88,7 +87,7 @@ class Prefect:
         self._server.wait()
 
     def stop(self) -> None:
-        """End the server once it has what this process logged: else threads would complain in a later test's output."""
+        """End the server once it has this process's logs: else threads complain in a later test's output."""
         APILogWorker.drain_all(timeout=5)
         EventsWorker.drain_all(timeout=5)
         self.kill()
@@ -97,7 +96,7 @@ class Prefect:
         return client_of(self.url, self.folder if self.auth else None)
 
     def settings(self):
-        """The settings of a worker in this process."""
+        """Use a worker's settings in this process."""
         return of.temporary_settings(
             {
                 of.PREFECT_API_URL: self.url,
@@ -112,7 +111,7 @@ class Prefect:
     def worker_process(
         self, pool: str, name: str, kind: str = "aws-batch", **environment
     ) -> subprocess.Popen:
-        """A worker as users start it."""
+        """Run a worker as users start it."""
         options = ["worker", "start", "--type", kind, "--pool", pool, "--name", name]
         root = Path(__file__).parents[3]
         ours = {"AWS_BATCH_WORKER_POLL_S": POLL_S, "PREFECT_WORKER_QUERY_SECONDS": "1", **environment}
@@ -135,14 +134,12 @@ def end_with_parent() -> None:
 
 
 class Pool:
-    """A work pool with one deployment."""
-
     def __init__(self, prefect: Prefect, name: str, deployment_id, kind) -> None:
         self.prefect, self.name, self._deployment_id, self.kind = prefect, name, deployment_id, kind
 
     @classmethod
     async def make(cls, prefect: Prefect, kind=AwsBatchWorker, flow="job", **variables):
-        """A pool of a worker's type, whose deployment of a flow has these job variables."""
+        """Make a pool of a worker's type, with a deployment of a flow with these job variables."""
         template = kind.get_default_base_job_template()
         name = f"pool-{uuid.uuid4().hex[:6]}"
         async with prefect.client() as client:
@@ -160,7 +157,7 @@ class Pool:
         return cls(prefect, name, deployment_id, kind)
 
     async def start(self, name=None, script=None, **variables):
-        """Start a run, of a shell script where one is given; returns its id."""
+        """Start a run, of a shell script if given; return its id."""
         if script is not None:
             variables["command"] = f"sh -c {_quoted(script)}"
         async with self.prefect.client() as client:
@@ -179,7 +176,7 @@ class Pool:
             await call_until_answered(client.set_flow_run_state, run_id, Cancelling(), force=True)
 
     async def until(self, run_id, when, within_s=WITHIN_S):
-        """Wait until something is true of a run; returns the run."""
+        """Wait until a run meets a condition; return the run."""
         deadline = time.monotonic() + within_s
         while not when(run := await self.run(run_id)):
             assert time.monotonic() < deadline, f"{run.name}: {run.state.name} {run.state.message}"
@@ -187,11 +184,10 @@ class Pool:
         return run
 
     async def end(self, run_id, within_s=WITHIN_S):
-        """Wait for a run's end; returns its state."""
+        """Wait for a run's end; return its state."""
         return (await self.until(run_id, lambda run: run.state.is_final(), within_s)).state
 
     async def logs(self, run_id):
-        """All log lines of a run, oldest first."""
         wanted, found = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run_id])), []
         async with self.prefect.client() as client:
             while True:
@@ -203,13 +199,13 @@ class Pool:
                     return found
 
     async def lines(self, run_id):
-        """What the container printed, as it is in Prefect."""
+        """Return the container's output as Prefect has it."""
         return [
             line.message for line in await self.logs(run_id) if line.name.startswith(LOGGERS[self.kind.type])
         ]
 
     async def lines_when(self, run_id, enough, within_s=240):
-        """The container's lines once they are enough: the last ones may come after the state."""
+        """Return the container's lines once they suffice: the last can come after the state."""
         deadline = time.monotonic() + within_s
         while not enough(lines := await self.lines(run_id)) and time.monotonic() < deadline:
             await asyncio.sleep(0.2)
@@ -217,7 +213,7 @@ class Pool:
 
     @contextlib.asynccontextmanager
     async def worker(self, name="w1"):
-        """A worker in this process, with its loops; leaving stops it as SIGINT does. Yields it."""
+        """Yield a worker with its loops in this process; leaving stops it like SIGINT."""
         worker = self.kind(work_pool_name=self.name, name=name, heartbeat_interval_seconds=3)
         running = asyncio.create_task(worker.start(printer=lambda *words: None))
         try:

@@ -1,4 +1,4 @@
-"""A small HTTP server in the place of the Prefect API, which takes artifacts or refuses them as a test wants."""
+"""An HTTP server in place of the Prefect API, which accepts or refuses artifacts."""
 
 import json
 import threading
@@ -13,10 +13,9 @@ from tasks.delivery import unsent_records
 
 
 class Api(ThreadingHTTPServer):
-    """Answers each request for an artifact with the next status of `statuses`, 201 where none is left.
+    """Answer each request for an artifact with the next of `statuses`, then 201.
 
-    `limit` is the length of the longest body that it takes; more is answered with 413. `go_on` is what it waits for
-    before it answers at all.
+    Bodies longer than `limit` get 413. `go_on` delays every answer.
     """
 
     def __init__(self):
@@ -34,7 +33,7 @@ class Answer(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
-        """No CSRF tokens, as of a server that wants none."""
+        """Answer like a server without CSRF tokens."""
         self.send_response(404)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -69,7 +68,7 @@ def api():
 
 @pytest.fixture(autouse=True)
 def box(tmp_path, monkeypatch):
-    """The folder of this box for what could not be sent."""
+    """The folder of this box for unsent records."""
     monkeypatch.setattr(unsent_records, "FOLDER", tmp_path / "unsent")
     return tmp_path / "unsent"
 

@@ -1,5 +1,3 @@
-"""What comes to the receiver: whole uploads, texts in pieces, and nonsense."""
-
 from types import SimpleNamespace
 from uuid import uuid4
 

@@ -1,5 +1,3 @@
-"""The news for automations: which resources they name, and that a run without a server tells nobody."""
-
 import pytest
 from prefect.events.schemas.events import Event
 from prefect.settings import PREFECT_API_URL, temporary_settings
@@ -11,7 +9,7 @@ NOWHERE = "http://127.0.0.1:1/api"
 
 @pytest.fixture
 def told(monkeypatch):
-    """The events that are told, each as Prefect's own schema takes it."""
+    """The emitted events, checked by Prefect's own schema."""
     heard = []
 
     def emit_event(event, resource, related, payload):

@@ -1,5 +1,3 @@
-"""A lane is given its repeats once, polls don't carry them, and nothing of a run is left in the API."""
-
 import asyncio
 import json
 
@@ -18,7 +16,7 @@ def prefect(monkeypatch):
 
 
 async def parameters(prefect, store, plan, repeats):
-    """The parameters of the job of one lane, as every poll carries them, and the repeats of its order."""
+    """Return a lane job's parameters, which every poll carries, and its repeats."""
     store = planned(store, plan, hardware=plan.hardware[:1], repeats=repeats)
     async with Run(store):
         await until(lambda: prefect.orders)
@@ -42,7 +40,7 @@ async def test_nothing_of_a_run_is_left_in_the_api(prefect, store):
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
 async def test_a_bench_that_dies_between_storing_and_removing_loses_nothing(prefect, store, lost):
-    """`lost` removals are answered after it has died."""
+    """`lost` removals are answered after its death."""
     async with Run(store) as run:
         await until(lambda: prefect.orders)
         job = prefect.job
@@ -90,7 +88,7 @@ async def test_an_unreadable_order_is_read_as_empty(prefect):
 
 
 class Client:
-    """The API as a lane sees it: answers, one after another."""
+    """The API as a lane sees it, with scripted answers."""
 
     def __init__(self, *answers):
         self.answers = list(answers)
@@ -121,7 +119,7 @@ def test_a_lane_waits_for_its_order(monkeypatch, plan):
 
 
 def test_a_lane_reads_the_order_of_a_later_version(monkeypatch, plan):
-    """An image stays where it is, while the bench that orders has fields that it doesn't know."""
+    """Images stay the same while `bench` gets new fields."""
     repeats = plan.repeats_on(plan.hardware[0])
     later = [item | {"of_tomorrow": "x"} for item in job_orders.REPEATS.dump_python(repeats, mode="json")]
     assert wait_for_order(monkeypatch, json.dumps(later)) == repeats

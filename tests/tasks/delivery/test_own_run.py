@@ -1,5 +1,3 @@
-"""A lane stops between repeats once its own flow run is cancelled or over, and never for an API that is away."""
-
 from types import SimpleNamespace
 from uuid import UUID
 
@@ -12,7 +10,7 @@ from tasks.delivery.own_run import OwnRun
 
 
 class Api:
-    """A Prefect API that knows one flow run, and fails if its state is an error."""
+    """A Prefect API with one flow run; raises its state if that is an error."""
 
     def __init__(self, *states):
         self.states, self.asked = list(states), 0

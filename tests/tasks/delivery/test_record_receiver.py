@@ -1,5 +1,3 @@
-"""A lane job delivers the repeats of its own order, and nothing else gets into the results."""
-
 import asyncio
 import threading
 from dataclasses import replace
@@ -22,7 +20,7 @@ def prefect(monkeypatch):
 
 
 def forgeries(plan, repeat):
-    """Records that the job of a repeat has no business with."""
+    """Return records that a repeat's job must not deliver."""
     record = repeat.failed(Verdict.OK, "forged")
     rival = next(machine.name for machine in plan.hardware if machine.name != repeat.hardware)
     return [
@@ -100,7 +98,7 @@ async def test_records_of_a_run_that_ended_are_checked_as_well(prefect, store, p
     "data", ["\n" * 1_000_000, "{}\n" * 400_000, "[" * 1_000_000], ids=["empty", "odd", "deep"]
 )
 async def test_a_million_bad_lines_end_at_the_first_and_off_the_event_loop(prefect, store, monkeypatch, data):
-    """The event loop of a run also watches its budget and its boxes: it stood still for 14 s."""
+    """The loop watches budget and boxes, and stood still for 14 s."""
     said, readers = [], []
 
     def read(text, most):

@@ -1,5 +1,3 @@
-"""Records on their way from a lane: the measuring goes on whatever the API does, and nothing is lost."""
-
 import time
 from dataclasses import replace
 from uuid import uuid4
@@ -160,7 +158,6 @@ def test_a_log_that_fails_stops_no_record(api, records):
 
 
 def test_a_record_in_a_hanging_request_is_saved_on_the_box(api, records, repeats, box, monkeypatch):
-    """As of a server that waits for its locked database, and is killed then together with this job."""
     monkeypatch.setattr("tasks.delivery.record_uploader.KEEP_S", 0.1)
     api.go_on.clear()
     with RecordUploader(uuid4(), pytest.fail, settings=QUICK) as uploader:

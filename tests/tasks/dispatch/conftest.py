@@ -1,5 +1,3 @@
-"""Lanes and a worker for the tests of the dispatcher."""
-
 import asyncio
 
 import pytest
@@ -16,7 +14,6 @@ def api(monkeypatch):
 
 @pytest.fixture
 def alone(store, plan):
-    """A run of one lane."""
     return planned(store, plan, hardware=plan.hardware[:1])
 
 
@@ -29,7 +26,7 @@ async def worker(api):
 
 @pytest.fixture
 def told(monkeypatch):
-    """What automations are told: the name of each event with what it is of."""
+    """The events for automations, with their objects."""
     heard = []
     for name in ("lane_lost", "budget_spent"):
         monkeypatch.setattr(dispatcher, name, lambda plan, *of, name=name: heard.append((name, *of)))

@@ -8,12 +8,11 @@ from tasks.store.store import Store
 
 
 def planned(store, plan, **changes):
-    """The store with another plan."""
     return Store.create(store.folder.parent, plan.model_copy(update=changes))
 
 
 class Run:
-    """A `bench` of a store, every cell of it asked for."""
+    """A `bench` of a store, with every cell requested."""
 
     def __init__(self, store, budget_usd=None, poll_s=0.01):
         self.said = []
@@ -33,7 +32,7 @@ class Run:
         await self.lanes.__aexit__(*exc_info)
 
     async def ended(self):
-        """Every record, once every cell has ended."""
+        """Return every record once every cell has ended."""
         async with asyncio.timeout(120):
             done = await asyncio.gather(*self.cells.values())
         return [record for records in done for record in records]
@@ -46,7 +45,7 @@ async def until(condition):
 
 
 async def serve(api, but=()):
-    """A worker that completes every job, one after another."""
+    """Complete every job in turn."""
     while True:
         for job in list(api.jobs.values()):
             if (

@@ -1,4 +1,4 @@
-"""A Prefect API in memory, as far as the dispatcher speaks to it: lane jobs, their states, their records."""
+"""The dispatcher's part of the Prefect API in memory: lane jobs, states, records."""
 
 from collections import deque
 from datetime import UTC, datetime, timedelta
@@ -16,17 +16,17 @@ from workloads.harness.records.record import Verdict
 
 
 def answer(code):
-    """An error of the API, as its client raises it."""
+    """Return the client's exception for an HTTP status."""
     request = httpx.Request("POST", "http://api")
     response = httpx.Response(code, json={"detail": "no such key"}, request=request)
     return PrefectHTTPStatusError("refused", request=request, response=response)
 
 
 class FakePrefect:
-    """Lane jobs do nothing by themselves: a test starts them, has them deliver, and ends them.
+    """Lane jobs do nothing by themselves: a test starts, delivers and ends them.
 
-    `troubles` are raised by the next requests, one each; None lets a request through. `measured` makes the
-    record of a repeat; without it all time out.
+    `troubles` are raised by the next requests; None lets one through. `measured` makes a repeat's record; by
+    default all time out.
     """
 
     def __init__(self, measured=None):
@@ -110,7 +110,7 @@ class FakePrefect:
             raise answer(404)
 
     async def request(self, method, path, json):
-        """The number of artifacts, which the client has no function for."""
+        """Return the number of artifacts, which the client has no function for."""
         self._trouble()
         assert (method, path) == ("POST", "/artifacts/count")
         wanted = json["artifacts"]["flow_run_id"]["any_"]
@@ -138,7 +138,6 @@ class FakePrefect:
     # what rentals do
 
     def rent(self, run, **known):
-        """A box boots and answers."""
         now = datetime.now(UTC)
         box = {"name": f"box-{len(self.rentals)}", "address": "10.0.0.1", "user": "ubuntu", "since": now}
         box |= {"answered": now, "until": now + timedelta(hours=1), "usd_per_hour": 1.5, "type": "gpu_1x_a10"}
@@ -155,15 +154,14 @@ class FakePrefect:
 
     @property
     def job(self):
-        """The newest job."""
         return list(self.jobs.values())[-1]
 
     def repeats(self, job):
-        """What a job was asked for, also when the API has forgotten it."""
+        """Return a job's order, also after the API forgot it."""
         return self.orders[job.id]
 
     def _enter(self, run, state):
-        """What the server notes of a state: a run that ends without having run starts at its end."""
+        """Set a state like the server: a run that ends before it ran starts at its end."""
         run.state, now = state, datetime.now(UTC)
         if state.is_running():
             run.run_count, run.start_time = run.run_count + 1, run.start_time or now
@@ -171,7 +169,6 @@ class FakePrefect:
             run.start_time, run.end_time = run.start_time or now, now
 
     def take(self, job):
-        """A worker takes a job, and asks for its machine."""
         job.states.append(Pending())
         self._enter(job, job.states[-1])
 
@@ -185,17 +182,16 @@ class FakePrefect:
             self.send(job, record.to_json())
 
     def send(self, job, data):
-        """An artifact of a lane job, whatever is in it."""
         self.artifacts.append(SimpleNamespace(id=uuid4(), data=data, flow_run_id=job.id))
 
     def complete(self, job):
-        """A job that measures all that it was asked for."""
+        """Deliver all repeats of a job and end it."""
         self.start(job)
         self.deliver(job, self.repeats(job))
         self._enter(job, Completed())
 
     def crash(self, job, message="killed"):
-        """A job dies; before it was started, it was refused."""
+        """Crash a job; one that has not started counts as refused."""
         self._enter(job, Crashed(message=message))
 
     def stopped(self, job):
@@ -203,7 +199,7 @@ class FakePrefect:
 
 
 def installed(monkeypatch, measured=None):
-    """A fake in place of the API that the dispatcher asks, which waits for nobody."""
+    """Replace the dispatcher's API by a fake that never waits."""
     fake = FakePrefect(measured)
     monkeypatch.setattr(dispatcher, "get_client", lambda: fake)
     monkeypatch.setattr(submit, "arun_deployment", fake.run_deployment)

@@ -1,5 +1,3 @@
-"""The loop around a break-even, against an API in memory: what is measured, on what, and when it ends."""
-
 import asyncio
 import json
 from datetime import datetime
@@ -32,7 +30,7 @@ STEADY = (0.999, 1.0, 1.001)
 
 
 def measured(repeat):
-    """On the baseline time grows with n, on the other machine it doesn't."""
+    """Measure: time grows with n on the baseline only."""
     seconds = repeat.case.params["n"] / CROSSING if repeat.hardware == BASE else 1.0
     seconds *= STEADY[repeat.repeat - 1]
     return record(seconds, repeat.case, repeat.hardware, repeat.repeat, run=repeat.run, order=repeat.order)
@@ -59,11 +57,11 @@ def store_of(folder, **changes):
 
 
 class Killed(Exception):
-    """The run was stopped as by a kill."""
+    """The run was killed."""
 
 
 async def bench(api, store, budget_usd=None, jobs=None):
-    """What the flow does; returns what was said. It is killed once so many jobs have ended."""
+    """Do what the flow does; return its sentences. Kill it after `jobs` jobs."""
     said = []
     measuring = asyncio.create_task(measure(store, budget_usd, said.append))
     worker = asyncio.create_task(serve(api, jobs))

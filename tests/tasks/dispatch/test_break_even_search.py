@@ -1,5 +1,3 @@
-"""The loop that narrows a break-even: how close, in how many cells, and that it always ends."""
-
 import math
 
 import numpy as np
@@ -20,7 +18,7 @@ ANY = (*RatioVerdict, None)
 
 
 def narrowed(planned, verdict, step=1):
-    """Measure whatever is asked for until nothing is; returns all verdicts and the sizes in addition."""
+    """Measure until nothing is requested; return all verdicts and the added sizes."""
     verdicts = {size: verdict(size) for size in planned}
     for _ in range(20):
         if not (asked := next_sizes(verdicts, planned, step)):
@@ -89,8 +87,8 @@ def test_whatever_the_verdicts_the_loop_ends_and_asks_for_no_size_twice(planned,
 def test_a_planted_crossing_is_found_in_noise(first, ratios, place, slope, noise, seed):
     """Within 1.25x in at most 6 cells, from real intervals of 5 repeats a side.
 
-    One verdict in 20 may be wrong, but only where the machines are equal to within the noise: so the true
-    crossing may lie outside the bracket by that much, and no more.
+    One verdict in 20 can be wrong, but only if the machines are equal to within the noise, so the true
+    crossing can lie outside the bracket by that much.
     """
     chance = np.random.default_rng(seed)
     planned = [round(first * math.prod(ratios[:k])) for k in range(len(ratios) + 1)]

@@ -1,5 +1,3 @@
-"""The dispatcher against an API in memory: nothing is lost, nothing measured twice, nobody waits for ever."""
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace

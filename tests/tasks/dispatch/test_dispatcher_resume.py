@@ -1,5 +1,3 @@
-"""A resumed run takes over live jobs, and what is spent or skipped is kept."""
-
 import asyncio
 from datetime import timedelta
 

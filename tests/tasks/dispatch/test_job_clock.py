@@ -1,5 +1,3 @@
-"""A lane job ends and costs by the clock of `bench`, whatever state its box puts it into."""
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
@@ -19,7 +17,6 @@ LIMIT_S = 60
 
 @pytest.fixture
 def limited(store, plan):
-    """A run of one lane whose jobs have a time limit."""
     machine = plan.hardware[0]
     variables = machine.job_variables | {"timeout_s": LIMIT_S}
     return planned(store, plan, hardware=(machine.model_copy(update={"job_variables": variables}),))
@@ -64,7 +61,6 @@ def test_an_adopted_job_has_the_time_that_the_server_has_counted():
 
 
 def test_a_job_that_is_over_ran_from_its_start_to_its_end():
-    """A box that left the state Running for a while has cost that while."""
     now = datetime.now(UTC)
     run = flow_run(Completed(), 10, start_time=now - timedelta(hours=1), end_time=now)
     assert JobClock().ran_s(run) == pytest.approx(3600, abs=1)

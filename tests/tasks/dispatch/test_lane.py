@@ -1,5 +1,3 @@
-"""A lane's bookkeeping: what goes into a job, and what follows when one ends."""
-
 from dataclasses import replace
 from uuid import uuid4
 

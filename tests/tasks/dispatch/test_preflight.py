@@ -1,5 +1,3 @@
-"""What a lane looks at before it measures, with stand-ins for the program that looks."""
-
 import sys
 from dataclasses import replace
 
@@ -70,7 +68,7 @@ def test_preflight_asks_for_as_many_gpus_as_the_largest_case_has_processes(roomy
 
 
 def held_against(monkeypatch, model, *names):
-    """What is said of a machine whose driver gives these names, where its file names a model."""
+    """Return hindrance and warnings of a machine whose driver gives these names and whose file names a model."""
     monkeypatch.setattr(preflight, "gpu_names", lambda: list(names))
     return preflight.check([replace(REPEAT, gpu=model)], says(0, "ok    driver 580.65 runs CUDA 12.6"))
 

@@ -1,5 +1,3 @@
-"""What a rental asks the API at each look: one request, whatever else the server has."""
-
 from types import SimpleNamespace
 from uuid import uuid4
 
@@ -63,7 +61,7 @@ async def test_a_bench_that_ended_is_none_and_a_resumed_one_is_found(me, state):
 
 @pytest.mark.parametrize("lane", [{"flow": "lane"}, {"tags": [LANE_TAG]}])
 async def test_a_lane_job_with_the_name_of_its_run_is_not_the_bench(me, lane):
-    """A box that could name its flow run like the run would be held, and paid, as long as it likes."""
+    """Else a box could keep itself rented by its flow run's name."""
     client = Client(me, flow_run("a-run", Running(), **lane))
     assert await myself_and_bench(client, me.id, "a-run", None) == (me, None)
     assert await measuring(client, "a-run") == []

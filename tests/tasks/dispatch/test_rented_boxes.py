@@ -1,5 +1,3 @@
-"""Rented boxes of a run against an API in memory: one at a time a lane, paid for, and always given back."""
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 
@@ -28,7 +26,7 @@ def api(monkeypatch):
 
 @pytest.fixture
 def rented(store, plan):
-    """A run of one rented machine, at a dollar an hour."""
+    """A run of one rented machine, at 1 USD an hour."""
     price = plan.hardware[0].price.model_copy(update={"usd_per_hour": 1.0})
     variables = {"image": "bench", "timeout_s": 36000}
     changes = {"pool": "ssh", "rent": A10, "job_variables": variables, "price": price}
@@ -40,7 +38,7 @@ def newest(api):
 
 
 async def box(api, count=1, **known):
-    """The rental that was asked for as the n-th, which has a box now."""
+    """Return the n-th rental, with a box."""
     await until(lambda: len(api.rentals) == count)
     api.rent(newest(api), **known)
     return newest(api)

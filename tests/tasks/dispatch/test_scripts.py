@@ -1,5 +1,3 @@
-"""Cells of a user's own script in a run: they are ordered, resumed, extended and failed like any other."""
-
 import asyncio
 
 from tasks.delivery.job_orders import REPEATS
@@ -19,7 +17,7 @@ BASE, SIDE, CROSSING = "local-cpu-1", "local-cpu", 415
 
 
 def timed(repeat):
-    """On the baseline time grows with the batch, on the other machine it doesn't."""
+    """Measure: time grows with the batch on the baseline only."""
     seconds = repeat.case.params["batch"] / CROSSING if repeat.hardware == BASE else 1.0
     return ran(seconds * (0.999, 1.0, 1.001)[repeat.repeat - 1], repeat)
 

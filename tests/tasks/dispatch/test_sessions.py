@@ -1,5 +1,3 @@
-"""Repeats that are spread over sessions: a job each, a box each if it is rented, and a resume that keeps what there is."""
-
 import asyncio
 import time
 from dataclasses import replace
@@ -24,7 +22,7 @@ def two(store, plan):
 
 @pytest.fixture
 def rented(store, plan, monkeypatch):
-    """A run of one rented machine in two sessions, at a dollar an hour."""
+    """A run of one rented machine in two sessions, at 1 USD an hour."""
     monkeypatch.setattr(rented_boxes, "LOOK_S", 0.01)
     price = plan.hardware[0].price.model_copy(update={"usd_per_hour": 1.0})
     changes = {"pool": "ssh", "rent": A10, "job_variables": {}, "price": price}
@@ -54,7 +52,7 @@ async def test_each_session_is_a_job_of_its_own_after_the_one_before(api, two):
 
 
 class Clock:
-    """In place of the time of day of the dispatcher."""
+    """The dispatcher's time of day."""
 
     def __init__(self, monkeypatch):
         self.ahead_s = 0.0
@@ -91,7 +89,6 @@ async def test_a_session_begins_an_hour_after_the_one_before(api, apart, monkeyp
 
 @pytest.mark.parametrize(("ended_s", "left_s"), [(-3000, 600), (-7200, 0), (86400, 3600)])
 async def test_a_resume_counts_from_the_end_of_the_session_before(api, apart, monkeypatch, ended_s, left_s):
-    """Of a machine whose clock is a day ahead, from the resume."""
     at = datetime.fromtimestamp(time.time() + ended_s - 10, UTC).isoformat(timespec="seconds")
     for repeat in apart.plan.repeats_on(apart.plan.hardware[0]):
         if repeat.session == 1:
@@ -214,7 +211,7 @@ async def test_a_box_goes_back_after_the_container_of_its_last_job_has_ended(api
 
 @pytest.mark.parametrize("budget_usd", [0.03, 0.2])
 async def test_no_session_begins_beyond_the_budget_and_its_box_goes_back(api, rented, budget_usd):
-    """The first box costs 0.025 USD; ten minutes of the next one could cost 0.2 USD."""
+    """The first box costs 0.025 USD; ten minutes of the next could cost 0.2 USD."""
     async with Run(rented, budget_usd=budget_usd) as run:
         held = await box(api)
         await until(lambda: api.jobs)

@@ -1,5 +1,3 @@
-"""The bill and the budget go by the times that a platform states, not by when a worker or `bench` looked."""
-
 import asyncio
 from datetime import UTC, datetime, timedelta
 
@@ -19,7 +17,7 @@ def ago(seconds):
 
 
 async def job_of(api, store, **stated):
-    """A lane job of a run that is not followed any more, with the times that its worker has stated, in seconds ago."""
+    """Return an unfollowed lane job with its worker's stated times, in seconds ago."""
     async with Run(store):
         await until(lambda: api.jobs)
         job = api.job

@@ -1,4 +1,4 @@
-"""A run of two machines and five cases, made up: wide results, a refused repeat, prices with spot capacity."""
+"""A handmade run of two machines and five cases: wide results, a refused repeat, spot prices."""
 
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ FIVE = (CASES[0], CASES[1], CASES[3], CASES[6], CASES[7])
 
 
 def run() -> tuple[list[Record], Comparison]:
-    """Three repeats of each cell: those of one case are imprecise, and one repeat of another is throttled."""
+    """Return three repeats of each cell: one case imprecise, one repeat of another throttled."""
     made = [good_record(name, case, repeat) for case in FIVE for name in NAMES for repeat in range(3)]
     imprecise = "90 samples did not make the median precise before the cap; it is known to ±2.6%"
     made = [

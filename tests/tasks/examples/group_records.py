@@ -1,4 +1,4 @@
-"""Makes records of processes that measured together, and of whole jobs, like the harness leaves them."""
+"""Handmade records of groups of processes and whole jobs."""
 
 import random
 from collections.abc import Sequence
@@ -16,18 +16,17 @@ GPUS = ENVIRONMENT | {"gpus": [{"name": "Example GPU", "memory_total_bytes": 24 
 
 
 def step_of(batch: int, processes: int = 1) -> Work:
-    """Work of a step on `batch` images over all processes."""
+    """Return the work of a step on `batch` images over all processes."""
     return Work(batch, "images", 6e9 * batch, 1e6 * batch, parameters=35_746_307)
 
 
 def alone(seconds: float, batch: int = 32, repeat: int = 0, **changes: Any) -> Record:
-    """One process without DDP."""
     fields = {"work": step_of(batch), "device": "cuda", "environment": GPUS, "memory": Memory(GIB, 5 * GIB)}
     return record(seconds, Case.of("ddpm", {"batch": batch}), BOX, repeat, **(fields | changes))
 
 
 def group_of(count: int, seconds: float, kind: str, slowest: int = 0, device: str = "cuda") -> Group:
-    """`count` ranks, one of them the slowest with `seconds` a step, the others 2 % faster."""
+    """Return `count` ranks, one with `seconds` a step, the others 2 % faster."""
     ranks = tuple(
         Rank(i, f"cuda:{i}", seconds * (1 if i == slowest else 0.98), GIB, (5 + i) * GIB, 6 * GIB)
         for i in range(count)
@@ -40,7 +39,7 @@ def group_of(count: int, seconds: float, kind: str, slowest: int = 0, device: st
 def grouped(
     seconds: float, count: int, kind: str = "weak", batch: int = 32, repeat: int = 0, **changes: Any
 ) -> Record:
-    """`count` processes, with a batch for each (weak) or for all (strong), with DDP."""
+    """Return `count` processes with DDP, with a batch for each (weak) or for all (strong)."""
     fields: dict[str, Any] = {"device": "cuda", "environment": GPUS}
     fields |= {"work": step_of(batch * count if kind == "weak" else batch)}
     fields |= {"group": group_of(count, seconds, kind, device=changes.get("device", "cuda"))}
@@ -49,12 +48,11 @@ def grouped(
 
 
 def whole(seconds: float) -> Timing:
-    """The timing of a job that was timed once."""
     return Timing((seconds,), 1, seconds, None, None, seconds, seconds, 0, 0, True, True, (), True)
 
 
 def memory_at(count: int, steps: int = 100) -> tuple[MemoryAt, ...]:
-    """Memory of every rank every 50 steps."""
+    """Return every rank's memory every 50 steps."""
     return tuple(
         MemoryAt(step, rank, (5 + rank) * GIB, 6 * GIB, (5 + rank) * GIB + step)
         for step in range(0, steps + 1, 50)
@@ -63,7 +61,7 @@ def memory_at(count: int, steps: int = 100) -> tuple[MemoryAt, ...]:
 
 
 def job(seconds: float, count: int, images: int, repeat: int = 0, **changes: Any) -> Record:
-    """One epoch of `images` images that `count` processes really trained on."""
+    """Return one epoch of `images` images by `count` processes."""
     steps = images // (32 * count)
     losses = tuple(1.0 / (1 + step) for step in range(steps))
     slow = tuple(seconds / steps * (0.5 if step else 1.5) for step in range(steps))  # what a mean would say
@@ -84,7 +82,7 @@ def job(seconds: float, count: int, images: int, repeat: int = 0, **changes: Any
 
 
 def epoch(repeats: int = 3) -> list[Record]:
-    """The published comparison, with the drop of the last batch that differs: 6.45 times on 8 devices."""
+    """Return the published comparison, with different drops of the last batch: 6.45 times on 8 devices."""
     noise = random.Random(4)
     times = {1: (1290.0, 49_984), 8: (200.0, 49_920)}
     return [
@@ -95,12 +93,12 @@ def epoch(repeats: int = 3) -> list[Record]:
 
 
 def repeated(make: Any, seconds: Sequence[float], *args: Any, **named: Any) -> list[Record]:
-    """One record per time (s), as repeats of a cell."""
+    """Return one record per time (s)."""
     return [make(s, *args, repeat=i, **named) for i, s in enumerate(seconds)]
 
 
 def steps() -> list[Record]:
-    """Steady steps: without DDP, with DDP of one, and weak and strong on 2, 4 and 8 devices."""
+    """Return steady steps: without DDP, with DDP of one, and weak and strong on 2, 4 and 8 devices."""
     made = [*repeated(alone, (0.1000, 0.1001, 0.1002)), *repeated(alone, (0.8, 0.801, 0.802), batch=256)]
     for count, weak_s, strong_s in ((1, 0.102, 0.81), (2, 0.105, 0.43), (4, 0.11, 0.23), (8, 0.124, 0.124)):
         made += repeated(grouped, [weak_s * f for f in (1, 1.001, 1.002)], count)
@@ -109,7 +107,7 @@ def steps() -> list[Record]:
 
 
 def profiled(made: Record, busy_s: float) -> Record:
-    """A record with a profile of 10 steps in which the device was busy for `busy_s` seconds."""
+    """Return a record with a profile of 10 steps, the device busy for `busy_s` seconds."""
     profile = Profile(10, 2 * busy_s, "cuda_time", (), 100, busy_s)
     return replace(made, device_time=made.device_time or made.wall, profile=profile)
 

@@ -1,7 +1,7 @@
-"""Noise of nights, as machines have it: models of what a series reads when nothing has changed.
+"""Noise of nights: models of an unchanged series.
 
-A number is the median of three repeats, as in the nightly suite. Each model gives the numbers of many histories,
-those of their controls, and fresh runs of a night on the same box.
+A number is the median of three repeats, as in the nightly suite. Each model gives the numbers of many
+histories, their controls, and fresh runs of a night on the same box.
 """
 
 from collections.abc import Callable
@@ -36,7 +36,7 @@ class Noise:
 
     @property
     def covariance(self):
-        """(histories, nights) of the repeats and the controls next to them."""
+        """(histories, nights) of the repeats and their controls."""
         sides = [
             side.repeats - side.repeats.mean(axis=-1, keepdims=True) for side in (self.series, self.control)
         ]
@@ -57,54 +57,53 @@ def gauss(rng, shape):
 
 
 def heavy(rng, shape):
-    """2 %, and 5 % of all numbers are 5 to 20 % slow, each for itself."""
+    """2 %, and 5 % of all numbers independently 5 to 20 % slow."""
     return made(rng, np.zeros(shape), SD, apart=lambda of: slow(rng, of))
 
 
 def ar1(rng, shape):
-    """A state of which half is left the night after, and none for that night's fresh runs."""
+    """A state of which half remains the next night, and none in that night's fresh runs."""
     state = lasting(rng, shape, SHARED)
     anew = made(rng, np.zeros(shape), OWN, apart=lambda of: rng.normal(0, SHARED, of))
     return replace(anew, series=measured(rng, state, OWN))
 
 
 def unlike(rng, shape):
-    """Series whose noise differs, from 0.07 to 4.1 %."""
     return made(rng, np.zeros(shape), np.exp(rng.uniform(np.log(0.0007), np.log(0.041), (shape[0], 1))))
 
 
 def night_state(rng, shape):
-    """A state that all runs of a night share, another each night."""
+    """A new state each night, which all its runs share."""
     return made(rng, rng.normal(0, SHARED, shape), OWN)
 
 
 def drifting_box(rng, shape):
-    """The same, half of which is left the night after."""
+    """A shared state of the night, half of which remains the next night."""
     return made(rng, lasting(rng, shape, SHARED), OWN)
 
 
 def two_hosts(rng, shape):
-    """A pool of two kinds of host, 3.4 % apart, 1 % on each; the control runs elsewhere and does not see it."""
+    """Two kinds of host, 3.4 % apart, 1 % noise; the control runs elsewhere."""
     return made(rng, np.where(rng.random(shape) < 0.5, 0.017, -0.017), 0.01, seen=0.0)
 
 
 def two_hosts_controlled(rng, shape):
-    """The same, with the control on the same host."""
+    """The two hosts, with the control on the same one."""
     return made(rng, np.where(rng.random(shape) < 0.5, 0.017, -0.017), 0.01)
 
 
 def lottery(rng, shape):
-    """Another box every night, 3 % apart, 0.5 % on each."""
+    """Another box every night, 3 % apart, 0.5 % noise."""
     return made(rng, rng.normal(0, 0.03, shape), 0.005, alone=1.0)
 
 
 def slow_boxes(rng, shape):
-    """A box that is 5 to 20 % slow for 5 % of the nights, all of the night."""
+    """A box that is 5 to 20 % slow for 5 % of the nights."""
     return made(rng, slow(rng, shape), SD)
 
 
 def neighbour(rng, shape):
-    """A neighbour on the box who costs 4 %, for ten nights in forty, some nights in a row."""
+    """A neighbour costs 4 % for ten nights in forty, some nights in a row."""
     there = np.zeros(shape)
     there[:, 0] = rng.random(shape[0]) < 0.25
     for night in range(1, shape[1]):
@@ -114,7 +113,6 @@ def neighbour(rng, shape):
 
 
 def weekends(rng, shape):
-    """Two nights in seven are 4 % slower."""
     return made(rng, 0.04 * (np.arange(shape[1]) % 7 >= 5) * np.ones(shape), SD)
 
 
@@ -124,12 +122,12 @@ def cycle(rng, shape):
 
 
 def busy(rng, shape):
-    """A machine that is busy for three nights in ten: then each number varies three times as much."""
+    """A machine that is busy for three nights in ten: its numbers vary three times as much."""
     return made(rng, np.zeros(shape), SD * np.where(rng.random(shape) < 0.3, 3.0, 1.0))
 
 
 def moving_box(rng, shape):
-    """A box that other programs share: 4 % from night to night, 1 % from repeat to repeat; 0.9 % in each repeat."""
+    """A shared box: 4 % from night to night, 1 % from repeat to repeat; 0.9 % in each repeat."""
     state = rng.normal(0, 0.04, shape)
 
     def sides(level, numbers):
@@ -156,7 +154,7 @@ def lasting(rng, shape, sd):
 
 
 def made(rng, state, sd, seen=1.0, alone=0.0, apart=np.zeros):
-    """Numbers with a spread of `sd` around a night's `state`, and what each has `apart` from all others."""
+    """Return numbers with a spread of `sd` around a night's `state`, each moved by `apart`."""
 
     def side(level, sd):
         return measured(rng, level + apart(level.shape), sd)

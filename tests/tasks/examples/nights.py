@@ -1,4 +1,4 @@
-"""Makes nights in a results folder with the writers that real ones are written with."""
+"""Nights in a results folder, written by the real writers."""
 
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
@@ -37,7 +37,7 @@ def plan_of(
     hardware: Sequence[str] = (HERE,),
     **changes: Any,
 ) -> Plan:
-    """The plan of a night, so many days after the first."""
+    """Return the plan of a night, `number` days after the first."""
     fields = {
         "run": run_name(number),
         "created_at": (FIRST + timedelta(days=number)).isoformat(),
@@ -54,7 +54,7 @@ def _plan(hardware: tuple[str, ...]) -> Plan:
 
 
 def measured(plan: Plan, seconds: float = 1.0, control_s: float | None = 2.0, **changes: Any) -> list[Record]:
-    """An ok record for each repeat of a plan, the second one 2 % slower, with a control beside it."""
+    """Return an ok record for each repeat of a plan, the second 2 % slower, with a control."""
     changes = {"environment": ENVIRONMENT | {"commit": "c" * 40, "hostname": "box-1"}} | changes
     control = Control("frozen", "ok", (), control_s) if control_s else None
     return [
@@ -67,7 +67,7 @@ def measured(plan: Plan, seconds: float = 1.0, control_s: float | None = 2.0, **
 
 
 def keep(results: Path, plan: Plan, records: Sequence[Record], table: bool = True) -> Store:
-    """Write a run; without its table it was cut short."""
+    """Write a run; without its table it was interrupted."""
     store = Store.create(results, plan)
     for one in records:
         store.add(one)
@@ -78,23 +78,23 @@ def keep(results: Path, plan: Plan, records: Sequence[Record], table: bool = Tru
 
 
 def a_night(results: Path, number: int, seconds: float = 1.0, table: bool = True, **changes: Any) -> Store:
-    """A night of which all is well; `changes` are those of its plan."""
+    """Write a good night; `changes` are those of its plan."""
     plan = plan_of(number, **changes)
     return keep(results, plan, measured(plan, seconds), table)
 
 
 def read(results: Path, **options: Any) -> tuple[list[PastRun], list[str]]:
-    """The nights as they are read on a day after them all."""
+    """Read the nights on a later day."""
     return read_nights(results, now=NOW, **options)
 
 
 def by_case(results: Path, **options: Any) -> tuple[dict[str, Series], list[str]]:
-    """The series of the folder by case, and what was odd."""
+    """Return the folder's series by case, and its oddities."""
     nights, odd = read(results, **options)
     return {series.key.case: series for series in series_of(nights)}, odd
 
 
 def one_sentence(odd: Sequence[str], *parts: str) -> None:
-    """There is one thing odd, and it is said with these words."""
+    """Assert one oddity with these words."""
     (sentence,) = odd
     assert "\n" not in sentence and all(part in sentence for part in parts), sentence

@@ -1,4 +1,4 @@
-"""Makes synthetic records: exact medians, samples that differ from case to case, phases that add up."""
+"""Synthetic records: exact medians, varied samples, phases that add up."""
 
 import random
 from collections.abc import Sequence
@@ -27,7 +27,7 @@ IMAGES = Case.of("image_pipeline", {"pixels": 4096, "batch": 2})
 
 
 def timing(median_s: float, seed: str = "", samples: int = 11, spread: float = 0.005) -> Timing:
-    """A timing whose median and mean are `median_s` to the last bit: an odd number of samples around it."""
+    """Return a timing whose median and mean are `median_s` to the last bit, with an odd number of samples."""
     chance = random.Random(f"{seed}/{median_s!r}")
     half = samples // 2
     offsets = [chance.uniform(1e-4, 1) * spread for _ in range(2 * half)]
@@ -51,7 +51,7 @@ def timing(median_s: float, seed: str = "", samples: int = 11, spread: float = 0
 
 
 def work(case: Case) -> Work:
-    """A plausible formula for any case: matmul's own, else one that grows with every parameter."""
+    """Return a plausible formula: matmul's own, else one that grows with every parameter."""
     params = case.params
     if case.workload == "matmul":
         n = params["n"]
@@ -63,7 +63,7 @@ def work(case: Case) -> Work:
 def record(
     seconds: float, case: Case = MATMUL, hardware: str = "cpu-box", repeat: int = 0, **changes: Any
 ) -> Record:
-    """One ok repeat that took `seconds` a step; `changes` are fields of the record."""
+    """Return one ok repeat of `seconds` a step; `changes` are fields."""
     phases = {"process_start": 0.1, "import": 2.0, "context": 0.0, "build": 0.3, "first_call": 2 * seconds}
     phases["samples"] = 11 * seconds
     fields: dict[str, Any] = {
@@ -84,17 +84,16 @@ def record(
 def repeats(
     times: Sequence[float], case: Case = MATMUL, hardware: str = "cpu-box", **changes: Any
 ) -> list[Record]:
-    """One ok record per time (s), as repeats of one cell."""
+    """Return one ok record per time (s)."""
     return [record(t, case, hardware, i, **changes) for i, t in enumerate(times)]
 
 
 def failed(
     verdict: Verdict, reason: str, case: Case = MATMUL, hardware: str = "cpu-box", repeat: int = 0
 ) -> Record:
-    """A record of a repeat that never measured."""
+    """Return a record of a repeat that never measured."""
     return Record("a-run", hardware, case, repeat, verdict, (reason,))
 
 
 def machine(name: str = "cpu-box", usd_per_hour: float | None = 1.0, **changes: Any) -> Machine:
-    """A machine with a price."""
     return Machine(name, usd_per_hour, **({"price_note": "stated assumption"} | changes))

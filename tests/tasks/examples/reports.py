@@ -1,4 +1,4 @@
-"""A run made up for the tests of reports: three workloads, three sizes, three machines, and every kind of trouble."""
+"""A handmade run for tests of reports: three workloads, three sizes, three machines, every fault."""
 
 import random
 import statistics
@@ -32,7 +32,6 @@ CASES = (
 
 
 def work_of(case: Case) -> Work:
-    """What one step of a case does, by formula."""
     size = case.params
     if case.workload == "matmul":
         return Work(1, "matmul", 2.0 * size["n"] ** 3, 12.0 * size["n"] ** 2)
@@ -44,14 +43,13 @@ def work_of(case: Case) -> Work:
 
 
 def true_seconds(hardware: str, case: Case) -> float:
-    """A time that looks like one: a launch overhead and a rate; the graph barely gains from an accelerator."""
+    """Return a plausible time: a launch overhead and a rate; the graph hardly gains from an accelerator."""
     launch = 3e-5 if hardware == BASELINE else 4e-4
     gain = 1.0 + (SPEED[hardware] - 1.0) * (0.02 if case.workload == "gcn" else 1.0)
     return launch + (work_of(case).flops or 0.0) / (0.8e12 * gain)
 
 
 def timing(seconds: float, count: int, chance: random.Random) -> Timing:
-    """Samples around a median."""
     samples = tuple(seconds * (1 + 0.004 * abs(chance.gauss(0, 1))) for _ in range(count))
     bounds = median_interval(samples)
     middle = statistics.median(samples)
@@ -60,7 +58,7 @@ def timing(seconds: float, count: int, chance: random.Random) -> Timing:
 
 
 def environment(hardware: str) -> dict[str, object]:
-    """A fingerprint in which the hosts differ and, on one machine, driver and Python too."""
+    """Return a fingerprint; hosts differ, and driver and Python on one machine."""
     cpu = hardware == BASELINE
     return {
         "torch": "2.13.0+cpu" if cpu else "2.13.0+cu130",
@@ -76,7 +74,6 @@ def environment(hardware: str) -> dict[str, object]:
 
 
 def monitor(accelerated: bool, chance: random.Random) -> dict[str, tuple[float, ...]]:
-    """Samples of a process that imports, computes and ends."""
     at = tuple(0.25 * i for i in range(1, 40))
     busy = tuple(0.95 + 0.04 * chance.random() if t > 3 else 0.1 for t in at)
     columns = {
@@ -92,7 +89,6 @@ def monitor(accelerated: bool, chance: random.Random) -> dict[str, tuple[float, 
 
 
 def good_record(hardware: str, case: Case, repeat: int, samples: int = 40) -> Record:
-    """One repeat without any trouble."""
     chance = random.Random(f"{hardware}{case.id}{repeat}")
     noise = 0.06 if case == CASES[7] else 0.01
     seconds = true_seconds(hardware, case) * (1 + noise * chance.gauss(0, 1))
@@ -123,7 +119,6 @@ def good_record(hardware: str, case: Case, repeat: int, samples: int = 40) -> Re
 
 
 def bad_record(hardware: str, case: Case, repeat: int, verdict: Verdict, reason: str) -> Record:
-    """A repeat that came to nothing."""
     return Record(
         RUN.run, hardware, case, repeat, verdict, (reason,), started_at="2026-07-24T02:09:11+00:00",
         environment=environment(hardware), environment_id="77b0", device="cuda", wall_s=1.0,
@@ -131,7 +126,7 @@ def bad_record(hardware: str, case: Case, repeat: int, verdict: Verdict, reason:
 
 
 def records(repeats: int = 3) -> list[Record]:
-    """The run: two cells that are not ok on one machine, one with a single repeat, the rest well."""
+    """Return the run: two cells not ok on one machine, one with a single repeat."""
     made = []
     for case in CASES:
         for hardware in SPEED:
@@ -147,16 +142,15 @@ def records(repeats: int = 3) -> list[Record]:
 
 
 def comparison(made: list[Record]) -> Comparison:
-    """What the analysis says of these records."""
     return compare(made, MACHINES, BASELINE)
 
 
 def nothing_ok() -> tuple[list[Record], Comparison]:
-    """A run in which everything failed."""
+    """Return a run in which everything failed."""
     made = [bad_record(h, case, 0, Verdict.CRASHED, "exit status 139") for case in CASES[:2] for h in SPEED]
     return made, comparison(made)
 
 
 def arranged(made: list[Record], compared: Comparison) -> tuple[list[Record], Grid]:
-    """Records and their grid, which the writers of a report take."""
+    """Return records and their grid, the input of report writers."""
     return made, grid_of(made, compared)

@@ -1,4 +1,4 @@
-"""A run made up for the tests of scaling: steps and epochs on 1 to 8 devices, jobs, and many cases more."""
+"""A handmade run for tests of scaling: steps and epochs on 1 to 8 devices, jobs, and many more cases."""
 
 from dataclasses import replace
 
@@ -21,7 +21,6 @@ TOO_LARGE = "32 GiB are needed, the machine has 16 GiB; try a smaller batch"
 
 
 def models() -> list[Record]:
-    """Training steps and jobs of several models on two machines, three repeats each."""
     made = []
     for place, (name, parameters) in enumerate(MODELS.items()):
         for hardware, seconds in ((BOX, 0.002 * (place + 1)), (OTHER, 0.05 * (place + 1))):
@@ -53,7 +52,7 @@ def _model(name: str, parameters: int, hardware: str, seconds: float, repeat: in
 
 
 def ceilings() -> list[Record]:
-    """Workloads without FLOPs, and one case that was skipped before it ran."""
+    """Return workloads without FLOPs, and one skipped case."""
     made = [
         record(mib * 2e-5, Case.of("memory_bandwidth", {"mib": mib}), OTHER, repeat, work=work)
         for mib in (64, 256, 1024)
@@ -65,7 +64,7 @@ def ceilings() -> list[Record]:
 
 
 def crowd() -> list[Record]:
-    """Eighty cases more, of twenty workloads."""
+    """Return eighty more cases, of twenty workloads."""
     return [
         record(1e-3 * size * (1 + w / 20), Case.of(f"work_{w:02}", {"n": size}), hardware, repeat, work=work)
         for w in range(20)
@@ -77,6 +76,6 @@ def crowd() -> list[Record]:
 
 
 def run(many: bool = False) -> tuple[list[Record], Comparison]:
-    """All of it, and what the analysis says."""
+    """Return all records and their comparison."""
     made = [*steps(), *epoch(), *models(), *ceilings(), *(crowd() if many else ())]
     return made, compare(made, MACHINES, OTHER)

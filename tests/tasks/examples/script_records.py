@@ -1,4 +1,4 @@
-"""Records of a user's own script, with losses of a real training: a small perceptron in float32."""
+"""Records of a user's script, with losses of a real training of a small float32 perceptron."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +23,7 @@ STEPS, ROWS = 48, 512
 def losses(
     seed: int = 0, data: int = 0, rate: float = 0.1, summed: int = 0, steps: int = STEPS
 ) -> tuple[float, ...]:
-    """Losses of a training: `data` seeds the order of rows, `summed` that of sums within a batch."""
+    """Return losses of a training: `data` seeds the order of rows, `summed` that of sums in a batch."""
     drawn = np.random.default_rng(7)
     rows = drawn.standard_normal((ROWS, 20), np.float32)
     labels = (rows @ drawn.standard_normal((20, 5), np.float32)).argmax(1)
@@ -58,10 +58,10 @@ def script_record(
     case: Case = TRAIN,
     **changes: Any,
 ) -> Record:
-    """One repeat of a script whose step takes `seconds`.
+    """Return one repeat of a script whose step takes `seconds`.
 
-    Its job of `steps` is known to a share of `within`. `changes` are fields of the script's run, and `device`
-    and `environment` those of the record.
+    Its job of `steps` is known to a share of `within`. `changes` are fields of the script's run, `device` and
+    `environment` those of the record.
     """
     own = {name: changes.pop(name) for name in ("device", "environment", "memory") if name in changes}
     job_s = 5.0 + 1.02 * seconds * (steps or 0)
@@ -89,7 +89,7 @@ def script_record(
 
 
 def script_repeats(hardware: str, times: Sequence[float], **changes: Any) -> list[Record]:
-    """One record per time (s) of a step."""
+    """Return one record per time (s) of a step."""
     return [script_record(hardware, number, seconds, **changes) for number, seconds in enumerate(times)]
 
 
@@ -101,7 +101,7 @@ MACHINES = (
 
 
 def run() -> tuple[list[Record], Comparison]:
-    """Two sizes of a script on three machines: one waits for data, one copies, one diverges at batch 64."""
+    """Return two sizes of a script on three machines: one waits for data, one copies, one diverges at batch 64."""
     waits = {"loader": 0.63, "copy": 0.08, "launch": 0.03, "compute": 0.22, "other": 0.04}
     copies = {"loader": 0.09, "copy": 0.14, "launch": 0.05, "compute": 0.7, "other": 0.02}
     gpu = {

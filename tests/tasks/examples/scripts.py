@@ -1,4 +1,4 @@
-"""Makes suites, plans and records of a user's own script."""
+"""Suites, plans and records of a user's own script."""
 
 from pathlib import Path
 from typing import Any
@@ -14,14 +14,13 @@ from workloads.harness.records.script import OWN, ScriptRun
 
 
 def own(batch: int, name: str = "train") -> Case:
-    """The case of the script at a size."""
     return Case.of(name, {"batch": batch}, OWN)
 
 
 def suite_of(
     folder: Path, sizes: str = "[16, 32]", more: str = "", run: str = "train.py --batch {batch}"
 ) -> Path:
-    """Write a script into `folder/code`, and a suite that measures it beside that folder."""
+    """Write a script into `folder/code`, and a suite next to it."""
     code = folder / "code"
     code.mkdir(exist_ok=True, parents=True)
     (code / "train.py").write_text("print('a step')\n")
@@ -34,13 +33,12 @@ def suite_of(
 def plan_of(
     folder: Path, sizes: str = "[16, 32]", more: str = "", run: str = "a-run", **request: Any
 ) -> Plan:
-    """Plan such a suite."""
     asked = {"suite": str(suite_of(folder, sizes, more)), "hardware": ["local-cpu"], "seed": 7} | request
     return make_plan(RunRequest(**asked)).model_copy(update={"run": run})
 
 
 def ran(seconds: float, repeat: Repeat, **changes: Any) -> Record:
-    """Return an ok record of a repeat, with what was seen of its script."""
+    """Return an ok record of a repeat, with its script's run."""
     assert repeat.script
     seen = ScriptRun(("train.py", "--batch", "16"), repeat.script.code, repeat.script.dirty)
     same = {"run": repeat.run, "order": repeat.order, "script": seen}

@@ -1,4 +1,4 @@
-"""The table that the AWS blog published, as records: one sample each, rounded to 10 ms."""
+"""The AWS blog's published table as records: one sample each, rounded to 10 ms."""
 
 from tasks.results.model import Machine
 from tests.tasks.examples.records import record
@@ -22,7 +22,6 @@ JOB_S = (10.13, 3.03)
 
 
 def records() -> list[Record]:
-    """Both columns of the table."""
     return [
         record(seconds, case, hardware, device=device, wall=_one(seconds))
         for column, (hardware, device) in enumerate(((CPU.name, "cpu"), (GPU.name, "cuda")))

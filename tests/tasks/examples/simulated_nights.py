@@ -1,6 +1,6 @@
-"""Nights that never were: the gate's own functions over histories whose truth is known.
+"""The gate's own functions over simulated histories whose truth is known.
 
-Every history is a series of its own, of which any number may be watched together. Nights from `QUIET` on are judged.
+Every history is an independent series. Nights from `QUIET` on are judged.
 """
 
 import math
@@ -21,7 +21,7 @@ SLOWDOWN = math.log(1.05)
 
 @dataclass(frozen=True)
 class Plan:
-    """What happens: how many series are watched, and from which night on they are slower, on another machine."""
+    """How many series are watched, and from which night on they are slower or on another machine."""
 
     series: int = 20
     shift: float = 0.0
@@ -39,7 +39,6 @@ class Filed:
 
 
 def filed(noise: Noise, plan: Plan, weekly=False, first=QUIET) -> list[Filed]:
-    """The tickets of all histories."""
     panel = panel_of(noise, plan)
     rows_of = {key: row for row, key in enumerate(panel.keys)}
     changes, leaked, told = [], [], []
@@ -61,7 +60,7 @@ def filed(noise: Noise, plan: Plan, weekly=False, first=QUIET) -> list[Filed]:
 
 
 def added(plan: Plan):
-    """Log seconds that each night has more than the first."""
+    """Return the log seconds that each night has more than the first."""
     night = np.arange(plan.nights)
     return plan.shift * (night >= plan.shifted) + 0.3 * ((night >= plan.moved) & (plan.moved > 0))
 
@@ -91,13 +90,13 @@ def own(variance):
 
 
 def false_tickets(noise: Noise, series=20, weekly=False, kind=None):
-    """Of slower series in 100 nights of one, where nothing has changed."""
+    """Return tickets of slowdowns in 100 nights of an unchanged series."""
     told = filed(noise, Plan(series), weekly)
     return sum(each.share > 0 and kind in (None, each.kind) for each in told) / len(noise.series.log_s)
 
 
 def named_within(noise: Noise, plan: Plan, nights=(1, 3, 7)):
-    """The share of histories whose slowdown is named within so many nights of it."""
+    """Return the share of histories whose slowdown is named within this many nights."""
     first = {}
     for each in filed(noise, plan, first=plan.shifted):
         if each.share > 0:

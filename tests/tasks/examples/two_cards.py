@@ -1,4 +1,4 @@
-"""Records of an H100 and an H200 of 2026-11-26: the first one's host is half as fast as the other's."""
+"""Records of an H100 and an H200 of 2026-11-26; the first one's host is half as fast."""
 
 import gzip
 from pathlib import Path
@@ -9,12 +9,12 @@ FOLDER = Path(__file__).parent
 
 
 def two_cards() -> list[Record]:
-    """All records, in the order in which they were measured."""
+    """Return all records in measured order."""
     return _records("two_cards")
 
 
 def power_capped() -> list[Record]:
-    """Products of an H100 at its power limit, as they were judged on that day: noisy and unsteady."""
+    """Return products of an H100 at its power limit, as judged on that day: noisy and unsteady."""
     return _records("power_capped")
 
 

@@ -1,5 +1,3 @@
-"""The answer: few short lines; its details and caveats below it, each whole."""
-
 import random
 from dataclasses import replace
 
@@ -46,7 +44,7 @@ BUSY = {"verdict": Verdict.NOISY, "reasons": ("others",), "probes": {"foreign_lo
 
 
 def suite(**times):
-    """Machines by name, each with three repeats of two cases around its time."""
+    """Return machines by name, each with three repeats of two cases around its time."""
     records = [
         r
         for name, seconds in times.items()
@@ -85,7 +83,6 @@ def test_machines_that_cannot_be_distinguished_are_undecided_and_counted():
 
 
 def test_the_lead_of_the_best_of_many_allows_for_its_choice():
-    """The interval over the baseline is one of all machines' over it, so it widens with their number."""
     two, many = (
         _best_of(suite(base=2.0, best=1.0, **others), "base")
         for others in ({}, {f"m{i}": 1.8 for i in range(18)})
@@ -99,7 +96,7 @@ def _best_of(of, baseline):
 
 
 def noisy(chance, machines):
-    """Equal machines with two cases of three repeats of 1 %."""
+    """Return equal machines with two cases of three repeats of 1 %."""
     records = [
         r
         for place in range(machines)
@@ -197,7 +194,7 @@ def test_every_place_gives_the_reason_of_the_verdict_that_it_names():
 
 
 def pairing(name, case, low, outcome=RatioVerdict.UNDECIDED):
-    """A machine against base, with the lower bound of its ratio and its verdict after the correction."""
+    """Return a machine against base, with its ratio's lower bound and corrected verdict."""
     ratio = Ratio(Estimate(1.1, low, 1.2), outcome, "" if outcome is RatioVerdict.FASTER else "why")
     return Pairing(Case.of("matmul", {"n": case}), name, "base", ratio)
 
@@ -213,7 +210,7 @@ def test_verdicts_are_corrected_and_the_answer_says_how_many_that_costs():
 
 
 def test_the_verdicts_of_equal_machines_hold_together():
-    """Fourteen cases of two equal machines: with verdicts for each alone, four in ten such pages have a false one."""
+    """Uncorrected, four in ten pages of fourteen equal cases have a false verdict."""
     chance, false = random.Random(5), 0
     cases = [Case.of("matmul", {"n": n}) for n in range(64, 64 + 14)]
     for _ in range(60):
@@ -254,7 +251,7 @@ def test_differences_between_machines_are_named_once_a_pair():
 
 
 def two_machines(**changes):
-    """Two machines of which the second is twice as fast, in two cases; one more case has a single repeat."""
+    """Return two machines, the second twice as fast in two cases; a third case has a single repeat."""
     single = Case.of("matmul", {"n": 64})
     records = [
         r
@@ -352,7 +349,7 @@ def test_wide_and_busy_cells_are_separate_caveats():
 
 
 def assert_short_and_whole(records, found):
-    """Check that the answer has few short lines, and that the text below it holds every reason."""
+    """Assert that the answer has few short lines, and the text below it every reason."""
     assert 1 <= len(found.answer) <= MOST_LINES
     assert all(len(line.split()) <= MOST_WORDS for line in (*found.answer, found.caveat_line)), found.answer
     assert all(line.endswith(".") and "…" not in line for line in found.answer)

@@ -1,5 +1,3 @@
-"""Where the billed seconds went: parts that add up, and what a machine was paid for without use."""
-
 import math
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""What bounds the cells of a run: by its own ceilings, of the same machine, that the gate let pass."""
-
 from dataclasses import replace
 
 import pytest
@@ -23,7 +21,7 @@ STEP = Work(1, "images", 0.7 * PEAK, 1.0)
 
 
 def run(hardware="cpu-box", peak=PEAK):
-    """A large product at the peak, a small one at a quarter of it, a blur of one second at 70 %."""
+    """Return a large product at the peak, a small one at a quarter of it, a blur of one second at 70 %."""
     return [
         *repeats([2 * 5000**3 / peak] * 3, LARGE, hardware),
         *repeats([4 * 2 * 1000**3 / peak] * 3, SMALL, hardware),

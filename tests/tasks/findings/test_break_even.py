@@ -1,5 +1,3 @@
-"""Where a machine starts to pay: brackets from verdicts, never a point between two measurements."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -15,7 +13,7 @@ TIGHT = (0.999, 1.0, 1.001)
 
 
 def verdicts(text):
-    """At 1, 2, 3, …: ahead (F), behind (S), undecided (U) or without a ratio (-)."""
+    """Return verdicts at 1, 2, 3, …: ahead (F), behind (S), undecided (U) or without a ratio (-)."""
     return {place: LETTERS[letter] for place, letter in enumerate(text, start=1)}
 
 
@@ -59,7 +57,7 @@ def test_a_bracket_says_only_what_was_measured(text):
 
 
 def times(sizes, of, hardware, spread=TIGHT, **changes):
-    """Repeats of matmul on one machine, at each size the seconds that `of` says."""
+    """Return repeats of matmul on one machine, `of(size)` seconds each."""
     return [r for n in sizes for r in repeats([of(n) * s for s in spread], matmul(n), hardware, **changes)]
 
 
@@ -68,7 +66,7 @@ def matmul(n):
 
 
 def compared(gpu_usd=1.0, sizes=(200, 500, 1000), spread=TIGHT, cpu=lambda n: 2e-5 * n, gpu=lambda n: 8e-3):
-    """On the CPU time grows with n, on the GPU it doesn't: they cross at 400."""
+    """Compare a CPU whose time grows with n with a constant GPU: they cross at 400."""
     records = [*times(sizes, cpu, "cpu", spread), *times(sizes, gpu, "gpu", spread)]
     return compare(records, (machine("cpu", 1.0), machine("gpu", gpu_usd)), "cpu")
 

@@ -1,5 +1,3 @@
-"""The devices of a machine at once: the slowest is named, and compared with the fastest and with itself alone."""
-
 from dataclasses import replace
 
 import pytest
@@ -17,7 +15,7 @@ WORK = Work(4, "products", 4 * 2 * 8192**3, 1e9)
 
 
 def at_once(slower=(1.0, 1.0, 1.0, 1.0), alone=0.97, repeats=2, **changes):
-    """Repeats of four cards, each `slower` than the first one; alone a card takes a share of its time."""
+    """Return repeats of four cards, each `slower` than the first; alone a card takes a share of its time."""
     made = []
     for number in range(repeats):
         steps = [STEP_S * factor * (1 + 1e-3 * number) for factor in slower]

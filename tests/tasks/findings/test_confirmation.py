@@ -1,5 +1,3 @@
-"""An answer measured again: the claims of a run, and their verdicts in another session."""
-
 import math
 from dataclasses import replace
 
@@ -25,7 +23,7 @@ CLOSE = (0.999, 1.0, 1.001)
 
 
 def records_of(run, times, cases=CASES, spread=CLOSE):
-    """Records of machines by name, each with a factor to the first one's times."""
+    """Return records of machines by name, each with a factor to the first one's times."""
     return [
         r
         for name, factor in times.items()
@@ -41,7 +39,7 @@ def session(run, times, box="", cases=CASES, usd=None, spread=CLOSE):
 
 
 def judged(earlier, records, machines, cases=CASES):
-    """The comparison of a run that was planned with these cases."""
+    """Return the comparison of a run planned with these cases."""
     answer = EarlierAnswer(earlier[0].run, earlier)
     return compare(records, machines, machines[0].name, cases, earlier=answer)
 
@@ -55,7 +53,7 @@ def again(then, now, box="", usd=None, between=(), cases=CASES, now_cases=CASES,
 
 
 def mixed(run, factors, but=(), **changes):
-    """Records of machines by name with a factor to each case's time, but for some pairs of a machine and a case."""
+    """Return records with a factor to each case's time, without some pairs of machine and case."""
     return [
         r
         for name, of_cases in factors.items()
@@ -230,7 +228,7 @@ def test_the_cases_that_make_the_difference_carry_the_answer():
 
 @pytest.mark.parametrize(("gap", "most_false"), [(0.0, 0.1), (0.05, 0.05)])
 def test_a_confirmation_is_rarely_false(gap, most_false):
-    """In 150 pairs of runs with a session effect of 1 %: no lead where there is none, and a true one not refuted."""
+    """150 pairs of runs with a session effect of 1 %."""
     rng, verdicts = np.random.default_rng(11), []
     for _ in range(150):
         levels = [{"a": math.exp(a), "b": math.exp(b + gap)} for a, b in rng.normal(0, 0.01, (2, 2))]
@@ -255,7 +253,7 @@ LOSS = ("loss", "", Better.LOWER)
 
 
 def reported(run, numbers, metric):
-    """Records of a command on machines by name, each with its number."""
+    """Return records of a command by machine, each with its number."""
     return [
         replace(
             record(1.0, SERVE, name, i, run=run),

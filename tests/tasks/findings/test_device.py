@@ -1,5 +1,3 @@
-"""What holds a device back, told where the records have it: its host, or its own heat and power."""
-
 from dataclasses import replace
 
 import pytest
@@ -14,7 +12,7 @@ GCN = Case.of("gcn", {"hidden": 16})
 
 
 def on_gpu(case, busy=None, burst=None, hardware="gpu", count=3):
-    """Repeats of a step of about 2 ms, of which the device computes a share; their first second was another."""
+    """Return repeats of a 2 ms step, of which the device computes a share; the first second differs."""
     made = []
     for number in range(count):
         seconds = 2e-3 * (1 + 1e-3 * number)

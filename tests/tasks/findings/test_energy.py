@@ -1,5 +1,3 @@
-"""Energy in the report: by what two cards counted, and by records made for it."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""The speed of each machine's host, by the readings of its records."""
-
 from dataclasses import replace
 
 import pytest
@@ -11,7 +9,7 @@ from workloads.harness.records.record import Verdict
 
 
 def with_host(name, python, launches=None, count=3, **changes):
-    """Repeats whose readings scatter by 1 %."""
+    """Return repeats whose readings scatter by 1 %."""
     made = []
     for number, record in enumerate(on_gpu(MATMUL, 0.9, hardware=name, count=count)):
         scatter = 1 + 0.01 * number

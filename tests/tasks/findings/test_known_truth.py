@@ -1,4 +1,4 @@
-"""Simulated runs whose truth is known: do intervals hold it as often as they claim?"""
+"""Simulated runs whose truth is known: coverage of their intervals."""
 
 import math
 
@@ -25,7 +25,7 @@ GAINS = (0.7, 1.5, 4.0, 10.0)
 
 
 def held(estimates, truth):
-    """How many intervals hold the truth."""
+    """Return how many intervals hold the truth."""
     return sum(e.low <= truth <= e.high for e in estimates)
 
 
@@ -34,8 +34,6 @@ def assert_covers(found, runs=RUNS, most=0.97):
 
 
 def test_the_bars_distinguish_wrong_intervals_from_right_intervals():
-    """A share that is truly 95 % passes, all but surely; one of 92 or 98 % fails."""
-
     def passes(share):
         return binom.cdf(0.97 * RUNS, RUNS, share) - binom.cdf(0.93 * RUNS - 1, RUNS, share)
 
@@ -62,7 +60,7 @@ def test_also_where_one_machine_is_noisier_and_has_other_repeats(repeats, one, o
 
 
 def suites(repeats, noise, runs):
-    """Simulated suites of four cases on two machines, every case as noisy as the others."""
+    """Simulate suites of four equally noisy cases on two machines."""
     chance = np.random.default_rng([repeats, round(1e4 * noise), 4])
     cases = tuple(Case.of("matmul", {"n": n}) for n in range(len(TIMES_S)))
     base = np.log(TIMES_S)[:, None]

@@ -1,5 +1,3 @@
-"""Numbers of commands: their values, ratios, differences and costs."""
-
 import json
 
 import pytest
@@ -23,7 +21,6 @@ TOKENS = ("tokens/s", "tokens/s", Better.HIGHER)
 
 
 def reported(hardware, *numbers, metric=TOKENS, call_s=60.0, case=CASE):
-    """Records of a command, one for each number."""
     runs = [ProgramRun(call_s, metrics=(MetricValue(*metric, number),)) for number in numbers]
     return [
         record(

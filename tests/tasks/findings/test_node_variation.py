@@ -1,5 +1,3 @@
-"""Boxes of one kind: a spread with its interval, and a straggler only where the numbers show one."""
-
 import math
 import random
 from dataclasses import replace
@@ -22,7 +20,7 @@ def box(name):
 
 
 def records(factors, cases=CASES, noise=0.002, count=3, seed=1):
-    """Repeats of every case on each box, each box so many times as slow."""
+    """Return repeats of every case on each box, slowed by its factor."""
     chance = random.Random(seed)
     return [
         found
@@ -42,7 +40,7 @@ def compared(made, names, others=()):
 
 
 def alone(made, names):
-    """The finding without the rest of a comparison."""
+    """Return the finding alone."""
     machines = [machine(box(name), shape=KIND) for name in names]
     (one,) = node_groups(group(made, machines, {}), machines)
     return one
@@ -168,7 +166,7 @@ def test_two_kinds_are_two_findings():
 
 
 def test_intervals_hold_the_truth_as_often_as_they_say():
-    """Of boxes that are all alike: the spread, although its two were picked, and each box against the median."""
+    """Equal boxes: the spread, although its two were picked, and each box against the median."""
     held = spreads = rounds = 0
     for seed in range(100):
         one = alone(records(dict.fromkeys("abcde", 1.0), CASES[:2], noise=0.01, seed=seed), "abcde")

@@ -1,5 +1,3 @@
-"""Sentences beside the answer: each is there where an interval supports it, and only there."""
-
 from dataclasses import replace
 
 import pytest
@@ -15,7 +13,6 @@ BF16 = Case.of("matmul", {"n": 5000}, "bf16")
 
 
 def said(*groups, baseline="cpu", machines=None):
-    """The observations on the records of some cells."""
     records = [r for group in groups for r in group]
     names = dict.fromkeys(r.hardware for r in records)
     found = compare(records, machines or [machine(name) for name in names], baseline)
@@ -97,7 +94,7 @@ def test_cold_starts_say_what_they_are_made_of_and_when_they_are_paid_back():
 
 
 def forked_from(*imports_s, number=1):
-    """Repeats of a cell, each forked from a process that took these seconds to import torch."""
+    """Return repeats of a cell, each forked from a process that imported torch in these seconds."""
     own = phases(1.0)["phases_s"] | {"process_start": 0.0, "import": 0.0}
     spent = phases(1.0) | {"phases_s": own, "wall_s": sum(own.values())}
     return [
@@ -118,7 +115,6 @@ def test_repeats_that_were_forked_from_one_process_show_one_start():
 
 
 def test_a_single_repeat_shows_a_start():
-    """As the first process of a fork server does, whose others have its start."""
     first = record(2.0, hardware="cpu")
     (found,) = starting("Cold start", said([first, *forked_from(5.0, number=1)]))
     assert ", seen once," in found and "import takes 95 % of that" in found

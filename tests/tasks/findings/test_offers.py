@@ -1,5 +1,3 @@
-"""The front of time against money: by intervals, whatever the order and the units."""
-
 from dataclasses import replace
 
 import numpy as np
@@ -39,7 +37,7 @@ def rivals(draw):
 
 
 def by_intervals(one, other):
-    """The ratios of offers whose repeats are not at hand: below 1 where the intervals are apart."""
+    """Return the ratio of two offers without repeats: below 1 if their intervals are apart."""
 
     def ratio(a, b):
         if a.low is None or b.low is None:
@@ -168,7 +166,7 @@ def test_energy_counts_every_step_of_a_block():
 
 
 def test_energy_is_of_every_step_between_the_readings_of_the_counter():
-    """A GPU takes steps between the reading and the first sample, and those that drift are in no sample."""
+    """A GPU takes steps before the first sample, and drifting steps are in no sample."""
     probes = {"window_steps": 44.0}
     records = repeats([1.0, 1.0], MATMUL, "cpu-box", energy_j=440.0, probes=probes)
     assert compare(records, (machine(),), "cpu-box").finding(Offers).offers[-1].energy_j == pytest.approx(
@@ -214,7 +212,7 @@ def test_no_offer_contradicts_the_answer(b_s, b_usd):
 
 
 def test_equal_machines_seldom_leave_the_front_by_chance():
-    """Ten machines alike with a price each: each pair alone would leave one out in almost every run."""
+    """Uncorrected, one pair of ten machines would in almost every run."""
     chance, names, runs = np.random.default_rng(5), [f"m{place}" for place in range(10)], 200
     machines = [machine(name, 1.0) for name in names]
     beaten = 0

@@ -1,5 +1,3 @@
-"""Predictions of machines that a run has not measured stand apart from its measurements."""
-
 import pytest
 
 from tasks.findings.outlook import Outlook

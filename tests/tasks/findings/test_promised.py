@@ -1,5 +1,3 @@
-"""Rates at promised latencies: the cheapest machine, its interval, and machines that are undecided."""
-
 from dataclasses import replace
 
 import pytest
@@ -21,7 +19,7 @@ LATE = "the load generator was 50.0 ms late: this machine's CPU is too busy"
 
 
 def search(rate, low, high, reason=""):
-    """A search that found a rate, with 100 output tokens a request."""
+    """Return a search that found a rate, with 100 output tokens a request."""
     points = (
         LoadPoint(rate, 100 * rate, "kept", (0.4,)),
         LoadPoint(2 * rate, 0.0, "undecided", (None,), reason),
@@ -30,7 +28,7 @@ def search(rate, low, high, reason=""):
 
 
 def served(hardware, *searches):
-    """Records of a server, one for each search."""
+    """Return one record of a server for each search."""
     return [
         record(
             *(1.0, CASE, hardware, number),

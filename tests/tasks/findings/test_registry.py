@@ -1,5 +1,3 @@
-"""One finding, one file: what is put into the folder is in the page, the text, the JSON and the UI."""
-
 import json
 import sys
 
@@ -48,7 +46,7 @@ class Colours(Finding):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder beside that of the findings, with one more in it."""
+    """A folder next to the findings, with one more in it."""
     (tmp_path / "colours.py").write_text(SOURCE, "utf-8")
     monkeypatch.setattr(tasks.findings, "__path__", [*tasks.findings.__path__, str(tmp_path)])
     kinds.cache_clear()

@@ -1,5 +1,3 @@
-"""The roof of each machine in a report: this run's own, what its box had kept, and the data sheet beside them."""
-
 from dataclasses import asdict
 
 import pytest

@@ -93,7 +93,7 @@ def test_the_seeds_example_is_good():
 
 
 def test_the_rate_is_no_ranks_rate_times_their_number():
-    """Rank 1 is slow: a step takes its time, and 2 x rank 0's rate would be twice the truth."""
+    """Rank 1 is slow, so 2 x rank 0's rate is twice the truth."""
     slow = [replace(r, group=group_of(2, 0.2, "weak", slowest=1)) for r in repeated(grouped, near(0.2), 2)]
     fast_rank_0 = replace(slow[0].group.ranks[0], median_s=0.1)
     slow = [replace(r, group=replace(r.group, ranks=(fast_rank_0, r.group.ranks[1]))) for r in slow]
@@ -134,8 +134,6 @@ def test_jobs_count_the_images_that_were_trained_on_and_the_whole_time():
 
 
 def test_a_base_is_of_the_same_width():
-    """A model of the published width is no base of a narrower one, and the other way round."""
-
     def of_width(record):
         case = record.case
         return replace(record, case=Case.of(case.workload, case.params | {"channels": 76}))
@@ -246,7 +244,6 @@ def net_strong(env, width, processes): ...
 
 @pytest.mark.parametrize("is_declared", [True, False])
 def test_any_workload_may_have_processes(monkeypatch, is_declared):
-    """Its base is what its file declares; of a workload that is gone, the group is read without one."""
     monkeypatch.setattr(registry, "_found", dict(registry.all_workloads()))
     if is_declared:
         workload(width=(64,), tiny={"width": 1})(net)
@@ -302,7 +299,6 @@ def test_scaling_on_a_busy_machine_is_provisional():
 
 
 def test_honest_groups_and_jobs_pass_the_gate(made):
-    """More processes do the same work in less time, and larger batches more work in less."""
     peaks = machine(BOX, peak_flops=(("fp32", 2.5e12),), peak_bytes_per_s=600e9, devices=8)
     assert gate([*made, *epoch()], [peaks]) == {}
     lone = [r for r in made if r.case.params.get("processes") in (None, 8)]

@@ -1,5 +1,3 @@
-"""A user's own script: hours and USD of its whole job, what holds it back, and whether it is one training."""
-
 import io
 import json
 import math
@@ -191,7 +189,7 @@ def test_a_job_outside_of_its_own_interval_is_refused():
 
 
 def coverage(shared, repeats, between=0.02, within=0.03, runs=300):
-    """Share of intervals that hold the truth, where repeats' own errors are one error or each its own."""
+    """Return the share of intervals that hold the truth, with shared or independent errors of repeats."""
     chance, held = random.Random(f"{shared} {repeats}"), 0
     for _ in range(runs):
         common = chance.gauss(0, within)

@@ -1,5 +1,3 @@
-"""Ratios of machines that were measured in several sessions, and the table of their spread."""
-
 import math
 from dataclasses import replace
 from datetime import UTC, datetime
@@ -74,7 +72,7 @@ def test_a_total_of_several_sessions_has_the_interval_of_their_means():
 
 
 def measured(levels, boxes="same", apart_s=2 * HOUR_S, repeats=2, name="b"):
-    """Records of a machine whose sessions have these log levels; each is on another box if `boxes` says so."""
+    """Return records of a machine with sessions of these log levels; `boxes` can change by session."""
     return [
         replace(
             record(

@@ -1,5 +1,3 @@
-"""Where a speedup comes from: the records of an H100 and an H200, whose hosts differ more than their cards."""
-
 from dataclasses import replace
 
 import pytest
@@ -47,7 +45,7 @@ def test_a_speedup_decided_by_the_host_is_explained(splits):
 
 
 def test_a_card_at_its_power_limit_is_not_called_waiting(splits):
-    """Its own pass takes 1.40 ms of 1.64: a burst after a pause, and not the rest of a step."""
+    """Its own pass takes 1.40 ms of 1.64, a burst after a pause."""
     assert max(side.waiting_share for side in (splits["matmul"].before, splits["matmul"].after)) < 0.02
     assert splits["matmul"].by_card.value == pytest.approx(1.0, rel=0.02)
 
@@ -68,7 +66,7 @@ def test_three_repeats_give_the_cards_part_an_interval():
 
 @pytest.mark.parametrize(("slow", "fast", "says"), [(0.5, 0.95, True), (0.95, 0.95, False)])
 def test_the_answer_never_calls_a_hosts_speedup_the_cards(slow, fast, says):
-    """The steps take equally long on paper; the slow machine's card waits for half of each."""
+    """The slow machine's card waits for half of each step."""
     slower = [
         replace(r, wall=twice(r.wall), device_time=twice(r.device_time))
         for r in on_gpu(IMAGES, hardware="slow")
@@ -96,7 +94,7 @@ def test_without_device_times_nothing_is_split():
 
 
 def in_group(records, share):
-    """The same records of two ranks that exchange gradients for a share of each step, on cards that are busy all the time."""
+    """Return the records of two ranks on busy cards that exchange gradients for a share of each step."""
     ranks = (Rank(0, "cuda:0", 1e-3), Rank(1, "cuda:1", 1e-3))
     return [
         replace(r, group=Group("nccl", "strong", ranks, share), device_busy_s=r.device_time.median_s)

@@ -1,5 +1,3 @@
-"""The price of a token: by hand from rate and price, in the fastest mode; and what another mode gains."""
-
 from dataclasses import replace
 
 import pytest

@@ -79,7 +79,7 @@ def test_identical_repeats_give_a_closed_interval():
 
 
 def drifting(k, spread_a, spread_b, at=None):
-    """Return `k` equal cases on two entries, each of which has the same spread; `at` gives seconds since the start."""
+    """Return `k` equal cases on two entries, each with its spread; `at` gives seconds since the start."""
     return of_entries(k, {"a": spread_a, "b": spread_b}, at)
 
 
@@ -100,7 +100,7 @@ def of_entries(k, sides, at=None):
 
 @pytest.mark.parametrize("ratio", [time_ratio, geomean_ratio])
 def test_cases_that_change_together_do_not_narrow_a_total(ratio):
-    """The unit is the round: nine cases that all got slower in the second one say no more than one case."""
+    """Nine cases that slow in the same round say no more than one."""
     one, nine = (ratio(suite_of(drifting(k, [0.97, 1.0, 1.03], [1.0, 1.03, 0.97])), "a", "b") for k in (1, 9))
     assert (nine.low, nine.high) == (pytest.approx(one.low), pytest.approx(one.high))
 
@@ -130,7 +130,7 @@ def in_turns(place, repeat, name):
 
 
 def test_the_order_of_machines_and_their_ratio_rest_on_the_same_repeats():
-    """`a` lacks the partner of a slow repeat of `b`: by all repeats `a` is ahead, by pairs `b` is."""
+    """By all repeats `a` is ahead, by pairs `b` is."""
     records = drifting(2, [1.0, 1.0, 1.0, 1.0], [0.99, 0.99, 0.99, 1.3], in_turns)
     lacking = [r for r in records if (r.hardware, r.repeat) != ("a", 3)]
     suite = suite_of(lacking)
@@ -221,7 +221,7 @@ def test_busy_cells_are_in_a_total_only_if_there_are_no_quiet_cells():
 
 
 def cells(quiet, names="ab", of=4):
-    """A suite of `of` cases with two repeats on each machine; the last machine is quiet in `quiet` of them."""
+    """Return a suite of `of` cases with two repeats a machine; the last is quiet in `quiet` of them."""
     return suite_of(
         *(
             repeats([1.0, 1.1], Case.of("matmul", {"n": 64 * case}), name, **changes)

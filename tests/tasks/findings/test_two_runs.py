@@ -1,5 +1,3 @@
-"""Two runs against each other: only the same machine's cells are paired."""
-
 from tasks.findings.two_runs import ComparedRun, compare_runs
 from tasks.results.values import RatioVerdict
 from tests.tasks.examples.records import IMAGES, MATMUL, failed, machine, repeats

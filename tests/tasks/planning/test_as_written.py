@@ -1,5 +1,3 @@
-"""A plan in a folder that others can write: a resume runs no program that no hardware file names."""
-
 import json
 
 import pytest
@@ -20,7 +18,7 @@ RENTED = next(name for name in hardware_names() if hardware.load_hardware(name).
 
 
 def stored(plan):
-    """The plan as it is read from its folder."""
+    """Return the plan as read from its folder."""
     return read_plan(plan.model_dump_json(), "plan.json")
 
 

@@ -1,5 +1,3 @@
-"""A night: a run that has a history, perhaps of a few cases alone, with controls where there is a reference."""
-
 import asyncio
 import json
 
@@ -203,8 +201,6 @@ class TestHardware:
 
 
 class TestLaneJobs:
-    """Only a night has controls, and only on a machine that has a reference."""
-
     async def parameters(self, monkeypatch, store, **changes):
         api = installed(monkeypatch)
         plan = store.plan.model_copy(update=changes)
@@ -253,8 +249,6 @@ class TestLaneJobs:
 
 
 class TestFlow:
-    """What `bench` does with its parameter, up to the plan in the store."""
-
     def opened(self, monkeypatch, tmp_path, night):
         class Enough(Exception):
             pass

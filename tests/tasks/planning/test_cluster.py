@@ -1,5 +1,3 @@
-"""Several boxes of one kind in one plan: what a cluster file may say, what becomes of it, and what is refused."""
-
 import asyncio
 import json
 import sys
@@ -43,7 +41,7 @@ CLUSTER = {"hardware": "my-box", "key": "~/.ssh/all", "boxes": BOXES}
 
 @pytest.fixture(autouse=True)
 def hardware(monkeypatch):
-    """Hardware files by name, beside those that there are."""
+    """Add hardware files by name."""
     files = {"my-box": SHAPE, "rented": RENTED | {"name": "rented"}}
     files["gone"] = SHAPE | {"name": "gone", "unsupported": "it was sold"}
 
@@ -261,8 +259,6 @@ class TestCommand:
 
 
 class TestFlow:
-    """What `bench` does with its parameters, up to the plan in the store."""
-
     def opened(self, monkeypatch, tmp_path, **changes):
         class Enough(Exception):
             pass

@@ -1,5 +1,3 @@
-"""Hardware, GPUs and suites as data: what is there is sound, and a mistake is one sentence that names it."""
-
 import re
 import shutil
 
@@ -47,7 +45,7 @@ def test_every_gpu_peak_is_positive_and_sourced():
 
 
 def test_the_most_rented_gpus_have_peaks_from_an_address():
-    """All but two, whose sheets are on no page any more: A10G was AWS's own, the K80 has ended."""
+    """Except two whose sheets are offline: AWS's A10G, and the old K80."""
     gpus = load_gpus()
     assert {name for name, peaks in gpus.items() if "https://" not in peaks.source} == {"a10g", "k80"}
     assert sum(peaks.unsupported is None for peaks in gpus.values()) >= 25
@@ -70,7 +68,7 @@ def test_a_clouds_gpu_is_held_against_its_peaks(name):
 
 
 def test_newer_cards_have_peaks_that_fit_together():
-    """Tensor cores do fp16 and bf16 at one rate, tf32 at half of it; each dense, as the plausibility gate wants."""
+    """Dense tensor-core rates: fp16 equals bf16, tf32 is half."""
     gpus = load_gpus()
     for name, rates in ((name, peaks.tflops) for name, peaks in gpus.items() if "tf32" in peaks.tflops):
         assert rates["fp16"] == rates["bf16"] == pytest.approx(2 * rates["tf32"], rel=0.02), name
@@ -192,7 +190,7 @@ def test_unknown_hardware_names_the_nearest():
 
 
 def test_a_box_address_in_a_night_is_refused_with_advice():
-    """A night is measured by another process, later and without the user's keys."""
+    """A night runs later, without the user's keys."""
     with pytest.raises(
         GridbenchError, match=r"is an address: .* `bisect` detect .*; a night, .* need a file in"
     ):

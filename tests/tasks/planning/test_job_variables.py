@@ -1,5 +1,3 @@
-"""Job variables of hardware files: numbers that cannot be stored and secrets are refused before there is a plan."""
-
 import shutil
 
 import pytest

@@ -1,5 +1,3 @@
-"""Which cells are predicted before anything is rented, and what a plan skips for it."""
-
 import sys
 import time
 
@@ -27,7 +25,7 @@ precision = ["fp32", "bf16"]
 
 @pytest.fixture
 def asked(monkeypatch):
-    """The cells that were predicted: a unit of the batch takes 10 MiB, in fp32."""
+    """The predicted cells: a unit of the batch takes 10 MiB in fp32."""
     monkeypatch.delenv("GRIDBENCH_FITS")
     seen = []
 
@@ -96,7 +94,7 @@ def test_too_close_to_tell_is_measured():
 
 @pytest.fixture
 def answering(monkeypatch, tmp_path):
-    """Put a program in place of the one that predicts, which is given as text; predictions are kept apart."""
+    """Return a function that replaces the predicting program; the cache is private."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("tasks.planning.memory._code", lambda own: "x")
 

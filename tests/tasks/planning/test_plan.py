@@ -1,5 +1,3 @@
-"""Planning: what is decided before anything runs, what is left out of it, and what is refused."""
-
 from dataclasses import replace
 
 import pytest
@@ -151,7 +149,7 @@ def test_a_plan_of_a_run_whose_name_leads_elsewhere_is_refused(plan, run):
 
 @pytest.fixture
 def large(tmp_path):
-    """A suite with a case that this machine can't hold: 1.2 PB."""
+    """A suite with a case of 1.2 PB."""
     path = tmp_path / "large.toml"
     path.write_text(MATMULS)
     return str(path)

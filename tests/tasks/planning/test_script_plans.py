@@ -1,5 +1,3 @@
-"""Plans of users' own scripts: the code that they are of, what they say, and what a resume refuses."""
-
 import subprocess
 
 import pytest

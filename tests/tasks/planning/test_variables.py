@@ -1,5 +1,3 @@
-"""Job variables of hardware files are checked with the server before a machine is paid for."""
-
 from types import SimpleNamespace
 
 import pytest
@@ -11,7 +9,7 @@ from tasks.planning.hardware import load_hardware
 
 
 class Server:
-    """A Prefect server with these variables, and with a form of the pool of lanes if one is given."""
+    """A Prefect server with these variables, and a form of the lanes' pool if given."""
 
     def __init__(self, form=None, **known):
         self.form, self.known = form, known

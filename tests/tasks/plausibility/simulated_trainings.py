@@ -1,8 +1,7 @@
-"""Count false accusations of trainings, and what is caught: `python -m tests.tasks.plausibility.simulated_trainings`.
+"""Count false and right accusations of trainings: `python -m tests.tasks.plausibility.simulated_trainings`.
 
-Its arguments are the number of seeds, and that of losses in a record.
-
-Small nets are really trained by torch on a CPU. Another order of summation is the same batch in another order.
+Its arguments are the number of seeds, and that of losses in a record. Small nets are really trained by torch
+on a CPU. Another order of summation is the same batch in another order.
 """
 
 import sys
@@ -27,7 +26,7 @@ CASE = Case.of("train", {"batch": BATCH}, "own")
 
 
 def net(kind, dropout):
-    """A perceptron, a convnet with batch norm, or a small transformer, as its kind says."""
+    """Return a perceptron, a convnet with batch norm, or a small transformer."""
     if kind == "mlp":
         return nn.Sequential(
             nn.Flatten(), nn.Linear(144, 128), nn.ReLU(), nn.Dropout(dropout), nn.Linear(128, 10)
@@ -41,7 +40,7 @@ def net(kind, dropout):
 
 
 def optimizer(name, model, times):
-    """An optimizer at its rate, times a factor."""
+    """Return an optimizer at its rate, times a factor."""
     rate = RATES[name] * times
     if "adam" in name:
         return torch.optim.Adam(model.parameters(), rate)
@@ -52,7 +51,7 @@ def optimizer(name, model, times):
 def train(
     kind, name, seed=0, *, data=0, times=1.0, summed=0, masks=0, dropout=0.0, bf16=False, half_from=None
 ):
-    """Losses of a training: `data` seeds the order, `summed` that of sums, `masks` those of dropout."""
+    """Return losses of a training: `data` seeds the order, `summed` that of sums, `masks` those of dropout."""
     drawn = torch.Generator().manual_seed(7)
     images = torch.randn(IMAGES, 1, 12, 12, generator=drawn)
     scores = images.flatten(1) @ torch.randn(144, 10, generator=drawn)
@@ -84,7 +83,7 @@ def train(
 
 
 def run(curves):
-    """Records of some machines, each with its repeats' losses; machines whose name begins with gpu are GPUs."""
+    """Return records of machines with their repeats' losses; names that begin with gpu are GPUs."""
     made = []
     for hardware, repeats in curves.items():
         gpu = hardware.startswith("gpu")
@@ -96,7 +95,6 @@ def run(curves):
 
 
 def standings(curves):
-    """The standings of each machine's records."""
     judged = courses(run(curves), [machine(name) for name in curves])
     return {name: [c.standing for c in judged if c.record.hardware == name] for name in curves}
 
@@ -139,7 +137,7 @@ def scenarios(kind, name, seed):
 
 
 def table(seeds):
-    """Print, by scenario, the share of runs in which the second machine is the same, not shown, wrong; and the first wrong."""
+    """Print by scenario how often the second machine is the same, not shown, wrong; and the first wrong."""
     counted = {}
     for kind, name, seed in product(("mlp", "convnet", "transformer"), RATES, range(seeds)):
         for label, _, curves in scenarios(kind, name, seed):

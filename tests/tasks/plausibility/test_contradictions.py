@@ -1,5 +1,3 @@
-"""What a record says that no clock, counter or machine gives is refused with the reason, and only that."""
-
 from dataclasses import replace
 
 import pytest

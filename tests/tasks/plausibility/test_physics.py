@@ -50,7 +50,7 @@ def test_a_rate_above_the_peak_is_impossible(share, fires):
     [(FLOPS, "fp32", False), (FLOPS / 2, "fp32", True), (None, "fp32", True), (FLOPS, "tf32", True)],
 )
 def test_a_convolution_in_fp32_can_be_had_with_fewer_products(conv_flops, precision, fires):
-    """Twice the peak, in the products of the definition: Winograd's tiles need 2.25 times fewer."""
+    """Winograd's tiles need 2.25 times fewer products than the definition."""
     peaks = machine("gpu", peak_flops=(("fp32", 10e12), ("tf32", 10e12)))
     made = record(FLOPS / 20e12, Case.of("ddpm", {"batch": 32}, precision), "gpu", device="cuda")
     made = replace(made, work=Work(1, "images", FLOPS, None, FLOPS, conv_flops=conv_flops))
@@ -219,7 +219,7 @@ def test_scaling_that_may_be_true():
 
 @pytest.mark.parametrize("probes", [{"foreign_load_share": 0.5}, {"canary_drift": 0.3}])
 def test_load_on_one_machine_does_not_make_the_other_impossible(probes):
-    """Two threads took 0.5 s; the one thread that took 1.3 s beside a load takes 0.9 s without it."""
+    """One thread took 1.3 s under load, 0.9 s without it."""
     noisy = {"verdict": Verdict.NOISY, "probes": probes}
     two = threads(2, [0.500, 0.501, 0.499])
     assert gate([*threads(1, [1.30, 1.31, 1.29], **noisy), *two], []) == {}

@@ -1,5 +1,3 @@
-"""Repeats that fall into two groups are named: their mean is a time that none of them took."""
-
 import random
 from dataclasses import replace
 
@@ -43,7 +41,6 @@ def test_wide_repeats_seldom_look_so_by_chance():
     ("verdict", "named"), [(Verdict.IMPRECISE, True), (Verdict.NOISY, False), (Verdict.WRONG, False)]
 )
 def test_wide_repeats_count_and_those_beside_others_load_do_not(verdict, named):
-    """Where others used the machine, two groups are of them and not of the process."""
     records = [replace(r, verdict=verdict) for r in repeats([1.0, 1.13, 1.002, 1.131, 0.998])]
     assert bool(bimodal(records)) is named
 

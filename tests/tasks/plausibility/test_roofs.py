@@ -1,5 +1,3 @@
-"""A record far above the measured roof of its own machine can't be true; one a little above it can."""
-
 from dataclasses import asdict, replace
 
 import pytest
@@ -39,7 +37,6 @@ def test_twice_the_roof_is_refused_and_less_is_not(times, fires):
 
 
 def test_a_product_that_beats_the_roof_raises_it():
-    """The search or its moment was bad: then nothing that the product explains is refused."""
     product = record(2.0 * 5000**3 / (1.9 * TOP), MATMUL)
     assert gate([roof(), product, step(3 * TOP)], [machine()]) == {}
 

@@ -1,5 +1,3 @@
-"""Trainings that are not the same are `wrong` before they are compared, and rounding, seeds and devices are not."""
-
 import math
 from dataclasses import replace
 
@@ -18,7 +16,7 @@ L4 = {"device": "cuda", "environment": A10G | {"gpus": [{"name": "NVIDIA L4"}]}}
 
 
 def judged(*groups):
-    """The standings by machine, and the whole list."""
+    """Return the standings by machine, and the whole list."""
     records = [record for members in groups for record in members]
     names = list(dict.fromkeys(record.hardware for record in records))
     found = courses(records, [machine(name) for name in names])
@@ -30,7 +28,7 @@ def group(hardware, curves, **changes):
 
 
 def rounded(number, **options):
-    """A curve that another order of sums has changed."""
+    """Return a curve with another order of sums."""
     return losses(summed=number, **options)
 
 

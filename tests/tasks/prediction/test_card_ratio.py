@@ -1,5 +1,3 @@
-"""The ratio of two cards' times, by rates and by shared cases."""
-
 import math
 
 import pytest

@@ -1,5 +1,3 @@
-"""Predictions keep score: kept next to the results, judged by later measurements, wider if they miss."""
-
 import math
 import random
 from dataclasses import replace

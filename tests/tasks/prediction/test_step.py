@@ -1,5 +1,3 @@
-"""Predictions from an H100 to an H200 and back, whose hosts differ more than their cards."""
-
 from dataclasses import replace
 
 import pytest
@@ -31,7 +29,7 @@ def without(evidence, hardware, case):
 
 
 def held_out(evidence):
-    """Each case predicted in both directions without its own truth: the prediction and the truth."""
+    """Return each case's prediction without its own truth, in both directions, with the truth."""
     both = machines()
     for machine, cell in evidence.cells:
         (target,) = (m for m in both.values() if m.name != machine.name)

@@ -1,5 +1,3 @@
-"""A case without a record is predicted from the work of its step, with a wide interval, or refused with a reason."""
-
 import pytest
 
 from tasks.planning.hardware import load_hardware

@@ -1,5 +1,3 @@
-"""Doubts about prices: each rule speaks where it should and nowhere else, and none drops a price."""
-
 from dataclasses import replace
 from datetime import date, timedelta
 from math import inf, nan

@@ -1,5 +1,3 @@
-"""The offers that ship with the package are what their source says, row by row of a sample."""
-
 import csv
 from datetime import date
 

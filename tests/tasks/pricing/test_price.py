@@ -1,5 +1,3 @@
-"""Price facts: the snapshot is sound, machines find their prices in it, and its renewal keeps what did not come."""
-
 import shutil
 from datetime import date
 

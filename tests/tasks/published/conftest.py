@@ -1,4 +1,4 @@
-"""What the checks of published tables know about machines."""
+"""Known facts about machines for the checks."""
 
 import pytest
 

@@ -1,9 +1,9 @@
-"""Tables that people published, right and wrong: no right one is accused in a hundred, nine of ten wrong ones are.
+"""Published tables: no right one is accused in a hundred, nine of ten wrong ones are.
 
-`corpus/` has numbers and headers with the address of their source. Both halves are real tables of public
-repositories; `wrong` says what is wrong in one: either as it was published, or `made`, by one mechanical change
-of a right one. The rules were written with `development.yaml` at hand; `held_out.yaml` is of other sources.
-`reshaped.yaml` has shapes of forty more, with numbers of our own: the rules had judged it once when it was written.
+`corpus/` has numbers and headers with their source's address. All are real tables of public repositories;
+`wrong` names the fault, as published or `made` by one mechanical change. The rules were written with
+`development.yaml`; `held_out.yaml` is of other sources. `reshaped.yaml` has shapes of forty more with our own
+numbers, judged once when it was written.
 """
 
 from functools import cache

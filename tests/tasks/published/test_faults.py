@@ -1,5 +1,3 @@
-"""Tables by kind, each a few lines of our own with its fault: what is said, asked and read; how long others take."""
-
 import time
 from pathlib import Path
 

@@ -1,5 +1,3 @@
-"""What common tools print: headers with bars, with signs of comments, below titles."""
-
 import pytest
 
 from tasks.published.read import read_tables

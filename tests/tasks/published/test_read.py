@@ -1,5 +1,3 @@
-"""Reading a published table: what people print is read, and what can't be is one sentence."""
-
 import csv
 import io
 

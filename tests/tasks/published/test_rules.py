@@ -1,5 +1,3 @@
-"""The rules over a published table: each names its own mistake, and nothing in the same table without it."""
-
 import math
 
 import pytest
@@ -234,7 +232,6 @@ def test_flops_only_of_products_of_matrices(name, sizes, expected):
     places=st.integers(2, 4),
 )
 def test_a_table_that_was_measured_and_rounded_is_never_accused(times, places):
-    """Whatever is true and rounded as printed contradicts no rule about its own numbers."""
     lines = [
         f"{'abcdefghijkl'[i]};{a:.{places}f};{b:.{places}f};{a / b:.2f}" for i, (a, b) in enumerate(times)
     ]

@@ -1,5 +1,3 @@
-"""One fault in a right table: how many of each kind are caught can only grow, and no right table is accused."""
-
 from collections import Counter
 
 from tests.tasks.published.variants import caught, findings, right_tables, variants, verdict

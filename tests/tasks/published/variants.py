@@ -1,4 +1,6 @@
-"""Wrong variants of right tables, one fault each; `python -m tests.tasks.published.variants` counts the caught ones."""
+"""Wrong variants of right tables, one fault each; `python -m tests.tasks.published.variants` counts the caught
+ones.
+"""
 
 import re
 from collections.abc import Iterator
@@ -18,10 +20,9 @@ KINDS = Path(__file__).parent / "corpus" / "kinds.yaml"
 
 
 class Variant(NamedTuple):
-    """A table with one fault, or the right one with none.
+    """A table with one fault, or the right one.
 
-    Attributes:
-        doubt: it deserves a question, not an accusation.
+    Attributes: doubt: it deserves a question, not an accusation.
     """
 
     kind: str
@@ -33,13 +34,11 @@ class Variant(NamedTuple):
 
 @cache
 def right_tables() -> list[dict[str, Any]]:
-    """Return the right tables with the faults to make in them."""
     tables: list[dict[str, Any]] = yaml.safe_load(KINDS.read_text())
     return tables
 
 
 def variants() -> Iterator[Variant]:
-    """Make every fault of every right table."""
     for table in right_tables():
         for fault in table["faults"]:
             text, named = table["text"], []
@@ -52,7 +51,6 @@ def variants() -> Iterator[Variant]:
 
 
 def findings(text: str, known: Known) -> tuple[set[str], set[str]]:
-    """Return the accusations and the questions about a table."""
     try:
         flaws = [flaw for table in read_tables(text, "f") for flaw in review(table, None, known).findings]
     except GridbenchError:
@@ -61,7 +59,7 @@ def findings(text: str, known: Known) -> tuple[set[str], set[str]]:
 
 
 def verdict(variant: Variant, known: Known) -> str:
-    """Return `accused`, `asked` or `missed`, by the findings that the right table has not."""
+    """Return `accused`, `asked` or `missed`, without the right table's own findings."""
     before, after = findings(variant.right, known), findings(variant.text, known)
     if after[0] - before[0]:
         return "accused"
@@ -69,12 +67,12 @@ def verdict(variant: Variant, known: Known) -> str:
 
 
 def caught(variant: Variant, found: str) -> bool:
-    """Return True if a fault was accused, or asked about if it deserves no more."""
+    """Return True if a fault was accused, or asked about if that suffices."""
     return found == "accused" or (variant.doubt and found == "asked")
 
 
 def _changed(text: str, number: str, change: float | str) -> str:
-    """Scale a number that stands once in a text, exchange it for another one, or put a copy of one in its place."""
+    """Scale a unique number in a text, exchange it, or put a copy of another in its place."""
     if isinstance(change, str) and change.startswith("="):
         return _once(text, number, change[1:])
     if isinstance(change, str):
@@ -93,7 +91,7 @@ def _once(text: str, old: str, new: str) -> str:
 
 
 def main() -> None:
-    """Print the faults that are missed; by kind, the right tables, the accused ones, the faults and the caught ones."""
+    """Print missed faults; by kind the right tables, the accused ones, the faults and the caught ones."""
     known = known_machines()
     counts: dict[str, list[int]] = {}
     for table in right_tables():

@@ -1,5 +1,3 @@
-"""The search for the version that changed a time: over simulated versions whose truth is known."""
-
 import math
 import random
 from dataclasses import replace
@@ -33,7 +31,7 @@ def named(count):
 
 
 def sampled(chance, seconds, noise=0.02, processes=PROCESSES, box=None, reference="frozen"):
-    """What processes of a version take; with `box`, how slow each measurement's box is, beside controls."""
+    """Return processes of a version; with `box`, each measurement's box is slower, next to controls."""
     slow = 1.0 if box is None else math.exp(chance.gauss(0, box))
     times = tuple(seconds * slow * math.exp(chance.gauss(0, noise)) for _ in range(processes))
     if box is None:
@@ -43,7 +41,7 @@ def sampled(chance, seconds, noise=0.02, processes=PROCESSES, box=None, referenc
 
 
 def searched(times, seed=0, broken=(), most=60, **noise):
-    """Searches versions that take `times`; returns what is found and the search."""
+    """Search versions that take `times`; return the result and the search."""
     chance, search = random.Random(seed), VersionSearch(named(len(times)))
     for _ in range(most):
         step = next_step(search)
@@ -62,7 +60,7 @@ def searched(times, seed=0, broken=(), most=60, **noise):
 
 
 def searched_in_turns(times, seed=0, broken=(), noise=0.01, box=0.02):
-    """Searches versions whose processes are pairs; each pair finds another speed of the box."""
+    """Search versions by pairs of processes; each pair has another speed of the box."""
     chance, search = random.Random(seed), VersionSearch(named(len(times)), in_turns=True)
     while isinstance(step := next_step(search), NextMeasurement):
         speeds = [math.exp(chance.gauss(0, box)) for _ in range(PROCESSES)]
@@ -86,7 +84,7 @@ def stepped(count, first_bad, factor=1.1):
 
 
 def fed(count, *rounds):
-    """A search with exact rounds: (version, seconds) or (version, seconds, check)."""
+    """Return a search with exact rounds: (version, seconds) or (version, seconds, check)."""
     made = []
     for version, seconds, *check in rounds:
         times = tuple(seconds * (1 + 1e-3 * i) for i in range(-2, 3)) if seconds else ()
@@ -313,7 +311,7 @@ def test_one_outlier_of_fifteen_neither_hides_nor_makes_a_step():
 
 
 def rounds_apart(effect, searches=150):
-    """The share of searches without any change that confirm one: each round has an effect of its own."""
+    """Return the share of searches without change that confirm one, with an effect by round."""
     told = 0
     for seed in range(searches):
         chance, search = random.Random(seed), VersionSearch(named(9))
@@ -327,7 +325,7 @@ def rounds_apart(effect, searches=150):
 
 
 def test_rounds_that_differ_make_no_version_the_culprit():
-    """Rounds of one version that differ are seen, and then it takes two checks."""
+    """Such rounds are noticed, and require two checks."""
     assert rounds_apart(0.02) <= 0.06
 
 

@@ -1,5 +1,3 @@
-"""The round that a stored run has measured."""
-
 from dataclasses import replace
 
 from tasks.planning.planner import make_plan

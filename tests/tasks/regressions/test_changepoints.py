@@ -1,5 +1,3 @@
-"""Steps that the gate missed, and slow leaks: simulated histories with a known truth."""
-
 import math
 from dataclasses import replace
 
@@ -36,7 +34,7 @@ def made(model, histories=HISTORIES, nights=NIGHTS):
 
 
 def panel(log_s, control=None, alone=0.0, segment=0):
-    """Series of one channel, from arrays."""
+    """Return series of one channel from arrays."""
     count, nights = log_s.shape
     start = np.where(np.arange(nights) >= segment, segment, 0) * np.ones((count, 1), np.int64)
     return SeriesPanel(
@@ -65,7 +63,7 @@ def since(night, nights=NIGHTS):
 
 
 def leak(night, nights=NIGHTS, a_night=0.001):
-    """Log seconds that a steady leak adds: so many nights after it began."""
+    """Return the log seconds that a steady leak adds."""
     return np.maximum(np.arange(nights) - night, 0) * math.log1p(a_night)
 
 
@@ -74,7 +72,7 @@ def told(of_panel, column, pinned=None, changes=()):
 
 
 def false_steps(log_s):
-    """Of either direction in 100 watched nights, looked for each week; claims within 7 nights are one."""
+    """Return steps of either direction in 100 nights, with weekly looks; claims within 7 nights are one."""
     count = 0
     for series in log_s:
         seen = []
@@ -88,7 +86,7 @@ def false_steps(log_s):
 
 @pytest.mark.parametrize(("model", "most"), [(gauss, 0.1), (two_hosts, 0.1), (heavy, 0.1), (ar1, 0.3)])
 def test_quiet_series_have_hardly_a_step(model, most):
-    """At most 0.1 in 100 nights, also where one night in twenty is slow; 1.77 and 1.81 were published."""
+    """At most 0.1 in 100 nights, also if one night in twenty is slow; 1.77 and 1.81 were published."""
     assert false_steps(made(model, 60).series.log_s) <= most
 
 
@@ -148,7 +146,7 @@ CLEAR = [gauss, two_hosts, two_hosts_controlled, drifting_box, lottery]
 
 @pytest.mark.parametrize(("model", "least"), [*((model, 0.95) for model in CLEAR), (heavy, 0.9)])
 def test_a_slow_leak_is_told_before_it_reaches_eight_percent(model, least):
-    """Looked at once a week; the leak, 0.1 % a night, began in night 75."""
+    """Weekly looks at a leak of 0.1 % a night, from night 75."""
     leaking, seen = controlled(made(model), leak(QUIET)), set()
     for column in [week for week in WEEKS if math.expm1(leak(QUIET)[week]) < 0.08]:
         seen |= {key for key, drift in told(leaking, column).items() if drift.share > 0}
@@ -165,7 +163,7 @@ def test_a_quiet_series_is_rarely_off_its_anchor(model):
 
 
 def test_a_box_that_gets_slower_is_no_leak():
-    """The control has noise of its own, so that its fitted weight alone would leave a part of it."""
+    """The control's noise makes its fitted weight alone too small."""
     drifting, box = made(gauss, 100), leak(QUIET, a_night=0.0012)
     assert math.expm1(box[-1]) > 0.12
     assert len(told(panel(drifting.series.log_s + box, drifting.control.log_s + box), -1)) <= 1
@@ -245,7 +243,6 @@ def test_the_noise_of_a_series_is_that_of_its_nights_whatever_its_level():
 
 
 def test_a_change_that_was_confirmed_late_is_no_leak():
-    """It came at night 60, and was small enough to be confirmed ten nights later."""
     told = 0
     for seed in range(20):
         log_s = np.random.default_rng(seed).normal(0, 0.01, (1, 130))
@@ -261,7 +258,6 @@ def test_a_change_that_was_confirmed_late_is_no_leak():
 
 
 def test_a_ticket_of_the_week_says_where_no_control_runs():
-    """One for a step and one for a drift, whose steps were filed; a control that has ended says nothing of now."""
     quiet = made(gauss, 2)
     moved = quiet.series.log_s + np.stack([0.2 * since(120), leak(QUIET)])
     ended = np.where(np.arange(NIGHTS) < NIGHTS - 7, quiet.control.log_s, np.nan)

@@ -1,5 +1,3 @@
-"""What is attached to a change before it is filed."""
-
 import math
 from datetime import UTC, datetime, timedelta
 
@@ -31,7 +29,7 @@ RUNS = np.linspace(-0.008, 0.008, 5)
 
 
 def series(row, tonight=1.0, hardware="box", control=math.nan):
-    """60 nights of 0.1 s, the last of them `tonight` times as slow; a control reads half of it."""
+    """Return 60 nights of 0.1 s, the last times `tonight`; a control reads half of it."""
     factors = [1.0] * 59 + [tonight]
     nights = tuple(
         Observation(
@@ -52,7 +50,7 @@ def fresh(factor, control=math.nan):
 
 
 def night(*all_series, again):
-    """The night judged, and what fresh runs of some of its suspects make of them."""
+    """Judge the night, with fresh runs of some suspects."""
     judged = screen(panel_of(all_series), ())
     return judged, confirm_suspects(judged, {all_series[row].key: runs for row, runs in again.items()})
 
@@ -229,7 +227,7 @@ def test_the_last_night_before_has_a_number():
 
 
 def test_uncommitted_code_is_told_apart_by_the_hash_of_its_files():
-    """Two nights of one commit can have measured different code."""
+    """Nights of one commit can have different code."""
     first, second = (f"{'a' * 40}-dirty-{files * 12}" for files in "bc")
     assert (
         commits(first, second)

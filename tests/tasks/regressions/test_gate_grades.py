@@ -1,5 +1,3 @@
-"""The grades of records in the run gate: a machine in a bad state is no slower code, and loses no cell."""
-
 from dataclasses import replace
 
 import pytest
@@ -58,7 +56,7 @@ def test_under_other_load_an_unchanged_cell_is_undecided(now, before):
 
 
 def test_a_control_beside_a_load_tells_what_the_load_hid_and_that_it_hid_nothing():
-    """Before, a load took half as long again, of the control, too; now the code does, and nothing else runs."""
+    """Before, load took half as long again, of the control, too; now the code does."""
     loaded = side("before", CALM, controls=slower(1.5, times=CONTROLS), **BUSY)
     hidden = only(against(side("now", CALM, controls=CONTROLS), loaded))
     assert hidden.status is CellStatus.SLOWER and hidden.change.share.value == pytest.approx(0.5, abs=0.01)
@@ -67,7 +65,7 @@ def test_a_control_beside_a_load_tells_what_the_load_hid_and_that_it_hid_nothing
 
 
 def broken(name, count, verdict=Verdict.WRONG):
-    """A run of five repeats of which some are refused."""
+    """Return a run of five repeats with refused ones."""
     whole = side(name, (*CALM, 1.002, 0.999))
     bad = [replace(failed(verdict, "it differs", repeat=number), run=name) for number in range(count)]
     return replace(whole, records=(*bad, *whole.records[count:]))

@@ -1,5 +1,3 @@
-"""A night of a results folder judged: suspects, what is filed, what later nights know, and what can't be read."""
-
 import json
 import shutil
 from dataclasses import replace
@@ -24,7 +22,7 @@ COUNT = 14
 
 
 def one_night(results, number, slow=1.0, control=1.0, plan=None, **changes):
-    """A night of two cases with 0.4 % of noise; matmul is `slow` times as slow."""
+    """Write a night of two cases with 0.4 % noise; matmul is `slow` times as slow."""
     plan = plan or plan_of(number)
     factors = {MATMUL: slow * NOISE[0, number], IMAGES: NOISE[1, number]}
     records = [
@@ -37,7 +35,7 @@ def one_night(results, number, slow=1.0, control=1.0, plan=None, **changes):
 
 
 def fresh_runs(results, number, slow=1.0, control=1.0, of=None):
-    """What a night's suspects gave when they were measured again."""
+    """Write the fresh runs of a night's suspects."""
     night = Night(confirms=run_name(of if of is not None else number), cases=(MATMUL.id,))
     plan = plan_of(number, night, cases=(MATMUL,), run=f"{run_name(number)}-again")
     records = [
@@ -86,7 +84,7 @@ def test_a_slowdown_is_measured_again_then_filed_once(quiet):
 
 
 def test_a_slow_box_is_the_machine_and_no_ticket(quiet):
-    """Everything took longer, the frozen controls too."""
+    """The frozen controls took longer, too."""
     one_night(quiet, COUNT, slow=1.3, control=1.3)
     fresh_runs(quiet, COUNT, slow=1.3, control=1.3)
     _, verdicts = judged(quiet, COUNT)
@@ -96,7 +94,6 @@ def test_a_slow_box_is_the_machine_and_no_ticket(quiet):
 
 
 def test_a_noisy_night_without_controls_makes_no_ticket_and_gives_the_reason(quiet):
-    """A load beside all its repeats would pass for slower code."""
     one_night(quiet, COUNT, slow=1.5, control=None, verdict=Verdict.NOISY)
     tonight, verdicts = judged(quiet, COUNT)
     assert tonight.to_confirm == {} and not verdicts.tickets
@@ -108,7 +105,6 @@ def test_a_noisy_night_without_controls_makes_no_ticket_and_gives_the_reason(qui
     ("verdict", "control"), [(Verdict.IMPRECISE, None), (Verdict.UNSTEADY, None), (Verdict.NOISY, 1.0)]
 )
 def test_a_wide_night_counts(quiet, verdict, control):
-    """Its error is in the spread; of a noisy one where a control says what the noise did."""
     one_night(quiet, COUNT, slow=1.5, control=control, verdict=verdict)
     tonight, verdicts = judged(quiet, COUNT)
     assert tonight.to_confirm == {HERE: (MATMUL.id,)}
@@ -200,7 +196,6 @@ def test_the_reasons_of_a_ticket_are_on_its_page(quiet):
 
 
 def test_a_creeping_slowdown_is_reported_once_by_the_weekly_look(tmp_path):
-    """0.4 % a night is in no single night."""
     told = {}
     for number in range(56):
         one_night(tmp_path, number, slow=1.004 ** max(number - 21, 0))

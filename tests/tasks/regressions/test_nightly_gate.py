@@ -1,5 +1,3 @@
-"""A night judged: suspects, what fresh runs make of them, and what later nights know of it."""
-
 import math
 from datetime import UTC, datetime, timedelta
 
@@ -23,7 +21,7 @@ def night(index, seconds, **changes):
 
 
 def series(count, change=lambda index: 1.0, key=KEY, row=0, **changes):
-    """Nights of 0.1 s with 1 % of noise, times what `change` says of each."""
+    """Return nights of 0.1 s with 1 % noise, times `change`."""
     nights = (night(i, 0.1 * math.exp(NOISE[row, i]) * change(i), **changes) for i in range(count))
     return Series(key, tuple(nights))
 
@@ -97,7 +95,6 @@ def test_after_a_confirmed_change_the_new_speed_is_the_baseline_at_once():
 
 
 def test_a_night_is_judged_as_it_was_then():
-    """Replaying gives the same, whatever came later."""
     short = panel_of([series(60, lambda i: 1.2 if i >= 59 else 1.0)])
     long = panel_of([series(120, lambda i: 1.2 if i >= 59 else 1.0)])
     (told,) = confirm_suspects(screen(short, ()), {KEY: fresh(1.2)})
@@ -107,7 +104,7 @@ def test_a_night_is_judged_as_it_was_then():
 
 
 def moved(nights, **changed):
-    """A series on another machine, or beside another control, from night 60 on."""
+    """Return a series on another machine, or with another control, from night 60 on."""
     first = series(60).nights
     return panel_of([Series(KEY, first + series(60 + nights, lambda i: 1.5, **changed).nights[60:])])
 
@@ -128,7 +125,6 @@ def test_other_settings_start_anew_as_they_change_the_spread():
 
 
 def test_a_slow_box_is_not_slow_code():
-    """The control, on the same box, moved as much."""
     slow = lambda i: 1.15 if i == 59 else 1.0  # noqa: E731
     nights = tuple(
         night(i, 0.1 * math.exp(NOISE[0, i]) * slow(i), control_s=0.2 * math.exp(NOISE[1, i]) * slow(i))

@@ -1,5 +1,3 @@
-"""Nights as series: what counts, in which order, what is missing, and what is odd in one sentence."""
-
 import math
 import shutil
 from dataclasses import replace
@@ -97,7 +95,7 @@ def test_a_wide_repeat_counts_and_a_noisy_one_beside_a_control(tmp_path):
 
 
 def test_a_repeat_whose_cpu_changed_its_speed_counts_without_a_control(tmp_path):
-    """Its spread has that; beside a load it would pass for slower code."""
+    """Its spread has that; under load it would look like slower code."""
     for table in (True, False):
         plan = plan_of(0, repeats=3, cases=[MATMUL, IMAGES])
         records = [

@@ -1,5 +1,3 @@
-"""A store that something has happened to: the rest of it is read, and what happened is one sentence."""
-
 import math
 
 import numpy as np
@@ -100,7 +98,7 @@ def test_a_number_that_was_damaged_in_the_table_is_read_from_its_record(tmp_path
 
 @pytest.fixture(scope="module")
 def three(tmp_path_factory):
-    """Three nights, the one in the middle with and without its table, and what they are when all is well."""
+    """Three nights, the second with and without its table, and their undamaged reading."""
     folder = tmp_path_factory.mktemp("three")
     for name in ("whole", "cut"):
         for number in range(3):

@@ -1,6 +1,6 @@
-"""Simulated histories with a known truth: how often the gate cries wolf, and how soon it sees a 5 % slowdown.
+"""Simulated histories with a known truth: false tickets of the gate, and its delay of a 5 % slowdown.
 
-`python -m tests.benchmarks.simulated.nights` prints the same figures from more histories, as docs/nightly.md has them.
+`python -m tests.benchmarks.simulated.nights` prints the same figures from more histories for docs/nightly.md.
 """
 
 import math
@@ -67,7 +67,7 @@ def made(model, control=False, histories=HISTORIES):
 
 
 def within(share, histories=HISTORIES):
-    """A number of tickets in 100 nights, and what chance adds to it in 1 of 1,000 simulations."""
+    """Return tickets in 100 nights plus what chance adds in 1 of 1,000 simulations."""
     return share + 3.1 * math.sqrt(max(share, 1 / histories) * (1 / histories + 1 / 400))
 
 
@@ -93,7 +93,7 @@ def test_a_hundred_series_on_two_kinds_of_host_see_a_slowdown_in_three_nights():
 
 
 def test_a_control_that_moved_explains_a_change_on_a_box_that_never_moved_before():
-    """A neighbour who comes for the first time; without its weight, the control says nothing of him."""
+    """Without its weight a control cannot explain a neighbour's first visit."""
     quiet = made(noise.gauss, control=True, histories=100)
     beside = np.where(np.arange(QUIET + WATCHED) >= QUIET, 0.06, 0.0)
     came = noise.Noise(
@@ -106,7 +106,6 @@ def test_a_control_that_moved_explains_a_change_on_a_box_that_never_moved_before
 
 @pytest.mark.parametrize("model", [noise.gauss, noise.heavy, noise.two_hosts], ids=id_of)
 def test_three_hundred_series_have_three_false_tickets_in_a_hundred_nights(model):
-    """All together, as for one of 300."""
     assert false_tickets(made(model), MANY) <= 0.01 + 1 / HISTORIES
 
 
@@ -115,7 +114,7 @@ def test_three_hundred_series_see_a_slowdown_in_three_nights():
 
 
 def test_a_box_with_slow_nights_is_known_only_by_its_control():
-    """Fresh runs share the state of the night. A series that flaps needs two nights from then on."""
+    """Fresh runs share the night's state; a flapping series needs two nights."""
     assert 0.5 < false_tickets(made(noise.slow_boxes, histories=50)) < 2.7
 
 
@@ -123,7 +122,6 @@ def test_a_box_with_slow_nights_is_known_only_by_its_control():
     ("model", "days", "least"), [(noise.gauss, 5, 0.7), (noise.gauss, 9, 0.8)], ids=id_of
 )
 def test_a_slowdown_just_after_the_machine_changed_is_seen(model, days, least):
-    """The spread of the nights before is known; a few nights are enough for the new level."""
     plan = slowed(moved=QUIET, shifted=QUIET + days, nights=QUIET + days + 15)
     assert named_within(made(model), plan, (14,))[0] >= least
 
@@ -153,19 +151,19 @@ def test_faster_is_told_as_slower_is():
 
 @pytest.mark.parametrize("model", [noise.gauss, noise.heavy, noise.two_hosts, noise.night_state], ids=id_of)
 def test_a_young_history_cries_wolf_no_more_often(model):
-    """From the ninth night on: fewer nights ask for more, they do not guess."""
+    """From the ninth night on, fewer nights need more evidence."""
     told = filed(made(model), Plan(nights=QUIET), first=8)
     assert sum(each.share > 0 for each in told) / ((QUIET - 8) * HISTORIES / 100) < 0.2
 
 
 def at_night(night, shift=0.08, control=True):
-    """Histories on a box that moves by 4 % from night to night, slower from that night on."""
+    """Return histories on a box that moves by 4 % a night, slower from that night on."""
     plan = Plan(shift=math.log1p(shift), shifted=night, nights=night + 14)
     return made(noise.moving_box, control), plan
 
 
 def test_a_control_counts_from_the_first_night_on():
-    """After eight nights next to a moving box a slowdown by 8 % is named the same night, twice as small as the noise."""
+    """After eight nights a slowdown by 8 % is named at once, half of the box's noise."""
     assert named_within(*at_night(8), (1,))[0] >= 0.9
     assert named_within(*at_night(8, control=False), (1,))[0] <= 0.2
     judged = screen(panel_of(made(noise.moving_box, control=True), Plan(nights=9)), (), 8)
@@ -181,7 +179,7 @@ def test_a_young_history_next_to_a_control_cries_wolf_no_more_often(model):
 
 
 def test_a_young_series_takes_the_weight_of_the_other_series_of_its_hardware():
-    """On a box that nothing moves the weight is none; a series with six nights takes that from its neighbours."""
+    """On a box that nothing moves the weight is 0."""
     quiet = made(noise.gauss, control=True, histories=12)
     panel = panel_of(quiet, Plan(nights=41))
     young = np.arange(12) == 0

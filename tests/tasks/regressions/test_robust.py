@@ -1,5 +1,3 @@
-"""Robust statistics against numpy's and scipy's on rows without gaps, and against themselves with gaps."""
-
 import numpy as np
 import pytest
 from hypothesis import given

@@ -1,5 +1,3 @@
-"""A run against another: simulated repeats whose truth is known, and the status of each cell."""
-
 import math
 import random
 from dataclasses import replace
@@ -22,7 +20,7 @@ ALONE = GateLimits(least=0.0, run_effect=0.0)  # repeats alone, and every change
 
 
 def side(name, times, case=MATMUL, controls=(), reference="frozen", **changes):
-    """One cell's records in a run, each with the control beside it."""
+    """Return one cell's records in a run, each with its control."""
     beside = [Control(reference, "ok", (), seconds) for seconds in controls] or [None] * len(times)
     found = [
         record(seconds, case, HERE, repeat, run=name, control=control, **changes)
@@ -32,7 +30,7 @@ def side(name, times, case=MATMUL, controls=(), reference="frozen", **changes):
 
 
 def against(now, before, planned=(CELL,), **limits) -> RunComparison:
-    """A comparison of repeats alone, unless `run_effect` widens it."""
+    """Compare by repeats alone, unless `run_effect` widens it."""
     return compare_cells(now, before, set(planned), GateLimits(**{"run_effect": 0.0} | limits))
 
 
@@ -42,7 +40,7 @@ def only(found: RunComparison):
 
 
 def slower(*factors, times=CALM):
-    """The times of a run, those of `CALM` one after another by their factors."""
+    """Return the times of `CALM` in turn by their factors."""
     return [seconds * factor for seconds, factor in zip(times, factors * len(times), strict=False)]
 
 
@@ -62,7 +60,6 @@ def test_a_change_below_the_least_one_or_within_its_interval_is_unchanged():
 
 
 def test_unchanged_is_a_claim_with_a_width():
-    """A cell that would not have shown a slowdown of the margin is undecided, and says how large it can be."""
     calm = only(against(side("now", CALM), side("before", CALM)))
     assert calm.status is CellStatus.UNCHANGED and 0 < calm.change.most < 0.01
     noisy = against(side("now", [1.0, 1.3, 1.1]), side("before", [1.2, 0.9, 1.05]))
@@ -97,7 +94,7 @@ def test_one_undecided_cell_is_no_success_unless_that_is_allowed():
 
 
 def test_a_lone_cell_must_change_by_more_than_runs_do_on_their_own():
-    """Fewer than five cells do not show the effect of a run on a cell, so it is assumed: 2 %, or as it is stated."""
+    """Below five cells the effect of a run is assumed: 2 %, or as stated."""
     sides = side("now", slower(1.04)), side("before", CALM)
     assert only(against(*sides)).status is CellStatus.SLOWER
     one = only(against(*sides, run_effect=0.02))
@@ -227,7 +224,7 @@ def test_controls_of_another_reference_or_that_failed_do_not_count():
 
 
 def simulated(rng, cells, repeats, sd, box=0.0, slow=0.0, shared=0.0):
-    """(now, before) of some cells with controls: logs with noise `sd`, and what each repeat's box adds to both."""
+    """Return (now, before) of cells with controls: noise `sd` in logs, and each repeat's box effect."""
 
     def one(shift, more):
         at = [shift + rng.gauss(0, shared) for _ in range(repeats)]
@@ -240,7 +237,7 @@ def simulated(rng, cells, repeats, sd, box=0.0, slow=0.0, shared=0.0):
 
 
 def failures(trials, cells, least=0.0, **of):
-    """Share of comparisons in which some cell seems slower, and share of cells that do."""
+    """Return shares of comparisons with a slower cell, and of slower cells."""
     rng, any_, each = random.Random(7), 0, 0
     for _ in range(trials):
         found = changes_between(
@@ -280,7 +277,7 @@ def test_a_change_is_found_at_the_size_that_is_called_the_smallest():
 
 
 def between_sessions(cells, repeats, session, shift=0.0, runs=60):
-    """Shares of comparisons of which some cell, and of which the first cell, is slower; only that has a shift."""
+    """Return shares of comparisons in which any cell, and in which the first, is slower; only that has a shift."""
     chance, any_, first = random.Random(11), 0, 0
     for _ in range(runs):
         sides = []
@@ -296,7 +293,6 @@ def between_sessions(cells, repeats, session, shift=0.0, runs=60):
 
 @pytest.mark.parametrize("session", [0.0, 0.01, 0.02])
 def test_the_spread_between_runs_is_no_change(session):
-    """Each run has an effect on each cell, which its repeats share."""
     assert between_sessions(14, 5, session)[0] <= 0.1
 
 
@@ -317,6 +313,6 @@ def test_slower_cells_without_controls_may_be_the_machines_fault_which_is_said()
 
 @pytest.mark.parametrize("cells", [3, 7])
 def test_an_effect_of_a_run_on_single_cells_fails_no_gate_with_controls(cells):
-    """Controls show a run's effect on the machine; 1 % on each cell by itself fails at most 1 in 20."""
+    """1 % on each cell by itself fails at most 1 in 20."""
     assert compared(cells, 5, 0.01, 60, controls=True).failed <= 0.05
     assert compared(7, 5, 0.0, 20, slow=1, factor=1.1, controls=True).shown >= 0.9

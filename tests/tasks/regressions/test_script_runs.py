@@ -1,5 +1,3 @@
-"""Runs of a user's own script against each other: other code is said, and keeps no change from being seen."""
-
 from dataclasses import replace
 from datetime import timedelta
 
@@ -32,7 +30,7 @@ def before(tmp_path):
 
 @pytest.fixture
 def after(tmp_path, before):
-    """The same suite after a change of the code."""
+    """The suite after a change of the code."""
     (tmp_path / "code" / "model.py").write_text("width = 2")
     return plan_of(tmp_path, "[16]", run="after")
 
@@ -55,7 +53,6 @@ def test_a_gate_sees_that_new_code_is_slower_and_says_that_it_is_other_code(befo
 
 
 def test_a_ticket_of_a_script_names_the_scripts_own_code(before, after):
-    """Nights of one commit of this project may differ in the user's code, which must not be excused then."""
     environment = ENVIRONMENT | {"commit": "c" * 40}
     old, new = (
         results_table([replace(r, environment=environment) for r in records_of(plan)])["commit"][0]

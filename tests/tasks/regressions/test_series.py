@@ -1,5 +1,3 @@
-"""Series: what they are called, and where their segments start."""
-
 import math
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -22,7 +20,7 @@ IDS = st.sampled_from(["", "a", "b"])
 
 
 def series(*ids):
-    """Nights on machines and with references of these ids."""
+    """Return nights with these machine and reference ids."""
     nights = (
         Observation(f"run-{i}", AT + timedelta(days=i), 1.0, machine_id=machine, reference=reference)
         for i, (machine, reference) in enumerate(ids)
@@ -48,7 +46,6 @@ def test_an_unknown_fact_neither_starts_nor_hides_a_segment():
 
 
 def test_a_night_in_sessions_has_the_variance_within_them_and_is_a_series_of_its_own(tmp_path):
-    """Sessions differ by 20 %, repeats of one by 1 %: the variance leaves out the difference of sessions."""
     for number, sessions in enumerate((1, 2)):
         plan = plan_of(number, sessions=sessions, repeats=4)
         keep(
@@ -72,7 +69,7 @@ def test_sessions_of_one_repeat_do_not_show_how_repeats_vary(tmp_path):
 
 
 def at_levels(plan):
-    """Repeats whose number says their level, with controls that vary alike."""
+    """Return repeats whose number sets their level, with equal controls."""
     for one in measured(plan):
         log = (0.0, 0.2, 0.01, 0.21)[one.repeat]
         wall = summarise(tuple(math.exp(log) for _ in one.wall.samples_s), 1, True, True)

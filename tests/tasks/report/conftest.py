@@ -1,5 +1,3 @@
-"""A good plan, an empty store, and a run with groups of processes."""
-
 import pytest
 
 from tasks.planning.planner import make_plan

@@ -1,4 +1,4 @@
-"""A good run, and what its report says once records are changed."""
+"""A good run, and its report once records are changed."""
 
 import json
 import math
@@ -27,7 +27,7 @@ INFO = RunInfo("a-run", "quick", "2026-07-24T02:00:11+00:00", 1, "0.1.0")
 
 
 def good(plan):
-    """Two repeats of two cases on two machines, all of them well."""
+    """Return two good repeats of two cases on two machines."""
     cases = [planned.case for planned in plan.cases if planned.workload == "matmul"][:2]
     return [
         record(0.01 * (1 + place) * (2 - side) * (1 + 0.001 * repeat), case, hardware, repeat, run=plan.run)
@@ -45,7 +45,7 @@ def fill(store, records):
 
 
 def said(store):
-    """Everything that a report says, short of its pictures; fails where that is not made of plain numbers."""
+    """Return the report's text without pictures; fail unless it is made of plain numbers."""
     records, odd = store.records()
     comparison = judged(records, store)
     for frame in (comparison_table(grid_of((), comparison)), results_table(records, comparison.refusals)):

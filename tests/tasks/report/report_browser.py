@@ -1,4 +1,4 @@
-"""A real browser for the tests of the report's page."""
+"""A real browser for tests of the report."""
 
 from contextlib import contextmanager
 
@@ -10,7 +10,7 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 
 @contextmanager
 def chromium():
-    """Debian's Chromium, without a window."""
+    """Yield Debian's Chromium, headless."""
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
         yield browser
@@ -18,7 +18,7 @@ def chromium():
 
 
 def opened(browser, path, width=1280, height=900, scheme="light", **context):
-    """The page, drawn, with everything that it asked for and complained of in `page.heard`."""
+    """Return the drawn page; `page.heard` has its requests and errors."""
     made = browser.new_context(viewport={"width": width, "height": height}, color_scheme=scheme, **context)
     page = made.new_page()
     page.heard = []
@@ -31,7 +31,6 @@ def opened(browser, path, width=1280, height=900, scheme="light", **context):
 
 
 def unfold(page):
-    """Open every detail and wait for its charts."""
     page.evaluate(
         "for (const e of document.querySelectorAll('details:not(.vega-embed details)')) e.open = true"
     )

@@ -1,10 +1,7 @@
-"""The visible text of a page."""
-
 import re
 
 
 def without_scripts(page):
-    """Return the visible part of a page, with its tags."""
     return re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.S)
 
 

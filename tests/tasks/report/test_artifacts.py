@@ -1,5 +1,3 @@
-"""The tables of the UI: every number as text, every refusal with its reason, and no table without a row."""
-
 import json
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""What bounds a cell and holds it back, in the report: the comparison, the records table and the data frames."""
-
 import re
 from dataclasses import replace
 
@@ -55,7 +53,7 @@ def test_nothing_ok_has_no_bounds():
 
 @pytest.fixture(scope="module")
 def held_back(made):
-    """The same run, in which one machine waits for its host at a graph, and another loses speed in a soak."""
+    """Return the run with a machine that waits for its host, and one that slows in a soak."""
 
     def changed(record):
         if record.hardware == "gke-l4" and record.case == CASES[6]:

@@ -1,7 +1,7 @@
-"""The report's numbers and its text: neither is lost by a change of layout or wording.
+"""The report's numbers and its text.
 
-`golden/numbers.txt` has the numbers with a unit or an interval on the page of commit d1e4668. `golden/report.txt` has
-the page's own text; write it anew with `WRITE_GOLDEN=1 pytest tests/tasks/report/test_facts.py`.
+`golden/numbers.txt` has the numbers of the page of commit d1e4668. `golden/report.txt` has the page's text;
+write it with `WRITE_GOLDEN=1 pytest tests/tasks/report/test_facts.py`.
 """
 
 import html
@@ -33,7 +33,6 @@ def test_the_page_has_every_number_that_it_had_before_its_details_were_folded():
 
 
 def test_the_text_of_the_page_is_as_in_the_golden_file():
-    """Answer, findings and observations have their own tests."""
     records, comparison = five_cases.run()
     bare = replace(comparison, answer=(), details=(), caveats=(), findings=(), observations=())
     _, grid = arranged(records, bare)

@@ -1,7 +1,6 @@
-"""The text of `comparison.txt`: one whole page, and its offers, break-evens and bills.
+"""The text of `comparison.txt`.
 
-`golden/comparison.txt` is the page of one run. `WRITE_GOLDEN=1 pytest tests/tasks/report/test_findings_text.py`
-writes it anew.
+`WRITE_GOLDEN=1 pytest tests/tasks/report/test_findings_text.py` writes `golden/comparison.txt`.
 """
 
 from pathlib import Path
@@ -22,7 +21,7 @@ STEADY = (0.999, 1.0, 1.001)
 
 
 def compared(spread=STEADY, jobs=()):
-    """A GPU of twice the price whose time does not grow, against a CPU whose time does; it starts in 5 s more."""
+    """Compare a constant GPU at twice the price, which starts 5 s later, with a CPU whose time grows."""
     slow = {"process_start": 0.1, "import": 2.0, "context": 5.0, "build": 0.3, "first_call": 0.8}
     records = []
     for n in (200, 500, 2000):

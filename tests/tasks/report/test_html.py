@@ -1,5 +1,3 @@
-"""The report's text: what it says, what it escapes, what it weighs. How it behaves is in test_report_page.py."""
-
 import json
 import re
 from dataclasses import replace

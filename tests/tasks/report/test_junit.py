@@ -1,5 +1,3 @@
-"""The JUnit file: what is in it, and that it has nothing that the schemas of CI servers have no place for."""
-
 import re
 from dataclasses import replace
 from xml.etree import ElementTree
@@ -46,7 +44,7 @@ def of(name, *records):
 
 @pytest.fixture
 def found():
-    """Two machines: one with a cell of each kind, one with a case that is as it was."""
+    """Two machines: one with a cell of each kind, one with an unchanged case."""
     now = of(
         "now",
         *times("now", MATMUL, 1.1),

@@ -1,5 +1,3 @@
-"""The map of cells, the limits of a large page, and the matrix in short: nothing is left out in silence."""
-
 import re
 from dataclasses import replace
 

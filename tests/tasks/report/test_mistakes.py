@@ -1,5 +1,3 @@
-"""A single mistake in a record or a plan gives a report or a sentence, and never a traceback."""
-
 import json
 import math
 
@@ -28,7 +26,7 @@ ATOMS = st.one_of(
 
 
 def places(value, path=()):
-    """Every place in a JSON value, below its top."""
+    """Return every place in a JSON value, below its top."""
     items = enumerate(value[:3]) if isinstance(value, list) else ()
     for key, item in value.items() if isinstance(value, dict) else items:
         yield (*path, key)
@@ -41,7 +39,7 @@ SAME_FOLDER = [HealthCheck.function_scoped_fixture]
 
 
 def mutated(text, path, value):
-    """A record's JSON with one value replaced; `...` takes it away."""
+    """Return a record's JSON with one value replaced; `...` removes it."""
     raw = json.loads(text)
     inner = raw
     for key in path[:-1]:
@@ -101,7 +99,7 @@ def test_any_single_mistake_in_a_plan_gives_a_report_or_a_sentence(empty_store, 
     what=st.sets(st.sampled_from(["wall", "work", "phases"]), min_size=1),
 )
 def test_figures_that_agree_with_each_other_and_with_nothing_else(planned, factor, which, what):
-    """A clock or a formula that is off by any factor, everywhere alike, meets no division that it breaks."""
+    """A consistently wrong clock or formula."""
     made, first = good(planned), good(planned)[0]
     hit = {
         "one": lambda r: r.id == first.id,

@@ -1,5 +1,3 @@
-"""Time and cost, bills, break-evens, waterfalls and utilisation on the page."""
-
 import json
 import re
 from dataclasses import replace
@@ -42,7 +40,6 @@ def grid_with(made, *findings):
 
 
 def shown(made, finding):
-    """The finding as the page shows it."""
     return finding_sections(grid_with(made, finding))[finding.section][0]
 
 

@@ -1,5 +1,3 @@
-"""Node variation, wherever people and programs read it."""
-
 import json
 import re
 
@@ -27,7 +25,6 @@ def made():
 
 
 def shown(page):
-    """The table of the boxes, as words."""
     part = page[
         page.index('id="node-variation"') : page.index("</section>", page.index('id="node-variation"'))
     ]

@@ -1,5 +1,3 @@
-"""Nonsense in a run's folder gives a report that says so, or one sentence: never a traceback, never a silent number."""
-
 import json
 import math
 import sys
@@ -214,7 +212,6 @@ def test_a_run_without_records_and_one_without_readable_ones_are_sentences(
 
 
 def test_an_empty_run_still_has_a_report(empty_store):
-    """The flow publishes whatever came: nothing, too."""
     comparison = judged([], empty_store)
     assert comparison.answer[0].startswith("No results:") and "no record" in comparison.answer[0]
     assert comparison.answer[0] in full_text([], grid_of([], comparison))
@@ -259,7 +256,6 @@ def test_failures_of_a_whole_run_are_no_numbers(planned):
     what=st.sets(st.sampled_from(["wall", "work", "phases"]), min_size=1),
 )
 def test_a_terminal_shows_records_that_cannot_be(planned, factor, what):
-    """`show`, `compare` and `roofline` of the harness see records before any gate does."""
     made = good(planned)
     off = [scaled(made[0], factor, what), *made[1:]]
     assert len(table([HEAD, *map(line, off)]).splitlines()) == len(off) + 2

@@ -1,5 +1,3 @@
-"""The tables of operations: seconds by row, a start-up that adds up, sizes as their users name them, machines."""
-
 from dataclasses import replace
 
 import pytest
@@ -22,7 +20,6 @@ def grid(made):
 
 
 def numbers(table, label):
-    """The two seconds of a row."""
     line = next(line for line in table.splitlines() if line.startswith(f"| {label}"))
     return [float(cell.split()[0]) for cell in line.strip("|").split("|")[1:3]]
 
@@ -83,7 +80,7 @@ def test_machines_of_one_kind_have_their_names_as_columns():
 
 
 def test_hardware_table_has_the_recorded_specification():
-    """The published table gave 32 cores to a machine that has 16 logical CPUs."""
+    """The published table gave 32 cores to a machine of 16 logical CPUs."""
     environment = {
         "instance_type": "r5.4xlarge", "cpu_model": "Example CPU", "physical_cores": 8, "logical_cpus": 16,
         "memory_total_bytes": 128 * 2**30, "gpus": [{"name": "A10G", "memory_total_bytes": 24 * 2**30}],

@@ -1,5 +1,3 @@
-"""The picture of the answer: which cases it has, and what it draws of each."""
-
 from dataclasses import replace
 
 import pytest

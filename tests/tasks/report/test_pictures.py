@@ -1,5 +1,3 @@
-"""Pictures: PNG that draws what is ok, says what is not, and tells machines apart by more than hue."""
-
 import json
 import math
 
@@ -36,7 +34,7 @@ def grid():
 
 
 def rows_of(panel):
-    """Every row of data in a chart, once for each table that holds it."""
+    """Return every row of a chart, once for each table that holds it."""
     return [row for table in panel.spec()["datasets"].values() for row in table if "hardware" in row]
 
 

@@ -1,5 +1,3 @@
-"""What a report says of several processes, of whole jobs and of models: the page, the JSON, the text, the pictures."""
-
 import json
 import re
 from dataclasses import replace
@@ -44,7 +42,7 @@ def page(scaling_run):
 
 
 def of_epochs(made):
-    """The JSON's keys for these records alone."""
+    """Return the JSON's keys for these records alone."""
     return epoch_keys(made, compare(made, [machine(BOX)], BOX))
 
 

@@ -1,5 +1,3 @@
-"""Runs one after another: trends, a static site over them, one run against another."""
-
 import random
 import re
 from dataclasses import replace
@@ -43,7 +41,7 @@ def slower(timing, factor):
 
 
 def a_night(results, number):
-    """A run of that night; in the last one matmul takes a tenth longer, on another torch."""
+    """Write a run of that night; in the last, matmul takes 10 % longer, on another torch."""
     plan = make_plan(RunRequest(suite="quick", hardware=[*MACHINES.values()]))
     at = datetime(2026, 11, 1 + number, 2, tzinfo=UTC)
     plan = plan.model_copy(update={"created_at": at.isoformat(), "run": f"{at:%Y%m%d}-quick-{number:04}"})
@@ -94,7 +92,7 @@ def test_a_trend_tells_a_change_from_noise_and_names_a_new_environment(results):
 
 
 def with_plan_and_table(store, night=None, **columns):
-    """The same run as another kind, with other values in its table."""
+    """Write the run as another kind, with other values in its table."""
     plan = store.plan.model_copy(update={"night": night})
     (store.folder / "plan.json").write_text(plan.model_dump_json())
     path = store.folder / "results.parquet"

@@ -1,5 +1,3 @@
-"""The data frames, the JSON and the text: every record and every cell is in them, and nothing that isn't."""
-
 import json
 import math
 from dataclasses import replace

@@ -1,8 +1,8 @@
 """Two machines of known speed under noise: how often intervals hold the truth, and how often they decide.
 
-`python -m tests.tasks.results.noisy_machines [--runs N] [--write]` prints the tables of docs/measuring.md, and with
-`--write` puts them there. A repeat is drawn from the records that the engine's own stop rule makes of streams of steps,
-and moved by the effect of its process.
+`python -m tests.tasks.results.noisy_machines [--runs N] [--write]` prints the tables of docs/measuring.md
+(`--write` puts them there). A repeat is drawn from the records that the engine's stop rule makes of streams
+of steps, and moved by its process's effect.
 """
 
 import argparse
@@ -32,12 +32,10 @@ Policy = Callable[[Sequence[Record]], list[Record]]
 
 @dataclass(frozen=True, slots=True)
 class Box:
-    """A machine, and what befalls its repeats.
+    """A machine, and the disturbances of its repeats.
 
-    Attributes:
-        run_sd: spread of processes, in logs.
-        slow_share: processes that are 5 to 80 % slow.
-        busy_share: repeats beside a load, which takes `busy_log` at most, and half of it at least.
+    Attributes: run_sd: spread of processes, in logs. slow_share: processes that are 5 to 80 % slow.
+    busy_share: repeats under load, which takes half of `busy_log` to all of it.
     """
 
     drawn: Sequence[Measured]
@@ -67,7 +65,7 @@ def _moved(wall: Timing, seconds: float) -> Timing:
 
 
 def refuse_wide(records: Sequence[Record]) -> list[Record]:
-    """Keep what nothing is to be said against."""
+    """Keep sound records only."""
     return [one for one in records if one.ok]
 
 
@@ -78,12 +76,10 @@ def take_wide(records: Sequence[Record]) -> list[Record]:
 
 @dataclass(slots=True)
 class Tally:
-    """Counts over simulated runs; coverage is of the intervals that there were.
+    """Counts over simulated runs; coverage is of existing intervals.
 
-    Attributes:
-        wrong: verdicts in the wrong direction; `misled` those of them that nothing marks as provisional.
-        provisional: headlines that are marked so.
-        headline_misled: headlines that are decided in the wrong direction, without that mark.
+    Attributes: wrong: verdicts in the wrong direction; `misled`: those not marked as provisional.
+    provisional: headlines marked so. headline_misled: unmarked headlines decided in the wrong direction.
     """
 
     cells: int = 0
@@ -110,9 +106,9 @@ def _shares(tallies: Sequence[Tally], part: Callable[[Tally], int], whole: Calla
 def simulate(
     boxes: tuple[Box, Box], repeats: int, policy: Policy, runs: int, truth: float = TRUTH, whole: bool = False
 ) -> Tally:
-    """Compare two machines of which the second is `truth` times as fast, in every case alike.
+    """Compare two machines of which the second is `truth` times as fast in every case.
 
-    `whole`: a headline needs an interval of every case, as it once did.
+    `whole`: a headline needs an interval of every case, the earlier rule.
     """
     tally, chance = Tally(), random.Random(f"{repeats}/{truth}/{policy.__name__}")
     for _ in range(runs):
@@ -167,7 +163,7 @@ def _holds(estimate: Estimate, truth: float) -> bool:
 
 
 def common_worlds(count: int) -> dict[str, tuple[Box, Box]]:
-    """Return pairs of machines whose noise comes anew with each step, by what befalls them."""
+    """Return pairs of machines with independent noise by step."""
     calm, noisy = library(lambda c, at_s: quiet(c, at_s, 0), (0.03,), count), library(vm, STEPS_S, count)
     one = Box(calm)
     return {
@@ -178,7 +174,7 @@ def common_worlds(count: int) -> dict[str, tuple[Box, Box]]:
 
 
 def worlds(count: int) -> dict[str, tuple[Box, Box]]:
-    """Return the common pairs, and those of machines on which something comes and goes."""
+    """Return the common pairs, and pairs with intermittent disturbances."""
     common = common_worlds(count)
     one, calm = common["calm"][0], common["calm"][0].drawn
 
@@ -201,7 +197,7 @@ def worlds(count: int) -> dict[str, tuple[Box, Box]]:
 
 
 def held_table(found: dict[str, tuple[Box, Box]], runs: int) -> Iterator[str]:
-    """Yield the lines of the table of a machine that is `TRUTH` times as fast, without wide records and with them."""
+    """Yield the table of a machine that is `TRUTH` times as fast, without and with wide records."""
     yield (
         "| one machine is | its records | cells decided (held) if wide ones are refused | headlines "
         "| cells decided (held) if they count | headlines (held) | provisional (held of the others) |"
@@ -220,7 +216,7 @@ def held_table(found: dict[str, tuple[Box, Box]], runs: int) -> Iterator[str]:
 
 
 def wrong_table(found: dict[str, tuple[Box, Box]], runs: int) -> Iterator[str]:
-    """Yield the lines of the table of a machine that is `CLOSE` times as fast, the other one next to a load: wrong verdicts."""
+    """Yield the table of wrong verdicts: a machine `CLOSE` times as fast, the other under load."""
     yield (
         "| one machine is | cells decided | cells decided wrongly | of these not provisional | headlines decided "
         "| headlines decided wrongly | of these not provisional | headlines provisional |"
@@ -245,13 +241,12 @@ def _decided(tallies: Sequence[Tally]) -> str:
 
 
 def _verdicts(box: Box) -> str:
-    """Return the share of each verdict among the records that a machine's repeats are drawn from."""
+    """Return the share of each verdict among the records that repeats are drawn from."""
     shares = {v: statistics.fmean(one.verdict is v for one in box.drawn) for v in Verdict}
     return ", ".join(f"{100 * share:.0f} % {verdict}" for verdict, share in shares.items() if share)
 
 
 def main() -> None:
-    """Print the tables."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--streams", type=int, default=100)
     parser.add_argument("--runs", type=int, default=200)

@@ -1,4 +1,4 @@
-"""Streams of steps under noise, and what the engine's own stop rule makes of them."""
+"""Streams of steps under noise, under the engine's own stop rule."""
 
 import math
 import random
@@ -20,7 +20,7 @@ Noise = Callable[[random.Random, float], float]
 
 
 def falling(tau_s: float, depth: float = 0.10) -> Noise:
-    """Return a clock that falls: the first step is `depth` quicker than the last; by time, as heat works."""
+    """Return a falling clock: the first step is `depth` quicker than the last, by time, like heat."""
     return lambda chance, at_s: (1 - depth * math.exp(-at_s / tau_s)) * quiet(chance, at_s, 0)
 
 
@@ -30,9 +30,9 @@ def vm(chance: random.Random, at_s: float) -> float:
 
 
 class SharedCore:
-    """A core whose other thread belongs to a neighbour, who comes and goes: steps then take `slower` times as long.
+    """A core whose neighbour comes and goes: steps then take `slower` times as long.
 
-    The neighbour is there half the time, and stays or keeps away for `stay_s` on average.
+    The neighbour is there half the time, in stays and pauses of `stay_s` on average.
     """
 
     def __init__(self, slower: float, stay_s: float) -> None:
@@ -40,7 +40,7 @@ class SharedCore:
         self._streams: WeakKeyDictionary[random.Random, tuple[bool, float]] = WeakKeyDictionary()
 
     def speed(self, chance: random.Random, at_s: float) -> float:
-        """Return by how much steps are slower than on average, `at_s` seconds into the stream of `chance`."""
+        """Return the slowness relative to the mean, `at_s` seconds into the stream of `chance`."""
         there, until_s = self._streams.get(chance, (chance.random() < 0.5, 0.0))
         while until_s <= at_s:
             there, until_s = not there, until_s + chance.expovariate(1 / self._stay_s)
@@ -48,22 +48,20 @@ class SharedCore:
         return (self._slower if there else 1.0) / (0.5 * (1 + self._slower))
 
     def __call__(self, chance: random.Random, at_s: float) -> float:
-        """Draw a step."""
         return self.speed(chance, at_s) * vm(chance, at_s)
 
 
 class Stream:
-    """A clock by which a step takes as long as its noise says."""
+    """A clock whose steps take as long as their noise says."""
 
     def __init__(self, noise: Noise, step_s: float, seed: int) -> None:
         self._noise, self._step_s, self._chance, self._now_s = noise, step_s, random.Random(seed), 0.0
 
     def canary_s(self) -> float:
-        """Return what the canary reads now: one where the core's speed does not change."""
+        """Return the canary's reading: one if the core's speed does not change."""
         return self._noise.speed(self._chance, self._now_s) if isinstance(self._noise, SharedCore) else 1.0
 
     def now(self) -> float:
-        """Return the seconds that all steps so far took."""
         return self._now_s
 
     def time(self, step: Callable[[], object], count: int) -> Reading:
@@ -78,7 +76,7 @@ class Stream:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """What the stop rule made of a stream: its verdict, and by how much (in logs) its mean is wrong."""
+    """The stop rule's verdict on a stream, and the error of its mean (in logs)."""
 
     verdict: Verdict
     error: float

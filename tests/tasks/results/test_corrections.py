@@ -1,5 +1,3 @@
-"""Verdicts that stand together: which stay, and how often any of them is false."""
-
 import numpy as np
 import pytest
 
@@ -26,7 +24,6 @@ def test_simultaneous_intervals_share_the_chance_of_a_false_interval():
 
 @pytest.mark.parametrize("shared", [0.0, 1.0])
 def test_any_of_fourteen_without_a_difference_is_significant_in_one_page_of_twenty(shared):
-    """Independent chances, and the same one fourteen times."""
     rng = np.random.default_rng(5)
     alone, together = rng.random((4000, 14)), rng.random((4000, 1))
     pages = np.where(shared, together, alone)

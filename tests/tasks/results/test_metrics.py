@@ -1,5 +1,3 @@
-"""The numbers of commands as separate series, compared like times."""
-
 import math
 
 import pytest

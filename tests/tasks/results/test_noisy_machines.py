@@ -1,5 +1,3 @@
-"""What a noisy machine's numbers decide, by repeats that are drawn from a few measured ones."""
-
 from dataclasses import replace
 
 import pytest
@@ -32,7 +30,6 @@ def test_load_beside_a_part_of_the_repeats_moves_no_headline():
 
 @pytest.mark.parametrize(("share", "turned"), [(0.5, 0.05), (1.0, 0.3)])
 def test_a_load_turns_a_verdict_around_only_where_it_is_called_provisional(share, turned):
-    """The faster machine, by a tenth, is beside a load that takes more than that."""
     loaded = Box([CALM], busy_share=share, busy_log=0.6)
     now = simulate((BOXES[0], loaded), 2, take_wide, runs=20, truth=1.1)
     assert now.wrong / now.cells > turned and now.misled == 0

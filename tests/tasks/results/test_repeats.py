@@ -1,5 +1,3 @@
-"""Which repeats of a cell enter its number, and what the cell is worth."""
-
 from dataclasses import replace
 
 import pytest

@@ -50,7 +50,6 @@ def test_perfect_is_an_interval_that_reaches_all_of_it_and_holds_nothing_bad():
 
 @pytest.mark.parametrize("count", [2, 3, 4, 8, 64])
 def test_bands_hold_for_any_number_of_devices(count):
-    """7 of 8 is where the legend for 8 devices names nothing; elsewhere the same shares count."""
     named = {share: band(efficiency(Estimate(share * count), count)) for share in (0.9, 0.8, 0.6, 0.4)}
     assert list(named.values()) == ["very good", "good", "acceptable", "poor"]
 

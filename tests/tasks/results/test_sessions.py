@@ -1,5 +1,3 @@
-"""What sessions add to the ratio of two machines, and how earlier runs show it."""
-
 import math
 
 import numpy as np
@@ -26,7 +24,7 @@ CLOSE = [0.999, 1.0, 1.001]
 
 
 def earlier(rng, runs, whole, cell=0.0, noise=0.01, cases=14):
-    """Log seconds of some earlier runs, by case."""
+    """Return log seconds of earlier runs, by case."""
     return [
         {f"case-{i}": list(s + rng.normal(0, cell) + rng.normal(0, noise, 3)) for i in range(cases)}
         for s in rng.normal(0, whole, runs)
@@ -102,7 +100,7 @@ def test_too_few_earlier_runs_can_only_widen():
 
 @pytest.mark.parametrize("runs", [ENOUGH, 12])
 def test_equal_machines_are_rarely_told_apart_by_what_earlier_runs_show(runs):
-    """In 400 pairs with an effect of 2 %, which is twice the assumed one."""
+    """400 pairs with an effect of 2 %, twice the assumed one."""
     rng, told = np.random.default_rng(runs), 0
     for _ in range(400):
         known = {name: effect_of(earlier(rng, runs, 0.02), ASSUMED) for name in "ab"}
@@ -122,7 +120,7 @@ def test_earlier_repeats_widen_those_that_happen_to_agree():
 
 
 def with_history(values, history):
-    """Two machines over two cases; `b` has these times, and earlier runs have shown these repeats."""
+    """Return two machines over two cases; `b` has these times, earlier runs these repeats."""
     records = [
         r
         for name, times in (("a", CLOSE), ("b", values))

@@ -1,5 +1,3 @@
-"""The next machine to measure is the one whose measurement is worth most; the answer stands when none is."""
-
 import math
 from datetime import UTC, date, datetime
 

@@ -1,5 +1,3 @@
-"""A MIG slice is named, and its card's data sheet is not applied to it."""
-
 import pytest
 
 from tasks.findings.acceptance.advice import Advice

@@ -51,7 +51,7 @@ def test_an_outcome_needs_an_interval_that_excludes_a_ratio_of_1(base, side):
 @pytest.mark.parametrize(("repeats_a", "repeats_b"), [(3, 3), (5, 3), (5, 5)])
 @pytest.mark.parametrize("between", [0.0, 0.01, 0.02, 0.04])
 def test_the_interval_covers_the_truth_as_often_as_it_says(between, repeats_a, repeats_b):
-    """Repeats differ by `between`, samples within one by 2 %; a repeat is the median of its 15 samples."""
+    """Repeats differ by `between`, samples by 2 %; a repeat is the median of 15 samples."""
     chance, truth, draws = np.random.default_rng(7), 27.2, 700
 
     def medians(centre, n):
@@ -88,7 +88,6 @@ def test_sides_that_no_affordable_repeats_tell_apart_are_called_equal():
 
 
 def test_a_step_of_more_work_counts_per_unit():
-    """8 devices with a batch each: a step takes a little longer and does 8 times the work."""
     weak = repeats([1.25] * 3, hardware="eight", work=work_times(8))
     side, base = _cell(weak), _cell(repeats([1.0] * 3, hardware="one"))
     assert speedup(*per_unit(base, side)).estimate.value == pytest.approx(8 / 1.25)
@@ -132,7 +131,7 @@ def _cell(records):
 
 
 def equal_machines(chance, cases, shift=0.0):
-    """Speedups of machines that take the same time, but for the first case, by three repeats of 1 %."""
+    """Return speedups of equal machines except in the first case, by three repeats of 1 %."""
     sides = [[[math.exp(chance.gauss(0, 0.01)) for _ in range(3)] for _ in range(2)] for _ in range(cases)]
     sides[0][0] = [seconds * math.exp(shift) for seconds in sides[0][0]]
     return [speedup(*side) for side in sides]

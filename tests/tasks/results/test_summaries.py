@@ -97,7 +97,7 @@ def test_a_record_that_was_read_twice_counts_once():
 
 
 def test_throughput_and_cost_are_total_work_over_total_time():
-    """Half of the samples take twice as long: a median leaves out what the user waits and pays for."""
+    """A median leaves out slow samples that users wait and pay for."""
     slow = replace(timing(1.0), samples_s=(1.0, 1.0, 1.0, 2.0, 2.0), mean_s=None)
     (summary,) = summarised(repeats([1.0, 1.0], IMAGES, wall=slow), machine(usd_per_hour=3.6))
     assert (summary.median_s, summary.compute_s.value) == (pytest.approx(1.0), pytest.approx(1.4))
@@ -108,7 +108,7 @@ def test_throughput_and_cost_are_total_work_over_total_time():
 
 
 def test_a_speedup_is_of_total_times_whatever_the_blocks():
-    """One side's blocks of four hide a slow step in four in their median, the other's single steps don't."""
+    """A median over blocks of four hides a slow step in four."""
     single = replace(timing(1.0), samples_s=(1.0, 1.0, 1.0, 2.0) * 3, mean_s=None)
     blocks = replace(timing(1.0), samples_s=(1.25,) * 3, block=4, median_s=1.25, mean_s=None)
     one, other = group(

@@ -1,5 +1,3 @@
-"""What people read in a cell of a table."""
-
 import pytest
 
 from tasks.results.table import Quantity, cell_text

@@ -1,5 +1,3 @@
-"""Numbers and ids in words."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""A results store in a bucket: what goes there, what comes back, and what is said when it is away."""
-
 import asyncio
 import os
 import shutil
@@ -39,7 +37,7 @@ def store(there, tmp_path, plan):
 
 
 class Away:
-    """A storage that takes nothing for a while."""
+    """A storage that fails for a while."""
 
     def __init__(self, refusals):
         self.refusals, self.taken = refusals, {}
@@ -140,7 +138,7 @@ def test_a_resumed_run_sends_no_record_again(aws, tmp_path, plan):
 
 
 class Counting:
-    """A bucket, and the keys that are written to it."""
+    """A bucket, and its written keys."""
 
     def __init__(self, bucket):
         self.bucket, self.sent, write = bucket, [], bucket.storage.write_path
@@ -153,7 +151,7 @@ class Counting:
 
 
 def names_below(folder):
-    """The names of all files below a folder, not by `Path.rglob`."""
+    """Return the names of all files below a folder, without `Path.rglob`."""
     return [name for _, _, names in os.walk(folder) for name in names]
 
 
@@ -253,7 +251,7 @@ def test_a_role_of_an_hour_is_enough_for_a_run_of_a_night(tmp_path, plan):
 
 @pytest.mark.parametrize("kind", [S3Bucket, LocalFileSystem])
 def test_a_block_is_read_as_what_its_type_says(kind, monkeypatch):
-    """Also where nothing has imported the class before, which reading by type and name alone needs."""
+    """Also if nothing has imported the class before."""
     monkeypatch.setattr(kind, "load", lambda name, _sync: (kind.get_block_type_slug(), name))
     with temporary_settings({PREFECT_API_URL: "http://there/api"}):
         slug = kind.get_block_type_slug()

@@ -1,5 +1,3 @@
-"""The results store: written once, never changed, and nothing that was measured is lost."""
-
 import errno
 import os
 

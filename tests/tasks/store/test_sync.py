@@ -1,5 +1,3 @@
-"""History in a bucket: what is fetched from it, what is not, and what is said when it can't be read."""
-
 import shutil
 
 import pytest
@@ -16,7 +14,6 @@ from tests.tasks.examples.nights import NOW, a_night, run_name
 
 
 def s3_bucket(aws, folder="kept/in"):
-    """A bucket of an emulated account, in a folder of it."""
     aws.client("s3").create_bucket(Bucket="results")
     keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": "us-east-1"}
     credentials = AwsCredentials(**keys, aws_client_parameters={"endpoint_url": aws.url})
@@ -31,14 +28,13 @@ def local_bucket(folder):
 
 @pytest.fixture(params=["s3", "folder"])
 def bucket(request, tmp_path):
-    """A bucket of each kind."""
     if request.param == "folder":
         return local_bucket(tmp_path / "there")
     return s3_bucket(request.getfixturevalue("aws"))
 
 
 def fill(bucket, folder):
-    """Two nights with a report each, a third that was cut short, and a folder that is no run."""
+    """Write two nights with reports, an interrupted third, and a folder that is no run."""
     for number in range(3):
         store = a_night(folder, number, table=number < 2)
         (store.folder / "report.html").write_text("large")

@@ -1,5 +1,3 @@
-"""A folder with a script, under git and without it."""
-
 import subprocess
 
 import pytest
@@ -12,7 +10,7 @@ def git(folder, *words):
 
 @pytest.fixture
 def code(tmp_path):
-    """A script with what belongs to it and what does not, in a folder without git."""
+    """A script with files that belong to it and others, in a folder without git."""
     folder = tmp_path / "code"
     (folder / "lib").mkdir(parents=True)
     (folder / "train.py").write_text("import lib.net\n")
@@ -28,7 +26,7 @@ def code(tmp_path):
 
 @pytest.fixture
 def repository(code):
-    """The same folder in a commit."""
+    """The folder in a commit."""
     git(code, "init", "--quiet")
     git(code, "add", ".gitignore", "train.py", "lib/net.py", "lib/run.sh")
     git(code, "commit", "--quiet", "-m", "all")

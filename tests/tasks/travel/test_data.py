@@ -1,5 +1,3 @@
-"""A script's data: a folder that is there, or a copy of what a bucket has, kept by what it holds."""
-
 import shutil
 from collections import namedtuple
 
@@ -16,7 +14,7 @@ Usage = namedtuple("Usage", "total used free")
 
 @pytest.fixture
 def bucket(monkeypatch, tmp_path):
-    """A bucket with two sets of data, and a machine that keeps what it has copied."""
+    """A bucket with two sets of data, and a caching machine."""
     monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / "kept"))
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")

@@ -1,5 +1,3 @@
-"""What an image brings along is found there by lanes, which then fetch nothing."""
-
 import sys
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from tasks.travel.tree import hex_of, take
 
 @pytest.fixture
 def context(code, tmp_path, monkeypatch):
-    """The context of a build, and the folder that the image gets."""
+    """The context of a build, and the image's folder."""
     tree = take(code)
     (tmp_path / f"{hex_of(tree.id)}.pack").write_bytes(pack(tree))
     monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / "opt"))

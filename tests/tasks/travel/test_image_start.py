@@ -1,5 +1,3 @@
-"""A lane in a user's image: its text fetches the code, installs it and becomes the flow, or says why it can't."""
-
 import base64
 import hashlib
 import http.server
@@ -46,7 +44,7 @@ def bundle_of(text):
 
 
 class Api:
-    """A Prefect API with the inputs of one flow run, which notes the states that this gives itself."""
+    """A Prefect API with the inputs of one flow run, which notes its states."""
 
     def __init__(self, content, damage=b""):
         self.digest, self.states, self.logins = hashlib.sha256(content).hexdigest(), [], set()

@@ -1,5 +1,3 @@
-"""What a lane puts in place before it measures: where a script runs, with what, and the time that it took."""
-
 import os
 import sys
 import tempfile

@@ -1,5 +1,3 @@
-"""What a lane without a container is sent: put in place once, made anew where it is not whole."""
-
 import sys
 import time
 import zipfile
@@ -18,7 +16,7 @@ LINES = {"requirements.txt": "prefect\n", "constraints.txt": "numpy==2.1.0 \\\n 
 
 @pytest.fixture
 def made(monkeypatch, tmp_path):
-    """What environments were asked for; uv is there."""
+    """The requested environments; uv is installed."""
     asked = []
     (tmp_path / "venv/bin").mkdir(parents=True)
 

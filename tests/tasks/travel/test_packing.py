@@ -1,5 +1,3 @@
-"""A tree as bytes: the same for the same files, back as it was, and nothing hostile is ever written."""
-
 import io
 import os
 import tarfile
@@ -17,7 +15,7 @@ NOBODY = f"sha256:{'0' * 64}"
 
 
 def archive(*entries, whole=True):
-    """A packed archive of entries: name, and content or a TarInfo's other fields."""
+    """Return a packed archive of entries: name, and content or a TarInfo's other fields."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w") as file:
         for name, content in entries:

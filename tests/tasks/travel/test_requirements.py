@@ -1,5 +1,3 @@
-"""What a folder of code asks for: requirements.txt with all that people write into it, pyproject.toml and uv.lock."""
-
 import sys
 from pathlib import Path
 

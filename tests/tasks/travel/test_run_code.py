@@ -1,5 +1,3 @@
-"""Which code goes to which machine, what is refused at planning, and what a lane job is sent with its order."""
-
 import asyncio
 import http.server
 import sys
@@ -41,7 +39,7 @@ def gb_mine(env, n):
 
 @pytest.fixture
 def away(plan, code, monkeypatch):
-    """A plan of a script on a machine of another pool and on this one."""
+    """A plan of a script on this machine and on one of another pool."""
     tree = take(code)
     script = Script(("train.py",), folder=str(code), code=tree.id, dirty=tree.dirty)
     whole = Plan.repeats_on
@@ -52,7 +50,6 @@ def away(plan, code, monkeypatch):
 
 @pytest.fixture
 def kept(away, tmp_path):
-    """The folder of a run of it."""
     store = Store.create(tmp_path / "runs", away)
     keep_code(store)
     return store
@@ -100,7 +97,7 @@ def test_a_run_on_this_machine_alone_packs_nothing(away, code, tmp_path):
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
-    """A folder with a workload, which is forgotten afterwards."""
+    """A folder with a workload, removed from the registry afterwards."""
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "gb_mine.py").write_text(OWN_WORKLOAD)
@@ -182,7 +179,7 @@ def noting(prefect, keys):
 
 @pytest.fixture
 def shelf(tmp_path):
-    """Files behind links, as a bucket gives them."""
+    """Files behind links, like a bucket's."""
 
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *words):
@@ -198,7 +195,7 @@ def shelf(tmp_path):
 
 
 class LinkingBucket:
-    """A bucket's links, to the shelf."""
+    """A bucket's links to the shelf."""
 
     name = "s3-bucket/results"
 
@@ -236,7 +233,7 @@ async def test_code_too_large_for_the_api_is_sent_by_an_expiring_link(kept, code
 
 
 class Inputs:
-    """The inputs of flow runs, as far as they can be deleted; under a name, a status that comes in its place."""
+    """Deletable inputs of flow runs; a name can have a status instead."""
 
     def __init__(self, statuses):
         self.statuses, self.asked = statuses, []

@@ -1,5 +1,3 @@
-"""The tree of a user's code: what belongs to it, what its id depends on, and what may not leave the machine."""
-
 import pytest
 
 from tasks.errors import GridbenchError

@@ -1,5 +1,3 @@
-"""The installer ends with the job that called it."""
-
 import os
 import select
 import subprocess

@@ -1,10 +1,10 @@
-"""Wheels of one module each, made here: what an index of packages holds."""
+"""Wheels of one module each, for a package index."""
 
 import zipfile
 
 
 def wheel(folder, name, version, *requires, text=""):
-    """A wheel of one module, with a text behind its version."""
+    """Write a wheel of one module, with a text behind its version."""
     stem = f"{name}-{version}"
     info = f"{stem}.dist-info"
     needs = "".join(f"Requires-Dist: {line}\n" for line in requires)

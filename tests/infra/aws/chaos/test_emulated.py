@@ -1,5 +1,3 @@
-"""`gridbench down aws` that is interrupted, and stacks that others have left."""
-
 import pytest
 
 from infra.aws import teardown

@@ -1,5 +1,3 @@
-"""The stack deployed for real into the emulator: its queues run jobs, and `down` leaves nothing behind."""
-
 import json
 
 import boto3

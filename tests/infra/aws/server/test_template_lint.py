@@ -1,7 +1,7 @@
-"""What is sent, held against schemas of several makers; each would find a mistake.
+"""The sent template against schemas of several makers.
 
-cfn-lint has the resource providers' schemas and AWS's rules; troposphere has CloudFormation's older resource specification
-as Python classes; botocore has the models of the services that CloudFormation calls in the end.
+cfn-lint has the providers' schemas and AWS's rules; troposphere has CloudFormation's older specification as
+classes; botocore has the models of the called services.
 """
 
 import json
@@ -64,7 +64,7 @@ def test_troposphere_would_see_a_mistake(mistake):
 
 
 def mistakes_for_batch(text):
-    """What AWS Batch itself would not take, once references are names."""
+    """Return what AWS Batch would refuse, with references as names."""
     model = botocore.session.get_session().get_service_model("batch")
     for name, resource in json.loads(text)["Resources"].items():
         if resource["Type"] in BATCH:
@@ -90,7 +90,7 @@ def resolved(node):
 
 
 def strange_words(node, shape):
-    """Values that an enumeration does not have: botocore's validator leaves them to the service."""
+    """Return values outside their enumeration, which botocore's validator does not check."""
     if shape.type_name == "structure":
         for key in node.keys() & shape.members.keys():
             yield from strange_words(node[key], shape.members[key])

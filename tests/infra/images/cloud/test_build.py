@@ -1,5 +1,3 @@
-"""The real image of this checkout, built here, does what a job needs and holds nothing else."""
-
 import json
 import re
 import time
@@ -87,7 +85,7 @@ def test_labels_and_variables_say_what_it_is(bench_image, about):
 
 @pytest.mark.parametrize("options", [(), ("--init",)])
 def test_sigterm_ends_a_container_of_the_image(bench_image, options):
-    """A Python that is process 1 would not hear it: tini is, or passes it on."""
+    """As process 1 Python ignores it: tini is, or passes it on."""
     script = "import time\nprint('up', flush=True)\ntime.sleep(600)"
     name = podman("run", "--detach", *options, bench_image, "python", "-c", script).stdout.strip()
     try:
@@ -111,7 +109,7 @@ def test_the_preflight_speaks_in_it(bench_image):
 
 
 def test_the_size_of_the_image_is_bounded(about, record_property):
-    """1.5 GB when this was written, of it torch 0.75: what is added by mistake shows here."""
+    """First 1.5 GB, of which torch takes 0.75."""
     record_property("image_bytes", about["Size"])
     assert about["Size"] < 1.8e9
 

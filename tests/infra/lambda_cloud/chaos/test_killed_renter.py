@@ -1,5 +1,3 @@
-"""A renter that is killed with -9: the start of another command ends its box."""
-
 import os
 import signal
 import subprocess
@@ -42,7 +40,7 @@ def environment(cloud, tmp_path):
 
 
 def killed_renter(environment, until_s):
-    """Have a process rent a box and kill it without notice."""
+    """Rent a box in a process and kill it."""
     words = [sys.executable, "-c", RENTER, str(until_s)]
     with subprocess.Popen(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as renter:
         for line in renter.stdout:

@@ -1,4 +1,4 @@
-"""The flow that holds a rented box, with a real Prefect server and worker, and boxes with a real SSH server."""
+"""The flow of a rented box, with a real Prefect server and worker, and boxes with real SSH servers."""
 
 import asyncio
 
@@ -222,7 +222,7 @@ async def test_boxes_that_an_earlier_holder_left_are_returned_and_no_others(rent
 
 
 async def _left(api: LambdaApi, mine):
-    """An instance that somebody launched and forgot; returns its id."""
+    """Launch an instance and forget it; return its id."""
     await api.add_ssh_key(mine.name, key_pair(mine.name).public)
     user_data = cloud_config(key_pair("host"))
     return await api.launch(request(mine.name, mine.name, tags=mine.tags, user_data=user_data))

@@ -1,5 +1,3 @@
-"""The rate that machines share through a real Prefect server, and what it costs where there is none."""
-
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
@@ -21,20 +19,20 @@ def server(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
-    """Patience with a busy machine, and no memory of what other tests had to do without."""
+    """Patience with a busy machine, and no memory of other tests."""
     monkeypatch.setattr(shared_rate, "_off_until", {})
     monkeypatch.setattr(shared_rate, "LONGEST_S", {"call": 200.0, "launch": 200.0})
 
 
 async def limited(what, decay):
-    """Make a limit that lets one through at once, and the next as fast as it decays."""
+    """Make a limit of one slot that decays."""
     limit = GlobalConcurrencyLimitCreate(name=shared_rate.LIMITS[what], limit=1, slot_decay_per_second=decay)
     async with get_client() as client:
         await client.create_global_concurrency_limit(limit)
 
 
 async def taken(what):
-    """How many slots of a limit are taken."""
+    """Return the used slots of a limit."""
     async with get_client() as client:
         return (await client.read_global_concurrency_limit_by_name(shared_rate.LIMITS[what])).active_slots
 

@@ -1,5 +1,3 @@
-"""A stack of two pools whose workers die or cannot start."""
-
 from pathlib import Path
 
 import psutil

@@ -1,5 +1,3 @@
-"""A stack whose owner, server or worker dies."""
-
 from pathlib import Path
 
 import psutil

@@ -1,5 +1,3 @@
-"""A stack with workers of two types: one for what runs here, one for what runs on boxes behind SSH."""
-
 from pathlib import Path
 
 import pytest

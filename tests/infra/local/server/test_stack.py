@@ -1,5 +1,3 @@
-"""The stack with a real server and a real worker."""
-
 import asyncio
 import signal
 import socket
@@ -27,7 +25,7 @@ def port_of(api_url: str) -> int:
 
 
 def refuses_strangers(state: Path, stack: LocalStack) -> None:
-    """Neither other users of the machine nor pages of other sites use the server; its form takes no command."""
+    """Assert that other users and other sites' pages are refused, and the form takes no command."""
     password = auth_file(state)
     assert (state.stat().st_mode & 0o777, password.stat().st_mode & 0o777) == (0o700, 0o600)
     secret = password.read_text()
@@ -50,7 +48,7 @@ def refuses_strangers(state: Path, stack: LocalStack) -> None:
 
 
 async def answers_many_at_once(state: Path, stack: LocalStack) -> None:
-    """The first requests of a client need no other, which they could spoil for each other."""
+    """Send a client's first requests at once; none may spoil another."""
     with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
         async with client_of(stack.api_url, state) as client:
             await asyncio.gather(*(client.read_flow_runs(limit=1) for _ in range(8)))

@@ -36,7 +36,7 @@ def mark(tmp_path: Path) -> str:
 
 
 def owner(mark: str, *command: str, role: str = "worker", **more: object) -> "subprocess.Popen[bytes]":
-    """A process that has `command` under a supervisor."""
+    """Return a process that has `command` under a supervisor."""
     environment = {**os.environ, MARK: mark, ROLE: role}
     program = [sys.executable, "-c", OWNER, str(SUPERVISOR), mark, *command]
     return subprocess.Popen(program, env=environment, stdin=subprocess.PIPE, **more)  # type: ignore[call-overload]
@@ -108,7 +108,7 @@ def test_processes_that_a_finished_command_leaves_are_ended(mark: str):
 
 
 def test_a_command_started_where_sigint_is_ignored_can_be_interrupted(mark: str):
-    """As by `prefect … &` in a script: Prefect's worker turns SIGTERM into SIGINT and would never stop."""
+    """As by `prefect … &` in a script; Prefect's worker turns SIGTERM into SIGINT."""
     code = "import signal; print(signal.getsignal(signal.SIGINT) is signal.default_int_handler)"
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:

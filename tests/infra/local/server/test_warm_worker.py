@@ -1,5 +1,3 @@
-"""Flow runs that are forked: by a process without threads, and in a new process of Prefect's without it."""
-
 import subprocess
 import sys
 from pathlib import Path

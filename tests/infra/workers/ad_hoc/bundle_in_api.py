@@ -1,7 +1,7 @@
-"""Steps that keep a flow's bundle in the Prefect API, which the worker and most containers reach, or in a folder.
+"""Steps that keep a flow's bundle in the Prefect API, or in a folder.
 
-`python -m … --do upload --key KEY FILE` puts a bundle there, `--do execute --key KEY` runs it; `--folder` names the
-folder, for a box, which reaches no artifact.
+`python -m … --do upload --key KEY FILE` puts a bundle there, `--do execute --key KEY` runs it; `--folder`
+names the folder, for a box, which reaches no artifact.
 """
 
 import argparse

@@ -1,4 +1,4 @@
-"""A pool of each worker with all that a flow without a deployment needs."""
+"""A pool of each worker for flows without a deployment."""
 
 import asyncio
 import subprocess
@@ -37,19 +37,18 @@ FAST = {
 
 @dataclass
 class Backend:
-    """A pool of one kind of worker, and the Python of its containers."""
+    """A pool of one kind of worker, and its containers' Python."""
 
     pool: Pool
     python: str
 
     async def runs(self):
-        """The runs of the pool."""
         async with self.pool.prefect.client() as client:
             name = WorkPoolFilterName(any_=[self.pool.name])
             return await client.read_flow_runs(work_pool_filter=WorkPoolFilter(name=name))
 
     async def only_run(self):
-        """The id of the pool's one run, once there is one."""
+        """Return the id of the pool's one run, once there is one."""
         deadline = time.monotonic() + 240
         while not (runs := await self.runs()):
             assert time.monotonic() < deadline, "no run"
@@ -107,7 +106,7 @@ def ssh_variables(image):
 
 
 def bundles_of(box):
-    """A folder that the box shares with this machine."""
+    """Return a folder that the box shares with this machine."""
     folder = box.folder / "bundles"
     folder.mkdir(exist_ok=True)
     return folder
@@ -115,7 +114,7 @@ def bundles_of(box):
 
 @pytest.fixture(params=["aws-batch", "kubernetes-jobs", "ssh"])
 async def backend(request, prefect, monkeypatch):
-    """A pool with everything that an ad-hoc run needs: storage for bundles, and values for the job variables."""
+    """A pool with storage for bundles and job variables."""
     for name, value in FAST.items():
         monkeypatch.setenv(name, value)
     for name, value in (prefect.environment | {"PYTHONPATH": str(ROOT)}).items():

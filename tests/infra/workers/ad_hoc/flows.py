@@ -1,4 +1,4 @@
-"""Flows that are given to a worker without a deployment."""
+"""Flows for a worker without a deployment."""
 
 import os
 import signal
@@ -11,13 +11,12 @@ from prefect.runtime import flow_run
 
 @flow(log_prints=True)
 def add(a: int, b: int) -> None:
-    """Print a sum."""
     print(f"the sum is {a + b}")
 
 
 @flow(log_prints=True)
 def wait_and_die() -> None:
-    """Wait for the label `go`, then kill the container's own process: only the worker can tell how that ended."""
+    """Wait for the label `go`, then kill the container's own process: only the worker can report that."""
     with get_client(sync_client=True) as client:
         while not client.read_flow_run(flow_run.id).labels.get("go"):
             time.sleep(0.5)

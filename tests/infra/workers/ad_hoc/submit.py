@@ -1,4 +1,4 @@
-"""A process that binds a flow to a worker and runs it: `python -m … KIND POOL PYTHON` with PYTHON of the container."""
+"""Bind a flow to a worker and run it: `python -m … KIND POOL PYTHON` with PYTHON of the container."""
 
 import sys
 from pathlib import Path
@@ -15,7 +15,7 @@ KINDS = {worker.type: worker for worker in (AwsBatchWorker, KubernetesJobsWorker
 
 
 def bound(flow, kind: str, pool: str, python: str) -> InfrastructureBoundFlow:
-    """The flow as a decorator of Prefect's binds it; without uv, here and in the container."""
+    """Return the flow as Prefect's decorator binds it, without uv."""
     launcher = {"upload": [sys.executable], "execution": [python]}
     return bind_flow_to_infrastructure(flow, pool, KINDS[kind], launcher=launcher)
 

@@ -1,5 +1,3 @@
-"""The decorators are used like those of Prefect's own collections."""
-
 import inspect
 
 import pytest

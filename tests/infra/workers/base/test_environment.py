@@ -1,5 +1,3 @@
-"""The environment that the jobs of all three workers get: a list of names, an API that they reach, no secret."""
-
 import json
 import uuid
 
@@ -42,14 +40,14 @@ RUN = FlowRun(id=uuid.UUID(int=7), flow_id=uuid.UUID(int=8), name="quick-otter")
 
 
 def settings(*secret, **more):
-    """The settings of a worker with everything in its environment that a worker can have."""
+    """Use worker settings with every possible secret."""
     values = OF_THE_WORKER | WANTED | {name: SECRET_VALUES[name] for name in secret} | more
     fields = _get_settings_fields(Settings)
     return temporary_settings({fields[name]: value for name, value in values.items()})
 
 
 async def batch(**values):
-    """All that AWS gets of a job."""
+    """Return what AWS gets of a job."""
     template = AwsBatchWorker.get_default_base_job_template()
     asked = await AwsBatchJobConfiguration.from_template_and_values(
         template, {"image": "i", "job_queue": "q", "execution_role_arn": ROLE, **values}, client=object()
@@ -61,7 +59,7 @@ async def batch(**values):
 
 
 async def kubernetes(**values):
-    """All that a cluster gets of a job."""
+    """Return what a cluster gets of a job."""
     asked = await KubernetesJobsConfiguration.from_template_and_values(
         default_template(), {"image": "i", **values}, client=object()
     )
@@ -72,7 +70,7 @@ async def kubernetes(**values):
 
 
 async def ssh(**values):
-    """All of a job that anybody on a box can see; the file of the variables is the user's alone."""
+    """Return what other users of a box can see of a job; the variables' file is private."""
     asked = await SshJobConfiguration.from_template_and_values(
         SshWorker.get_default_base_job_template(),
         {"image": "i", "hosts": [{"address": "box"}], **values},

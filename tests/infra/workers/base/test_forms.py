@@ -1,5 +1,3 @@
-"""Forms of work pools: every number has bounds that Prefect can store, and unknown names are refused."""
-
 import pytest
 from prefect.utilities.schema_tools.validation import validate
 
@@ -12,7 +10,7 @@ HUGE = 99999999999999999999
 
 
 def numbers(schema, models, path=""):
-    """Yield the path and schema of every number of a form; blocks are checked by Prefect when they are saved."""
+    """Yield the path and schema of every number of a form; Prefect checks blocks itself."""
     if isinstance(schema, dict):
         if "block_type_slug" in schema:
             return

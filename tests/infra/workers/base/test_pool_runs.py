@@ -1,5 +1,3 @@
-"""Which state a job's end gives its run, and which worker follows a run."""
-
 import datetime as dt
 import uuid
 from typing import get_args
@@ -56,7 +54,7 @@ def test_the_state_that_an_end_gives(state, ending, named):
 
 @pytest.mark.parametrize(("ending", "named"), [(CRASHED, "Crashed"), (FINE, "Crashed"), (GONE, "Reclaimed")])
 def test_a_try_that_only_the_ended_job_would_start_is_a_crash(ending, named):
-    """A server makes this state of Failed, and of the retries that a flow states for itself."""
+    """A server makes this state of Failed, for a flow with its own retries."""
     waiting = run(states.AwaitingRetry())
     waiting.empirical_policy.retry_type = "in_process"
     assert verdict(waiting, "job", ending, own_command=False).name == named
@@ -151,7 +149,7 @@ async def test_a_call_outlives_a_restart_of_the_server(monkeypatch):
 
 
 async def test_the_times_of_a_start_come_to_their_run_though_the_server_is_busy(monkeypatch):
-    """What a lane costs depends on them, and SQLite refuses labels that come together."""
+    """A lane's cost depends on them, and SQLite refuses concurrent labels."""
     monkeypatch.setattr("tenacity.wait.wait_random_exponential.__call__", lambda self, state: 0)
     kept = []
 
@@ -171,8 +169,6 @@ async def test_the_times_of_a_start_come_to_their_run_though_the_server_is_busy(
 
 @pytest.mark.parametrize("code", [403, 404, 422])
 async def test_a_run_whose_labels_are_refused_is_followed_on_without_them(code):
-    """As that of a run which somebody has deleted: its container must still be followed to its end."""
-
     class Client:
         async def update_flow_run_labels(self, run_id, labels):
             raise httpx.HTTPStatusError("", request=None, response=httpx.Response(code))

@@ -1,5 +1,3 @@
-"""The words of a machine, made safe for a terminal, a log and a sentence."""
-
 import unicodedata
 import uuid
 
@@ -13,7 +11,7 @@ HOSTILE = "\x1b[2J\x1b]0;owned\x07\x1b]8;;http://evil/\x07click\x1b]8;;\x07\nBox
 
 
 def test_nothing_in_a_line_moves_a_cursor_or_turns_its_order():
-    """For each sign of the first plane, alone and in a row."""
+    """Each character of the first plane, alone and in a row."""
     signs = "".join(map(chr, range(0x10000)))
     line = printable(signs + HOSTILE)
     assert not any(unicodedata.category(sign) in ("Cc", "Cs", "Zl", "Zp") for sign in line)

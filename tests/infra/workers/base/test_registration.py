@@ -1,5 +1,3 @@
-"""One registration of a worker's type, where several packages of one environment have the same worker."""
-
 import warnings
 
 import pytest

@@ -1,5 +1,3 @@
-"""How often a worker looks for new runs."""
-
 import pytest
 from prefect.settings import PREFECT_API_URL, PREFECT_WORKER_QUERY_SECONDS, temporary_settings
 

@@ -1,5 +1,3 @@
-"""A pool of the aws-batch worker, with a queue of the emulated account."""
-
 import pytest
 
 from tests.infra.workers.worker_prefect import POLL_S, Pool

@@ -1,5 +1,3 @@
-"""One worker, several accounts: whose credentials a call is made with, and how those of a role are renewed."""
-
 from uuid import uuid4
 
 import pytest

@@ -1,5 +1,3 @@
-"""Sentences about a job that AWS does not let the worker end, or see."""
-
 import logging
 import uuid
 
@@ -22,7 +20,7 @@ ASKED = 3  # times
 
 
 class Region:
-    """An account that may not terminate jobs; its job ends once that was asked for some times."""
+    """An account that may not terminate jobs; its job ends after some requests to end it."""
 
     name = "us-east-1"
 
@@ -42,7 +40,7 @@ class Region:
 
 
 class Blind(Region):
-    """An account that does not let the worker see its jobs, and let it end them if `ends`."""
+    """An account in which the worker cannot see its jobs, but can end them if `ends`."""
 
     def __init__(self, ends):
         super().__init__()

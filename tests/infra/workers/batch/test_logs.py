@@ -1,5 +1,3 @@
-"""The container's lines: each once and in order, whatever fails in between."""
-
 import datetime as dt
 import uuid
 
@@ -14,7 +12,7 @@ RUN = uuid.UUID(int=5)
 
 
 class CloudWatch:
-    """GetLogEvents as AWS answers it: pages, a token that stays the same at the end, and faults."""
+    """GetLogEvents as AWS answers: pages, a constant token at the end, and faults."""
 
     def __init__(self, page=3):
         self.streams, self.page, self.calls, self.fails = {}, page, [], []
@@ -180,7 +178,7 @@ async def test_lines_that_the_engine_sent_are_not_sent_again(reader, cloud, pref
 
 
 async def test_all_jobs_share_one_budget_of_calls(cloud, prefect, monkeypatch):
-    """By the clock that the reader waits with, not by the machine's."""
+    """By the reader's clock, not the machine's."""
     slept = []
 
     async def sleep(for_s):

@@ -1,5 +1,3 @@
-"""One poller for all jobs: how many calls, how often, and what failing calls do."""
-
 import math
 
 import pytest
@@ -11,7 +9,7 @@ FAST_S, SLOW_S = 5.0, 30.0
 
 
 class Cloud:
-    """Answers DescribeJobs by a clock of its own."""
+    """DescribeJobs on a virtual clock."""
 
     def __init__(self, status="RUNNING"):
         self.now, self.status, self.calls, self.fails, self.unknown = 0.0, status, [], [], set()
@@ -23,7 +21,7 @@ class Cloud:
         return [{"jobId": job_id, "status": self.status} for job_id in ids if job_id not in self.unknown]
 
     async def rounds(self, poller, for_s):
-        """Let rounds go by as `Poller.run` does."""
+        """Run rounds like `Poller.run`."""
         end = self.now + for_s
         while self.now < end:
             await poller.round()
@@ -65,7 +63,7 @@ async def test_nothing_to_watch_needs_no_call(poller, cloud):
 
 
 async def test_a_call_takes_along_jobs_that_are_not_due(poller, cloud):
-    """So jobs that were submitted at different times do not cost a call each."""
+    """So jobs submitted at different times share calls."""
     for n in range(100):
         poller.watch(f"job-{n}")
         await cloud.rounds(poller, 5)

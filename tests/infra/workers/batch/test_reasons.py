@@ -1,5 +1,3 @@
-"""How a job ended, from what DescribeJobs says."""
-
 import pytest
 
 from infra.workers.batch.reasons import lost_attempts, outcome_of

@@ -1,5 +1,3 @@
-"""The requests that the aws-batch worker makes, as AWS gets them."""
-
 import json
 import uuid
 
@@ -33,7 +31,7 @@ GPU = {
 
 
 def prepared(**asked):
-    """A configuration as the base worker prepares it, without what the test's machine adds."""
+    """Return a configuration as the base worker prepares it, without this machine's variables."""
     configuration = AwsBatchJobConfiguration(**asked)
     configuration.prepare_for_flow_run(RUN, worker_name="w")
     return configuration
@@ -164,7 +162,7 @@ def test_a_request_that_is_too_large_names_its_largest_variable():
 
 @pytest.mark.parametrize("value", ["y", '"', "\\", "ü", "\n"])
 def test_overrides_fit_the_limit_of_ecs_even_with_the_longest_names(value):
-    """The variables that Batch adds: names of 128 characters, an array's index and size."""
+    """Batch adds variables with names of 128 characters, an array's index and size."""
     names = ("JOB_ID", "JOB_ATTEMPT", "JQ_NAME", "CE_NAME", "JOB_ARRAY_INDEX", "JOB_ARRAY_SIZE")
     added = [{"name": f"AWS_BATCH_{name}", "value": "n" * (128 if "NAME" in name else 40)} for name in names]
     taken = 0

@@ -1,5 +1,3 @@
-"""Why a job waits in RUNNABLE, in words that name the number that is too big."""
-
 import pytest
 
 from infra.workers.base.job_configuration import JobRefused
@@ -14,7 +12,7 @@ TYPES = {"g5.xlarge": (4, 16384, 1), "g5.8xlarge": (32, 131072, 1)}
 
 
 class FakeRegion:
-    """Answers about one queue with one compute environment."""
+    """One queue with one compute environment."""
 
     name = "us-east-1"
 

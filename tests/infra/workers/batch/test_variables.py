@@ -1,5 +1,3 @@
-"""Job variables of the aws-batch worker: the form, and what nonsense is answered."""
-
 import pytest
 
 from infra.workers.base.job_configuration import JobRefused

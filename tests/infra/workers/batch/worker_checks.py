@@ -1,4 +1,4 @@
-"""Questions that the tests of the aws-batch worker ask the emulated account."""
+"""Queries of the emulated account by the aws-batch worker's tests."""
 
 
 def submitted(aws):

@@ -1,4 +1,4 @@
-"""An environment that has never seen this repository, and what its user does there."""
+"""An environment without this repository."""
 
 import importlib.util
 import os
@@ -15,7 +15,7 @@ WITHHELD = ("PYTHON", "PREFECT_", "GRIDBENCH_", "VIRTUAL_ENV")
 
 
 def brand_of(distribution):
-    """The names that the worker of a distribution uses."""
+    """Return the names that a distribution's worker uses."""
     path = distribution.project / "brand.py"
     spec = importlib.util.spec_from_file_location(f"infra.workers.brand_of_{distribution.package}", path)
     module = importlib.util.module_from_spec(spec)
@@ -24,7 +24,7 @@ def brand_of(distribution):
 
 
 class Clean:
-    """A virtual environment with Prefect and nothing of ours, in a folder with the user's own files."""
+    """A virtual environment with Prefect alone, in a folder with the user's own files."""
 
     def __init__(self, folder: Path) -> None:
         self.folder, self.bin = folder, folder / "venv/bin"
@@ -43,7 +43,7 @@ class Clean:
         return theirs | {"PATH": f"{self.bin}:{os.environ['PATH']}"} | self.variables
 
     def run(self, *command: str, cwd: Path | None = None, timeout: float = 900) -> str:
-        """What a command prints; it has to succeed."""
+        """Return a successful command's output."""
         done = subprocess.run(
             command,
             cwd=cwd or self.flows,
@@ -68,7 +68,7 @@ class Clean:
         return self.run(str(self.bin / "prefect"), *words)
 
     def worker(self, pool: str) -> subprocess.Popen:
-        """A worker as users start it; what it prints is in worker.log."""
+        """Run a worker as users start it; its output is in worker.log."""
         command = [str(self.bin / "prefect"), "worker", "start", "--pool", pool, "--name", "only"]
         with (self.folder / "worker.log").open("ab") as log:
             return subprocess.Popen(command, cwd=self.flows, env=self.environment, stdout=log, stderr=log)

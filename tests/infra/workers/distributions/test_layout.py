@@ -1,5 +1,3 @@
-"""The workers that anyone can install: every module is in one, and none knows of Gridbench."""
-
 import ast
 import re
 import sys
@@ -23,7 +21,6 @@ LOADED_BY_NAME = {"websockets"}  # by uvicorn
 
 @pytest.fixture(scope="module")
 def laid(tmp_path_factory):
-    """The projects, by name."""
     folder = tmp_path_factory.mktemp("laid")
     for distribution in DISTRIBUTIONS:
         lay(distribution, folder / distribution.name, TESTS)
@@ -35,7 +32,7 @@ def project_of(distribution):
 
 
 def imported(folder):
-    """The top packages that the modules in a folder import."""
+    """Return the top packages that a folder's modules import."""
     nodes = [node for path in folder.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
@@ -47,7 +44,7 @@ def modules(project):
 
 
 def names_of(tree):
-    """What a module binds, wherever it does."""
+    """Return the names that a module binds anywhere."""
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     names |= {node.name for node in ast.walk(tree) if hasattr(node, "name")}
     return names | {
@@ -89,7 +86,6 @@ def test_no_file_speaks_of_this_repository(distribution, laid):
 
 @EACH
 def test_the_package_imports_only_modules_that_it_has(distribution, laid):
-    """The imports of the package are relative."""
     checked = 0
     for path in modules(laid[distribution]):
         for node in ast.walk(ast.parse(path.read_text())):

@@ -1,5 +1,3 @@
-"""The READMEs of the distributions say all that their workers have, under the names that users see."""
-
 import re
 from typing import get_args
 
@@ -25,14 +23,14 @@ def readme(distribution):
 
 
 def section(distribution, title):
-    """The rows of the table below a heading: the code of the first cell, and the other cells."""
+    """Return the rows of the table below a heading: the code of the first cell, and the other cells."""
     text = readme(distribution).partition(f"## {title}\n")[2].partition("\n## ")[0]
     rows = [line.strip("| ").split(" | ") for line in text.splitlines() if line.startswith("| `")]
     return [(re.findall(r"`([^`]+)`", first), rest) for first, *rest in rows]
 
 
 def ends_of(distribution):
-    """The names of states that a worker's source has, and those that all workers share."""
+    """Return the state names of a worker's source and the shared ones."""
     folder = WORKERS / distribution.folder
     text = "".join(path.read_text() for path in folder.rglob("*.py"))
     return {name for name in get_args(StateName) if f'"{name}"' in text} - {"Exited"} | {

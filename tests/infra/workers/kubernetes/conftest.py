@@ -1,5 +1,3 @@
-"""A pool of the kubernetes-jobs worker, with a cluster where it may do what its Role says."""
-
 from pathlib import Path
 
 import pytest
@@ -14,7 +12,7 @@ ROLE = Path(__file__).parents[4] / "infra/gke/role.yaml"
 
 @pytest.fixture
 def cluster(tmp_path, monkeypatch):
-    """A cluster where the worker may do what the Role says and nothing else."""
+    """A cluster in which the worker has only the rights of its Role."""
     with kube(namespaces=()) as cluster:
         cluster.apply(ROLE)
         token = cluster.token(NAMESPACE, "gridbench-worker")

@@ -1,5 +1,3 @@
-"""Job variables of the kubernetes-jobs worker: the form, the pools that fill it in, and what nonsense is answered."""
-
 import json
 import uuid
 from pathlib import Path
@@ -39,7 +37,6 @@ async def job_of(template=None, number=1, **values):
 
 
 def parts(job):
-    """A Job's pod and its only container."""
     pod = job["spec"]["template"]["spec"]
     (container,) = pod["containers"]
     return pod, container

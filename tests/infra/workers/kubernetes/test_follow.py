@@ -1,5 +1,3 @@
-"""What is said of a pod that waits on its node, and of a pod and a job that are gone."""
-
 import datetime as dt
 import logging
 import re
@@ -26,7 +24,7 @@ PLACED = NEW | {"spec": {"nodeName": "node-7"}}
 
 
 class Api:
-    """A cluster that has these events, and no such pod's log any more."""
+    """A cluster with these events, without the pod's log."""
 
     def __init__(self, *events):
         self.said, self.asked = events, 0
@@ -111,7 +109,7 @@ def job_of():
 async def test_a_job_that_the_cluster_may_have_forgotten_is_not_said_to_be_deleted(
     view, seen_ago_s, cancelled
 ):
-    """It ended while no worker looked, and Kubernetes deletes what ended ttl_s ago."""
+    """It ended unwatched, and Kubernetes deletes it after ttl_s."""
     follow = await follow_of(None, view=view)
     if seen_ago_s:
         follow.seen_at = anyio.current_time() - seen_ago_s
@@ -174,7 +172,7 @@ ENDED = {
 
 
 async def vanished(view, *steps, **asked):
-    """Follow a job that is deleted while its pod runs; `steps` are what happens to the pod then."""
+    """Follow a job that is deleted while its pod runs; `steps` happen to the pod then."""
     job = job_of()
     view._change("pods", "ADDED", pod_of(RUNS, "Running"))
     view.take(job)
@@ -200,7 +198,7 @@ async def vanished(view, *steps, **asked):
 
 
 async def test_a_job_deleted_in_the_background_ends_when_its_pod_has_ended(view):
-    """So the words of the engine in the pod come first, and those of the worker stay."""
+    """So the engine's words come first, and the worker's stay."""
     leaving = pod_of(RUNS, "Running", deletionTimestamp=at(30))
     over = pod_of(ENDED, "Failed", deletionTimestamp=at(30))
     follow, ended = await vanished(
@@ -217,7 +215,7 @@ async def test_a_pod_that_does_not_end_in_its_grace_is_not_waited_for(view):
 
 
 async def test_an_orphaned_pod_is_followed_to_its_own_end(view):
-    """As after `kubectl delete job --cascade=orphan`: a successor would measure the same next to it."""
+    """As after `kubectl delete job --cascade=orphan`: a successor would measure next to it."""
     _, ended = await vanished(view, ("MODIFIED", pod_of(ENDED, "Succeeded")))
     assert (ended.name, ended.exit_code) == ("Exited", 0)
 

@@ -1,5 +1,3 @@
-"""Credentials that expire while a worker runs: renewed in time, once after a 401, and told where that does not help."""
-
 import asyncio
 import contextlib
 import datetime as dt
@@ -69,7 +67,7 @@ async def namespace(patience_s=5, block=None):
 
 @contextlib.asynccontextmanager
 async def watched(**rates):
-    """A view of the namespace, with what it warns of."""
+    """Yield a view of the namespace, with its warnings."""
     settings, warnings = KubernetesSettings(poll_s=0.1, **rates), []
     async with client_of(None) as client:
         view = View(client, SPACE, settings, warnings.append)
@@ -208,7 +206,7 @@ async def test_a_new_certificate_gets_new_connections_and_calls_under_way_keep_t
 
 
 def certificate(path):
-    """A key and a certificate of its own, in one file."""
+    """Write a key and a self-signed certificate into one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "worker")])
     now = dt.datetime.now(dt.UTC)
@@ -243,7 +241,7 @@ async def test_watches_that_stay_refused_say_so_once_and_come_back(cluster, logi
 async def test_a_watch_that_is_refused_while_lists_are_not_is_told_once_and_asked_for_ever_more_rarely(
     cluster, login, monkeypatch
 ):
-    """By the pauses that the view asks for: a busy machine makes them longer."""
+    """By the requested pauses, because a busy machine makes real ones longer."""
     cluster.apply(ROLE.replace("resources: [pods], verbs: [list, watch]", "resources: [pods], verbs: [list]"))
     pauses, sleep = [], anyio.sleep
 
@@ -260,7 +258,7 @@ async def test_a_watch_that_is_refused_while_lists_are_not_is_told_once_and_aske
 
 
 async def follow_of(api, view, created):
-    """A follow of a job that the view has, and its log."""
+    """Return a follow of a known job, and its log."""
     run = FlowRun(id=uuid.uuid4(), flow_id=uuid.uuid4(), name="one")
     made = {"metadata": {"name": "one", "creationTimestamp": created.isoformat()}, "status": {}}
     view.take(made)

@@ -1,5 +1,3 @@
-"""Every Job and right that is asked of a cluster, held against Kubernetes' schema and against what it leaves out."""
-
 import re
 import uuid
 from datetime import date
@@ -32,13 +30,13 @@ SHAPES = {
 
 
 def amount(text):
-    """A quantity as a number; None where it is none."""
+    """Return a quantity as a number, or None."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(m|[KMGT]i)?", str(text))
     return Decimal(found[1]) * UNITS[found[2] or ""] if found else None
 
 
 def faults(job):
-    """What the schema lets pass and a cluster would not, or not as it is meant."""
+    """Yield what the schema allows and a cluster would refuse or misread."""
     pod = job["spec"]["template"]["spec"]
     volumes = {volume["name"]: volume for volume in pod.get("volumes", [])}
     if pod.get("restartPolicy") != "Never":
@@ -72,7 +70,7 @@ async def job_of(pool, **values):
 
 
 def machine_values(name):
-    """A machine's job variables, with the image that a server would put in."""
+    """Return a machine's job variables, with the server's image filled in."""
     return load_hardware(name).job_variables | {"image": f"registry.example/lane@sha256:{'0' * 64}"}
 
 

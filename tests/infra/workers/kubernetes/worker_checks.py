@@ -1,5 +1,3 @@
-"""The namespace and the node pool of the tests of the kubernetes-jobs worker."""
-
 NAMESPACE = "gridbench"
 
 

@@ -1,5 +1,3 @@
-"""What the kernel says of a tree's processes, and of those that it has killed for memory."""
-
 import os
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""The process tree of a lane, by the file that goes to a machine: real processes, which end with it."""
+"""The process tree of a lane, by the file that goes to a machine: real processes."""
 
 import os
 import resource
@@ -144,7 +144,7 @@ def test_processes_of_a_killed_root_are_ended_and_the_job_counts_as_killed(place
 
 
 def test_a_log_that_finds_no_room_changes_nothing_of_the_end(place):
-    """A limit of the size of files stands in for a full disk: both fail the write."""
+    """A limit of the file size fails writes like a full disk."""
 
     def small():
         resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000))

@@ -1,4 +1,4 @@
-"""An SSH server of this process that lets everybody in and answers every command as a test wants."""
+"""An SSH server of this process that accepts every login and scripts every answer."""
 
 import asyncio
 import contextlib
@@ -17,7 +17,7 @@ class _LetsEverybodyIn(asyncssh.SSHServer):
 
 @contextlib.asynccontextmanager
 async def answering(answer):
-    """A server whose commands print and end by `answer`, a function of their words: stdout, stderr, exit code."""
+    """Serve commands; `answer` returns their stdout, stderr and exit code."""
 
     async def run(process):
         output, errors, code = answer((process.command or "").split())
@@ -32,7 +32,7 @@ async def answering(answer):
 
 @contextlib.asynccontextmanager
 async def connected(answer):
-    """A connection to such a server."""
+    """Yield a connection to such a server."""
     async with answering(answer) as port:
         options = {"username": "box", "known_hosts": None, "client_keys": None, "config": None}
         async with asyncssh.connect("127.0.0.1", port, **options) as connection:
@@ -41,7 +41,7 @@ async def connected(answer):
 
 @contextlib.contextmanager
 def answering_elsewhere(answer):
-    """The same in a thread, for a command that has its own event loop; yields its port."""
+    """Serve in a thread, for a command with its own event loop; yield the port."""
     loop, ended, ports = asyncio.new_event_loop(), asyncio.Event(), []
     ready = threading.Event()
 

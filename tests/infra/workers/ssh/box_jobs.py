@@ -30,7 +30,7 @@ except urllib.error.HTTPError as error:
 
 
 def asks(path, token=True):
-    """A command that asks the Prefect API as the container knows it, and prints the status of the answer."""
+    """Return a command that queries the container's Prefect API, and prints the status."""
     return shlex.join(["python3", "-c", f"exec({ASKS!r})", path, str(token)])
 
 

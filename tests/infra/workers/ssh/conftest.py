@@ -1,5 +1,3 @@
-"""A pool of the ssh worker, with boxes behind a real sshd."""
-
 import sys
 
 import pytest
@@ -37,13 +35,13 @@ CONTAINERS, PROCESSES = "containers", "processes"
 
 @pytest.fixture(params=[CONTAINERS, PROCESSES])
 def kind(request):
-    """What jobs run in; each ending has the same name and message in both."""
+    """Containers or processes; endings have the same name and message in both."""
     return request.param
 
 
 @pytest.fixture
 def variables(kind, two, base_image):
-    """The job variables by which a job runs in what it is to run in."""
+    """Job variables of containers or processes."""
     if kind == CONTAINERS:
         return {"image": base_image}
     for each in two:
@@ -61,7 +59,7 @@ async def pool(fast, prefect, two, variables):
 
 @pytest.fixture
 def machine(two):
-    """A box with nothing on it, before and after; its runtime works again at the end."""
+    """A box with nothing on it, before and after, and a working runtime at the end."""
     docker = two[0].folder / "bin/docker"
     before = docker.read_text()
     assert two[0].jobs() == []

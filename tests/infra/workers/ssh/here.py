@@ -1,4 +1,4 @@
-"""This machine as a box: its scripts run here, in a home folder of a test, with commands that the test makes."""
+"""This machine as a box: its scripts run here, in a test's home folder, with a test's commands."""
 
 import asyncio
 import contextlib
@@ -14,13 +14,12 @@ class Here:
         self.environ = os.environ | {"HOME": str(home), "PATH": f"{self.commands}:{os.environ['PATH']}"}
 
     def command(self, name, script):
-        """Make a command of that box, in the place of its own."""
+        """Write a command that replaces the box's own."""
         path = self.commands / name
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
 
     async def create_process(self, command, input, encoding):
-        """What asyncssh's connection does."""
         pipe = asyncio.subprocess.PIPE
         process = await asyncio.create_subprocess_shell(
             command, stdin=pipe, stdout=pipe, stderr=pipe, cwd=self.home, env=self.environ
@@ -43,12 +42,12 @@ class Command:
         await asyncio.gather(self._giving, self._process.wait())
 
     def close(self):
-        """Leave a command that still runs to itself, as sshd does."""
+        """Leave a running command alone, like sshd."""
         self._giving.cancel()
 
 
 async def give(stdin, content):
-    """Write a command's input, which it need not read."""
+    """Write a command's input, which it can ignore."""
     with contextlib.suppress(BrokenPipeError, ConnectionResetError):
         stdin.write(content or b"")
         await stdin.drain()

@@ -1,5 +1,3 @@
-"""The lock of a box, as its script takes it: nobody else holds it for ever, and no link leads elsewhere."""
-
 import os
 import subprocess
 from pathlib import Path
@@ -41,7 +39,6 @@ def test_a_link_in_its_place_is_not_followed(tmp_path, target):
 
 
 def test_a_job_that_starts_writes_its_name_behind_no_link(tmp_path):
-    """The note of who holds the box is a new file."""
     name = f"job-{os.getpid()}"  # /dev/shm, which all share, gets a folder of this name
     folder, lock = tmp_path / name, tmp_path / "box.lock"
     folder.mkdir()
@@ -54,7 +51,7 @@ def test_a_job_that_starts_writes_its_name_behind_no_link(tmp_path):
 
 
 def busy(home, lock, put):
-    """What another user of the box has put in the place of the note, and the answer to who asks for the box."""
+    """Answer a request for the box after another user has replaced the note."""
     lock.write_text("")
     holder = lock.with_name(f"{lock.name}.holder")
     with subprocess.Popen(["flock", lock, "sleep", "60"]) as held:
@@ -89,7 +86,7 @@ def test_a_note_is_short_and_has_no_control_sequence(tmp_path):
 
 
 def test_a_pipe_in_the_place_of_the_note_stops_no_job(tmp_path):
-    """Of another user, in a sticky folder: it can't be removed, and to write to it would wait for a reader."""
+    """In a sticky folder it can't be removed, and a write would wait for a reader."""
     name = f"pipe-{os.getpid()}"
     folder, lock, removing = tmp_path / name, tmp_path / "box.lock", tmp_path / "bin" / "rm"
     folder.mkdir()

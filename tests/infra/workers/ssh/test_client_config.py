@@ -1,5 +1,3 @@
-"""What ~/.ssh/config and the known_hosts files say of a box, against SSH servers of this process."""
-
 import contextlib
 
 import asyncssh
@@ -34,15 +32,13 @@ def configured(home, text):
 
 
 class Open(asyncssh.SSHServer):
-    """Forwards what it is asked to."""
-
     def connection_requested(self, *_):
         return True
 
 
 @contextlib.asynccontextmanager
 async def server(host=HOST):
-    """A real SSH server; yields its port and the users that have logged in."""
+    """Yield a real SSH server's port and its logged-in users."""
     users, sessions = [], []
 
     def handle(process):

@@ -1,5 +1,3 @@
-"""What an ssh job's commands say, which mistakes are refused, and what a box's answers mean: no box needed."""
-
 import json
 import tomllib
 import uuid

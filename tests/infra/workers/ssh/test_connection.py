@@ -1,5 +1,3 @@
-"""Answers of a hostile SSH server to commands of the worker."""
-
 import asyncio
 import contextlib
 import resource
@@ -20,7 +18,7 @@ class _LetsEverybodyIn(asyncssh.SSHServer):
 
 @contextlib.asynccontextmanager
 async def served(answer):
-    """A connection to a server of this process that answers each command in one way."""
+    """Yield a connection to a server that answers each command in one way."""
 
     async def handle(process):
         with contextlib.suppress(OSError, asyncssh.Error):
@@ -75,7 +73,6 @@ async def never(process):
 
 
 async def test_a_box_that_never_closes_is_left_in_time():
-    """Neither a verb nor the log of a job waits until a box closes its part."""
     async with served(never) as connection, asyncio.timeout(30):
         with pytest.raises(BoxUnreachable):
             await call(connection, "look", within_s=0.5)

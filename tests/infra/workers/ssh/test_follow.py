@@ -1,5 +1,3 @@
-"""What is said of a container that its box's runtime does not stop, and of one that began."""
-
 import asyncio
 import datetime as dt
 import logging
@@ -22,7 +20,7 @@ from tasks.dispatch.job_end import had_machine
 
 
 class Box:
-    """A box whose container runs on, whatever it is asked."""
+    """A box whose container runs on despite every request."""
 
     connection = type("Connection", (), {"abort": lambda self: None})()
 
@@ -115,7 +113,7 @@ async def nothing(labels):
 
 
 async def test_a_box_that_never_ends_its_job_is_lost_after_its_time(monkeypatch):
-    """Also one that breaks each connection and takes the next, so that `lost_s` never passes."""
+    """Also one that breaks each connection, so that `lost_s` never passes."""
 
     class Breaks(Box):
         async def lines(self, name, seen):
@@ -137,7 +135,7 @@ async def test_a_box_that_never_ends_its_job_is_lost_after_its_time(monkeypatch)
 
 
 async def test_a_log_without_an_end_is_read_to_its_allowance_and_the_job_followed_on():
-    """`tail` on the box can be any program; the server stores every line that the worker reads."""
+    """`tail` on the box can be any program; the server stores every line."""
     sent = []
 
     class Floods(Box):

@@ -1,5 +1,3 @@
-"""Commands pass through whatever login shell a box's user has."""
-
 import re
 import shlex
 import shutil
@@ -28,7 +26,9 @@ def test_every_word_arrives_as_it_is(shell):
 
 @pytest.mark.parametrize("word", ["q!x", "two\nlines", "back\\slash"])
 def test_nothing_is_left_that_csh_or_fish_reads_otherwise(word):
-    """csh expands `!` and ends words at a line break within quotes; fish reads a backslash before another, or a quote."""
+    """csh expands `!` and ends words at a line break within quotes; fish reads a backslash before another, or a
+    quote.
+    """
     text = for_any_shell(shlex.join(["echo", word]))
     assert not re.search(r"[!\n]|\\\\|\\'", text)
 

@@ -1,5 +1,3 @@
-"""What is said of containers that somebody else ends."""
-
 import asyncio
 import os
 

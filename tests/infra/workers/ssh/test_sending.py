@@ -1,5 +1,3 @@
-"""What a lane is sent in place of an image: the same content has the same name, and it runs on any Python."""
-
 import io
 import subprocess
 import sys

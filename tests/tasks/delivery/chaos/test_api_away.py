@@ -1,7 +1,6 @@
-"""A lane whose Prefect server dies while it measures, and comes back: everything is measured once, nothing lost.
+"""A lane whose real Prefect server dies while it measures, and comes back.
 
-The server is real, and so are the lane's flow and the processes that it starts. What is an hour for people is some
-repeats here: the waits between tries are short.
+Waits between tries are short, so that a few repeats stand for an hour.
 """
 
 import subprocess

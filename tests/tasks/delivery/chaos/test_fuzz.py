@@ -1,4 +1,4 @@
-"""Uploads of a hostile lane job, drawn by Hypothesis: each becomes records of its order, or a reason."""
+"""Uploads of a hostile lane job, drawn by Hypothesis."""
 
 import asyncio
 import json
@@ -41,7 +41,6 @@ def test_an_upload_is_records_that_come_back_the_same_or_a_reason(lines):
     )
 )
 def test_pieces_in_any_state_are_put_together_or_held_and_deleted_in_the_end(sent):
-    """None is fetched twice, and none that was handed on is still there."""
     prefect, job = FakePrefect(), SimpleNamespace(id=uuid4())
     for data in sent:
         prefect.send(job, data)

@@ -1,4 +1,4 @@
-"""Machines of known speed among siblings: how often a good one is returned, and how often a slow one is.
+"""Machines of known speed among siblings: returned good ones and kept slow ones.
 
 `python -m tests.tasks.findings.acceptance.simulated_machines` prints the tables of docs/acceptance.md.
 """
@@ -35,10 +35,8 @@ def long_tailed(chance: random.Random) -> float:
 class Population:
     """Cards of one kind, by the logs of their times.
 
-    Attributes:
-        spread: standard deviation between cards.
-        within: that between repeats on one card.
-        shared: part of the variance between cards that all measures have in common.
+    Attributes: spread: standard deviation between cards. within: that between repeats on one card. shared:
+    the part of the variance between cards that all measures share.
     """
 
     spread: float
@@ -50,7 +48,7 @@ class Population:
     def card(
         self, chance: random.Random, slower: Mapping[Measure, float] | None = None
     ) -> dict[Measure, list[float]]:
-        """Draw a card and its repeats, in some measures so much `slower` (0.1 is 10 %)."""
+        """Draw a card and its repeats, `slower` in some measures (0.1 is 10 %)."""
         common = self.draw(chance) * math.sqrt(self.shared)
         levels = {
             measure: self.spread * (common + self.draw(chance) * math.sqrt(1 - self.shared))
@@ -72,9 +70,9 @@ def simulate(
     seed: int = 1,
     is_typical: bool = False,
 ) -> Counter[Advice]:
-    """Count the advice on so many cards, of which `bad` siblings are 20 % slow in all measures.
+    """Count the advice on cards, of whose siblings `bad` are 20 % slow in all measures.
 
-    A card that `is_typical` differs from the mean of its kind by nothing but what it is slower.
+    A card that `is_typical` differs from the mean of its kind only in being slower.
     """
     chance = random.Random(f"{seed} {population.spread} {siblings} {slower} {bad}")
     own_population = replace(population, spread=0.0) if is_typical else population
@@ -115,9 +113,9 @@ COLUMNS: tuple[tuple[str, Mapping[Measure, float] | None, int], ...] = (
 
 
 def main(runs: int = 2000, *rows: int) -> None:
-    """Print, of each kind of card and number of siblings, how many of 100 are returned / kept.
+    """Print by kind of card and number of siblings how many of 100 are returned / kept.
 
-    Of good cards there are four times as many `runs`, because few are returned. `rows` are those of `ROWS`.
+    Good cards have four times as many `runs`, because few are returned. `rows` are those of `ROWS`.
     """
     print("| spread between cards | siblings |", " | ".join(name for name, _, _ in COLUMNS), "|")
     print("| --- " * (len(COLUMNS) + 2) + "|")
@@ -132,7 +130,6 @@ def main(runs: int = 2000, *rows: int) -> None:
 
 
 def share(found: Counter[Advice], advice: Advice) -> str:
-    """Return how many of 100 had this advice."""
     percent = 100 * found[advice] / found.total()
     return f"{percent:.1f}" if 0 < percent < 10 else f"{percent:.0f}"
 

@@ -1,5 +1,3 @@
-"""Keep or return: against siblings, against published rates, and undecided where nothing tells."""
-
 import math
 import random
 from dataclasses import replace
@@ -26,7 +24,7 @@ SIBLINGS = ("b", "c", "d", "e", "f", "g", "h", "i")
 
 
 def box(name, slower=1.0, run="now", seed=None, drift=1.02, cases=SECONDS, noise=0.004, count=2, **facts):
-    """Two repeats of each case on a GPU of its own; `slower` is a factor on all, or by case."""
+    """Return two repeats of each case on its own GPU; `slower` is a factor on all, or by case."""
     chance = random.Random(seed if seed is not None else name)
     level = math.exp(chance.gauss(0, 0.01))
     facts = A10G | {"gpus": [{"name": "NVIDIA A10G", "uuid": f"GPU-{name}"}], "hostname": name} | facts
@@ -54,7 +52,7 @@ A10G_CARD = {
 
 
 def advised(records, population=(), *, names=("box-a",), **changes):
-    """The finding of a run, and the sentence of its first machine."""
+    """Return the finding of a run, and the sentence of its first machine."""
     comparison = compare(
         records, [machine(name, **changes) for name in names], names[0], population=population
     )
@@ -103,7 +101,7 @@ def test_a_slow_card_is_returned_for_what_is_slow(changes, named):
 
 
 def test_a_product_that_differs_between_machines_is_held_by_its_rate():
-    """`roof` counts floating-point operations: a card that found a larger product takes longer for more."""
+    """A larger product takes longer for more operations."""
     larger = [
         replace(each, work=replace(each.work, units=2.0), wall=timing(2 * each.mean_s), device_time=None)
         for each in box("a", cases=(STEP,))
@@ -152,7 +150,7 @@ def test_a_cpu_alone_is_undecided():
 
 
 def test_without_siblings_published_rates_show_gross_faults():
-    """An A10G's 70 TFLOP/s and 600 GB/s: products that reach 45 and copies of 500 are within what is known."""
+    """An A10G's 70 TFLOP/s and 600 GB/s."""
     found, text = advised(box("a"), [], **A10G_CARD)
     assert found.machines[0].advice is Advice.KEEP and "2 measures within the published rates" in text
     assert "gross faults; 3 siblings" in text

@@ -1,5 +1,3 @@
-"""Faults that a card reports: NVIDIA's own reason to replace it decides, the others are shown."""
-
 from dataclasses import replace
 
 import pytest
@@ -88,7 +86,6 @@ def test_of_several_cards_the_one_with_the_fault_is_named():
     [("time.sleep(60)", "does not answer within 1 s"), ("os.kill(os.getpid(), 11)", "by signal 11")],
 )
 def test_a_machine_whose_driver_does_not_answer_is_returned(end, words):
-    """Its lane has no record of its own: the error of its job is the reason of each repeat."""
     with pytest.raises(WorkloadsError) as caught:
         driver_answer(f"import os, time; {end}", 1)
     why = f"its job failed: Flow run encountered an exception: WorkloadsError: {caught.value}"

@@ -1,5 +1,3 @@
-"""The rule by which a machine is slow: how often it is wrong, and how much it sees; by known distributions."""
-
 import math
 
 import pytest
@@ -74,7 +72,7 @@ def test_siblings_that_are_slow_themselves_are_left_out_one_after_the_other():
 
 @pytest.mark.parametrize(("siblings", "least_returned"), [(3, 0.5), (5, 0.95), (10, 0.99)])
 def test_few_good_cards_are_returned_and_few_slow_ones_kept(siblings, least_returned):
-    """400 cards of each: 2 in 1000 exceed 9 false returns, where 1 in 100 is allowed."""
+    """400 cards of each: 2 in 1000 exceed 9 false returns if 1 in 100 is allowed."""
     good = simulate(Population(0.02), siblings, runs=400)
     assert good[Advice.RETURN] <= 9
     slow = simulate(Population(0.02), siblings, ALL_20, runs=200)

@@ -1,5 +1,3 @@
-"""The process that predicts: asked once, for workloads and for a script of the user's, and what it says is kept."""
-
 import subprocess
 
 import pytest
@@ -44,7 +42,6 @@ WEIGHTS = 4 * (4096 * 8192 + 8192 + 8192 * 10 + 10)
 
 @pytest.fixture
 def home(tmp_path, monkeypatch):
-    """A cache of this test's own."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     return tmp_path
 

@@ -1,5 +1,3 @@
-"""Records of a hostile box that are in its order, drawn by Hypothesis: the report of the run is made all the same."""
-
 import json
 
 from hypothesis import HealthCheck, given, settings

@@ -1,5 +1,3 @@
-"""CSV files that a spreadsheet opens: text stays text."""
-
 import io
 
 import pandas as pd

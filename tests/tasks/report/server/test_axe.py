@@ -1,4 +1,4 @@
-"""The report's page, checked by axe: WCAG's rules and those of good practice, wide and narrow, light and dark."""
+"""The report checked by axe: WCAG and good practice, wide and narrow, light and dark."""
 
 import pytest
 

@@ -1,5 +1,3 @@
-"""A report over 5,000 cells in a real browser: below 5 MB, quick to open, still sorted and filtered by key."""
-
 import time
 
 import pytest
@@ -38,7 +36,6 @@ def test_a_large_report_is_below_five_megabytes(path):
 
 @pytest.mark.parametrize("width", [1440, 390])
 def test_a_large_report_opens_in_three_seconds(browser, path, width):
-    """The best of three, because others compute on the same machine."""
     took = []
     for _ in range(3):
         page = browser.new_context(viewport={"width": width, "height": 900}).new_page()

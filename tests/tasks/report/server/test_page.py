@@ -1,5 +1,3 @@
-"""The report in a real browser: no request, no error, charts, sorting, filtering, the keyboard, a phone."""
-
 import re
 
 import pytest
@@ -43,7 +41,7 @@ def page(browser, path):
 
 @pytest.fixture(scope="module")
 def five(browser, tmp_path_factory):
-    """Two machines and five cases, as a stranger opens them on a laptop."""
+    """Two machines and five cases, opened on a laptop."""
     file = tmp_path_factory.mktemp("five") / "report.html"
     file.write_text(report_html(*arranged(*five_cases.run()), RUN), "utf-8")
     return opened(browser, file)

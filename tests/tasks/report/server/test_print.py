@@ -1,5 +1,3 @@
-"""The report on paper: every chart is in the PDF that Chromium prints as soon as the page is loaded."""
-
 import re
 import subprocess
 from collections import Counter
@@ -30,7 +28,7 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def charts(path):
-    """The words of each chart on the screen: titles and names, which no width changes."""
+    """Return the words of each chart on the screen: titles and names."""
     with chromium() as browser:
         page = opened(browser, path)
         unfold(page)
@@ -39,7 +37,7 @@ def charts(path):
 
 
 def printed(path, folder, *flags):
-    """The words on paper, by Chromium's own command, which waits for nothing."""
+    """Return the words on paper, by Chromium's own command, which never waits."""
     made = folder / "report.pdf"
     command = ["/usr/bin/chromium", "--headless", *FLAGS, *flags, f"--print-to-pdf={made}", path.as_uri()]
     subprocess.run(command, check=True, capture_output=True, timeout=120)
@@ -56,7 +54,6 @@ def test_every_chart_is_on_paper(path, charts, tmp_path, flags):
 
 
 def test_a_page_without_its_scripts_has_no_chart_on_paper(path, charts, tmp_path):
-    """The axis titles that the test above looks for come from charts."""
     still = tmp_path / "still.html"
     still.write_text(
         re.sub(r'<script type="module">.*?</script>', "", path.read_text("utf-8"), flags=re.DOTALL)

@@ -1,5 +1,3 @@
-"""Pictures and files of runs with groups and jobs."""
-
 from tasks.findings.compare import compare
 from tasks.report.charts.scaling_pictures import gpu_comparison_png, summary_table_png
 from tasks.report.grid import grid_of

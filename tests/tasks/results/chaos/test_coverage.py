@@ -1,4 +1,4 @@
-"""The tables of docs/measuring.md, held: a minute of simulated streams, machines and runs."""
+"""The tables of docs/measuring.md, tested on a minute of simulated streams, machines and runs."""
 
 import pytest
 

@@ -1,5 +1,3 @@
-"""A real Prefect server for what is sent through it."""
-
 import pytest
 
 from tests.infra.workers.worker_prefect import Prefect

@@ -1,5 +1,3 @@
-"""Packages go over the machine's own: torch and what is there stay, the rest comes from an index made here."""
-
 import hashlib
 import json
 import subprocess
@@ -43,7 +41,7 @@ def build_wheel(folder, *options):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder of code with an index of its own: packages that need torch, and other versions of what is here."""
+    """A folder of code with its own index: packages that need torch, and other versions of installed ones."""
     monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / "kept"))
     monkeypatch.setenv("UV_CACHE_DIR", str(tmp_path / "cache"))
     wheels = tmp_path / "code" / "wheels"
@@ -66,7 +64,7 @@ def asks(folder, *lines):
 
 
 def sees(python, *modules):
-    """Where a Python finds modules, and their versions."""
+    """Return where a Python finds modules, and their versions."""
     done = subprocess.run([python, "-c", SHOW.format(modules)], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 
@@ -104,7 +102,7 @@ def test_packages_of_a_lane_are_added_if_missing_and_never_replace_installed_one
 
 @pytest.fixture
 def index(folder):
-    """The address of a server of the folder's wheels, with a login in it."""
+    """Yield the address of a server of the folder's wheels, with a login in it."""
     handler = partial(SimpleHTTPRequestHandler, directory=str(folder / "wheels"))
     with ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -1,5 +1,3 @@
-"""Code through a real Prefect server: in pieces to a lane job, kept there by its hash, and gone from the API after."""
-
 import asyncio
 import sys
 
@@ -41,7 +39,7 @@ TRAIN = "import os, sys, lib.net; print(lib.net.WIDTH, sys.argv[1], os.path.base
 
 @pytest.fixture
 def sent(code, tmp_path, monkeypatch, store, box_lock):
-    """A run whose folder has the code, in pieces of 40 bytes, and a machine that keeps what comes."""
+    """A run with code in pieces of 40 bytes, and a caching machine."""
     monkeypatch.setattr(sending, "PIECE_BYTES", 40)
     monkeypatch.setattr(unsent_records, "FOLDER", tmp_path / "unsent")
     monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / "kept"))
@@ -52,7 +50,7 @@ def sent(code, tmp_path, monkeypatch, store, box_lock):
 
 
 async def job(client, store, tree, repeats, **parameters):
-    """A flow run of the flow `lane`, with its code and its order."""
+    """Return a flow run of the flow `lane`, with its code and order."""
     asked = {
         "run": store.plan.run,
         "hardware": "a-box",

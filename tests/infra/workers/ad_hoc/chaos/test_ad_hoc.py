@@ -1,5 +1,3 @@
-"""Flows without a deployment outlive the process that submitted them, with each of the workers."""
-
 import os
 import subprocess
 import sys
@@ -12,7 +10,6 @@ pytestmark = pytest.mark.timeout(900)
 
 
 async def test_an_ad_hoc_run_survives_its_worker(backend, tmp_path):
-    """The process that submitted it is killed; the pool's next worker follows the job to its end."""
     pool = backend.pool
     command = [sys.executable, "-m", "tests.infra.workers.ad_hoc.submit", pool.kind.type, pool.name]
     with (tmp_path / "submit.log").open("wb") as log:

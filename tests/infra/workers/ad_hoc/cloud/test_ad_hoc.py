@@ -1,5 +1,3 @@
-"""Flows without a deployment run with each of the workers."""
-
 import pytest
 
 from tests.infra.workers.ad_hoc.flows import add

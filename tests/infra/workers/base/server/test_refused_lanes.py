@@ -1,5 +1,3 @@
-"""A lane that its worker refuses never ran, as a real server tells it: it costs nothing and no repeat is to blame."""
-
 import json
 
 import pytest
@@ -47,7 +45,9 @@ def store_of(plan, pool, variables, folder):
 
 
 async def refused(store, words, budget_usd):
-    """Every repeat of a run whose lane jobs are refused is worth another try, and says why; returns the jobs."""
+    """Run a store whose lane jobs are refused; every repeat can be retried and gives the reason. Return the
+    jobs.
+    """
     async with Run(store, budget_usd=budget_usd, poll_s=0.5) as run:
         records = await run.ended()
         assert {record.verdict for record in records} == {Verdict.CAPACITY}, records[0].reasons

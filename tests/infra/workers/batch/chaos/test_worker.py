@@ -1,5 +1,3 @@
-"""Jobs on AWS Batch whose worker, server or network dies, or that two workers share."""
-
 import asyncio
 import signal
 
@@ -33,7 +31,7 @@ async def test_trouble_on_the_way_loses_nothing(pool, aws):
 
 
 async def test_a_killed_worker_leaves_nothing_undone(pool, prefect, aws):
-    """Killed with -9 while a job runs and another one waits to be submitted; the next worker takes both over."""
+    """Killed with -9 while one job runs and another waits for submission."""
     script = "for n in 1 2 3 4 5 6 7 8; do echo line $n; sleep 1; done"
     run_id = await pool.start("long", script=script)
     first = prefect.worker_process(pool.name, "one")
@@ -65,7 +63,6 @@ async def test_a_stopped_worker_says_what_goes_on_and_another_one_takes_over(poo
 
 
 async def test_two_workers_share_a_pool(pool, aws):
-    """Each run is submitted once and followed by one; the runs of one that stops go to the other."""
     until_told = "echo once; until [ -e /tmp/told ]; do sleep 0.2; done"
     async with pool.worker("one") as one:
         async with pool.worker("two") as two:
@@ -86,12 +83,11 @@ async def test_two_workers_share_a_pool(pool, aws):
 
 
 def tell(job_id):
-    """What a container that waits for it goes on from."""
+    """Make a waiting container go on."""
     containers.podman("exec", f"batch-{job_id}-1", "touch", "/tmp/told")
 
 
 async def test_a_restarted_prefect_server_loses_nothing(pool, prefect, aws):
-    """It is away while one job ends, and while another one is to be submitted."""
     script = "for n in 1 2 3 4 5 6; do echo $n; sleep 1; done"
     run_id, bad_id = (
         await pool.start("long", script=script),

@@ -1,5 +1,3 @@
-"""One aws-batch worker with the queues of two accounts, whose credentials are Prefect's blocks."""
-
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,7 +25,7 @@ class Other(Aws):
 
 @pytest.fixture
 def other(aws):
-    """An account that the worker's own credentials do not belong to."""
+    """An account outside the worker's own credentials."""
     role = f"arn:aws:iam::{OTHER}:role/lanes"
     lent = aws.client("sts").assume_role(RoleArn=role, RoleSessionName="lanes")["Credentials"]
     keys = {

@@ -1,5 +1,3 @@
-"""Secrets of the Prefect API on AWS Batch: in the container, and in nothing that AWS or Prefect shows."""
-
 import json
 
 import pytest

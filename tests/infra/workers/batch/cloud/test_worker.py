@@ -1,4 +1,4 @@
-"""The aws-batch worker against a real Prefect server and the AWS emulator, with real containers."""
+"""The aws-batch worker with a real Prefect server, the AWS emulator and real containers."""
 
 import asyncio
 import subprocess
@@ -77,7 +77,6 @@ async def test_cancelling_ends_the_job(pool, aws):
 
 
 async def test_a_job_terminated_by_a_user_is_reported_with_the_reason_and_blames_no_repeat(pool, aws):
-    """Its engine gets SIGTERM, says so first and can't know why: that is not what stays."""
     run_id = await pool.start("ended", script="echo on; sleep 600")
     async with pool.worker(), pool.prefect.client() as api:
         assert await pool.lines_when(run_id, bool) == ["on"]
@@ -91,7 +90,7 @@ async def test_a_job_terminated_by_a_user_is_reported_with_the_reason_and_blames
 
 
 async def test_a_run_that_was_left_before_its_submission_is_submitted(pool, aws):
-    """A worker that died between PENDING and SubmitJob; its name is that of one that is gone."""
+    """Its worker died between PENDING and SubmitJob."""
     run_id = await pool.start("left", script="echo there")
     async with pool.prefect.client() as client:
         await client.set_flow_run_state(run_id, Pending(), force=True)
@@ -115,7 +114,7 @@ async def test_a_run_without_credentials_fails_with_that_reason(pool, monkeypatc
 
 
 async def test_the_engine_runs_a_flow_again_that_is_running_already(pool, prefect, tmp_path):
-    """What Batch's own second attempt meets: its first one had set the run to Running, and is gone."""
+    """Like Batch's second attempt after the first set Running and died."""
     (tmp_path / "again.py").write_text("from prefect import flow\n@flow\ndef again(): print('ran')\n")
     async with prefect.client() as client:
         flow_id = await client.create_flow_from_name("again")

@@ -1,4 +1,4 @@
-"""The built distributions, a clean environment for each, and a pool that it can run flows in."""
+"""Built distributions, a clean environment for each, and a pool."""
 
 import shutil
 import subprocess
@@ -40,7 +40,7 @@ FAST = {
 
 @dataclass
 class Installed:
-    """A distribution, its files, and the environment that has its wheel."""
+    """A distribution, its files, and the environment with its wheel."""
 
     distribution: Distribution
     sdist: Path
@@ -49,7 +49,7 @@ class Installed:
 
     @property
     def kind(self):
-        """The same worker, as this repository has it."""
+        """The same worker in this repository."""
         return KINDS[self.distribution.folder]
 
 
@@ -67,7 +67,7 @@ def installed(request, tmp_path_factory):
 
 @pytest.fixture
 def image(bench_image, installed):
-    """An image with Prefect and the user's files, and nothing of ours."""
+    """An image with Prefect and the user's files only."""
     name = "localhost/gridbench-distributions:test"
     command = ["podman", "build", "--quiet", "--tag", name, "--file", "-", str(installed.clean.flows)]
     recipe, environment = RECIPE.format(image=bench_image), containers.environment()
@@ -90,7 +90,7 @@ def ssh_variables(image):
 
 @pytest.fixture
 def variables(request, installed, prefect, monkeypatch):
-    """The job variables of a backend, which the environment's processes reach as they do the server."""
+    """Job variables that reach the server from the environment's processes."""
     made = request.getfixturevalue(f"{installed.distribution.folder}_variables")
     server = {name: value for name, value in prefect.environment.items() if name.startswith("PREFECT_")}
     paths = {"PYTHONPATH": str(installed.clean.flows)}  # of the step that uploads a flow

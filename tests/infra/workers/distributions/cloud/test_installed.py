@@ -1,4 +1,4 @@
-"""The wheels in an environment that has never seen this repository, with a real Prefect server and real containers."""
+"""The wheels in a clean environment, with a real Prefect server and real containers."""
 
 import asyncio
 import json
@@ -48,7 +48,6 @@ def test_a_wheel_has_one_top_package_and_all_of_its_files(installed):
 
 
 def test_the_tests_of_a_source_distribution_pass_against_the_installed_wheel(installed, tmp_path):
-    """Those of the source distribution, against the package that the wheel has installed."""
     with tarfile.open(installed.sdist) as archive:
         members = [
             each for each in archive if "/tests/" in each.name or each.name.endswith("/pyproject.toml")
@@ -63,7 +62,7 @@ def test_the_tests_of_a_source_distribution_pass_against_the_installed_wheel(ins
 
 
 def test_beside_this_repository_its_worker_makes_way_in_silence(installed, tmp_path):
-    """Gridbench's own lanes go on with Gridbench's worker, whichever package is loaded first."""
+    """Gridbench's lanes keep Gridbench's worker, whichever package is loaded first."""
     pip = [sys.executable, "-m", "pip", "install", "--quiet", "--no-deps", "--target", str(tmp_path)]
     subprocess.run([*pip, str(installed.wheel)], check=True)
     kind = installed.kind
@@ -82,7 +81,7 @@ def test_beside_this_repository_its_worker_makes_way_in_silence(installed, tmp_p
 
 
 async def logged(pool, run_id, text, within_s=60):
-    """The log of a run once it has a line, which may come after the run's end."""
+    """Return a run's log once it has a line, which can come after the run's end."""
     deadline = time.monotonic() + within_s
     while text not in (lines := [line.message for line in await pool.logs(run_id)]):
         if time.monotonic() > deadline:
@@ -93,7 +92,7 @@ async def logged(pool, run_id, text, within_s=60):
 
 @pytest.fixture
 async def pool(installed, variables, prefect):
-    """A work pool as its user makes it, but for the storage of bundles: Prefect's command knows clouds alone."""
+    """Make a work pool as a user does, except for the storage of bundles: Prefect's command knows clouds alone."""
     name = f"{installed.distribution.folder}-{uuid.uuid4().hex[:6]}"
     installed.clean.prefect("work-pool", "create", name, "--type", installed.kind.type)
     here, there = {}, {}
@@ -160,7 +159,7 @@ async def test_a_flow_runs_as_a_job_of_slurm(installed, pool):
 
 
 async def says_hello(clean, pool, code, variables):
-    """A deployment whose code lies in a folder of the machine runs there without a container."""
+    """Deploy code in a folder of the machine, and assert that it runs without a container."""
     shutil.copy(clean.flows / "hello.py", code)
     clean.python(
         "deploy_code.py", pool.name, str(code), json.dumps(variables | {"container_command": "none"})

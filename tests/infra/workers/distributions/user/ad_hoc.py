@@ -14,7 +14,6 @@ LAUNCHER = {"upload": [sys.executable], "execution": ["python"]}  # there is no 
 @on_their_machine(work_pool=pool, launcher=LAUNCHER, **json.loads(variables))
 @flow(log_prints=True)
 def add(a: int, b: int) -> None:
-    """Print a sum."""
     print(f"the sum is {a + b}")
 
 

@@ -1,4 +1,4 @@
-"""Deploy the flow with a folder of the machine where it runs: `python deploy_code.py POOL FOLDER JOB_VARIABLES`."""
+"""Deploy the flow with a folder of its machine: `python deploy_code.py POOL FOLDER JOB_VARIABLES`."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""A flow of a user's, in the image; `python hello.py POOL IMAGE JOB_VARIABLES` deploys it."""
+"""A user's flow in the image; `python hello.py POOL IMAGE JOB_VARIABLES` deploys it."""
 
 import json
 import sys

@@ -1,5 +1,3 @@
-"""Jobs whose node, quota or API is away for a while."""
-
 import asyncio
 
 import pytest

@@ -1,5 +1,3 @@
-"""Secrets of the Prefect API on Kubernetes: in the container, and in nothing that the cluster or Prefect shows."""
-
 import base64
 import json
 

@@ -1,4 +1,4 @@
-"""Sentences of the kubernetes-jobs worker about a job that others delete, and one that it is not allowed to delete."""
+"""Reports of the kubernetes-jobs worker on jobs that others delete, or that it cannot delete."""
 
 import asyncio
 import time
@@ -20,7 +20,7 @@ VAGUE = "Execution was aborted by a termination signal."
 
 @pytest.fixture
 async def admin(cluster, tmp_path):
-    """The API of the cluster as its administrator uses it."""
+    """The cluster's API as its administrator."""
     api = await config.new_client_from_config(str(cluster.kubeconfig(tmp_path / "admin")))
     yield api
     await api.close()
@@ -48,7 +48,6 @@ async def test_a_pod_deleted_from_outside_gives_its_run_the_right_state_at_once(
 
 
 async def test_a_job_deleted_from_outside_gives_its_run_the_right_state_at_once(pool, admin, tmp_path):
-    """Its engine, told to end, says so first, and can't know why: that is not what stays."""
     waits = f"while [ ! -e {tmp_path / 'go'} ]; do sleep 0.1; done"
     (tmp_path / "lane.sh").write_text(f"trap '{waits}; exit 143' TERM; while :; do sleep 0.1; done")
     run_id = await pool.start("lane", script=f"exec sh {tmp_path / 'lane.sh'}", grace_s=60)
@@ -70,7 +69,7 @@ async def test_a_job_deleted_from_outside_gives_its_run_the_right_state_at_once(
 
 
 async def test_an_orphaned_pod_keeps_its_run_until_it_ends(pool, admin, tmp_path):
-    """No successor begins next to it, and its time is billed."""
+    """No successor starts next to it, and its time is billed."""
     waits = f"while [ ! -e {tmp_path / 'go'} ]; do sleep 0.1; done"
     run_id = await pool.start("lane", script=waits)
     async with pool.worker():
@@ -111,7 +110,7 @@ async def test_a_failed_deletion_is_reported_once_and_not_called_deleted(pool, c
 
 
 async def test_a_machine_that_the_cloud_does_not_have_now_is_told_from_one_that_no_pool_has(pool, cluster):
-    """The autoscaler's last word is that it backs off, which alone would look like a pool that is missing."""
+    """The autoscaler's backoff alone would look like a missing pool."""
     cluster.control.autoscale("l4", allocatable={"nvidia.com/gpu": "1"}, out_of_stock=True)
     run_id = await pool.start("gpu", script="true", gpus=1, schedule_within_s=3)
     async with pool.worker():

@@ -1,4 +1,4 @@
-"""The kubernetes-jobs worker against a real Prefect server and the cluster stand-in, whose containers are processes."""
+"""The kubernetes-jobs worker with a real Prefect server and the emulated cluster of processes."""
 
 import asyncio
 
@@ -42,7 +42,7 @@ async def test_a_job_that_can_not_start_ends_with_the_reason(pool, cluster):
 
 
 async def run_of(pool, cluster, **variables):
-    """A run whose container runs, with its pod."""
+    """Start a run; return it with its running pod."""
     run_id = await pool.start("long", script="echo on; sleep 600", **variables)
     name = (await pool.until(run_id, lambda run: run.infrastructure_pid)).infrastructure_pid.partition(":")[2]
     for _ in range(4000):

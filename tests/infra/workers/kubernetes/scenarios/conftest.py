@@ -1,4 +1,4 @@
-"""A namespace of a test's own, on a real cluster or the stand-in, with a pool of its worker."""
+"""A private namespace on a real or emulated cluster, with a pool."""
 
 import asyncio
 import os
@@ -38,7 +38,7 @@ def admin(request, tmp_path_factory):
 
 
 class Place:
-    """A namespace of this test's own, as the administrator sees it."""
+    """A test's own namespace, as the administrator sees it."""
 
     def __init__(self, api, namespace):
         self.name = namespace
@@ -55,7 +55,7 @@ class Place:
 
 
 def manifests(namespace):
-    """The Role with all that belongs to it, in another namespace."""
+    """Return the Role and its objects, in another namespace."""
     for thing in yaml.safe_load_all(ROLE.read_text()):
         place = thing["metadata"]
         place["name" if thing["kind"] == "Namespace" else "namespace"] = namespace

@@ -1,5 +1,3 @@
-"""`make test-cluster` starts: its scenarios run on a cluster of which they know the kubeconfig alone."""
-
 import os
 import re
 import subprocess

@@ -1,5 +1,3 @@
-"""Answers of a hostile box, drawn by Hypothesis: each is read, or refused in a sentence that any terminal can show."""
-
 import asyncio
 import json
 from types import SimpleNamespace
@@ -51,7 +49,7 @@ VALUES = st.text(max_size=20) | NASTY.map(str) | st.integers().map(str)
 
 @st.composite
 def answers(draw, facts):
-    """The lines of an answer, some of them changed, gone, doubled or in another order; or other bytes."""
+    """Draw the lines of an answer, changed, missing, doubled or reordered; or other bytes."""
     lines = [
         f"{name}={draw(st.just(value) | VALUES)}"
         for name, value in facts.items()

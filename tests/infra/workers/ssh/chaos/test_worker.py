@@ -1,5 +1,3 @@
-"""Several jobs on one box, and on two; how each can end is in `ends`."""
-
 from itertools import pairwise
 
 import pytest

@@ -1,5 +1,3 @@
-"""What the box itself does for a job: with real sshd and containers, and a runtime that fails when it is told to."""
-
 import asyncio
 import contextlib
 import logging
@@ -32,7 +30,7 @@ LOG = logging.getLogger("ssh")
 
 @contextlib.contextmanager
 def broken_runtime(machine, *verbs):
-    """docker fails for these verbs for a while, as where its daemon is away."""
+    """Make docker fail for these verbs, as without its daemon."""
     docker = machine.folder / "bin/docker"
     whole = docker.read_text()
     shell, rest = whole.split("\n", 1)
@@ -135,7 +133,7 @@ def tunnel():
 
 
 class LostAnswer:
-    """`SshBox.start` that does its work, and whose first answer is lost."""
+    """`SshBox.start` that works, but whose first answer is lost."""
 
     def __init__(self, real):
         self.real, self.calls = real, 0
@@ -172,7 +170,6 @@ async def test_a_box_that_may_have_the_job_is_asked_before_any_other(two, machin
 
 
 async def test_an_image_comes_over_the_connection_once(machine, caplog):
-    """The box has an image store of its own that knows nothing of this machine's."""
     store = machine.folder / "etc/storage.conf"
     whole = store.read_text()
     store.write_text(whole.replace("/var/lib/containers/storage", "").replace('[""]', "[]"))

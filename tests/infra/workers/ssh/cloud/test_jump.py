@@ -1,5 +1,3 @@
-"""A box that only another box reaches: a real sshd on that one's loopback."""
-
 import tempfile
 from pathlib import Path
 
@@ -16,7 +14,7 @@ PORT = 2222
 
 @pytest.fixture
 def hidden(machine):
-    """An sshd of its own keys that listens inside the box alone, as an entry of `hosts` without its way."""
+    """Run an sshd inside the box alone; yield its entry of `hosts`."""
     inner = Path(tempfile.mkdtemp(dir=machine.folder / "etc"))
     host_key, _ = keygen(inner / "host"), keygen(inner / "user")
     (inner / "authorized").write_text((inner / "user.pub").read_text())

@@ -1,5 +1,3 @@
-"""What a lane on a box reaches: a real Prefect server, boxes with a real sshd, and real containers."""
-
 import re
 
 import pytest
@@ -15,7 +13,7 @@ pytestmark = [
 
 
 async def test_a_job_reaches_only_its_own_run_and_no_key_is_on_the_box(pool, machine, monkeypatch):
-    """What it has is a token of its tunnel, which opens nothing else; the worker's key stays where it is."""
+    """It has a token of its tunnel, which opens nothing else."""
     others = f"{asks('/variables/name/any')}; {asks('/health', token=False)}"
     script = (
         f"{asks(OWN_RUN)}; {asks(f'/work_pools/{pool.name}')}; {others}; printenv HF_TOKEN | wc -c; sleep 5"

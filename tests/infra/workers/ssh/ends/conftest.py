@@ -1,4 +1,4 @@
-"""A pool of the ssh worker for each kind of lanes, with nothing on its machines before and after."""
+"""A pool of the ssh worker for each kind of lanes, empty before and after."""
 
 import pytest
 

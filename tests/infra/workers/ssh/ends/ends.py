@@ -1,6 +1,7 @@
-"""The ends of a lane: what brings each about, and what it is called in each kind of lane.
+"""The ends of a lane: their causes, and their names in each kind of lane.
 
-docs/ssh.md and docs/slurm.md show this list (tests/docs/test_ends.py); `cloud` and `chaos` beside it bring each end about.
+docs/ssh.md and docs/slurm.md show this list (tests/docs/test_ends.py); the tests in `cloud` and `chaos` cause
+each end.
 """
 
 from collections.abc import Awaitable, Callable, Mapping
@@ -16,7 +17,7 @@ NOT_LET_IN = "a key that the host does not let in"  # a test has its path
 
 
 class Said(NamedTuple):
-    """What an end is called: Prefect's state, the cause for programs, and the sentence, where … is anything."""
+    """The name of an end: Prefect's state, the cause for programs, and the sentence, in which … is anything."""
 
     state: str
     cause: str | None
@@ -27,14 +28,10 @@ class Said(NamedTuple):
 class End:
     """One end of a lane.
 
-    Attributes:
-        what: ends it, as pages say it.
-        said: of each kind of lane that can end so.
-        job: variables of the lane, and `script`, that bring it about.
-        of_kind: further ones of a kind.
-        host: changes of the host that the worker logs in at.
-        runs: it begins there, and whoever reads its labels knows.
-        slurm_state: in which Slurm has it, or one of two; where it then waits or is paused, the worker cancels it.
+    Attributes: what: its cause, in words of the docs. said: by kind of lane that can end so. job: variables
+    of the lane, and `script`, that cause it. of_kind: further ones of a kind. host: changes of the login
+    host. runs: it runs first, and its labels say so. slurm_state: Slurm's state, or one of two; if it then
+    waits or is paused, the worker cancels it.
     """
 
     what: str
@@ -46,28 +43,27 @@ class End:
     slurm_state: str = ""
 
     def asked(self, lanes: Lanes) -> dict[str, object]:
-        """What the pool starts, for a kind of lane."""
+        """Return the pool's variables for a kind of lane."""
         host = {"hosts": [lanes.host | self.host]} if self.host else {}
         return {**self.job, **self.of_kind.get(lanes.kind, {}), **host}
 
 
 def everywhere(state: str, cause: str | None, message: str) -> dict[str, Said]:
-    """Said of all kinds of lanes in the same words."""
+    """Return the same words for all kinds of lanes."""
     return dict.fromkeys(KINDS, Said(state, cause, message))
 
 
 def by_kind(state: str, cause: str | None, messages: Mapping[str, str]) -> dict[str, Said]:
-    """Said of kinds of lanes in the same state, by different sentences."""
+    """Return the same state with different sentences by kind."""
     return {kind: Said(state, cause, message) for kind, message in messages.items()}
 
 
 def on_boxes(state: str, cause: str | None, message: str) -> dict[str, Said]:
-    """Said of lanes on a box in the same words."""
+    """Return the same words for lanes on a box."""
     return dict.fromkeys(BOXES, Said(state, cause, message))
 
 
 def on_slurm(state: str, cause: str | None, message: str) -> dict[str, Said]:
-    """Said of lanes on a cluster."""
     return {SLURM: Said(state, cause, message)}
 
 
@@ -256,12 +252,11 @@ URGENT = f"{ADA} sbatch --partition=urgent --cpus-per-task=4 --output=/dev/null 
 
 
 async def cancel(pool: Pool, lanes: Lanes, run_id: str) -> None:
-    """Somebody cancels it in Prefect."""
     await pool.cancel(run_id)
 
 
 def done(name: str, *words: object) -> Happens:
-    """What lanes themselves bring about."""
+    """Return what lanes themselves cause."""
 
     async def happens(pool: Pool, lanes: Lanes, run_id: str) -> None:
         getattr(lanes, name)(*words)
@@ -270,7 +265,7 @@ def done(name: str, *words: object) -> Happens:
 
 
 def said_to_slurm(command: str) -> Happens:
-    """A command on the login node, with the lane's {job} and {name} there, and its {node}."""
+    """Return a command on the login node, with the lane's {job} and {name}, and its {node}."""
 
     async def happens(pool: Pool, lanes: Lanes, run_id: str) -> None:
         login = lanes.cluster.login
@@ -282,7 +277,7 @@ def said_to_slurm(command: str) -> Happens:
 
 @dataclass(frozen=True)
 class Death(End):
-    """An end that something else brings about, once the lane runs."""
+    """An outside cause of an end, once the lane runs."""
 
     happens: Happens = cancel
     runs: bool = True

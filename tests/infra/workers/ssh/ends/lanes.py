@@ -1,4 +1,4 @@
-"""Lanes of three kinds, and what may happen to them: in containers and as processes on a box, and as jobs of Slurm."""
+"""Lanes of three kinds and their faults: in containers and as processes on a box, and as jobs of Slurm."""
 
 import subprocess
 import sys
@@ -22,57 +22,55 @@ OUTSIDE_S = 120  # for what others do there to be seen
 
 
 class Lanes(Protocol):
-    """Where lanes of one kind run, and what a test does to one that runs there."""
+    """The hosts of one kind of lanes, and a test's actions on a running lane."""
 
     kind: str
     host: dict[str, object]  # that the worker logs in at
     variables: dict[str, object]  # job variables of every lane
 
     def jobs(self) -> list[str]:
-        """The names of all that runs or waits there."""
+        """Return the names of running and waiting jobs."""
 
     def kill(self) -> None:
-        """The lane's first process is killed."""
+        """Kill the lane's first process."""
 
     def remove(self) -> None:
-        """Somebody removes its container."""
+        """Remove the lane's container."""
 
     def kill_watcher(self) -> None:
-        """What waits for the lane's end there is killed."""
+        """Kill the process that waits for the lane's end."""
 
     def fail(self, same_kernel: bool = False) -> None:
-        """The machine loses its power, and boots again, or the container that it is."""
+        """Power the machine off and on, or the container that it is."""
 
     def cut(self) -> None:
-        """The network between the worker and the host goes away; nobody is told."""
+        """Drop the network between worker and host silently."""
 
-    def connect(self) -> None:
-        """It is back."""
+    def connect(self) -> None: ...
 
     def restart_sshd(self) -> None:
-        """All sessions at the host die, and sshd listens again."""
+        """Kill all sessions at the host and restart sshd."""
 
     def occupy(self) -> None:
-        """Somebody else has all machines."""
+        """Take all machines as another user."""
 
-    def leave(self) -> None:
-        """They go."""
+    def leave(self) -> None: ...
 
     def own_disk(self) -> None:
-        """What the worker writes lies on a small disk from now on."""
+        """Put the worker's files on a small disk."""
 
     def fill_disk(self) -> None:
-        """No byte of it is free."""
+        """Leave no free byte."""
 
     def old_disk(self) -> None:
-        """The disk of before, without anything of later."""
+        """Restore the disk of before."""
 
     def poor_python(self) -> str:
-        """A Python with torch and little else, where nothing can be installed."""
+        """Return a Python with torch alone, in which nothing can be installed."""
 
 
 def wait_for(true) -> None:
-    """Wait until something is so, or say that it is not."""
+    """Wait until a condition holds, or fail."""
     deadline = time.monotonic() + OUTSIDE_S
     while not true():
         assert time.monotonic() < deadline
@@ -80,7 +78,7 @@ def wait_for(true) -> None:
 
 
 def poor_python_in(folder: Path) -> str:
-    """A new environment that has torch alone, and uv, which reaches no index of packages."""
+    """Make an environment with torch alone, and uv without a package index."""
     made = folder / "poor"
     if not made.exists():
         ours = Path(sys.base_prefix) / f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
@@ -159,7 +157,7 @@ class BoxLanes:
         return poor_python_in(self.box.folder)
 
     def mend(self) -> None:
-        """Nothing of a test is left, whatever went wrong: one test's mistake is no other's."""
+        """Remove everything of a test, so that a failure never affects another test."""
         self.connect()
         self.leave()
         self.old_disk()
@@ -187,7 +185,7 @@ class SlurmLanes:
 
     @property
     def node(self) -> Box:
-        """Where the only lane runs."""
+        """The node of the only lane."""
         return self.cluster.nodes[self.cluster.login.run("squeue --noheader --states=RUNNING --format=%N")]
 
     def jobs(self) -> list[str]:
@@ -240,7 +238,7 @@ class SlurmLanes:
         return poor_python_in(self.cluster.folder)
 
     def mend(self) -> None:
-        """Nothing of a test is left, and all nodes wait for jobs."""
+        """Remove everything of a test; all nodes are idle then."""
         self.connect()
         self.old_disk()
         self.cluster.mend()

@@ -1,4 +1,4 @@
-"""What was told of an end, held against what is said of it."""
+"""Reported ends compared with stated ones."""
 
 import re
 
@@ -12,18 +12,18 @@ CANCELLED_BY_US = ("PENDING", "SUSPENDED")
 
 
 def is_said(message: str, told: str) -> bool:
-    """Is this the sentence, with anything for each …?"""
+    """Return whether it is the sentence, with anything for each …."""
     return re.fullmatch(".*".join(map(re.escape, message.split("…"))), told, re.DOTALL) is not None
 
 
 async def end_of(pool: Pool, run_id: str) -> None:
-    """Wait for a run's end and for its cause, which the worker says a moment later."""
+    """Wait for a run's end and its cause, which the worker reports a moment later."""
     await pool.end(run_id)
     await pool.until(run_id, lambda run: OUTCOME_LABEL in run.labels, LABEL_S)
 
 
 async def faults(pool: Pool, lanes: Lanes, run_id: str, end: End) -> list[str]:
-    """What was told otherwise of a run that has ended, a line each."""
+    """Return a line for each difference in the report of an ended run."""
     said, run = end.said[lanes.kind], await pool.run(run_id)
     found = []
     if run.state.name != said.state:

@@ -1,4 +1,4 @@
-"""Things on a Prefect server that are no business of a box, and what is there at a moment."""
+"""Objects on a Prefect server that a box must not reach, and a snapshot of all."""
 
 import json
 from contextlib import suppress
@@ -38,7 +38,7 @@ def cell():
 
 @dataclass
 class Belongings:
-    """Another lane's flow run, with a task run and a record, a secret, a variable; and the deployment of both."""
+    """Another lane's flow run, with a task run and a record, a secret, a variable; and both lanes' deployment."""
 
     prefect: Prefect
     deployment_id: UUID
@@ -77,7 +77,7 @@ class Belongings:
         return cls(prefect, deployment_id, other, task_run.id, artifact.id, block_id)
 
     async def everything(self, without: UUID) -> str:
-        """All that the server has, but what belongs to one flow run."""
+        """Return all of the server, except one flow run's objects."""
         found = {}
         async with self.prefect.client() as client:
             for name in LISTED:

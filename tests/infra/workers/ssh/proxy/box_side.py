@@ -1,4 +1,4 @@
-"""What is at the far end of a tunnel: an SSH server of this process, and somebody on the box."""
+"""The far end of a tunnel: an SSH server of this process, and a user of the box."""
 
 import asyncio
 import contextlib
@@ -20,7 +20,7 @@ SERVER_KEY = asyncssh.generate_private_key("ssh-ed25519")
 
 
 class _LetsEverybodyIn(asyncssh.SSHServer):
-    """It forwards the ports that are asked for, as sshd does."""
+    """Accept every login and forward requested ports, like sshd."""
 
     def begin_auth(self, username):
         return False
@@ -47,7 +47,7 @@ class Far:
         return httpx.AsyncClient(base_url=self.url, auth=auth, timeout=60, trust_env=False)
 
     async def raw(self, sent: bytes) -> bytes:
-        """What comes back on a connection of its own."""
+        """Return the answer on a new connection."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(sent)
@@ -59,7 +59,7 @@ class Far:
 
     @contextlib.asynccontextmanager
     async def socket(self, path: str, token: str | None = None):
-        """A socket of Prefect's, past its handshake."""
+        """Return a socket of Prefect's, past its handshake."""
         url = f"ws://127.0.0.1:{self.port}/api{path}"
         async with open_socket(url, subprotocols=["prefect"], proxy=None) as opened:
             await opened.send(json.dumps({"type": "auth", "token": self.token if token is None else token}))
@@ -69,7 +69,7 @@ class Far:
 
 @contextlib.asynccontextmanager
 async def far_end(run: FlowRun):
-    """A tunnel for a flow run, as the worker opens it."""
+    """Open a tunnel for a flow run, like the worker."""
     known = SERVER_KEY.export_public_key().decode().strip()
     here = {"host": "127.0.0.1", "server_host_keys": [SERVER_KEY]}
     async with asyncssh.listen(port=0, server_factory=_LetsEverybodyIn, **here) as server:

@@ -1,4 +1,4 @@
-"""A Prefect server that wants an auth string, with things on it that are no business of a box."""
+"""A Prefect server with an auth string, and objects that a box must not reach."""
 
 import pytest
 from prefect.states import Pending

@@ -1,4 +1,4 @@
-"""What a lane's flow run is given by `bench`: its code in two pieces, and its order."""
+"""Inputs of a lane's flow run by `bench`: its code in two pieces, and its order."""
 
 import base64
 

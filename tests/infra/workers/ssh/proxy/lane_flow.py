@@ -1,4 +1,4 @@
-"""A flow that does with the Prefect API what a lane does, and has a task."""
+"""A flow with a task that uses the Prefect API like a lane."""
 
 from uuid import UUID
 

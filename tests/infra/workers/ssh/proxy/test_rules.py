@@ -1,5 +1,3 @@
-"""What a box may say of its flow run, and how fast: no server needed."""
-
 import json
 import uuid
 from dataclasses import replace
@@ -48,7 +46,7 @@ def test_a_state_goes_on_without_its_result_and_is_forced_as_the_engine_does():
 
 
 def test_a_message_of_a_state_is_a_sentence():
-    """It is in the record of each repeat that the job has not measured."""
+    """It is in the record of each unmeasured repeat."""
     body = json.dumps({"state": {"type": "FAILED", "message": "x" * 100_000}}).encode()
     message = bodies.state_body(OWN, body, Allowances())["state"]["message"]
     assert message == "x" * bodies.SENTENCE
@@ -71,7 +69,7 @@ def test_a_box_changes_nothing_of_its_run_that_a_worker_reads(change):
 
 
 def test_a_box_neither_names_its_run_nor_has_it_tried_again():
-    """The engine asks for both, with the values of its flow: it is answered, and nothing changes."""
+    """The engine requests both; it is answered, and nothing changes."""
     asked = {"name": "a-run", "empirical_policy": {"retries": 10}, "flow_version": "1"}
     assert bodies.update_body(OWN, json.dumps(asked).encode(), Allowances()) == {"flow_version": "1"}
     del asked["flow_version"]
@@ -117,7 +115,7 @@ def test_the_task_runs_in_a_body_are_found(body):
 
 
 class Server:
-    """A client of an API that has the task run of another flow run."""
+    """A client of an API with the task run of another flow run."""
 
     def __init__(self):
         self.asked = 0
@@ -258,7 +256,7 @@ def test_a_flood_of_lines_and_artifacts_ends():
 
 
 def test_the_bytes_that_a_box_sends_in_four_hours_are_bounded():
-    """The server stores it all: 64 MiB at once, 1 GiB in the time of a job."""
+    """64 MiB at once, 1 GiB in the time of a job."""
     now = [0.0]
     limits = Allowances()
     limits.sent_bytes.clock = lambda: now[0]

@@ -1,5 +1,3 @@
-"""A box words a part of what its proxy logs and passes on: it is one printable line, or printable lines."""
-
 import json
 
 import pytest
@@ -15,7 +13,7 @@ FORGED = f"a\nBox forged, flow run x: all is fine {ESCAPES}"
 
 
 def refusals():
-    """Sentences about words of a box: field names, kinds, ids, names of events."""
+    """Return sentences with a box's words: field names, kinds, ids, names of events."""
     yield lambda: bodies.update_body(OWN, json.dumps({FORGED: 1}).encode(), Allowances())
     yield lambda: bodies.state_body(OWN, json.dumps({"state": {"type": FORGED}}).encode(), Allowances())
     yield lambda: bodies.lines_body(OWN, json.dumps([LINE | {FORGED: 1}]).encode(), Allowances())

@@ -1,4 +1,4 @@
-"""`scontrol show job -o` as Slurm prints it: 22.05 in this project's own cluster, later versions as they are published."""
+"""Output of `scontrol show job -o`: 22.05 from this project's cluster, later versions as published."""
 
 from infra.workers.ssh.slurm.states import SlurmJob
 
@@ -18,7 +18,7 @@ PENDING = (
 
 
 def printed(state: str, reason: str, code: str, **others: str) -> str:
-    """What is printed of a job that has begun on node n1 of partition main."""
+    """Return the output for a job that has begun on node n1 of partition main."""
     changes = {"JobState": state, "Reason": reason, "ExitCode": code, "NodeList": "n1", "Partition": "main"}
     text = PENDING
     for name, value in (changes | others).items():
@@ -28,7 +28,7 @@ def printed(state: str, reason: str, code: str, **others: str) -> str:
 
 
 def job(state: str, reason: str = "", code: int | None = None, **others: object) -> SlurmJob:
-    """What is read of it."""
+    """Return the parsed output."""
     return SlurmJob("7", state, reason, code, "n1", "main", limit_s=660, **others)
 
 

@@ -1,5 +1,3 @@
-"""A job that the worker gives up while Slurm does not listen, with the script of login nodes and no Slurm."""
-
 import os
 import time
 
@@ -17,7 +15,7 @@ LANE, WAITED_S = "prefect-1", 100
 
 
 class Controller(Here):
-    """A login node whose controller has job 7, and hears of its end where it `listens`."""
+    """A login node whose controller has job 7, and hears of its end if it `listens`."""
 
     def __init__(self, home):
         super().__init__(home)

@@ -1,5 +1,3 @@
-"""The name of each end, and of each reason that a job can never start for."""
-
 import pytest
 
 from infra.workers.base.outcome import Cause

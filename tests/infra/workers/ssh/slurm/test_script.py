@@ -1,5 +1,3 @@
-"""The script on a login node: what needs no Slurm."""
-
 import subprocess
 from pathlib import Path
 
@@ -9,7 +7,7 @@ SCRIPT = Path(box.__file__).with_name("slurm.sh")
 
 
 def test_the_lines_of_a_job_end_with_it(tmp_path):
-    """A child of `tail` that has ended is a zombie, for which `tail` waits for ever."""
+    """An ended child of `tail` is a zombie, for which `tail` waits for ever."""
     (tmp_path / "begun").touch()
     log = tmp_path / "log"
     log.write_text("one\n")

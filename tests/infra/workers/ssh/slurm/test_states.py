@@ -1,4 +1,4 @@
-"""Slurm's word on a job, as it has been printed: of 22.05 by this project's own cluster, of others as they are published."""
+"""Slurm's output on a job: 22.05 from this project's cluster, other versions as published."""
 
 import datetime as dt
 

@@ -1,5 +1,3 @@
-"""The command line of sbatch, and the fields that it is made of."""
-
 import pytest
 from pydantic import ValidationError
 

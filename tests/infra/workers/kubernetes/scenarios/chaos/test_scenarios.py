@@ -1,5 +1,3 @@
-"""Jobs of the kubernetes-jobs worker that somebody deletes or evicts, on a real cluster or the stand-in."""
-
 import pytest
 from kubernetes_asyncio import client
 

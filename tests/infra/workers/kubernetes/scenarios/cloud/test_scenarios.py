@@ -1,5 +1,7 @@
-"""What the kubernetes-jobs worker must do on any cluster: on the stand-in here, on that of KUBECONFIG by
-`make test-cluster`. A cluster's own API is all that is used: what needs more than that says so and is skipped."""
+"""The kubernetes-jobs worker on any cluster: the emulator, or that of KUBECONFIG by `make test-cluster`.
+
+Only the cluster's own API is used; a scenario that needs more is skipped.
+"""
 
 import os
 

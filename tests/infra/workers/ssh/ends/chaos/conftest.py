@@ -1,5 +1,3 @@
-"""Each kind of lanes."""
-
 import pytest
 
 from tests.infra.workers.ssh.ends.lanes import KINDS

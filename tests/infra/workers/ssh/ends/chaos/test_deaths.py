@@ -1,4 +1,4 @@
-"""Ends that something else brings about, in each kind of lane: deaths, disks, networks, and other people."""
+"""Ends of each kind of lane by deaths, disks, networks, and other people."""
 
 import asyncio
 import signal

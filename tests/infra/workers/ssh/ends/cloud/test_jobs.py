@@ -1,4 +1,4 @@
-"""Ends that a lane brings about by itself or by what it asks for, in each kind of lane."""
+"""Ends that a lane of each kind causes by itself or by its request."""
 
 import pytest
 
@@ -24,7 +24,7 @@ LATE = {
 
 
 async def ends(pool, lanes, tmp_path, *, late):
-    """Run the jobs of a kind, and hold each one's end against what is said of it."""
+    """Run the jobs of a kind, and compare each end with its stated one."""
     keygen(tmp_path / "key")
     runs = {}
     for name, end in JOBS.items():

@@ -1,4 +1,4 @@
-"""Requests and events of a box that knows the token, drawn by Hypothesis: the proxy passes on only those that it can."""
+"""Requests and events of a box that knows the token, drawn by Hypothesis: only allowed ones pass."""
 
 import asyncio
 import base64
@@ -59,7 +59,7 @@ MANY = settings(max_examples=2000)
 
 
 class Api:
-    """In place of Prefect's client: it notes each request, and answers with the fields that can hold a secret."""
+    """In place of Prefect's client: note each request, and answer with all fields that can hold a secret."""
 
     server_type = ServerType.SERVER
 
@@ -87,7 +87,6 @@ PROXY = JobProxy(RUN, "box", API, logging.getLogger("fuzz"), {TOKEN})
 
 
 async def answer_to(method, path, body, headers):
-    """The status and the body of the proxy's answer to one request."""
     sent = []
     scope = {
         "type": "http",
@@ -109,7 +108,7 @@ async def answer_to(method, path, body, headers):
 
 
 def of_the_own_run(path, body):
-    """Whether a body that goes on is one that a box can send."""
+    """Return whether a passed body is one that a box can send."""
     if body is None:
         return True
     if path == "/logs/":
@@ -135,7 +134,7 @@ odd_paths = st.builds(
 
 
 def check(method, path, body, headers):
-    """Ask the proxy; check its answer and the requests that it has passed on."""
+    """Send a request; check the proxy's answer and the requests it passed on."""
     PROXY.limits, API.asked = Allowances(), []
     with pytest.MonkeyPatch.context() as patched:
         patched.setattr(app, "SLOWLY_S", 0)

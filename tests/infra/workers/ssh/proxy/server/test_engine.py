@@ -1,4 +1,4 @@
-"""Prefect's real engine at the far end of a tunnel: all that it needs is let through."""
+"""Prefect's real engine at the far end of a tunnel can do all that it needs."""
 
 import asyncio
 import copy
@@ -28,7 +28,7 @@ ROOT = Path(__file__).parents[6]
 
 
 async def execute(far, run, folder, *command):
-    """Run the flow as a container does: what it knows of Prefect is the tunnel and its token."""
+    """Run the flow like a container: it knows only the tunnel and its token."""
     env = {
         "PATH": "/usr/bin:/bin",
         "HOME": str(folder),
@@ -50,7 +50,6 @@ async def execute(far, run, folder, *command):
 
 
 async def test_a_bundle_runs_through_its_tunnel(locked, theirs, tmp_path, caplog):
-    """A flow without a deployment, as `worker.submit` gives it to a pool."""
     async with locked.client() as client:
         made = await client.create_flow_run(lane, state=Pending())
         await send(client, made.id)

@@ -1,4 +1,4 @@
-"""Somebody has the box and the token of its tunnel: what else is on the Prefect server stays out of reach."""
+"""An attacker has the box and the token of its tunnel, and must reach nothing else on the server."""
 
 import asyncio
 import base64
@@ -35,12 +35,11 @@ async def box(locked, own, caplog):
 
 
 def said(caplog):
-    """What the worker has logged."""
     return [record.getMessage() for record in caplog.records if record.name == "tunnel"]
 
 
 def attempts(own, theirs):
-    """What somebody would try: method, path, body."""
+    """Return an attacker's requests: method, path, body."""
     other, task, artifact = theirs.other.id, theirs.task_run_id, theirs.artifact_id
     deployment = {
         "name": "pwned",
@@ -115,7 +114,7 @@ def attempts(own, theirs):
 
 
 def tricks(own, theirs, token):
-    """Requests whose line or headers mean one thing here and another thing there."""
+    """Return requests whose line or headers two parsers can read differently."""
     who = f"Host: api\r\nAuthorization: Basic {base64.b64encode(token.encode()).decode()}\r\n"
     other, mine = f"flow_runs/{theirs.other.id}", f"flow_runs/{own.id}"
     for target in (
@@ -171,7 +170,6 @@ async def test_nothing_else_on_the_server_is_reached_and_the_log_says_who_tried(
 
 
 async def test_requests_without_the_token_reach_nothing(own, theirs, box, caplog):
-    """Another user of the box, for whom the port is open, too."""
     async with httpx.AsyncClient(base_url=box.url, trust_env=False) as http:
         assert (await http.get("/health")).status_code == 200
         for header in ({}, {"Authorization": "Basic !"}, {"Authorization": "Bearer x"}):
@@ -185,7 +183,7 @@ async def test_requests_without_the_token_reach_nothing(own, theirs, box, caplog
 
 
 async def test_no_credential_of_the_server_comes_to_the_box(locked, own, box):
-    """And without the worker's the server refuses: the proxy adds them."""
+    """The proxy adds them; without them the server refuses."""
     async with box.http() as http:
         mine = (f"flow_runs/{own.id}", f"deployments/{own.deployment_id}", f"flows/{own.flow_id}")
         where = (f"work_pools/{own.work_pool_name}", f"work_queues/{own.work_queue_id}")
@@ -200,7 +198,7 @@ async def test_no_credential_of_the_server_comes_to_the_box(locked, own, box):
 
 
 async def heard_by(opened):
-    """The resources of the events that come, until none has come for a second."""
+    """Return the resources of events until none has come for a second."""
     heard = set()
     with contextlib.suppress(TimeoutError):
         while True:
@@ -213,7 +211,7 @@ async def heard_by(opened):
     "path", ["/events/out", "/logs/out", "/work_pools/local/connect", "/events/in/../out"]
 )
 async def test_sockets_tell_nothing_of_others(locked, own, theirs, box, path):
-    """The one that an engine listens on has what concerns its own run, whatever filter it names."""
+    """An engine's socket gets only its own run, whatever filter it names."""
     everything = {"type": "filter", "filter": {"event": {"prefix": ["prefect."]}}, "backfill": True}
     try:
         async with box.socket(path) as opened:
@@ -240,7 +238,7 @@ async def test_a_box_sees_no_other_box_of_its_hardware(own, box):
 
 
 async def test_a_box_has_its_run_neither_tried_again_nor_taken_for_another(locked, own, box):
-    """A run that waits for a retry was followed for ever; one with the name of `bench` kept its box rented."""
+    """A run that waited for a retry was followed for ever; one named like `bench` kept its box rented."""
     asked = {"name": "the-run", "empirical_policy": {"retries": 10, "retry_delay": 0}, "flow_version": "1"}
     async with box.http() as http, locked.client() as client:
         for body in (asked, {"name": "the-run"}):
@@ -278,7 +276,7 @@ async def test_incomplete_pieces_are_fetched_once(locked, own, box, monkeypatch)
 
 
 async def test_idle_strangers_do_not_lock_the_job_out(own, box, monkeypatch):
-    """Every user of the box can connect to the port: 32 connections without a word were enough."""
+    """Other users of the box can connect: 32 silent connections were enough."""
     monkeypatch.setattr(callers, "STRANGER_S", 3)
     streams = [await asyncio.open_connection("127.0.0.1", box.port) for _ in range(CONNECTIONS + 20)]
     async with box.http() as http:
@@ -306,7 +304,6 @@ def forged(name, about, run_id, **payload):
 
 
 async def test_no_event_changes_another_run(own, theirs, box, caplog):
-    """A task run of another's, also where the event says that it is ours, and an automation's event."""
     state = {"validated_state": {"type": "COMPLETED", "name": "Completed"}, "intended": {}}
     task = {"task_run": {"task_key": "k", "dynamic_key": "0", "name": "forged"}}
     resource, run = f"prefect.task-run.{theirs.task_run_id}", f"prefect.flow-run.{theirs.other.id}"
@@ -334,7 +331,7 @@ async def test_no_event_changes_another_run(own, theirs, box, caplog):
 
 
 async def test_a_flood_ends_at_the_worker(locked, own, box, caplog):
-    """It is slowed down, bodies without an end are cut off, connections are few, and the server goes on."""
+    """It is slowed down, endless bodies are cut off, connections are limited."""
     box.limits.requests.per_s = 0.01  # a slow machine asks no faster than the allowance grows back
 
     async def endless():
@@ -373,7 +370,6 @@ async def listens(port):
 
 
 async def test_the_tunnel_ends_with_its_connection_and_leaves_nothing(locked, own, monkeypatch):
-    """Neither a port on the box nor a socket on the machine of the worker."""
     with tempfile.TemporaryDirectory() as folder, monkeypatch.context() as patched, locked.settings():
         patched.setattr(tempfile, "tempdir", folder)  # other tests have tunnels in the usual one
         async with far_end(own) as far:

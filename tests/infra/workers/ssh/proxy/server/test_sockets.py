@@ -1,5 +1,3 @@
-"""Messages on a box's event sockets that its protocol does not have: the socket ends with a reason, in one line."""
-
 import asyncio
 import logging
 

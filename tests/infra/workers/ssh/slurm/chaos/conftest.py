@@ -1,5 +1,3 @@
-"""A pool of the ssh worker whose box is the login node of a real Slurm cluster."""
-
 import pytest
 
 from infra.workers.ssh.worker import SshWorker
@@ -24,7 +22,7 @@ async def pool(fast, prefect, machines):
 
 
 async def on(prefect, cluster, **variables):
-    """A pool for lanes on a cluster, whose scripts need no node of their own."""
+    """Return a pool for lanes on a cluster whose scripts need no private node."""
     asked = {
         "hosts": [cluster.host],
         "container_command": "none",

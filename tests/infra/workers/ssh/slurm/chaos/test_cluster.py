@@ -1,5 +1,3 @@
-"""Lanes on a real Slurm: their way to the Prefect API, and a cluster without accounting."""
-
 import asyncio
 
 import pytest
