@@ -1,4 +1,4 @@
-"""Ask for more money where an estimate is above the budget, and a person has started the run in the UI."""
+"""Ask for more money if an estimate is above the budget, and a person has started the run in the UI."""
 
 import math
 from uuid import UUID, uuid4
@@ -14,7 +14,7 @@ from tasks.planning.planner import OverBudget
 from tasks.planning.request import RunRequest
 
 ANSWER_WITHIN_S = 3600
-SPARE_S = 600  # Prefect itself fails a run whose pause is over, without our sentence
+SPARE_S = 600  # Prefect fails a run after its pause, without our sentence
 LOOK_S = 5
 
 
@@ -26,12 +26,10 @@ class MoreMoney(RunInput):
 
 
 async def with_more_money(request: RunRequest, over: OverBudget) -> RunRequest | None:
-    """Pause the flow run until a person has answered; return the request with the budget that they allow.
-
-    Returns None where they decline.
+    """Pause the flow run for a person's answer; return the request with the allowed budget, None if declined.
 
     Raises:
-        OverBudget: nobody started the run in the UI, or nobody has answered.
+        OverBudget: the run was not started in the UI, or there was no answer.
     """
     async with get_client() as client:
         if not await _started_in_the_ui(client, UUID(flow_run.get_id())):
@@ -54,10 +52,10 @@ def _question(over: OverBudget) -> str:
 
 
 async def _started_in_the_ui(client: PrefectClient, flow_run_id: UUID) -> bool:
-    """Tell whether a person has started a flow run by a button or the form of the UI.
+    """Return whether a person has started a flow run in the UI.
 
-    Only the UI gives the first state of a run a message, if only an empty one. Schedules give one, too;
-    commands, automations and other flows give none.
+    Only the UI gives the first state of a run a message, possibly empty. Schedules give one, too; commands,
+    automations and other flows give none.
     """
     run = await client.read_flow_run(flow_run_id)
     states = await client.read_flow_run_states(flow_run_id)

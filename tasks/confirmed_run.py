@@ -1,4 +1,4 @@
-"""The plan of a run that measures the answer of an earlier run again, and the earlier sessions of that answer."""
+"""The plan of a run that measures an earlier answer again, and the earlier sessions of that answer."""
 
 import secrets
 import statistics
@@ -29,8 +29,8 @@ from workloads.harness.records.case import Case
 def plan_of_confirmation(store: Store, repeats: int | None = None) -> tuple[Plan, tuple[AnswerClaim, ...]]:
     """Return the plan that measures again what decides a run's answer, and the claims of that answer.
 
-    Its cells are those of the best machine and its rivals, in the cases that make nearly all of their difference. Its
-    machines have today's prices, of which its notes name the changed ones; the claims keep the run's own prices.
+    Its cells are those of the best machine and its rivals, in the cases that make nearly all of their
+    difference. Machines have today's prices, with a note on changed ones; the claims keep the run's.
 
     Raises:
         GridbenchError: the run compares nothing, cannot be measured from here, or its code has changed.
@@ -110,7 +110,7 @@ def confirmed_answer(store: Store) -> EarlierAnswer:
 
 
 def _between(results: Path, plan: Plan) -> list[EarlierSession]:
-    """Return the earlier confirmations of the same run, oldest first; one that cannot be read is left out."""
+    """Return the earlier confirmations of the same run, oldest first, without unreadable ones."""
     began, sessions = datetime.fromisoformat(plan.created_at), []
     for name in sorted(runs(results)):
         try:
@@ -124,7 +124,7 @@ def _between(results: Path, plan: Plan) -> list[EarlierSession]:
 
 
 def _at_todays_prices(machines: Sequence[Hardware]) -> tuple[tuple[Hardware, ...], list[str]]:
-    """Return machines at today's prices, and a sentence on each price that has changed or that could not be read."""
+    """Return machines at today's prices, and a sentence on each changed or unreadable price."""
     priced, notes = list[Hardware](), list[str]()
     for machine in machines:
         price, sentence = price_today(machine)
@@ -135,7 +135,6 @@ def _at_todays_prices(machines: Sequence[Hardware]) -> tuple[tuple[Hardware, ...
 
 
 def _lane_s(machine: Hardware, cases: set[Case], session: EarlierSession, repeats: int) -> float:
-    """Return the estimated seconds of a lane: the wall time of the earlier repeats, as often as they are measured."""
     mine = (cell for cell in session.cells if cell.cell.hardware == machine.name)
     own = [cell for cell in mine if measured_of(cell.cell.case) in cases]
     walls_s = [statistics.fmean(record.wall_s for record in cell.usable or cell.records) for cell in own]
@@ -143,7 +142,7 @@ def _lane_s(machine: Hardware, cases: set[Case], session: EarlierSession, repeat
 
 
 def _check_code(plan: Plan, cases: Sequence[PlannedCase]) -> None:
-    """Check that users' scripts are as they were, as another script would be another answer."""
+    """Check that users' scripts are unchanged, as another script would be another answer."""
     scripts = {case.script.code: case.script for case in cases if case.script and case.script.code}
     for code, script in scripts.items():
         if take(Path(script.folder)).id != code:

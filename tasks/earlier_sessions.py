@@ -1,4 +1,4 @@
-"""The effect of a session on each machine of a run, by the earlier runs of the same hardware in its results store."""
+"""The effect of a session on each machine of a run, by earlier runs of the same hardware."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -20,8 +20,8 @@ from tasks.travel.run_code import workloads_hash
 from workloads.harness.probes.code import CHANGED
 from workloads.harness.records.record import Record, Verdict
 
-MOST_SESSIONS = 30  # the latest ones: older ones say little about the machine of today
-MOST_FOLDERS = 300  # that are looked at for them
+MOST_SESSIONS = 30  # older ones show little about today's machine
+MOST_FOLDERS = 300  # folders searched for them
 APART = timedelta(seconds=APART_S)  # between two sessions: runs in a row share more than their machine
 
 Logs = dict[str, list[float]]
@@ -32,7 +32,7 @@ Measured = tuple[str, str, str, str]
 
 
 def sessions_of(store: Store, records: Sequence[Record]) -> Sessions:
-    """Return the sessions of a run's machines: with the effect that earlier runs show, or else the assumed one."""
+    """Return the sessions of a run's machines, with the effect that earlier runs show, else the assumed one."""
     plan = store.plan
     assumed = SESSION_EFFECT if plan.session_effect is None else plan.session_effect
     effects: dict[str, SessionEffect] = {}
@@ -67,17 +67,16 @@ def _earlier(store: Store, records: Sequence[Record]) -> dict[str, list[Logs]]:
 
 
 def _measured(records: Sequence[Record]) -> set[Measured]:
-    """Return what these records measured, as far as it is known; code by the hash of its files and by its commit."""
     return {
         (record.hardware, record.environment_id, record.case.id, code)
         for record in records
         for code in (files_of(record), code_of(record))
-        if record.environment_id and code and not code.endswith(CHANGED)  # which changes is not known
+        if record.environment_id and code and not code.endswith(CHANGED)  # the changes are unknown
     }
 
 
 def _ways(plan: Plan) -> dict[tuple[str, str], tuple[object, ...]]:
-    """Return threads, soak and command of each hardware and case; a command counts without its places."""
+    """Return threads, soak and command of each hardware and case; a command without its paths."""
     return {
         (machine.name, planned.case.id): (
             threads_on(machine, planned.threads),
@@ -90,10 +89,7 @@ def _ways(plan: Plan) -> dict[tuple[str, str], tuple[object, ...]]:
 
 
 def _plans(results: Path, before: datetime) -> list[tuple[datetime, Path, Plan]]:
-    """Return the latest runs of a results store before a time, the latest first.
-
-    Each has the time of its plan, its folder and its plan.
-    """
+    """Return time, folder and plan of the runs of a results store before a time, the latest first."""
     return sorted(islice(_planned(results, before), MOST_FOLDERS), key=lambda run: run[0], reverse=True)
 
 
@@ -111,9 +107,10 @@ def _times(
 ) -> Mapping[str, list[Logs]]:
     """Return the log seconds of a run's valid repeats on an idle machine, by machine, session and case.
 
-    A rented machine had another box in each session; sessions of any other were turns of one box, and count as one.
+    A rented machine had another box in each session; other machines' sessions were turns of one box, and count
+    as one.
     """
-    from tasks.regressions.run_rows import counting, read_rows  # imports pandas, which is slow
+    from tasks.regressions.run_rows import counting, read_rows  # slow: imports pandas
 
     rows = read_rows(folder, plan)[0]
     quiet = counting(rows) & (rows["verdict"] != Verdict.NOISY)

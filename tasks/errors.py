@@ -1,4 +1,4 @@
-"""Mistakes of the user's, said in one sentence before anything is launched."""
+"""Mistakes of the user, stated in one sentence before anything starts."""
 
 
 class GridbenchError(Exception):

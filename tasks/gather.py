@@ -21,7 +21,7 @@ from workloads.harness.records.record import Record
 
 @task(cache_policy=NO_CACHE, persist_result=False)
 def gather(store: Store) -> list[Record]:
-    """Every record of the run, from the store; what can't be read is named in the log."""
+    """Return every record of the run from the store; log unreadable ones."""
     records, odd = store.records()
     for sentence in odd:
         get_run_logger().warning(sentence)
@@ -35,10 +35,10 @@ def compare(records: list[Record], store: Store) -> Comparison:
 
 
 def judged(records: Sequence[Record], store: Store, machines: Sequence[Machine] = ()) -> Comparison:
-    """The comparison of a run's records, at the prices of its plan or at those of other `machines`.
+    """Return the comparison of a run's records, at its plan's prices or those of other `machines`.
 
     Oddities of the records, and the number of unreadable ones, are caveats. A run that asks which machines to
-    keep is compared with all other runs of the store that ask, including later ones.
+    keep is compared with all other such runs of the store, including later ones.
     """
     plan = store.plan
     population, problems = population_of(store)

@@ -1,4 +1,4 @@
-"""A run made of bare records: what `python -m workloads suite --out` wrote on machines that no worker reaches."""
+"""A run of bare records, from `python -m workloads suite --out` on machines that no worker reaches."""
 
 import hashlib
 import re
@@ -19,7 +19,7 @@ from workloads.harness.records.files import read_records
 from workloads.harness.records.record import Record
 
 DEFAULT_NAME = "here"  # hardware of records that were measured without a name
-POOL = "process"  # of the machine that imports: nothing is measured again by it
+POOL = "process"  # of the importing machine: nothing is measured again by it
 UNKNOWN_USD = 1.0
 SUITE = "imported"
 
@@ -52,7 +52,7 @@ def read_folder(folder: Path) -> Found:
 
 
 def merged(found: Sequence[Found]) -> list[Record]:
-    """Return the records of all folders, each once: that of the first folder that has it.
+    """Return the records of all folders, each once, from the first folder that has it.
 
     Raises:
         GridbenchError: none of them has a record.
@@ -72,11 +72,11 @@ def run_of(
 ) -> tuple[Plan, list[Record]]:
     """Return the plan of a run of these records, and the records as its repeats, numbered anew.
 
-    A price is in USD per hour, or that of a hardware file, in proportion to the GPUs. The run's name follows from the
-    records: the same ones make the same run.
+    A price is in USD per hour, or that of a hardware file, in proportion to the GPUs. The same records give the
+    same run name.
 
     Raises:
-        GridbenchError: a price names a machine that has no record.
+        GridbenchError: a price names a machine without a record.
     """
     machines = list(dict.fromkeys(record.hardware for record in records))
     if unknown := [name for name in prices if name not in machines]:
@@ -115,7 +115,6 @@ def run_of(
 
 
 def _files(folder: Path) -> list[Path]:
-    """Return the files that can have records: the file itself, or all JSON files below a folder."""
     if not folder.is_dir():
         return [folder]
     return sorted(
@@ -124,7 +123,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _name(hardware: str, file: Path, folder: Path) -> str:
-    """Return the name of a machine; without one, that of the folder that `suite --out` was given."""
+    """Return the name of a machine; without one, that of the folder given to `suite --out`."""
     if hardware != DEFAULT_NAME:
         return hardware
     above = next((parent.parent for parent in file.absolute().parents if parent.name == DEFAULT_NAME), None)
@@ -133,7 +132,7 @@ def _name(hardware: str, file: Path, folder: Path) -> str:
 
 
 def _identity(record: Record) -> str:
-    """Return a text that two copies of one measurement share, whatever its run and its repeat were called."""
+    """Return a text that copies of one measurement share, whatever the names of run and repeat."""
     samples = record.wall.samples_s if record.wall else ()
     facts = (
         record.hardware,
@@ -147,10 +146,10 @@ def _identity(record: Record) -> str:
 
 
 def _hardware(name: str, records: Sequence[Record], price: float | Hardware | None) -> Hardware:
-    """Return a machine as its records describe it, with the price that was given.
+    """Return a machine as its records describe it, with the given price.
 
     Raises:
-        GridbenchError: the price is of a machine with GPUs and the records are not, or the other way round.
+        GridbenchError: either the price or the records, not both, are of GPUs.
     """
     own = [record for record in records if record.hardware == name]
     record = max(own, key=lambda one: len(_gpus(one)))
@@ -181,7 +180,6 @@ def _hardware(name: str, records: Sequence[Record], price: float | Hardware | No
 
 
 def _share_of(machine: Hardware, gpus: int, name: str) -> dict[str, Any]:
-    """Return the price of the share of a machine that has this number of GPUs."""
     if bool(machine.gpus) != bool(gpus):
         raise GridbenchError(
             f"--usd {name}={machine.name}: the records of {name} are of {gpus} GPUs, "
@@ -200,7 +198,7 @@ def _share_of(machine: Hardware, gpus: int, name: str) -> dict[str, Any]:
 
 
 def _gpus(record: Record) -> list[str]:
-    """Return the names of the GPUs that computed; none of a record of the CPU, or of an odd environment."""
+    """Return the names of the GPUs that computed; none for a CPU, or an odd environment."""
     cards = record.environment.get("gpus")
     if record.device != "cuda" or not isinstance(cards, list):
         return []
@@ -208,7 +206,7 @@ def _gpus(record: Record) -> list[str]:
 
 
 def _moment(started_at: str) -> datetime:
-    """Return when a measurement began; now, of a record that does not say it."""
+    """Return when a measurement began, or now if unknown."""
     try:
         return datetime.fromisoformat(started_at).astimezone(UTC)
     except (ValueError, OverflowError):

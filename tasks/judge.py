@@ -61,12 +61,12 @@ async def _under_way(folder: Path, run: str) -> list[str]:
 async def publish_night(judged: JudgedNight, results: ResultsAddress) -> Verdicts:
     """Write the night's verdicts and tickets, and show them in the UI.
 
-    If the bucket or the UI cannot be reached, the folder still has everything, and a warning is logged.
+    An unreachable bucket or UI is only a logged warning.
 
     Raises:
         GridbenchError: the folder cannot be written.
     """
-    from tasks.report.html.tickets import write_tickets  # imports plotting libraries, which is slow
+    from tasks.report.html.tickets import write_tickets  # slow: imports plotting libraries
 
     verdicts, folder, log = verdicts_of(judged), judged.night.folder, get_run_logger()
     pages = write_tickets(folder, judged, verdicts)
@@ -92,7 +92,6 @@ async def publish_night(judged: JudgedNight, results: ResultsAddress) -> Verdict
 
 
 async def _show(verdicts: Verdicts, links: Sequence[str]) -> None:
-    """Create the artifacts of a night."""
     await acreate_markdown_artifact(night_summary(verdicts, links), key="nightly-summary")
     if verdicts.series:
         rows = [series_row(v) for v in sorted(verdicts.series, key=lambda v: FIRST.index(v.state))]
@@ -116,7 +115,7 @@ def series_row(verdict: SeriesVerdict) -> dict[str, str]:
 
 
 def night_summary(verdicts: Verdicts, links: Sequence[str]) -> str:
-    """Return the night in markdown, its tickets first; external text cannot become markup."""
+    """Return the night in markdown, tickets first; external text cannot become markup."""
     lines = [f"# Night {verdicts.run}", "", plain(verdicts.answer), ""]
     tickets = zip(links, verdicts.tickets, strict=False)
     lines += [f"- [{ticket.kind}: {plain(ticket.sentence)}]({link})" for link, ticket in tickets]
@@ -125,7 +124,7 @@ def night_summary(verdicts: Verdicts, links: Sequence[str]) -> str:
 
 
 def spent_on(results: ResultsAddress, run: str) -> float:
-    """Return the cost in USD of a night's lanes and those of its confirmations, by their `jobs.json`.
+    """Return the cost in USD of a night's lanes and its confirmations', by their `jobs.json`.
 
     Raises:
         GridbenchError: a plan cannot be read.

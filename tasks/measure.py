@@ -21,27 +21,27 @@ from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record, Verdict
 
 NO_TIME = "no valid time"
-NOTHING = "NothingMeasured"  # name of the state of a run that went to its end without one time
+NOTHING = "NothingMeasured"  # name of the state of a complete run without a time
 
 
 @task(name="measure", task_run_name="{cell.id}", cache_policy=NO_CACHE, persist_result=False)
 async def measure(cell: Cell, lanes: Dispatcher) -> State[None]:
-    """Have `cell` measured; the task's state says what its records are worth."""
+    """Have `cell` measured; the task's state is the verdict on its records."""
     try:
         records = await lanes.records_of(cell)
         if records[0].verdict is Verdict.SKIPPED and cell.case in lanes.plan.skipped_on(cell.hardware):
-            return Completed(name="Skipped", message=records[0].reasons[0])  # as planned: nothing went wrong
+            return Completed(name="Skipped", message=records[0].reasons[0])  # as planned, not a failure
         return cell_state(records)
-    except GridbenchError as error:  # the whole run ends with it: a traceback a cell would say no more
+    except GridbenchError as error:  # the whole run ends with it: a traceback per cell adds nothing
         return Failed(message=str(error))
 
 
 async def measure_all(cells: Sequence[Cell], lanes: Dispatcher, say: Callable[[str], None]) -> None:
-    """Have cells measured, each shown by a task run of its own.
+    """Have cells measured, each shown by a task run.
 
-    All are asked for at once; task runs are opened lane by lane, a few at a time, in the order in which the
-    cells will end. Where the plan of the API limits them, some may not be open when all is measured. They
-    stay closed, unless a minute is enough for them.
+    All are requested at once; task runs open lane by lane, a few at a time, in the order in which cells will
+    end. If the API's plan limits them, some might not be open at the end. They stay closed, unless a minute is
+    enough for them.
     """
     lanes.request(cells)
     todo: dict[str, deque[Cell]] = defaultdict(deque)
@@ -61,7 +61,7 @@ async def measure_all(cells: Sequence[Cell], lanes: Dispatcher, say: Callable[[s
 
 
 class Turns:
-    """Some turns at once, then so many a minute, evenly; any number where there is no limit."""
+    """Some turns at once, then a number per minute, evenly; any number without a limit."""
 
     def __init__(self, per_minute: float | None, at_first: int = 0) -> None:
         self.per_minute = per_minute
@@ -90,7 +90,7 @@ async def _open(queue: deque[Cell], lanes: Dispatcher, turns: Turns, needed: Cal
 
 
 def nothing_measured(records: Sequence[Record], plan: Plan) -> str:
-    """Return a sentence where every cell has failed; empty where one has not, or skips were all the plan."""
+    """Return a sentence if every cell has failed and not all were planned as skips; else empty."""
     failed = [r for r in records if r.verdict.is_failure and r.case not in plan.skipped_on(r.hardware)]
     if not failed or not all(record.verdict.is_failure for record in records):
         return ""
@@ -110,7 +110,7 @@ def cell_state(records: list[Record]) -> State[None]:
 
 
 def _time_text(records: Sequence[Record]) -> list[str]:
-    """Return the time of a step over the valid repeats, with ±, or a command's number; nothing without either."""
+    """Return the time of a step with ±, or a command's number; nothing without either."""
     if reported := [record.metrics[0] for record in records if counts(record) and record.metrics]:
         return [f"{mean_text(reported)}, {format_count(len(reported), 'repeat')}"]
     if all(record.compute_s is None for record in records):

@@ -1,4 +1,4 @@
-"""A suite that measures a user's script, from a command or a form: checked, estimated and written."""
+"""Check and estimate a user's script, from a command or a form, and write its suite."""
 
 import json
 import statistics
@@ -57,7 +57,7 @@ class OwnScript(OwnCase):
 
 
 class OwnCommand(OwnCase):
-    """Any other command of the user, for the table `[[commands]]`; without `run` our own load is the client."""
+    """Any other command of the user, for the table `[[commands]]`; without `run` our load is the client."""
 
     run: str | None = None
     metrics: list[str] = Field(default_factory=list)
@@ -94,7 +94,7 @@ def sizes_of(given: Iterable[str]) -> dict[str, list[int]]:
 
 
 def write_suite(own: OwnScript | OwnCommand, results: Path) -> Path:
-    """Write the suite of a script or another command into the results folder, under its name; return the file's path.
+    """Write the suite of a command into the results folder, under its name; return the file's path.
 
     Earlier measurements of the same sizes in that folder become the estimate.
 
@@ -117,7 +117,7 @@ def write_suite(own: OwnScript | OwnCommand, results: Path) -> Path:
         raise GridbenchError(f"results: {error}") from None
     inner, outer = path.resolve(), Path(own.folder).resolve()
     if inner.is_relative_to(outer) and inner.relative_to(outer).as_posix() in names_in(outer):
-        path.unlink()  # as a part of the code it would change that with each run
+        path.unlink()  # as part of the code it would change the code's id with each run
         where = f"results is {results}, inside of the code's folder {own.folder}"
         raise GridbenchError(f"{where}: name another, or have git ignore it")
     return path
@@ -147,7 +147,7 @@ def _table(own: OwnCase) -> dict[str, object]:
 
 
 def suite_text(own: OwnCase) -> str:
-    """Return the text of a suite file that measures a script or another command."""
+    """Return the text of a suite file that measures a command."""
     head = own.model_dump(include={*OF_SUITE}, exclude_none=True)
     kind = "script" if isinstance(own, OwnScript) else "command"
     lines = [f"title = {json.dumps(f'The {kind} {own.name}')}", *_pairs(head), "", f"[[{kind}s]]"]
@@ -159,7 +159,7 @@ def _pairs(values: Mapping[str, object]) -> list[str]:
 
 
 def _toml(value: object) -> str:
-    """Spell text, numbers, truth values and lists as in JSON, which TOML shares; tables are inline."""
+    """Return text, numbers, truth values and lists as in JSON, which TOML shares; tables are inline."""
     if isinstance(value, dict):
         return f"{{ {', '.join(_pairs(value))} }}"
     return json.dumps(value, ensure_ascii=False)

@@ -1,4 +1,4 @@
-"""The form of a work pool on the server, and the first job variable that it does not take."""
+"""The form of a work pool on the server, and the first job variable that it refuses."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -25,7 +25,7 @@ async def form_of(client: PrefectClient, pool: str) -> Form | None:
 
 
 def mistake_in(variables: Mapping[str, Any], form: Form) -> str:
-    """Return a sentence about the first job variable that a form lacks or does not accept; empty if there is none."""
+    """Return a sentence about the first job variable that a form lacks or refuses; else empty."""
     names = [*form.get("properties", {})]
     for name in variables:
         if name not in names:
@@ -35,7 +35,7 @@ def mistake_in(variables: Mapping[str, Any], form: Form) -> str:
 
 
 def _is_reference(value: object) -> bool:
-    """Return whether the worker looks a value up: it checks it then."""
+    """Return whether the worker looks a value up, and checks it then."""
     return isinstance(value, str) and bool(REFERENCE.search(value))
 
 
@@ -47,7 +47,7 @@ def _cause(error: Any) -> Any:
 
 
 def _sentence(error: Any) -> str:
-    """Say which value is wrong, and what would be right; a value of `env` is not repeated."""
+    """State which value is wrong, and what would be right, without repeating a value of `env`."""
     path = [*map(str, error.absolute_path)]
     field = ".".join(["job_variables", *path])
     if error.validator == "additionalProperties" and isinstance(error.schema, dict):

@@ -1,4 +1,4 @@
-"""The records of other machines in the same results store, with which a run's machines are compared."""
+"""The records of other machines in the same results store, for comparison."""
 
 from collections.abc import Iterator
 

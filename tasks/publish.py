@@ -106,7 +106,7 @@ async def publish(records: Sequence[Record], comparison: Comparison, store: Stor
 
 
 def write_files(records: Sequence[Record], comparison: Comparison, store: Store) -> Path:
-    """Write everything that is made from the records into the run's folder, and return the report's path.
+    """Write all derived files into the run's folder; return the report's path.
 
     Raises:
         GridbenchError: the folder can't be written, or the disk is full.
@@ -115,7 +115,7 @@ def write_files(records: Sequence[Record], comparison: Comparison, store: Store)
 
 
 def run_info(plan: Plan) -> RunInfo:
-    """Return the facts of a run that its report states."""
+    """Return the facts of a run for its report."""
     title = plan.title if plan.suite == IMPORTED else ""  # the suite of imported records is unknown
     return RunInfo(plan.run, plan.suite, plan.created_at, plan.seed, plan.gridbench, title)
 
@@ -142,7 +142,7 @@ def write_comparison(first: Store, second: Store, folder: Path) -> tuple[Path, l
 def _written(
     what: str, folder: Path, records: Sequence[Record], comparison: Comparison, run: RunInfo
 ) -> Path:
-    from tasks.report.write import write_report  # imports plotting libraries, which is slow
+    from tasks.report.write import write_report  # slow: imports plotting libraries
 
     try:
         return write_report(folder, records, comparison, run)
@@ -158,7 +158,7 @@ def _side(store: Store) -> tuple[ComparedRun, list[str]]:
 
 
 def report_url(report: Path) -> str:
-    """Return the URL under which a browser finds the report."""
+    """Return the report's URL for a browser."""
     base, report = os.environ.get(REPORTS_URL), report.absolute()
     run, folder = report.parent.name, str(report.parents[1])
     if not base or os.environ.get(REPORTS_FOLDER, folder) != folder:

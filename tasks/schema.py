@@ -65,9 +65,9 @@ def validated(kind: type[Model], raw: dict[str, Any], where: str) -> Model:
 
 
 def first_mistake(error: ValidationError, kind: type[BaseModel] | None = None) -> str:
-    """Return the first mistake that pydantic found, with field, value and the expected value.
+    """Return pydantic's first mistake, with field, value and the expected value.
 
-    For an unknown key it suggests the nearest key that is missing, or that `kind` has at that place.
+    For an unknown key it suggests the nearest missing key, or the nearest that `kind` has at that place.
     """
     mistakes = error.errors()
     unknown = [mistake for mistake in mistakes if mistake["type"] == "extra_forbidden"]
@@ -87,7 +87,7 @@ def first_mistake(error: ValidationError, kind: type[BaseModel] | None = None) -
 
 
 def _nearest(path: tuple[int | str, ...], kind: type[BaseModel] | None) -> list[str]:
-    """Return the key of a model that is nearest to the last one of a place, with its place; empty if none is near."""
+    """Return the nearest key of a model, with its place; empty if none is near."""
     for part in path[:-1] if kind else ():
         field = kind.model_fields.get(str(part)) if kind else None
         kind = kind if isinstance(part, int) else next(_models(field.annotation), None) if field else None
@@ -96,7 +96,6 @@ def _nearest(path: tuple[int | str, ...], kind: type[BaseModel] | None) -> list[
 
 
 def _models(annotation: Any) -> Iterator[type[BaseModel]]:
-    """Yield the models in an annotation."""
     if isinstance(annotation, type) and issubclass(annotation, BaseModel):
         yield annotation
     for inner in get_args(annotation):

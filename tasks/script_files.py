@@ -1,4 +1,4 @@
-"""The files of users' scripts at the time of a run's plan, so that a resume measures the same code."""
+"""The files of users' scripts at the time of a plan, so that a resume measures the same code."""
 
 import json
 from collections.abc import Iterator
@@ -31,12 +31,12 @@ def keep_files(store: Store) -> None:
 
 
 def check_files(store: Store) -> None:
-    """Refuse to resume a run whose scripts have changed since; new files can be their output.
+    """Refuse to resume a run whose scripts have changed; new files can be their output.
 
-    Remote machines get the planned code: the check is only for a lane that uses the folder itself.
+    Remote machines get the planned code: the check is only for lanes that use the folder itself.
 
     Raises:
-        GridbenchError: there is such a script, or its folder cannot be read.
+        GridbenchError: a script has changed, or its folder cannot be read.
     """
     if all(map(travels_to, store.plan.hardware)):
         return
@@ -59,7 +59,6 @@ def check_files(store: Store) -> None:
 
 
 def _scripts(store: Store) -> Iterator[Script]:
-    """Yield one script for each code in a plan."""
     planned = {case.script.code: case.script for case in store.plan.cases if case.script and case.script.code}
     yield from planned.values()
 

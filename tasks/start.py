@@ -63,11 +63,11 @@ async def _resumed(run: str, folder: Path, bucket: Bucket | None) -> Store:
 
 
 def check_plan(plan: Plan, request: RunRequest) -> None:
-    """Check a plan that was read from the results before anything that it names is run.
+    """Check a plan from the results before anything that it names is run.
 
     Raises:
-        GridbenchError: it is not the plan that the command has checked; without a command, a machine runs
-            other programs than those that its hardware file names.
+        GridbenchError: it is not the plan that the command has checked; without a command, a machine runs other
+            programs than those in its hardware file.
     """
     if request.plan is None:
         check_machines(plan, request.night.version if request.night else None)
@@ -100,8 +100,8 @@ def named_in(machine: Hardware) -> list[tuple[str, str]]:
 async def check_job_variables(hardware: Iterable[Hardware]) -> None:
     """Check the job variables of machines with the server, before anything is paid for.
 
-    The form of the machine's work pool has each of them and accepts its value. Every Prefect variable to which one
-    refers exists and is not empty.
+    The pool's form must have each and accept its value. Every referenced Prefect variable must exist and not be
+    empty.
 
     Raises:
         GridbenchError: Prefect would leave a field empty, ignore one, or refuse a value.

@@ -1,1 +1,1 @@
-"""Decide what a run measures, where and at what estimated cost, before anything starts."""
+"""Decide what a run measures, on which machines and at what estimated cost."""

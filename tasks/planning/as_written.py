@@ -22,11 +22,9 @@ LONGEST = 200  # characters of a value in a sentence
 
 
 def check_machines(plan: Plan, version: Version | None = None) -> None:
-    """Check that each machine of a plan runs the programs that its file in `deployments/hardware` names.
+    """Check that each machine of a plan runs the programs in its file in `deployments/hardware`.
 
-    Args:
-        plan: as it was read from a results folder or a bucket.
-        version: the version that the caller measures in place of the machines' own.
+    `version` is measured in place of the machines' own.
 
     Raises:
         GridbenchError: a machine differs in one of `FIELDS`; with both values.
@@ -44,7 +42,6 @@ def check_machines(plan: Plan, version: Version | None = None) -> None:
 
 
 def _written(machine: Hardware, version: Version | None) -> dict[str, Any]:
-    """Return the decisive fields that the machine has by its file, or by its address without a file."""
     name = machine.shape or machine.name
     if name not in hardware_names():
         of_box = {key: machine.job_variables[key] for key in OF_AN_ADDRESS & machine.job_variables.keys()}
@@ -66,7 +63,7 @@ def _decisive(machine: Hardware) -> dict[str, Any]:
 
 
 def _first_difference(field: str, planned: Any, written: Any) -> tuple[str, str, str]:
-    """Return the field's name and both values as text; of job variables, the first that differs, by name alone."""
+    """Return the field's name and both values; of job variables, the first different one, by name alone."""
     if field == "job_variables":
         other = min(key for key in planned | written if planned.get(key) != written.get(key))
         now, then = (("another value" if other in has else "none") for has in (planned, written))

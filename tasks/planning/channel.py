@@ -1,4 +1,4 @@
-"""The night of a run: the history that its numbers go into, and the cases of the suite that it watches."""
+"""The night of a run: the history of its numbers, and the watched cases of the suite."""
 
 from dataclasses import replace
 from typing import Annotated, Self
@@ -17,11 +17,10 @@ class Version(Strict):
     """One of several versions of the measured software, and how each machine of the run gets it.
 
     Attributes:
-        name: what the version is called.
         image: in place of the one in the machine's job variables.
         command: in place of the machine's own, before the arguments of `python -m workloads`.
-        folder: of a user's script at this version, in place of the suite's.
-        partner: another version, which is measured right before or after each repeat in place of a control.
+        folder: of a user's script at this version.
+        partner: another version, measured right before or after each repeat in place of a control.
     """
 
     name: Word
@@ -46,14 +45,13 @@ class Version(Strict):
 
 
 class Night(Strict):
-    """A run whose numbers are judged against earlier nights; only such a run measures controls.
+    """A run that is judged against earlier nights; only such a run measures controls.
 
     Attributes:
-        channel: the software channel whose series these numbers go into, such as a branch.
-        confirms: the run whose suspects this run measures again, or the search that it is part of; such a run
-            is in no series. None for a night of its own.
-        cases: ids of the cases of the suite to measure; all where empty.
-        version: the version that measures; the machines' own where None.
+        channel: the software channel of its series, such as a branch.
+        confirms: the run whose suspects, or the search whose versions, it measures; such a run is in no series.
+        cases: ids of the suite's cases to measure; all if empty.
+        version: in place of the machines' own.
     """
 
     channel: Word = "main"
@@ -66,7 +64,7 @@ def watched(suite: Suite, night: Night | None) -> Suite:
     """Return the suite reduced to a night's cases, in the suite's order.
 
     Raises:
-        GridbenchError: the night names a case that the suite lacks.
+        GridbenchError: the suite lacks a case of the night.
     """
     if night is None or not night.cases:
         return suite

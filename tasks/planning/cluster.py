@@ -1,4 +1,4 @@
-"""Several boxes of one kind: the boxes of a cluster file, or copies of a rented machine."""
+"""Several boxes of one kind: those of a cluster file, or copies of a rented machine."""
 
 import ipaddress
 import re
@@ -50,9 +50,9 @@ class ClusterBox(SshHop):
     """One box of a cluster.
 
     Attributes:
-        name: lower-case letters, digits and dashes; it becomes part of the machine's name.
+        name: lower-case letters, digits and dashes; part of the machine's name.
         key: the cluster's key by default.
-        jump: the machines through which it is reached, the first one first; as ~/.ssh/config says by default.
+        jump: the machines through which it is reached, the first one first; as in ~/.ssh/config by default.
     """
 
     name: str
@@ -66,7 +66,7 @@ class ClusterBox(SshHop):
 
     @property
     def endpoint(self) -> tuple[str, int, tuple[str, ...]]:
-        """The address, the port and the way there, which no two boxes share."""
+        """Return address, port and route, which no two boxes share."""
         way = tuple(hop.address.lower() for hop in self.jump or ())
         return self.address.lower(), self.port or SSH_PORT, way
 
@@ -75,9 +75,9 @@ class Cluster(Strict):
     """A cluster file: boxes of one kind that are measured side by side.
 
     Attributes:
-        hardware: name of the hardware file that describes each box.
-        key: the private key of every box that names none.
-        baseline: name of the box that speedups are relative to; the first by default.
+        hardware: the hardware file that describes each box.
+        key: the private key of every box without one.
+        baseline: the box that speedups are relative to; the first by default.
     """
 
     hardware: str
@@ -139,7 +139,7 @@ def copies(hardware: Hardware, boxes: int) -> list[Hardware]:
 
 
 def multiplied(machines: Sequence[Hardware], boxes: int) -> list[Hardware]:
-    """Expand every rented machine into `boxes` copies; keep the others as they are.
+    """Expand every rented machine into `boxes` copies; keep the others.
 
     Raises:
         GridbenchError: the number is below 1, or above 1 with no rented machine.
@@ -156,7 +156,7 @@ def multiplied(machines: Sequence[Hardware], boxes: int) -> list[Hardware]:
 
 
 def _box(shape: Hardware, name: str, hosts: list[dict[str, Any]] | None = None) -> Hardware:
-    """Return one box of a shape: rented, or reached at `hosts`. Boxes share no computer, hence no `box`."""
+    """Return a box of a shape: rented, or reached at `hosts`. Boxes share no computer, hence no `box`."""
     names = {"name": f"{shape.name}.{name}", "title": f"{shape.title}, box {name}", "shape": shape.name}
     reach = {"rent": None, "job_variables": {**shape.job_variables, "hosts": hosts}} if hosts else {}
     return shape.model_copy(update={**names, "box": None, **reach})

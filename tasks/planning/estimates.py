@@ -10,7 +10,7 @@ from workloads.harness.repeat.suite import Suite
 
 
 def controls_on(machine: Hardware, night: Night | None) -> bool:
-    """Return True if each repeat on a machine is measured with a control, or in turns with another version."""
+    """Return whether each repeat on a machine has a control, or takes turns with another version."""
     return night is not None and machine.reference is not None
 
 
@@ -25,7 +25,7 @@ def lane_s(
 ) -> float:
     """Return the seconds of a lane with its soaks, 0 if all is skipped.
 
-    A control is like its repeat; users' scripts have none. So is another version that takes turns with it. Each session
+    A control, or another version in turns, is like its repeat; users' scripts have no controls. Each session
     starts the machine once.
     """
     measured_s = [
@@ -37,7 +37,7 @@ def lane_s(
 
 
 def lane_usd(machine: Hardware, seconds: float, sessions: int = 1) -> float:
-    """Return the cost of a lane in US dollars, with the idle time until its machine is removed after each session."""
+    """Return the cost of a lane in USD, with the idle time after each session."""
     return usd(seconds + sessions * machine.idle_s, machine.price.usd_per_hour) if seconds else 0.0
 
 

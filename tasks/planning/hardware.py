@@ -22,7 +22,7 @@ from workloads.harness.repeat.suite import Suite, load_suite, suite_names
 DEPLOYMENTS = Path(os.environ.get("GRIDBENCH_DEPLOYMENTS") or Path(__file__).parents[2] / "deployments")
 
 RENTED_POOL = "ssh"
-NOT_OF_A_JOB = ("name", "title", "threads")  # fields that each repeat brings along
+NOT_OF_A_JOB = ("name", "title", "threads")  # fields that each repeat contains
 AUTO = "auto"  # in place of a reference's command: the machine makes its own
 
 Gigabytes = Annotated[float, Field(gt=0, le=1e6)]
@@ -30,7 +30,7 @@ Rate = Annotated[float, Field(gt=0, le=1e9)]
 
 
 def _by_itself(reference: object) -> object:
-    """Return the word `auto` as a command of this one word."""
+    """Return the word `auto` as a command."""
     return (AUTO,) if reference == AUTO else reference
 
 
@@ -38,26 +38,26 @@ class Hardware(Strict):
     """A machine shape at a provider, with a price: one YAML file in `deployments/hardware/`.
 
     Attributes:
-        pool: the Prefect work pool that runs its lane, by the deployment `lane/<pool>`.
-        box: name of the computer; lanes of machines on one computer take turns. The name by default.
-        threads: CPU threads; the physical cores that the job may use where None.
+        pool: the Prefect work pool of its lane, by the deployment `lane/<pool>`.
+        box: name of the computer, whose lanes take turns. The name by default.
+        threads: CPU threads; by default the physical cores that the job can use.
         gpus: accelerators in it; 0 for a CPU machine.
-        gpu: model, a key of `deployments/gpus.yaml`; None where unknown before the run.
-        gpu_memory_gb: of each accelerator, where its model comes in several sizes; the model's where None.
+        gpu: model, a key of `deployments/gpus.yaml`, if known before the run.
+        gpu_memory_gb: of each accelerator, if its model comes in several sizes.
         price: stated here, or a `PriceOf`, whose amount is in the snapshot of facts.
-        memory_gb: the host's; None where unknown before the run. A GPU's is in `gpus.yaml`.
-        job_variables: passed to the work pool with each lane job.
-        instance_type: the type that the machine must report, so that no other is measured by mistake.
+        memory_gb: the host's, if known before the run. A GPU's is in `gpus.yaml`.
+        job_variables: for the work pool, with each lane job.
+        instance_type: the type that the machine must report.
         start_s: seconds from a job's submission to its first measurement: boot, image pull and imports.
-        idle_s: seconds that the machine is paid for after its last job, until it is removed.
+        idle_s: paid seconds after its last job, until it is removed.
         start_within_s: longest wait for a machine, once a worker has taken the job.
-        cells_per_job: most repeats in one job; all that wait where None.
-        rent: terms on which it is rented while its lane needs it; None for a machine that is there.
-        shape: the hardware of which it is one box of several; None for a single machine.
+        cells_per_job: most repeats in one job; None for all.
+        rent: terms of a rental while its lane needs it; None for a permanent machine.
+        shape: the hardware of which it is one box of several.
         command: runs one repeat on the box; the arguments of `python -m workloads` follow.
-        reference: the same in a frozen environment made by `gridbench reference`, for the controls of nights;
-            `auto` for the one that the machine's first night freezes; None for no controls.
-        unsupported: reason why it can't be measured on any more, or not yet; None where it can.
+        reference: the same in a frozen environment made by `gridbench reference`, for controls; `auto` for the
+            one that the machine's first night freezes; None for no controls.
+        unsupported: why it can't be measured on, if so.
     """
 
     name: str
@@ -87,7 +87,8 @@ class Hardware(Strict):
     def job_key(self) -> str:
         """Return a text that hardware entries share if one job can measure them in turns.
 
-        They are entries of one box, without rent, that differ only in `NOT_OF_A_JOB` and in the source of their price.
+        These are entries of one box, without rent, that differ only in `NOT_OF_A_JOB` and in the source of
+        their price.
         """
         if self.box is None or self.rent:
             return self.name
@@ -127,12 +128,13 @@ class Hardware(Strict):
 
 
 class GpuPeaks(Strict):
-    """Dense peak rates of a GPU model in TFLOP/s by precision, its memory and its bandwidth in GB/s.
+    """Dense peak rates of a GPU model in TFLOP/s by precision, its memory in GB and its bandwidth in GB/s.
 
-    `called` are the words of a driver's name for it; empty where they are unknown. `capability` is NVIDIA's
-    compute capability. `reach` is the share of a rate in TFLOP/s that large matrix products reach at least;
-    None where nobody has published it. `unsupported` says why no machine with it can be measured on; None
-    where one can.
+    Attributes:
+        called: words of a driver's name for it; empty if unknown.
+        capability: NVIDIA's compute capability.
+        reach: least share of a rate that large matrix products reach, if published.
+        unsupported: why no machine with it can be measured on, if so.
     """
 
     tflops: dict[str, Rate]
@@ -154,7 +156,6 @@ def load_hardware(name: str, folder: Path = DEPLOYMENTS, today: date | None = No
     """Read a hardware file; look up a price that names facts in the folder's snapshot.
 
     Args:
-        name: of the file, without its suffix.
         folder: with `hardware/`, `gpus.yaml` and `prices.yaml`.
         today: the day from which the age of prices counts; today in UTC by default.
 
@@ -187,7 +188,7 @@ def load_hardware(name: str, folder: Path = DEPLOYMENTS, today: date | None = No
 
 
 def _rented(raw: dict[str, Any]) -> dict[str, Any]:
-    """Return `rent` in full: `rent: PROVIDER` alone means the instance that the price is of."""
+    """Return `rent` in full: `rent: PROVIDER` alone means the instance of the price."""
     given, price = raw.get("rent"), raw.get("price")
     rent = {"provider": given} if isinstance(given, str) else given
     priced = price.get("instance") if isinstance(price, dict) else None
@@ -197,7 +198,6 @@ def _rented(raw: dict[str, Any]) -> dict[str, Any]:
 
 
 def _looked_up(raw: dict[str, Any], facts: tuple[Fact, ...], today: date, where: str) -> Price:
-    """Return the price that a hardware file refers to."""
     reference, gpus = validated(PriceOf, raw["price"], f"{where}, price"), raw.get("gpus", 0)
     if reference.gpu and gpus != reference.count:
         priced = f"{reference.count} {reference.gpu}"
@@ -220,13 +220,13 @@ def load_gpus(folder: Path = DEPLOYMENTS) -> dict[str, GpuPeaks]:
 
 @lru_cache
 def _gpus(path: Path, changed_at_ns: int) -> dict[str, GpuPeaks]:
-    """Read the file again only if it has changed: predictions of all offers ask for it hundreds of times."""
+    """Read the file only if it has changed: predictions of all offers need it hundreds of times."""
     raw = read_mapping(path)
     return {name: validated(GpuPeaks, entry, f"gpus.yaml, {name}") for name, entry in raw.items()}
 
 
 def names_of(gpus: Mapping[str, GpuPeaks]) -> dict[str, str]:
-    """Return what drivers call each GPU model, as far as that is known."""
+    """Return drivers' names for each GPU model, if known."""
     return {model: peaks.called for model, peaks in gpus.items() if peaks.called}
 
 

@@ -1,4 +1,4 @@
-"""Container images that cases are measured in, and the machines that have containers for them."""
+"""Container images of cases, and the machines that have containers for them."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -12,15 +12,15 @@ FIELD = "image"  # the job variable of each pool that has containers
 
 
 def image_of(repeat: Repeat) -> str | None:
-    """Return the user's image that a repeat is measured in; None for that of its machine."""
+    """Return the user's image of a repeat; None for that of its machine."""
     return repeat.script.image if repeat.script else None
 
 
 def check_images(machines: Sequence[Hardware], cases: Iterable[SuiteCase]) -> None:
-    """Refuse a case with its own image on a machine without containers.
+    """Check that every machine has containers for cases with their own image.
 
     Raises:
-        GridbenchError: there is one.
+        GridbenchError: a machine lacks them.
     """
     own = next((entry for entry in cases if entry.script and entry.script.image), None)
     without = next((machine for machine in machines if FIELD not in machine.job_variables), None)
@@ -33,7 +33,7 @@ def check_images(machines: Sequence[Hardware], cases: Iterable[SuiteCase]) -> No
 
 
 def in_images(plan: Plan) -> Iterator[Hardware]:
-    """Yield each machine of a plan as its jobs ask for it, once for each image."""
+    """Yield each machine of a plan as its jobs request it, once for each image."""
     for image in dict.fromkeys(planned.script and planned.script.image for planned in plan.cases):
         for machine in plan.hardware:
             variables = machine.job_variables | ({FIELD: image} if image else {})

@@ -8,7 +8,7 @@ from workloads.harness.repeat.limits import Limits
 from workloads.harness.repeat.local_limits import limits_here
 
 LOCAL_POOL = "local"  # its worker runs on the machine that plans
-RENTAL_POOL = "rental"  # its worker rents and gives back boxes, and it alone has the keys for that
+RENTAL_POOL = "rental"  # its worker rents and returns boxes, and only it has the keys for that
 GB = 1e9
 GPU_GB = 2.0**30  # makers give a GPU's memory in powers of two and call them GB
 

@@ -1,4 +1,4 @@
-"""The machines that a run measures on, and its baseline among them."""
+"""The machines of a run, and its baseline among them."""
 
 from collections.abc import Sequence
 
@@ -13,7 +13,7 @@ def machines_of(request: RunRequest, version: Version | None = None) -> list[Har
     """Return the machines of a run, each with the version to measure, if any.
 
     Raises:
-        GridbenchError: there is no machine, or one is unknown, unsupported or can't be had like this.
+        GridbenchError: there is none, or one is unknown, unsupported or unavailable in this form.
     """
     cluster, boxes = request.cluster, request.boxes
     if cluster and boxes != 1:
@@ -33,7 +33,7 @@ def machines_of(request: RunRequest, version: Version | None = None) -> list[Har
 def with_version(machine: Hardware, version: Version) -> Hardware:
     """Return the machine with a version in place of its own image or command; a folder leaves both.
 
-    The command of its partner takes the place of the reference, whose controls it replaces.
+    The command of its partner replaces the reference and so its controls.
 
     Raises:
         GridbenchError: the version is an image, and the machine measures in none.

@@ -1,4 +1,4 @@
-"""Predicted memory of cells, before anything is rented: by a process of its own, as planning has no torch."""
+"""Predict the memory of cells before anything is rented, in a separate process, as planning has no torch."""
 
 import hashlib
 import json
@@ -28,8 +28,8 @@ from workloads.harness.records.places import user_cache
 from workloads.harness.repeat.limits import at_least, processes_of
 
 ROOT = Path(__file__).parents[2]
-OFF = "GRIDBENCH_FITS"  # `off`: plans skip nothing for what is only predicted
-TIMEOUT_S = 900.0  # of one question, with the search for what should fit
+OFF = "GRIDBENCH_FITS"  # `off`: plans skip nothing by prediction alone
+TIMEOUT_S = 900.0  # of one question, with the search for a fitting size
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +38,8 @@ class Predicted:
 
     Attributes:
         needs: of one process.
-        room: the machine's memory for it; None where it is unknown.
-        fit: the answer.
-        best: the largest size that should fit, such as `batch=96`; empty if the case itself does, or if none
-            is known.
+        room: the machine's memory for it, if known.
+        best: the largest size that should fit, such as `batch=96`; empty if the case fits, or none is known.
     """
 
     cell: Cell
@@ -52,14 +50,14 @@ class Predicted:
 
     @property
     def reason(self) -> str | None:
-        """The sentence with which the cell is skipped; None where it may be measured."""
+        """Return why the cell is skipped; None if it is measured."""
         return sentence(self.needs, self.room, self.best) if self.room and self.fit is Fit.NO else None
 
 
 def predict(cells: Iterable[tuple[Hardware, PlannedCase]], with_step: bool = False) -> list[Predicted]:
-    """Predict the memory of cells, `with_step` the work of a step, too.
+    """Predict the memory of cells, `with_step` also the work of a step.
 
-    Earlier predictions are read. The first steps of scripts are run.
+    Cached predictions are read. The first steps of scripts are run.
 
     Raises:
         GridbenchError: the process failed.
@@ -71,10 +69,10 @@ def predict(cells: Iterable[tuple[Hardware, PlannedCase]], with_step: bool = Fal
 
 
 def unfit(cells: Iterable[tuple[Hardware, PlannedCase]]) -> dict[Cell, str]:
-    """Return why cells can't be held by machines that cost money; this machine may just try.
+    """Return why cells do not fit on machines that cost money; this machine just tries.
 
-    Where a case is no problem, those that are no larger need not be predicted. Where nothing can be, for want
-    of torch, say, everything may be tried.
+    Cases no larger than one that fits need no prediction. Without predictions, for example without torch,
+    everything can be tried.
     """
     if os.environ.get(OFF) == "off":
         return {}
@@ -100,12 +98,11 @@ def unfit(cells: Iterable[tuple[Hardware, PlannedCase]]) -> dict[Cell, str]:
 
 
 def _covers(larger: tuple[Hardware, PlannedCase], cell: tuple[Hardware, PlannedCase]) -> bool:
-    """Return whether a cell is another case of the same machine, and no larger."""
     return larger is not cell and larger[0] is cell[0] and at_least(larger[1].case, cell[1].case)
 
 
 def room_of(machine: Hardware, case: PlannedCase) -> Room | None:
-    """Return a machine's memory for a case; None where its file doesn't say."""
+    """Return a machine's memory for a case; None if its file lacks it."""
     limits = limits_of(machine, threads_on(machine, case.threads))
     if limits.memory_bytes is None:
         return None
@@ -137,7 +134,7 @@ def _predicted(
 
 
 def _answers(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Answer what is kept from it, scripts one at a time, and the rest in one process."""
+    """Return answers: cached ones, scripts one at a time, and the rest in one process."""
     keys = [json.dumps(question, sort_keys=True) for question in questions]
     scripts = {key for key, question in zip(keys, questions, strict=True) if "script" in question}
     kept = _kept()
@@ -145,9 +142,9 @@ def _answers(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     try:
         for key, answer in zip(missing, _asked(missing), strict=True):
             kept[key] = answer
-            with suppress(WorkloadsError):  # at once: what follows may take too long, or be stopped
-                write_text(_file(), json.dumps(_kept() | kept))  # of others, too
-        for key in scripts:  # whose code may be another one the next time
+            with suppress(WorkloadsError):  # at once: the rest can take too long, or be stopped
+                write_text(_file(), json.dumps(_kept() | kept))  # also from other processes
+        for key in scripts:  # their code can change until the next time
             (kept[key],) = _asked([key])
     except (OSError, ValueError) as error:
         raise GridbenchError(f"the memory of these cells can't be predicted: {error}") from None
@@ -155,11 +152,11 @@ def _answers(questions: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
 
 
 def _asked(keys: Sequence[str]) -> Iterator[dict[str, Any]]:
-    """Yield the answers as they come, from one process that is stopped where one of them takes too long.
+    """Yield the answers as they come, from one process that is stopped if one takes too long.
 
     Raises:
-        OSError: it could not be started, took too long, or ended before it had answered.
-        ValueError: an answer is no JSON.
+        OSError: it could not be started, took too long, or ended too early.
+        ValueError: an answer is not JSON.
     """
     if not keys:
         return
@@ -172,7 +169,7 @@ def _asked(keys: Sequence[str]) -> Iterator[dict[str, Any]]:
     ):
         assert process.stdin and process.stdout
         try:
-            with _stopped_after(TIMEOUT_S, process), suppress(BrokenPipeError):  # it has said why
+            with _stopped_after(TIMEOUT_S, process), suppress(BrokenPipeError):  # its output has the reason
                 process.stdin.write(f"[{','.join(keys)}]")
                 process.stdin.close()
             for _ in keys:
@@ -189,7 +186,7 @@ def _asked(keys: Sequence[str]) -> Iterator[dict[str, Any]]:
 
 @contextmanager
 def _stopped_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[list[bool]]:
-    """Kill a process if what is inside takes longer; the list then has something in it."""
+    """Kill a process if the block takes longer; the yielded list then has an element."""
     late: list[bool] = []
 
     def stop() -> None:
@@ -205,7 +202,7 @@ def _stopped_after(seconds: float, process: subprocess.Popen[str]) -> Iterator[l
 
 
 def _end(process: subprocess.Popen[str]) -> None:
-    """Kill a process and what it has started, such as a script's own: it would hold our pipe open."""
+    """Kill a process and its children, such as a script's own: they would hold our pipe open."""
     with suppress(ProcessLookupError):
         os.killpg(process.pid, signal.SIGKILL)
 
@@ -224,13 +221,13 @@ def _kept() -> dict[str, Any]:
 
 
 def _file() -> Path:
-    """Return the file that keeps predictions in the user's cache; another code or torch has another one."""
+    """Return the file of predictions in the user's cache, by code and torch."""
     return user_cache() / f"needs-{_code(os.environ.get('GRIDBENCH_WORKLOADS'))}.json"
 
 
 @cache
 def _code(own: str | None) -> str:
-    """Hash what a prediction depends on: torch, and the code of the workloads."""
+    """Hash the inputs of a prediction: torch, and the code of the workloads."""
     folders = [ROOT / "workloads", *([Path(own)] if own else [])]
     files = sorted(path for folder in folders for path in folder.rglob("*.py"))
     summary = hashlib.sha256(version("torch").encode())

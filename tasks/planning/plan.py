@@ -1,4 +1,4 @@
-"""The plan of a run, as `plan.json` holds it: its cells, their order, its machines and its estimates."""
+"""The plan of a run in `plan.json`: its cells, their order, its machines and its estimates."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -29,10 +29,10 @@ FURTHER = "Then further sizes, until each break-even is known within 1.25x: the 
 
 
 class PlannedCase(Strict):
-    """A case in `plan.json`, with the CPU threads of a process and the soak where the suite sets them.
+    """A case in `plan.json`, with the CPU threads of a process and the soak if the suite sets them.
 
-    A user's script has the id of its code at the time of the plan, which a resume measures or refuses. `partner` is the
-    script at the version that takes turns with it, if any.
+    A user's script has the id of its code at the time of the plan; a resume measures that or refuses. `partner`
+    is the script at the version that takes turns with it.
     """
 
     workload: str
@@ -67,7 +67,7 @@ class PlannedCase(Strict):
 
     @property
     def case(self) -> Case:
-        """The case itself."""
+        """Return the case itself."""
         return Case.of(self.workload, self.size, self.precision, self.mode)
 
 
@@ -80,26 +80,26 @@ class PlannedSkip(Strict):
 
 
 class Plan(Strict):
-    """All that is decided about a run: written before anything is measured, and never changed.
+    """All decisions about a run: written before anything is measured, and never changed.
 
     Attributes:
-        hardware: copies of the hardware files, with the prices of that day and the doubts about them.
+        hardware: copies of the hardware files, with that day's prices and doubts about them.
         seed: determines the order and the inputs.
-        profile: True if the first repeat of each cell gets a profile pass.
-        acceptance: True if its report says of each machine whether to keep it.
-        break_even: True if further sizes are measured after the cases, until each break-even is known.
-        shortlist: True if the first machine is measured, and of the others only those that can be the fastest or the
-            cheapest by their predictions. The estimates count the first machine alone.
-        sessions: sessions of each machine, over which the repeats of a cell are spread: the first repeat is in the
-            first one, the second in the second. Each is another job, on another box if the machine is rented.
-        session_gap_s: least seconds from the end of a session of a machine that is not rented to the next one.
-        session_effect: assumed standard deviation of a machine's times between sessions, as a share; None for the
-            usual one.
-        confirms: the run whose answer it measures again; None for other runs.
-        night: set for a night, which has controls where a machine has a reference; None for other runs.
+        profile: whether the first repeat of each cell gets a profile pass.
+        acceptance: whether its report advises on each machine whether to keep it.
+        break_even: whether further sizes are measured until each break-even is known.
+        shortlist: whether only the first machine is measured, and those that can be the fastest or the cheapest
+            by prediction. The estimates count the first machine alone.
+        sessions: over which the repeats of a cell are spread: the first repeat is in the first, the second in
+            the second. Each is another job, on another box if the machine is rented.
+        session_gap_s: least seconds from the end of a session to the next one, unless the machine is rented.
+        session_effect: assumed standard deviation of a machine's times between sessions, as a share; None for
+            the usual one.
+        confirms: the run whose answer it measures again.
+        night: set for a night, which has controls on machines with a reference.
         skips: cells that can't be measured, as known beforehand.
-        notes: sentences about its scripts: guessed estimates, and changes that are in no commit; of a confirmation also
-            about prices that have changed, of a shortlist about its machines.
+        notes: sentences about its scripts: guessed estimates, and uncommitted changes; of a confirmation also
+            about changed prices, of a shortlist about its machines.
         estimate_s: seconds until all lanes end; lanes of one box take turns, and sessions keep their distance.
         estimate_usd: cost at the hardware's prices. Neither estimate counts further sizes.
     """
@@ -133,7 +133,7 @@ class Plan(Strict):
 
     @property
     def cells(self) -> list[Cell]:
-        """Every cell of the grid."""
+        """Return every cell of the grid."""
         return [Cell(machine.name, planned.case) for machine in self.hardware for planned in self.cases]
 
     def cells_begun(self, records: Iterable[Record]) -> list[Cell]:
@@ -143,15 +143,15 @@ class Plan(Strict):
 
     @property
     def machines(self) -> list[Machine]:
-        """The facts about its hardware that a comparison needs."""
+        """Return the facts about its hardware that a comparison needs."""
         return [machine.machine() for machine in self.hardware]
 
     def repeats_on(
         self, machine: Hardware, further: Sequence[PlannedCase] = (), after: int = 0
     ) -> list[Repeat]:
-        """Return every repeat of a lane, in the shuffled order in which they are measured.
+        """Return every repeat of a lane, in its shuffled order.
 
-        With `further` cases, return only theirs, numbered in the order from `after` on.
+        With `further` cases, return only theirs, numbered from `after`.
         """
         cases = {planned.case: planned for planned in further or self.cases}
         base = Repeat(
@@ -182,7 +182,7 @@ class Plan(Strict):
         return {skip.case.case: skip.reason for skip in self.skips if skip.hardware == machine}
 
     def skipped(self) -> list[Record]:
-        """Return a record for every repeat that is planned as skipped, in place of a measurement."""
+        """Return a record for every repeat that is planned as skipped."""
         records = []
         for machine in self.hardware if self.skips else ():
             reasons = self.skipped_on(machine.name)
@@ -220,7 +220,7 @@ def read_plan(text: str, where: str) -> Plan:
 
 
 def contradiction(plan: Plan) -> str:
-    """Describe the first impossible value of a plan; return an empty text if there is none."""
+    """Return the first impossible value of a plan; else an empty text."""
     names = [machine.name for machine in plan.hardware]
     if not re.fullmatch(RUN_NAME, plan.run):
         return f"its run is called {plan.run[:60]!r}, which cannot be the name of a folder"
@@ -240,7 +240,7 @@ def contradiction(plan: Plan) -> str:
 
 
 def plan_rows(plan: Plan, predicted: Mapping[str, str] = MappingProxyType({})) -> list[dict[str, str]]:
-    """Return the plan as a table with one row per machine, and its prediction if any machine has one."""
+    """Return a table with a row per machine, and its prediction if any machine has one."""
     return [
         {
             "hardware": machine.name,
@@ -258,9 +258,9 @@ def plan_rows(plan: Plan, predicted: Mapping[str, str] = MappingProxyType({})) -
 
 
 def skip_lines(plan: Plan) -> list[str]:
-    """Return a line for each machine and reason with the number of skipped cells and the first few of them.
+    """Return a line for each machine and reason: the number of skipped cells and the first few of them.
 
-    Reasons that differ only in their numbers are one reason; the line has those of the first cell.
+    Reasons that differ only in their numbers are one; the line has those of the first cell.
     """
     groups: dict[tuple[str, str], list[PlannedSkip]] = {}
     for skip in plan.skips:

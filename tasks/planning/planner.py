@@ -35,10 +35,10 @@ class OverBudget(GridbenchError):
 
 
 def make_plan(request: RunRequest) -> Plan:
-    """Decide what a run measures, where, in which order and at what estimated cost.
+    """Decide what a run measures, on which machines, in which order and at what estimated cost.
 
     Raises:
-        GridbenchError: something in the request doesn't exist or can't be had.
+        GridbenchError: something in the request doesn't exist or is unavailable.
     """
     version_measured = request.night.version if request.night else None
     given = watched(load_suite_checked(request.suite), request.night)
@@ -114,10 +114,10 @@ def _lane_s(
 
 
 def _sessions(request: RunRequest, suite: Suite, repeats: int) -> int:
-    """Return the sessions of each machine: those asked for, else the suite's, of which each has a repeat.
+    """Return the sessions of each machine: the requested ones, else the suite's, each with a repeat.
 
     Raises:
-        GridbenchError: there are not from 1 to as many sessions as repeats.
+        GridbenchError: there are less than 1 or more than repeats.
     """
     if request.sessions is None:
         return min(suite.sessions, repeats)
@@ -185,7 +185,6 @@ def _planned(entry: SuiteCase, partner: Script | None = None) -> PlannedCase:
 
 
 def _planned_cases(suite: Suite, given: Suite, version: Version | None) -> tuple[PlannedCase, ...]:
-    """Return the cases of a suite, with their scripts at the partner of the measured version, if it has a folder."""
     partner = version.partner if version else None
     others = (
         {e.case: e.script for e in with_code(given, partner).entries} if partner and partner.folder else {}
@@ -194,7 +193,6 @@ def _planned_cases(suite: Suite, given: Suite, version: Version | None) -> tuple
 
 
 def _skips(machines: Sequence[Hardware], suite: Suite) -> dict[str, list[PlannedSkip]]:
-    """Return the cases of a suite that each machine can't measure: by what is known, then by prediction."""
     cases = [(entry, _planned(entry)) for entry in suite.entries]
     reasons = {(m.name, i): _known_reason(m, suite, *cases[i]) for m in machines for i in range(len(cases))}
     open_cells = [(m, cases[i][1]) for m in machines for i in range(len(cases)) if not reasons[m.name, i]]
@@ -214,6 +212,6 @@ def _known_reason(machine: Hardware, suite: Suite, entry: SuiteCase, planned: Pl
 
 
 def skip_reason(machine: Hardware, planned: PlannedCase, timeout_s: float) -> str | None:
-    """Return why a machine can't measure a case; None where it may be able to."""
+    """Return why a machine can't measure a case, or None if it might."""
     limits = limits_of(machine, threads_on(machine, planned.threads))
     return too_large(planned.case, limits, timeout_s, planned.script)

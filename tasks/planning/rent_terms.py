@@ -1,4 +1,4 @@
-"""The terms on which a machine that isn't there is rented, as its hardware file states them."""
+"""The terms of a rental in a hardware file."""
 
 from typing import Annotated, Literal
 
@@ -8,15 +8,15 @@ from tasks.schema import Strict, Waited
 
 
 class RentTerms(Strict):
-    """Terms of a rental: instances, provider, limits on time and price; `rent: lambda` means the defaults.
+    """Terms of a rental; `rent: lambda` means the defaults.
 
     Attributes:
         instances: the provider's types, in the order of preference; that of the price by default.
         regions: in the order of preference; None for any.
-        capacity_s: how long to wait for capacity.
+        capacity_s: longest wait for capacity.
         boot_s: longest time from the launch until the SSH server accepts a login.
-        most_hours: longest time from the launch until the box is given back, whatever it is doing then.
-        most_usd_per_hour: highest price to accept; a fifth above the file's price where None.
+        most_hours: longest time from the launch until the box is given back, whatever it is doing.
+        most_usd_per_hour: highest accepted price; a fifth above the file's price by default.
     """
 
     provider: Literal["lambda"]

@@ -1,4 +1,4 @@
-"""Machines with GPUs that can be had: those of the hardware files, and the offers that no pool reaches."""
+"""Available machines with GPUs: those of the hardware files, and offers that no pool reaches."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -15,7 +15,7 @@ from tasks.schema import read_mapping
 class Rentable:
     """An offer with the doubts about its price.
 
-    `reach` is what `--on` takes: a hardware file's name, or `ssh://…?usd=` for a machine that a user rents.
+    `reach` is its name for `--on`: a hardware file's, or `ssh://…?usd=` for a machine that a user rents.
     """
 
     offer: MarketOffer

@@ -11,9 +11,9 @@ from tasks.results.model import Machine
 
 
 def at_new_prices(plan: Plan) -> tuple[list[Machine], list[str]]:
-    """Return the plan's machines at today's prices of their hardware files, and a sentence about each.
+    """Return the plan's machines at today's prices, and a sentence about each.
 
-    A machine whose file is gone or has a mistake keeps the price of the plan.
+    A machine whose file is gone or has a mistake keeps the plan's price.
     """
     machines, sentences = [], []
     for hardware, machine in zip(plan.hardware, plan.machines, strict=True):
@@ -32,10 +32,7 @@ def at_new_prices(plan: Plan) -> tuple[list[Machine], list[str]]:
 
 
 def price_today(hardware: Hardware) -> tuple[Price, str]:
-    """Return today's price in a machine's hardware file, and a sentence about both prices.
-
-    It is the plan's price if the file is gone or has a mistake.
-    """
+    """Return today's price of a machine, else the plan's, and a sentence about both."""
     was = hardware.price
     try:
         now = load_hardware(hardware.shape or hardware.name).price

@@ -1,4 +1,4 @@
-"""The request for a run: the one value from which its plan is made, whoever sent it."""
+"""The request for a run: the one value from which its plan is made."""
 
 from pydantic import NonNegativeFloat, field_validator
 
@@ -15,25 +15,24 @@ class RunRequest(Strict):
 
     Attributes:
         suite: name of a file in `deployments/suites`, or a path.
-        hardware: names of files in `deployments/hardware`, or of what was `found`; ignored where
-            there is a `cluster`.
-        found: machines without a file: boxes that were asked what they are.
-        baseline: the machine or box that speedups are relative to; the first one by default.
-        repeats: repeats of each cell; the suite's own number by default.
-        sessions: sessions of each machine, over which the repeats are spread; the suite's own number by default.
+        hardware: names of files in `deployments/hardware`, or of `found` machines; ignored with a `cluster`.
+        found: machines without a file: boxes that were probed.
+        baseline: the machine or box that speedups are relative to; the first by default.
+        repeats, sessions: of each cell and of each machine; the suite's own by default.
         session_gap_s: least seconds between two sessions of a machine that is not rented.
-        budget_usd: the run is refused above it by the estimate, and stopped once it is spent; None: no limit.
-        resume: name of an earlier run; what it lacks is measured, and all else but the budget is ignored.
-        results: folder of the results store, or a storage block; the default folder where None.
+        budget_usd: the run is refused above it by the estimate, and stopped once it is spent; None for no
+            limit.
+        resume: name of an earlier run to complete; all else but the budget is then ignored.
+        results: folder of the results store, or a storage block.
         break_even: measure further sizes after the suite, until each break-even is known.
-        shortlist: measure the first machine, and of the others only those that can be the fastest or the cheapest.
-        session_effect: assumed standard deviation of times between sessions of a machine; None for the usual one.
+        shortlist: measure the first machine, and of the others only possibly fastest or cheapest ones.
+        session_effect: assumed standard deviation of times between sessions; None for the usual one.
         cluster: boxes of one kind that replace the hardware.
         boxes: copies of each rented machine.
-        night: what makes the run a night; None for any other run.
+        night: set for a night.
         seed: of the order and the inputs; random if None.
-        plan: the plan that was made of this request and shown, or that of the run to resume, as the command has
-            checked it; None if it is still to be made or checked.
+        plan: the plan made of this request and shown, or that of the run to resume as the command has checked
+            it; None if it is still to make or check.
     """
 
     suite: str = "quick"
@@ -64,5 +63,5 @@ class RunRequest(Strict):
 
     @property
     def address(self) -> ResultsAddress:
-        """The results store."""
+        """Return the results store."""
         return ResultsAddress.parse(self.results)

@@ -1,1 +1,1 @@
-"""Find numbers that can't be true, before they enter any ratio."""
+"""Find implausible numbers before they enter any ratio."""

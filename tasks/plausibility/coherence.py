@@ -31,8 +31,8 @@ def between(records: Sequence[Record], machines: Mapping[str, Machine]) -> Itera
 def copied(record: Record, other: Record, elsewhere: bool) -> str | None:
     """Refuse a record whose samples equal those of another case on the same machine to every digit.
 
-    Times with few different values (one sample, a rounded table) can agree by chance; then the same two cases must
-    agree `elsewhere`, on a second machine, too, as in the published table of the AWS blog.
+    Times with few different values can agree by chance; then the same two cases must also agree `elsewhere`, on
+    a second machine, as in the published table of the AWS blog.
     """
     if record.case == other.case or not record.wall or not other.wall:
         return None
@@ -45,9 +45,9 @@ def copied(record: Record, other: Record, elsewhere: bool) -> str | None:
 def shrinks(record: Record, others: Iterable[Record]) -> str | None:
     """Refuse a record that does twice the work of another case in half its time, if a third case confirms it.
 
-    Equal times prove nothing: a launch-bound step takes as long at any small batch. Nor does one slow small case,
-    such as a cold GPU's first product. So the record must have four times the rate of every other case, at least two,
-    that takes 100 us.
+    Equal times prove nothing: a launch-bound step takes as long at any small batch. Nor does one slow small
+    case, such as a cold GPU's first product. So the record must have four times the rate of every other case of
+    at least 100 us, at least two.
     """
     compared, beaten = 0, None
     for other in others:
@@ -82,7 +82,6 @@ def superlinear(value: Estimate, ratio: float, baseline: str) -> str | None:
 
 
 def _copies(records: Sequence[Record]) -> Iterator[Found]:
-    """Yield copies; records are grouped by machine and samples first, so that thousands of them stay quick."""
     alike: dict[tuple[str, tuple[float, ...]], list[Record]] = defaultdict(list)
     for record in records:
         if record.wall:
@@ -105,8 +104,8 @@ def _copies(records: Sequence[Record]) -> Iterator[Found]:
 def _shrinking(records: Sequence[Record]) -> Iterator[Found]:
     """Yield records too fast for the fastest repeat of each other case.
 
-    The slowest cases come first: usually one of them has a similar rate, and the others are not needed. A record
-    without work, such as a user's script, has no rate.
+    The slowest cases come first: usually one has a similar rate, and the others are not needed. A record
+    without work, such as a script, has no rate.
     """
     families: dict[tuple[object, ...], list[Record]] = defaultdict(list)
     for record in (record for record in records if record.work is not None and record.compute_s):
@@ -124,7 +123,7 @@ def _shrinking(records: Sequence[Record]) -> Iterator[Found]:
 def _superlinear(records: Sequence[Record], machines: Mapping[str, Machine]) -> Iterator[Found]:
     """Compare machines of one model, case by case.
 
-    Times of busy machines prove nothing: load on the smaller machine makes the larger one look too fast.
+    Times of busy machines prove nothing: load on the smaller machine makes the larger look too fast.
     """
     cells: dict[tuple[Case, str, str], list[Repeats]] = defaultdict(list)
     for cell in group(records, (), {}):
@@ -150,9 +149,9 @@ def _beyond_linear(side: Repeats, base: Repeats, machines: Mapping[str, Machine]
 
 
 def _gain(record: Record, other: Record) -> tuple[float, float, Record] | None:
-    """Return the ratios of work and of time to another record and that record; None if they cannot be compared.
+    """Return the ratios of work and of time to another record and that record; None if not comparable.
 
-    A whole job of fewer steps is not comparable: more work in larger batches can take less time. Work is the first of
+    A whole job of fewer steps is not: more work in larger batches can take less time. Work is the first of
     FLOPs, bytes and units that both have.
     """
     seconds, other_s = record.compute_s, other.compute_s

@@ -15,7 +15,7 @@ MEMORY = (
 
 
 def out_of_range(seconds: float) -> bool:
-    """Return whether a step's time (s) is impossible: not finite, zero, negative or beyond every clock."""
+    """Return whether a step's time (s) is not finite, zero, negative or beyond every clock."""
     return not is_duration(seconds)
 
 
@@ -31,7 +31,7 @@ def contradictions(record: Record) -> list[str]:
 
 
 def clock_ran_backwards(record: Record) -> str | None:
-    """Refuse a record in which a duration is negative, or longer than the whole that it is part of."""
+    """Refuse a negative duration, or one longer than its whole."""
     for name, seconds in _stretches(record):
         if seconds < 0:
             return f"{name} took {seconds:.3g} s: the clock ran backwards"
@@ -46,7 +46,7 @@ def clock_ran_backwards(record: Record) -> str | None:
 
 
 def negative(record: Record) -> str | None:
-    """Refuse a record with a count below zero."""
+    """Refuse a count below zero."""
     for name, value in _counts(record):
         if value is not None and value < 0:
             return f"its {name} is {value:.3g}"
@@ -73,7 +73,7 @@ def not_its_check(record: Record) -> str | None:
 
 
 def not_its_interval(timing: Timing | None) -> str | None:
-    """Refuse a median, or a sustained mean, that lies outside its stated bounds."""
+    """Refuse a median, or a sustained mean, outside its stated bounds."""
     if timing and (rate := timing.sustained) and not 0 <= rate.low_s <= rate.mean_s <= rate.high_s:
         bounds = f"{rate.low_s:.6g} to {rate.high_s:.6g} s"
         return f"it states a sustained mean of {rate.mean_s:.6g} s with an interval of {bounds}"

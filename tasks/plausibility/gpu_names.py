@@ -8,7 +8,7 @@ from typing import Any
 def other_model(model: str | None, names: Iterable[str], called: Mapping[str, str]) -> str:
     """Return the model that a machine has instead of the named one; empty if none is shown.
 
-    `names` are those of its driver, `called` the words in such names by model. A name that fits no model shows
+    `names` are its driver's, `called` the words in such names by model. A name that fits no model shows
     nothing, because makers also sell cards under unlisted names.
     """
     models = [models_called(name, called) for name in names]

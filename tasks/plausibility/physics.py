@@ -1,6 +1,6 @@
 """The plausibility check of records, before any estimate. A false alarm is worse than a miss.
 
-Rules on one record are here, rules between records in `coherence`. An impossible record is kept and shown with the
+Rules on one record are here, rules between records in `coherence`. An impossible record is shown with the
 reason, and is in no estimate.
 """
 
@@ -31,8 +31,7 @@ CACHE_BYTES = {"cuda": 128 * 2**20, "cpu": 512 * 2**20}
 def gate(records: Sequence[Record], machines: Sequence[Machine]) -> dict[RecordKey, tuple[str, ...]]:
     """Return the reasons against each implausible record.
 
-    Only valid records are judged, since the others are in no estimate, and only those that are plausible by
-    themselves are compared with each other.
+    Only valid records are judged, and only those plausible by themselves are compared with each other.
     """
     available = {machine.name: machine for machine in machines}
     found: dict[RecordKey, list[str]] = defaultdict(list)
@@ -102,7 +101,7 @@ def not_its_sum(record: Record) -> str | None:
 def not_its_ranks(record: Record) -> str | None:
     """Refuse a group of another size than its case's, or with a step shorter than its slowest rank's.
 
-    A step of several processes ends with the last of them, so its median cannot be below a rank's.
+    A step of several processes ends with the last of them.
     """
     if record.group is None:
         return None
@@ -135,7 +134,7 @@ def above_peak(record: Record, machine: Machine | None) -> str | None:
 def above_bandwidth(record: Record, machine: Machine | None) -> str | None:
     """Refuse a record that moves more bytes than the memory can, beyond the size of a cache.
 
-    `Work.bytes` is the compulsory traffic, so at least bytes - cache come from memory in a step.
+    `Work.bytes` is the compulsory traffic, so at least bytes - cache come from memory.
     """
     peak = (machine.peak_bytes_per_s or 0.0) * _processes(record) if machine else 0.0
     if not peak or not record.work or not record.work.bytes or not record.compute_s:
@@ -151,7 +150,7 @@ def above_bandwidth(record: Record, machine: Machine | None) -> str | None:
 
 
 def elsewhere(record: Record, machine: Machine | None) -> str | None:
-    """Refuse a record from another machine than planned, or from one with another purchase."""
+    """Refuse a record from another machine than planned, or with another purchase."""
     if machine is None:
         return None
     for field in ("instance_type", "purchase"):
@@ -165,7 +164,7 @@ def elsewhere(record: Record, machine: Machine | None) -> str | None:
 
 
 def _processes(record: Record) -> int:
-    """Return the number of devices at work, since a machine's peaks are for one device."""
+    """Return the number of devices at work, since a machine's peaks are for one."""
     return len(record.group.ranks) if record.group and record.device != "cpu" else 1
 
 

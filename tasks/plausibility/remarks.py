@@ -26,8 +26,7 @@ def remarks(
 ) -> tuple[str, ...]:
     """Return sentences about records that differ from the plan, or whose clock is wrong.
 
-    Args:
-        run: the run's name; `cells` and `repeats` are those of its plan, `planned_at` is its time in ISO 8601.
+    `cells`, `repeats` and `planned_at` (ISO 8601) are the plan's.
     """
     sentences = (
         twice(records),
@@ -76,7 +75,7 @@ def bimodal(records: Sequence[Record]) -> str:
 
 
 def _groups(times: Sequence[float]) -> str:
-    """Describe the two groups of sorted times, each of at least two; empty if there are not two."""
+    """Describe the two groups of sorted times, each of at least two; else empty."""
     for split in range(2, len(times) - 1) if len(times) >= FEWEST_REPEATS else ():
         low, high = times[:split], times[split:]
         widest = max(low[-1] / low[0], high[-1] / high[0])
@@ -110,5 +109,5 @@ def clocks(records: Sequence[Record], planned_at: str) -> Iterator[str]:
 
 
 def shortened(names: Iterable[str]) -> list[str]:
-    """Return names cut to `MOST_NAME` characters, since names in other runs' records can have any length."""
+    """Return names cut to `MOST_NAME` characters, since other runs' records can have any."""
     return [f"{name[:MOST_NAME]}…" if len(name) > MOST_NAME else name for name in names]

@@ -1,10 +1,10 @@
-"""Whether one script's training is the same on every machine, as far as its losses show it.
+"""Whether one script's training is the same on every machine, by its losses.
 
-A user's script has no reference, so its runs are compared with each other. On one kind of device the same seed, data
-and order give the same losses, except for rounding errors, which grow from step to step: early losses are compared
-closely. Two kinds of device draw other random numbers (dropout, noise) from one seed and round differently, and a
-script without a seed never repeats itself: then only gross differences count, because a false alarm is worse than a
-miss.
+A user's script has no reference, so its runs are compared with each other. On one kind of device the same seed,
+data and order give the same losses, except for rounding errors, which grow from step to step: early losses are
+compared closely. Two kinds of device draw other random numbers (dropout, noise) from one seed and round
+differently, and a script without a seed never repeats itself: then only gross differences count, because a
+false alarm is worse than a miss.
 """
 
 import math
@@ -44,7 +44,7 @@ class Standing(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Course:
-    """One record's training compared with the others of its case; `detail` is the reason of its standing."""
+    """One record's training compared with the others of its case; `detail` explains its standing."""
 
     record: Record
     standing: Standing
@@ -71,7 +71,7 @@ def courses(records: Sequence[Record], machines: Sequence[Machine]) -> list[Cour
 
 
 def deviation(losses: Losses, others: Losses) -> float:
-    """Return the largest difference of early losses over the tolerance of rounding; they agree up to 1."""
+    """Return the largest difference of early losses over the tolerance of rounding; up to 1 they agree."""
     early = list(zip(losses[:EARLY], others[:EARLY], strict=False))
     scale = max((max(abs(a), abs(b)) for a, b in early), default=0.0) or 1.0
     tolerances = [scale * ROUNDING * GROWTH**step for step in range(len(early))]
@@ -81,8 +81,8 @@ def deviation(losses: Losses, others: Losses) -> float:
 def fall(losses: Losses) -> tuple[float, float]:
     """Return the fall of losses from their first quarter to their last, and its standard error.
 
-    Both are shares of the first quarter's mean. The error is from the differences of neighbouring batches: half
-    their variance.
+    Both are shares of the first quarter's mean. The error is half the variance of neighbouring batches'
+    differences.
     """
     quarter = len(losses) // 4
     first, last = statistics.fmean(losses[:quarter]), statistics.fmean(losses[-quarter:])
@@ -94,8 +94,8 @@ def fall(losses: Losses) -> tuple[float, float]:
 def grossly_apart(losses: Losses, others: Losses) -> bool:
     """Return whether one training falls and the other does not.
 
-    One falls by at least 5 % of the loss, the other by less than a quarter of that, and they are five standard errors
-    apart.
+    One falls by at least 5 % of the loss, the other by less than a quarter of that, and they are five standard
+    errors apart.
     """
     common = min(len(losses), len(others))
     if common < FEWEST:
@@ -106,7 +106,6 @@ def grossly_apart(losses: Losses, others: Losses) -> bool:
 
 
 def _at_once(record: Record) -> str:
-    """Return why a training is wrong by itself; empty if it is not."""
     losses = record.script.losses if record.script else ()
     step = next((step for step, loss in enumerate(losses, 1) if not math.isfinite(loss)), None)
     if step is not None:
@@ -139,7 +138,7 @@ def _together(records: Sequence[Record]) -> list[Course]:
 
 
 def _loose(record: Record, base: Record, why: str) -> Course:
-    """Judge a record only by gross differences; `why` is the reason that it cannot be compared closely."""
+    """Judge a record only by gross differences; `why` states the reason."""
     if record is base:
         return Course(record, Standing.REFERENCE, why if why == NO_SEED else "")
     if _agree(record, base):
@@ -153,7 +152,7 @@ def _loose(record: Record, base: Record, why: str) -> Course:
 
 
 def _repeats_itself(records: Sequence[Record]) -> bool:
-    """Return whether most machines' repeats share a seed; with one repeat each, whether any two machines do."""
+    """Return whether most machines' repeats share a seed; with single repeats, whether any two machines do."""
     machines: dict[str, list[Record]] = defaultdict(list)
     for record in records:
         machines[record.hardware].append(record)
@@ -163,7 +162,7 @@ def _repeats_itself(records: Sequence[Record]) -> bool:
 
 
 def _of_one_seed(record: Record, others: Sequence[Record]) -> int:
-    """Count the records, itself included, that begin with its loss and agree, which is not by chance."""
+    """Count the records, with itself, that begin with its loss and agree, which is not by chance."""
     first = _losses(record)[0]
     begin = [other for other in others if abs(_losses(other)[0] - first) <= SEEDED * abs(first)]
     return sum(_agree(record, other) for other in begin)
@@ -179,7 +178,7 @@ def _agree(record: Record, other: Record) -> bool:
 
 
 def _gross_reference(records: Sequence[Record]) -> Record:
-    """Return the record with the fewest gross differences, then with the most agreements, then the first."""
+    """Return the record with the fewest gross differences, then most agreements, then the first."""
 
     def votes(record: Record) -> tuple[int, int]:
         apart = sum(grossly_apart(_losses(record), _losses(other)) for other in records)
@@ -189,7 +188,6 @@ def _gross_reference(records: Sequence[Record]) -> Record:
 
 
 def _difference(record: Record, leader: Record) -> str:
-    """Return the first step at which two trainings differ."""
     ours, theirs = _losses(record), _losses(leader)
     early = range(1, min(len(ours), len(theirs), EARLY) + 1)
     first = next(step for step in early if deviation(ours[:step], theirs[:step]) > 1) - 1

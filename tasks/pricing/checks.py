@@ -8,7 +8,7 @@ from math import isclose, isfinite
 OLD_DAYS = 90
 PLACEHOLDERS = (700.0, 1_000.0, 10_000.0, 100_000.0, 1_000_000.0)  # seen in public price catalogues
 JUMP = 2.0  # a price change above this factor is reported
-MOST_USD = 200.0  # an hour for one GPU, or for a machine without GPUs: no provider asks as much
+MOST_USD = 200.0  # an hour for one GPU, or for a machine without: above any provider's
 LEAST_USD = 0.001  # an hour for a machine: the smallest ones cost four times that
 APART = 5.0  # most factor between two regions; real ones differ by less than two
 
@@ -19,14 +19,14 @@ class Quote:
 
     Attributes:
         purchase: `on-demand`, `spot`, `reserved` or `assumption`.
-        date: the day on which it was read or assumed.
+        date: when it was read or assumed.
         region: empty for everywhere.
         on_demand_usd: for a spot price, the on-demand price in the same region.
-        hosts: for a machine with GPUs, names and prices of hosts without GPUs.
+        hosts: for a machine with GPUs, names and prices of hosts without.
         elsewhere: other regions and the prices there for the same purchase.
-        gpus: number of GPUs in the price.
-        snapshot_usd: the on-demand price of the same machine that is on file.
-        smaller: for an on-demand price, names and prices of smaller machines of its family in the region.
+        gpus: in the price.
+        snapshot_usd: the same machine's on-demand price on file.
+        smaller: for an on-demand price, smaller machines of its family in the region and their prices.
     """
 
     usd_per_hour: float
@@ -69,7 +69,7 @@ def placeholder(quote: Quote, today: date) -> str:
 
 
 def out_of_range(quote: Quote, today: date) -> str:
-    """Flag prices that are too high or too low for any machine: a placeholder is not always a round number."""
+    """Flag prices too high or too low for any machine: a placeholder is not always round."""
     most = MOST_USD * max(quote.gpus, 1)
     if placeholder(quote, today):
         return ""
@@ -82,7 +82,7 @@ def out_of_range(quote: Quote, today: date) -> str:
 
 
 def unlike_elsewhere(quote: Quote, today: date) -> str:
-    """Flag a price far from that of the same machine in every other region, or from the price on file."""
+    """Flag a price far from that in every other region, or from the price on file."""
     usd, others = quote.usd_per_hour, [price for _, price in quote.elsewhere if price > 0]
     near = [price for price in others if 1 / APART <= usd / price <= APART]
     if usd > 0 and others and not near and (len(others) > 1 or usd > others[0]):
@@ -169,7 +169,7 @@ def impossibilities(quote: Quote) -> tuple[str, ...]:
 
 
 def jump(before: float, after: float) -> str:
-    """Describe a price's change by more than `JUMP`; empty for a smaller change."""
+    """Describe a price's change by more than `JUMP`; else empty."""
     small, large = sorted((before, after))
     if before == after or (small > 0 and large / small <= JUMP):
         return ""

@@ -1,4 +1,4 @@
-"""The snapshot of price facts, `deployments/prices.yaml`, with one line for each fact, and its replacement."""
+"""The snapshot of price facts, `deployments/prices.yaml`, a line for each, and its replacement."""
 
 from collections.abc import Iterable, Sequence
 from datetime import date
@@ -29,9 +29,9 @@ class Fact(Strict):
 
     Attributes:
         instance: a whole machine; or `host`, a machine without its GPUs; or `gpu`, one GPU.
-        region: or a zone, such as `us-east-1b`; None if the price is the same in all of the provider's regions.
+        region: or a zone, such as `us-east-1b`; None for all of the provider's regions.
         usd_per_hour: of one instance, host or GPU.
-        date: the day on which it was read.
+        date: when it was read.
     """
 
     provider: Name
@@ -60,7 +60,7 @@ class Fact(Strict):
 
     @property
     def key(self) -> tuple[str, Kind, str, str, str]:
-        """Return the identity of the price, which is unique in a snapshot."""
+        """Return the identity of the price, unique in a snapshot."""
         return (self.provider, *self.part, self.region or "", self.purchase)
 
     @property

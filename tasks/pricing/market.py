@@ -1,4 +1,4 @@
-"""Today's prices of eighteen providers, by gpuhunt: nine from its published catalogue, nine asked online."""
+"""Today's prices of eighteen providers, by gpuhunt: nine from its published catalogue, nine online."""
 
 import logging
 import re
@@ -18,7 +18,7 @@ from tasks.pricing.facts import Fact
 from tasks.pricing.offers import MarketOffer
 
 TIMEOUT_S = 30.0
-OURS = {"lambdalabs": "lambda"}  # gpuhunt's names of providers that have another one here
+OURS = {"lambdalabs": "lambda"}  # providers with another name here
 MARKETS = ("lium", "vastai")  # where an instance is one host, and hundreds are alike
 DATED = re.compile(
     r"(\d{8})-\d+"
@@ -32,7 +32,7 @@ class Answer:
 
     Attributes:
         items: gpuhunt's `CatalogItem`s, of every machine with and without GPUs.
-        day: on which the prices were collected.
+        day: of the prices.
     """
 
     items: Sequence[Any]
@@ -57,7 +57,7 @@ def providers() -> dict[str, str]:
 
 
 def ask(names: Sequence[str], today: date) -> Market:
-    """Fetch all prices of providers; none of them stops the others."""
+    """Fetch all prices of providers; none stops the others."""
     from gpuhunt import Catalog, GPUHuntError, MissingCredsError
 
     market, theirs, catalog = Market(), providers(), Catalog(auto_reload=False)
@@ -76,14 +76,14 @@ def ask(names: Sequence[str], today: date) -> Market:
 
 
 def _online() -> dict[str, tuple[str, str]]:
-    """Return module and class of each provider that is asked online."""
+    """Return module and class of each online provider."""
     from gpuhunt._internal.default import ONLINE_PROVIDER_MODULES
 
     return {module.rpartition(".")[2]: (module, kind) for module, kind in ONLINE_PROVIDER_MODULES}
 
 
 def _answer(catalog: Any, name: str, today: date) -> Answer:
-    """Return one provider's answer; today's date if its version has no date."""
+    """Return one provider's answer; today's date if its version has none."""
     ours = f"gpuhunt {version('gpuhunt')}"
     if name in _online():
         module, kind = _online()[name]
@@ -130,9 +130,9 @@ def offers_of(name: str, answer: Answer) -> tuple[list[MarketOffer], int]:
 
 
 def facts_of(facts: Sequence[Fact], answer: Answer) -> tuple[list[Fact], list[str]]:
-    """Return the facts of a provider's instances with the answer's prices, and a sentence for each that it lacks.
+    """Return the facts of a provider's instances with the answer's prices, and a sentence for each missing one.
 
-    A fact that is newer than the answer stays.
+    A fact newer than the answer stays.
     """
     new, missing = [], []
     for fact in facts:
@@ -157,14 +157,11 @@ def facts_of(facts: Sequence[Fact], answer: Answer) -> tuple[list[Fact], list[st
 
 
 class _Errors(logging.Handler):
-    """The exceptions that gpuhunt logs, by the provider that its message names."""
-
     def __init__(self) -> None:
         super().__init__()
         self.reasons: dict[str, str] = {}
 
     def emit(self, record: logging.LogRecord) -> None:
-        """Keep the exception of a record."""
         error = record.exc_info[1] if record.exc_info else None
         if error and isinstance(record.args, tuple) and record.args:
             self.reasons[str(record.args[0])] = _words(error)
@@ -195,5 +192,4 @@ def _patient() -> Iterator[None]:
 
 
 def _words(error: BaseException) -> str:
-    """Return an error on one line, of bounded length."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:100]}".removesuffix(": ")

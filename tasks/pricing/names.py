@@ -24,7 +24,7 @@ def size_of(instance: str) -> tuple[str, float] | None:
 
 
 def is_smaller(instance: str, other: str) -> bool:
-    """Return whether the name of a machine is that of a smaller one of the other's family."""
+    """Return whether a name is that of a smaller machine of the other's family."""
     one, another = size_of(instance), size_of(other)
     return one is not None and another is not None and one[0] == another[0] and one[1] < another[1]
 

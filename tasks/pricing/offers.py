@@ -27,12 +27,12 @@ class MarketOffer(Strict):
     """A machine with GPUs that a provider rents out.
 
     Attributes:
-        instance: the provider's name for it; a marketplace's name is the number of one host.
+        instance: the provider's name for it; a marketplace's is the number of one host.
         region: the cheapest one; None if the provider names none.
         gpu: gpuhunt's name of the model, such as `A100`.
         gpu_memory_gib: of each GPU.
-        cpus: virtual ones; None if unknown.
-        date: the day on which the price was read; the earliest possible day if the source has no date.
+        cpus: virtual ones, if known.
+        date: when the price was read; the earliest possible day if unknown.
     """
 
     provider: Text

@@ -1,4 +1,4 @@
-"""The price of a machine, stated in its file or computed from the facts that its file names."""
+"""The price of a machine, stated in its file or computed from facts."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -21,7 +21,7 @@ class Price(Strict):
     Attributes:
         usd_per_hour: of the whole machine.
         spot_usd_per_hour: of the same machine as spot capacity, if known.
-        flags: the doubts about it on the day that the file was read, a clause for each.
+        flags: the doubts about it when the file was read.
     """
 
     usd_per_hour: Usd
@@ -44,7 +44,7 @@ class PriceOf(Strict):
 
     Attributes:
         count: number of GPUs.
-        region: left out if the provider's price is the same in all of its regions.
+        region: left out if all of the provider's regions have one price.
     """
 
     provider: Name
@@ -77,15 +77,15 @@ class PriceOf(Strict):
 
 
 def named(raw: Any) -> bool:
-    """Return True if the price in a hardware file names facts instead of an amount."""
+    """Return whether the price in a hardware file names facts instead of an amount."""
     return isinstance(raw, dict) and bool(raw.keys() & {"provider", "instance", "host"})
 
 
 def price_of(machine: PriceOf, facts: Sequence[Fact], today: date) -> Price:
-    """Compute the price of a machine from the snapshot, with the date of its oldest fact.
+    """Return the price of a machine from the snapshot, with the date of its oldest fact.
 
     Raises:
-        GridbenchError: the snapshot lacks the price of a part, which the sentence names.
+        GridbenchError: the snapshot lacks the price of a part.
     """
     part_facts = [_find(machine, facts, kind, name) for kind, name, _ in machine.parts]
     counts = [count for *_, count in machine.parts]
@@ -106,7 +106,7 @@ def price_of(machine: PriceOf, facts: Sequence[Fact], today: date) -> Price:
 def flagged(price: Price, gpus: int, facts: Sequence[Fact], today: date) -> Price:
     """Return a machine's price with all doubts about it.
 
-    The price of a machine with GPUs is compared with that of every host, and a spot price with the on-demand price.
+    A price with GPUs is compared with that of every host, a spot price with the on-demand price.
     """
     hosts = tuple((fact.part[1], fact.usd_per_hour) for fact in facts if fact.part[0] == "host" and gpus)
     region = price.region or ""
@@ -143,7 +143,6 @@ def fact_doubts(fact: Fact, facts: Sequence[Fact], today: date) -> tuple[str, ..
 
 
 def _covers(fact: Fact, region: str | None) -> bool:
-    """Return whether a fact holds in a region or zone."""
     return fact.region is None or (region is not None and is_in(region, fact.region))
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
-S3, FOLDER = "s3-bucket", "local-file-system"  # block types, as Prefect calls them
+S3, FOLDER = "s3-bucket", "local-file-system"  # Prefect's names of block types
 BLOCK = re.compile(rf"({S3}|{FOLDER})/[a-z0-9-]+")
 RESULTS = "GRIDBENCH_RESULTS"  # the variable that names the default folder
 DEFAULT_FOLDER = Path(os.environ.get(RESULTS) or Path(__file__).parents[2] / "results")
@@ -14,11 +14,11 @@ DEFAULT_FOLDER = Path(os.environ.get(RESULTS) or Path(__file__).parents[2] / "re
 
 @dataclass(frozen=True, slots=True)
 class ResultsAddress:
-    """Where a results store keeps its runs.
+    """The place of a results store's runs.
 
     Attributes:
-        folder: on this machine, with the runs or with working copies of them.
-        block: storage block that has the runs, such as s3-bucket/gridbench; None if they are in the folder only.
+        folder: on this machine, with the runs or with working copies.
+        block: storage block with the runs, such as s3-bucket/gridbench; None if they are only in the folder.
     """
 
     folder: Path
@@ -36,12 +36,12 @@ class ResultsAddress:
 
     @property
     def parameter(self) -> str:
-        """The address for a flow, which has another working directory."""
+        """Return the address for a flow, which has another working directory."""
         return self.block or str(self.folder.absolute())
 
     @property
     def is_s3(self) -> bool:
-        """True if the runs are in a bucket of S3."""
+        """Return whether the runs are in an S3 bucket."""
         return (self.block or "").startswith(f"{S3}/")
 
 

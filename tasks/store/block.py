@@ -1,4 +1,4 @@
-"""The blocks that a results store can be in: which there are, and how one is found on a Prefect server."""
+"""The Prefect blocks that can hold a results store."""
 
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeGuard
 
@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # slow to import, and most results are in a folder
 
     Storage: TypeAlias = S3Bucket | LocalFileSystem
 
-EXPIRED = ("(ExpiredToken", "(RequestExpired")  # as S3 and other services call it
+EXPIRED = ("(ExpiredToken", "(RequestExpired")  # error codes of S3 and other services
 
 
 def load_block(name: str) -> "Storage":
@@ -24,16 +24,16 @@ def load_block(name: str) -> "Storage":
 
     kind, _, block = name.partition("/")
     load: Any = S3Bucket.load if kind == S3 else LocalFileSystem.load
-    storage: Storage = load(block, _sync=True)  # which their signatures do not show
+    storage: Storage = load(block, _sync=True)  # their signatures do not show it
     return storage
 
 
 def write(storage: "Storage", key: str, content: bytes) -> None:
-    """Write a file, from a thread that no event loop runs in."""
+    """Write a file, from a thread without an event loop."""
     put: Any = storage.write_path
     try:
         put(key, content, _sync=True)
-    except Exception as error:  # boto3 wraps what S3 says
+    except Exception as error:  # boto3 wraps S3's message
         if not any(code in str(error) for code in EXPIRED):
             raise
         _forget_clients()
@@ -41,14 +41,14 @@ def write(storage: "Storage", key: str, content: bytes) -> None:
 
 
 def _forget_clients() -> None:
-    """Have a block's role assumed anew: prefect_aws keeps the clients of an hour for ever."""
+    """Assume a block's role anew: prefect_aws keeps the clients of an hour for ever."""
     from prefect_aws.credentials import _get_client_cached
 
     _get_client_cached.cache_clear()
 
 
 def is_s3(storage: "Storage") -> "TypeGuard[S3Bucket]":
-    """Return whether a block is a bucket of S3."""
+    """Return whether a block is an S3 bucket."""
     from prefect_aws import S3Bucket
 
     return isinstance(storage, S3Bucket)

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EVERY_S = 5.0
 TRIES = 4
-MOST_LINK_S = 7 * 24 * 3600  # the longest that a signature of version 4 is good for
+MOST_LINK_S = 7 * 24 * 3600  # longest validity of a signature of version 4
 
 
 class LinkSettings(BaseSettings):
@@ -45,7 +45,7 @@ class LinkSettings(BaseSettings):
 
 @dataclass(slots=True)
 class Bucket:
-    """A storage block, and which files it has got from here."""
+    """A storage block, and the files sent to it from here."""
 
     name: str
     storage: "Storage"
@@ -55,7 +55,7 @@ class Bucket:
 
     @classmethod
     def of(cls, results: ResultsAddress) -> Self | None:
-        """Return the bucket of a results store, or None if it is a folder only.
+        """Return the bucket of a results store, or None for a folder.
 
         Raises:
             GridbenchError: the Prefect server has no such block, or does not answer.
@@ -77,29 +77,29 @@ class Bucket:
             )
         try:
             return cls(name, load_block(name))
-        except Exception as error:  # blocks raise whatever their libraries do
+        except Exception as error:  # blocks raise anything
             raise GridbenchError(
                 f"results={name!r} is not a block of this Prefect server; save it there under Blocks "
                 f"({one_line(error)})"
             ) from None
 
     def note(self, path: Path) -> None:
-        """Note that a file was written, so that `send_new` finds it without a look at all the others."""
+        """Note a written file, so that `send_new` need not search for it."""
         self._new.add(path)
 
     def send_new(self, folder: Path) -> None:
-        """Copy the files of a run that were noted.
+        """Copy the noted files of a run.
 
         Raises:
-            GridbenchError: the bucket does not take it; it is still noted.
+            GridbenchError: the bucket refuses; the files stay noted.
         """
         self._send_all(folder, list(self._new))
 
     def send(self, folder: Path) -> None:
-        """Copy what is new or changed in the folder of a run.
+        """Copy new and changed files from the folder of a run.
 
         Raises:
-            GridbenchError: the bucket does not take it; what is here stays.
+            GridbenchError: the bucket refuses; local files stay.
         """
         if not self._looked:
             self._looked = True
@@ -107,8 +107,8 @@ class Bucket:
         self._send_all(folder, sorted(path for path in folder.rglob("*") if path.is_file()))
 
     def _look(self, folder: Path) -> None:
-        """Note which records are there already: none is ever changed, and a run may have thousands."""
-        with suppress(Exception):  # whoever may write only sends them again
+        """Note which records are in the bucket: they never change, and a run can have thousands."""
+        with suppress(Exception):  # with write permission alone, files are only sent again
             for key, size in run_files_of(self.storage).sizes(f"{folder.name}/{RECORDS}").items():
                 path = path_inside(folder.parent, key)
                 if path.is_file() and path.stat().st_size == size:
@@ -146,16 +146,16 @@ class Bucket:
                 list(pool.map(lambda key: copy(stored, key, folder), stored.below(run)))
         except WorkloadsError as error:
             raise GridbenchError(f"results: {error}") from None
-        except Exception as error:  # storages raise whatever their libraries do
+        except Exception as error:  # storages raise anything
             raise GridbenchError(f"results: {self.name} can't be read: {one_line(error)}") from None
         if not (folder / run / PLAN).is_file():
             raise GridbenchError(f"run {run!r} is unknown in {self.name}; give its whole name")
 
     def link(self, key: str) -> str | None:
-        """Return the address of a file, None where the block has none.
+        """Return the address of a file, or None.
 
-        It is the s3:// path, for those who may read the bucket, or by `GRIDBENCH_REPORT_LINK_S` one that
-        shows the file to whoever has the link.
+        It is the s3:// path, for readers of the bucket, or by `GRIDBENCH_REPORT_LINK_S` a link that anyone can
+        open.
         """
         if not is_s3(self.storage):
             return None
@@ -165,7 +165,7 @@ class Bucket:
         return f"s3://{self.storage.bucket_name}/{self._whole(key)}"
 
     def signed(self, key: str, lasts_s: int, content_type: str | None = None) -> str | None:
-        """Return an address that gives a file to whoever has it, for so long; None where there is none."""
+        """Return an address that gives anyone a file for `lasts_s` seconds, or None."""
         if not is_s3(self.storage):
             return None
         name = self.storage.bucket_name
@@ -175,19 +175,18 @@ class Bucket:
         return str(client.generate_presigned_url("get_object", Params=wanted, ExpiresIn=lasts_s))
 
     def _whole(self, key: str) -> str:
-        """Return a key with the folder that the block names in its bucket."""
         folder = str(getattr(self.storage, "bucket_folder", "") or "").strip("/")
         return "/".join(filter(None, (folder, key)))
 
 
 def _signer(credentials: "AwsCredentials | MinIOCredentials", bucket: str) -> Any:
-    """Return a client that signs for the bucket's own region by version 4: most regions take no other."""
-    from botocore.client import Config  # whoever has no bucket needs no botocore
+    """Return a client that signs for the bucket's own region by version 4: most regions require that."""
+    from botocore.client import Config  # needed only for a bucket
     from botocore.exceptions import BotoCoreError, ClientError
 
     client = credentials.get_client("s3")
     region = client.meta.region_name
-    with suppress(BotoCoreError, ClientError):  # some stores, and some policies, do not tell
+    with suppress(BotoCoreError, ClientError):  # some stores and policies do not answer
         region = client.head_bucket(Bucket=bucket).get("BucketRegion", region)
     options = credentials.aws_client_parameters.get_params_override()
     config = client.meta.config.merge(Config(signature_version="s3v4"))
@@ -201,7 +200,7 @@ def _mark(path: Path) -> tuple[int, int]:
 
 
 class Mirror:
-    """Sends the run's files to its bucket while they come, and what is left at the end."""
+    """Sends the run's files to its bucket as they come, and the rest at the end."""
 
     def __init__(self, store: Store, say: Callable[[str], None]) -> None:
         self._store, self._say, self._told = store, say, ""
@@ -217,7 +216,7 @@ class Mirror:
             await self._send()
 
     async def _follow(self) -> None:
-        is_there = False  # once all of it is, only what is written since is looked at
+        is_there = False  # once all files are sent, only new ones are examined
         while True:
             is_there = await self._send(new=is_there)
             await asyncio.sleep(EVERY_S)
@@ -254,20 +253,20 @@ def find(results: ResultsAddress, run: str) -> Store:
 
 
 async def send(store: Store) -> None:
-    """Copy what a run has into its bucket, if it has one.
+    """Copy a run into its bucket, if it has one.
 
     Raises:
-        GridbenchError: the bucket does not take it.
+        GridbenchError: the bucket refuses.
     """
     if store.bucket:
         await asyncio.to_thread(store.bucket.send, store.folder)
 
 
 async def hand_in(store: Store, report: Path) -> str | None:
-    """Send all that a finished run has; returns a link to its report where its bucket can give one.
+    """Send a finished run; return a link to its report if its bucket can give one.
 
     Raises:
-        GridbenchError: the bucket does not take it, after some tries.
+        GridbenchError: the bucket refuses after some tries.
     """
     if store.bucket is None:
         return None

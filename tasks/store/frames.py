@@ -1,4 +1,4 @@
-"""A run's records as a data frame: one row a record."""
+"""A run's records as a data frame."""
 
 import json
 import math
@@ -21,11 +21,11 @@ _STACK = ("torch", "cuda", "driver", "python")
 def results_table(
     records: Sequence[Record], refusals: Mapping[RecordKey, tuple[str, ...]] | None = None
 ) -> pd.DataFrame:
-    """One row a record, in the order given; what a failed repeat never reached is missing.
+    """Return one row per record, in order; what a failed repeat never reached is missing.
 
-    A record that counts and is in `refusals` has the verdict `impossible`, or `wrong` for its training. Sizes
-    are text (`size` as a whole, `size_<name>` for each parameter), phases are `phase_<name>_s`. If a command reported
-    numbers, they are in `metrics`.
+    A valid record in `refusals` has the verdict `impossible`, or `wrong` for its training. Sizes are text
+    (`size` as a whole, `size_<name>` for each parameter), phases are `phase_<name>_s`. Reported numbers are in
+    `metrics`.
     """
     sizes = _names(name for record in records for name in record.case.params)
     phases = _names(name for record in records for name in record.phases_s)
@@ -43,7 +43,7 @@ def results_table(
 
 
 def case_columns(case: Case) -> dict[str, Any]:
-    """A case as columns of text."""
+    """Return a case as columns of text."""
     return {
         "case": case.id,
         "workload": case.workload,
@@ -104,12 +104,10 @@ def _measured(record: Record) -> dict[str, Any]:
 
 
 def _metrics(record: Record) -> str | None:
-    """Numbers that a command reported, by name, as JSON."""
     return json.dumps({metric.name: metric.value for metric in record.metrics}) if record.metrics else None
 
 
 def _rate(work: float | None, seconds: float | None) -> float | None:
-    """Work per second; None where that is no number."""
     rate = work / seconds if work and seconds and not out_of_range(seconds) else math.inf
     return rate if math.isfinite(rate) else None
 
@@ -144,14 +142,14 @@ def _circumstances(record: Record) -> dict[str, Any]:
 
 
 def _of_nights(record: Record) -> dict[str, Any]:
-    """Return what a series over nights needs beside the time: noise, session, control, machine and version."""
+    """Return what a series over nights needs besides the time: noise, session, control, machine, version."""
     control, found = record.control, record.environment
     return {
         "restless": is_restless(record),
         "session": record.session,
         "control_s": control.compute_s if control else None,
         "control_verdict": control.verdict if control else None,
-        "reference": (control.reference or None) if control else None,  # a dead one could not say
+        "reference": (control.reference or None) if control else None,  # a failed control reports none
         "machine_id": _machine_id(found),
         "commit": _text(code_of(record)),
         "hostname": _text(found.get("hostname")),
@@ -159,7 +157,7 @@ def _of_nights(record: Record) -> dict[str, Any]:
 
 
 def _machine_id(found: Mapping[str, Any]) -> str | None:
-    """Of a fingerprint as other boxes may send it: of one that can't be right there is none."""
+    """Return the machine id of a fingerprint, which can have any content; None for an invalid one."""
     try:
         return machine_id(found) if found else None
     except (AttributeError, TypeError, ValueError, OverflowError):

@@ -1,4 +1,4 @@
-"""Keys in the paths of served reports: without a link to a run, the address of its files cannot be guessed."""
+"""Keys in the paths of served reports, so that their addresses cannot be guessed."""
 
 import hashlib
 import hmac
@@ -8,12 +8,12 @@ KEY_HEX = 32  # digits of a key: 128 bits
 
 
 def secret_of(auth: str) -> str:
-    """Return the secret from which the keys of runs are made, by the password of a stack."""
+    """Return the secret behind the keys of runs, from the password of a stack."""
     return _digest(auth, "reports")
 
 
 def key_of_run(secret: str, run: str) -> str:
-    """Return the part of a run's path that cannot be guessed: an HMAC of its name. Source: RFC 2104."""
+    """Return the unguessable part of a run's path: an HMAC of its name (RFC 2104)."""
     return _digest(secret, run)[:KEY_HEX]
 
 

@@ -13,29 +13,29 @@ if TYPE_CHECKING:
     from tasks.store.block import Storage
 
 PLAN = "plan.json"
-AT_ONCE = 8  # requests: most files are small, and most of the time is the way there
+AT_ONCE = 8  # requests: most files are small, and latency dominates
 
 
 class RunFiles(Protocol):
     """The files of the runs in a block; each key begins with the run's name."""
 
     def runs(self) -> Iterable[str]:
-        """Names of folders; not all of them need be runs."""
+        """Return the names of folders, not all of which need be runs."""
 
     def below(self, key: str) -> Iterable[str]:
-        """Keys of all files in a folder."""
+        """Return the keys of all files in a folder."""
 
     def sizes(self, key: str) -> dict[str, int]:
-        """Keys of all files in a folder, and their sizes in bytes."""
+        """Return the keys of all files in a folder, and their sizes in bytes."""
 
     def read(self, key: str) -> bytes | None:
-        """A file's content; None where there is none."""
+        """Return a file's content, or None."""
 
 
 def copy(stored: RunFiles, key: str, folder: Path) -> bool:
-    """Bring one file, where it is not here; return whether it is here now.
+    """Copy one file if it is missing; return whether it is here.
 
-    A key that would lead out of the folder is left where it is, whoever has put it there.
+    A key that would lead out of the folder is not copied, because others can write keys.
 
     Raises:
         WorkloadsError: the folder can't be written.
@@ -60,7 +60,7 @@ def is_inside(key: str) -> bool:
 
 
 def run_files_of(storage: "Storage") -> RunFiles:
-    """Return the files of runs that a storage block holds."""
+    """Return the files of runs in a storage block."""
     if not is_s3(storage):
         return _Folder(Path(storage.basepath or ".").expanduser().resolve())
     start = str(storage.bucket_folder or "").strip("/")
@@ -90,7 +90,7 @@ class _Folder:
 
 @dataclass(frozen=True, slots=True)
 class _S3:
-    client: Any  # of boto3, which threads may share
+    client: Any  # of boto3; threads can share it
     bucket: str
     start: str
 

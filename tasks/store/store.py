@@ -19,10 +19,10 @@ from workloads.harness.records.printable import printable_lines
 from workloads.harness.records.record import Record
 
 RECORDS = "records"
-REFUSED = "refused"  # the folder of a run with what lanes sent and nobody had asked them for
+REFUSED = "refused"  # the folder of a run with unrequested texts from lanes
 LISTED = 3  # files that a sentence names before it counts the rest
-REPORTS_URL = "GRIDBENCH_REPORTS_URL"  # where a results folder is served to browsers, if one is
-REPORTS_FOLDER = "GRIDBENCH_REPORTS_FOLDER"  # which one: the run of somebody who joined may lie elsewhere
+REPORTS_URL = "GRIDBENCH_REPORTS_URL"  # URL of a results folder that is served to browsers
+REPORTS_FOLDER = "GRIDBENCH_REPORTS_FOLDER"  # the served folder: another user's run can be elsewhere
 
 
 class RunBucket(Protocol):
@@ -43,15 +43,14 @@ class RunBucket(Protocol):
         """Return a web address of a file, if the bucket can give one."""
 
     def signed(self, key: str, lasts_s: int) -> str | None:
-        """Return an address that gives a file to whoever has it, for so long; None where there is none."""
+        """Return an address that gives anyone a file for `lasts_s` seconds, or None."""
 
 
 @dataclass(frozen=True, slots=True)
 class Store:
-    """The folder of one run: `plan.json`, `records/<cell>/<repeat>.json`, and what is made from them.
+    """The folder of one run: `plan.json`, `records/<cell>/<repeat>.json`, and derived files.
 
-    Attributes:
-        bucket: where all of it goes too; None for a folder alone.
+    `bucket` gets a copy.
     """
 
     folder: Path
@@ -67,14 +66,14 @@ class Store:
         store = cls(results / plan.run, bucket)
         try:
             write_text(store.folder / "plan.json", plan.model_dump_json(indent=1) + "\n")
-            (store.folder / RECORDS).mkdir(exist_ok=True)  # without it, a run is fetched from its bucket
+            (store.folder / RECORDS).mkdir(exist_ok=True)  # a run without it is fetched from its bucket
         except (WorkloadsError, OSError) as error:
             raise GridbenchError(f"results: {error}") from None
         return store
 
     @classmethod
     def open(cls, results: Path, run: str, bucket: RunBucket | None = None) -> "Store":
-        """Find the folder of an earlier run, by its name or by an unambiguous beginning of it.
+        """Find the folder of an earlier run, by its name or its unambiguous beginning.
 
         Raises:
             GridbenchError: there is no such run, or several.
@@ -94,7 +93,7 @@ class Store:
 
     @property
     def plan(self) -> Plan:
-        """The run's plan.
+        """Return the run's plan.
 
         Raises:
             GridbenchError: it is corrupt or of another version.
@@ -107,7 +106,7 @@ class Store:
         return read_plan(text, str(path))
 
     def add(self, record: Record) -> bool:
-        """Write a record, once: False where that repeat is there already.
+        """Write a record; return False if that repeat is there already.
 
         Raises:
             GridbenchError: the folder can't be written, or the disk is full.
@@ -127,7 +126,7 @@ class Store:
                 self.bucket.note(path)
 
     def keep_aside(self, name: str, text: str) -> Path:
-        """Keep what was refused, for whoever wants to know; return its path.
+        """Keep a refused text for inspection; return its path.
 
         Raises:
             GridbenchError: the folder can't be written, or the disk is full.
@@ -141,7 +140,7 @@ class Store:
         return path
 
     def set_aside(self, record: Record) -> None:
-        """Make room for another try at a repeat; its record stays, with its verdict as the suffix.
+        """Rename a record for another try at its repeat; its verdict becomes the suffix.
 
         Raises:
             GridbenchError: the folder can't be written.
@@ -153,7 +152,7 @@ class Store:
             raise GridbenchError(f"results: {path} can't be moved ({error.strerror})") from None
 
     def records(self) -> tuple[list[Record], list[str]]:
-        """The records so far in the plan's order, and a sentence for each file that can't be read.
+        """Return the records in the plan's order, and a sentence for each unreadable file.
 
         Raises:
             GridbenchError: the folder or the plan can't be read.
@@ -169,7 +168,7 @@ class Store:
         return records, [str(item) for item in items if isinstance(item, RecordError)]
 
     def unreadable(self, records: Sequence[Record]) -> list[str]:
-        """Sentences about the files that gave none of these records, or one that belongs elsewhere."""
+        """Return sentences about files without one of these records, or with a misplaced one."""
         folder = self.folder / "records"
         known = {folder / path for path in map(_path, records) if path}
         left = [path for path in folder.rglob("*.json") if path.is_file() and path not in known]
@@ -183,7 +182,7 @@ class Store:
 
 
 def _path(record: Record) -> Path | None:
-    """Return the path of a record; None where its id is not a path."""
+    """Return the path of a record; None if its id is not a path."""
     try:
         return record_path(record)
     except WorkloadsError:
@@ -191,5 +190,5 @@ def _path(record: Record) -> Path | None:
 
 
 def runs(results: Path) -> Iterable[str]:
-    """Names of the runs in a results folder, newest first."""
+    """Return the names of the runs in a results folder, newest first."""
     return sorted((path.parent.name for path in results.glob("*/plan.json")), reverse=True)

@@ -1,4 +1,4 @@
-"""Bring what history needs of a bucket's runs into their working copies here, and nothing else."""
+"""Copy only the files that history needs from a bucket's runs."""
 
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +15,10 @@ TABLE = "results.parquet"
 
 
 def bring(results: ResultsAddress, files: Iterable[str] = (TABLE,)) -> Path:
-    """The folder on this machine with the runs of a results store; from a bucket, what is not here yet comes.
+    """Return the folder on this machine with a store's runs; from a bucket, fetch missing files.
 
-    Of each run come its plan, the `files` that it has and, where it was cut short before it had a table, its
-    records. A file that is here is not asked for again: a run is written once.
+    Of each run these are its plan, `files` and, without a table, its records. An existing file is not fetched
+    again: runs never change.
 
     Raises:
         GridbenchError: the bucket can't be read, or the folder can't be written.
@@ -29,7 +29,7 @@ def bring(results: ResultsAddress, files: Iterable[str] = (TABLE,)) -> Path:
 
 
 def fetch_history(bucket: Bucket, folder: Path, files: Iterable[str] = (TABLE,)) -> None:
-    """Copy what is missing here, as `bring` says.
+    """Copy missing files as `bring` does.
 
     Raises:
         GridbenchError: the bucket can't be read, or the folder can't be written.
@@ -42,12 +42,12 @@ def fetch_history(bucket: Bucket, folder: Path, files: Iterable[str] = (TABLE,))
             list(pool.map(lambda name: _fetch(stored, name, folder, wanted), names))
     except WorkloadsError as error:
         raise GridbenchError(f"results: {error}") from None
-    except Exception as error:  # storages raise whatever their libraries do
+    except Exception as error:  # storages raise anything
         raise GridbenchError(f"results: {bucket.name} can't be read: {one_line(error)}") from None
 
 
 def _fetch(stored: RunFiles, run: str, folder: Path, wanted: Iterable[str]) -> None:
-    """One run's files; a folder without a plan is no run."""
+    """Fetch one run's files; a folder without a plan is not a run."""
     for name in wanted:
         if not copy(stored, f"{run}/{name}", folder) and name == PLAN:
             return
