@@ -110,7 +110,6 @@ def confirmed_answer(store: Store) -> EarlierAnswer:
 
 
 def _between(results: Path, plan: Plan) -> list[EarlierSession]:
-    """Return the earlier confirmations of the same run, oldest first, without unreadable ones."""
     began, sessions = datetime.fromisoformat(plan.created_at), []
     for name in sorted(runs(results)):
         try:
@@ -124,7 +123,6 @@ def _between(results: Path, plan: Plan) -> list[EarlierSession]:
 
 
 def _at_todays_prices(machines: Sequence[Hardware]) -> tuple[tuple[Hardware, ...], list[str]]:
-    """Return machines at today's prices, and a sentence on each changed or unreadable price."""
     priced, notes = list[Hardware](), list[str]()
     for machine in machines:
         price, sentence = price_today(machine)

@@ -45,7 +45,6 @@ def sessions_of(store: Store, records: Sequence[Record]) -> Sessions:
 
 
 def _earlier(store: Store, records: Sequence[Record]) -> dict[str, list[Logs]]:
-    """Return the times of the latest earlier runs by machine, of the same cases, code, machine and software."""
     plan, results = store.plan, store.folder.parent
     names = {machine.name for machine in plan.hardware}
     measured, ways, own = _measured(records), _ways(plan), workloads_hash(store.folder)
@@ -89,7 +88,6 @@ def _ways(plan: Plan) -> dict[tuple[str, str], tuple[object, ...]]:
 
 
 def _plans(results: Path, before: datetime) -> list[tuple[datetime, Path, Plan]]:
-    """Return time, folder and plan of the runs of a results store before a time, the latest first."""
     return sorted(islice(_planned(results, before), MOST_FOLDERS), key=lambda run: run[0], reverse=True)
 
 

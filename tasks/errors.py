@@ -2,7 +2,7 @@
 
 
 class GridbenchError(Exception):
-    """A mistake of the user, in a sentence: what is wrong, which value, and what would be right."""
+    """A mistake of the user, in a sentence: the mistake, the value, and what would be right."""
 
 
 def one_line(error: object, most: int = 200) -> str:

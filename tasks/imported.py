@@ -198,7 +198,6 @@ def _share_of(machine: Hardware, gpus: int, name: str) -> dict[str, Any]:
 
 
 def _gpus(record: Record) -> list[str]:
-    """Return the names of the GPUs that computed; none for a CPU, or an odd environment."""
     cards = record.environment.get("gpus")
     if record.device != "cuda" or not isinstance(cards, list):
         return []

@@ -110,7 +110,6 @@ def cell_state(records: list[Record]) -> State[None]:
 
 
 def _time_text(records: Sequence[Record]) -> list[str]:
-    """Return the time of a step with ±, or a command's number; nothing without either."""
     if reported := [record.metrics[0] for record in records if counts(record) and record.metrics]:
         return [f"{mean_text(reported)}, {format_count(len(reported), 'repeat')}"]
     if all(record.compute_s is None for record in records):

@@ -35,7 +35,6 @@ def mistake_in(variables: Mapping[str, Any], form: Form) -> str:
 
 
 def _is_reference(value: object) -> bool:
-    """Return whether the worker looks a value up, and checks it then."""
     return isinstance(value, str) and bool(REFERENCE.search(value))
 
 

@@ -39,11 +39,6 @@ def population_of(store: Store) -> tuple[list[Record] | None, list[str]]:
 
 
 def _counting(other: Store, like: Plan) -> Iterator[Record]:
-    """Yield the valid records of a run that asked the same of the same cases.
-
-    Raises:
-        GridbenchError: its plan or its records cannot be read.
-    """
     plan, cases = other.plan, {planned.case for planned in like.cases}
     if not plan.acceptance or plan.quick != like.quick or plan.run == like.run:
         return

@@ -87,7 +87,6 @@ def first_mistake(error: ValidationError, kind: type[BaseModel] | None = None) -
 
 
 def _nearest(path: tuple[int | str, ...], kind: type[BaseModel] | None) -> list[str]:
-    """Return the nearest key of a model, with its place; empty if none is near."""
     for part in path[:-1] if kind else ():
         field = kind.model_fields.get(str(part)) if kind else None
         kind = kind if isinstance(part, int) else next(_models(field.annotation), None) if field else None

@@ -68,7 +68,6 @@ def _list_of(store: Store, script: Script) -> Path:
 
 
 def _marks(tree: Tree) -> dict[str, str]:
-    """Return the compared properties of each file by name: its content or target, and its mode."""
     return {
         file.name: f"{file.digest}{file.link or ''}{' executable' if file.executable else ''}"
         for file in tree.files

@@ -78,11 +78,6 @@ def check_plan(plan: Plan, request: RunRequest) -> None:
 
 
 async def _take_turns(client: PrefectClient, run: str, me: UUID) -> None:
-    """Refuse to go on while an earlier flow run measures the same run.
-
-    Raises:
-        GridbenchError: there is one.
-    """
     first = min(await measuring(client, run), key=lambda other: (other.start_time, other.id), default=None)
     if first and first.id != me:
         raise GridbenchError(f"run {run} is under way in flow run {first.id}: wait for it or cancel it")

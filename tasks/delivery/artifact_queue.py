@@ -102,7 +102,6 @@ class ArtifactQueue:
             self._seen.discard(artifact_id)
 
     def _whole(self, artifact: Artifact) -> Upload | None:
-        """Return the upload that an artifact makes complete, or None."""
         sender = artifact.flow_run_id
         if sender is None:
             return None
@@ -123,13 +122,11 @@ class ArtifactQueue:
         return Upload(sender, pieces.artifact_ids, text)
 
     def _drop_excess(self, sender: UUID) -> None:
-        """Drop all pieces of a lane job if they exceed any record."""
         mine = [key for key in self._held if key[0] == sender]
         if sum(self._held[key].size_bytes for key in mine) > MOST_HELD_BYTES:
             self._drop(mine)
 
     def _drop_old(self) -> None:
-        """Drop texts whose other pieces have not come in time."""
         now = time.monotonic()
         self._drop([key for key, pieces in self._held.items() if now - pieces.since > HELD_S])
 

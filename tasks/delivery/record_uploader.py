@@ -31,7 +31,6 @@ LEAST_BYTES = 1024  # smaller pieces are useless: they would all be refused
 
 @contextmanager
 def _if_slow(act: Callable[[], None]) -> Iterator[None]:
-    """Call `act` if the block takes longer than `KEEP_S`."""
     timer = threading.Timer(KEEP_S, act)
     timer.daemon = True
     timer.start()
@@ -144,7 +143,6 @@ class RecordUploader:
             self._news.wait_for(lambda: self._closing, max(until - time.monotonic(), 0))
 
     def _batch(self) -> list[Record]:
-        """Return the oldest records that fit into one request, at least one."""
         batch: list[Record] = []
         size = 0
         for record in self._snapshot():

@@ -171,7 +171,6 @@ class Dispatcher:
         return [repeat for repeat in self._repeats[cell] if repeat.id not in self.arrived]
 
     async def _adopt(self) -> None:
-        """Take over planned skips, records and live jobs of an earlier `bench` of this run."""
         for record in self.plan.skipped():
             self.store.add(record)
         for record in self.store.records()[0]:

@@ -34,7 +34,6 @@ def check(repeats: Sequence[Repeat], command: Sequence[str]) -> tuple[str, list[
 
 
 def _gpu(repeat: Repeat) -> tuple[str, str]:
-    """Compare the GPU with the model in the hardware file; return a hindrance, or else a doubt."""
     names = gpu_names() if repeat.gpu else []
     if not repeat.gpu or not names:
         return "", ""

@@ -118,7 +118,6 @@ def _prices(suite: CommonCases, machines: Sequence[Machine]) -> dict[str, float]
 
 
 def _ranked(suite: CommonCases, weights: Mapping[str, float]) -> tuple[str, dict[str, Ratio]]:
-    """Return the machine with the least weighted time, and each other's ratio to it, in order."""
     best, *others = ordered(suite, weights)
     ratios = compared(suite, weights)
     return best, {name: ratios[name, best] for name in others}
@@ -355,7 +354,6 @@ def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
 
 
 def _corrected(ratios: Sequence[Ratio], count: int) -> str:
-    """Return which verdicts the correction for all `count` comparisons of the page leaves undecided."""
     alone = sum(ratio.differs_alone for ratio in ratios)
     if count < 2:
         return ""

@@ -207,7 +207,6 @@ def unused(records: Sequence[Record], machine: Machine | None) -> tuple[str, ...
 
 
 def _phases(records: Sequence[Record]) -> dict[str, float]:
-    """Return seconds by phase over all records, in their order; unattributed time is last."""
     phases = [(WORDS.get(name, name), seconds) for r in records for name, seconds in r.phases_s.items()]
     return {**_sums(phases), UNATTRIBUTED: math.fsum(record.unattributed_s for record in records)}
 

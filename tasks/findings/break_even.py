@@ -173,7 +173,6 @@ def _payback(pairing: Pairing, side: Summary | None, base: Summary | None) -> fl
 
 
 def _sentence(line: Line, way: str, verdicts: Verdicts, found: Bracket) -> str:
-    """Return the finding, which covers every measured value and names exceptions."""
     at = {outcome: [v for v, each in verdicts.items() if each is outcome] for outcome in RatioVerdict}
     ahead = (_AHEAD_IN_NUMBER if line.is_of_number else _AHEAD)[way]
     who = {

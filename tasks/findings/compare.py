@@ -205,7 +205,6 @@ def pair(
 
 
 def _over_sessions(base: Repeats, side: Repeats, sessions: Sessions) -> CommonCases | None:
-    """Return two cells of a case as a suite if they share at least two sessions; else None."""
     if max(base.session_numbers, default=1) == 1:
         return None
     both = CommonCases.of([base, side], sessions, keeps_busy=True)

@@ -214,7 +214,6 @@ def _published(again: ClaimAgain) -> dict[str, Any]:
 
 
 def _lacks(claim: AnswerClaim, first: EarlierSession, now: EarlierSession, cases: Collection[Case]) -> str:
-    """Return the cells of a claim that one of the two sessions lacks; empty if none."""
     for session, name in ((first, first.run), (now, "this run")):
         if not _is_whole(_suite(session, claim, cases), claim, cases):
             bounded = {cell.cell for cell in session.cells if len(cell.compute_s) >= FEWEST}
@@ -248,7 +247,6 @@ def _again(claim: AnswerClaim, sessions: Sequence[EarlierSession], cases: Collec
 
 
 def _suite(session: EarlierSession, claim: AnswerClaim, cases: Collection[Case]) -> CommonCases:
-    """Return the cases that both machines of a claim have in a session, also if other programs used them."""
     names = {claim.best, claim.rival}
     cells = [cell for cell in session.cells if cell.cell.hardware in names and cell.cell.case in cases]
     sessions = sessions_of_number(claim.case, session.sessions) if claim.case else session.sessions
@@ -301,7 +299,6 @@ def _holds_1(estimate: Estimate) -> bool:
 
 
 def _judged(claims: Sequence[ClaimAgain]) -> tuple[ClaimAgain, ...]:
-    """Return the claims with their verdicts, corrected together (Holm), the gravest first."""
     ratios = corrected([again.ratio for again in claims])
     judged = [
         replace(again, verdict=_verdict(again, ratio)) for again, ratio in zip(claims, ratios, strict=True)

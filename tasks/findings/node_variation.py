@@ -212,7 +212,6 @@ def _compared(shape: str, suite: CommonCases, left_out: Sequence[str]) -> NodeGr
 
 
 def _offset(suite: CommonCases, name: str, middles: Sequence[Sequence[str]]) -> float:
-    """Return the mean over the cases of a machine's log time less the median machine's."""
     return statistics.fmean(
         statistics.fmean(logs) - statistics.fmean(statistics.fmean(suite.logs[m][index]) for m in middle)
         for index, (logs, middle) in enumerate(zip(suite.logs[name], middles, strict=True))

@@ -214,7 +214,6 @@ def _notes(
 
 
 def _faster(cell: Repeats, base: Repeats | None) -> Ratio | None:
-    """Return the speedup of throughput, by seconds per unit of work over all processes."""
     if base is None or not base.units or not cell.units:
         return None
     return speedup([t / base.units for t in _times(base)], [t / cell.units for t in _times(cell)])
@@ -250,7 +249,6 @@ def _groups(cell: Repeats) -> list[Group]:
 
 
 def _peaks(record: Record) -> list[tuple[int, int | None]]:
-    """Return the peak memory of each rank in bytes; 0 or None if unknown."""
     ranks: dict[int, Rank | Memory] = {rank.rank: rank for rank in record.group.ranks} if record.group else {}
     if not record.group and record.memory:
         ranks[0] = record.memory

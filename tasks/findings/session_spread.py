@@ -118,13 +118,11 @@ def _between(sessions: Sequence[Sequence[Logs]]) -> float:
 
 
 def _within(sessions: Sequence[Sequence[Logs]]) -> float | None:
-    """Return the pooled standard deviation of processes around the mean of their cell and session."""
     squared, freedom = pooled_variance(variances(of_case for cases in sessions for of_case in cases))
     return math.sqrt(squared) if freedom else None
 
 
 def _samples_sd(records: Sequence[Record]) -> float | None:
-    """Return the standard error of a process's mean as a share, over the records that bound theirs."""
     timings = [record.device_time or record.wall for record in records]
     shares = [
         INTERVAL_TO_SD * (timing.mean_high_s - timing.mean_low_s) / timing.total_mean_s

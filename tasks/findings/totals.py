@@ -318,7 +318,6 @@ def _at(of_cases: Sequence[Sequence[T]], places: Sequence[Sequence[int]]) -> lis
 
 
 def _means(logs: Sequence[Logs], numbers: Sequence[Sequence[int]] | None) -> Logs:
-    """Return the mean log of each case, in which sessions count alike if their numbers are given."""
     if numbers is None:
         return [statistics.fmean(of_case) for of_case in logs]
     return [mean_of_sessions(of_case, own) for of_case, own in zip(logs, numbers, strict=True)]
@@ -428,7 +427,6 @@ def half_width(
 
 
 def _standard_errors(parts: Sequence[tuple[float, Logs]], added: Sequence[Part] = ()) -> list[Part]:
-    """Return standard error and freedom of a sum of weight x mean(logs), without and with `added`."""
     own = _variances_of(parts)
     return errors_of(own, added) if own else []
 

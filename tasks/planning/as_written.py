@@ -63,7 +63,6 @@ def _decisive(machine: Hardware) -> dict[str, Any]:
 
 
 def _first_difference(field: str, planned: Any, written: Any) -> tuple[str, str, str]:
-    """Return the field's name and both values; of job variables, the first different one, by name alone."""
     if field == "job_variables":
         other = min(key for key in planned | written if planned.get(key) != written.get(key))
         now, then = (("another value" if other in has else "none") for has in (planned, written))

@@ -20,7 +20,7 @@ Word = Annotated[str, Field(min_length=1, pattern=r"^[^\x00\n]+$")]
 
 
 class SshHop(Strict):
-    """A machine that SSH reaches; the `ssh` work pool decides on fields that are None.
+    """A machine that SSH reaches; the `ssh` work pool fills in missing fields.
 
     Attributes:
         address: name, IP address, or a Host of the worker's ~/.ssh/config.
@@ -163,7 +163,6 @@ def _box(shape: Hardware, name: str, hosts: list[dict[str, Any]] | None = None) 
 
 
 def _host(box: ClusterBox, key: str | None) -> dict[str, Any]:
-    """Return a box as an entry of `hosts`, a job variable of `ssh` work pools."""
     host = box.model_dump(exclude={"name"}, exclude_none=True, mode="json")
     return host | ({"key": box.key or key} if box.key or key else {})
 

@@ -41,7 +41,6 @@ def _env_of(variables: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
 
 
 def _values(value: Any, path: str) -> Iterator[tuple[str, Any]]:
-    """Yield every value of nested lists and mappings, with its path."""
     if isinstance(value, Mapping):
         for key, inner in value.items():
             yield from _values(inner, f"{path}.{key}")

@@ -221,7 +221,6 @@ def _kept() -> dict[str, Any]:
 
 
 def _file() -> Path:
-    """Return the file of predictions in the user's cache, by code and torch."""
     return user_cache() / f"needs-{_code(os.environ.get('GRIDBENCH_WORKLOADS'))}.json"
 
 

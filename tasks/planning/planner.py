@@ -35,7 +35,7 @@ class OverBudget(GridbenchError):
 
 
 def make_plan(request: RunRequest) -> Plan:
-    """Decide what a run measures, on which machines, in which order and at what estimated cost.
+    """Decide the cells of a run, its machines, its order and its estimated cost.
 
     Raises:
         GridbenchError: something in the request doesn't exist or is unavailable.

@@ -50,7 +50,6 @@ def address_at(usd_per_hour: float) -> str:
 
 
 def _own(folder: Path, today: date) -> list[Rentable]:
-    """Return the machines of the hardware files whose price is a provider's."""
     machines, peaks = [], load_gpus(folder)
     for name in hardware_names(folder):
         raw = read_mapping(folder / "hardware" / f"{name}.yaml").get("price")

@@ -166,7 +166,6 @@ def _gain(record: Record, other: Record) -> tuple[float, float, Record] | None:
 
 
 def _steps(record: Record) -> int:
-    """Return the steps of a whole job; 1 if single steps were timed."""
     training = record.training
     whole = record.wall is not None and record.wall.whole
     return max(len(training.losses), len(training.step_s)) if whole and training else 1

@@ -164,7 +164,6 @@ def elsewhere(record: Record, machine: Machine | None) -> str | None:
 
 
 def _processes(record: Record) -> int:
-    """Return the number of devices at work, since a machine's peaks are for one."""
     return len(record.group.ranks) if record.group and record.device != "cpu" else 1
 
 

@@ -75,7 +75,6 @@ def bimodal(records: Sequence[Record]) -> str:
 
 
 def _groups(times: Sequence[float]) -> str:
-    """Describe the two groups of sorted times, each of at least two; else empty."""
     for split in range(2, len(times) - 1) if len(times) >= FEWEST_REPEATS else ():
         low, high = times[:split], times[split:]
         widest = max(low[-1] / low[0], high[-1] / high[0])

@@ -116,7 +116,6 @@ def _at_once(record: Record) -> str:
 
 
 def _together(records: Sequence[Record]) -> list[Course]:
-    """Judge comparable records, those of the baseline first."""
     # one model of device under one torch draws the same random numbers and rounds alike
     kinds: dict[tuple[object, ...], list[Record]] = defaultdict(list)
     for record in records:
@@ -138,7 +137,6 @@ def _together(records: Sequence[Record]) -> list[Course]:
 
 
 def _loose(record: Record, base: Record, why: str) -> Course:
-    """Judge a record only by gross differences; `why` states the reason."""
     if record is base:
         return Course(record, Standing.REFERENCE, why if why == NO_SEED else "")
     if _agree(record, base):
@@ -169,7 +167,6 @@ def _of_one_seed(record: Record, others: Sequence[Record]) -> int:
 
 
 def _leader(records: Sequence[Record], base: Record) -> Record:
-    """Return the record that most others agree with; of several one that agrees with `base`, the first."""
     return max(records, key=lambda r: (sum(_agree(r, other) for other in records), _agree(r, base)))
 
 
@@ -178,8 +175,6 @@ def _agree(record: Record, other: Record) -> bool:
 
 
 def _gross_reference(records: Sequence[Record]) -> Record:
-    """Return the record with the fewest gross differences, then most agreements, then the first."""
-
     def votes(record: Record) -> tuple[int, int]:
         apart = sum(grossly_apart(_losses(record), _losses(other)) for other in records)
         return -apart, sum(_agree(record, other) for other in records)

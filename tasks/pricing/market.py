@@ -76,14 +76,12 @@ def ask(names: Sequence[str], today: date) -> Market:
 
 
 def _online() -> dict[str, tuple[str, str]]:
-    """Return module and class of each online provider."""
     from gpuhunt._internal.default import ONLINE_PROVIDER_MODULES
 
     return {module.rpartition(".")[2]: (module, kind) for module, kind in ONLINE_PROVIDER_MODULES}
 
 
 def _answer(catalog: Any, name: str, today: date) -> Answer:
-    """Return one provider's answer; today's date if its version has none."""
     ours = f"gpuhunt {version('gpuhunt')}"
     if name in _online():
         module, kind = _online()[name]

@@ -164,7 +164,6 @@ def _find(machine: PriceOf, facts: Sequence[Fact], kind: Kind, name: str) -> Fac
 
 
 def _spot(machine: PriceOf, facts: Sequence[Fact]) -> list[Fact]:
-    """Return the spot price of each part, or nothing if one has none."""
     parts = [_matching(machine, facts, kind, name, "spot") for kind, name, _ in machine.parts]
     spot_facts = [next((fact for fact in part if _covers(fact, machine.region)), None) for part in parts]
     return [fact for fact in spot_facts if fact] if all(spot_facts) else []

@@ -114,7 +114,6 @@ def _priced(table: PublishedTable, index: int) -> list[PricedRow]:
 
 
 def _is_there(price: PricedRow, other: PricedRow) -> bool:
-    """Return whether another row's price holds in the region of a row, or of its zone."""
     places, regions = _places(price.row.text), _places(other.row.text)
     return len(places) == len(regions) == 1 and is_in(places[0], regions[0])
 

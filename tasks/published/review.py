@@ -146,7 +146,6 @@ def coarse(table: PublishedTable, claimed: Sequence[Claim]) -> TableFlaw | None:
 
 
 def _speedup_of(table: PublishedTable, side: int, sides: Sequence[int]) -> int | None:
-    """Return the only column of speedups that names a side; with one side, the only one."""
     columns = table.columns
     stated = [i for i in table.of(ColumnKind.RATIO) if not columns[i].change and not columns[i].percent]
     named = [i for i in stated if table.columns[i].subject & table.columns[side].subject]

@@ -34,7 +34,6 @@ def superlinear(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def _by_rows(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Compare rows that differ only in their devices, from a column or their names."""
     # The ranks of a model's parts are some of the GPUs, and more of them leave more memory for requests.
     counted = [i for i in table.of(ColumnKind.DEVICES) if table.columns[i].unit not in SHARDS]
     kinds = (ColumnKind.SIZE, ColumnKind.OTHER, ColumnKind.PRICE, ColumnKind.DEVICES)

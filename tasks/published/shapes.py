@@ -122,7 +122,6 @@ def _judged(cells: list[tuple[str, str]], shapes: Shapes) -> Iterator[TableFlaw 
 
 
 def _stated(cells: list[tuple[str, str]]) -> Iterator[tuple[str, float, bool]]:
-    """Yield the counts of cells, and whether a label names them exactly or a word after them does."""
     for label, cell in cells:
         label, cell = label.lower(), cell.lower()
         if _OF_GPU.search(f"{label} {cell}") and not _LABELS["GPUs"].search(label):

@@ -87,7 +87,6 @@ def _summary(row: TableRow) -> bool:
 
 
 def _fits(row: TableRow, rows: Sequence[TableRow], columns: Sequence[PublishedColumn]) -> bool:
-    """Return whether a row has the sum or a mean of others in at least half of its columns."""
     judged = [i for i, c in enumerate(columns) if c.kind in (*MEASURES, ColumnKind.COST) and cell(row, i)]
     fitting = [i for i in judged if _summed(row, rows, i)]
     return len(rows) > 1 and bool(fitting) and 2 * len(fitting) >= len(judged)

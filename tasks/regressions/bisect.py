@@ -193,7 +193,6 @@ def paired(search: VersionSearch) -> bool:
 
 
 def _differ(now: Sequence[float], before: Sequence[float]) -> int:
-    """Return the direction of a change that the gate would confirm, else 0."""
     return robust_change(now, before, CONFIRM_P).direction(LEAST_CHANGE)
 
 
@@ -268,7 +267,6 @@ def _check_ends(search: VersionSearch, low: int, high: int) -> NextStep:
 
 
 def _rounds(search: VersionSearch, version: int) -> list[list[float]]:
-    """Return a version's log seconds in the search, then in each usable round of its check."""
     checks = [each for each in search.rounds_of(version, check=True) if each.usable]
     return [_values(search)[version], *(_logs(each, paired(search)) for each in checks)]
 

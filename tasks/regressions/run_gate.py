@@ -172,7 +172,6 @@ def _like(ours: Mapping[Cell, Repeats], theirs: Collection[Cell]) -> dict[Cell, 
 def _without_times(
     cell: Cell, ours: Repeats | None, theirs: Repeats | None, names: tuple[str, str], planned: bool
 ) -> CellComparison:
-    """Return the status of a cell before its times are compared: unchanged, unless something excludes it."""
     now, before = names
     base = CellComparison(cell, CellStatus.NOT_COMPARABLE, _seconds(ours), _seconds(theirs))
     if theirs is None:

@@ -150,7 +150,6 @@ def _changed(
 
 
 def _missing(judged: JudgedNight) -> Iterator[Ticket]:
-    """Yield a ticket for each series that is missing, in the first judged night after it went missing."""
     panel, column = judged.screening.panel, judged.screening.column
     columns = {run: index for index, run in enumerate(panel.runs)}
     rows = {key: row for row, key in enumerate(panel.keys)}

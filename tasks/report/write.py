@@ -56,7 +56,6 @@ def write_report(folder: Path, records: Sequence[Record], comparison: Comparison
 
 
 def _pictures(records: Sequence[Record], grid: Grid, title: str) -> dict[str, Callable[[], bytes]]:
-    """Return the function that draws each picture, by file name."""
     comparison, scaling = grid.comparison, f"{title}: scaling"
     pictures = {
         "time_by_size.png": lambda: time_by_size_png(grid, title),

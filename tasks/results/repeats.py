@@ -178,7 +178,6 @@ def _together(
 def _why(
     records: Sequence[Record], verdict: Verdict, implausible: Mapping[RecordKey, tuple[str, ...]]
 ) -> tuple[str, ...]:
-    """Return the reasons of the repeats with this verdict: only the check's for each that it refused."""
     reasons = (
         reason
         for record in records

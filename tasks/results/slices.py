@@ -30,7 +30,6 @@ def without_sheets(machines: Sequence[Machine], records: Sequence[Record]) -> tu
 
 
 def _text(part: Mapping[str, Any]) -> str:
-    """Return a slice, such as `1g.10gb, 14 % of the card's compute slices and 12 % of its memory`."""
     shares = (
         (part.get("compute_share"), "the card's compute slices"),
         (part.get("memory_share"), "its memory"),

@@ -222,7 +222,6 @@ class Mirror:
             await asyncio.sleep(EVERY_S)
 
     async def _send(self, new: bool = False) -> bool:
-        """Send the files; report an unreachable bucket once. Return whether it has taken them."""
         try:
             if new and self._store.bucket:
                 await asyncio.to_thread(self._store.bucket.send_new, self._store.folder)

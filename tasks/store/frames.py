@@ -21,7 +21,7 @@ _STACK = ("torch", "cuda", "driver", "python")
 def results_table(
     records: Sequence[Record], refusals: Mapping[RecordKey, tuple[str, ...]] | None = None
 ) -> pd.DataFrame:
-    """Return one row per record, in order; what a failed repeat never reached is missing.
+    """Return one row per record, in order; a failed repeat lacks what it never reached.
 
     A valid record in `refusals` has the verdict `impossible`, or `wrong` for its training. Sizes are text
     (`size` as a whole, `size_<name>` for each parameter), phases are `phase_<name>_s`. Reported numbers are in
@@ -142,7 +142,6 @@ def _circumstances(record: Record) -> dict[str, Any]:
 
 
 def _of_nights(record: Record) -> dict[str, Any]:
-    """Return what a series over nights needs besides the time: noise, session, control, machine, version."""
     control, found = record.control, record.environment
     return {
         "restless": is_restless(record),

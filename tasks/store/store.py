@@ -182,7 +182,6 @@ class Store:
 
 
 def _path(record: Record) -> Path | None:
-    """Return the path of a record; None if its id is not a path."""
     try:
         return record_path(record)
     except WorkloadsError:

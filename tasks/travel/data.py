@@ -110,7 +110,6 @@ def _files(client: Any, bucket: str, prefix: str) -> Iterator[RemoteFile]:
 
 
 def _copy(client: Any, bucket: str, files: list[RemoteFile], path: Path) -> None:
-    """Copy files into a folder that exists once all of them do."""
     total_bytes, free_bytes = sum(file.bytes for file in files), shutil.disk_usage(path.parent).free
     if total_bytes + SPARE_BYTES > free_bytes:
         raise GridbenchError(

@@ -173,7 +173,6 @@ def _make(
 
 
 def _resolved(scratch: Path, asked: Wanted, here: MachinePython, python: Path, file: str) -> list[str]:
-    """Return the missing packages in versions that fit the machine's own."""
     own = {name: version for name, version in here.installed.items() if is_the_machines(name)}
     for name in here.installed.keys() - BUILDERS:  # an index can lack them or be unreachable
         _stand_in(scratch / "own", name, here.installed[name], here.headers[name])
@@ -227,7 +226,6 @@ def _lay_over(path: Path, here: MachinePython, python: Path) -> None:
 
 
 def _install(scratch: Path, path: Path, packages: Sequence[str], asked: Wanted) -> None:
-    """Install resolved packages; of those with hashes only the named files."""
     if packages:
         lines = [" ".join([line, *(f"--hash={each}" for each in asked.hashes_of(line))]) for line in packages]
         (scratch / "install.txt").write_text("\n".join([*asked.options, *lines, ""]))

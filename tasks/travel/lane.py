@@ -64,7 +64,6 @@ def put_in_place(sent: Path, python: Path, say: Callable[[str], None]) -> None:
 
 
 def _is_there(content: zipfile.ZipFile, code: Path) -> bool:
-    """Return whether all code is there as sent."""
     try:
         return all(zlib.crc32((code / each.filename).read_bytes()) == each.CRC for each in content.infolist())
     except OSError:
@@ -77,7 +76,6 @@ def _pins(constraints: Path) -> tuple[str, ...]:
 
 
 def _fetch_uv(pinned: Path, python: Path) -> None:
-    """Install uv by the box's pip if the box lacks it."""
     target = kept_uv().parents[1]
     with locked_entry(INSTALLERS, target.name):
         shutil.rmtree(target, ignore_errors=True)
@@ -107,7 +105,6 @@ def _fetch_uv(pinned: Path, python: Path) -> None:
 
 
 def _forget_old(sent: Path) -> None:
-    """Remove the oldest lanes beyond `MOST`, except any in use."""
     os.utime(sent)
     dated = sorted(((path.stat().st_mtime, path) for path in sent.parent.glob("lane-*.pyz")), reverse=True)
     for used_at, path in dated[MOST:]:

@@ -80,7 +80,6 @@ async def forget_code(
 
 
 async def _delete(client: PrefectClient, flow_run_id: UUID, names: Iterable[str]) -> str:
-    """Delete the inputs that exist. Return the reason if one can remain, else an empty string."""
     why = ""
     for name in names:
         try:

@@ -110,7 +110,6 @@ def hex_of(tree_id: str) -> str:
 
 
 def _look_at(folder: Path, name: str) -> tuple[TreeFile, str]:
-    """Return a file of the tree, and why it must not leave this machine; else empty."""
     path = folder / name
     try:
         mode = path.lstat().st_mode

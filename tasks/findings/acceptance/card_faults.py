@@ -127,7 +127,6 @@ def missing_cards(facts: Mapping[str, float], devices: int) -> Iterator[str]:
 
 
 def _xids(facts: Mapping[str, float]) -> Iterator[str]:
-    """Yield known XID codes of the kernel's log, and one count of the others."""
     known = {code: facts[f"{XID}{code}"] for code in XIDS if facts.get(f"{XID}{code}")}
     for code, often in known.items():
         what, action = XIDS[code]

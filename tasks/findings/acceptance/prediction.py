@@ -142,7 +142,6 @@ def sound_members(members: Mapping[str, Values]) -> list[str]:
 
 
 def _beyond(own: Values, others: Sequence[Values]) -> float:
-    """Return the excess of a member's worst log measure over its limit; at most 0 without one."""
     level = FALSE_RETURNS / (len(others) + 1) / max(len(own), 1)
     worst = -math.inf
     for measure, logs in own.items():

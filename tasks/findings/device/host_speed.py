@@ -74,7 +74,6 @@ class HostSpeed(Finding):
         return Table(COLUMNS, rows, lead) if rows else None
 
     def _launches_of(self, name: str) -> tuple[Estimate | None, Ratio | None, str]:
-        """Return a machine's launches per ms, their ratio to the fastest host's, and the device."""
         for device, word in DEVICES.items():
             rates = self.launches[device]
             if name in rates:

@@ -103,7 +103,6 @@ class Roofs(Finding):
 
 
 def _rows(machine: Machine | None, records: Sequence[Record]) -> Iterator[RoofRow]:
-    """Yield the limits of one machine; they differ by its threads and its stack."""
     keys = dict.fromkeys(machine_of(record) for record in records)
     for key in keys:
         members = [record for record in records if machine_of(record) == key]

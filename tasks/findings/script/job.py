@@ -203,7 +203,6 @@ def _has_finished(record: Record) -> bool:
 
 
 def _best(jobs: Sequence[JobOnMachine], by_cost: bool) -> tuple[list[str], str]:
-    """Return the best machine and those not shown to be worse, and why these are undecided."""
     weights = {job.hardware: (job.usd_per_hour or 0.0) if by_cost else 1.0 for job in jobs}
     ranked = [job for job in jobs if weights[job.hardware] > 0]
     if len(ranked) < 2:
@@ -285,7 +284,6 @@ def _provisional(jobs: Sequence[JobOnMachine]) -> str:
 
 
 def _estimate(log: float, error: float, freedom: float) -> Estimate:
-    """Return e to a power with its interval; without one if there are no degrees of freedom."""
     if freedom <= 0:
         return Estimate(math.exp(log))
     half = widest([(math.sqrt(error), freedom)], 0.975)

@@ -113,7 +113,6 @@ class SameTraining(Finding):
         return found
 
     def _by_case(self) -> Iterator[tuple[Case, str, list[Course]]]:
-        """Yield each case with the machine of its reference, empty without one, and its courses."""
         cases: dict[Case, list[Course]] = {}
         for cell, course in self._by_cell().items():
             cases.setdefault(cell.case, []).append(course)

@@ -73,7 +73,6 @@ def _cases(grid: Grid, is_compared: bool) -> list[Case]:
 
 
 def _rows(grid: Grid, names: list[str], cases: list[tuple[str, Case]], is_compared: bool) -> Rows:
-    """Return one row for each mark; a cell without a number has a word instead."""
     rows: Rows = []
     place = 0.0
     for title, case in cases:

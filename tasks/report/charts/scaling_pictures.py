@@ -115,7 +115,6 @@ def _bars(rows: Rows, title: str, ideal: float | None = None) -> Layers:
 
 
 def _memory(records: Sequence[Record], family: Family) -> Layers:
-    """Return memory over steps with a line for each rank, or the peak of each rank."""
     rows: Rows = []
     for level in family.levels:
         record = median_repeat(records, level)

@@ -45,7 +45,6 @@ def speedup_panels(grid: Grid, brief: bool = False, by: str = COMPUTE) -> list[C
 
 
 def _rows(grid: Grid, group: CaseGroup, brief: bool, by: str) -> Rows:
-    """Return one row for each bar; a cell without a ratio has a word instead."""
     rows: Rows = []
     place = 0.0
     for case in group.cases:

@@ -119,7 +119,6 @@ def _held(at: MemoryAt | None) -> dict[str, float] | None:
 
 
 def _device_ids(record: Record, processes: int) -> list[int]:
-    """Return device indices from names such as `cuda:3`, else the numbers of the processes."""
     names = [rank.device for rank in record.group.ranks] if record.group else []
     ids = [int(match[1]) for name in names if (match := re.fullmatch(r"cuda:(\d+)", name))]
     return ids if len(ids) == processes else list(range(processes))

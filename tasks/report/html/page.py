@@ -136,7 +136,6 @@ def _tables(records: Sequence[Record], grid: Grid) -> dict[str, Any]:
 
 
 def _sentences(grid: Grid) -> dict[str, Any]:
-    """Return the lists of sentences, each with the number of left-out ones."""
     comparison = grid.comparison
     sentences: dict[str, Any] = {"undrawn": page_limits.undrawn(grid), "answer": comparison.answer}
     for name, values in (

@@ -109,7 +109,6 @@ def _row(grid: Grid, record: Record, work: float | None) -> dict[str, Any]:
 
 
 def _bound_cells(grid: Grid, record: Record) -> list[tuple[str, float | str | None]]:
-    """Return the bottleneck of the record's cell, and its share of the measured compute peak."""
     summary = grid.summaries.get((record.hardware, record.case))
     if not counts(record) or summary is None or summary.bound is None:
         return [("–", None), ("–", None)]
@@ -211,7 +210,6 @@ def _script_facts(record: Record) -> dict[str, str | None]:
 
 
 def _joined(rows: Sequence[tuple[str, str]]) -> dict[str, str | None]:
-    """Return rows by name; those of one name, such as lines of output, become one text."""
     texts: dict[str, list[str]] = {}
     for name, text in rows:
         texts.setdefault(name, []).append(text)

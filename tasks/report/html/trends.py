@@ -81,8 +81,6 @@ class Point:
 
 @dataclass(frozen=True, slots=True)
 class _Numbers:
-    """Valid times (s) of a cell in one run, and the ids of environments and machines."""
-
     times: list[float]
     environments: frozenset[str]
     machines: frozenset[str]

@@ -90,7 +90,6 @@ def _time(grid: Grid, name: str, case: Case) -> str:
 
 
 def _total(grid: Grid, machine: Machine) -> list[str] | None:
-    """Return the row of sums over the cases that count on every machine."""
     totals = {total.hardware: total for total in grid.comparison.totals}
     ours, base = totals.get(machine.name), totals.get(grid.comparison.baseline)
     if not ours or not base or not ours.cases:
