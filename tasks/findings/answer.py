@@ -37,7 +37,7 @@ def headline(
     summaries: Sequence[Summary] = (),
     busy_s: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """Return lines: the fastest and the cheapest machine, how many cases are decided, how to decide the rest."""
+    """Return lines: the fastest and the cheapest machine, decided cases, how to decide the rest."""
     ratios = [pairing.compute for pairing in pairings if pairing.compute]
     if not suite.logs:
         return _nothing(summaries)
@@ -50,7 +50,7 @@ def headline(
 
 
 def details(suite: CommonCases, machines: Sequence[Machine], pairings: Sequence[Pairing]) -> tuple[str, ...]:
-    """Return the reasons for undecided totals, and each machine's verdicts case by case."""
+    """Return why totals are undecided, and each machine's verdicts by case."""
     return (*undecided_totals(suite, machines), *case_by_case(pairings))
 
 
@@ -78,7 +78,7 @@ def caveats(
 def fastest(
     suite: CommonCases, baseline: str, busy_s: Mapping[str, float] = MappingProxyType({})
 ) -> list[str]:
-    """Return the fastest machine over one pass through the suite, or why there is none.
+    """Return the fastest machine over one pass, or why there is none.
 
     `busy_s` are the seconds of a pass in which each machine's cards compute.
     """
@@ -93,7 +93,7 @@ def fastest(
 
 
 def cheapest(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> list[str]:
-    """Return the machine with the least cost for one pass; nothing if fewer than two have a price."""
+    """Return the machine with the least cost of a pass; nothing without two prices."""
     prices = _prices(suite, machines)
     if not suite.cases or len(prices) < 2:
         return []
@@ -136,7 +136,7 @@ def _lead(suite: CommonCases, weights: Mapping[str, float], best: str, other: st
 
 
 def cards_s(cells: Sequence[Repeats], suite: CommonCases) -> dict[str, float]:
-    """Return the seconds of a pass in which a machine's cards compute, of machines that know all of them.
+    """Return the seconds of a pass in which a machine's cards compute, if known for all cases.
 
     If the steps of a case differ between machines, as in weak scaling, return none.
     """
@@ -206,7 +206,7 @@ def _alone(suite: CommonCases, baseline: str) -> list[str]:
 
 
 def decided(pairings: Sequence[Pairing]) -> list[str]:
-    """Count the decided cases, and those that only the correction for multiple comparisons leaves undecided."""
+    """Count the decided cases, and those that only the correction leaves undecided."""
     pairs = [pairing for pairing in pairings if pairing.compute]
     ratios = [pairing.compute for pairing in pairs if pairing.compute]
     if not ratios:
@@ -224,7 +224,7 @@ def decided(pairings: Sequence[Pairing]) -> list[str]:
 
 
 def open_ratios(ratios: Sequence[Ratio]) -> list[str]:
-    """Return what would decide the undecided ratios: repeats, or a quieter machine."""
+    """Return the repeats, or quieter machine, that would decide the undecided ratios."""
     undecided = [ratio for ratio in ratios if ratio.outcome is RatioVerdict.UNDECIDED]
     if not undecided:
         return []
@@ -241,7 +241,7 @@ def open_ratios(ratios: Sequence[Ratio]) -> list[str]:
 
 
 def one_session(suite: CommonCases) -> list[Caveat]:
-    """Return how one session of each machine limits the answer, and which effect the intervals include.
+    """Return how one session of each machine limits the answer.
 
     Sessions of a machine in a row on one box count as one.
     """
@@ -274,7 +274,7 @@ def one_session(suite: CommonCases) -> list[Caveat]:
 
 
 def states(sessions: Sessions, pairings: Sequence[Pairing]) -> list[Caveat]:
-    """Return which intervals earlier repeats made wider, and which repeats are too few to show two states.
+    """Return which intervals earlier repeats widened, and which repeats are too few to show two states.
 
     Processes of some machines are in one of two states. Three are all in one state in a quarter of the runs or
     more.
@@ -322,7 +322,7 @@ def _effect_text(effect: SessionEffect, name: str) -> str:
 
 
 def left_out(suite: CommonCases) -> list[Caveat]:
-    """Name the cells and machines that have valid results and are in no total."""
+    """Name the cells and machines with valid results that are in no total."""
     sentences = []
     if suite.left_out:
         reason = "they have only one repeat, or other programs used the machine"
@@ -334,7 +334,7 @@ def left_out(suite: CommonCases) -> list[Caveat]:
 
 
 def case_by_case(pairings: Sequence[Pairing]) -> list[str]:
-    """Count the cases that each machine wins and loses, with advice for the undecided ones."""
+    """Count the cases that each machine wins and loses, with advice."""
     sentences = []
     count = sum(p.compute is not None for p in pairings)
     for hardware, baseline in dict.fromkeys((p.hardware, p.baseline) for p in pairings):
@@ -364,7 +364,7 @@ def _corrected(ratios: Sequence[Ratio], count: int) -> str:
 
 
 def wide(summaries: Sequence[Summary]) -> list[Caveat]:
-    """List the cells with wide results, and separately those that other programs disturbed."""
+    """List the cells with wide results, and separately the disturbed ones."""
     cells = [summary for summary in summaries if summary.grade is Grade.WIDE]
     quiet, busy = ([s for s in cells if s.busy is is_busy] for is_busy in (False, True))
     noise = "wide: their noise is already included in their intervals"
@@ -376,7 +376,7 @@ def wide(summaries: Sequence[Summary]) -> list[Caveat]:
 
 
 def refused(summaries: Sequence[Summary]) -> list[Caveat]:
-    """List the cells without a valid result, with the reasons and, for noisy ones, advice."""
+    """List the cells without a valid result, with reasons and advice."""
     cells = [summary for summary in summaries if summary.grade is Grade.REFUSED]
     found = _named("refused results", cells, len(summaries), "refused")
     if any(cell.verdict is Verdict.NOISY and cell.busy for cell in cells):
@@ -412,7 +412,7 @@ def confounded(pairings: Sequence[Pairing]) -> list[Caveat]:
 
 
 def slices(machines: Sequence[Machine]) -> list[Caveat]:
-    """Name the machines that measured on a slice of a card, for which data sheets have no rates."""
+    """Name the machines measured on a slice of a card, for which data sheets have no rates."""
     return [
         Caveat(
             "slices of a card",
@@ -425,7 +425,7 @@ def slices(machines: Sequence[Machine]) -> list[Caveat]:
 
 
 def price_notes(machines: Sequence[Machine], ranked: Collection[str] = ()) -> list[Caveat]:
-    """Name the machines without a price, and the prices that are assumed or doubtful."""
+    """Name the machines without a price, and the assumed or doubtful prices."""
     priced = [m for m in machines if m.usd_per_hour is not None]
     assumed = [m.name for m in priced if "assum" in m.price_note.lower()]
     free = [m.name for m in machines if not m.usd_per_hour and m.name in ranked]

@@ -42,12 +42,11 @@ ALONE = "from the records alone, without boot, image pull and idle time"
 
 @dataclass(frozen=True, slots=True)
 class Bill:
-    """The cost of a machine's part of a run, and the cost of its timed steps alone.
+    """The cost of a machine's part of a run, and of its timed steps alone.
 
     Attributes:
         parts_s: billed seconds by phase, such as boot, import, warm-up, samples, idle.
         billed_s: their sum, with a provider's queue if it cannot be separated from the boot.
-        usd: `billed_s` at the machine's price; None without. `compute_usd` is that of the timed steps.
         notes: missing parts, and accelerators paid for but unused.
     """
 
@@ -116,7 +115,7 @@ def bills(
 ) -> tuple[Bill, ...]:
     """Return a bill for each machine that measured something or was rented in vain.
 
-    Failed repeats were paid for and count; a repeat whose clock ran backwards has an unknown time and does not.
+    Failed repeats count, repeats with a clock that ran backwards do not.
     """
     available = {machine.name: machine for machine in machines}
     measured: dict[str, list[Record]] = {name: [] for name in available}
@@ -154,9 +153,9 @@ def _split(job: LaneJob, measured: Mapping[str, Sequence[Record]]) -> list[LaneJ
 
 
 def bill(hardware: str, records: Sequence[Record], machine: Machine | None, jobs: Sequence[LaneJob]) -> Bill:
-    """Return a machine's bill: the phases of its records, then the other time of its jobs.
+    """Return a machine's bill: the phases of its records, then other time of its jobs.
 
-    Jobs shorter than the records are not all jobs: then the bill is from the records alone, with a note.
+    Jobs shorter than the records are not all jobs: then only the records count, with a note.
     """
     parts = _phases(records)
     measured_s, run_s = math.fsum(record.wall_s for record in records), math.fsum(job.run_s for job in jobs)
@@ -182,14 +181,14 @@ def bill(hardware: str, records: Sequence[Record], machine: Machine | None, jobs
 
 
 def paid_usd_per_hour(jobs: Sequence[LaneJob]) -> float | None:
-    """Return the hourly price paid for rented machines in USD; None if none was rented."""
+    """Return the hourly price of rented machines in USD, if any."""
     paid = [job for job in jobs if job.usd is not None]
     took_s = math.fsum(job.wait_s + job.run_s for job in paid)
     return math.fsum(job.usd or 0.0 for job in paid) / took_s * SECONDS_PER_HOUR if took_s else None
 
 
 def unused(records: Sequence[Record], machine: Machine | None) -> tuple[str, ...]:
-    """Name the accelerators of a machine that were paid for and left unused."""
+    """Name the accelerators that were paid for and left unused."""
     if machine is None or machine.devices < 2:
         return ()
     measured = [record for record in records if record.wall]  # others lack the used devices

@@ -1,4 +1,4 @@
-"""The bound of each cell, by the ceilings that the same run measured on the same machine."""
+"""The bound of each cell, by the ceilings of the same run and machine."""
 
 from collections.abc import Sequence
 from dataclasses import replace

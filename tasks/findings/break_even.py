@@ -1,4 +1,4 @@
-"""The sizes from which a machine beats the baseline in time and cost, and the calls that repay its start."""
+"""The sizes from which a machine beats the baseline, and the calls that repay its start."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -47,10 +47,9 @@ class BreakEven:
     Attributes:
         parameter: the one that grows; `fixed` are the others.
         by: `time` (compute, or a command's number), `end to end` or `cost`.
-        below: largest value at which the baseline is ahead, or None.
-        above: smallest value from which the machine is ahead at every larger one, or None.
+        below: largest value at which the baseline is ahead.
+        above: smallest value from which the machine is ahead at every larger one.
         sentence: such as "gke-l4 is faster than local-cpu from n between 400 and 480".
-        undecided: values at which the interval contains 1.
         falls: reversed: the machine is ahead up to `below`, the baseline from `above` on.
     """
 
@@ -70,7 +69,7 @@ class BreakEven:
 
 @dataclass(frozen=True, slots=True)
 class BreakEvens(Finding):
-    """The sizes from which a machine beats the baseline in time, end to end and in cost."""
+    """The sizes from which a machine beats the baseline."""
 
     name = "break-evens"
     title = "Break-even by size"
@@ -90,7 +89,7 @@ class BreakEvens(Finding):
         return Table(COLUMNS, rows, brief=MOST_SHOWN) if rows else None
 
     def details(self) -> tuple[str, ...]:
-        """Return the first few break-evens by time of which both ends are known."""
+        """Return the first few break-evens in time with two known ends."""
         found = [c for c in self.break_evens if c.by == "time" and None not in (c.below, c.above)]
         more = len(found) - LISTED
         rest = f"The table of break-evens has {more} more series of sizes in which the lead changes."
@@ -151,7 +150,7 @@ def bracket(verdicts: Verdicts) -> Bracket:
 
 
 def with_payback(pairings: Sequence[Pairing], summaries: Sequence[Summary]) -> tuple[Pairing, ...]:
-    """Return the pairings, each with the calls after which shorter steps repay a longer cold start."""
+    """Return the pairings with the calls that repay a longer cold start."""
     cells = {(summary.cell.hardware, summary.cell.case): summary for summary in summaries}
     sides = [(p, cells.get((p.hardware, p.case)), cells.get((p.baseline, p.case))) for p in pairings]
     return tuple(replace(p, payback_calls=_payback(p, side, base)) for p, side, base in sides)

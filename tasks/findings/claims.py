@@ -1,4 +1,4 @@
-"""The claims behind a run's answer: its best machine is ahead of the next one in time, a number, or cost."""
+"""The claims behind a run's answer: its best machine is ahead of the next one."""
 
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -23,8 +23,7 @@ class AnswerClaim:
 
     Attributes:
         by: `time`, `number` or `cost`.
-        factor: the rival's price over the best machine's; 1 for a time or a number.
-        is_decided: whether the run has shown it.
+        factor: the rival's price over the best machine's; 1 unless by cost.
         case: of a command's number, as `viewed` makes it; None for the total of times.
     """
 
@@ -47,10 +46,7 @@ class AnswerClaim:
 
 
 def answers_of(cells: Sequence[Repeats], sessions: Sessions) -> tuple[CommonCases, ...]:
-    """Return the parts of a run's answer: the total of times, and the first number of each command with numbers.
-
-    The cells are those of `one_number`.
-    """
+    """Return the parts of a run's answer: the total of times, and each command's first number."""
     times = [cell for cell in cells if metric_in(cell.cell.case.id) is None]
     numbers: dict[Case, list[Repeats]] = {}
     for cell in cells:
@@ -63,7 +59,7 @@ def answers_of(cells: Sequence[Repeats], sessions: Sessions) -> tuple[CommonCase
 
 
 def sessions_of_number(case: Case, sessions: Sessions) -> Sessions:
-    """Return the effects of sessions on a case; none on a number that is neither a time nor a rate."""
+    """Return the effects of sessions on a case; none unless it is a time or a rate."""
     metric = metric_in(case.id)
     return sessions if metric is None or is_of_time(metric) else WITHIN
 
@@ -94,7 +90,7 @@ def _claims(suite: CommonCases, by: str, weights: Mapping[str, float]) -> Iterat
 
 
 def carrying_cases(suite: CommonCases, claims: Collection[AnswerClaim]) -> tuple[Case, ...]:
-    """Return the cases that make `CARRYING` of the difference of each claim on times, in the suite's order.
+    """Return the cases that make `CARRYING` of the difference of each claim on times.
 
     A difference is the sum over cases of the rival's cost of a step less the best machine's.
     """

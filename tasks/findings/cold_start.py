@@ -49,8 +49,7 @@ def cold_starts(
 ) -> list[str]:
     """Return how long a process on each machine needs before it can build, and when that pays off.
 
-    A process starts alike for every case, so the repeats of all cases count; forks of one process count once. A
-    single start has no interval.
+    A process starts alike for every case, so all cases count; forks of one process count once.
     """
     sentences, base = [], next((p.baseline for p in pairings), "")
     starts: dict[str, list[Start]] = {}
@@ -73,7 +72,7 @@ def cold_starts(
 
 
 def first_over_later(cell: Repeats) -> Estimate | None:
-    """Return the first call over a steady step of the same repeat, with its interval; None for whole jobs."""
+    """Return the first call over a later step of the same repeat; None for whole jobs."""
     ratios = [
         record.phases_s["first_call"] / record.wall.median_s
         for record in cell.usable

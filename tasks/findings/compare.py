@@ -1,4 +1,4 @@
-"""From records to a comparison: the answer of a run, and the results that support it."""
+"""From records to a comparison: the answer of a run, and its supporting results."""
 
 import pkgutil
 from collections.abc import Collection, Mapping, Sequence
@@ -48,10 +48,8 @@ def compare(
     """Judge the records, summarise their cells, pair them with the baseline's, and state the results.
 
     Args:
-        suite_cases: cases that count for totals, not those only for a break-even; all if empty.
-        jobs: the lanes' jobs, for the bills.
+        suite_cases: cases that count for totals; all if empty.
         population: records of other machines, if the run asks which machines to keep.
-        sessions: the effect of a session on each machine.
         earlier: the answer that these records measure again.
         forecasts: predictions kept before; `predicted` are the run's own.
 
@@ -131,7 +129,7 @@ def pairs(
 ) -> list[Pairing]:
     """Pair every cell of another machine with the baseline's cell of the same case.
 
-    Corrected for all pairs of each kind of ratio: any verdict is false with a chance of at most 5 %.
+    Corrected for all pairs: any verdict is false with a chance of at most 5 %.
 
     Raises:
         ValueError: no machine has the baseline's name.
@@ -161,7 +159,7 @@ def pair(
     baseline: str,
     sessions: Sessions,
 ) -> Pairing:
-    """Compare one cell with the baseline's cell of the same case, or say why there is no ratio."""
+    """Compare a cell with the baseline's cell of the same case, or say why there is no ratio."""
     case, hardware = side.cell.case, side.cell.hardware
     metric, sessions = metric_in(case.id), sessions_of_number(case, sessions)
     refused = refusal(base, side)

@@ -1,4 +1,4 @@
-"""The answer of an earlier run, measured again in another session: confirmed, refuted or open."""
+"""The answer of an earlier run, measured again: confirmed, refuted or open."""
 
 import math
 import statistics
@@ -53,10 +53,9 @@ class ClaimAgain:
     """A claim in the run that made it and now, as ratios of the rival over the best machine.
 
     Attributes:
-        before, now: in these two sessions alone, with the effects of sessions.
+        before, now: in these two sessions, with the effects of sessions.
         together: over all sessions.
-        change: the ratio now over that before.
-        sessions: those with all `cases` of this run's plan on both machines.
+        sessions: those with all `cases` on both machines.
         ratio: `now` with its verdict alone.
     """
 
@@ -87,7 +86,7 @@ class ClaimAgain:
 
     @property
     def percentage(self) -> Metric | None:
-        """Return the claim's number if it is a percentage, whose ratios are differences in points."""
+        """Return the claim's number if it is a percentage, compared by points."""
         metric = metric_in(self.claim.case.id) if self.claim.case else None
         return metric if metric and metric.unit == "%" else None
 
@@ -108,11 +107,11 @@ class ClaimAgain:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation(Finding):
-    """The claims of an earlier run's answer, each in that run and in this one, the gravest verdict first.
+    """The claims of an earlier run's answer, then and now, the gravest verdict first.
 
     Attributes:
         run: the earlier run; empty if this run confirms none.
-        missing: a clause for each claim without a verdict, with the reason; or why there is no claim.
+        missing: a clause for each claim without a verdict; or why there is no claim.
     """
 
     name = "confirmation"
@@ -124,7 +123,7 @@ class Confirmation(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Confirmation":
-        """Compare this run's ratios with the confirmed run's, over all cases of this run's plan."""
+        """Compare this run's ratios with the confirmed run's, over this run's cases."""
         answer = results.earlier
         if not answer.run:
             return cls()
@@ -146,7 +145,7 @@ class Confirmation(Finding):
 
     @property
     def verdict(self) -> Confirmed:
-        """Return the gravest verdict of all claims; open if one could not be measured."""
+        """Return the gravest verdict; open if a claim could not be measured."""
         verdicts = [again.verdict for again in self.claims]
         if Confirmed.REFUTED in verdicts:
             return Confirmed.REFUTED
@@ -159,7 +158,7 @@ class Confirmation(Finding):
         return EXIT_CODES[self.verdict]
 
     def headline(self) -> tuple[str, ...]:
-        """Return a line for each claim, refuted ones first, and one for those that could not be judged."""
+        """Return a line for each claim, refuted ones first, and one for the unjudged."""
         if self.run and not self.claims:
             return (f"Open: the answer of {self.run} could not be judged again.",)
         refuted = [again.sentence for again in self.claims if again.verdict is Confirmed.REFUTED]
@@ -168,7 +167,7 @@ class Confirmation(Finding):
         return (*refuted, *([lacking] if self.missing else []), *others)
 
     def details(self) -> tuple[str, ...]:
-        """Return each claim's verdict, the ratio over all sessions, and the difference between two of them."""
+        """Return each claim's verdict, its ratio over all sessions, and its change."""
         return (
             *(
                 f"{again.claim.text} ({again.verdict}): {again.lead(again.together)} over "
@@ -194,7 +193,7 @@ class Confirmation(Finding):
         )
 
     def published(self) -> dict[str, Any]:
-        """Return `confirmation` with the earlier run, the verdict and the claims, if this run confirms one."""
+        """Return `confirmation` with the earlier run, the verdict and the claims."""
         if not self.run:
             return {}
         return {

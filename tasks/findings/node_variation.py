@@ -1,4 +1,4 @@
-"""Node variation: the differences between machines of one kind, and the slow ones among them."""
+"""The differences between machines of one kind, and the slow ones among them."""
 
 import math
 import statistics
@@ -43,7 +43,7 @@ class Node:
     """A machine among others of its kind.
 
     Attributes:
-        ratio: its time over the median machine's, over the common cases.
+        ratio: its time over the median machine's.
         straggler: whether it is shown to be slower by more than its siblings differ.
     """
 
@@ -57,12 +57,9 @@ class NodeGroup:
     """Machines of one kind, compared.
 
     Attributes:
-        shape: their kind of hardware.
-        boxes: the machines, the fastest first.
-        spread: the slowest machine's time over the fastest's; its interval is corrected for the choice of the
-            two from all pairs.
+        boxes: the fastest first.
+        spread: the slowest machine's time over the fastest's, corrected for the choice of the pair.
         cases: number of cases that count on all machines.
-        left_out: machines without a cell to compare.
         provisional: why idle machines can differ otherwise; else empty.
     """
 
@@ -76,7 +73,7 @@ class NodeGroup:
 
 @dataclass(frozen=True, slots=True)
 class NodeVariation(Finding):
-    """Differences between machines of one kind; `alike` if the run has only one, which the answer then is about."""
+    """Differences between machines of one kind; `alike` if the answer is about them."""
 
     name = "node-variation"
     title = "Node variation"
@@ -129,7 +126,7 @@ def _differ(group: NodeGroup) -> bool:
 
 
 def node_groups(cells: Sequence[Repeats], machines: Sequence[Machine]) -> tuple[NodeGroup, ...]:
-    """Return a group for each kind of which at least two machines have common cases that count."""
+    """Return a group for each kind with two machines that have common valid cases."""
     kinds: dict[str, list[str]] = {}
     for machine in machines:
         if machine.shape:
@@ -160,7 +157,7 @@ def _line(group: NodeGroup) -> str:
 
 
 def sentence(group: NodeGroup) -> str:
-    """Return the spread, the slowest machine and the stragglers, as far as the intervals support them."""
+    """Return the spread, the slowest machine and the stragglers, if shown."""
     (count, takes), cases = _texts(group), f"over {format_count(group.cases, 'case')}"
     if group.spread.low is None:
         text = f"Of {count} {takes} {cases}; one repeat has no interval"

@@ -1,4 +1,4 @@
-"""Predicted time and cost of unmeasured machines, and whether the run's answer stands against them."""
+"""Predicted time and cost of unmeasured machines, and whether the answer stands against them."""
 
 from dataclasses import dataclass
 
@@ -26,9 +26,9 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Outlook(Finding):
-    """The latest prediction of each machine and case that this run has not measured.
+    """The latest prediction of each unmeasured machine and case.
 
-    `standing` states whether a predicted machine can beat the fastest and the cheapest measured one.
+    `standing` states whether a predicted machine can beat the fastest and the cheapest.
     """
 
     name = "outlook"
@@ -39,7 +39,7 @@ class Outlook(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Outlook":
-        """Take the run's predictions of cells without a usable repeat, the fastest of each case first."""
+        """Take predictions of cells without a usable repeat, the fastest of each case first."""
         measured = measured_s(results.cells)
         cases = [*dict.fromkeys(cell.cell.case.id for cell in results.cells)]
         latest = {(forecast.hardware, forecast.case): forecast for forecast in results.predicted}

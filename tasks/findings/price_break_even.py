@@ -19,7 +19,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class PriceBreakEvens(Finding):
-    """The break-even ratio of prices for every case on which a machine is faster: the speedup itself.
+    """The break-even ratio of prices for every case on which a machine is faster: its speedup.
 
     Neither machine is shown to be cheaper if the ratio of prices is within its interval.
     """

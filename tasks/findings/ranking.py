@@ -19,7 +19,7 @@ class Ranking:
     """Machines in order, the best first.
 
     Attributes:
-        case: None for one pass through the suite's common cases.
+        case: None for the suite.
         by: `time` (compute) or `cost`.
         places: rank and machine; a rank is 1 more than the number of machines shown to be better.
         provisional: why an idle machine can give another order; else empty.
@@ -33,7 +33,7 @@ class Ranking:
 
 @dataclass(frozen=True, slots=True)
 class Rankings(Finding):
-    """The machines in order, by time and by cost, over the suite and for each case."""
+    """The machines in order, by time and by cost, over the suite and by case."""
 
     name = "rankings"
     title = "Rankings"
@@ -47,7 +47,7 @@ class Rankings(Finding):
         return cls(rankings(suite, results.cells, results.machines))
 
     def observations(self) -> tuple[str, ...]:
-        """Return the order of three or more machines over the suite; the answer compares two."""
+        """Return the order of three or more machines; the answer compares two."""
         sentences = []
         for ranking in self.rankings:
             machines: dict[int, list[str]] = {}
@@ -66,7 +66,7 @@ class Rankings(Finding):
 def rankings(
     suite: CommonCases, cells: Sequence[Repeats], machines: Sequence[Machine]
 ) -> tuple[Ranking, ...]:
-    """Rank by time and by cost: the suite first, then each case with valid results of two machines."""
+    """Rank by time and by cost: the suite first, then each case of two machines."""
     prices = {machine.name: machine.usd_per_hour for machine in machines if machine.usd_per_hour}
     of_case: dict[Case, list[Repeats]] = {}
     for cell in cells:
@@ -93,8 +93,7 @@ def ordered(suite: CommonCases, weights: Mapping[str, float]) -> list[str]:
 def compared(suite: CommonCases, weights: Mapping[str, float]) -> dict[tuple[str, str], Ratio]:
     """Return the ratio of weighted times of each (slower, faster) pair of machines.
 
-    The verdicts are corrected for all pairs, so that the best of many is not best by chance: any is false with
-    a chance of at most 5 %.
+    Verdicts are corrected for all pairs, since the best of many can be best by chance.
     """
     pairs = [(slower, faster) for faster, slower in combinations(ordered(suite, weights), 2)]
     ratios: list[Ratio | None] = []
@@ -104,7 +103,7 @@ def compared(suite: CommonCases, weights: Mapping[str, float]) -> dict[tuple[str
 
 
 def ratio_of(suite: CommonCases, over: str, under: str, factor: float = 1.0) -> Ratio:
-    """Return the ratio of two machines' total times, times `factor`, with its verdict and p value."""
+    """Return the ratio of two machines' total times, times `factor`, with its verdict."""
     estimate = scaled(time_ratio(suite, over, under), factor)
     ratio = decide(estimate, fewest_repeats(suite), suite.sessions_sd(over, under))
     return replace(ratio, chance=time_ratio_p(suite, over, under, factor))

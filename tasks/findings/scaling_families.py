@@ -1,7 +1,7 @@
-"""Scaling with the number of processes, strong or weak, and the cost of DDP or FSDP itself.
+"""Scaling with the number of processes, and the cost of DDP or FSDP itself.
 
-The base is one process without either; one process with it is a separate row, so that its cost does not look
-like bad scaling. A rate is the recorded work of all processes over the slowest one's time.
+The base is one process without either; one process with it is a separate row. A rate is the recorded work of
+all processes over the slowest one's time.
 """
 
 from collections import defaultdict
@@ -28,7 +28,7 @@ Key = tuple[str, str, tuple[tuple[str, int], ...], str]
 
 
 def families(cells: Sequence[Repeats]) -> tuple[Family, ...]:
-    """Return the families of all machines that contain a group, in the order of their first cells."""
+    """Return the families with a group, in the order of their first cells."""
     by_key: dict[Key, list[Repeats]] = defaultdict(list)
     by_base: dict[tuple[str, str], list[Repeats]] = defaultdict(list)
     for cell in cells:
@@ -41,7 +41,7 @@ def families(cells: Sequence[Repeats]) -> tuple[Family, ...]:
 
 
 def sentences(found: Sequence[Family]) -> list[str]:
-    """Return the gain of the largest number of processes of each family, if it has an interval."""
+    """Return each family's gain of the most processes, if it has an interval."""
     statements = []
     for family in found:
         level = max(family.levels, key=lambda level: level.processes, default=None)
@@ -65,10 +65,9 @@ def base_words(family: Family) -> str:
 
 
 def base_of(key: Key, whole: bool, cells: Sequence[Repeats]) -> Repeats | None:
-    """Return the cell of one process without a group, of this family or of the workload that its file names as `of`.
+    """Return the cell of one process without a group, of this family or its file's `of`.
 
-    It shares hardware, precision and every parameter that its workload has. If the family measures whole jobs,
-    so does the base.
+    It shares hardware, precision, parameters, and whether it measures whole jobs.
     """
     hardware, workload, size, precision = key
     for cell in cells:

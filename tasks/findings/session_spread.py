@@ -1,4 +1,4 @@
-"""How much sessions, processes and samples each add to the times of a machine with several sessions."""
+"""The parts of sessions, processes and samples in the spread of a machine's times."""
 
 import math
 import statistics
@@ -35,10 +35,9 @@ class SpreadOfMachine:
     """The standard deviations of a machine's log times by level.
 
     Attributes:
-        sessions: those with all cases.
-        between: of a pass between sessions; 0 if processes explain all of it.
-        processes: of a cell's processes within a session; None if each session has one of each cell.
-        samples: standard error of the time of a process; None if no record bounds it.
+        between: of a pass between sessions; 0 if processes explain it.
+        processes: of a cell's processes within a session.
+        samples: standard error of the time of a process.
         are_apart: whether sessions were on other boxes, or an hour apart.
     """
 

@@ -1,4 +1,4 @@
-"""Series of sizes whose speedup at the largest size differs from that at the smallest."""
+"""Speedups that differ between the largest and the smallest size."""
 
 import math
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ class SizeEffect(Sentences):
 
 
 def scale(pairings: Sequence[Pairing]) -> list[str]:
-    """Return a sentence for each workload, parameter and machine, about the series that changes most."""
+    """Return the series that changes most, by workload, parameter and machine."""
     most: dict[tuple[str, ...], tuple[float, str]] = {}
     for line in lines(pairings):
         ends = [(value, p.compute) for value, p in line.pairings.items() if p.compute]

@@ -1,4 +1,4 @@
-"""Series of sizes: cases of one pair of machines that differ in a single size parameter."""
+"""Cases of two machines that differ in a single size parameter."""
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
@@ -17,9 +17,7 @@ WAYS = ("time", "end to end", "cost")
 class Line:
     """A series of at least two cases.
 
-    Attributes:
-        parameter: the one in which they differ; `fixed` are the others.
-        pairings: by the parameter's rising value, including those without a ratio.
+    `parameter` is the one in which they differ; `pairings` are by its rising value, also without a ratio.
     """
 
     hardware: str

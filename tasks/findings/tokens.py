@@ -1,4 +1,4 @@
-"""The price of a token in the fastest mode: rate, USD per million with its interval, and latency."""
+"""The price of a token in the fastest mode: rate, USD per million, and latency."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -35,10 +35,10 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class TokenRow:
-    """A cell that counts tokens, with percentiles of its single steps (s): medians over the repeats.
+    """A cell that counts tokens, with percentiles of single steps (s): medians over the repeats.
 
-    `peak_share` is of one device's peak in the precision, `roof_share` of the fastest measured product; or
-    None. `others` are the same case in other modes.
+    `peak_share` is of one device's peak in the precision, `roof_share` of the fastest measured product.
+    `others` are the same case in other modes.
     """
 
     summary: Summary
@@ -62,7 +62,7 @@ class Tokens(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Tokens":
-        """Take the cells with a time that count tokens, of each case and machine the fastest."""
+        """Take the timed cells that count tokens, each case and machine's fastest."""
         machines = {machine.name: machine for machine in results.machines}
         by_case: dict[Cell, list[tuple[Repeats, Summary]]] = {}
         for cell, summary in zip(results.cells, results.summaries, strict=True):
@@ -91,7 +91,7 @@ class Tokens(Finding):
         return Table(COLUMNS, rows, LEAD) if rows else None
 
     def details(self) -> tuple[str, ...]:
-        """Return a sentence for each case with several modes: the priced one, and the others' numbers."""
+        """Return the priced mode of each case with several, and the others' numbers."""
         return tuple(
             f"On {row.summary.cell.hardware}, {_in_eager(row.summary.cell).case.id} is fastest in mode "
             f"{row.summary.cell.case.mode}: {_rate(row.summary)}; {'; '.join(map(_of_mode, row.others))}."

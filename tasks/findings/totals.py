@@ -1,4 +1,4 @@
-"""Machines over the whole suite: total time and cost, and the geometric mean of speedups."""
+"""Total time and cost over the suite, and the geometric mean of speedups."""
 
 import math
 import statistics
@@ -24,7 +24,7 @@ ByMachine = dict[str, dict[Case, Repeats]]
 
 
 class LogRatio(NamedTuple):
-    """The logarithm of a ratio, with the variance that its repeats show and its degrees of freedom."""
+    """The log of a ratio, its variance by repeats, and degrees of freedom."""
 
     log: float
     variance: float
@@ -35,24 +35,21 @@ class LogRatio(NamedTuple):
 class CommonCases:
     """The cases in which every compared machine has an interval, with the logs of their compute times.
 
-    A machine without such a cell is not compared: it would leave no case. Cells of a busy machine are left out
-    if that costs no machine and at most half of the cases. If fewer than two machines have an interval, all
-    valid cells are used and nothing is decided. A step of more work on one machine (weak scaling) is scaled to
-    the first machine's work.
+    A machine without such a cell is not compared. Cells of a busy machine are left out if that costs no machine
+    and at most half of the cases. If fewer than two machines have an interval, all valid cells are used and
+    nothing is decided. A step of more work on one machine (weak scaling) is scaled to the first machine's.
 
     Attributes:
         logs: by machine, of each case.
-        repeats: the numbers of these repeats; by their places if none are given.
-        spans: the times of these repeats; empty if unknown.
-        session_numbers: the session of each repeat; empty if there is one session of their machine.
-        are_pairs: whether repeats of entries that took turns on a box are compared as pairs.
+        repeats: numbers of these repeats; their places if not given.
+        spans: times of these repeats.
+        session_numbers: of each repeat; empty for one session.
+        are_pairs: whether turns of entries on a box are compared as pairs.
         measured: number of cases on any machine.
         left_out: cells that exclude their case: one repeat, or a busy machine.
-        dropped: machines with valid cells but no interval; they are not compared.
+        dropped: machines with valid cells but no interval.
         grades: of each included cell.
-        busy, restless: number of these measured while other programs used the machine, or the CPU's speed
-            varied.
-        sessions: the effects of sessions on the ratio of two machines.
+        busy, restless: number of these measured next to other programs, or while the CPU's speed varied.
     """
 
     cases: tuple[Case, ...]
@@ -82,7 +79,7 @@ class CommonCases:
     def of(
         cls, cells: Sequence[Repeats], sessions: Sessions = WITHIN, keeps_busy: bool = False
     ) -> "CommonCases":
-        """Select the common cases of all machines that have a cell with an interval.
+        """Select the cases in which all machines have an interval.
 
         With `keeps_busy`, cells of a busy machine stay.
         """
@@ -109,7 +106,7 @@ class CommonCases:
         )
 
     def effects(self, over: str, under: str) -> tuple[list[Part], list[Part]]:
-        """Return the effects of sessions on the ratio of two machines' times: those of each session, those of all.
+        """Return sessions' effects on the ratio of two machines: of each session, of all.
 
         The repeats of one session, and turns of one box in a row, share an effect.
         """
@@ -119,23 +116,23 @@ class CommonCases:
         return [*effects(over, under, of_each)], [*effects(over, under, of_all)]
 
     def between(self, over: str, under: str) -> list[Part]:
-        """Return the effects of sessions that the repeats of two machines share and so do not show."""
+        """Return the effects that repeats of two machines share and so do not show."""
         return self.effects(over, under)[1]
 
     def sessions_sd(self, over: str, under: str) -> float:
-        """Return the known standard deviation that sessions add to the log ratio of two machines."""
+        """Return the known standard deviation of sessions in the log ratio of two machines."""
         of_each, of_all = self.effects(over, under)
         return math.hypot(shared_sd(of_each) / math.sqrt(len(self.split(over, under))), shared_sd(of_all))
 
     def split(self, *names: str) -> list["CommonCases"]:
-        """Return the suite of each session in which these machines have all cases; itself without sessions."""
+        """Return the suite of each session in which these machines have all cases, else itself."""
         numbers = [self.session_numbers.get(name, []) for name in names]
         sets = [set(of_case) for of_cases in numbers for of_case in of_cases]
         shared = set.intersection(*sets) if all(numbers) and sets else set()
         return [self._session(number, names) for number in sorted(shared)] if len(shared) > 1 else [self]
 
     def has_sessions_apart(self, name: str) -> bool:
-        """Return whether a machine has several sessions, each on another box or an hour after the one before."""
+        """Return whether a machine's sessions were on other boxes or an hour apart."""
         return self._are_apart(name, self.split(name))
 
     def _session(self, number: int, names: Sequence[str]) -> "CommonCases":
@@ -215,7 +212,7 @@ def _common(machines: ByMachine) -> tuple[Case, ...]:
 
 
 def totals(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> tuple[Total, ...]:
-    """Return one total per compared machine; empty if no case is valid on all of them."""
+    """Return one total per compared machine; empty without a common case."""
     prices = {machine.name: machine.usd_per_hour for machine in machines}
     return tuple(_total(suite, name, prices.get(name), baseline) for name in suite.logs if suite.cases)
 
@@ -231,17 +228,17 @@ def fewest_repeats(suite: CommonCases) -> int:
 
 
 def time_ratio(suite: CommonCases, over: str, under: str, confidence: float = 0.95) -> Estimate:
-    """Return the ratio of total times, with its interval by the delta method and the effects of sessions.
+    """Return the ratio of total times, with its interval by the delta method.
 
-    A case weighs by its share of the total: d log sum(t_i) = sum(t_i / T d log t_i). Welch and Satterthwaite
-    give the degrees of freedom.
+    A case weighs by its share of the total: d log sum(t_i) = sum(t_i / T d log t_i). Sessions' effects are
+    included. Welch and Satterthwaite give the degrees of freedom.
     """
     own, shared = _variances(suite, over, under, _shares), suite.between(over, under)
     return _bounded(_quotient(_sides(suite, over, under)), errors_of(own, shared) if own else [], confidence)
 
 
 def time_ratio_p(suite: CommonCases, over: str, under: str, factor: float = 1.0) -> float | None:
-    """Return the chance of a ratio of total times this far from 1, times `factor`, if nothing differs.
+    """Return the p value of a ratio of total times, times `factor`.
 
     None if a part has a single repeat.
     """
@@ -251,9 +248,9 @@ def time_ratio_p(suite: CommonCases, over: str, under: str, factor: float = 1.0)
 
 
 def log_time_ratio(suite: CommonCases, over: str, under: str) -> LogRatio:
-    """Return the logarithm of the ratio of total times, with the variance that its repeats or its sessions show.
+    """Return the log ratio of total times, with its variance by repeats or sessions.
 
-    The effects of `CommonCases.between` come on top. It has no degrees of freedom from one repeat.
+    The effects of `CommonCases.between` come on top. One repeat leaves no degrees of freedom.
     """
     log, own = math.log(_quotient(_sides(suite, over, under))), _variances(suite, over, under, _shares)
     errors = errors_of(own, ()) if own else []
@@ -267,7 +264,7 @@ def times_by_case(suite: CommonCases, hardware: str) -> dict[Case, float]:
 
 
 def total_seconds(suite: CommonCases, hardware: str) -> Estimate:
-    """Return the time (s) of one pass, with its interval by the totals of rounds or the means of sessions."""
+    """Return the time (s) of a pass, with its interval by rounds or sessions."""
     split = suite.split(hardware)
     by_rounds = [(1.0, rounds(part, hardware, _shares(part.logs[hardware]))) for part in split]
     if len(split) == 1:
@@ -280,7 +277,7 @@ def total_seconds(suite: CommonCases, hardware: str) -> Estimate:
 def geomean_ratio(suite: CommonCases, over: str, under: str) -> Estimate:
     """Return the geometric mean of the cases' ratios with its interval.
 
-    It is the measurement error of this suite, not of a random sample of all workloads.
+    It is the measurement error of this suite, not of a random sample of workloads.
     """
     own, shared = _variances(suite, over, under, alike), suite.between(over, under)
     return _bounded(_geomean(_sides(suite, over, under)), errors_of(own, shared) if own else [])
@@ -366,9 +363,9 @@ def _errors(
 
 
 def rounds(suite: CommonCases, hardware: str, weights: Sequence[float]) -> Logs:
-    """Return the log of each round's total over the mean one, by the cases that have a repeat in it.
+    """Return the log of each round's total over the mean one.
 
-    A round that lacks half of the total, or more, is left out.
+    A round that lacks half of the total is left out.
     """
     logs = suite.logs[hardware]
     numbers = suite.repeats.get(hardware) or [list(range(len(of_case))) for of_case in logs]
@@ -418,9 +415,9 @@ def _total(suite: CommonCases, name: str, usd_per_hour: float | None, baseline: 
 def half_width(
     parts: Iterable[tuple[float, Logs]], confidence: float = 0.95, added: Sequence[Part] = ()
 ) -> float | None:
-    """Return half of the t-interval of a sum of weight x mean(logs); None if a part has a single repeat.
+    """Return half of the t-interval of a sum of weight x mean(logs); None for a single repeat.
 
-    `added` are further variances. Source: Welch 1947, Biometrika 34; Satterthwaite for the degrees of freedom.
+    `added` are further variances. Source: Welch 1947, Biometrika 34.
     """
     errors = _standard_errors(list(parts), added)
     return widest(errors, 0.5 + confidence / 2) if errors else None

@@ -39,7 +39,7 @@ class Transfers(Sentences):
 
 
 def share(cell: Repeats) -> Estimate | None:
-    """Return the share of an end-to-end step that its transfers take (0 to 1), with its interval.
+    """Return the share of an end-to-end step that its transfers take, with its interval.
 
     1 - 1/R, in which R is the step with transfers over the step without, in the same repeat.
     """
@@ -55,7 +55,7 @@ def share(cell: Repeats) -> Estimate | None:
 
 
 def turned_around(pairings: Sequence[Pairing]) -> list[str]:
-    """Name the cases on which a machine is faster with the data in place but slower with transfers."""
+    """Name the cases on which a machine is faster, but slower with transfers."""
     reversed_: dict[tuple[str, str], list[str]] = {}
     for p in pairings:
         ratios = (p.compute, p.end_to_end)

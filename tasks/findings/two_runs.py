@@ -1,4 +1,4 @@
-"""Comparison of two runs: of the same machines at two times, or of machines measured separately."""
+"""Compare two runs: the same machines at two times, or other machines."""
 
 from dataclasses import dataclass, replace
 
@@ -23,7 +23,7 @@ class ComparedRun:
 def compare_runs(first: ComparedRun, second: ComparedRun) -> tuple[list[Record], Comparison]:
     """Compare `second` with `first`, and return the records as the comparison names them.
 
-    If both measured the same hardware, each run is a machine and each case is named by its hardware too
+    If both measured the same hardware, each run is a machine and cases are named by their hardware
     (`matmul@gke-l4`), so that only cells of the same machine are paired, without prices. Otherwise all machines
     are compared with the first run's baseline.
     """

@@ -50,7 +50,7 @@ class Acceptance(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Acceptance":
-        """Compare each machine with its siblings in this run and in others, else with published rates."""
+        """Compare each machine with its siblings, else with published rates."""
         if results.population is None:
             return cls(())
         cells = {
@@ -71,7 +71,7 @@ class Acceptance(Finding):
 
     @property
     def exit_code(self) -> int:
-        """Return 0 to keep all machines, 4 to return one, else 3 if one is undecided."""
+        """Return 0 to keep all, 4 to return one, else 3 if one is undecided."""
         return max((EXIT_CODES[machine.advice] for machine in self.machines), default=0)
 
     def table(self) -> Table | None:

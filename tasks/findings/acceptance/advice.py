@@ -1,4 +1,4 @@
-"""The advice on one machine: keep it, return it, or undecided, with its measures."""
+"""The advice on one machine: keep it, return it, or undecided."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -30,14 +30,12 @@ class Advice(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """One measure of a machine, compared with others or with published rates.
+    """One measure of a machine, compared with siblings or published rates.
 
     Attributes:
-        against: the siblings or published rates; empty without.
         ratio: its time over the typical sibling's, or over the longest that published rates allow.
         limit: the ratio above which it is slow.
-        chance: that a good machine is as slow by this measure; None without siblings.
-        is_busy: whether the load of other programs can be the cause.
+        chance: that a good machine is as slow; None without siblings.
         is_restless: whether the CPU's speed varied, as next to another VM's load.
     """
 
@@ -56,13 +54,12 @@ class MachineAdvice:
     """The advice on one machine.
 
     Attributes:
-        kind: its card and stack in words; empty if unknown.
+        kind: its card and stack; empty if unknown.
         siblings: number of compared siblings.
         left_out: siblings that are slow themselves.
         without_number: cases without a valid result, with the reasons.
-        wrong: cases with wrong results, for which siblings or other repeats have right ones.
-        fatal: reported faults for which the vendor replaces a card, or a driver without an answer; `faults` are
-            others.
+        wrong: cases with wrong results that are right elsewhere.
+        fatal: faults for which the vendor replaces a card, or a silent driver; `faults` are others.
     """
 
     hardware: str
@@ -77,7 +74,7 @@ class MachineAdvice:
 
     @property
     def advice(self) -> Advice:
-        """Return the advice: keep a machine if every case has a number and no measure is undecided."""
+        """Return the advice: keep if every case has a number and no measure is undecided."""
         if self.fatal or self.wrong or self.slow:
             return Advice.RETURN
         is_clear = self.compared and not self.open and not self.without_number
@@ -96,7 +93,7 @@ class MachineAdvice:
 
     @property
     def open(self) -> list[Held]:
-        """Return the measures neither slow nor shown to be fast enough, the highest ratio first."""
+        """Return the measures neither slow nor shown fast enough, the highest ratio first."""
         slow, unclear = self.slow, []
         for held in self.compared:
             most = 1.0 if held.against == PUBLISHED else TOLERATED
@@ -111,7 +108,6 @@ def advise(
     """Return the advice on a machine.
 
     Args:
-        machine: its facts, with published rates of its card.
         own: the machine as a member of a population.
         others: all other known machines, of any kind.
     """
@@ -187,10 +183,10 @@ CEILINGS = ("gemm", "matmul", "roof", "memory_bandwidth", "memory_read")
 
 
 def longest_s(cell: Repeats, machine: Machine) -> float | None:
-    """Return the longest seconds per step that the published rates of a machine's card allow.
+    """Return the longest seconds per step that the card's published rates allow.
 
-    It is the longer of the times for FLOPs and for bytes, at the least rates that products and copies reach.
-    None if the case is not a ceiling's, or the rates are unknown.
+    It is the longer of the times for FLOPs and bytes, at the least rates that products and copies reach. None
+    if the case is not a ceiling's, or the rates are unknown.
     """
     case, work = cell.cell.case, next((r.work for r in cell.usable if r.work), None)
     if case.workload not in CEILINGS or work is None or not machine.peak_bytes_per_s:

@@ -1,9 +1,8 @@
-"""Faults that cards report: reasons to return the machine, and others that are only shown.
+"""Faults that cards report: reasons to return the machine, and others.
 
 Fatal are those for which NVIDIA replaces a card: "RMA Policy Thresholds for Row-Remapping" and "… for SRAM
-Failure Modes", https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/. XID errors are not: NVIDIA first resets
-the card, restarts the machine or asks its support
-(https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html).
+Failure Modes", https://docs.nvidia.com/deploy/a100-gpu-mem-error-mgmt/. XID errors are not:
+https://docs.nvidia.com/deploy/xid-errors/analyzing-xid-catalog.html.
 """
 
 import re
@@ -43,10 +42,9 @@ _COMPLETED = 3
 
 
 def reported(cells: Sequence[Repeats]) -> dict[int, dict[str, float]]:
-    """Return one reading of each fact by the card's number: the lowest of `LOWEST`, else the highest.
+    """Return a reading of each fact by card number: the lowest of `LOWEST`, else the highest.
 
-    Each process of a group has its own card, a single process the first. An idle PCIe link slows down, so its
-    best reading counts.
+    Each process of a group has its own card. An idle PCIe link slows down, so its best reading counts.
     """
     found: dict[int, dict[str, float]] = {}
     for record in (record for cell in cells for record in cell.records):
@@ -69,7 +67,7 @@ def fatal(cards: Mapping[int, Mapping[str, float]]) -> tuple[str, ...]:
 
 
 def lost_driver(cells: Sequence[Repeats]) -> tuple[str, ...]:
-    """Return that the driver hangs, or kills each program that asks it, if no cell has a valid result."""
+    """Return that the driver hangs or kills its callers, if no cell has a valid result."""
     if any(cell.usable for cell in cells):
         return ()
     found = (DRIVER.search(reason) for cell in cells for reason in cell.reasons)
@@ -77,7 +75,7 @@ def lost_driver(cells: Sequence[Repeats]) -> tuple[str, ...]:
 
 
 def faults(cards: Mapping[int, Mapping[str, float]], devices: int = 0) -> tuple[str, ...]:
-    """Return the other faults of all cards, with a card's number if there are several.
+    """Return the other faults of all cards, with the card's number among several.
 
     `devices` are the GPUs that the machine must have; 0 if unknown.
     """
@@ -91,7 +89,7 @@ def faults(cards: Mapping[int, Mapping[str, float]], devices: int = 0) -> tuple[
 
 
 def shown(facts: Mapping[str, float]) -> Iterator[str]:
-    """Yield a clause for each other fault; these do not decide, because their cause can be elsewhere."""
+    """Yield a clause for each other fault, which can have an external cause."""
     if facts.get("gpu_remap_pending"):
         yield "a row of memory waits for a reset to be remapped"
     if facts.get("gpu_pages_retired_pending"):
@@ -115,7 +113,7 @@ def shown(facts: Mapping[str, float]) -> Iterator[str]:
 
 
 def missing_cards(facts: Mapping[str, float], devices: int) -> Iterator[str]:
-    """Yield that the driver shows fewer cards than are paid for, or than Linux sees on the PCI bus."""
+    """Yield that the driver shows fewer cards than are paid for, or than are on the PCI bus."""
     cards, on_bus = facts.get("gpu_cards"), facts.get("gpu_cards_on_bus")
     if cards is None:
         return

@@ -1,4 +1,4 @@
-"""Comparable machines: those with the same card and stack, each once, with their measurements."""
+"""Machines with the same card and stack, each once, with their measurements."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -17,7 +17,7 @@ class Kind:
     """Card and stack, which siblings share.
 
     Attributes:
-        card: the names of the GPUs, or of the CPU with its number of logical CPUs.
+        card: names of the GPUs, or of the CPU with its number of logical CPUs.
         stack: versions of torch, and on a GPU of CUDA and the driver's branch.
     """
 
@@ -33,9 +33,8 @@ class Member:
     """A machine in one run.
 
     Attributes:
-        box: its GPUs' ids, or its cloud's instance id, or its host's name.
-        kind: None if unknown.
-        measured_at: start of its first repeat in ISO 8601, so that texts sort by time.
+        box: its GPUs' ids, its cloud's instance id, or its host's name.
+        measured_at: start of its first repeat in ISO 8601, which sorts by time.
     """
 
     run: str

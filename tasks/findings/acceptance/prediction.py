@@ -1,4 +1,4 @@
-"""Predict a further member of a population, on the logs of times: how slow a good machine can be."""
+"""Predict how slow a good machine can be: a further member of a population, on log times."""
 
 import math
 import statistics
@@ -28,11 +28,9 @@ FEWEST = 3
 
 
 class Measure(NamedTuple):
-    """One property by which machines are compared: a time per step, or its drift over a soak.
+    """A time per step, or its drift over a soak, by which machines are compared.
 
-    Attributes:
-        threads: of a process on a CPU; None on an accelerator.
-        is_drift: the time after the soak over that of its first second.
+    `threads` are of a process on a CPU; None on an accelerator.
     """
 
     case: Case
@@ -55,9 +53,8 @@ class Slowness:
 
     Attributes:
         ratio: its time over the siblings' geometric mean.
-        limit: the ratio above which it is slow, at the level of its step in Holm's procedure.
+        limit: the ratio above which it is slow, at its step of Holm's procedure.
         chance: that a good machine is as slow by this measure alone.
-        is_slow: corrected for all measures of the machine.
     """
 
     ratio: Estimate
@@ -68,11 +65,11 @@ class Slowness:
 
 
 def slowness_by_measure(own: Values, siblings: Sequence[Values]) -> dict[Measure, Slowness]:
-    """Compare each measure of a machine with the siblings that have it, if they are enough.
+    """Compare each measure of a machine with the siblings that have it.
 
-    At most `FALSE_RETURNS` of good machines are called slow by any measure, even if measures correlate. A
-    machine within `LEAST_SLOWNESS`, or not shown slow by its own repeats, is not slow. Source: Hahn & Meeker
-    1991, Statistical Intervals, 4.7 (one further value of a normal population); Holm 1979 (several measures).
+    At most `FALSE_RETURNS` of good machines are called slow by any measure, even if measures correlate. Source:
+    Hahn & Meeker 1991, Statistical Intervals, 4.7 (one further value of a normal population); Holm 1979
+    (several measures).
     """
     having = {measure: [other[measure] for other in siblings if measure in other] for measure in own}
     having = {measure: others for measure, others in having.items() if len(others) >= FEWEST}
@@ -94,7 +91,7 @@ def slowness_by_measure(own: Values, siblings: Sequence[Values]) -> dict[Measure
 
 
 def chance_of(own: Logs, siblings: Sequence[Logs]) -> float:
-    """Return the chance that a further member of this population is at least as slow."""
+    """Return the chance that a further member is at least as slow."""
     excess, reach = _excess(own, siblings), _reach(siblings)
     if not reach > 0:
         return float(excess <= 0)
@@ -103,15 +100,15 @@ def chance_of(own: Logs, siblings: Sequence[Logs]) -> float:
 
 
 def limit(siblings: Sequence[Logs], level: float) -> float:
-    """Return the ratio to the typical sibling that a share `level` of members exceeds, at least `LEAST_SLOWNESS`."""
+    """Return the ratio to the typical sibling that a share `level` of members exceeds."""
     return math.exp(max(t_quantile(1 - level, len(siblings) - 1) * _reach(siblings), LEAST_SLOWNESS))
 
 
 def time_ratio(own: Logs, siblings: Sequence[Logs]) -> Estimate:
-    """Return a machine's time over that of the typical sibling, with its 95 % interval.
+    """Return a machine's time over the typical sibling's, with its 95 % interval.
 
-    The repeats' scatter is taken over all machines, because two repeats show little, or from the machine's own
-    if that is more. There are no bounds if no machine has a second repeat.
+    The repeats' scatter is over all machines, because two repeats show little, or the machine's own if more.
+    Without any second repeat there are no bounds.
     """
     excess, (within, freedom) = _excess(own, siblings), pooled_variance(variances((own, *siblings)))
     if not freedom:
@@ -126,10 +123,10 @@ def time_ratio(own: Logs, siblings: Sequence[Logs]) -> Estimate:
 
 
 def sound_members(members: Mapping[str, Values]) -> list[str]:
-    """Return the members of a population that are not slow compared with the others.
+    """Return the members that are not slow compared with the others.
 
-    The records of a returned machine stay, and would hide the next one. The slowest is removed first, at a
-    level for all members together, while `FEWEST` are left.
+    The records of a returned machine would hide the next one. The slowest is removed first, while `FEWEST` are
+    left.
     """
     names = list(members)
     while len(names) > FEWEST:

@@ -1,4 +1,4 @@
-"""All cards of a machine at once: each one's rate, power and heat, against the others and itself alone."""
+"""All cards of a machine at once: rate, power and heat, against the others and alone."""
 
 import math
 import statistics
@@ -34,11 +34,11 @@ FAR_BEHIND = 0.9
 
 @dataclass(frozen=True, slots=True)
 class Card:
-    """One of several devices that computed the same at once; `number` is its process's.
+    """One of several devices that computed the same at once.
 
     Attributes:
-        step_s: seconds per step over the repeats, without waiting for the others.
-        of_fastest, of_alone: its speed over that of the fastest, and over its own while the others waited.
+        step_s: seconds per step, without waiting for the others.
+        of_fastest, of_alone: its speed over the fastest's, and over its own while the others waited.
         readings: means over the repeats; the temperature is the highest.
     """
 
@@ -99,7 +99,7 @@ class CardsAtOnce(Finding):
         return Table(COLUMNS, rows, lead) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Return a sentence for each cell: the rate of all, the slowest device, and the cost of company."""
+        """Return for each cell the rate of all, the slowest device, and the cost of company."""
         cells = dict.fromkeys((card.hardware, card.case) for card in self.cards)
         return tuple(
             _sentence([card for card in self.cards if (card.hardware, card.case) == key]) for key in cells

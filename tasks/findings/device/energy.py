@@ -1,4 +1,4 @@
-"""Energy: joules per step and per unit of work, and watts, of each cell whose machine counts them."""
+"""Energy of each cell: joules per step and per unit of work, and watts."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -29,7 +29,7 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class CellEnergy:
-    """The energy of a cell over its repeats: joules per step and per unit of its work, and mean watts."""
+    """The energy of a cell: joules per step and per unit of work, and mean watts."""
 
     hardware: str
     case: str
@@ -41,7 +41,7 @@ class CellEnergy:
 
 @dataclass(frozen=True, slots=True)
 class Energy(Finding):
-    """The energy of every cell that has it; `unknown` are machines without it, with the reason."""
+    """The energy of every cell that has it; `unknown` are machines without it."""
 
     name = "energy"
     title = "Energy"

@@ -1,4 +1,4 @@
-"""The speed of each machine's host: plain Python, and operations handed to the device."""
+"""The speed of each machine's host: plain Python, and operations launched on the device."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -28,12 +28,9 @@ DEVICES = {"cuda": "the GPU", "cpu": "the CPU"}
 
 @dataclass(frozen=True, slots=True)
 class HostSpeed(Finding):
-    """The speed of each machine's host: a host half as fast makes a card wait twice as long per operation.
+    """The speed of each machine's host: half of it doubles a card's wait for each operation.
 
-    Attributes:
-        python: the readings of each machine.
-        launches: the same by device, because launches on a GPU and on a CPU are different work.
-        sessions: the effects of sessions on the ratio of two machines.
+    `launches` are by device, because launches on a GPU and on a CPU are different work.
     """
 
     name = "host-speed"
@@ -81,7 +78,7 @@ class HostSpeed(Finding):
         return None, None, ""
 
     def observations(self) -> tuple[str, ...]:
-        """Name each host that is slower at Python than the fastest by over 5 %, if the interval shows it."""
+        """Name each host slower at Python than the fastest by 5 %, if its interval shows it."""
         return tuple(
             f"The host of {name} runs Python at {format_ratio(ratio)} the speed of {_fastest(self.python)}'s."
             for name in self.python
@@ -92,7 +89,7 @@ class HostSpeed(Finding):
 def against_fastest(
     rates: Mapping[str, Sequence[float]], name: str, sessions: Sessions = WITHIN
 ) -> Ratio | None:
-    """Return a machine's rate over the fastest's; None for the fastest itself, or without a reading."""
+    """Return a machine's rate over the fastest's; None for the fastest or without a reading."""
     if name not in rates or name == (best := _fastest(rates)):
         return None
     best_s, own_s = ([1 / rate for rate in rates[side]] for side in (best, name))

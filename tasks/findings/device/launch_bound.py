@@ -20,7 +20,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class LaunchBound(Finding):
-    """Cells whose device waits for its host, so that device time is shorter than a step.
+    """Cells whose device waits for its host.
 
     `timed` is every cell with a known busy share of its device.
     """
@@ -50,7 +50,7 @@ class LaunchBound(Finding):
         return Table(COLUMNS, rows, lead) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Count each machine's cases that are launch-bound by their interval, and name the longest wait."""
+        """Count each machine's launch-bound cases, and name the longest wait."""
         machines: dict[str, list[Summary]] = {}
         for summary in self.timed:
             machines.setdefault(summary.cell.hardware, []).append(summary)

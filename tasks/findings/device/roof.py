@@ -1,4 +1,4 @@
-"""The roof of each machine: its best measured rates, and their shares of the data sheet's."""
+"""The roof of each machine: its best rates, and their shares of the data sheet's."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -88,7 +88,7 @@ class Roofs(Finding):
         return Table(COLUMNS, tuple(rows), LEAD) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Return the share of the peak that each machine's best product reaches, if known."""
+        """Return the share of the peak that each machine's best product reaches."""
         best: dict[str, RoofRow] = {}
         for row in self.rows:
             if row.rate.kind == PRODUCT and row.peak_share and row.rate.is_sound:

@@ -1,4 +1,4 @@
-"""Split a speedup between two GPU machines into the card's part and the card's waiting."""
+"""Split a speedup between GPU machines into the card's part and its waiting."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -50,7 +50,7 @@ class Split:
 
     @property
     def decided_by(self) -> str:
-        """Return the part of a step whose change makes most of the difference; `device` if nothing differs."""
+        """Return the part of a step that makes most of the difference; `device` without any."""
         return decided_by(self.before, self.after)
 
     @property
@@ -60,11 +60,11 @@ class Split:
 
     @property
     def is_cards(self) -> bool:
-        """Return whether the speedup without the card's waiting would be nearly the same."""
+        """Return whether the speedup without the card's waiting is nearly the same."""
         return is_cards(self.total.estimate.value, self.by_card.value)
 
     def sentence(self) -> str:
-        """Return the card's part, which host makes the rest, and what would change it."""
+        """Return the card's part, the host that makes the rest, and a remedy."""
         total = self.total.estimate
         faster = f"{self.hardware} is {format_ratio(total)} as fast as {self.baseline} at {self.case}"
         if self.is_cards:
@@ -77,7 +77,7 @@ class Split:
 class SpeedupParts(Finding):
     """Each speedup between GPU machines, split into the card's part and the waiting.
 
-    A kernel runs during device time (`Record.device_s`); the rest of a step is waiting.
+    A kernel runs during device time; the rest of a step is waiting.
     """
 
     name = "speedup-parts"
@@ -120,7 +120,7 @@ class SpeedupParts(Finding):
         return Table(COLUMNS, rows, lead) if rows else None
 
     def details(self) -> tuple[str, ...]:
-        """Return a sentence for each machine: the speedup of which the card has the least part."""
+        """Return for each machine the speedup of which the card has the least part."""
         worst: dict[str, Split] = {}
         for split in sorted(self.splits, key=lambda split: -split.gap):
             if not split.is_cards:

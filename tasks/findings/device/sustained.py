@@ -40,7 +40,7 @@ class Sustained(Finding):
         return Table(COLUMNS, rows, lead) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Return the case of each machine that loses most of the first second's speed, if the interval shows it."""
+        """Return each machine's case that loses most speed, if the interval shows it."""
         machines: dict[str, list[Summary]] = {}
         for summary in self.soaked:
             if summary.sustained_share and (summary.sustained_share.high or 1.0) < 1:

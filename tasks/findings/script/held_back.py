@@ -1,4 +1,4 @@
-"""The bottleneck of a user's script on each machine: waiting, copying, launching, or none."""
+"""What slows a user's script on each machine: waiting, copying, launching, or nothing."""
 
 import statistics
 from collections.abc import Sequence
@@ -53,10 +53,9 @@ class HeldBack:
     """A cell of a script: the parts of its step, and its memory.
 
     Attributes:
-        shares: parts of a steady step, mean over the repeats that know them.
+        shares: mean parts of a steady step.
         step_s: seconds of a step on the host's clock.
-        largest: name of the largest avoidable part, and `share` its size; empty and None if none is worth a
-            change.
+        largest: name of the largest avoidable part, and `share` its size, if worth a change.
         peak_bytes, left_bytes: of the device, or of the host on a CPU: the most and the least of the repeats.
     """
 
@@ -70,7 +69,7 @@ class HeldBack:
 
     @property
     def where(self) -> str:
-        """Return the machine, and the case's size if it has one, up to the comma before numbers."""
+        """Return the machine, and the case's size, up to the comma before numbers."""
         size = size_text(self.repeats.cell.case)
         return f"{self.repeats.cell.hardware} at {size}," if size else self.repeats.cell.hardware
 
@@ -137,17 +136,17 @@ class HeldBacks(Finding):
         return Table(COLUMNS, rows, LEAD) if rows else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return a line about the cell that loses the largest share of a step, if that is a fifth or more."""
+        """Return a line on the cell that loses most of a step, from a fifth on."""
         cells = [cell for cell in self.cells if _tells(cell)]
         worst = max(cells, key=lambda cell: cell.share.value if cell.share else 0.0, default=None)
         return (f"{capitalised(worst.bottleneck)}.",) if worst else ()
 
     def details(self) -> tuple[str, ...]:
-        """Return a sentence for each cell that loses a fifth of a step or more, with advice."""
+        """Return a sentence for each cell that loses a fifth of a step, with advice."""
         return tuple(f"{capitalised(cell.sentence)}." for cell in self.cells if _tells(cell))
 
     def observations(self) -> tuple[str, ...]:
-        """Return a sentence on each kind of step, and one for each other cell, with its memory."""
+        """Return a sentence on each kind of step, and on each other cell and its memory."""
         sentences = _steps(self.cells)
         for cell in self.cells:
             if not _tells(cell) and (cell.shares or cell.memory):
@@ -207,7 +206,7 @@ def held_back(cell: Repeats) -> HeldBack:
 
 
 def mean_share(values: Sequence[float]) -> Estimate:
-    """Return the mean of shares with its t-interval, within 0 and 1; without bounds from one repeat."""
+    """Return the mean of shares with its t-interval within 0 and 1."""
     mean = mean_of(values)
     if mean.low is None or mean.high is None:
         return mean

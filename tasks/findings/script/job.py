@@ -1,4 +1,4 @@
-"""The whole job of a user's script on each machine: time, cost, the cheapest and the fastest."""
+"""The whole job of a user's script on each machine: time and cost."""
 
 import math
 import statistics
@@ -46,7 +46,6 @@ class JobPrediction:
     """The logarithm of a job's seconds over repeats.
 
     Attributes:
-        log_s: its mean.
         error: its variance: the repeats' over their number, plus the mean of their errors. These can be one
             error, such as an evaluation that no repeat has seen, which more repeats do not reduce.
         freedom: degrees of freedom of `error`, by Satterthwaite; 0 for one repeat.
@@ -73,7 +72,7 @@ class JobPrediction:
         return _estimate(self.log_s, self.error, self.freedom)
 
     def over(self, other: "JobPrediction", sessions: Sequence[Part] = ()) -> Estimate:
-        """Return the ratio of two machines' seconds: Welch's t on logarithms, with the effects of sessions."""
+        """Return the ratio of two machines' seconds: Welch's t on logarithms, with sessions' effects."""
         own = ((self.error, self.freedom), (other.error, other.freedom))
         log, least = self.log_s - other.log_s, min(self.freedom, other.freedom)
         if least <= 0:
@@ -87,12 +86,10 @@ class JobOnMachine:
     """A whole job on one machine.
 
     Attributes:
-        usd_per_hour: the machine's price; None if unknown.
-        first_step_s: from the start of the process to the end of the first step, median of repeats.
+        first_step_s: from the process's start to the end of the first step, median of repeats.
         step_s: wall-clock seconds per step with evaluation and checkpoints, median of repeats.
         left_out: parts of the job that some repeat has not seen: the job takes at least the lower bound.
         busy, restless: whether other programs used the machine, or the CPU's speed varied.
-        sessions: the effects of sessions on the ratio of two machines.
     """
 
     hardware: str
@@ -124,7 +121,7 @@ class JobOnMachine:
 
 @dataclass(frozen=True, slots=True)
 class WholeJobs(Finding):
-    """The whole job of each script: time and cost on every machine. The inner tuples are of one job each."""
+    """The time and cost of each script's job on every machine, a tuple for each job."""
 
     name = "job"
     title = "The whole job"
@@ -134,7 +131,7 @@ class WholeJobs(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "WholeJobs":
-        """Predict the job of every script's case whose length is given, and take those that ran to their end."""
+        """Predict every script's job of known length, and take those that ran to their end."""
         machines = {machine.name: machine for machine in results.machines}
         jobs: dict[tuple[object, ...], list[JobOnMachine]] = {}
         for cell in results.cells:
@@ -143,7 +140,7 @@ class WholeJobs(Finding):
         return cls(tuple(map(tuple, jobs.values())))
 
     def table(self) -> Table | None:
-        """Return a row per job and machine, the cheapest first, then those without a price by time."""
+        """Return a row per job and machine, the cheapest first, without prices by time."""
         rows: list[tuple[Value, ...]] = []
         for same in self.jobs:
             best = {"cheapest": _best(same, True)[0], "fastest": _best(same, False)[0]}
@@ -161,11 +158,11 @@ class WholeJobs(Finding):
         return Table(COLUMNS, tuple(rows), LEAD) if rows else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return a line for each job: the cheapest and the fastest machine, with cost and time."""
+        """Return for each job the cheapest and the fastest machine, with cost and time."""
         return tuple(_line(same, len(self.jobs) > 1) for same in self.jobs)
 
     def details(self) -> tuple[str, ...]:
-        """Name the cheapest and the fastest machine for each job, or those that are tied."""
+        """Name each job's cheapest and fastest machine, or those tied."""
         return tuple(_sentence(same, len(self.jobs) > 1) for same in self.jobs)
 
 

@@ -1,4 +1,4 @@
-"""Numbers that commands report: each machine's with its interval, against the baseline, with price and energy."""
+"""Numbers that commands report, against the baseline, with price and energy."""
 
 import math
 import statistics
@@ -68,9 +68,9 @@ class CellMetric:
     """A metric of one cell, over its valid repeats.
 
     Attributes:
-        reported: its number in each repeat that has it.
-        ratio: above 1 is better than the baseline; None for the baseline or without its counterpart.
-        factor: by which the log of the ratio is multiplied, of a difference; None if the numbers have a ratio.
+        reported: its number in each repeat.
+        ratio: above 1 is better than the baseline.
+        factor: multiplies the log of the ratio of a difference; None if the numbers have a ratio.
     """
 
     repeats: Repeats
@@ -101,7 +101,7 @@ class CellMetric:
 
     @property
     def difference(self) -> Estimate | None:
-        """Return the number minus the baseline's, of numbers without a ratio."""
+        """Return the number minus the baseline's, if they have no ratio."""
         factor = self.factor
         if self.ratio is None or factor is None:
             return None
@@ -109,7 +109,7 @@ class CellMetric:
 
     @property
     def unit_usd(self) -> Estimate | None:
-        """Return the cost in USD of one counted thing of a rate."""
+        """Return the cost in USD of a rate's unit."""
         if not self.metric.thing or self.usd_per_hour is None or not has_ratio(self.reported):
             return None
         seconds = over_repeats([1 / number for number in self.numbers])
@@ -132,7 +132,7 @@ class CellMetric:
 
     @property
     def unit_j(self) -> Estimate | None:
-        """Return the energy in joules of one counted thing of a rate."""
+        """Return the energy in joules of a rate's unit."""
         if not self.metric.thing or not has_ratio(self.reported):
             return None
         reported = (
@@ -146,7 +146,7 @@ class CellMetric:
         )
 
     def row(self, offer: Offer | None = None) -> tuple[Value, ...]:
-        """Return the row of the table; `offer` is its standing among machines."""
+        """Return the row of the table; `offer` is its rank."""
         ratio = self.ratio if self.factor is None else None
         return (
             self.hardware,
@@ -169,7 +169,7 @@ class CellMetric:
 
 @dataclass(frozen=True, slots=True)
 class Metrics(Finding):
-    """The metrics of every command that has some, by case and metric, the baseline first."""
+    """The metrics of every command, by case and metric, the baseline first."""
 
     name = "metrics"
     title = "Numbers of your commands"
@@ -207,7 +207,7 @@ class Metrics(Finding):
         return Table(COLUMNS, tuple(rows), LEAD) if self.cells else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return a line on the first metric of each case: the best machine, and the cheapest.
+        """Return the best and the cheapest machine by each case's first metric.
 
         A server at a promised latency has its own line.
         """

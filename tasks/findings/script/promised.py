@@ -1,4 +1,4 @@
-"""Servers at promised latencies: the largest rate of each machine that keeps them, and its price."""
+"""The largest rate of servers at promised latencies, and its price."""
 
 import math
 from collections.abc import Sequence
@@ -44,9 +44,7 @@ LEAD = (
 class PromisedCell:
     """The searches on one machine, over the valid repeats of a case.
 
-    Attributes:
-        requests_per_s: the largest rate; None if no rate keeps the promises.
-        tokens: output tokens of a request.
+    `requests_per_s` is missing if no rate keeps the promises; `tokens` are output tokens of a request.
     """
 
     repeats: Repeats
@@ -67,7 +65,7 @@ class PromisedCell:
 
     @property
     def limited_by(self) -> str:
-        """Return a reason other than the server why no larger rate is known; else empty."""
+        """Return a reason besides the server why no larger rate is known; else empty."""
         return next((search.limited_by for search in self.searches if search.limited_by), "")
 
     @property
@@ -125,12 +123,12 @@ class PromisedRates(Finding):
         return Table(COLUMNS, tuple(cell.row() for cell in self.cells), LEAD) if self.cells else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return a line for each case: the cheapest machine, or the fastest without prices."""
+        """Return each case's cheapest machine, or the fastest without prices."""
         cases = [list(group) for _, group in groupby(self.cells, key=lambda cell: cell.case)]
         return tuple(_line(cells, len(cases) > 1) for cells in cases)
 
     def details(self) -> tuple[str, ...]:
-        """Return a sentence for each machine that keeps the promises at no rate, or that the load limited."""
+        """Return each machine that keeps the promises at no rate, or that the load limited."""
         return (
             *(
                 f"{cell.hardware} keeps {listed(cell.searches[0].promises)} of {script_text(cell.case)} at no rate."
@@ -148,8 +146,8 @@ class PromisedRates(Finding):
 def rate_of(searches: Sequence[PromisedRate], sessions: Sessions, hardware: str) -> Estimate | None:
     """Return the largest rate over repeats; None if any repeat found none.
 
-    Its interval holds that of the repeats, and the mean rates shown to keep and to break a promise; sessions
-    widen it. If one of these is unknown, there is no interval.
+    Its interval holds that of the repeats, and the mean rates shown to keep and to break a promise; without
+    these there is none. Sessions widen it.
     """
     rates = [search.requests_per_s for search in searches]
     if min(rates) <= 0:
@@ -171,7 +169,7 @@ def rate_of(searches: Sequence[PromisedRate], sessions: Sessions, hardware: str)
 
 
 def tokens_of(searches: Sequence[PromisedRate]) -> float:
-    """Return the output tokens of a request, over the repeats that found a rate; 0 without any."""
+    """Return the output tokens of a request over the repeats; 0 without a rate."""
     found = [
         search.output_tokens_per_s / search.requests_per_s for search in searches if search.requests_per_s > 0
     ]

@@ -1,4 +1,4 @@
-"""Jobs whose repeats are all refused because of the machine: their range is only a hint."""
+"""Jobs refused because of the machine: the range of their repeats is only a hint."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

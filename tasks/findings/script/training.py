@@ -73,7 +73,7 @@ class SameTraining(Finding):
                 )
 
     def details(self) -> tuple[str, ...]:
-        """Name the machines on which the training is not shown to be the same; wrong ones are refused."""
+        """Name the machines whose training is not shown to be the same."""
         sentences = []
         for case, base, found in self._by_case():
             reasons: dict[str, list[str]] = {}
