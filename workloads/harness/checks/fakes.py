@@ -1,7 +1,8 @@
-"""Computing without values or memory: which tensors are alive at each moment, by torch's fake tensors.
+"""Compute without values or memory by torch's fake tensors, to see which tensors are alive at each moment.
 
-Torch's private `torch.distributed._tools.mem_tracker` misses what happens while modes are switched off, and
-does not know the memory that kernels take in addition to their results.
+Torch's private `torch.distributed._tools.mem_tracker` misses work while modes are switched off, and does not know
+the
+memory that kernels take in addition to their results.
 """
 
 from __future__ import annotations
@@ -43,10 +44,11 @@ SEARCHED = 2
 
 
 class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
-    """Makes tensors without data, and counts the bytes that they would hold: `live` and `tensors`, the peak.
+    """Makes tensors without data, and counts their bytes: `live` and `tensors`, the peak.
 
     A value that the program asks for is 0, 1.0 or False, as if everything went well. With `is_host_gpu` the host's
-    tensors count as those of a GPU: a program that sees no GPU has all of them there.
+    tensors
+    count as a GPU's: a program that sees no GPU has all of them there.
     """
 
     def __init__(self, is_host_gpu: bool = False) -> None:
@@ -69,19 +71,20 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
         return moved
 
     def peak_bytes(self, device: torch.device) -> int:
-        """Return the bytes that a process takes on a device at the peak, without those before its first tensor.
+        """Return a process's peak bytes on a device, without those before its first tensor.
 
-        On the host this is its heap and all that torch and its libraries load once they are needed. On a GPU it is
-        the segments of torch's allocator, with scratch memory for convolutions.
+        On the host: its heap, and torch and libraries loaded on demand. On a GPU: the segments of torch's
+        allocator, with
+        scratch memory for convolutions.
         """
         if self._is_gpu(device):
             return self._segments.peak * (SEARCHED if self._is_searched else 1)
         return round(ODDS * self._heap.peak) + sum(self._libraries.values())
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
-        """Note the tensors that an operation makes; answer what can't be known without values.
+        """Note an operation's tensors; answer requests for values.
 
-        The parts of an operation whose shapes are new to torch come here too: no kernel makes those.
+        The parts of an operation with shapes new to torch come here too: no kernel makes those.
         """
         self._depth += 1
         try:
@@ -158,10 +161,11 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
 def faked(
     processes: int = 1, device: torch.device = HOST_DEVICE, is_host_gpu: bool = False
 ) -> Iterator[Fakes]:
-    """Compute without values inside, on `device` as one of so many processes; nothing is sent to the others.
+    """Compute without values inside, on `device` as one of `processes`; nothing is sent to the others.
 
     With `is_host_gpu` the host's tensors count as a GPU's. Modules move by a plain `_apply`, because torch's own
-    refuses some fake tensors.
+    refuses
+    some fake tensors.
     """
     with (
         replaced(torch.nn.Module, "_apply", _apply),
@@ -190,7 +194,6 @@ def _apply(module: Any, function: Callable[[Any], Any], recurse: bool = True) ->
 
 
 def _zeros(tensor: Any) -> Any:
-    """Return zeros as nested lists of a tensor's shape."""
     zeros: Any = 0.0 if tensor.dtype.is_floating_point else 0
     for length in reversed(tensor.shape):
         zeros = [deepcopy(zeros) for _ in range(length)]
@@ -199,7 +202,7 @@ def _zeros(tensor: Any) -> Any:
 
 @contextmanager
 def one_of(processes: int, device: torch.device) -> Iterator[None]:
-    """Act inside as one of so many ranks, on `device`, with torch's backend `fake`, which sends nothing."""
+    """Act inside as one rank of `processes`, with torch's backend `fake`, which sends nothing."""
     import torch.distributed as dist
 
     with suppress(ImportError):  # before torch 2.13 this knows the shapes of collective operations
@@ -299,7 +302,7 @@ def libraries_bytes(name: str, made: Sequence[torch.Tensor]) -> dict[str, int]:
 
 
 def _convolution(images: torch.Tensor, weight: torch.Tensor, out: torch.Tensor, is_gpu: bool) -> int:
-    """Return the bytes of a convolution: blocked copies for oneDNN, or columns in float64 and on a GPU.
+    """Return a convolution's bytes: blocked copies for oneDNN, or columns in float64 and on a GPU.
 
     A column holds all pixels under the kernel, for one pixel of the result, as a factor of a matrix product.
     """

@@ -1,4 +1,4 @@
-"""Check that a machine is fit to measure on; a sentence for each check says what to do if it isn't."""
+"""Check that a machine is fit to measure on; each sentence says what to do if it is not."""
 
 import importlib.util
 import os
@@ -37,7 +37,7 @@ def findings() -> list[tuple[bool, str]]:
 
 
 def before_measuring(device: str, gpus: int = 1) -> list[tuple[bool, str]]:
-    """Check for what would spoil every measurement on `device`, without measuring."""
+    """Check, without measuring, for obstacles to every measurement on `device`."""
     torch = _torch()
     on_gpus = preflight.gpus(gpus) if device == "cuda" and torch[0] else []
     return [torch, *on_gpus, preflight.shared_memory()]
@@ -67,7 +67,7 @@ def _threads() -> tuple[bool, str]:
 
 
 def _quiet() -> list[tuple[bool, str]]:
-    """Observe other programs' activity for a second of doing nothing."""
+    """Observe other programs' activity for an idle second."""
     before, canary_s = cpu.counters(), cpu.canary_s()
     time.sleep(LOOK_S)
     values, missing = cpu.delta(before, cpu.counters())

@@ -46,7 +46,7 @@ class Fit(StrEnum):
 
 
 class StepWork(NamedTuple):
-    """The work of one step: FLOPs of products, convolutions and attention, bytes read and written, launches."""
+    """The work of one step: FLOPs of products, convolutions and attention, bytes moved, launches."""
 
     flops: float
     moved_bytes: float
@@ -58,10 +58,10 @@ class Needs:
     """Predicted memory of one process, on the device that computes.
 
     Attributes:
-        tensors_bytes: all tensors that are alive at the peak: no program can run with less.
-        peak_bytes: the same with the holes of the allocator and the memory of kernels; None if it is unknown.
+        tensors_bytes: live tensors at the peak: no program can run with less.
+        peak_bytes: the same with the allocator's holes and the kernels' memory; None if unknown.
         reason: why it is unknown; else empty.
-        step: the work of a step, if it was asked for.
+        step: the work of a step, if requested.
     """
 
     device: str
@@ -72,7 +72,7 @@ class Needs:
 
     @property
     def most_bytes(self) -> float | None:
-        """The upper estimate: with margins and with the memory of the process without tensors."""
+        """The upper estimate: with margins, and a process's memory without tensors."""
         if self.peak_bytes is None:
             return None
         if self.device == "cuda":
@@ -82,7 +82,7 @@ class Needs:
 
 @dataclass(frozen=True, slots=True)
 class Room:
-    """A machine's nominal memory, of one GPU or of the host, and how many processes of a case share it."""
+    """A machine's nominal memory, of one GPU or of the host, and the processes that share it."""
 
     machine: str
     bytes: float
@@ -90,7 +90,7 @@ class Room:
 
 
 def fit(needs: Needs, room: Room) -> Fit:
-    """Compare a prediction with a machine: it fits by the upper estimate, or not even by its tensors."""
+    """Compare a prediction with a machine: by the upper estimate, or by tensors alone."""
     if needs.tensors_bytes is None or needs.most_bytes is None:
         return Fit.UNKNOWN
     usable = USABLE if needs.device == "cuda" else 1.0
@@ -100,14 +100,14 @@ def fit(needs: Needs, room: Room) -> Fit:
 
 
 def grown_by(case: Case) -> str | None:
-    """Return the size parameter by which a case gets smaller; None if it has no known one."""
+    """Return the size parameter that makes a case smaller; None if unknown."""
     return next((name for name in GROWS if name in case.params), None)
 
 
 def largest(case: Case, room: Room, predict: Callable[[Case], Needs]) -> int | None:
-    """Return the largest value below a case's growing size that should fit; None if none should.
+    """Return the largest value below a case's growing size that should fit; None without one.
 
-    It is found by halving, to 1 part in 16, because a prediction takes seconds.
+    Halving finds it to 1 part in 16, because a prediction takes seconds.
     """
     name = grown_by(case)
     if name is None:

@@ -1,8 +1,10 @@
 """A host's memory as glibc's malloc manages it, with its fragmentation.
 
-Each large block is mapped alone and goes back at once. The size from which blocks are mapped grows with the
-largest freed block, up to 32 MiB (mallopt(3), M_MMAP_THRESHOLD). Smaller blocks share one heap, which shrinks
-only from its end. Torch's allocator on a CPU keeps nothing itself.
+Large blocks are mapped alone and go back at once. Their least size grows with the largest freed block, up to 32
+MiB
+(mallopt(3), M_MMAP_THRESHOLD). Smaller blocks share a heap that shrinks only from its end. Torch's CPU allocator
+keeps
+nothing itself.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ Block = tuple[int, int]  # address and size; the address of a mapped one is -1
 
 
 class Heap:
-    """Follows a program's allocations; `peak` is the most bytes that were resident at one time."""
+    """Follows a program's allocations; `peak` is the most resident bytes."""
 
     def __init__(self) -> None:
         self.peak = 0
@@ -59,7 +61,7 @@ class Heap:
         insort(self._free, (size, address))
 
     def _placed(self, size: int) -> int:
-        """Return the address of the smallest free block that is large enough, or of new space at the end."""
+        """Return the address of the smallest free block that fits, or of new space at the end."""
         place = bisect_left(self._free, (size, 0))
         if place == len(self._free):
             address, self._end = self._end, self._end + size

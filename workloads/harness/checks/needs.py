@@ -1,4 +1,4 @@
-"""Predict the memory of a case before it is measured: the engine's stages, computed without values."""
+"""Predict a case's memory: the engine's stages, computed without values."""
 
 from __future__ import annotations
 
@@ -35,9 +35,11 @@ def answer(order: Mapping[str, Any]) -> dict[str, object]:
     """Answer one question of `python -m workloads needs`.
 
     Args:
-        order: `workload`, `size`, `precision` and `device` of a case; `room_bytes` and `processes` of a
-            machine if the largest size that should fit is asked for; `script` for a user's script, after
-            which this process cannot be used for anything else; `step` to count the work of a step, too.
+        order: `workload`, `size`, `precision` and `device` of a case; `room_bytes` and `processes` of a machine,
+            to find the
+            largest size that should fit; `script`, after which this process can do nothing else; `step`, to count
+                a step's
+            work, too.
     """
     device, size, best = order["device"], order["size"], None
     if (given := order.get("script")) and given.get("program"):
@@ -66,9 +68,9 @@ def answer(order: Mapping[str, Any]) -> dict[str, object]:
 
 
 def needs_of(case: Case, device: str, with_step: bool = False) -> Needs:
-    """Predict the memory that a process takes on `device` to measure a case: on a GPU only the GPU's memory.
+    """Predict the memory of a process that measures a case: on a GPU only the GPU's memory.
 
-    Cases that take the same memory are computed once: any number of replicas takes as much as two.
+    Cases with equal memory are computed once: any number of replicas takes as much as two.
     """
     workload, sizes = find(case.workload), case.params
     if workload.scaling == "weak" and workload.wrapper == "DDP" and "processes" in sizes:
@@ -90,7 +92,7 @@ def _needs_of(case: Case, device: str, with_step: bool) -> Needs:
 
 
 def _peaks(case: Case, device: str, with_step: bool) -> tuple[int, int, StepWork | None]:
-    """Return the peak bytes of tensors alone and with the memory of kernels, and the work of a step if asked for."""
+    """Return the peak bytes of tensors without and with the kernels' memory, and a step's work if requested."""
     workload, sizes = find(case.workload), dict(case.params)
     if "workers" in sizes:
         sizes["workers"] = 0  # loader processes hold no more than the inputs
@@ -118,7 +120,7 @@ def _peaks(case: Case, device: str, with_step: bool) -> tuple[int, int, StepWork
 
 
 def _work_of(prepared: Prepared, fakes: Fakes) -> StepWork:
-    """Count the work of a step: a further one, because counting changes what inference keeps in memory."""
+    """Count the work of a further step, because counting changes what inference keeps in memory."""
     fakes.moved()
     with counted() as counts:
         prepared.step()
@@ -127,7 +129,7 @@ def _work_of(prepared: Prepared, fakes: Fakes) -> StepWork:
 
 
 def _step(prepared: Prepared, fakes: Fakes, device: str) -> None:
-    """Take the engine's stages; for a GPU, leave out references that are computed on its host."""
+    """Take the engine's stages; for a GPU, leave out references that its host computes."""
     with_reference = device == "cpu" or prepared.reference_on_device
     prepared.step()
     result = first_step(prepared)
@@ -148,14 +150,13 @@ def _step(prepared: Prepared, fakes: Fakes, device: str) -> None:
 
 
 def _transfer(prepared: Prepared, result: torch.Tensor) -> None:
-    """Take the buffer of the timed transfers; in a function, so that `result` is held no longer than that."""
+    """Take the buffer of the timed transfers; a function, so that `result` is freed early."""
     moved = [*(() if prepared.moves_inputs else prepared.inputs), result]
     longest = min(max(size_bytes([tensor]) for tensor in moved), BUFFER_BYTES)
     torch.zeros(longest, dtype=torch.uint8, device=result.device)
 
 
 def _check(prepared: Prepared, result: torch.Tensor, with_reference: bool) -> None:
-    """Compare a result with its reference, as the engine does."""
     seen = prepared.view(result)
     exact = prepared.reference() if with_reference else seen
     pairs = [parts if isinstance(parts, tuple) else (parts,) for parts in (seen, exact)]

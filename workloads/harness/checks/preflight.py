@@ -1,7 +1,8 @@
-"""Checks of a container before its first measurement: driver, GPUs, shared memory.
+"""Check a container before its first measurement: driver, GPUs, shared memory.
 
-A finding is whether the check passed, and one sentence that says what to do if it did not. Nothing is
-computed on a GPU; torch is imported only to learn which GPUs its build has kernels for.
+A finding is a pass and one sentence that says what to do without one. The GPU does not compute; torch is imported
+only
+for the GPUs that its build has kernels for.
 """
 
 import importlib
@@ -67,7 +68,7 @@ def too_few(visible: int, expected: int, on_bus: list[str] | None) -> str:
 
 
 def gpus(expected: int, nvml: Any = None, torch: Any = None, root: Path = ROOT) -> list[Finding]:
-    """Check that torch can use `expected` GPUs here; stop at the first obstacle, which causes all others.
+    """Check that torch can use `expected` GPUs; stop at the first obstacle, which causes the others.
 
     `nvml` and `torch` are the modules or stand-ins.
     """
@@ -101,7 +102,7 @@ def gpus(expected: int, nvml: Any = None, torch: Any = None, root: Path = ROOT) 
 
 
 def gpu_names() -> list[str]:
-    """Return the driver's names of the GPUs that are visible here; empty if the driver doesn't answer."""
+    """Return the driver's names of the visible GPUs; empty without an answer."""
     with suppress(WorkloadsError):  # `gpus` gives the reason
         return _names_from_child()
     return []
@@ -119,7 +120,7 @@ def _names_from_child() -> list[str]:
 
 
 def names_here(nvml: Any = None) -> list[str]:
-    """Return the driver's names of the GPUs, asked in this process; empty if the driver doesn't answer."""
+    """Return the driver's names of the GPUs, asked in this process; empty without an answer."""
     try:
         nvml = nvml or importlib.import_module("pynvml")
         nvml.nvmlInit()
@@ -154,7 +155,7 @@ def _without_kernels(nvml: Any, handles: list[Any], torch: Any) -> list[Finding]
 
 
 def _runs(architectures: list[str], major: int, minor: int) -> bool:
-    """A GPU runs kernels of its major version up to its minor one, and PTX of any version up to its own."""
+    """Return whether a GPU runs kernels of its major version up to its minor one, or PTX up to its own version."""
     return any(
         (int(of_major) == major or kind == "compute") and (int(of_major), int(of_minor)) <= (major, minor)
         for kind, of_major, of_minor in re.findall(r"(sm|compute)_(\d+)(\d)", " ".join(architectures))

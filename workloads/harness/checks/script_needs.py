@@ -1,4 +1,4 @@
-"""Predict the memory of a user's own script: its first steps, computed without values if that works."""
+"""Predict a script's memory by its first steps, computed without values if that works."""
 
 from __future__ import annotations
 
@@ -25,10 +25,11 @@ OURS = dict(num_workers=0, prefetch_factor=None, multiprocessing_context=None, p
 
 
 def script_needs(script: Script, case: Case, device: str, with_step: bool = False) -> Needs:
-    """Run a script's first steps in this process, which cannot be used for anything else afterwards.
+    """Run a script's first steps in this process, which can do nothing else afterwards.
 
-    The script sees no GPU, so for one all its tensors count as there. It runs in a copy of its folder. Counting the
-    work of its second step can change its memory a little.
+    The script, in a copy of its folder, sees no GPU, so for one all its tensors count as there. Counting the work
+    of its
+    second step can change its memory a little.
     """
     with fresh_copy(Path(script.folder)) as copy:
         needs = _needs_in(copy.folder, script, case, device, with_step)

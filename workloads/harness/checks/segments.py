@@ -1,7 +1,8 @@
-"""A GPU's memory as torch's caching allocator manages it, with its rounding and fragmentation.
+"""A GPU's memory as torch's caching allocator manages it, with rounding and fragmentation.
 
-Tensors are cut from segments that the driver gives; free parts stay with the process. Source:
-c10/cuda/CUDACachingAllocator.cpp of torch 2.13, with its default settings and one stream.
+Tensors are cut from the driver's segments; free parts stay with the process. Source:
+c10/cuda/CUDACachingAllocator.cpp
+of torch 2.13, with its default settings and one stream.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ class SegmentPart(NamedTuple):
 
 
 class Segments:
-    """Follows a program's allocations; `peak` is the most bytes that it has taken from the driver."""
+    """Follows a program's allocations; `peak` is the most bytes taken from the driver."""
 
     def __init__(self) -> None:
         self.peak = 0  # nothing goes back to the driver
@@ -44,7 +45,7 @@ class Segments:
         return SegmentPart(found.address, size, found.is_small)
 
     def give(self, block: SegmentPart) -> None:
-        """Free a block, and join it with free ones before and after it."""
+        """Free a block, and join it with free neighbours."""
         address, size, is_small = block
         if after := self._starts.get(address + size):
             self._forget(after)
@@ -55,7 +56,7 @@ class Segments:
         self._keep(SegmentPart(address, size, is_small))
 
     def _found(self, size: int) -> SegmentPart:
-        """Return the smallest free block that is large enough, or a new segment."""
+        """Return the smallest free block that fits, or a new segment."""
         is_small = size <= SMALL
         free = self._free[is_small]
         place = bisect_left(free, (size, 0))

@@ -1,6 +1,6 @@
-"""The ranks of a group: what each process does to measure a case together with the others.
+"""A rank of a group: measure a case together with the other ranks.
 
-All make the same decisions, because all see the same times: those of the slowest.
+All ranks decide alike, because all see the slowest one's times.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RankProcess:
     """This process as one rank of a group.
 
     Attributes:
-        backend: what gradients are exchanged by: `nccl` on GPUs, `gloo` on CPUs.
+        backend: exchanges gradients: `nccl` on GPUs, `gloo` on CPUs.
         device: the device, with a clock that all ranks share.
     """
 
@@ -83,12 +83,12 @@ class RankProcess:
         return statistics.fmean(self.gather(value))
 
     def slowest(self, seconds: float | None) -> float | None:
-        """Return the largest of the ranks' seconds; None on all where one has none."""
+        """Return the largest of the ranks' seconds; None on all if a rank has none."""
         found_s = slowest([math.inf if seconds is None else seconds])[0]
         return found_s if math.isfinite(found_s) else None
 
     def cpu_s(self) -> float:
-        """Return CPU seconds of all ranks, of their children and of the process that started them."""
+        """Return CPU seconds of all ranks, their children and the process that started them."""
         seconds = own_cpu_s()
         with suppress(ImportError):
             import psutil
@@ -100,7 +100,7 @@ class RankProcess:
         return seconds
 
     def note(self, timing: Timing, memory: Memory, probes: dict[str, float]) -> None:
-        """Keep this rank's own times, peaks of memory and readings of its GPU; call it right after the samples."""
+        """Keep this rank's times, peaks and GPU readings; call it right after the samples."""
         own_s = self._own_s[-(timing.timed_steps // timing.block) :]
         self._noted = Rank(
             self.rank,
@@ -114,7 +114,7 @@ class RankProcess:
         )
 
     def group(self, scaling: str, apart: Apart | None) -> Group:
-        """Gather the notes of all ranks into the group's part of the record."""
+        """Gather all ranks' notes into the group's part of the record."""
         rows: list[Rank] = self.gather(self._noted)
         own_s = self.gather(apart.own_s) if apart else [row.median_s for row in rows]
         spread = max(own_s) / min(own_s) - 1
@@ -144,7 +144,7 @@ class RankProcess:
         return Apart(max(1.0 - alone_s / whole_s, 0.0), statistics.median(own_s))
 
     def measure_alone(self, step: Step, block: int) -> None:
-        """Keep the mean time of this rank's steps while all others wait, for `ALONE_S` seconds after a first block."""
+        """Keep the mean time of this rank's steps while others wait, for `ALONE_S` seconds after a first block."""
         for turn in range(self.world):
             self.gather(None)
             if turn != self.rank:
@@ -160,9 +160,9 @@ class RankProcess:
         self.gather(None)
 
     def merge(self, readings: Readings) -> None:
-        """Merge the ranks' readings of their GPUs: all GPUs, the sum of energy, the worst of the rest.
+        """Merge the ranks' GPU readings: all GPUs, the sum of energy, the worst of the rest.
 
-        What one rank could not read is missing of the group, for that rank's reason.
+        A reading that one rank lacks is missing for the group, for that rank's reason.
         """
         readings_of_ranks = self.gather(
             (readings.environment.get("gpus", []), readings.energy_j, readings.probes, readings.missing)
@@ -188,13 +188,13 @@ class RankProcess:
                 readings.probes[name] = max(values, key=abs)
 
     def leave(self) -> None:
-        """Wait until all ranks have come to the end; from then on each may leave."""
+        """Wait until all ranks are done; then each can leave."""
         self.gather(None)
         self._stop.set()
         ranks.ended()
 
     def _beat(self) -> None:
-        """Show on the board how many collective operations this rank has begun."""
+        """Show on the board the number of collective operations that this rank has begun."""
         import torch.distributed as dist
 
         pairs: tuple[Any, ...] = (dist.group.WORLD, _control)
@@ -234,9 +234,9 @@ class GroupClock:
         return Reading(wall_s, None if reading.device_s is None else device_s, straggle_s, reading.result)
 
     def busy_s(self, step: Step, count: int, hold_s: float) -> float | None:
-        """Return the slowest rank's seconds per step without the gaps of its host; None on all if on any.
+        """Return the slowest rank's seconds per step without its host's gaps; None if any rank has None.
 
-        All devices are held back at once, so a rank waits for another as long as they begin apart, at most.
+        All devices are held back at once, so a rank waits for another at most by the difference of their starts.
         """
         slowest([0.0])
         own_s = self._inner.busy_s(step, count, hold_s)
@@ -245,7 +245,7 @@ class GroupClock:
 
 
 def replicated(env: Env, model: torch.nn.Module) -> torch.nn.Module:
-    """Wrap the model as this rank's replica, whose gradients are averaged over the ranks (DDP)."""
+    """Wrap the model as this rank's replica, with gradients averaged over the ranks (DDP)."""
     from torch.nn.parallel import DistributedDataParallel
 
     on_gpu = [env.device] if env.device.type == "cuda" else None
@@ -257,7 +257,7 @@ def replicated(env: Env, model: torch.nn.Module) -> torch.nn.Module:
 def sharded_over_ranks(env: Env, model: torch.nn.Module, parts: Iterable[torch.nn.Module]) -> torch.nn.Module:
     """Leave this rank its share of a model's weights, on the device (FSDP).
 
-    Those of a part are gathered from all ranks while it computes, forward and once more backward.
+    A part's weights are gathered from all ranks while it computes, forward and again backward.
     """
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
@@ -300,7 +300,7 @@ def check_exchange(model: torch.nn.Module) -> None:
     """Check that the ranks have exchanged their gradients, by one element of each.
 
     Raises:
-        WrongError: a rank's gradients are not the mean of all ranks', which after an exchange they all are.
+        WrongError: a rank's gradients differ from the mean of all ranks.
     """
     import torch
 

@@ -1,6 +1,6 @@
-"""Starting the ranks of a group; for every way in which they can end, the record names the rank.
+"""Start the ranks of a group; if they fail, the record names the rank.
 
-The process that starts them only holds the box: it neither measures nor takes part.
+The starting process only holds the box and does not measure.
 """
 
 from __future__ import annotations
@@ -54,8 +54,7 @@ def membership_of(workload: Workload, repeat: Repeat) -> Membership | None:
     """Return this process's membership in a group that torchrun started; None without torchrun.
 
     Raises:
-        WorkloadsError: torchrun started another number of processes than the size says, or the workload
-            needs exactly one.
+        WorkloadsError: torchrun's number of processes differs from the size, or the workload needs exactly one.
     """
     member = ranks.membership_in()
     if member is None:
@@ -110,7 +109,7 @@ def follow(repeat: Repeat, member: Membership, phases: Phases, say: Say, out: IO
 
 
 def _check_unbound(repeat: Repeat, member: Membership) -> None:
-    """Refuse ranks of torchrun that its own process has taken along to the one CPU that OpenMP bound it to.
+    """Refuse ranks of torchrun whose process OpenMP bound to one CPU.
 
     Raises:
         WorkloadsError: they have fewer CPUs than they need.
@@ -142,7 +141,7 @@ def _limited(repeat: Repeat, out: IO[str]) -> Iterator[None]:
 
 
 def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
-    """Start as many ranks as the case says, wait until all have ended, and return their record.
+    """Start the case's ranks, wait until all have ended, and return their record.
 
     `spent_s` are the seconds that this process has already spent on it.
 
@@ -168,7 +167,7 @@ def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
 
 
 def _unbind() -> None:
-    """Remove the variables that bind threads: the main threads of all ranks would be bound to the same CPU."""
+    """Remove the variables that bind threads: all ranks' main threads would share one CPU."""
     if bound := binding():
         print(f"{_text(bound)} is left out: it would bind all ranks to one CPU", file=sys.stderr, flush=True)
     for name in bound:
@@ -180,7 +179,7 @@ def _text(variables: Mapping[str, str]) -> str:
 
 
 def processes_of(repeat: Repeat) -> int:
-    """Return how many processes measure a repeat together: those of its script, or of its size."""
+    """Return the number of processes that measure a repeat: of its script, or of its size."""
     return repeat.script.processes if repeat.script else repeat.case.params["processes"]
 
 
@@ -208,7 +207,7 @@ def _record_of_ranks(repeat: Repeat, processes: int, lock: int, spent_s: float) 
 
 
 def _clear_up() -> None:
-    """Remove the folders of processes that were killed before they could do so themselves."""
+    """Remove the folders of killed processes."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         pid = folder.name.removeprefix(PREFIX).partition("-")[0]
         if pid.isdigit() and not alive(int(pid)):
@@ -216,7 +215,7 @@ def _clear_up() -> None:
 
 
 def no_room(device: str, processes: int, threads: int) -> str | None:
-    """Say why this machine can't measure with so many processes; None if it can."""
+    """Say why this machine cannot measure with `processes`; None if it can."""
     if device == "cuda":
         visible = _visible_gpus()
         return (
@@ -300,7 +299,7 @@ def _blamed(
     oom: bool,
     wall_s: float,
 ) -> Record:
-    """Make the record of a group that ended because of a rank, and name the rank most to blame."""
+    """Make the record of a group that a rank ended, naming the rank most to blame."""
     world = processes_of(repeat)
     failed = {rank: record for rank, record in records.items() if codes.get(rank) == 1}
     if len(failed) == world and len({record.reasons for record in failed.values()}) == 1:
@@ -323,7 +322,7 @@ def _blamed(
 
 
 def _innocence(code: int, record: Record | None) -> int:
-    """Rank a process's end by how little it is to blame: those that only lost their peers come last."""
+    """Rank a process's end: ranks that only lost their peers come last."""
     if code == -15:  # torch's launcher ends the others so when one has failed
         return 3
     if record is None:
@@ -337,7 +336,7 @@ STDERR = 2
 
 @contextmanager
 def overheard() -> Iterator[list[str]]:
-    """Pass on what this process and its children say on standard error; yield its last lines."""
+    """Pass on standard error of this process and its children; yield its last lines."""
     own, (end, start) = os.dup(STDERR), os.pipe()
     os.dup2(start, STDERR)
     os.close(start)

@@ -1,6 +1,6 @@
-"""The ranks' progress, as the process that started them sees it: where each is, and how it ended.
+"""The ranks' progress, as their starter sees it: where each is, and how it ended.
 
-Nothing here needs torch: the starting process looks at the ranks even while they import it.
+Do not import torch: the starter looks at the ranks even while they import it.
 """
 
 import mmap
@@ -20,7 +20,7 @@ _ended = False
 
 @dataclass(frozen=True, slots=True)
 class Membership:
-    """This process is rank `rank` of `world`; `folder` is None where torchrun started it without us."""
+    """This process is rank `rank` of `world`; `folder` is None if torchrun was started by the user."""
 
     rank: int
     world: int
@@ -38,10 +38,10 @@ class RankProgress:
 
     Attributes:
         pid: its process, 0 before it began.
-        steps: steps that it has finished, since it began.
-        exchanges: collective operations that it has begun: a rank that waits for others has begun more.
-        ended: whether it has come to the end, together with the others.
-        last: the step after which all are to stop, as the first rank says; 0 while it has not.
+        steps: steps that it has finished.
+        exchanges: collective operations that it has begun; a rank that waits for others has begun more.
+        ended: it is done, together with the others.
+        last: the step after which all stop, as the first rank decides; 0 before.
     """
 
     pid: int = 0
@@ -69,7 +69,7 @@ def membership_in(environ: Mapping[str, str] = os.environ) -> Membership | None:
 
 
 class ProgressBoard:
-    """A row for each rank in a file that all have mapped into memory: writing to it costs next to nothing."""
+    """A row for each rank in a file mapped by all: writing costs next to nothing."""
 
     def __init__(self, folder: Path, world: int) -> None:
         """Open the board of a group, or create it."""
@@ -91,7 +91,7 @@ class ProgressBoard:
 
     @property
     def last(self) -> int:
-        """The step after which all are to stop; 0 while the first rank has not said it."""
+        """The step after which all stop; 0 before the first rank's decision."""
         found: int = _ROW.unpack_from(self._memory, 0)[4]
         return found
 
@@ -107,19 +107,19 @@ class ProgressBoard:
 
 
 def stepped(steps: int | None = None) -> None:
-    """Note that this process has finished a step, or so many in all."""
+    """Note one more finished step, or `steps` in all."""
     if _row is not None:
         _row[1] = _row[1] + 1 if steps is None else steps
 
 
 def exchanged(count: int) -> None:
-    """Note how many collective operations this process has begun."""
+    """Note the number of collective operations that this process has begun."""
     if _row is not None:
         _row[2] = count
 
 
 def ended() -> None:
-    """This process has come to the end, together with all others."""
+    """Note that this process is done, together with all others."""
     global _ended
     _ended = True
     if _row is not None:
@@ -127,5 +127,5 @@ def ended() -> None:
 
 
 def have_ended() -> bool:
-    """True if this process has come to the end, together with all others."""
+    """Return whether this process is done, together with all others."""
     return _ended

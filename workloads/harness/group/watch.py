@@ -1,4 +1,4 @@
-"""Watching the ranks of a group from outside: one that hangs makes all others wait, and must be named."""
+"""Watch the ranks of a group from outside, and name one that hangs: the others wait for it."""
 
 from __future__ import annotations
 
@@ -21,11 +21,11 @@ GRACE_S = 3.0  # in which torch's launcher ends the other ranks when one has die
 
 
 class Watch:
-    """A thread that watches the board, and ends all ranks when there is no hope.
+    """A thread that watches the board, and ends all ranks when they cannot finish.
 
     Attributes:
-        rows: where every rank was last seen.
-        stopped: why it ended them, naming the rank that the others waited for; None where it did not.
+        rows: every rank's last known progress.
+        stopped: why it ended them, naming the rank that the others waited for; else None.
         killed: ranks that it ended because another had died.
     """
 
@@ -71,7 +71,7 @@ class Watch:
                 return
 
     def _idle(self, worked: dict[int, float], since_s: float) -> bool:
-        """True if all have begun, and those that the others wait for do no work either."""
+        """Return whether all have begun, and those that the others wait for do not work either."""
         waited = laggards(self.rows)
         return all(row.pid for row in self.rows) and all(
             cpu_s(self.rows[rank].pid) - worked.get(self.rows[rank].pid, 0.0) < IDLE_SHARE * since_s
@@ -87,7 +87,7 @@ class Watch:
 
 
 def laggards(rows: Sequence[RankProgress]) -> list[int]:
-    """Find the ranks that others wait for: with fewest exchanges begun, and of these with fewest steps."""
+    """Return the ranks that others wait for: with fewest exchanges begun, then with fewest steps."""
     going = [rank for rank, row in enumerate(rows) if not row.ended]
     for reached in ([row.exchanges for row in rows], [row.steps for row in rows]):
         least = min((reached[rank] for rank in going), default=0)
@@ -96,7 +96,7 @@ def laggards(rows: Sequence[RankProgress]) -> list[int]:
 
 
 def hung(rows: Sequence[RankProgress], for_s: float) -> str:
-    """Say that a group makes no progress, and name the ranks that hold it up if that can be known."""
+    """Say that a group makes no progress, and name the ranks that hold it up if known."""
     waited, since = laggards(rows), f"made no progress for {for_s:.3g} s"
     if len(rows) == 1:
         return f"rank 0 of 1 {since}; it was last seen {place(rows[0])}"
@@ -119,7 +119,7 @@ def place(row: RankProgress) -> str:
 
 
 def alive(pid: int) -> bool:
-    """True if a process exists and has not ended."""
+    """Return whether a process exists and has not ended."""
     return _stat(pid)[:1] not in ([], ["Z"], ["X"])
 
 

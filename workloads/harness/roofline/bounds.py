@@ -1,4 +1,4 @@
-"""The bound of each cell: its middle repeat, compared with the ceilings of its own machine."""
+"""The bound of each cell: its middle repeat, compared with its machine's ceilings."""
 
 import json
 from collections.abc import Iterable, Sequence
@@ -18,14 +18,14 @@ HEAD = ["cell", "time per step", "of compute", "of memory", "bound by", "why"]
 
 @dataclass(frozen=True, slots=True)
 class BoundCell:
-    """A cell's middle repeat, and what bounds it."""
+    """A cell's middle repeat, and its bound."""
 
     record: Record
     bound: Bound
 
 
 def bounds(records: Sequence[Record]) -> list[BoundCell]:
-    """Find the bound of each cell that has an ok record, in the order of their first records."""
+    """Find the bound of each cell with an ok record, in the order of their first records."""
     records = [record for record in records if _possible(record)]
     ceilings = ceilings_by_machine(records)
     repeats: dict[Cell, list[Record]] = {}
@@ -42,14 +42,14 @@ def bounds(records: Sequence[Record]) -> list[BoundCell]:
 
 
 def _possible(record: Record) -> bool:
-    """True if a record's times and work are finite amounts that can be divided."""
+    """Return whether a record's times and work are finite and can be divided."""
     times = (timing.median_s for timing in (record.wall, record.device_time) if timing)
     work = (record.work.units, record.work.flops, record.work.bytes) if record.work else ()
     return all(map(is_duration, times)) and all(map(is_amount, work))
 
 
 def roofline_text(records: Sequence[Record]) -> str:
-    """List the ceilings of each machine, a row for each cell, and the measurements that are missing."""
+    """List each machine's ceilings, a row for each cell, and missing measurements."""
     rows = bounds(records)
     parts = [
         _ceilings_text(key, ceilings)
@@ -65,7 +65,7 @@ def roofline_text(records: Sequence[Record]) -> str:
 
 
 def roofline_json(records: Sequence[Record]) -> str:
-    """Return the same as one JSON object: `ceilings` and `cells`."""
+    """Return `ceilings` and `cells` as one JSON object."""
     names = ("hardware", "environment_id", "device", "threads")
     machines = [
         dict(zip(names, key, strict=True)) | asdict(ceilings)
@@ -79,7 +79,7 @@ def roofline_json(records: Sequence[Record]) -> str:
 
 
 def _median_repeat(records: Sequence[Record]) -> Record:
-    """Return the repeat with the median time (the lower of two), with the profile of any that has one."""
+    """Return the repeat with the median time (the lower of two), with any repeat's profile."""
     ordered = sorted(records, key=lambda record: record.compute_s or 0.0)
     profile = next((record.profile for record in records if record.profile), None)
     return replace(ordered[(len(ordered) - 1) // 2], profile=profile)
@@ -95,7 +95,6 @@ def case_without_loader(case: Case) -> Case | None:
 
 
 def _without_loader(record: Record, others: Iterable[Record]) -> Record | None:
-    """Find the same case with its data in place: the computation alone, without loader and workers."""
     if (alone := case_without_loader(record.case)) is None:
         return None
     same = (other for other in others if machine_of(other) == machine_of(record))

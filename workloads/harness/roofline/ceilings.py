@@ -1,4 +1,4 @@
-"""The measured ceilings of a machine: what it computes, copies, moves and launches at most."""
+"""The measured ceilings of a machine: its highest rates of computing, copying, moving and launching."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
@@ -30,7 +30,7 @@ MachineKey = tuple[str, str, str, int | None]
 class Ceiling:
     """The highest measured rate of one kind: FLOP/s, bytes/s, or seconds for a launch.
 
-    `source` is the id of its record, and `note` the doubt about it, if there is one.
+    `source` is the id of its record, and `note` a doubt about it, if any.
     """
 
     value: float
@@ -43,10 +43,10 @@ class Ceilings:
     """The measured maxima of a machine, with the same device and threads; None if not measured.
 
     Attributes:
-        compute: by precision, FLOP/s of the fastest matrix product that fills the device, or of the largest
-            product if none does.
-        memory: bytes/s of the faster of a copy (read and written) and reading alone, of at least four times
-            the last-level cache.
+        compute: by precision, FLOP/s of the fastest matrix product that fills the device, else of the largest.
+        memory: bytes/s of the faster of a copy (read and written) and reading alone, of at least four times the
+            last-level
+            cache.
         cache: bytes/s of the fastest smaller copy or read.
         gemv: by precision, bytes/s of the fastest product of one row with weights larger than any cache.
         moves: by kind (`h2d_pinned` and so on), bytes/s between host and device.
@@ -66,7 +66,7 @@ class Ceilings:
 def machine_of(record: Record) -> MachineKey:
     """Return the key of records whose times can be compared: hardware, environment, device, threads.
 
-    Several processes on a CPU share its cores, so that their threads add up; each GPU has its own process.
+    Processes on a CPU share its cores, so their threads add up; each GPU has its own process.
     """
     together = len(record.group.ranks) if record.group and record.device == "cpu" else 1
     threads = None if record.threads is None else record.threads * together
@@ -82,7 +82,7 @@ def ceilings_by_machine(records: Iterable[Record]) -> dict[MachineKey, Ceilings]
 
 
 def ceilings_of(records: Sequence[Record]) -> Ceilings:
-    """Return the ceilings of one machine: the fastest repeats among its records and the roof that it kept.
+    """Return one machine's ceilings: the fastest repeats of its records and its cached roof.
 
     Raises:
         ValueError: the records are of several machines.
@@ -120,7 +120,7 @@ GEMV_FLOPS = (1.0, 2.2)  # per weight: one multiplication and addition, of embed
 
 
 def is_gemv(record: Record) -> bool:
-    """True if a step's products are of a matrix and a vector: each weight is read for one multiplication."""
+    """Return whether a step multiplies a matrix by a vector: it reads each weight for one multiplication."""
     if record.case.workload == "gemm":
         return record.case.params.get("m") == 1
     work = record.work
@@ -152,7 +152,7 @@ def _by_precision(records: Sequence[Record]) -> Iterable[tuple[str, list[Record]
 def _with_roof(
     products: Iterable[tuple[str, Ceiling]], roof: Sequence[RoofRate]
 ) -> Iterable[tuple[str, Ceiling]]:
-    """Yield each precision's faster ceiling, of products by their sizes and of the roof in any mode."""
+    """Yield each precision's faster ceiling, of products by size and of the roof in any mode."""
     compute = dict(products)
     for precision in dict.fromkeys((*compute, *(rate.precision for rate in roof if rate.kind == PRODUCT))):
         faster = _faster(compute.get(precision), _ceiling(roof, PRODUCT, precision))
@@ -161,7 +161,7 @@ def _with_roof(
 
 
 def _ceiling(roof: Sequence[RoofRate], kind: str, precision: str = "fp32") -> Ceiling | None:
-    """Return the best rate of a kind as a ceiling; its source is the roof, with when it was measured."""
+    """Return the best rate of a kind as a ceiling; its source is the roof and its date."""
     rates = [rate for rate in roof if (rate.kind, rate.precision) == (kind, precision)]
     if not rates:
         return None
@@ -175,7 +175,7 @@ def _faster(*ceilings: Ceiling | None) -> Ceiling | None:
 
 
 def _launch(records: Sequence[Record]) -> Ceiling | None:
-    """Return seconds per launch by the host's clock; a step's other costs slow down a short row."""
+    """Return seconds per launch by the host's clock; a step's other costs slow a short row."""
     rate = _fastest(records, _launches_per_s)
     return Ceiling(1 / rate.value, rate.source) if rate else None
 

@@ -1,4 +1,4 @@
-"""The fastest matrix product of a device in a precision: searched for over m, n and k once, and then kept."""
+"""A device's fastest matrix product in a precision, searched for over m, n and k once, and cached."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ SHARE_OF_MEMORY = 0.25
 
 
 def flops_of(size: Size) -> float:
-    """Return the floating-point operations of an m x k by k x n product: a multiplication and an addition."""
+    """Return the FLOPs of an m x k by k x n product: a multiplication and an addition each."""
     return 2.0 * math.prod(size)
 
 
@@ -40,9 +40,9 @@ def product_in(precision: str, device: torch.device) -> Callable[[torch.Tensor, 
 def fastest_product(
     device: torch.device, precision: str, most: int, budget_s: float = SEARCH_S, again: bool = False
 ) -> Size:
-    """Return m, n and k, none above `most`, of the fastest product that a search finds, or has found before.
+    """Return m, n and k, at most `most`, of the fastest product, by a search or its cached result.
 
-    Tensors that hold no values have no speed: there it is the largest product.
+    For tensors without values, which have no speed, it is the largest product.
     """
     import torch
 
@@ -60,7 +60,7 @@ def fastest_product(
 
 
 def search(device: torch.device, precision: str, most: int, budget_s: float) -> Search:
-    """Return a search over products with no side above `most` that take a quarter of the free memory."""
+    """Return a search over products with sides up to `most`, in a quarter of the free memory."""
     products = Products(device, precision)
     room = SHARE_OF_MEMORY * _free_bytes(device)
 
@@ -73,7 +73,7 @@ def search(device: torch.device, precision: str, most: int, budget_s: float) -> 
 
 
 class Products:
-    """Products of any size on a device: their factors are views of two buffers, which grow as they must."""
+    """Products of any size on a device: their factors are views of two growing buffers."""
 
     def __init__(self, device: torch.device, precision: str) -> None:
         import torch
@@ -86,7 +86,7 @@ class Products:
         self._seen: set[Size] = set()
 
     def sample_s(self, size: Size) -> float:
-        """Return seconds of one product, by the device's own clock where it has one, over a block of them."""
+        """Return seconds of one product, over a block of them, by the device's clock if it has one."""
         m, n, k = size
         a, weights = self._values(0, m * k).view(m, k), self._values(1, n * k).view(n, k)
         if size not in self._seen:  # the first one also loads its kernel, and that is no rate
@@ -103,7 +103,7 @@ class Products:
         return (reading.wall_s if reading.device_s is None else reading.device_s) / count
 
     def _values(self, index: int, count: int) -> torch.Tensor:
-        """Return so many values of a buffer; torch repeats no fp8, but its bytes."""
+        """Return `count` values of a buffer; torch repeats no fp8, but its bytes."""
         import torch
 
         buffer = self._buffers[index]
@@ -114,7 +114,7 @@ class Products:
 
 
 def _is_size(size: object, most: int) -> bool:
-    """Return whether a kept value is m, n and k, as a search of this version gives them."""
+    """Return whether a cached value is m, n and k of this version's search."""
     if not isinstance(size, list) or len(size) != 3:
         return False
     return all(type(side) is int and 0 < side <= most and side % GRAIN in (0, most % GRAIN) for side in size)

@@ -1,4 +1,4 @@
-"""The roof of a machine: its best measured rates, of this run's records or as its box has kept them."""
+"""The roof of a machine: its best measured rates, of this run's records or cached by its box."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
@@ -23,16 +23,17 @@ MOST = 1e24  # FLOP/s or bytes/s of one machine
 
 @dataclass(frozen=True, slots=True)
 class RoofRate:
-    """One limit of a machine, the best that was measured of it.
+    """One limit of a machine, its best measurement.
 
     Attributes:
-        kind: one of `UNITS`, in whose unit `value`, `low` and `high` are; the two are a 95 % interval of the
-            best case's median, None where it has too few samples.
+        kind: one of `UNITS`, the unit of `value`, `low` and `high`; the two are a 95 % interval of the best case's
+            median,
+            None with too few samples.
         precision, mode: of its case; a copy has none, and is in fp32.
-        size: of the case, or what a search has chosen: `m=2048,n=1024,k=2048`.
+        size: of the case, or a search's choice: `m=2048,n=1024,k=2048`.
         processes: that took part.
         measured_at: UTC, ISO 8601.
-        verdict: of its record; only `ok` is sound enough to hold against other records.
+        verdict: of its record; only `ok` is sound enough for comparisons with other records.
     """
 
     kind: str
@@ -48,21 +49,21 @@ class RoofRate:
 
     @property
     def name(self) -> tuple[str, str, str, int]:
-        """Return the name of what it limits: of two with one name, the better one is the roof."""
+        """The name of its limit: of two with one name, the better one is the roof."""
         return self.kind, self.precision, self.mode, self.processes
 
     @property
     def is_sound(self) -> bool:
-        """True if nothing is to be said against its record."""
+        """True if its record is ok."""
         return self.verdict == Verdict.OK.value
 
     def beats(self, other: "RoofRate") -> bool:
-        """True if it is the better one: the higher rate, or the shorter time."""
+        """Return whether its rate is higher, or its time shorter."""
         return self.value < other.value if UNITS[self.kind] == "s" else self.value > other.value
 
 
 def roof_of(records: Sequence[Record]) -> list[RoofRate]:
-    """Return the roof of the machine that all these records are of, what it has kept where they have none."""
+    """Return the roof of one machine by its records, else as it was cached."""
     return best((*kept_rates(records), *measured_rates(records)))
 
 
@@ -72,7 +73,7 @@ def measured_rates(records: Iterable[Record]) -> list[RoofRate]:
 
 
 def kept_rates(records: Iterable[Record]) -> list[RoofRate]:
-    """Return the roof that the newest record's box had kept when it was measured; none in older records."""
+    """Return the roof that the newest record's box had cached; empty in older records."""
     newest = max(
         (record for record in records if RATES_IN in record.environment),
         key=lambda record: record.started_at,
@@ -82,13 +83,13 @@ def kept_rates(records: Iterable[Record]) -> list[RoofRate]:
 
 
 def rates_from(kept: object) -> list[RoofRate]:
-    """Read rates as they are kept, and leave out what is no rate: a file may be another version's."""
+    """Read cached rates, and leave out malformed ones: the file can be another version's."""
     rows = kept if isinstance(kept, list) else []
     return [rate for row in rows if isinstance(row, dict) and (rate := _rate_from(row))]
 
 
 def rates_kept(rates: Iterable[RoofRate]) -> dict[str, list[dict[str, Any]]]:
-    """Return rates as they are kept: JSON-able."""
+    """Return rates as JSON-able values for the cache."""
     return {RATES: [asdict(rate) for rate in rates]}
 
 
@@ -104,14 +105,14 @@ def best(rates: Iterable[RoofRate]) -> list[RoofRate]:
 
 
 def in_cache(record: Record) -> bool:
-    """True if a copy measures the cache rather than the memory; of unknown cache, it counts as memory's."""
+    """Return whether a copy measures the cache; with an unknown cache it measures the memory."""
     size = record.work.bytes if record.work else None
     cache = record.cache.last_level_bytes if record.cache else None
     return bool(cache) and state(size or 0.0, cache) == "warm"
 
 
 def _rates(record: Record) -> Iterator[RoofRate]:
-    """Yield the limits that a record measures; none if it is of a size that leaves them below."""
+    """Yield the limits that a record measures, unless its size is too small for them."""
     timing, work, params = record.device_time or record.wall, record.work, record.case.params
     if timing is None or work is None or not is_duration(timing.median_s):
         return
@@ -131,7 +132,7 @@ def _rates(record: Record) -> Iterator[RoofRate]:
 
 
 def _rate(record: Record, kind: str, timing: Timing, work: float | None) -> RoofRate:
-    """Make a rate of so much work a step; of a time, the time of one unit."""
+    """Make a rate of `work` per step; of a time, the time of one unit."""
     times = Interval(timing.median_s, timing.ci_low_s or timing.median_s, timing.ci_high_s or timing.median_s)
     bounded = timing.ci_low_s is not None and timing.ci_high_s is not None
     amount = work or 0.0

@@ -21,10 +21,11 @@ class Bound:
 
     Attributes:
         by: one of `LIMITS`, the one with the largest share if that is half or more; `device` if the device is busy
-            for half or more; else `unexplained`.
-        shares: for each measured limit, the share of the step that it explains, with data in place; transfer
-            is a share of end to end. Shares of compute, memory and gemv are also shares of their ceilings.
-            Shares overlap, and can exceed 1.
+            for half
+            or more; else `unexplained`.
+        shares: of the step that each measured limit explains, with data in place; transfer's is of end to end.
+            Shares of
+            compute, memory and gemv are also shares of their ceilings. Shares overlap, and can exceed 1.
         why: a sentence.
         missing: sentences for limits that were not measured, each with a command that measures it.
     """
@@ -36,15 +37,15 @@ class Bound:
 
     @property
     def share(self) -> float | None:
-        """The share of the limit that it is bound by; None where that is unexplained."""
+        """The share of the limit that bounds it; None if unexplained."""
         return self.shares.get(self.by)
 
 
 def bound(record: Record, ceilings: Ceilings, without_loader: Record | None = None) -> Bound | None:
-    """Return what bounds a record's step; None if it has no usable time.
+    """Return the bound of a record's step; None without a usable time.
 
-    Compute counts the workload's formula and memory its compulsory traffic, so both shares are lower bounds
-    of what the device did. `without_loader` is the same case without its data loader, if it was measured.
+    Compute counts the workload's formula and memory its compulsory traffic, so both shares are lower bounds.
+    `without_loader` is the same case without its data loader, if it was measured.
     """
     if not counts(record) or record.wall is None or record.work is None or not _step_s(record):
         return None
@@ -68,21 +69,21 @@ def bound(record: Record, ceilings: Ceilings, without_loader: Record | None = No
 
 
 def memory_ceiling(record: Record, ceilings: Ceilings) -> Ceiling | None:
-    """Return the memory's ceiling if the step's data can't be in the cache; else the faster of both."""
+    """Return the memory's ceiling if the step's data cannot be in the cache; else the faster of both."""
     beyond = record.cache is not None and record.cache.state in ("cold", "n/a")
     measured = [c for c in (ceilings.memory, None if beyond else ceilings.cache) if c]
     return max(measured, key=lambda ceiling: ceiling.value, default=None)
 
 
 def _step_s(record: Record) -> float | None:
-    """Return the seconds of a step; for a group by the host's clock, which waits for the slowest rank."""
+    """Return the seconds of a step; a group's by the host's clock, which waits for the slowest rank."""
     return record.wall.median_s if record.group and record.wall else record.compute_s
 
 
 def _gemv(record: Record, ceilings: Ceilings) -> float | None:
-    """Return the share that products of one row explain, if they read more slowly than the memory allows.
+    """Return the share that products of one row explain, if they read more slowly than memory.
 
-    On some CPUs torch computes them on one core, however many threads it has.
+    On some CPUs torch computes them on one core, whatever its threads.
     """
     ceiling, memory = dict(ceilings.gemv).get(record.case.precision), memory_ceiling(record, ceilings)
     if ceiling is None or not is_gemv(record) or (memory and ABOVE * ceiling.value > memory.value):
@@ -97,9 +98,9 @@ def _explained(work: float | None, ceiling: Ceiling | None, record: Record) -> f
 
 
 def _launch(record: Record, ceilings: Ceilings) -> float | None:
-    """Return the share of launching the step's operations; at most the device's idle share, if it is known.
+    """Return the share of launching a step's operations, at most the device's idle share if known.
 
-    A device that never waits is not held up by the host, however long its launches take.
+    A device that never waits is not held up by its host's launches.
     """
     launches = record.work.launches if record.work else None
     if not launches or ceilings.launch_s is None or record.wall is None:
@@ -109,10 +110,11 @@ def _launch(record: Record, ceilings: Ceilings) -> float | None:
 
 
 def idle(record: Record) -> float | None:
-    """Return the share of a step in which the device does nothing; None if the device is the host.
+    """Return the share of a step in which the device idles; None if the device is the host.
 
-    Without a profile or a pass of the device alone, only the difference of the host's and the device's clocks
-    is known, which counts every gap between two kernels as work.
+    Without a profile or a pass of the device alone, it is the difference of the host's and the device's clocks,
+    which counts
+    every gap between kernels as work.
     """
     if record.device == "cpu" or record.wall is None:
         return None
@@ -122,7 +124,7 @@ def idle(record: Record) -> float | None:
 
 
 def _host(record: Record, ceilings: Ceilings, without_loader: Record | None) -> float | None:
-    """Return the share of the step that waits for the host beyond launches: its data loader, or Python."""
+    """Return the share of a step that waits for the host beyond launches: its data loader, or Python."""
     waits = []
     if (nothing_done := idle(record)) is not None:
         waits.append(nothing_done - (_launch(record, ceilings) or 0.0))
@@ -153,7 +155,6 @@ def _sentence(record: Record, ceilings: Ceilings, shares: Mapping[str, float], b
 
 
 def _busy(shares: Mapping[str, float], profiled: bool) -> str:
-    """Say first who waits, then what the busy part reaches."""
     busy = shares[DEVICE]
     waits = f"it waits for its host for {percent(1 - busy)} of a step; " if 1 - busy > WAITS else ""
     inner = {name: shares[name] for name in ("compute", "memory", "gemv") if name in shares}
@@ -238,12 +239,12 @@ def _command(what: str, workload: str, size: str, device: str, precision: str = 
 
 
 def percent(share: float) -> str:
-    """Format a share in two digits, such as `83 %` or `0.4 %`."""
+    """Format a share with two digits, such as `83 %` or `0.4 %`."""
     return f"{100 * share:.0f} %" if share >= 0.095 else f"{100 * share:.2g} %"
 
 
 def si(value: float) -> str:
-    """Format a number in three digits with the prefix of its unit: `104 G` for 104e9."""
+    """Format a number with three digits and its unit's prefix: `104 G` for 104e9."""
     for factor, prefix in ((1e15, "P"), (1e12, "T"), (1e9, "G"), (1e6, "M"), (1e3, "k")):
         if abs(value) >= factor:
             return f"{value / factor:.3g} {prefix}"

@@ -1,8 +1,8 @@
-"""The fastest of many sizes, found by climbing from short samples and a race of those that lead.
+"""The fastest of many sizes, by climbing from short samples and a race of the leaders.
 
-Nothing is known of the surface but that near sizes are alike: a CPU's saturates, a GPU's has steps where the
-last wave of tiles is partly empty. The rates that are seen on the way choose a size and say nothing of its
-speed: the best of many noisy samples is too good, so that a caller measures the size that is returned anew.
+Near sizes are alike: a CPU's rate saturates, a GPU's has steps where the last wave of tiles is partly empty. The
+sampled
+rates only choose a size: the best of many noisy samples is too good, so a caller measures the chosen size anew.
 """
 
 import itertools
@@ -28,7 +28,7 @@ class Space:
     """Sizes to choose from: each parameter from `GRAIN` to its value in `most`.
 
     Attributes:
-        work: of a step of a size, such as floating-point operations: the rate is work a second.
+        work: of a step of a size, such as FLOPs: the rate is work per second.
         fits: whether a size can be tried.
     """
 
@@ -42,10 +42,9 @@ class Search:
     """A search that is under way.
 
     Attributes:
-        sample_s: seconds that one sample of a size takes, per step; it lasts as long as the caller thinks
-            that the clock needs.
-        now: seconds by the clock that `budget_s` is counted on.
-        rates: samples of each size, in work a second.
+        sample_s: seconds per step of one sample of a size, which lasts as long as the clock needs.
+        now: seconds by the clock of `budget_s`.
+        rates: samples of each size, in work per second.
     """
 
     space: Space
@@ -61,7 +60,7 @@ class Search:
         self.climbed_s = self.now() + CLIMB * self.budget_s
 
     def best(self) -> Size:
-        """Return the size that won; where time is too short for any other, the first that was tried."""
+        """Return the winning size, or the first if time is too short for others."""
         self._double()
         for bits in range(1, FINEST_BITS + 1):
             self._climb(bits)
@@ -69,7 +68,7 @@ class Search:
         return self._race()
 
     def _double(self) -> None:
-        """Try cubes, each twice as large, until a step of the next would cost too much or no more fit."""
+        """Try cubes, each twice as large, until the next would cost too much or not fit."""
         for side in _ladder(max(self.space.most), 1):
             size = tuple(min(side, rungs[-1]) for rungs in self._rungs(FINEST_BITS))
             if self.rates and not self._affordable(size):
@@ -77,7 +76,7 @@ class Search:
             self._try(size)
 
     def _climb(self, bits: int) -> None:
-        """Try the neighbours of the leaders until all of them have been tried."""
+        """Try the neighbours of the leaders until all have been tried."""
         looked_at: set[Size] = set()
         while self._climbing():
             leaders = [size for size in self._leaders(BEAM) if size not in looked_at]
@@ -94,7 +93,7 @@ class Search:
                     self._try(other)
 
     def _draw_near(self) -> None:
-        """Try sizes within an octave of the leader: the top of a step may be no neighbour's neighbour."""
+        """Try sizes within an octave of the leader: a step's top can be out of the neighbours' reach."""
         draw, stale = random.Random(0), 0
         while stale < STALE and self._climbing():
             leader = self._leaders(1)[0]
@@ -111,7 +110,7 @@ class Search:
                 stale = stale if self._leaders(1)[0] != size else 0
 
     def _race(self) -> Size:
-        """Sample the leaders in turns, afresh, and let the slower half go, till one is left or time is up."""
+        """Sample the leaders in turns, afresh, and drop the slower half, until one is left or time is up."""
         racers = self._racers()
         fresh: dict[Size, list[float]] = {size: [] for size in racers}
         for turns in (1 << step for step in itertools.count()):
@@ -127,7 +126,7 @@ class Search:
         raise AssertionError("a race ends")
 
     def _racers(self) -> list[Size]:
-        """Return the leaders of which each can be sampled once in half of what is left; two at least."""
+        """Return the leaders, at least two, that half of the remaining time can sample once each."""
         racers, left_s = self._leaders(RACERS), (self.ends_s - self.now()) / 2
         in_time = sum(spent_s <= left_s for spent_s in itertools.accumulate(map(self._step_s, racers)))
         return racers[: max(in_time, 2)]
@@ -148,7 +147,7 @@ class Search:
         return sorted(self.rates, key=lambda size: -statistics.median(self.rates[size]))[:count]
 
     def _affordable(self, size: Size) -> bool:
-        """Return whether a step at the best rate so far takes a small part of the time, and has room."""
+        """Return whether a step fits, and takes a small part of the time at the best rate so far."""
         rate = max(map(statistics.median, self.rates.values()))
         return self.space.fits(size) and self.space.work(size) / rate <= COSTLIEST * self.budget_s
 
@@ -156,7 +155,7 @@ class Search:
         return [_ladder(most, bits) for most in self.space.most]
 
     def _neighbours(self, size: Size, bits: int) -> Iterator[Size]:
-        """Yield the sizes one rung up or down in each parameter, the smaller ones first: they cost less."""
+        """Yield the sizes one rung up or down in each parameter, smaller and so cheaper ones first."""
         for index, rungs in enumerate(self._rungs(bits)):
             for rung in _beside(size[index], rungs):
                 yield (*size[:index], rung, *size[index + 1 :])
@@ -168,7 +167,7 @@ def _beside(side: int, rungs: Sequence[int]) -> Iterator[int]:
 
 
 def _ladder(most: int, bits: int) -> list[int]:
-    """Return the multiples of `GRAIN` up to `most`, itself at least, that have so many significant bits."""
+    """Return the multiples of `GRAIN` up to `most` with `bits` significant bits, and at least `most`."""
     rungs = {
         mantissa << shift
         for mantissa in range(1 << (bits - 1), 1 << bits)

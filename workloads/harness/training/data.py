@@ -1,7 +1,8 @@
-"""Images and a citation graph of the real shapes: drawn from the seed, or read from the real files.
+"""Images and a citation graph of the real shapes, drawn from the seed or read from the real files.
 
-What is drawn can be learnt, so that a training that goes wrong is seen. Only whole numbers are drawn and
-computed with, so that a seed gives the same data on every machine.
+Drawn data can be learnt, so that a failing training shows. It is made with whole numbers only, so that a seed
+gives the
+same data on every machine.
 """
 
 from __future__ import annotations
@@ -36,8 +37,8 @@ class ImageKind:
     """A set of small images.
 
     Attributes:
-        images, held_out: how many the published set has for training and for the test.
-        mean, std: with which its pixels, from 0 to 1, are normalised.
+        images, held_out: number of training and test images in the published set.
+        mean, std: for the normalisation of its pixels, from 0 to 1.
         contrast: brightness of the class pattern in drawn images, of 255; the noise goes up to 190.
         read: reads the published files in a folder.
     """
@@ -71,11 +72,11 @@ CIFAR10 = ImageKind("CIFAR-10", 3, 32, 50_000, 10_000, 0.5, 0.5, 32, _cifar10)
 
 @dataclass(frozen=True, slots=True)
 class Images:
-    """Images with their classes, on the host, as bytes: a float32 of each pixel would take four times that.
+    """Images with their classes, on the host, as bytes, a quarter of float32.
 
     Attributes:
         images: uint8, [n, channels, side, side]; labels: int64, [n].
-        held_images, held_labels: those that are only tested on.
+        held_images, held_labels: only for tests.
         source: `synthetic`, or the files' names and hash.
     """
 
@@ -89,13 +90,13 @@ class Images:
 
 @dataclass(frozen=True, slots=True)
 class Graph:
-    """Papers, the words in each and the links between them, on the host.
+    """Papers, their words and the links between them, on the host.
 
     Attributes:
         words: int64, [2, n]: paper and word, sorted, each pair once.
-        links: int64, [2, m]: two papers, the lower number first, sorted, each pair once, none with itself.
+        links: int64, [2, m]: two papers, the lower number first, sorted, each pair once, no loops.
         labels: int64, [papers].
-        dictionary: how many words there are.
+        dictionary: number of words.
     """
 
     words: torch.Tensor
@@ -107,12 +108,12 @@ class Graph:
 
 
 def normalised(kind: ImageKind, images: torch.Tensor) -> torch.Tensor:
-    """Bytes as float32 of about mean 0 and deviation 1, wherever they are."""
+    """Return bytes as float32 of about mean 0 and deviation 1, on their device."""
     return images.float().div_(255).sub_(kind.mean).div_(kind.std)
 
 
 def load_images(env: Env, kind: ImageKind, count: int, held_out: bool = False) -> Images:
-    """`count` images to train on and, where wanted, the share of the test images that belongs to as many.
+    """Return `count` training images and, if requested, the same share of the test images.
 
     Raises:
         WorkloadsError: the data folder lacks the files, they are damaged, or have fewer images.
@@ -136,7 +137,7 @@ def load_images(env: Env, kind: ImageKind, count: int, held_out: bool = False) -
 
 
 def _patterns(kind: ImageKind, generator: torch.Generator) -> torch.Tensor:
-    """Each class's pattern of squares at every shift: uint8, [classes, shifts, channels, side, side]."""
+    """Return each class's pattern of squares at every shift: uint8, [classes, shifts, channels, side, side]."""
     import torch
 
     cells = kind.side // CELL
@@ -149,7 +150,7 @@ def _patterns(kind: ImageKind, generator: torch.Generator) -> torch.Tensor:
 def _draw(
     patterns: torch.Tensor, generator: torch.Generator, count: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Noise in which a class's pattern, somewhat moved, is faintly seen; with the classes."""
+    """Return noise with the faint, shifted pattern of a class, and the classes."""
     import torch
 
     labels = torch.randint(CLASSES, (count,), generator=generator)
@@ -166,7 +167,7 @@ def _draw(
 
 
 def load_graph(env: Env) -> Graph:
-    """Cora's citation graph.
+    """Return Cora's citation graph.
 
     Raises:
         WorkloadsError: the data folder lacks the files, or they are damaged.
@@ -183,7 +184,7 @@ def load_graph(env: Env) -> Graph:
 
 
 def _draw_graph(generator: torch.Generator) -> Graph:
-    """A graph of Cora's size whose papers share words and links with their class more than with others."""
+    """Return a graph of Cora's size whose papers share most words and links with their class."""
     import torch
 
     sizes = torch.tensor(CORA_CLASSES)
@@ -204,7 +205,7 @@ def _draw_graph(generator: torch.Generator) -> Graph:
 
 
 def _links(labels: torch.Tensor, sizes: torch.Tensor, whole: Callable[..., torch.Tensor]) -> torch.Tensor:
-    """`CORA_LINKS` links, mostly within a class; every paper has one, and few papers have very many."""
+    """Return `CORA_LINKS` links, mostly within a class; every paper has one, and few papers have very many."""
     import torch
 
     papers, drawn = len(labels), 4 * CORA_LINKS  # more than needed: some come twice

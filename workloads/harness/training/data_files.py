@@ -1,4 +1,4 @@
-"""The published files of MNIST, CIFAR-10 and Cora, as numpy arrays; damaged ones are refused by name."""
+"""Read the published files of MNIST, CIFAR-10 and Cora into numpy arrays, or name the damaged one."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Cora:
 
 
 def read_mnist(folder: Path) -> tuple[Table, Table, str]:
-    """Training set, test set, and what they were read from: IDX files, plain or .gz, also in MNIST/raw.
+    """Return training set, test set, and their source: IDX files, plain or .gz, also in MNIST/raw.
 
     Raises:
         WorkloadsError: a file is missing or damaged.
@@ -55,7 +55,7 @@ def read_mnist(folder: Path) -> tuple[Table, Table, str]:
 
 
 def read_cifar10(folder: Path) -> tuple[Table, Table, str]:
-    """Training set, test set, and what they were read from: the binary version, or else the Python one.
+    """Return training set, test set, and their source: the binary version, or else the Python one.
 
     Raises:
         WorkloadsError: a file is missing or damaged, or asks Python for anything but an array.
@@ -71,7 +71,7 @@ def read_cifar10(folder: Path) -> tuple[Table, Table, str]:
 
 
 def read_cora(folder: Path) -> Cora:
-    """The citation graph of `cora.content` and `cora.cites`, also in the folder `cora`.
+    """Return the citation graph of `cora.content` and `cora.cites`, also in the folder `cora`.
 
     Raises:
         WorkloadsError: a file is missing or damaged.
@@ -102,7 +102,6 @@ def read_cora(folder: Path) -> Cora:
 
 
 def _found(folder: Path, name: str, places: Sequence[str], endings: Sequence[str]) -> Path:
-    """The first of these files that is there."""
     for subfolder in places:
         for ending in endings:
             if (path := folder / subfolder / f"{name}{ending}").is_file():
@@ -127,13 +126,12 @@ def _damaged(path: Path, reason: str) -> WorkloadsError:
 
 
 def _source(paths: Sequence[Path], contents: Sequence[bytes]) -> str:
-    """The files' names with a hash over what they hold, unpacked."""
     digest = hashlib.sha256(b"".join(hashlib.sha256(content).digest() for content in contents))
     return f"{', '.join(path.name for path in paths)} (sha256 {digest.hexdigest()[:12]})"
 
 
 def _idx(content: bytes, path: Path, magic: int, item: tuple[int, ...]) -> NDArray[np.uint8]:
-    """An array from the IDX format: the magic number and each dimension, 4 bytes each, then the bytes."""
+    """Return an array from the IDX format: the magic number and each dimension, 4 bytes each, then the bytes."""
     head = 4 * (2 + len(item))
     if len(content) < head:
         raise _damaged(path, f"it holds {len(content)} bytes, fewer than its header of {head}")
@@ -149,7 +147,7 @@ def _idx(content: bytes, path: Path, magic: int, item: tuple[int, ...]) -> NDArr
 
 
 def _table(images: NDArray[np.uint8], kinds: Any, path: Path) -> Table:
-    """Images with their classes, as arrays of our own that may be written to."""
+    """Return images with their classes, as writable copies."""
     labels = np.array(kinds, dtype=np.int64)
     if labels.shape != (len(images),) or not len(labels):
         raise _damaged(path, f"it has {labels.size} classes for {len(images)} images")
@@ -171,7 +169,7 @@ class _Arrays(pickle.Unpickler):
     """Reads numbers, strings, lists, dictionaries and numpy arrays; anything else could run code."""
 
     def find_class(self, module: str, name: str) -> Any:
-        """Resolve the names that numpy has had for making an array, and refuse all others."""
+        """Resolve numpy's past names for making an array, and refuse all others."""
         if module in ("numpy.core.multiarray", "numpy._core.multiarray") and name == "_reconstruct":
             return np.empty(0).__reduce__()[0]
         if module == "numpy" and name in ("ndarray", "dtype"):

@@ -1,4 +1,4 @@
-"""Weights of large models: drawn from the seed in seconds, and never whole on the host."""
+"""Weights of large models, drawn from the seed in seconds, and never whole on the host."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ MOST_DRAWN = 2**24 - 3  # a prime: no two rows of a matrix begin at the same pla
 
 
 class Pool:
-    """Standard normal values on the device, which tensors larger than the pool repeat."""
+    """Standard normal values on the device; larger tensors repeat them."""
 
     def __init__(self, env: Env, needed: int, dtype: torch.dtype) -> None:
-        """Draw as many values as are `needed`, up to the most."""
+        """Draw `needed` values, up to a limit."""
         self._env, self._dtype, self._place = env, dtype, 0
         self._values = env.randn(min(needed, MOST_DRAWN), dtype=dtype)
 
     def fill(self, tensor: torch.Tensor) -> None:
-        """Give a contiguous tensor the next values."""
+        """Fill a contiguous tensor with the next values."""
         flat, size = tensor.view(-1), len(self._values)
         done = 0
         while done < flat.numel():
@@ -43,7 +43,7 @@ class Pool:
 
 
 def drawn_model(env: Env, build: Callable[[], Module], dtype: torch.dtype) -> Module:
-    """Build a model on the device: matrices keep the size of what they take, norms are one, biases zero.
+    """Build a model on the device: matrices keep the scale of their input, norms are one, biases zero.
 
     `build` is called on tensors without data; the model has no buffers, whose values would be lost.
     """

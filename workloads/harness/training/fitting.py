@@ -1,4 +1,4 @@
-"""Trainings of classifiers: a step on one batch, and the whole from fresh weights to a test accuracy."""
+"""Train classifiers: a step on one batch, or a whole training to a test accuracy."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Recipe:
     """A model and how it learns.
 
     Attributes:
-        build: the model, its weights drawn from torch's own generator.
+        build: the model, its weights drawn from torch's generator.
         loss: `loss(model, inputs, labels)`, the mean over the batch.
         optimizer: made for the model's parameters.
         schedule: of the learning rate, by epoch; made for the optimizer.
@@ -35,7 +35,7 @@ class Recipe:
 
 
 def fresh(env: Env, recipe: Recipe, seed: int) -> tuple[Env, Learner]:
-    """A model with the weights of a seed, and an environment whose further draws follow from it too."""
+    """Return a model with a seed's weights, and an environment whose further draws follow the seed."""
     import torch
 
     torch.manual_seed(seed)  # for dropout, which draws from torch's own generators
@@ -44,14 +44,14 @@ def fresh(env: Env, recipe: Recipe, seed: int) -> tuple[Env, Learner]:
 
 
 def numbers(losses: Sequence[torch.Tensor]) -> tuple[float, ...]:
-    """Losses that were kept on the device, read all at once: reading each would wait for each step."""
+    """Read losses from the device, all at once: single reads would wait for each step."""
     import torch
 
     return tuple(torch.stack(list(losses)).double().tolist())
 
 
 def classifier_step(env: Env, recipe: Recipe, images: Images, tolerance: float = 1.0) -> Prepared:
-    """Training steps on one batch of images that is in place; `tolerance` as in `training_step`."""
+    """Return training steps on one batch of images in place; `tolerance` as in `training_step`."""
     inputs = (env.place_exact(normalised(images.kind, images.images)), env.place_exact(images.labels))
     return training_step(
         env,
@@ -103,7 +103,7 @@ class ClassifierFit:
         return JobResult(numbers(losses), "test accuracy", accuracy, self.target)
 
     def warm_up(self) -> None:
-        """Take a step of each size and a test, on a model that is thrown away."""
+        """Take a step of each size and a test, on a model that is dropped."""
         import torch
 
         _, learner = fresh(self.env, self.recipe, self.seed)
@@ -135,9 +135,9 @@ class ClassifierFit:
 def classifier_job(
     env: Env, recipe: Recipe, images: Images, epochs: int, batch: int, target: float | None
 ) -> Job:
-    """Train over shuffled images, with a test after each epoch; the last one's accuracy is the metric.
+    """Return a job that trains over shuffled images, with the last epoch's test accuracy as its metric.
 
-    The images that are left over for a smaller last batch are trained on too.
+    The remaining images form a smaller last batch.
     """
     import torch
 

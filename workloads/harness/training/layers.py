@@ -1,4 +1,4 @@
-"""Floating-point operations of a model by formula, layer by layer, without computing anything."""
+"""Floating-point operations of a model by formula, layer by layer, without computing."""
 
 from __future__ import annotations
 
@@ -11,11 +11,13 @@ if TYPE_CHECKING:
 
 
 def layer_flops(model: torch.nn.Module, *inputs: torch.Tensor) -> tuple[float, float]:
-    """FLOPs of a model's convolutions and linear layers, forward alone and in a training step.
+    """Return FLOPs of a model's convolutions and linear layers, forward alone and in a training step.
 
-    A layer with weight W of c_out rows that writes m values takes 2 m |W| / c_out operations forward.
-    Backward takes as many for the gradient of W and as many again for that of its input, where one is wanted.
-    The model is run on tensors without data, so that this costs neither time nor memory.
+    A layer with weight W of c_out rows that writes m values takes 2 m |W| / c_out operations forward. Backward
+    takes as many
+    for the gradient of W, and as many for that of its input if needed. The model runs on tensors without data,
+    which costs
+    neither time nor memory.
     """
     import torch
 
@@ -38,17 +40,17 @@ def layer_flops(model: torch.nn.Module, *inputs: torch.Tensor) -> tuple[float, f
 
 
 def parameter_count(model: torch.nn.Module) -> int:
-    """Trainable parameters of a model."""
+    """Return the number of a model's trainable parameters."""
     return sum(p.numel() for p in model.parameters() if p.requires_grad)
 
 
 def parameter_bytes(model: torch.nn.Module) -> int:
-    """Bytes of a model's trainable parameters."""
+    """Return the bytes of a model's trainable parameters."""
     return sum(p.numel() * p.element_size() for p in model.parameters() if p.requires_grad)
 
 
 def copy_on(device: str | torch.device, model: torch.nn.Module) -> torch.nn.Module:
-    """Return a deep copy of the model on `device`; on the model's own nothing is taken for it."""
+    """Return a deep copy of the model on `device`, without memory on the model's own."""
     import torch
 
     copies: dict[int, Any] = {}

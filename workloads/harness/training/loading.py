@@ -1,4 +1,4 @@
-"""Steps whose batch comes from a data loader on the host: what users pay beside the computation."""
+"""Steps whose batch comes from a data loader on the host, as in users' trainings."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ MOST_WORKERS = 256  # a slip of the finger must not fill the process table
 
 
 class ReadySamples:
-    """Rows of tensors, each made ready by itself when it is asked for: a data set with a transform."""
+    """Rows of tensors, each transformed when it is read: a data set with a transform."""
 
     def __init__(self, tensors: Batch, ready: Ready) -> None:
         self._tensors, self._ready = tensors, ready
@@ -47,24 +47,24 @@ class ReadySamples:
 class Loader:
     """Shuffled batches of host tensors by torch's DataLoader, moved to the device, epoch after epoch.
 
-    The order of every epoch is known from its number, so that a reference knows each batch without asking.
+    An epoch's number determines its order, so that a reference knows each batch.
 
     Attributes:
         tensors: the data set; its rows are the samples.
-        batch: rows in a batch; the number of rows is a multiple of it.
-        epoch: number of the epoch that the last batch came from; -1 before the first.
+        batch: rows in a batch; a divisor of the number of rows.
+        epoch: of the last batch; -1 before the first.
     """
 
     def __init__(
         self, env: Env, tensors: Batch, batch: int, workers: int, ready: Ready | None = None
     ) -> None:
-        """`workers` processes load beside this one; 0 loads in this one, when a batch is asked for.
+        """`workers` processes load in parallel; 0 loads in this process, on demand.
 
-        `ready` is done to each sample by itself where it is loaded; of a whole batch it must make the same.
+        `ready` transforms each sample; it must do the same to a whole batch.
 
         Raises:
-            UnsupportedError: shared memory has no room for what the processes hand over, or their sockets can't be.
-            WorkloadsError: `workers` is beyond all reason.
+            UnsupportedError: the processes' shared memory is too small, or their sockets cannot be made.
+            WorkloadsError: `workers` is far too large.
         """
         import torch
         from torch.utils.data import DataLoader, RandomSampler, TensorDataset
@@ -96,7 +96,7 @@ class Loader:
         return len(self._loader)
 
     def restart(self, epoch: int | None = None) -> None:
-        """Begin the next epoch, or the one of a number; loader processes restart, with the data as it is."""
+        """Begin the next or a given epoch; loader processes restart with the present data."""
         self.stop()
         self.epoch, self._place = self.epoch + 1 if epoch is None else epoch, -1
         self._order.manual_seed(self._seed + self.epoch)
@@ -107,7 +107,7 @@ class Loader:
         self._batches = iter(())
 
     def take(self) -> Batch:
-        """Take the next batch, on the device; after an epoch's last, the first of the next epoch."""
+        """Take the next batch, on the device, also across epochs."""
         batch = next(self._batches, None)
         if batch is None:
             self.restart()
@@ -116,11 +116,11 @@ class Loader:
         return tuple(self._moved(tensor) for tensor in batch)
 
     def latest(self) -> Batch:
-        """Rebuild the last batch, or the first if none was taken, from the data set as it is now."""
+        """Rebuild the last batch, or the first if none was taken, from the present data set."""
         return self.at(self.epoch, max(self._place, 0))
 
     def at(self, epoch: int, position: int) -> Batch:
-        """The batch at a place from 0 of an epoch, from the data set as it is now, on the host."""
+        """Return the batch at a place, from 0, of an epoch, from the present data set, on the host."""
         import torch
 
         generator = torch.Generator().manual_seed(self._seed + epoch)
@@ -129,7 +129,7 @@ class Loader:
         return self._ready(tuple(tensor[rows] for tensor in self.tensors))
 
     def step_bytes(self, model: torch.nn.Module, training: bool) -> int:
-        """Compulsory traffic of a step: a batch and the weights read once, trained weights written once."""
+        """Return a step's compulsory traffic: a batch and the weights read once, trained weights written once."""
         return self._batch_bytes() + (1 + training) * parameter_bytes(model)
 
     def _batch_bytes(self) -> int:
@@ -151,7 +151,7 @@ def loaded_training(
     unit: str,
     tolerance: float = 1.0,
 ) -> Prepared:
-    """A training step on the loader's next batch; else as `training_step`, and checked like it."""
+    """Return a training step on the loader's next batch; else as `training_step`."""
     learner = Learner(env, model, optimizer)
 
     def step() -> torch.Tensor:
@@ -184,7 +184,7 @@ def loaded_training(
 def loaded_inference(
     model: torch.nn.Module, loader: Loader, *, unit: str, tolerance: float = 1.0
 ) -> Prepared:
-    """A forward pass of the loader's next batch; else as `inference_step`, and checked like it."""
+    """Return a forward pass of the loader's next batch; else as `inference_step`."""
     import torch
 
     model.eval()
@@ -241,10 +241,10 @@ def _check_workers(workers: int, batch_bytes: int) -> None:
 
 
 def _check_semaphores() -> None:
-    """Refuse loader processes if their semaphores can't be made, such as in a function service.
+    """Refuse loader processes if their semaphores cannot be made, such as in a function service.
 
     Raises:
-        UnsupportedError: they can't.
+        UnsupportedError: they cannot.
     """
     try:
         multiprocessing.Lock()
@@ -256,6 +256,6 @@ def _check_semaphores() -> None:
 
 
 def _end_with_parent(worker: int) -> None:
-    """Make a loader process end with the measuring process, however that ends."""
+    """End a loader process with the measuring process, however that ends."""
     with suppress(OSError, AttributeError):
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""What dropout, ReLU and pooling let through: a reference does the same, where either side is right."""
+"""Replay in a reference which values dropout, ReLU and pooling let through."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NEAR_ZERO = 0.1  # of the root mean square: further off no rounding makes a ReLU
 
 
 def is_masking(module: torch.nn.Module) -> bool:
-    """Return whether a layer lets a part of its input through: dropout, ReLU, pooling."""
+    """Return whether a layer passes a part of its input: dropout, ReLU, pooling."""
     import torch
 
     return isinstance(module, (torch.nn.modules.dropout._DropoutNd, torch.nn.ReLU, torch.nn.MaxPool2d))
@@ -23,7 +23,7 @@ def is_masking(module: torch.nn.Module) -> bool:
 
 @contextmanager
 def keeping(model: torch.nn.Module, kept: Kept) -> Iterator[None]:
-    """Keep what the layers of a model let through inside."""
+    """Record the passed values of a model's layers inside."""
     handles = [
         module.register_forward_hook(
             lambda *of, name=name: kept.setdefault(name, []).append(let_through(*of))
@@ -39,10 +39,11 @@ def keeping(model: torch.nn.Module, kept: Kept) -> Iterator[None]:
 
 
 def replay(model: torch.nn.Module, kept: Mapping[str, list[torch.Tensor]]) -> None:
-    """Have a copy of a model let through from now on what was kept of it.
+    """Have a copy of a model pass the same values from now on.
 
-    Given fewer samples, it takes them for the first ones. A layer that computes once more, as where backward
-    needs what was not kept, begins again.
+    With fewer samples, it takes the first ones. A layer that computes again, as checkpointed backward passes do,
+    begins
+    anew.
     """
     for name, module in model.named_modules():
         if name in kept:
@@ -57,7 +58,7 @@ def _masking(masks: Iterator[torch.Tensor]) -> Any:
 
 
 def let_through(module: Any, given: tuple[torch.Tensor, ...], made: torch.Tensor) -> torch.Tensor:
-    """Mark where a result is not 0; for a pooling, where it took its results from. It is not counted."""
+    """Mark where a result is not 0; for a pooling, its sources. It is not counted."""
     import torch
     from torch.utils._python_dispatch import _disable_current_modes
 
@@ -70,10 +71,11 @@ def let_through(module: Any, given: tuple[torch.Tensor, ...], made: torch.Tensor
 
 
 def masked(module: Any, given: torch.Tensor, mask: torch.Tensor) -> torch.Tensor:
-    """Apply a dropout, ReLU or pooling to its input so that it lets through what `mask` did.
+    """Apply a dropout, ReLU or pooling to its input so that it passes what `mask` did.
 
-    A ReLU's input that lies within rounding of 0 may be on either side of it; both are right, and where few
-    samples are normalised the gradients behind them are far apart. So only there the mask decides.
+    A ReLU's input within rounding of 0 can be on either side; both are right, and with few normalised samples the
+    gradients
+    behind them are far apart. Only there the mask decides.
     """
     import torch
 

@@ -1,4 +1,4 @@
-"""Optimizers as they are measured: in one kernel where a GPU has one."""
+"""Optimizers, in one kernel if a GPU has one."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ if TYPE_CHECKING:
 def fused(
     kind: Callable[..., torch.optim.Optimizer], parameters: Iterable[torch.nn.Parameter], **options: Any
 ) -> torch.optim.Optimizer:
-    """Make an optimizer of a kind that has a fused kernel, which is used on a GPU; elsewhere torch's default.
+    """Make an optimizer with a fused kernel on a GPU, or by torch's default elsewhere.
 
-    The kernel takes the loss scale of fp16 along. Before any other, the host would wait for the device in
-    every step, to see whether a gradient has overflowed.
+    The kernel takes fp16's loss scale along. With any other, the host would wait in every step to see whether a
+    gradient
+    has overflowed.
     """
     weights = list(parameters)
     return kind(weights, fused=True if weights[0].device.type == "cuda" else None, **options)

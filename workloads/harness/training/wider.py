@@ -19,14 +19,14 @@ ROOM = (
 
 
 def wider_than(dtype: torch.dtype) -> torch.dtype:
-    """Return a type whose roundings don't count beside those of `dtype`."""
+    """Return a type whose rounding errors are negligible next to those of `dtype`."""
     import torch
 
     return torch.float64 if dtype == torch.float32 else torch.float32
 
 
 def wider_copy(env: Env, model: torch.nn.Module) -> tuple[torch.nn.Module, torch.dtype]:
-    """Return a copy of a model on the device, in a type that is wider than the case's, and that type."""
+    """Return a copy of a model on the device, in a wider type than the case's, and that type."""
     wide = wider_than(env.dtype)
     return copy_on(env.device, model).to(wide), wide
 
@@ -37,14 +37,14 @@ def name_of(dtype: torch.dtype) -> str:
 
 
 def place_of(device: torch.device, weights_bytes: int) -> torch.device:
-    """Return the place of a reference's wide weights: the device if it has room for all of its work."""
+    """Return the place of a reference's wide weights: the device if all of its work fits."""
     import torch
 
     return device if free_bytes(device) >= ROOM * weights_bytes else torch.device("cpu")
 
 
 def free_bytes(device: torch.device) -> int:
-    """Return the bytes that a GPU can still give this process; 0 for any other device."""
+    """Return the bytes that a GPU can still give this process; 0 for other devices."""
     import torch
 
     if device.type != "cuda":
@@ -54,7 +54,7 @@ def free_bytes(device: torch.device) -> int:
 
 
 def widened(tensor: torch.Tensor, dtype: torch.dtype) -> torch.Tensor:
-    """Return a tensor in `dtype`; whole numbers keep theirs."""
+    """Return a tensor in `dtype`; integers keep theirs."""
     return tensor.to(dtype) if tensor.is_floating_point() else tensor
 
 
@@ -64,9 +64,9 @@ def apart(
     inputs: Sequence[torch.Tensor],
     dtype: torch.dtype,
 ) -> torch.Tensor:
-    """Return the mean loss of samples, in float64 on the host; their gradients are in the model afterwards.
+    """Return the mean loss of samples, in float64 on the host; their gradients are then in the model.
 
-    Samples that nothing in the model joins go through one by one, so that it takes little memory.
+    Samples that no layer joins go through one by one, to save memory.
     """
     import torch
 
@@ -86,9 +86,9 @@ def as_it_began(
     dtype: torch.dtype,
     device: torch.device,
 ) -> torch.nn.Module:
-    """Return a copy of a model with the tensors of its beginning, in `dtype` and on `device`.
+    """Return a copy of a model with its initial tensors, in `dtype` and on `device`.
 
-    What is not among them, such as frozen weights, is the model's own, so that no second copy of it is made.
+    Other tensors, such as frozen weights, are shared with the model.
     """
     import torch
 
@@ -103,10 +103,11 @@ def as_it_began(
 
 
 def visited(model: torch.nn.Module, blocks: str, device: torch.device, dtype: torch.dtype) -> torch.nn.Module:
-    """Move a model to a device in `dtype` but for a row of blocks, which come there only while they compute.
+    """Move a model to a device in `dtype`, but its row of blocks only while each block computes.
 
-    Backward they come once more, and the block computes again. Its gradients are where its weights are. Blocks
-    that are on the device already stay there. The row of a name that is empty is the model itself.
+    Backward the block comes again and computes again. Its gradients are where its weights are. Blocks that are on
+    the
+    device already stay there. An empty name means the model itself.
     """
     import torch
     from torch.func import functional_call
