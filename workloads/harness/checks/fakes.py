@@ -1,8 +1,7 @@
 """Compute without values or memory by torch's fake tensors, to see which tensors are alive at each moment.
 
 Torch's private `torch.distributed._tools.mem_tracker` misses work while modes are switched off, and does not know
-the
-memory that kernels take in addition to their results.
+the memory that kernels take in addition to their results.
 """
 
 from __future__ import annotations
@@ -47,8 +46,7 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
     """Makes tensors without data, and counts their bytes: `live` and `tensors`, the peak.
 
     A value that the program asks for is 0, 1.0 or False, as if everything went well. With `is_host_gpu` the host's
-    tensors
-    count as a GPU's: a program that sees no GPU has all of them there.
+    tensors count as a GPU's: a program that sees no GPU has all of them there.
     """
 
     def __init__(self, is_host_gpu: bool = False) -> None:
@@ -74,8 +72,7 @@ class Fakes(FakeTensorMode):  # type: ignore[no-untyped-call]
         """Return a process's peak bytes on a device, without those before its first tensor.
 
         On the host: its heap, and torch and libraries loaded on demand. On a GPU: the segments of torch's
-        allocator, with
-        scratch memory for convolutions.
+        allocator, with scratch memory for convolutions.
         """
         if self._is_gpu(device):
             return self._segments.peak * (SEARCHED if self._is_searched else 1)
@@ -164,8 +161,7 @@ def faked(
     """Compute without values inside, on `device` as one of `processes`; nothing is sent to the others.
 
     With `is_host_gpu` the host's tensors count as a GPU's. Modules move by a plain `_apply`, because torch's own
-    refuses
-    some fake tensors.
+    refuses some fake tensors.
     """
     with (
         replaced(torch.nn.Module, "_apply", _apply),

@@ -1,10 +1,8 @@
 """A host's memory as glibc's malloc manages it, with its fragmentation.
 
 Large blocks are mapped alone and go back at once. Their least size grows with the largest freed block, up to 32
-MiB
-(mallopt(3), M_MMAP_THRESHOLD). Smaller blocks share a heap that shrinks only from its end. Torch's CPU allocator
-keeps
-nothing itself.
+MiB (mallopt(3), M_MMAP_THRESHOLD). Smaller blocks share a heap that shrinks only from its end. Torch's CPU
+allocator keeps nothing itself.
 """
 
 from __future__ import annotations

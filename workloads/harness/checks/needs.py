@@ -36,8 +36,8 @@ def answer(order: Mapping[str, Any]) -> dict[str, object]:
 
     Args:
         order: `workload`, `size`, `precision` and `device` of a case; `room_bytes` and `processes` of a machine,
-            to find the
-            largest size that should fit; `script`, after which this process can do nothing else; `step`, to count
+            to find the largest size that should fit; `script`, after which this process can do nothing else;
+            `step`, to count
                 a step's
             work, too.
     """

@@ -1,8 +1,7 @@
 """Check a container before its first measurement: driver, GPUs, shared memory.
 
 A finding is a pass and one sentence that says what to do without one. The GPU does not compute; torch is imported
-only
-for the GPUs that its build has kernels for.
+only for the GPUs that its build has kernels for.
 """
 
 import importlib

@@ -28,8 +28,7 @@ def script_needs(script: Script, case: Case, device: str, with_step: bool = Fals
     """Run a script's first steps in this process, which can do nothing else afterwards.
 
     The script, in a copy of its folder, sees no GPU, so for one all its tensors count as there. Counting the work
-    of its
-    second step can change its memory a little.
+    of its second step can change its memory a little.
     """
     with fresh_copy(Path(script.folder)) as copy:
         needs = _needs_in(copy.folder, script, case, device, with_step)

@@ -1,8 +1,7 @@
 """A GPU's memory as torch's caching allocator manages it, with rounding and fragmentation.
 
 Tensors are cut from the driver's segments; free parts stay with the process. Source:
-c10/cuda/CUDACachingAllocator.cpp
-of torch 2.13, with its default settings and one stream.
+c10/cuda/CUDACachingAllocator.cpp of torch 2.13, with its default settings and one stream.
 """
 
 from __future__ import annotations

@@ -123,8 +123,8 @@ def _tried_as_written(order: Order) -> tuple[str, dict[str, float]]:
     """Return the fastest layout of a step before compilation, with the seconds per step of each.
 
     A compilation takes longer than all trials, and torch caches compiled code by its source, so that another
-    kernel of
-    attention would not be compiled. A step that only compiled code can capture is tried without a capture.
+    kernel of attention would not be compiled. A step that only compiled code can capture is tried without a
+    capture.
     """
     try:
         return _tried(order, COMPILED[order.repeat.case.mode])
@@ -304,12 +304,10 @@ def captured(prepared: Prepared, device: Device) -> Prepared:
     A compiled step is captured in the same way, as inference servers do (InternLM/lmdeploy PR 4808,
     NVIDIA/TensorRT-LLM PR 15603). `mode="reduce-overhead"` of torch.compile would only log that it runs without a
     graph if a step changes an input in place, as decoding changes its cache (pytorch/pytorch issue 103985); it
-    also
-    copies inputs in each step and leaves out the optimizer. Here a step is one graph or an error.
+    also copies inputs in each step and leaves out the optimizer. Here a step is one graph or an error.
 
     A training follows "whole-network capture" of torch's notes on CUDA graphs: the step drops its gradients first,
-    so
-    that the capture allocates them, and the optimizer's state is on the device.
+    so that the capture allocates them, and the optimizer's state is on the device.
     """
     import torch
 

@@ -97,8 +97,7 @@ def recheck(prepared: Prepared, result: torch.Tensor, precision: str) -> Check:
     """Check a timed step's result, then spoil it, change the inputs in place, and check a step on those.
 
     This finds a step that returns an earlier result or does not read its inputs. The reference begins anew,
-    without
-    the last loss of a training: `check_loss` checks that.
+    without the last loss of a training: `check_loss` checks that.
 
     Raises:
         WrongError: as `check`, naming the failed check.

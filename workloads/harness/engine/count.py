@@ -50,8 +50,7 @@ def counted() -> Iterator[Counts]:
     """Count the operations inside.
 
     Unlike `torch.utils.flop_counter.FlopCounterMode`, it counts launches and does not import torch's compiler,
-    which
-    takes a second.
+    which takes a second.
     """
     from torch.utils._python_dispatch import TorchDispatchMode
     from torch.utils.flop_counter import flop_registry

@@ -128,8 +128,7 @@ def _set_precision(precision: str) -> None:
     """Set fp32 arithmetic for both matmul and convolution: torch would use TF32 only for convolutions.
 
     The old switches are set first: torch.compile and `cudnn.flags` read them, and torch raises an error if old and
-    new
-    contradict each other (https://github.com/pytorch/pytorch/issues/166387).
+    new contradict each other (https://github.com/pytorch/pytorch/issues/166387).
     """
     import torch
 

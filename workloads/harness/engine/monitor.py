@@ -95,8 +95,7 @@ class Monitor:
         """Return the samples as columns of equal length: `t_s` in seconds, `cpu_percent` of one core.
 
         `host_…` columns are of the whole machine, in percent of all its CPUs. Columns that most samples have are
-        kept;
-        samples that lack one of them are left out.
+        kept; samples that lack one of them are left out.
         """
         with self._lock:
             rows = list(self._rows)

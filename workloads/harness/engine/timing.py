@@ -51,8 +51,7 @@ def time_step(
     """Warm up until steady, then sample until precise; `window` is entered around the samples only.
 
     `between` is called before each block, untimed, with its number of steps and the last result. `swings` says
-    whether
-    the device has been at its power limit since the warm-up began.
+    whether the device has been at its power limit since the warm-up began.
     """
     with quiet_collector(phases):
         with phases("warm_up"):

@@ -2,8 +2,7 @@
 
 The process lives as long as the measurement and answers by lines of JSON on a socket, so that a reading costs the
 measuring process one line each way. It is not its child: a script that waits for all of its children, or kills
-them,
-does not meet it.
+them, does not meet it.
 
     measuring process ── starts ──> a process that forks and ends
                                       keeper   ends with the measuring process, and reports how the asker ends
@@ -52,8 +51,7 @@ class AskedGpu(Gpu):
         """Start the other process; without `uuid` it asks CUDA's first GPU.
 
         A living process of `after`, the GPU that was asked before, is reused, because a script that handles
-        SIGCHLD would
-        notice another start. The first question closes `after`.
+        SIGCHLD would notice another start. The first question closes `after`.
         """
         super().__init__({})
         self.is_lost = False

@@ -28,8 +28,7 @@ def cloud(root: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[
     """Ask EC2 about this machine by IMDSv2; return facts, and why others are missing. Never raises.
 
     `instance_type`, `instance_id`, `zone`, and `purchase`: `on-demand`, `spot` or another of EC2's words. Asks
-    only if the
-    firmware names EC2 or the environment another address, so that other machines do not wait.
+    only if the firmware names EC2 or the environment another address, so that other machines do not wait.
     """
     facts: dict[str, Any] = dict.fromkeys(PATHS)
     why = _no_need(root, environ)

@@ -74,10 +74,8 @@ def delta(before: CpuCounters, after: CpuCounters) -> tuple[dict[str, float], di
     """Return readings of the window between two counters, and why the absent ones are absent.
 
     Readings: `steal_share` of all CPU time; `foreign_load_share` of the machine's CPU time, used by others than
-    our
-    process and its children, and `foreign_cores`, the same in cores; `idle_cpus`; `cgroup_throttled_s` and
-    `…_count`;
-    `pressure_some_share` of the time, in which a task waited for a CPU; `involuntary_switches`.
+    our process and its children, and `foreign_cores`, the same in cores; `idle_cpus`; `cgroup_throttled_s` and
+    `…_count`; `pressure_some_share` of the time, in which a task waited for a CPU; `involuntary_switches`.
     """
     wall_s = after.at_s - before.at_s
     both = before.totals.keys() & after.totals.keys()
@@ -104,8 +102,8 @@ def canary_s(clock: Callable[[], float] = time.perf_counter) -> float:
     """Time a fixed loop of plain arithmetic: seconds, best of at least 100 pieces of about 0.25 ms.
 
     The best piece was not interrupted, so it shows the clock speed and not the scheduler. Right after matrix
-    products the
-    first tens of milliseconds can be a third slower; fewer pieces would show a change that no sample had.
+    products the first tens of milliseconds can be a third slower; fewer pieces would show a change that no sample
+    had.
     """
     pieces: list[float] = []
     begun: float | None = None
@@ -198,8 +196,7 @@ def cgroup_folders(controller: str, root: Path = ROOT) -> tuple[Path, ...]:
     """Return the folders of our cgroup and its ancestors, own first, in cgroup v2 and v1.
 
     A container without a cgroup namespace sees its host's path but its own group at the mount, so missing parts of
-    the
-    path are left out.
+    the path are left out.
     """
     folders: list[Path] = []
     for line in read_text(root / "proc/self/cgroup")[0].splitlines():

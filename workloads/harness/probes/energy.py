@@ -48,8 +48,7 @@ def delta(before: EnergyCounters, after: EnergyCounters) -> tuple[dict[str, floa
     """Return joules between two readings, and why the absent ones are absent.
 
     Readings: `cpu_energy_j` of all CPU packages, for all users, without the memory's; `gpu_energy_j` of the whole
-    GPU, and
-    `gpu_energy_error_j`, half of the counter's step at the window's mean power.
+    GPU, and `gpu_energy_error_j`, half of the counter's step at the window's mean power.
     """
     values: dict[str, float] = {}
     missing = before.missing | after.missing

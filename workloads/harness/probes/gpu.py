@@ -97,8 +97,7 @@ class Gpu:
         """Return `gpu_foreign_processes`, the number of other processes that compute on the GPU.
 
         Processes of other containers can be hidden, and our own can be listed by its number on the host: ask
-        before our own
-        context exists.
+        before our own context exists.
         """
         return self._numbers(("gpu_foreign_processes",))
 
@@ -224,8 +223,7 @@ def throttling(before: GpuCounters, after: GpuCounters, sampled: Sequence[float]
     """Return `power_throttled_share`, `thermal_throttled_share` and their sum, `throttled_share`.
 
     Without such counters, `throttled_share` is the share of the `sampled` readings `gpu_throttled` that were 1,
-    and
-    `missing` says so under `throttled_counters`.
+    and `missing` says so under `throttled_counters`.
     """
     values: dict[str, float] = {}
     missing: dict[str, str] = {}
@@ -279,14 +277,11 @@ def foreign_load(
     """Return others' use of the GPU; ask before our own context exists.
 
     An idle card, without other processes and with little memory in use, takes a few readings; any other a window
-    of
-    `window_s` seconds. If it seems busy then, a second window decides, because a reading is of up to a second of
-    the past
-    (nvmlUtilization_t), in which our previous process computed.
+    of `window_s` seconds. If it seems busy then, a second window decides, because a reading is of up to a second
+    of the past (nvmlUtilization_t), in which our previous process computed.
 
     Readings: `gpu_foreign_processes`, `gpu_foreign_share` (mean utilisation) and `gpu_foreign_memory_bytes` (the
-    most in
-    use, of which the driver alone can hold some tens of MB).
+    most in use, of which the driver alone can hold some tens of MB).
     """
     why, rows = gpu.read()[1], list[Mapping[str, float]]()
     if not all(source in why for source in _FOREIGN.values()):

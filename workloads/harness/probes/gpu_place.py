@@ -41,8 +41,7 @@ def cards_on_bus(root: Path = ROOT) -> list[str] | None:
     """Return the PCI addresses of GPUs with NVIDIA's driver or none; None if Linux lists no devices.
 
     A card with another driver, such as vfio-pci for a virtual machine, is not this machine's. A container sees all
-    cards
-    of its host here, also those that it cannot use.
+    cards of its host here, also those that it cannot use.
     """
     folder = root / "sys/bus/pci/devices"
     if not folder.is_dir():

@@ -27,8 +27,7 @@ def mig_slice(nvml: Any, gpu: Any) -> dict[str, Any] | None:
     """Return the share of its card that a slice is; None for a whole card.
 
     `compute_share` counts compute slices, of which a card has as many as it can have MIG devices; `memory_share`
-    is of the
-    card's reported bytes. `of` is the card's UUID.
+    is of the card's reported bytes. `of` is the card's UUID.
     """
     try:
         if not _is_slice(nvml, gpu):

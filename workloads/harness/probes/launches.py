@@ -11,8 +11,7 @@ def launches_per_s(device: str, clock: Callable[[], float] = time.perf_counter) 
     """Return the tiny torch operations per second that the host hands to `device` (`cpu` or `cuda`).
 
     The best of 20 pieces of a fixed loop, the least interrupted; at most 0.1 s in total. A piece begins with an
-    empty queue
-    and ends when the last operation is queued, on a CPU when it is done.
+    empty queue and ends when the last operation is queued, on a CPU when it is done.
 
     Raises:
         RuntimeError: torch cannot compute on the device, or a CUDA graph is being captured.

@@ -65,10 +65,8 @@ def fingerprint(root: Path = ROOT, gpus: Sequence[Mapping[str, Any]] = ()) -> di
         gpus: descriptions by `Gpu.describe`.
 
     `instance_type` is the cloud's name by metadata or firmware, `purchase` is `on-demand` or `spot`. `quota_cpus`
-    None
-    means no limit; `reference` is the id of the frozen environment that this process runs in; `missing` explains
-    other
-    Nones.
+    None means no limit; `reference` is the id of the frozen environment that this process runs in; `missing`
+    explains other Nones.
     """
     where, nowhere = cloud(root, os.environ)
     firmware = _firmware(root)
@@ -132,8 +130,7 @@ def peak_flops_bound(facts: Mapping[str, Any], threads: int, precision: str) -> 
     """Return the CPU's upper bound in FLOP/s with `threads`; None for an unknown instruction set.
 
     Generous, because it serves only to call a rate impossible. tf32 counts like bf16, because oneDNN can compute
-    it so;
-    half precisions without own instructions get twice fp32's rate.
+    it so; half precisions without own instructions get twice fp32's rate.
     """
     flags = set(facts.get("cpu_flags") or ())
     if facts.get("arch") in ("aarch64", "arm64") and "asimd" in flags:

@@ -16,8 +16,7 @@ def peak_rss_bytes(root: Path = ROOT) -> int:
     """Return the peak of this process's resident memory, in bytes.
 
     It prefers VmHWM: Linux hands ru_maxrss on through exec, so that the fresh child of a parent of 400 MB claims
-    400 MB
-    itself (https://jkz.wtf/random-linux-oddity-1-ru_maxrss; seen here too).
+    400 MB itself (https://jkz.wtf/random-linux-oddity-1-ru_maxrss; seen here too).
     """
     for line in read_text(root / "proc/self/status")[0].splitlines():
         if line.startswith("VmHWM:"):
@@ -73,8 +72,7 @@ def oom_kills(root: Path = ROOT) -> int | None:
     """Count the kernel's kills for lack of memory since boot; None if unknown.
 
     By our own cgroup (a child's kill counts there), else by the whole machine. If the count grew while a child
-    ended by
-    signal 9, the child was out of memory.
+    ended by signal 9, the child was out of memory.
     """
     for folder in cgroup_folders("memory", root):
         for name in ("memory.events", "memory.oom_control"):

@@ -41,8 +41,8 @@ def median_interval(
 ) -> Interval | None:
     """Return the order-statistic interval of the median: distribution-free, at least of nominal coverage.
 
-    Of correlated samples, `inefficiency` count as one, which widens the interval.
-    None if there are too few samples (below 6 for 95 %).
+    Of correlated samples, `inefficiency` count as one, which widens the interval. None if there are too few
+    samples (below 6 for 95 %).
     Source: David & Nagaraja, Order Statistics, section 7.1.
     """
     alone = int(len(samples) / inefficiency)
@@ -72,8 +72,7 @@ def correlation_time(pairs: Iterable[float]) -> float:
     """Return the integrated autocorrelation time of a series, at least 1: the factor on the variance of its mean.
 
     Source: C. J. Geyer, Practical Markov chain Monte Carlo, Statistical Science 7, 1992, section 3.3 (sums of
-    pairs
-    up to the first that is not positive).
+    pairs up to the first that is not positive).
 
     Args:
         pairs: autocorrelations at lags 0 and 1 summed, then 2 and 3, and so on; read only as far as needed.
@@ -128,8 +127,7 @@ def t_quantile(p: float, df: float) -> float:
     The function is concave above 0 and the start, a bound by the normal quantile, is at most the root; so is each
     step.
     Source of the bound: D. L. Wallace, Bounds on normal approximations to Student's and the chi-square
-    distributions,
-    Annals of Mathematical Statistics 30, 1959.
+    distributions, Annals of Mathematical Statistics 30, 1959.
 
     Raises:
         ValueError: p is not inside (0, 1) or df is not positive.
@@ -266,8 +264,7 @@ def errors_of(
     """Return the standard error of a sum and its degrees of freedom, without and with the added variances.
 
     Source: F. E. Satterthwaite, An approximate distribution of estimates of variance components, Biometrics
-    Bulletin
-    2, 1946.
+    Bulletin 2, 1946.
     """
     errors = []
     for parts in ([*own], [*own, *added])[: 2 if added else 1]:

@@ -117,8 +117,7 @@ class Work:
         conv_flops: those in convolutions; of a job, an upper bound.
         launches: operations handed to the device.
         attention: kernels that ran: `flash`, `efficient`, `cudnn`, `flash_attention_for_cpu`, or `math` for
-            several
-            operations.
+            several operations.
         parameters: the model's trainable ones.
         chosen: a search's choice on the device, such as m, n and k of its fastest product.
     """
@@ -220,8 +219,7 @@ class Record:
             field. Empty if it was not forked.
         wall: host time per step.
         device_time: time per step by the device's events, including its waits for the host; None if the host is
-            the
-            device. `device_s` leaves the waits out.
+            the device. `device_s` leaves the waits out.
         probes: readings over the sampling window; an absent reading is in `missing`.
         missing: probe name to the reason why this machine cannot read it.
         monitor: background samples as columns of equal length; `t_s` is the time since the process started.
@@ -235,12 +233,10 @@ class Record:
         control: None unless requested.
         latency: of single steps; None for a whole job and for several processes.
         device_busy_s: seconds per step in which the device computes, by a separate pass; of a group's slowest
-            rank.
-            None if the host is the device, else for the reason in `missing`.
+            rank. None if the host is the device, else for the reason in `missing`.
         script: None for a built-in workload.
         session: number of the machine's session, from 1: another box, or a later visit to the same one. None if
-            the
-            run has one session.
+            the run has one session.
     """
 
     run: str
@@ -333,8 +329,7 @@ class Record:
         """Seconds per step in which the device computes, without gaps; None if unknown.
 
         From the pass after the samples, else from a profile's kernels, which profiling does not slow. A device at
-        its
-        power limit is faster after a pause than in the samples: neither counts then, unless the samples have a
+        its power limit is faster after a pause than in the samples: neither counts then, unless the samples have a
         sustained rate, to which the pass is relative.
         """
         if self.device_time and self.device_time.sustained:
@@ -402,8 +397,7 @@ class Record:
 
         Raises:
             RecordError: the text is corrupt, a field is missing, unknown or of a wrong type, or the schema is of
-                another
-                version.
+                another version.
         """
         try:
             raw = printable_json(json.loads(text, parse_float=finite, parse_constant=finite), text)

@@ -97,8 +97,7 @@ class Repeat:
         """Spell the repeat as command-line options: `run NAME --size=… --repeat=…`.
 
         Every version of the harness reads these; an older one might not know a JSON field. They leave out the
-        layout,
-        which each version finds itself, and the GPU and session, which a lane knows.
+        layout, which each version finds itself, and the GPU and session, which a lane knows.
         """
         left_out = ("case", "layout", "gpu", "any_device", "script", "session", "partner")
         values = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in left_out}

@@ -120,8 +120,7 @@ class ScriptFiles:
         written: number of files made or changed in the copy; None in the folder itself.
         names: of the first of them, relative to the folder.
         linked: files that were linked, not copied, because they are large or look like secrets; linked folders
-            that
-            are too large; links that lead out of the folder.
+            that are too large; links that lead out of the folder.
         changed: the first files of the user's folder that changed while the script ran in a copy.
         kept: the folder that got the written files; empty if none did.
     """

@@ -31,8 +31,7 @@ def run_with_control(
     """Measure a repeat and, in alternating order, its control, whose failure leaves the record.
 
     Both are fresh processes: a forked one has other pages in memory, which can change its times. A repeat without
-    a time
-    gets no control after it.
+    a time gets no control after it.
     """
     first = repeat.repeat % 2 == 0  # whichever comes second finds a warmer box
     return _together(

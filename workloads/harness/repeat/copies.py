@@ -1,8 +1,7 @@
 """A fresh copy of a script's folder for each repeat, so that repeats and the user's files stay separate.
 
 The copy includes the targets of links out of the folder. Files too large to copy are cloned if the file system
-can;
-otherwise they are guarded links to the user's files. A folder too large to copy is a real one with links.
+can; otherwise they are guarded links to the user's files. A folder too large to copy is a real one with links.
 """
 
 from __future__ import annotations

@@ -208,8 +208,7 @@ class _Look:
         """Return whether the copy gets a link's outside target as its own; else note the link.
 
         A dead link to the outside is left out: the script would make the file there. A link to a module stays one,
-        because
-        Python looks for a script's imports next to the real file.
+        because Python looks for a script's imports next to the real file.
         """
         top = next((top for top in self._outside if is_within(name, top)), "")
         base, real = self._outside.get(top, self._real), os.path.realpath(path)

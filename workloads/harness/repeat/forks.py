@@ -182,8 +182,8 @@ class ForkServers:
     """The fork servers of a series of repeats: one, and a second, forked by the first, for models.
 
     Two repeats of a cell never come from the same server: a process draws its address layout and hash seed once,
-    and they
-    can move a time by percents. Servers are also replaced when anything that a process inherits has changed.
+    and they can move a time by percents. Servers are also replaced when anything that a process inherits has
+    changed.
     """
 
     def __init__(self, say: Say) -> None:

@@ -123,8 +123,7 @@ def at_least(case: Case, other: Case) -> bool:
     """Return whether `case` is `other`, or the same workload, precision and mode with no smaller parameter.
 
     More processes do not make it larger: they share the work and add memory. Cases with different parameters
-    cannot be
-    compared.
+    cannot be compared.
     """
     if (case.workload, case.terms) != (other.workload, other.terms):
         return False

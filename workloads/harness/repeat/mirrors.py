@@ -40,8 +40,7 @@ def mirror(original: Path, copy: Path, names: Iterable[str], left_bytes: int) ->
     """Make folders in a copy with links to the user's entries, so that new files stay in the copy.
 
     Upper folders come first; one with too many entries is itself a link. In folders with few entries, small files
-    are
-    copied, `left_bytes` in all.
+    are copied, `left_bytes` in all.
 
     Raises:
         OSError: the copy cannot be written.

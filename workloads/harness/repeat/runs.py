@@ -75,8 +75,7 @@ def run_repeat(
     """Measure a repeat in a separate process that holds `lock` and is gone afterwards.
 
     `start` starts the process if the command is our own; a fresh one is started if it does not. `alarm` ends the
-    process
-    early, and rings if a script replaces its process.
+    process early, and rings if a script replaces its process.
 
     Raises:
         OSError: the command does not exist or cannot start.
@@ -126,10 +125,8 @@ def arguments(repeat: Repeat, command: Sequence[str] = COMMAND) -> list[str]:
     """Return the arguments by which a command measures a repeat.
 
     Our own process gets JSON. Another command can run another version of the harness, such as a frozen reference
-    or a step
-    of a bisection, and gets the options that every version reads. A script gets JSON, too: its interpreter is that
-    of its
-    packages, with these workloads.
+    or a step of a bisection, and gets the options that every version reads. A script gets JSON, too: its
+    interpreter is that of its packages, with these workloads.
     """
     is_ours = tuple(command) == COMMAND or repeat.script is not None
     return ["repeat", repeat.to_json()] if is_ours else repeat.options()
@@ -298,8 +295,7 @@ def be_a_good_child(device: str, processes: int = 1) -> None:
     """Prepare the measuring process: it dies with its parent, and before others when memory runs out.
 
     CUDA reserves far more address space than it uses, so only CPU processes get a limit; a lower existing limit
-    stays.
-    Several `processes` share the memory.
+    stays. Several `processes` share the memory.
     """
     if INHERITED in os.environ:
         die_with_parent()

@@ -23,10 +23,8 @@ def shuffled(cases: Sequence[Case], base: Repeat, repeats: int, profile: bool = 
     """Order repeats in rounds, each with one repeat of every case, shuffled by the seed of `base`.
 
     So a case's repeats are spread over the run, and their scatter includes the box's slow changes. Each repeat
-    stores its
-    place. Inputs are drawn from the seed plus the repeat's number. `profile` adds a profile pass to each case's
-    first
-    repeat.
+    stores its place. Inputs are drawn from the seed plus the repeat's number. `profile` adds a profile pass to
+    each case's first repeat.
     """
     draw = random.Random(base.seed)
     rounds = (draw.sample(cases, len(cases)) for _ in range(repeats))
@@ -48,8 +46,7 @@ def measure_suite(suite: Suite, base: Repeat, repeats: int, say: Say, keep: Call
     """Measure a suite on this box, one process after another; `keep` gets each record at once.
 
     Cases that this box cannot measure are reported first. `base` has the run's settings; the suite adds those that
-    it
-    leaves open.
+    it leaves open.
     """
     base = replace(
         base, quick=base.quick or suite.quick, brief=base.brief or suite.brief, timeout_s=suite.timeout_s
@@ -97,12 +94,10 @@ def measure_or_skip(
     Args:
         ended: earlier records; those that `tells_of_others` selects are enough.
         reference: command of a frozen environment, in which a control is measured next to it. Not for a script:
-            its code
-            is the same in both, so a control would hide its changes.
+            its code is the same in both, so a control would hide its changes.
         other: measures another version next to it, with the box's lock.
         forks: the series' servers. A script, and a repeat with a control, are fresh processes, for which the
-            servers free
-            their memory.
+            servers free their memory.
     """
     ended = [record for record in ended if record.hardware == repeat.hardware]  # others take turns with it
     if reason := too_much_for(repeat.case, ended, repeat.timeout_s) or _too_large_here(repeat):

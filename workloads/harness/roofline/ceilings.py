@@ -45,8 +45,7 @@ class Ceilings:
     Attributes:
         compute: by precision, FLOP/s of the fastest matrix product that fills the device, else of the largest.
         memory: bytes/s of the faster of a copy (read and written) and reading alone, of at least four times the
-            last-level
-            cache.
+            last-level cache.
         cache: bytes/s of the fastest smaller copy or read.
         gemv: by precision, bytes/s of the fastest product of one row with weights larger than any cache.
         moves: by kind (`h2d_pinned` and so on), bytes/s between host and device.

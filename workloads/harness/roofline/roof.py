@@ -27,8 +27,7 @@ class RoofRate:
 
     Attributes:
         kind: one of `UNITS`, the unit of `value`, `low` and `high`; the two are a 95 % interval of the best case's
-            median,
-            None with too few samples.
+            median, None with too few samples.
         precision, mode: of its case; a copy has none, and is in fp32.
         size: of the case, or a search's choice: `m=2048,n=1024,k=2048`.
         processes: that took part.

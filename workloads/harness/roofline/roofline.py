@@ -21,11 +21,9 @@ class Bound:
 
     Attributes:
         by: one of `LIMITS`, the one with the largest share if that is half or more; `device` if the device is busy
-            for half
-            or more; else `unexplained`.
+            for half or more; else `unexplained`.
         shares: of the step that each measured limit explains, with data in place; transfer's is of end to end.
-            Shares of
-            compute, memory and gemv are also shares of their ceilings. Shares overlap, and can exceed 1.
+            Shares of compute, memory and gemv are also shares of their ceilings. Shares overlap, and can exceed 1.
         why: a sentence.
         missing: sentences for limits that were not measured, each with a command that measures it.
     """
@@ -113,8 +111,7 @@ def idle(record: Record) -> float | None:
     """Return the share of a step in which the device idles; None if the device is the host.
 
     Without a profile or a pass of the device alone, it is the difference of the host's and the device's clocks,
-    which counts
-    every gap between kernels as work.
+    which counts every gap between kernels as work.
     """
     if record.device == "cpu" or record.wall is None:
         return None

@@ -1,8 +1,8 @@
 """The fastest of many sizes, by climbing from short samples and a race of the leaders.
 
 Near sizes are alike: a CPU's rate saturates, a GPU's has steps where the last wave of tiles is partly empty. The
-sampled
-rates only choose a size: the best of many noisy samples is too good, so a caller measures the chosen size anew.
+sampled rates only choose a size: the best of many noisy samples is too good, so a caller measures the chosen size
+anew.
 """
 
 import itertools

@@ -61,8 +61,7 @@ def amounts_of_calls(calls: Iterable[ModelCall]) -> Amounts:
     """Return the amounts of one step by the calls of its models.
 
     Calls on the same tensor count once. All models must take equally many samples, and each of them one tensor
-    before a
-    backward call, because several tensors can be batches or views of one batch.
+    before a backward call, because several tensors can be batches or views of one batch.
     """
     calls = [call for call in calls if call.shape]
     roots = [call for call in calls if call.is_root] or calls  # compiled parts of a model have no root

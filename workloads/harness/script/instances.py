@@ -42,8 +42,7 @@ class Instances:
     """A script's optimizers or models, numbered in the order of first use.
 
     An instance takes the number of an earlier one of its class that no longer exists: a script can make a new
-    optimizer
-    for each stage.
+    optimizer for each stage.
 
     Attributes:
         classes: names of their classes, by number.

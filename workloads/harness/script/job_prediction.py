@@ -1,8 +1,7 @@
 """Predict a whole job: the observed part unchanged, the rest at the pace of its steps.
 
 Evaluations and checkpoints lie between steps, so the pace has three parts: usual steps, rare work, and ends of
-epochs.
-Intervals are at 95 %.
+epochs. Intervals are at 95 %.
 """
 
 from __future__ import annotations
@@ -91,8 +90,7 @@ class ScriptPace:
         """Return the seconds of `begun_s` and of the next steps, with 95 % bounds.
 
         The parts' intervals are combined by MOVER: squared distances from the means, above and below (Zou & Donner
-        2008,
-        Statistics in Medicine 27).
+        2008, Statistics in Medicine 27).
 
         Args:
             steps, ends: next steps, and ends of epochs in them.
@@ -123,8 +121,7 @@ def pace_of(
     """Return the pace of the steps after the first `warm_steps`; None if they are too few.
 
     A `compiled` script can compile again when it does something for the first time. `other_times` is a lower
-    bound: the
-    share is larger if the observed speed varied more.
+    bound: the share is larger if the observed speed varied more.
     """
     first = max(warm_steps, 1)
     all_s = {place: end - begin for place, (begin, end) in enumerate(pairwise(ends_s), 1)}
@@ -200,10 +197,8 @@ def speed_variation(steps_s: Sequence[float]) -> float:
     """Return the share (95 %) by which the machine can differ at another time; 0 if not observed.
 
     If the machine's speed varies, stretches differ by more than their steps explain, and longer ones by hardly
-    less than
-    shorter ones. Another time is one more stretch. The variance between them is that of one-way analysis with
-    random
-    effects (Searle, Casella & McCulloch, Variance Components, section 3.6).
+    less than shorter ones. Another time is one more stretch. The variance between them is that of one-way analysis
+    with random effects (Searle, Casella & McCulloch, Variance Components, section 3.6).
     """
     size = len(steps_s) // STRETCHES
     if size < 2 * FEWEST:
@@ -229,8 +224,7 @@ def job_time(
     """Predict the time of a job of `steps` steps; `unseen` names further work that was never seen.
 
     The observed time goes in unchanged, so work that is done once, such as compilation, counts once. The interval
-    is that
-    of the same job at another time.
+    is that of the same job at another time.
     """
     begun = min(pace.begun, len(ends_s), steps)
     warm = min(max(warm_steps, 1), begun)

@@ -102,8 +102,7 @@ def make_room(folder: str) -> None:
     """Hide our modules, and loaded ones that the script's folder replaces, from the script.
 
     Our own references stay valid. Modules that Python loads before a script stay, and `workloads.mark` can be
-    imported
-    unless the script has a module of that name.
+    imported unless the script has a module of that name.
     """
     theirs = {name.removesuffix(".py") for name in os.listdir(folder)} - KEPT
     for name, module in list(sys.modules.items()):

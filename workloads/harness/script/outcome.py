@@ -59,10 +59,8 @@ def _timing(blocks_s: Sequence[float], times: StepTimes, rules: Rules) -> Timing
     """Return the times of a step by one clock, with the bounds of the mean that is stored.
 
     That mean is of the steady step: samples with rare work, such as an evaluation, count as usual ones; the job's
-    time
-    adds that work. If more samples hold such work than rare work does, as with a loader that stalls every few
-    batches, it
-    belongs to the step, and the mean, its bounds and its precision are those of all samples.
+    time adds that work. If more samples hold such work than rare work does, as with a loader that stalls every few
+    batches, it belongs to the step, and the mean, its bounds and its precision are those of all samples.
     """
     sampled, warm = times.sampled, times.warm
     assert sampled is not None and warm is not None
@@ -205,10 +203,8 @@ def shares_of(profiler: Any, loader_share: float | None) -> dict[str, float]:
     """Return the parts of a profiled step, which add up to 1.
 
     Each moment counts once. On a GPU it is computation, else communication, else copying; an idle GPU waits for
-    the loader
-    (as long as the script did), else for launches. On a CPU it is loading, else an operator, else communication,
-    else
-    other work, such as Python.
+    the loader (as long as the script did), else for launches. On a CPU it is loading, else an operator, else
+    communication, else other work, such as Python.
     """
     events = list(profiler.events() or ())
     if not events:

@@ -1,8 +1,7 @@
 """Work that a script does between many steps, such as evaluations, checkpoints and stalls of its loader.
 
 It shows as steps that are much longer than usual. Regular work has known next times; other work comes by chance at
-the
-observed rate. Work that was seen once can be done once, or again and again.
+the observed rate. Work that was seen once can be done once, or again and again.
 """
 
 from __future__ import annotations
@@ -128,8 +127,7 @@ def _single(place: int, seconds: float, last: int) -> RareWork:
     """Return work that was seen once.
 
     Planned work comes no more often than it was seen: its first place is its period, if it could not have come
-    again
-    since. Other work comes by chance.
+    again since. Other work comes by chance.
     """
     every = max(place, last + 1 - place) if _is_round(place) else None
     return RareWork((seconds,), place, every, last + 1, is_single=True)

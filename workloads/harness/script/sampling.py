@@ -1,12 +1,9 @@
 """The course of a script's measurement, a generator that yields the steps of a block and is sent its times.
 
 `sample_steps` is the whole course: size the blocks, warm up, sample, wait for due work, profile. `Measurement`
-sends it
-each `TimedBlock` and raises `EnoughError` when it returns; the results are in the `StepTimes` that it fills. The
-stop
-rules are `engine.sampling.stop`'s, to which `_fed` passes samples. To add a stage, write a generator and `yield
-from`
-it in `sample_steps`; to wait for other work, change `waits_until`.
+sends it each `TimedBlock` and raises `EnoughError` when it returns; the results are in the `StepTimes` that it
+fills. The stop rules are `engine.sampling.stop`'s, to which `_fed` passes samples. To add a stage, write a
+generator and `yield from` it in `sample_steps`; to wait for other work, change `waits_until`.
 """
 
 from __future__ import annotations
@@ -198,8 +195,7 @@ def waits_until(
     """Return the seconds of steps until which to measure; at most `spent_s` if it is complete.
 
     It waits for ends of epochs and work between steps that are due before `plan.cap_s`. A prediction needs a third
-    of that
-    time, because a machine's speed varies, and two thirds if no such work was seen yet.
+    of that time, because a machine's speed varies, and two thirds if no such work was seen yet.
     """
     done, warm = len(observed.ends_s), times.warm_steps or 1
     epochs_at, epoch_steps = observed.epochs_at, observed.epoch_steps

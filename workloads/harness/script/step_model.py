@@ -20,8 +20,7 @@ class StepModel:
 
     Attributes:
         step_of: the declaration that gives the same steps: `AdamW`, `Adam:2`, `backward`, `forward`, `loader`,
-            `mark`;
-            empty without a step.
+            `mark`; empty without a step.
         optimizer_steps: steps of each optimizer in a step, by its label, if there are several.
         backwards: mean of the backward calls in a step; None without any.
         refusal: why a step is unknown, with the option that states it; empty if it is known.

@@ -29,8 +29,7 @@ class BlockTimer:
     """A timer of blocks of steps.
 
     On a GPU a block is read once the next one has ended and its own end is past, or nearly. The host stays ahead,
-    so the
-    device never idles because of the timer.
+    so the device never idles because of the timer.
     """
 
     def __init__(self, observed: Observations) -> None:

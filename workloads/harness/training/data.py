@@ -1,8 +1,7 @@
 """Images and a citation graph of the real shapes, drawn from the seed or read from the real files.
 
 Drawn data can be learnt, so that a failing training shows. It is made with whole numbers only, so that a seed
-gives the
-same data on every machine.
+gives the same data on every machine.
 """
 
 from __future__ import annotations

@@ -14,10 +14,8 @@ def layer_flops(model: torch.nn.Module, *inputs: torch.Tensor) -> tuple[float, f
     """Return FLOPs of a model's convolutions and linear layers, forward alone and in a training step.
 
     A layer with weight W of c_out rows that writes m values takes 2 m |W| / c_out operations forward. Backward
-    takes as many
-    for the gradient of W, and as many for that of its input if needed. The model runs on tensors without data,
-    which costs
-    neither time nor memory.
+    takes as many for the gradient of W, and as many for that of its input if needed. The model runs on tensors
+    without data, which costs neither time nor memory.
     """
     import torch
 

@@ -42,8 +42,7 @@ def replay(model: torch.nn.Module, kept: Mapping[str, list[torch.Tensor]]) -> No
     """Have a copy of a model pass the same values from now on.
 
     With fewer samples, it takes the first ones. A layer that computes again, as checkpointed backward passes do,
-    begins
-    anew.
+    begins anew.
     """
     for name, module in model.named_modules():
         if name in kept:
@@ -74,8 +73,7 @@ def masked(module: Any, given: torch.Tensor, mask: torch.Tensor) -> torch.Tensor
     """Apply a dropout, ReLU or pooling to its input so that it passes what `mask` did.
 
     A ReLU's input within rounding of 0 can be on either side; both are right, and with few normalised samples the
-    gradients
-    behind them are far apart. Only there the mask decides.
+    gradients behind them are far apart. Only there the mask decides.
     """
     import torch
 

@@ -15,8 +15,7 @@ def fused(
     """Make an optimizer with a fused kernel on a GPU, or by torch's default elsewhere.
 
     The kernel takes fp16's loss scale along. With any other, the host would wait in every step to see whether a
-    gradient
-    has overflowed.
+    gradient has overflowed.
     """
     weights = list(parameters)
     return kind(weights, fused=True if weights[0].device.type == "cuda" else None, **options)

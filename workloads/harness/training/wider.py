@@ -106,8 +106,7 @@ def visited(model: torch.nn.Module, blocks: str, device: torch.device, dtype: to
     """Move a model to a device in `dtype`, but its row of blocks only while each block computes.
 
     Backward the block comes again and computes again. Its gradients are where its weights are. Blocks that are on
-    the
-    device already stay there. An empty name means the model itself.
+    the device already stay there. An empty name means the model itself.
     """
     import torch
     from torch.func import functional_call

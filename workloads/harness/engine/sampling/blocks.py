@@ -78,8 +78,7 @@ def sized(step: Step, clock: Clock, between: Before, timer_s: float, rules: Rule
     """Return a sampler with blocks and samples of the length that the rules require, by timed blocks.
 
     On a device a single step includes the whole wait for its end, which a block has once. A sample has as many
-    blocks as
-    fit, with the work between them.
+    blocks as fit, with the work between them.
     """
     sampler = Sampler(step, clock, between, 1, 1)
     step_s, block_s = _once(sampler, clock)

@@ -79,10 +79,8 @@ def variance_growth(values: Sequence[float]) -> float:
     """Return the factor, at least 1, by which correlation raises the variance of these values' mean.
 
     It is the integrated autocorrelation time, in which no pair of lags adds more than the one before. Few values
-    show
-    too little of it, because their own mean is subtracted; so it is at least that of a first-order process with
-    the
-    upper bound of the neighbours' correlation.
+    show too little of it, because their own mean is subtracted; so it is at least that of a first-order process
+    with the upper bound of the neighbours' correlation.
     Source: F. H. C. Marriott and J. A. Pope, Bias in the estimation of autocorrelations, Biometrika 41, 1954.
     """
     correlations = autocorrelations(values)

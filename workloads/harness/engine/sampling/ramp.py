@@ -54,8 +54,7 @@ def ramp(values_s: Sequence[float]) -> Ramp | None:
     """Return the ramp through successive times, or None if chance explains it or they are too few.
 
     Each value lasts as long as it says. Level and height are least squares for each onset and time constant; the
-    standard
-    error of the height allows for correlated residuals.
+    standard error of the height allows for correlated residuals.
     Source: G. H. Golub and V. Pereyra, Nonlinear least squares problems whose variables separate, SIAM Journal on
     Numerical Analysis 10, 1973.
     """

@@ -28,11 +28,9 @@ class Rules:
         settle_s: steps between the counters' reading and the first sample, to warm up a device that was idle then.
         sample_min_s: least length of the samples' window, for the comparison of its halves and for the counters.
         look_growth: precision is checked whenever the window has grown by this share; checks after each sample
-            would
-            stop at a lucky moment.
+            would stop at a lucky moment.
         half_width: largest half of the mean's 95 % interval, as a share. It is below the promised 1 % because
-            repeated
-            checks stop at a lucky moment.
+            repeated checks stop at a lucky moment.
         batches: least number of independent batches that bound the mean.
         few_batches: the same if the interval is within half of `half_width`, and the samples are on no ramp.
         is_long: a step is so long that steps are not correlated: each is a batch.

@@ -24,8 +24,7 @@ def summarise(
     """Summarise samples of seconds per step; outliers are counted, never dropped.
 
     `blocks_s` are the blocks of `block` steps behind the samples; empty if samples are blocks. `bounds` are the
-    mean's,
-    as sampling found them; None computes those of the blocks.
+    mean's, as sampling found them; None computes those of the blocks.
     """
     interval = median_interval(samples_s, inefficiency=inefficiency(samples_s))
     mild, severe = outliers(samples_s)
