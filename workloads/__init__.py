@@ -1,1 +1,1 @@
-"""What is measured: one file a workload. Importing it imports neither torch nor numpy nor psutil."""
+"""Workloads, one file each, and their harness. Importing it imports neither torch nor numpy nor psutil."""

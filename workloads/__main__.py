@@ -21,7 +21,7 @@ REFUSED = (
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one subcommand; return 0 if all is well, 1 if a verdict is not ok, 2 if the call is wrong."""
+    """Run one subcommand; return 0, or 1 if a verdict is not ok, or 2 for a wrong call."""
     options = parser(__doc__ or "").parse_args(arguments)
     try:
         return int(options.command(options))

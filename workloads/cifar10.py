@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 def recipe() -> Recipe:
-    """The network of torch's first tutorial, 62,006 parameters, and how it learns here."""
+    """Return the network of torch's first tutorial, 62,006 parameters, and its recipe here."""
     import torch
     from torch import nn
     from torch.nn import functional as F
@@ -49,7 +49,7 @@ def recipe() -> Recipe:
 
 @workload(has_model=True, batch=(16, 32, 128, 512), tiny={"batch": 8}, layouts=LAYOUTS)
 def cifar10(env: Env, batch: int) -> Prepared:
-    """One step on `batch` images."""
+    """Return a step on `batch` images."""
     return classifier_step(env, recipe(), load_images(env, CIFAR10, batch))
 
 
@@ -63,14 +63,14 @@ def cifar10(env: Env, batch: int) -> Prepared:
     tiny={"epochs": 2, "samples": 80, "batch": 32},
 )
 def cifar10_job(env: Env, epochs: int, samples: int, batch: int) -> Job:
-    """The whole training: `epochs` times over `samples` images, with a test on a fifth as many others."""
+    """Return the whole training: `epochs` times over `samples` images, with a test on a fifth as many others."""
     data = load_images(env, CIFAR10, samples, held_out=True)
     target = _target(data.source == "synthetic", epochs, samples, batch)
     return classifier_job(env, recipe(), data, epochs, batch, target)
 
 
 def _target(drawn: bool, epochs: int, samples: int, batch: int) -> float | None:
-    """The accuracy that a sound training reaches; None where it is too short to say."""
+    """Return the accuracy of a sound training; None if it is too short."""
     if not drawn:
         return 0.5 if epochs >= 3 and samples >= 50_000 else None
     return 0.8 if samples >= 5000 and samples >= 150 * batch else None

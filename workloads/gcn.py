@@ -20,7 +20,7 @@ VALIDATE_EVERY = 20  # epochs
 
 @workload(has_model=True, hidden=(16, 64, 256), tiny={"hidden": 4})
 def gcn(env: Env, hidden: int) -> Prepared:
-    """One step on the whole graph."""
+    """Return a step on the whole graph."""
     task = gcn_task(env)
     how, (_, training, dense) = gcn_recipe(task, hidden), flops(task, hidden)
     step = training_step(
@@ -39,7 +39,7 @@ def gcn(env: Env, hidden: int) -> Prepared:
 
 @workload(has_model=True, kind="job", of="gcn", hidden=(16,), epochs=(200,), tiny={"hidden": 4, "epochs": 21})
 def gcn_job(env: Env, hidden: int, epochs: int) -> Job:
-    """The whole training: `epochs` steps with a validation after every 20 of them, then the test."""
+    """Return the whole training: `epochs` steps, a validation after every 20 of them, then the test."""
     import torch
 
     task = gcn_task(env)
@@ -93,5 +93,5 @@ def _accuracy(env: Env, model: torch.nn.Module, task: Task, papers: torch.Tensor
 
 
 def _target(hidden: int, epochs: int) -> float | None:
-    """The accuracy that a sound training reaches; None where it is too short or too narrow to say."""
+    """Return the accuracy of a sound training; None if it is too short or too narrow."""
     return 0.75 if hidden >= 16 and epochs >= 200 else None

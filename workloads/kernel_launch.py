@@ -8,9 +8,9 @@ ELEMENTS = 64  # no work to speak of, and enough values for the check to tell
 
 @workload(kernels=(10, 100, 1000), tiny={"kernels": 10})
 def kernel_launch(env: Env, kernels: int) -> Prepared:
-    """Negate 64 values `kernels` times over, in place: seconds / kernels is the latency of a launch.
+    """Negate 64 values `kernels` times, in place: seconds / kernels is the latency of a launch.
 
-    On a CPU it is what torch takes to find and call one operator. Negation is exact in every precision.
+    On a CPU it is torch's time to find and call one operator. Negation is exact in every precision.
     """
     import torch
 

@@ -22,7 +22,7 @@ PART = 1024  # rows that are on the host at once, in float64: the whole may be t
     flops=lambda n: 2 * n**3,
 )
 def matmul(env: Env, n: int) -> Prepared:
-    """c = a b for two n x n matrices of standard normal values."""
+    """Return the step c = a b for two n x n matrices of standard normal values."""
     import torch
 
     a, b = env.randn(n, n), env.randn(n, n)

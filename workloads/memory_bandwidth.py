@@ -9,11 +9,11 @@ SHOWN = 4  # rows that are checked
 
 @workload(mib=(1, 4, 16, 64, 256, 1024, 4096), tiny={"mib": 1})
 def memory_bandwidth(env: Env, mib: int) -> Prepared:
-    """Copy `mib` MiB into another buffer of the device, fp32 in every precision: a copy has none.
+    """Copy `mib` MiB into another buffer of the device, fp32 in every precision.
 
-    The working set is both buffers. Where it is under four times the last-level cache, what is measured is
-    the cache, and `ceilings` labels it so. Bytes are those read and those written; a CPU that reads a line
-    before it overwrites it moves up to half as many again, which no program asked for.
+    The working set is both buffers. Under four times the last-level cache the step measures the cache, and
+    `ceilings` labels it so. Bytes are those read and those written; a CPU that reads a line before it overwrites
+    it moves up to half as many again, which do not count.
     """
     import torch
 
@@ -36,9 +36,9 @@ def memory_bandwidth(env: Env, mib: int) -> Prepared:
 
 @workload(mib=(1, 4, 16, 64, 256, 1024, 4096), tiny={"mib": 1})
 def memory_read(env: Env, mib: int) -> Prepared:
-    """Read `mib` MiB and add them up row by row, fp32 in every precision: the most that decoding could read.
+    """Read `mib` MiB and add them up row by row, fp32 in every precision: an upper bound for decoding.
 
-    A CPU reads faster than it copies, because it needn't read what it overwrites.
+    A CPU reads faster than it copies, because it need not read what it overwrites.
     """
     import torch
 

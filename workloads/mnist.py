@@ -17,7 +17,7 @@ FLIPS = 500.0  # fp32 takes one of a step's millions of signs and maxima otherwi
 
 
 def recipe() -> Recipe:
-    """The network of pytorch/examples (mnist), 1,199,882 parameters, and how it learns there."""
+    """Return the network and recipe of pytorch/examples (mnist), 1,199,882 parameters."""
     import torch
     from torch import nn
     from torch.nn import functional as F
@@ -51,7 +51,7 @@ def recipe() -> Recipe:
 
 @workload(has_model=True, batch=(16, 64, 256, 1024), tiny={"batch": 2}, layouts=LAYOUTS)
 def mnist(env: Env, batch: int) -> Prepared:
-    """One step on `batch` images."""
+    """Return a step on `batch` images."""
     tolerance = FLIPS if env.precision == "fp32" else 1.0
     return classifier_step(env, recipe(), load_images(env, MNIST, batch), tolerance)
 
@@ -66,14 +66,14 @@ def mnist(env: Env, batch: int) -> Prepared:
     tiny={"epochs": 2, "samples": 80, "batch": 32},
 )
 def mnist_job(env: Env, epochs: int, samples: int, batch: int) -> Job:
-    """The whole training: `epochs` times over `samples` images, with a test on a sixth as many others."""
+    """Return the whole training: `epochs` times over `samples` images, with a test on a sixth as many others."""
     data = load_images(env, MNIST, samples, held_out=True)
     target = _target(data.source == "synthetic", epochs, samples, batch)
     return classifier_job(env, recipe(), data, epochs, batch, target)
 
 
 def _target(drawn: bool, epochs: int, samples: int, batch: int) -> float | None:
-    """The accuracy that a sound training reaches; None where it is too short to say."""
+    """Return the accuracy of a sound training; None if it is too short."""
     if not drawn:
         return 0.98 if epochs >= 14 and samples >= 60_000 else None
     return 0.8 if samples >= 6000 and samples >= 90 * batch else None

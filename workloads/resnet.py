@@ -15,8 +15,7 @@ if TYPE_CHECKING:
 def net() -> torch.nn.Module:
     """Build the network, of 11,181,642 parameters.
 
-    At 32 x 32 its last stage works on single pixels, so that most of its time goes into launches.
-
+    At 32 x 32 its last stage works on single pixels, so most of its time goes into launches.
     He et al., Deep Residual Learning for Image Recognition (2015), table 1: 18 layers.
     """
     from torch import nn
@@ -59,7 +58,7 @@ def net() -> torch.nn.Module:
 
 
 def several(batch: int) -> None:
-    """Refuse a batch of one: a single pixel of a single picture can't be normalised over the batch.
+    """Refuse a batch of one: a single pixel cannot be normalised over the batch.
 
     Raises:
         WorkloadsError: the batch is one.

@@ -30,7 +30,7 @@ SIZES: dict[str, Any] = {
     flops=lambda width, length, batch: 3 * forward_flops(width, length, batch, batch * length),
 )
 def transformer_train(env: Env, width: int, length: int, batch: int) -> Prepared:
-    """A step of AdamW on `batch` sequences of `length` tokens; each position predicts the token after it."""
+    """Return a step of AdamW on `batch` sequences of `length` tokens; each position predicts the next token."""
     import torch
     from torch.nn import functional as F
 
@@ -58,7 +58,7 @@ def transformer_train(env: Env, width: int, length: int, batch: int) -> Prepared
     flops=lambda width, length, batch: forward_flops(width, length, batch, batch),
 )
 def transformer_infer(env: Env, width: int, length: int, batch: int) -> Prepared:
-    """The scores of the token that follows each of `batch` sequences of `length` tokens, without a cache."""
+    """Return the scores of the next token of `batch` sequences of `length` tokens, without a cache."""
     from workloads.nets.decoder import decoder
 
     model = env.model(partial(decoder, width, length, last_only=True), env.dtype)
@@ -69,25 +69,25 @@ def transformer_infer(env: Env, width: int, length: int, batch: int) -> Prepared
 
 
 def forward_flops(width: int, length: int, batch: int, predictions: int) -> float:
-    """FLOPs forward: all tokens through the blocks, attention, and the scores of `predictions` positions."""
+    """Return FLOPs forward: all tokens through the blocks, attention, and the scores of `predictions` positions."""
     blocks = 2.0 * batch * length * DECODER_LAYERS * 12 * width**2
     return blocks + 2.0 * predictions * width * DECODER_VOCABULARY + attention_flops(width, length, batch)
 
 
 def attention_flops(width: int, length: int, batch: int) -> float:
-    """FLOPs of the two products of attention, over all layers, forward; backward takes twice as many.
+    """Return FLOPs of attention's two products, over all layers, forward; backward takes twice as many.
 
-    A full square takes 4 b l^2 w for a layer. The mask leaves l (l + 1) / 2 pairs of positions, and only
-    those count, as in FlashAttention's own figures: no kernel has to compute the rest, so that a rate above
-    the peak stays impossible. Utilisation after PaLM's convention counts the whole square. Backward computes
-    the scores again in some kernels; that is no work of the model and is not counted either.
+    A full square takes 4 b l^2 w for a layer. The mask leaves l (l + 1) / 2 pairs of positions; only those count,
+    as in FlashAttention's figures, because no kernel has to compute the rest, and a rate above the peak stays
+    impossible. Utilisation after PaLM's convention counts the whole square. Scores that a backward kernel computes
+    again do not count.
     Source: Dao, "FlashAttention-2", 2023, section 4.1; Chowdhery et al., "PaLM", 2022, appendix B.
     """
     return DECODER_LAYERS * 2.0 * batch * length * (length + 1) * width
 
 
 def sentences(env: Env, batch: int, length: int) -> torch.Tensor:
-    """Whole numbers, batch x length: each token follows from the one before, by one drawn rule with noise."""
+    """Return integers, batch x length: each token follows from the one before, by one drawn rule with noise."""
     import torch
 
     draw = partial(torch.randint, DECODER_VOCABULARY, generator=env.generator)

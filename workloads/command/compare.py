@@ -1,4 +1,4 @@
-"""Two sets of records, case by case: the speedup, its interval, and its parts if both sides are GPUs."""
+"""Compare two sets of records, case by case: the speedup, its interval, and its parts on GPUs."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -40,7 +40,7 @@ def compare(options: argparse.Namespace) -> int:
 def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
     """Tabulate the speedup of `other` over `base` for every case of either, by repeats.
 
-    Below the table, a sentence names the reason of each speedup that is not the card's.
+    Below the table, a sentence names the reason of each speedup that is not the device's.
     """
     cases = list(dict.fromkeys(record.case for record in [*base, *other]))
     sides = [{case: _usable(side, case) for case in cases} for side in (base, other)]
@@ -58,7 +58,7 @@ def comparison(base: Sequence[Record], other: Sequence[Record]) -> str:
 
 
 def read(path: Path) -> tuple[list[Record], bool]:
-    """Return the readable records at a path, and True if all were; name the others on standard error.
+    """Return a path's readable records, and whether all were; name the others on standard error.
 
     Raises:
         WorkloadsError: there is no record.
@@ -97,7 +97,7 @@ def _usable(records: Sequence[Record], case: Case) -> list[Record]:
 
 
 def _names(base: Sequence[Record], other: Sequence[Record]) -> tuple[str, str]:
-    """Return the names of the machines, or `base` and `other` if they have the same one."""
+    """Return the names of the machines, or `base` and `other` if they are equal."""
     names = [next((record.hardware for record in side), "") for side in (base, other)]
     return ("base", "other") if names[0] == names[1] else (names[0], names[1])
 
@@ -117,7 +117,7 @@ def _row(case: Case, base: Sequence[Record], other: Sequence[Record]) -> list[st
 
 
 def _parts_row(case: Case, base: Cells, other: Cells, names: tuple[str, str]) -> tuple[list[str], list[str]]:
-    """Return the cells of a row that split its speedup, and a sentence if the speedup is not the card's."""
+    """Return a row's cells that split its speedup, and a sentence if the speedup is not the device's."""
     before, after = _parts(case, base), _parts(case, other)
     cards = cards_s(base[case], other[case])
     if not (before and after and cards):
@@ -133,7 +133,7 @@ def _parts_row(case: Case, base: Cells, other: Cells, names: tuple[str, str]) ->
 
 
 def _parts(case: Case, cells: Cells) -> StepParts | None:
-    """Return the mean parts of a step; the loader's by the same case without it, if that was measured."""
+    """Return the mean parts of a step; the loader's by the same case without it, if measured."""
     without = case_without_loader(case)
     plain = cells.get(without) if without else None
     return step_parts(cells[case], fmean(_means_s(plain)) if plain else None)

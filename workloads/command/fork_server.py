@@ -1,8 +1,7 @@
 """The process that repeats are forked from: it has imported torch once, and opens no device.
 
-It takes orders through a socket, whose other end is `workloads.harness.repeat.forks`, and ends with that. A
-process that it forks inherits torch's modules and nothing that runs: no other thread, no open file, no device,
-no code of the user's, no state of random numbers.
+Its orders come through a socket from `workloads.harness.repeat.forks`, and it ends with that. A forked process
+inherits torch's modules but no thread, open file, device, user code or state of random numbers.
 """
 
 from __future__ import annotations
@@ -34,7 +33,7 @@ Measure = Callable[[str, Phases], int]
 
 
 def serve(options: argparse.Namespace, measure: Measure) -> int:
-    """Fork a process for each order until the other end closes; return in each of them what `measure` gives."""
+    """Fork a process for each order until the other end closes; return in each the result of `measure`."""
     phases = Phases(since_process_start_s())
     die_with_parent()
     be_killed_first()
@@ -47,7 +46,7 @@ def serve(options: argparse.Namespace, measure: Measure) -> int:
 
 
 def _serve(connection: socket.socket, phases: Phases, measure: Measure) -> int:
-    """As `serve`; the first process counts the `phases` so far as its own, each other inherits them."""
+    """As `serve`; the first process counts the `phases` so far as its own, the others inherit them."""
     spent_s, is_first = phases.with_inherited_s(), True
     while received := _received(connection):
         order, descriptors = received
@@ -69,7 +68,7 @@ def _serve(connection: socket.socket, phases: Phases, measure: Measure) -> int:
 
 
 def _begun(order: str, descriptor: int, phases: Phases, measure: Measure) -> int:
-    """Measure the repeat of an order, or serve models if there is none; the descriptor is a lock or a socket."""
+    """Measure the repeat of an order, or serve models without one; the descriptor is a lock or a socket."""
     if order:
         os.environ[INHERITED] = str(descriptor)
         return measure(order, phases)
@@ -79,7 +78,7 @@ def _begun(order: str, descriptor: int, phases: Phases, measure: Measure) -> int
 
 
 def _received(connection: socket.socket) -> tuple[str, list[int]] | None:
-    """Return the next order and its three descriptors, of which two are streams; None at the end.
+    """Return the next order and its three descriptors, two of them streams; None at the end.
 
     An order is a repeat as JSON, with its lock, or empty for a server of models, with the socket for its orders.
     """
@@ -92,7 +91,7 @@ def _answer(connection: socket.socket, **content: object) -> None:
 
 
 def _let_go(descriptors: Collection[int]) -> None:
-    """Close the descriptors of a forked process, and the streams of the first, which end when it does."""
+    """Close the descriptors of a forked process; the first process's streams end with it."""
     nothing = os.open(os.devnull, os.O_WRONLY)
     for stream in (OUT, ERR):
         os.dup2(nothing, stream)
@@ -101,14 +100,14 @@ def _let_go(descriptors: Collection[int]) -> None:
 
 
 def _stop_threads() -> None:
-    """Fork once for nothing: numpy's OpenBLAS ends its threads before a fork, and starts them when it needs them."""
+    """Fork once for nothing: numpy's OpenBLAS ends its threads before a fork, and restarts them on demand."""
     if not (pid := os.fork()):
         os._exit(0)
     os.waitpid(pid, 0)
 
 
 def _unfit(allowed: Collection[int]) -> str:
-    """Name a thing that a process must not inherit; return an empty text if this process is fit to be forked."""
+    """Name a thing that a process must not inherit; empty if this process is fit to be forked."""
     import torch
 
     cuda: Any = torch.cuda  # torch has no types for it
@@ -125,7 +124,7 @@ def _unfit(allowed: Collection[int]) -> str:
 
 
 def _forked(connection: socket.socket, descriptors: list[int]) -> int:
-    """Fork; return 0 in the new process, which leads a session and dies with this one, and its id here."""
+    """Fork; return 0 in the new process, a session leader that dies with this one, and its id here."""
     gc.collect()
     gc.freeze()  # or the first collection of each process would copy every page with an object
     addresses, server = _resident_files(), os.getpid()
@@ -154,10 +153,10 @@ def _forked(connection: socket.socket, descriptors: list[int]) -> int:
 
 
 def _draw_anew() -> None:
-    """Give numpy and torch random states of this process's own, as a fresh process has.
+    """Give numpy and torch fresh random states.
 
-    Each fresh process seeds numpy's global state and torch's default generator from the system. Python's `random`
-    does so by itself after a fork.
+    A fresh process seeds numpy's global state and torch's default generator from the system. Python's `random`
+    does so itself after a fork.
     """
     import numpy
     import torch
@@ -169,8 +168,8 @@ def _draw_anew() -> None:
 def _resident_files() -> list[int]:
     """Return an address in each piece of a file that this process has in memory: libraries.
 
-    A fork does not map these pages, so that a process has them only once it has read them. Without them its
-    peak of memory would be smaller than that of a fresh process.
+    A fork does not map these pages, so a process must read them; otherwise its peak of memory would be smaller
+    than a fresh process's.
     """
     addresses: list[int] = []
     with suppress(OSError), open("/proc/self/pagemap", "rb", buffering=0) as pages:
@@ -189,7 +188,7 @@ def _mapped_files(maps: Path = Path("/proc/self/maps")) -> Iterator[tuple[int, i
 
 
 def _present(pages: IO[bytes], start: int, end: int) -> list[int]:
-    """Return an address in each stretch of `AROUND_BYTES` with a page that is present."""
+    """Return an address in each stretch of `AROUND_BYTES` with a present page."""
     import numpy
 
     pages.seek(start // PAGE_BYTES * 8)

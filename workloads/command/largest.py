@@ -1,4 +1,4 @@
-"""The largest size that fits in memory: doubled till none does, then bisected, each trial a fresh process."""
+"""The largest size that fits in memory: doubled, then bisected, each trial in a fresh process."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ class Largest:
         fits: the largest value that fits; None if no tried value does.
         record: of its trial, or of the trial that stopped the search early.
         too_large: the smallest tried value that does not fit; None if all up to the limit fit.
-        reason: of an early stop; empty if there was none.
+        reason: of an early stop; else empty.
     """
 
     fits: int | None
@@ -59,7 +59,7 @@ def _ending(record: Record) -> str:
 
 
 def first_case(name: str, size: Mapping[str, int], grow: str, precision: str, mode: str = EAGER) -> Case:
-    """Return the first case of a search: the given size, with the tiny value of `grow` if it is not given.
+    """Return the first case of a search: the given size, with the tiny value of a missing `grow`.
 
     Raises:
         WorkloadsError: the workload has no such size parameter, or the rest of the size is wrong.
@@ -72,7 +72,7 @@ def first_case(name: str, size: Mapping[str, int], grow: str, precision: str, mo
 
 
 def find_largest(first: Repeat, grow: str, limit: int | None, say: Say) -> Largest:
-    """Find the largest value of the size parameter `grow` with which `first` fits, with the box to itself."""
+    """Find the largest value of `grow` with which `first` fits, with the box to itself."""
     workload, size = find(first.case.workload), first.case.params
     limits = limits_here(first.hardware, first.device, first.threads)
 
@@ -92,7 +92,6 @@ def find_largest(first: Repeat, grow: str, limit: int | None, say: Say) -> Large
 
 
 def _least(workload: Workload, grow: str) -> int:
-    """Return the tiny value of a size parameter, or its default."""
     return workload.tiny.get(grow) or workload.optional.get(grow) or 0
 
 

@@ -1,4 +1,4 @@
-"""A parser of arguments that suggests the nearest name for a misspelt command, option or value."""
+"""A parser that suggests the nearest name for a misspelt command, option or value."""
 
 import argparse
 from collections.abc import Sequence
@@ -26,12 +26,12 @@ class Parser(argparse.ArgumentParser):
         return options
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Parse arguments, and remember them for the sentence of an error."""
+        """Parse arguments, and remember them for an error's sentence."""
         self._given = tuple(args or ())
         return super().parse_known_args(args, namespace)
 
     def error(self, message: str) -> NoReturn:
-        """Exit with usage, the message and code 2; name an unknown option in place of which one is missing."""
+        """Exit with usage, the message and code 2; name an unknown option in place of a missing one."""
         if "required" in message:
             known = self._option_string_actions
             words = (word.partition("=")[0] for word in self._given if word.startswith("--"))

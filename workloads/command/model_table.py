@@ -1,4 +1,4 @@
-"""A workload's model, layer by layer: names, shapes and parameters, without a measurement."""
+"""Show a workload's model, layer by layer: names, shapes and parameters, without a measurement."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def model_table(case: Case, threads: int) -> str:
 
 @contextmanager
 def _called() -> Iterator[dict[Any, str]]:
-    """Yield the output shapes of the parts of the first model that is called, in the order of their ends."""
+    """Yield the output shapes of the parts of the first called model, in the order of their ends."""
     from torch.nn.modules.module import register_module_forward_hook, register_module_forward_pre_hook
 
     shapes: dict[Any, str] = {}

@@ -1,4 +1,4 @@
-"""What commands print: progress, and records that are kept if they can't be printed."""
+"""Output of commands: progress, and records, which go to a file if they cannot be printed."""
 
 import os
 import sys
@@ -16,16 +16,16 @@ SHARED_MEMORY = "/dev/shm"
 
 
 def say(text: str) -> None:
-    """Print progress to standard error, if it takes it; standard output is for records."""
+    """Print progress to standard error, if possible; standard output is for records."""
     with suppress(OSError):  # a full disk behind standard error must not end a measurement
         print(text, file=sys.stderr, flush=True)
 
 
 class Records:
-    """Records on their way out: to a folder or to standard output, or if that fails, to a file.
+    """Records on their way to a folder or standard output, or if that fails, to a file.
 
     Attributes:
-        kept: the file that got them; None if none was needed.
+        kept: the file that got them, if needed.
     """
 
     def __init__(self, folder: Path | None = None) -> None:
@@ -33,10 +33,10 @@ class Records:
         self._folder = folder
 
     def put(self, record: Record) -> None:
-        """Print or write a record, or keep it in a file and say where.
+        """Print or write a record, or write it to a file and say where.
 
         Raises:
-            WorkloadsError: no file system of this machine takes it either.
+            WorkloadsError: no file system of this machine has room.
         """
         if not self.kept:
             try:
@@ -59,7 +59,7 @@ class Records:
 
 
 def close(code: int) -> int:
-    """Flush the standard streams; return the exit code, which is 1 if standard output could not take all."""
+    """Flush the standard streams; return the exit code, 1 if standard output could not take all."""
     try:
         sys.stdout.flush()
     except BrokenPipeError:  # the reader has left, as in `show … | head`
@@ -79,7 +79,7 @@ def _reason(error: Exception) -> str:
 
 
 def _new_file() -> Path:
-    """Make a file in the current folder, or in another that has room for one.
+    """Make a file in the current folder, or in another with room.
 
     Raises:
         WorkloadsError: no folder has room.
@@ -91,7 +91,7 @@ def _new_file() -> Path:
 
 
 def _file_in(folder: str) -> Path:
-    """Make a file in a folder that has room.
+    """Make a file in a folder.
 
     Raises:
         OSError: it is full.

@@ -324,7 +324,7 @@ def show(options: argparse.Namespace) -> int:
 
 
 def roofline(options: argparse.Namespace) -> int:
-    """Say what bounds each case."""
+    """Print the bound of each case."""
     records, sound = read(options.path)
     print(roofline_json(records) if options.json else roofline_text(records))
     return 0 if sound else 1

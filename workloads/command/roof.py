@@ -1,4 +1,4 @@
-"""`roof`: measure this machine's best rates within minutes, store them by machine and software, and show them."""
+"""`roof`: measure this machine's best rates in minutes, cache them by machine and software, and show them."""
 
 import argparse
 import json
@@ -61,13 +61,13 @@ class Limit:
 
     @property
     def estimate_s(self) -> float:
-        """Seconds of its measurement, about."""
+        """Approximate seconds of its measurement."""
         searching_s = SEARCH_S if self.workload == "roof" else 0.0
         return searching_s + REPEAT_S * (1 + (len(self.sizes) > 1) * len(self.sizes) / 2)
 
 
 def roof(options: argparse.Namespace) -> int:
-    """Measure those rates of this machine that are not stored yet, and show all."""
+    """Measure those rates of this machine that are not cached, and show all."""
     threads, options.device = options.threads or cores(), options.device or device_here()
     path = roof_path(facts_here(options.device), options.device, threads)
     if options.again:
@@ -104,7 +104,7 @@ def roof(options: argparse.Namespace) -> int:
 
 
 def limits(device: str) -> Iterator[Limit]:
-    """Yield the limits to measure on a device; those that most cells are compared with come first."""
+    """Yield the limits to measure on a device, most used first."""
     precisions = (*PRECISIONS, FP8) if device == "cuda" else [p for p in PRECISIONS if p not in ONLY_ON_GPUS]
     for precision in precisions:
         yield _product(device, precision, EAGER)
@@ -139,7 +139,7 @@ def _processes(device: str) -> int:
 
 
 def _measured(item: Limit, repeat: Repeat, lock: int, forks: ForkServers) -> Record:
-    """Measure a limit at the best of its sizes, once more: the best of several brief samples is biased."""
+    """Measure a limit anew at the best of its sizes: the best of several brief samples is biased."""
     (_, precision, mode, processes), *_ = item.rates
     if processes > 1:
         repeat = replace(repeat, threads=1)

@@ -31,12 +31,12 @@ PASSED_ON = (signal.SIGTERM, signal.SIGHUP, signal.SIGUSR1, signal.SIGUSR2, sign
 
 
 def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
-    """Run a repeat's script to its end, write its record into a folder, if one is given, and return the exit code.
+    """Run a repeat's script to its end, write its record into any given folder, and return the exit code.
 
-    If a signal has ended the script, it ends this process too.
+    A signal that ended the script ends this process too.
 
     Raises:
-        WorkloadsError: the folder can't be made, or holds this record already.
+        WorkloadsError: the folder cannot be made, or holds this record already.
     """
     if out is not None:
         make_folder(out)
@@ -62,7 +62,7 @@ def run_whole(repeat: Repeat, lock: int, out: Path | None) -> int:
 
 
 def _without_record(repeat: Repeat, code: int, command: str) -> Record:
-    """Make the record of a script that left none; `command` is the one that replaced it, or empty."""
+    """Make the record of a script that left none; `command` replaced it, or is empty."""
     if command:
         return repeat.failed(Verdict.UNSUPPORTED, not_measured(command))
     how = f"was killed by {signal_name(-code)}" if code < 0 else f"ended its process with code {code}"
@@ -96,7 +96,7 @@ def _look_for_another(process: subprocess.Popen[str], reading: int, commands: li
 
 @contextmanager
 def _passed_on() -> Iterator[Callable[[subprocess.Popen[str]], None]]:
-    """Pass this process's signals on to the process that is handed over, as soon as there is one."""
+    """Pass this process's signals on to the given process, as soon as there is one."""
     taken: list[subprocess.Popen[str]] = []
     early: list[int] = []
 
@@ -125,7 +125,7 @@ def _passed_on() -> Iterator[Callable[[subprocess.Popen[str]], None]]:
 
 
 def _is_in_foreground() -> bool:
-    """Return whether the terminal sends the signals of its keys to this process and its children."""
+    """Return whether the terminal sends its keys' signals to this process and its children."""
     try:
         with open("/dev/tty", "rb") as terminal:
             return os.tcgetpgrp(terminal.fileno()) == os.getpgrp()

@@ -25,32 +25,31 @@ Module = TypeVar("Module", bound="torch.nn.Module")
 
 @dataclass(frozen=True, slots=True)
 class Prepared:
-    """A workload, built and ready to be stepped. The engine owns timing, devices, warm-up and statistics.
+    """A workload, built and ready for its steps. The engine does timing, devices, warm-up and statistics.
 
     Attributes:
         step: one step, without synchronising; returns its result.
-        inputs: the device tensors that a caller would have to move there. The engine changes their values in
-            place to see that the result follows.
-        reference: the float64 result on the CPU, computed from the inputs as they are at that moment.
-        view: picks from the step's result what `reference` computes: large results are checked in part. Both
-            may give several tensors, of which each must be right for itself.
+        inputs: the device tensors that a caller would have to move there. The engine changes their values in place
+            to see that the result follows.
+        reference: the float64 result on the CPU, from the present inputs.
+        view: selects from the step's result what `reference` computes, for large results. Both can return several
+            tensors, each of which must be right.
         units, unit: work of one step in the user's terms, such as 2 images.
         flops: floating-point operations of one step, by formula.
         bytes: compulsory traffic of one step: inputs read once, result written once.
         matmul_flops: the part of `flops` in matrix products and convolutions, which torch's counter confirms.
-        reset: puts back what steps change, such as a model in training; None where a step leaves no trace.
-        learns: whether what `reset` puts back was learnt: then the result is a loss, which must fall. False
-            where it is a place in the data, so that the reference knows the result of every step.
-        watched: a context in which a step keeps what `reference` needs to know of it: dropout's masks.
-        tolerance: multiplies the precision's bound, where roundings add up over many layers.
-        moves_inputs: whether the step itself moves its inputs to the device, as one with a data loader does.
-        parameters: trainable parameters of the model, None where there is none.
-        data: where the inputs come from: drawn from the seed, or files.
-        unexchanged: a context in which the ranks of a group keep their gradients to themselves; None where
-            they have none to exchange.
-        alone: whether each process of a group measures its steps alone, too, while the others wait.
-        chosen: what the workload has chosen on the device at hand, such as m, n and k of a product.
-        reference_on_device: whether `reference` computes on the device, and so takes memory of it.
+        reset: restores what steps change, such as a model in training; None if a step leaves no trace.
+        learns: `reset` restores something learnt, so the result is a loss, which must fall. False if it restores a
+            place in the data, so that the reference knows every step's result.
+        watched: a context in which a step records what `reference` needs, such as dropout's masks.
+        tolerance: multiplies the precision's bound, for roundings that add up over many layers.
+        moves_inputs: the step itself moves its inputs to the device, as with a data loader.
+        parameters: trainable parameters of the model, if any.
+        data: source of the inputs: drawn from the seed, or files.
+        unexchanged: a context in which a group's ranks do not exchange gradients; None without any.
+        alone: each process of a group also measures its steps alone, while the others wait.
+        chosen: the workload's choice on this device, such as m, n and k of a product.
+        reference_on_device: `reference` computes on the device, and takes memory there.
         reference_dtype: the type that `reference` computes in.
     """
 
@@ -87,11 +86,11 @@ class JobResult:
     """The result of a whole job.
 
     Attributes:
-        losses: loss of every step, in order; empty where nothing is learnt.
-        metric, value: what its target is about, such as the accuracy on data that it did not train on.
-        target: what `value` must reach, at least (`higher_is_better`) or at most; None where none is stated.
-        step_s: host seconds from the end of each step to the end of the next, in order; those of a device
-            that runs behind its host are of handing the work over, and only their sum is of doing it.
+        losses: of every step, in order; empty without learning.
+        metric, value: of its target, such as the accuracy on held-out data.
+        target: for `value`, a lower bound (`higher_is_better`) or an upper one; None without a target.
+        step_s: host seconds from the end of each step to the next, in order; if the device runs behind its host,
+            only their sum is time of computing.
         memory: over the job, as step, rank, and bytes allocated, reserved and at the peak: `MemoryAt`.
     """
 
@@ -113,11 +112,11 @@ class JobResult:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A whole piece of work, such as training to a target, timed once a process.
+    """A whole piece of work, such as training to a target, timed once per process.
 
     Attributes:
-        run: does all of it from the beginning and waits for the device; returns what it came to.
-        warm_up: pays once what a first step pays, on a model that is thrown away.
+        run: does all of it from the beginning and waits for the device; returns the result.
+        warm_up: pays a first step's one-off costs, on a model that is dropped.
         units, unit: work of the whole job in the user's terms, such as 60000 images.
         flops, bytes, matmul_flops, parameters, data: as in `Prepared`, of the whole job.
     """
@@ -137,15 +136,15 @@ class Job:
 class Env:
     """The environment of a workload: device, precision, layout and the only source of randomness.
 
-    Data is drawn on the CPU whatever the device, so that every machine gets the same numbers for a seed.
+    Data is drawn on the CPU on any device, so that a seed gives every machine the same numbers.
 
     Attributes:
         dtype: element type of the case's precision.
-        to_device: moves a host tensor to the device; the engine's own, so that moving is timed apart.
-        data: folder with the real data sets; None where they are to be drawn.
+        to_device: the engine's, which times the moves of host tensors separately.
+        data: folder with the real data sets; None to draw data.
         mode: of the case, see `compiled`.
-        phase: a context in which time counts for the phase of a name, not for building.
-        rank, world: which of how many processes this is, in a workload that several of them run together.
+        phase: a context whose time counts for the named phase, not for building.
+        rank, world: this process's number among those that run the workload together, and their number.
     """
 
     device: torch.device
@@ -161,13 +160,13 @@ class Env:
     phase: Callable[[str], AbstractContextManager[object]] = nullcontext
 
     def randn(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Draw standard normal values of this shape, on the device, in the case's precision and layout."""
+        """Draw standard normal values, on the device, in the case's precision and layout."""
         import torch
 
         return self._drawn(torch.randn, shape, dtype or self.dtype)
 
     def rand(self, *shape: int, dtype: torch.dtype | None = None) -> torch.Tensor:
-        """Draw uniform values in [0, 1) of this shape, such as images, on the device."""
+        """Draw uniform values in [0, 1), such as images, on the device."""
         import torch
 
         return self._drawn(torch.rand, shape, dtype or self.dtype)
@@ -175,7 +174,7 @@ class Env:
     def _drawn(
         self, draw: Callable[..., torch.Tensor], shape: tuple[int, ...], dtype: torch.dtype
     ) -> torch.Tensor:
-        """Draw on the host in pieces that give the same values as the whole, which may not fit there."""
+        """Draw on the host in pieces, because the whole might not fit there; the values are the same."""
         import torch
 
         count = math.prod(shape)
@@ -186,15 +185,15 @@ class Env:
         return self._ordered(values.view(shape))
 
     def place(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Bring a host tensor to the case's precision, layout and device; whole numbers keep their type."""
+        """Bring a host tensor to the case's precision, layout and device; integers keep their type."""
         return self.to_device(self._ordered(tensor.to(self.dtype) if tensor.is_floating_point() else tensor))
 
     def place_exact(self, tensor: torch.Tensor) -> torch.Tensor:
-        """Bring a host tensor to the layout and the device in its own type, as mixed precision wants it."""
+        """Bring a host tensor to the layout and the device in its own type, for mixed precision."""
         return self.to_device(self._ordered(tensor))
 
     def draw(self, high: int, count: int = 1) -> list[int]:
-        """Draw `count` different whole numbers in [0, high), sorted; fewer if `high` is smaller."""
+        """Draw `count` different integers in [0, high), sorted; fewer if `high` is smaller."""
         import torch
 
         return sorted(torch.randperm(high, generator=self.generator)[:count].tolist())
@@ -214,17 +213,17 @@ class Env:
         return cast(Module, placed.to(memory_format=channels_last) if channels_last else placed)
 
     def compiled(self, function: Function) -> Function:
-        """Return a function or a model as the mode has it: by torch.compile, or as it is written.
+        """Return a function or a model in the case's mode: by torch.compile, or as written.
 
-        A step that has its work done by this has the modes of torch.compile. Torch's own CUDA graphs, of
-        `mode="reduce-overhead"`, are not used: see `engine.build.captured`.
+        A step that uses this has the modes of torch.compile, without torch's own CUDA graphs: see
+        `engine.build.captured`.
         """
         import torch
 
         return cast(Function, torch.compile(function, dynamic=False)) if self.mode in COMPILED else function
 
     def autocast(self) -> torch.autocast:
-        """Return the context of mixed precision for fp16 and bf16; one without effect for fp32 and tf32."""
+        """Return the context of mixed precision for fp16 and bf16, without effect for fp32 and tf32."""
         import torch
 
         return torch.autocast(self.device.type, self.dtype, enabled=self.precision in ("fp16", "bf16"))

@@ -39,23 +39,23 @@ class Workload:
         tiny: a size that runs in milliseconds, for tests.
         build: makes a `Prepared` or a `Job` from an `Env` and the sizes.
         kind: a step on data in place, a step with data from a data loader, or a whole job.
-        of: the workload with the same computation, without the loader, job or processes of this one; this one has
-            all of its parameters. None for a computation of its own.
+        of: the workload with the same computation, without this one's loader, job or processes, whose parameters
+            this one has too; None for a computation of its own.
         scaling: of several processes: `weak` if the work grows with their number, `strong` if they share it.
-        all_gpus: whether it is to load all GPUs of a machine: it is skipped where twice as many processes have room.
-        wrapper: distributes a model over several processes: each has all of it (DDP) or a share (FSDP).
+        all_gpus: it must load all GPUs of a machine, and is skipped if twice as many processes fit.
+        wrapper: distributes a model: each process has all of it (DDP) or a share (FSDP).
         model: name of a network that several workloads run.
         task: use of the network.
-        has_model: building it builds a torch model or optimizer, for which torch imports its compiler, in seconds.
+        has_model: it builds a torch model or optimizer, for which torch imports its compiler, in seconds.
         by_size: table of its sizes in a report: matrices by `n`, or images by `pixels` and `batch`.
-        layouts: memory layouts to try; the fastest one on the device is measured.
-        attention: whether its step calls torch's attention, of which new GPUs have several kernels to try.
-        elements: lower bound, from the sizes, of the numbers of the case's precision alive at once. This and `flops`
-            need no torch, so that sizes that a machine can't hold or finish in time are skipped before a trial.
+        layouts: memory layouts to try; the fastest is measured.
+        attention: its step calls torch's attention, which has several kernels to try on new GPUs.
+        elements: lower bound, from the sizes, of live numbers in the case's precision. This and `flops` need no
+            torch, so that sizes too large for a machine's memory or time are skipped before a trial.
         flops: lower bound, from the sizes, of the floating-point operations of a step or of a whole job.
         multiples: from the sizes, a divisor for each parameter that must be a multiple, for a search of sizes.
-        published: parameters that name a published model; only the listed values exist.
-        optional: parameters that can be left out, with their default: a case has the same name either way. None if
+        published: parameters that name a published model, which have only the listed values.
+        optional: parameters that can be left out, with their default, which gives the case the same name; None if
             leaving one out differs from every value.
         precisions, modes: supported ones, if the device has them too.
     """
@@ -89,8 +89,8 @@ class Workload:
         """Check size, precision and mode, and make a case with the parameters in the workload's order.
 
         Raises:
-            WorkloadsError: a parameter is unknown, missing, too small or not a published model, or the workload
-                does not support the precision or mode.
+            WorkloadsError: a parameter is unknown, missing, too small or not a published model, or precision or
+                mode is not supported.
         """
         if precision not in self.precisions:
             names = ", ".join(self.precisions)
@@ -116,7 +116,7 @@ class Workload:
 
     @property
     def in_group(self) -> bool:
-        """True if several processes measure it together; their number is its size parameter `processes`."""
+        """True if several processes, `processes` in its size, measure it together."""
         return "processes" in self.sizes
 
     def grid(
@@ -135,7 +135,7 @@ OPTIONS = {entry.name for entry in fields(Workload)} - {"name", "summary", "size
 def workload(*, tiny: dict[str, int], **given: Any) -> Callable[[Build], Build]:
     """Register the decorated function as the workload of its name.
 
-    An argument named in `OPTIONS` sets that field of `Workload`; any other is a size parameter.
+    Arguments named in `OPTIONS` set fields of `Workload`; others are size parameters.
     """
     sizes = {name: values for name, values in given.items() if name not in OPTIONS}
     options = {name: value for name, value in given.items() if name in OPTIONS}
@@ -149,7 +149,7 @@ def workload(*, tiny: dict[str, int], **given: Any) -> Callable[[Build], Build]:
 
 
 def summary_of(name: str) -> str:
-    """Return the first line of an imported module's docstring, from its file if Python has removed it (-OO)."""
+    """Return the first line of an imported module's docstring, from its file if Python removed it (-OO)."""
     module = sys.modules[name]
     text = module.__doc__
     if text is None and module.__file__:
@@ -158,17 +158,17 @@ def summary_of(name: str) -> str:
 
 
 def add(new: Workload) -> None:
-    """Register a workload; one of the same name is replaced."""
+    """Register a workload, replacing one of the same name."""
     _found[new.name] = new
 
 
 def declared(name: str) -> Workload | None:
-    """Return the workload of this name, or None: an old record's workload may have been deleted."""
+    """Return the workload of this name, or None, as for an old record's deleted workload."""
     return _found.get(name) or all_workloads().get(name)
 
 
 def import_built_in() -> None:
-    """Import every workload of this package, and none of the user's folder."""
+    """Import every workload of this package, but not the user's folder."""
     for folder in FOLDERS:
         for module in pkgutil.iter_modules(importlib.import_module(folder).__path__):
             if not module.ispkg and not module.name.startswith("_"):
@@ -176,7 +176,7 @@ def import_built_in() -> None:
 
 
 def all_workloads() -> dict[str, Workload]:
-    """Return every workload by name, from this package and from the folder GRIDBENCH_WORKLOADS, if set."""
+    """Return every workload by name, of this package and the folder GRIDBENCH_WORKLOADS, if set."""
     import_built_in()
     if own := os.environ.get(FOLDER):
         _import_folder(Path(own))
@@ -204,7 +204,7 @@ def _import_folder(folder: Path) -> None:
 
 
 def find(name: str) -> Workload:
-    """Return the workload of this name; a folder's files are imported once, because every record calls this.
+    """Return the workload of this name; folders are imported once, because every record calls this.
 
     Raises:
         WorkloadsError: it does not exist; the message names similar ones.

@@ -27,7 +27,7 @@ of_gpt2 = partial(
 
 @of_gpt2(elements=lambda millions, **others: 4 * GPT2[millions].parameters)
 def gpt2_ddp(env: Env, millions: int, batch: int, length: int, processes: int) -> Prepared:
-    """A step on `batch` sequences for each process, which has all weights, gradients and moments itself."""
+    """Return a step on `batch` sequences for each process, which has all weights, gradients and moments."""
     return _step(env, millions, batch, length, sharded=False)
 
 
@@ -36,12 +36,12 @@ def gpt2_ddp(env: Env, millions: int, batch: int, length: int, processes: int) -
     elements=lambda millions, processes, **others: 4 * GPT2[millions].parameters / processes,
 )
 def gpt2_fsdp(env: Env, millions: int, batch: int, length: int, processes: int) -> Prepared:
-    """The same step where each process keeps its share of weights, gradients and moments alone.
+    """Return the same step, but each process has only its share of weights, gradients and moments.
 
-    A block's weights are gathered from all, in fp32, when it computes, forward and once more backward; its
-    gradients are summed to those that keep them. So a model whose replica no card holds can be trained; the
-    exchange takes half as many bytes again as DDP's. Of both all gradients of a step are held against those
-    of the plain model. What is exchanged can't be left out of a step here, so its share is not measured.
+    A block's weights are gathered, in fp32, when it computes, forward and once more backward; its gradients are
+    summed to their owners. A model too large for one card can be trained so; the exchange takes half as many bytes
+    again as DDP's. All gradients of a step are compared with those of the plain model. The share of the exchange
+    is not measured, because a step needs it.
     """
     return _step(env, millions, batch, length, sharded=True)
 

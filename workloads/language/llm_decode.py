@@ -25,13 +25,12 @@ from workloads.nets.shapes import LLAMA, LLAMA_MILLIONS
     ),
 )
 def llm_decode(env: Env, millions: int, batch: int, context: int) -> Prepared:
-    """The scores of one token for each of `batch` sequences: the last of `context`, all others cached.
+    """Return the scores of one token for each of `batch` sequences: the last of `context`, the others cached.
 
-    Every step decodes the same position, so that each takes as long as the others and its latency is that of
-    a token. At batch 1 all weights are read for one token, which takes their bytes over the rate at which
-    products of one row (`gemm` with m = 1 and the model's width as k) read; then come attention and the
-    handing over of some 35 operations a block. On a GPU that rate is the memory's. On a CPU it may be a
-    fraction: torch's product of one row then keeps one core busy, however many threads it has.
+    Every step decodes the same position, so its latency is that of a token. At batch 1 all weights are read for
+    one token, which takes their bytes over the rate at which products of one row (`gemm` with m = 1 and the
+    model's width as k) read; then come attention and the launches of some 35 operations a block. On a GPU that
+    rate is the memory's. On a CPU it can be a fraction, because torch's product of one row then uses one core.
     """
     from workloads.nets.llama import LlamaPass
 

@@ -25,9 +25,9 @@ from workloads.nets.shapes import LLAMA, LLAMA_MILLIONS
     ),
 )
 def llm_prefill(env: Env, millions: int, batch: int, prompt: int) -> Prepared:
-    """The scores of the token after each of `batch` prompts, and all their keys and values into the cache.
+    """Return the scores of the token after each of `batch` prompts, and cache all their keys and values.
 
-    A step is the time to the first token of a server that has nothing else to do.
+    A step is an idle server's time to the first token.
     """
     from workloads.nets.llama import LlamaPass
 

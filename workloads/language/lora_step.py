@@ -19,7 +19,7 @@ LEARNING_RATE = 1e-3
 
 
 def _linear_flops(millions: int, batch: int, length: int, rank: int) -> float:
-    """FLOPs of products: of frozen weights forward and backward to their input, of adapters to them as well.
+    """Return FLOPs of products: of frozen weights forward and to their input's gradient, of adapters to theirs as well.
 
     The first block's own input needs no gradient.
     """
@@ -49,7 +49,7 @@ def _flops(millions: int, batch: int, length: int, rank: int) -> float:
     flops=_flops,
 )
 def lora_step(env: Env, millions: int, batch: int, length: int, rank: int) -> Prepared:
-    """A step of AdamW on the adapters of all attention, of `batch` sequences of `length` tokens."""
+    """Return a step of AdamW on the adapters of all attention, of `batch` sequences of `length` tokens."""
     import torch
     from torch.nn import functional as F
 

@@ -1,4 +1,4 @@
-"""Training a graph network on a citation graph: its data, how it learns, what a step computes and reads."""
+"""Training a graph network on a citation graph: its data, recipe, FLOPs and bytes."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ class Task:
 
 
 def gcn_task(env: Env) -> Task:
-    """Return the graph, its matrix, and a split of its papers that follows from the seed."""
+    """Return the graph, its matrix, and a split of its papers by the seed."""
     import torch
 
     from workloads.nets.graph import normalised_links
@@ -60,7 +60,7 @@ def gcn_task(env: Env) -> Task:
 
 
 def gcn_recipe(task: Task, hidden: int) -> Recipe:
-    """Return the network of pytorch/examples (gcn), 23,040 weights at 16, and how it learns: Adam with L2."""
+    """Return the network and recipe of pytorch/examples (gcn): 23,040 weights at 16, Adam with L2."""
     import torch
     from torch.nn import functional as F
 
@@ -82,11 +82,11 @@ def gcn_recipe(task: Task, hidden: int) -> Recipe:
 
 
 def flops(task: Task, hidden: int) -> tuple[float, float, float]:
-    """Return the FLOPs of a forward pass, of a training step, and of its dense part, which torch counts, too.
+    """Return the FLOPs of a forward pass, of a training step, and of its dense part, which torch counts.
 
     A sparse product takes two operations for each entry and column; backward takes one such product for each
-    gradient that is wanted: that of the words' weights, of both products with the links, and of both factors
-    of the dense product.
+    needed gradient: of the words' weights, of both products with the links, and of both factors of the dense
+    product.
     """
     classes, papers = task.graph.classes, len(task.labels)
     words = 2.0 * len(task.weights) * hidden

@@ -1,4 +1,4 @@
-"""A classifier of small pictures as the load test measures it: six ways, for whatever network."""
+"""A classifier of small pictures for the load test: six ways, for any network."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ FEWEST = 3  # batches whose losses are averaged for it: of one, small ones diffe
 
 
 def train(env: Env, net: Net, batch: int) -> Prepared:
-    """Training steps on one batch that is in place: the computation alone."""
+    """Return training steps on one batch in place: the computation alone."""
     inputs = tuple(env.place_exact(tensor) for tensor in pictures(env, batch))
     return training_step(
         env, env.model(net), loss, inputs, adam, unit="images", units=batch, tolerance=TOLERANCE
@@ -40,25 +40,25 @@ def train(env: Env, net: Net, batch: int) -> Prepared:
 
 
 def infer(env: Env, net: Net, batch: int) -> Prepared:
-    """Forward passes of one batch that is in place: the computation alone."""
+    """Return forward passes of one batch in place: the computation alone."""
     images = env.place(pictures(env, batch)[0])
     return inference_step(env, env.model(net, env.dtype), images, unit="images", tolerance=TOLERANCE)
 
 
 def train_loader(env: Env, net: Net, batch: int, workers: int) -> Prepared:
-    """Training steps on what the loader hands over."""
+    """Return training steps on a loader's batches."""
     loader = Loader(env, pictures(env, EPOCH * batch), batch, workers)
     return loaded_training(env, env.model(net), loss, loader, adam, unit="images", tolerance=TOLERANCE)
 
 
 def infer_loader(env: Env, net: Net, batch: int, workers: int) -> Prepared:
-    """Forward passes of what the loader hands over."""
+    """Return forward passes of a loader's batches."""
     loader = Loader(env, (pictures(env, EPOCH * batch)[0].to(env.dtype),), batch, workers)
     return loaded_inference(env.model(net, env.dtype), loader, unit="images", tolerance=TOLERANCE)
 
 
 def train_job(env: Env, net: Net, batch: int, epochs: int, batches: int, workers: int) -> Job:
-    """`epochs` times `batches` training steps through the loader; the loss must fall to 90 %."""
+    """Return `epochs` times `batches` training steps through the loader; the loss must fall to 90 %."""
     import torch
 
     loader = Loader(env, pictures(env, min(batches, EPOCH) * batch), batch, workers)
@@ -82,7 +82,7 @@ def train_job(env: Env, net: Net, batch: int, epochs: int, batches: int, workers
 
 
 def infer_job(env: Env, net: Net, batch: int, batches: int, workers: int) -> Job:
-    """`batches` forward passes through the loader; the last result is held against float64."""
+    """Return `batches` forward passes through the loader; the last result is compared with float64."""
     import torch
 
     images = pictures(env, min(batches, EPOCH) * batch)[0].to(env.dtype)
@@ -109,9 +109,9 @@ def infer_job(env: Env, net: Net, batch: int, batches: int, workers: int) -> Job
 
 
 def pictures(env: Env, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-    """`count` pictures of 3 x 32 x 32 and their classes, on the host: noise on the squares of the class.
+    """Return `count` pictures of 3 x 32 x 32 and their classes, on the host: noise on the class's squares.
 
-    Without them there would be nothing to learn, and a training that goes wrong would not show.
+    The squares can be learnt, so that a failing training shows.
     """
     import torch
 
@@ -122,14 +122,14 @@ def pictures(env: Env, count: int) -> tuple[torch.Tensor, torch.Tensor]:
 
 
 def loss(model: torch.nn.Module, images: torch.Tensor, labels: torch.Tensor) -> torch.Tensor:
-    """Cross-entropy, the mean over the batch."""
+    """Return the cross-entropy, the mean over the batch."""
     from torch.nn import functional as F
 
     return F.cross_entropy(model(images), labels)
 
 
 def adam(parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
-    """Adam with the load test's learning rate."""
+    """Return Adam with the load test's learning rate."""
     import torch
 
     return fused(torch.optim.Adam, parameters, lr=LEARNING_RATE)
@@ -138,7 +138,7 @@ def adam(parameters: Iterable[torch.nn.Parameter]) -> torch.optim.Optimizer:
 def _timed(
     loader: Loader, step: Callable[[], torch.Tensor], steps: int, kept: int
 ) -> tuple[list[torch.Tensor], tuple[float, ...]]:
-    """Take steps from the loader's first epoch on: their last `kept` results, and host seconds of each."""
+    """Take steps from the loader's first epoch on; return the last `kept` results, and host seconds of each step."""
     results = deque[Any](maxlen=kept)
     ends = [time.perf_counter()]
     loader.restart(epoch=0)
@@ -179,7 +179,7 @@ class Way(NamedTuple):
     """One of the six ways to measure a network.
 
     Attributes:
-        more: size parameters beside `batch`, with the values that people usually measure.
+        more: further size parameters besides `batch`, with their usual values.
     """
 
     name: str
@@ -211,8 +211,8 @@ def register(
 ) -> None:
     """Register the six workloads of a network, such as `NAME_train` and `NAME_infer_loader`.
 
-    `module` is the name of the network's module, whose first line is their summary. `check` raises WorkloadsError
-    for a batch that the network can't be trained on.
+    The first line of the network's `module` is their summary. `check` raises WorkloadsError for a batch that the
+    network cannot be trained on.
     """
     for way in WAYS:
         sizes = {"batch": batch, **way.more}

@@ -1,4 +1,4 @@
-"""Training of a diffusion model on pictures of CIFAR-10's size: what its workloads share."""
+"""Training of a diffusion model on pictures of CIFAR-10's size, for several workloads."""
 
 from __future__ import annotations
 
@@ -26,27 +26,27 @@ TOLERANCE = 10.0  # roundings add up over 70 convolutions
 
 
 def parameters(channels: int = PUBLISHED) -> int:
-    """Return the model's parameters: 35.7 million of the published width."""
+    """Return the model's parameters: 35.7 million at the published width."""
     return 2178 * channels**2 + 484 * channels + 3
 
 
 def image_flops(channels: int = PUBLISHED) -> float:
-    """Return a training step's operations for one image: in convolutions, linear layers and attention."""
+    """Return a training step's FLOPs for one image: convolutions, linear layers and attention."""
     return 2_214_424.0 * channels**2 + 8_146_944.0 * channels
 
 
 def elements(channels: int = PUBLISHED, **others: int) -> float:
-    """Return the numbers that are alive at the end of a step: weights, gradients, Adam's moments, average."""
+    """Return the numbers alive at the end of a step: weights, gradients, Adam's moments, average."""
     return 5.0 * parameters(channels)
 
 
 def flops(batch: int, processes: int = 1, channels: int = PUBLISHED, **others: int) -> float:
-    """Return the operations of a step by all processes, each of which takes `batch` images."""
+    """Return a step's FLOPs by all processes, each of which takes `batch` images."""
     return image_flops(channels) * batch * processes
 
 
 def multiples(**size: int) -> dict[str, int]:
-    """Return of what a size must be a multiple: channels make groups for the norms."""
+    """Return the divisor of the channels, which form groups for the norms."""
     return {"channels": STRIDE}
 
 
@@ -56,7 +56,7 @@ ddpm_workload = partial(
 
 
 def training_step(env: Env, batch: int, channels: int, in_group: bool) -> Prepared:
-    """Prepare steps on the same pictures, noise and times again and again; each rank takes its share.
+    """Prepare steps on the same pictures, noise and times; each rank takes its share.
 
     Raises:
         UnsupportedError, WorkloadsError: as `check_precision` and `checked_net`.
@@ -106,7 +106,7 @@ def checked_net(env: Env, channels: int) -> UNet:
     """Return the model.
 
     Raises:
-        WorkloadsError: the channels make no groups that the norms can take.
+        WorkloadsError: the channels do not form the norms' groups.
     """
     from workloads.nets.unet import UNet
 

@@ -13,11 +13,10 @@ from workloads.nets.shapes import DECODER_HEAD_WIDTH, DECODER_LAYERS, DECODER_VO
 def decoder(width: int, length: int, last_only: bool = False) -> torch.nn.Module:
     """Return a model: tokens (batch x length) to scores of the next one, at every position or at the last.
 
-    Pre-norm blocks of causal attention and a GELU network four times as wide, learned positions, and an
-    output layer of its own.
+    Learned positions, and an output layer of its own.
 
     Raises:
-        WorkloadsError: the heads of 64 don't divide the width.
+        WorkloadsError: the heads of 64 do not divide the width.
     """
     heads = max(width // DECODER_HEAD_WIDTH, 1)
     if width % heads:
@@ -45,7 +44,7 @@ def decoder(width: int, length: int, last_only: bool = False) -> torch.nn.Module
 
 
 def block(width: int, heads: int) -> torch.nn.Module:
-    """Return one block: attention and the network, each on its normalised input and added to what came in."""
+    """Return one block: attention and the network, each on its normalised input and added to it."""
 
     class Attention(nn.Module):
         def __init__(self) -> None:

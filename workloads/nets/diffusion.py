@@ -1,8 +1,8 @@
 """Training a network to predict the noise in images, as denoising diffusion does: a step, and an epoch.
 
-The settings are those of Ho, Jain and Abbeel, 2020 (https://arxiv.org/abs/2006.11239), section 4 and appendix
-B: 1000 times, variances that grow evenly from 1e-4 to 0.02, squared error of the noise, Adam with 2e-4, an
-average of the weights with decay 0.9999, horizontal flips.
+The settings are those of Ho, Jain and Abbeel, 2020 (https://arxiv.org/abs/2006.11239), section 4 and appendix B:
+1000 times, variances that grow evenly from 1e-4 to 0.02, squared error of the noise, Adam with 2e-4, an average of
+the weights with decay 0.9999, horizontal flips.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ WARM_UP = 2  # steps
 
 
 def schedule() -> torch.Tensor:
-    """Return the share of the image and of the noise at each time: float32, [2, 1000]."""
+    """Return the shares of image and noise at each time: float32, [2, 1000]."""
     kept = (1 - torch.linspace(FIRST_VARIANCE, LAST_VARIANCE, STEPS, dtype=torch.float64)).cumprod(0)
     return torch.stack([kept.sqrt(), (1 - kept).sqrt()]).float()
 
@@ -50,7 +50,7 @@ def losses(
     noise: torch.Tensor,
     times: torch.Tensor,
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Mean squared error of the predicted noise of each image [n], and the prediction."""
+    """Return the mean squared error of each image's predicted noise [n], and the prediction."""
     kept, added = amounts[:, times, None, None, None]
     predicted = net(kept * images + added * noise, times)
     return (noise - predicted).square().flatten(1).mean(1), predicted
@@ -69,7 +69,7 @@ class Trainer:
         self._learnt: list[torch.Tensor] = list(net.parameters())
 
     def step(self, *inputs: torch.Tensor) -> torch.Tensor:
-        """Learn from images, noise and times; the loss of each image."""
+        """Learn from images, noise and times; return each image's loss."""
         parts: list[torch.Tensor] = []
 
         def loss() -> torch.Tensor:
@@ -83,12 +83,12 @@ class Trainer:
         return parts[0].detach()
 
     def seen(self, losses: torch.Tensor, images: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Of the first images of the last step the losses, and what was predicted for them."""
+        """Return the last step's losses and predictions of its first images."""
         self.learner.check_changed()
         return losses[:images], self._predicted[:images]
 
     def exact(self, *inputs: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The same in float64, from the beginning; `inputs` are the first images of the watched step."""
+        """Return the same in float64, from the beginning; `inputs` are the watched step's first images."""
         with torch.no_grad():
             return losses(self.learner.exact(), as_exact(self._amounts), *map(as_exact, inputs))
 
@@ -97,7 +97,7 @@ class Trainer:
         self.learner.reset()
 
     def unexchanged(self) -> AbstractContextManager[Any]:
-        """A context in which gradients stay on their rank."""
+        """Return a context in which gradients stay on their rank."""
         return self._net.no_sync() if hasattr(self._net, "no_sync") else nullcontext()
 
 
@@ -111,26 +111,26 @@ class LoadedSteps:
         self._drawn: Batch = ()
 
     def step(self) -> torch.Tensor:
-        """Learn from the loader's next images; the loss of each."""
+        """Learn from the loader's next images; return each one's loss."""
         (images,) = self._loader.take()
         self._drawn = drawn(images, self._generator)
         return self.trainer.step(flipped(images, self._drawn[0]), *self._drawn[1:])
 
     def exact(self, count: int) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return what `Trainer.seen` shows of the last step, in float64: from the data set as it is now."""
+        """Return what `Trainer.seen` shows of the last step, in float64, from the present data set."""
         flips, noise, times = (tensor[:count].cpu() for tensor in self._drawn)
         (images,) = self._loader.latest()
         return self.trainer.exact(flipped(images[:count], flips), noise, times)
 
     def reset(self) -> None:
-        """Restore the model's beginning, and go on with the data's next epoch."""
+        """Restore the model's beginning, and continue with the data's next epoch."""
         self.trainer.reset()
         self._loader.restart()
         self._generator.manual_seed(self._seed)
 
 
 class Epoch:
-    """One pass over a rank's share of images, in an order of its own, with new noise and times."""
+    """One pass over a rank's share of images, in random order, with new noise and times."""
 
     def __init__(
         self,
@@ -143,7 +143,7 @@ class Epoch:
     ) -> None:
         """`images` are bytes [n, 3, side, side] on the host; each rank takes `steps` batches of its share.
 
-        With `workers` they come from a data loader of so many processes; without, they are cut from memory.
+        They come from a data loader of `workers` processes, or from memory.
         """
         self._env, self._batch, self._steps = env, batch, steps
         self._trainer = Trainer(env, net, in_group=True)
@@ -159,7 +159,7 @@ class Epoch:
         self._train(min(WARM_UP, self._steps))
 
     def run(self) -> JobResult:
-        """The whole epoch, from the model's beginning."""
+        """Run the whole epoch, from the model's beginning."""
         step_losses, trace = self._train(self._steps)
         means = mean_over_ranks(step_losses).tolist()
         late = statistics.fmean(means[-max(int(LAST * len(means)), 1) :])
@@ -174,7 +174,7 @@ class Epoch:
         )
 
     def _train(self, steps: int) -> tuple[torch.Tensor, Trace]:
-        """The mean loss of each step on this rank, on the device, and what else was seen of the steps."""
+        """Return the mean loss of each step on this rank, on the device, and the steps' trace."""
         env, step_losses = self._env, torch.empty(steps, device=self._env.device)
         self._trainer.reset()
         generator = torch.Generator(env.device).manual_seed(self._seed)
@@ -193,7 +193,6 @@ class Epoch:
         return step_losses, trace
 
     def _batch_of(self, step: int) -> torch.Tensor:
-        """A batch on the device, normalised."""
         if self._loader:
             return self._loader.take()[0]
         rows = self._images[step * self._batch : (step + 1) * self._batch]
@@ -201,12 +200,12 @@ class Epoch:
 
 
 def loader_of(env: Env, images: torch.Tensor, batch: int, workers: int) -> Loader:
-    """Return a loader of images, bytes on the host, that makes float32 of each by itself."""
+    """Return a loader of images, bytes on the host, that makes each one float32."""
     return Loader(env, (images,), batch, workers, lambda rows: (normalised(CIFAR10, rows[0]),))
 
 
 def drawn(images: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tensor, ...]:
-    """Draw for each image on the device whether it is flipped [n, 1, 1, 1], its noise, its time [n]."""
+    """Draw for each image on the device a flip [n, 1, 1, 1], noise, and a time [n]."""
     count, device = len(images), images.device
     flips = torch.rand(count, 1, 1, 1, generator=generator, device=device) < 0.5
     noise = torch.empty_like(images).normal_(generator=generator)
@@ -214,19 +213,19 @@ def drawn(images: torch.Tensor, generator: torch.Generator) -> tuple[torch.Tenso
 
 
 def flipped(images: torch.Tensor, flips: torch.Tensor) -> torch.Tensor:
-    """Images, some of them mirrored."""
+    """Mirror some of the images."""
     return torch.where(flips, images.flip(3), images)
 
 
 def _adam(parameters: Any) -> torch.optim.Optimizer:
-    """Fused: the same arithmetic in one pass over the weights, on a CPU six times as fast as the default."""
+    """Make Adam, fused: the same arithmetic in one pass over the weights, on a CPU six times as fast."""
     return torch.optim.Adam(parameters, LEARNING_RATE, fused=True)
 
 
 class Trace:
-    """The time of every step, without waiting for the device; of some steps each rank's memory.
+    """The time of every step, without waiting for the device, and each rank's memory at some steps.
 
-    No other process can see what a rank holds.
+    Other processes cannot see a rank's memory.
     """
 
     def __init__(self, device: torch.device, steps: int, every: int = 50) -> None:
@@ -245,7 +244,7 @@ class Trace:
             self._memory.append((step, dist.get_rank(), *_held_bytes(self._device)))
 
     def step_s(self) -> tuple[float, ...]:
-        """Return the seconds of every step on its slowest rank, by the device's own clock if it has one."""
+        """Return the seconds of every step on its slowest rank, by the device's clock if it has one."""
         if self._device.type == "cuda":
             self._marks[-1].synchronize()
             pairs = zip(self._marks, self._marks[1:], strict=False)
@@ -267,7 +266,7 @@ class Trace:
 
 
 def _held_bytes(device: torch.device) -> tuple[int, int, int]:
-    """Allocated, reserved and the peak: of the device, or of the process where the host is the device."""
+    """Return bytes allocated, reserved and at the peak, of the device, or of the process on a CPU."""
     if device.type != "cuda":
         import psutil
 

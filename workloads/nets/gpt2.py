@@ -1,7 +1,7 @@
-"""GPT-2: pre-norm blocks, learned positions, and scores made with the table of embeddings.
+"""GPT-2: pre-norm blocks, learned positions, and scores by the table of embeddings.
 
-Radford et al., "Language Models are Unsupervised Multitask Learners", 2019. Without dropout, as it is trained
-since; the vocabulary is padded to a multiple of 64, as in nanoGPT.
+Radford et al., "Language Models are Unsupervised Multitask Learners", 2019. Without dropout, as is usual since;
+the vocabulary is padded to a multiple of 64, as in nanoGPT.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ LEARNING_RATE, DECAY, BETAS = 6e-4, 0.1, (0.9, 0.95)  # nanoGPT's
 
 
 class GptBlock(nn.Module):
-    """Attention, then a GELU network four times as wide: each normalises its input and is added to it."""
+    """Attention, then a GELU network four times as wide, each on its normalised input and added to it."""
 
     def __init__(self, shape: GptShape) -> None:
         super().__init__()
@@ -35,7 +35,7 @@ class GptBlock(nn.Module):
         self.up, self.down = nn.Linear(width, 4 * width), nn.Linear(4 * width, width)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """Features [b, l, width] to as many."""
+        """Return features of the same shape, [b, l, width]."""
         parts = self.together(self.norm(x)).unflatten(-1, (3, self.heads, -1)).movedim(2, 0)
         query, key, value = parts.transpose(2, 3)
         mixed = F.scaled_dot_product_attention(query, key, value, is_causal=True)
@@ -55,13 +55,13 @@ class Gpt(nn.Module):
         self.norm = nn.LayerNorm(shape.width)
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Score the tokens that may follow."""
+        """Score the next tokens."""
         features = self.blocks(self.tokens(tokens) + self.places.weight[: tokens.shape[1]])
         return F.linear(self.norm(features), self.tokens.weight)
 
 
 def drawn_gpt(env: Env, shape: GptShape) -> Gpt:
-    """Build the model on the device; its matrices are drawn in a fraction of the time that torch's take."""
+    """Build the model on the device; its matrices are drawn far faster than by torch."""
     model = drawn_model(env, lambda: Gpt(shape), torch.float32)
     with torch.no_grad():
         for table in (model.tokens, model.places):
@@ -70,7 +70,7 @@ def drawn_gpt(env: Env, shape: GptShape) -> Gpt:
 
 
 def next_token_loss(model: nn.Module, tokens: torch.Tensor) -> torch.Tensor:
-    """Mean cross entropy of each token [b, l + 1] but the first, from those before it."""
+    """Return the mean cross entropy of each token [b, l + 1] but the first, from those before it."""
     return F.cross_entropy(model(tokens[:, :-1]).flatten(0, 1), tokens[:, 1:].flatten())
 
 

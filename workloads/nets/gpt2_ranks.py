@@ -18,12 +18,12 @@ from workloads.nets.shapes import GptShape
 
 
 class GroupTrainer:
-    """A rank's part of the model, which can be held against the plain model on all ranks' tokens.
+    """A rank's part of the model, comparable with the plain model on all ranks' tokens.
 
     Attributes:
         tolerance: multiplies the precision's bound.
         reference_dtype: the type that `exact` computes in.
-        unexchanged: a context in which gradients stay on their rank; None where weights are gathered, too.
+        unexchanged: a context in which gradients stay on their rank; None if weights are gathered, too.
     """
 
     unexchanged: Callable[[], AbstractContextManager[object]] | None = None
@@ -50,14 +50,14 @@ class GroupTrainer:
         return self._learner.learn(lambda: next_token_loss(self._called, tokens))
 
     def shown(self, loss: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Return the last step's loss, and a part of every gradient, which is gathered for it."""
+        """Return the last step's loss, and a part of every gathered gradient."""
         return self._learner.shown(loss)
 
     def exact(self, tokens: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute what `shown` gives from the beginning, in a wider type, by a whole model for each rank.
+        """Compute what `shown` returns from the beginning, in a wider type, by a whole model for each rank.
 
-        If the device has no room for it, its weights are on the host, and each block's on the device only while
-        it computes.
+        If the device has no room for it, its weights are on the host, and each block's on the device only while it
+        computes.
         """
         wide = wider_than(self._env.dtype)
         generator = torch.Generator()

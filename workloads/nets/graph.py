@@ -1,8 +1,8 @@
 """A graph convolutional network of two layers, on sparse matrices in coordinates.
 
 Kipf and Welling, Semi-Supervised Classification with Graph Convolutional Networks, 2016
-(https://arxiv.org/abs/1609.02907). Coordinates (COO) work the same on CPU and CUDA; a model that holds a
-matrix in compressed rows (CSR) can't even be copied.
+(https://arxiv.org/abs/1609.02907). Coordinates (COO) work the same on CPU and CUDA; a model with a matrix in
+compressed rows (CSR) cannot even be copied.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ DROPPED = 0.5
 
 
 def normalised_links(links: torch.Tensor, papers: int) -> torch.Tensor:
-    """D^-1/2 (A + I) D^-1/2, where A is the graph of undirected links [2, m] and D its degrees with I.
+    """Return D^-1/2 (A + I) D^-1/2 of undirected links A [2, m], with degrees D of A + I.
 
     It is the paper's equation 2: sparse, float32, symmetric, [papers, papers].
     """
@@ -28,14 +28,14 @@ def normalised_links(links: torch.Tensor, papers: int) -> torch.Tensor:
 
 
 class GraphNet(nn.Module):
-    """Scores of every paper's classes from the words in it and in those linked to it, without bias.
+    """Scores of every paper's classes from its words and those of linked papers, without bias.
 
-    Sparse products are computed in float32 in every precision: a CPU would add up in the lower one.
+    Sparse products are float32 in every precision: a CPU would add up in the lower one.
 
     Args:
         links: sparse [papers, papers], symmetric.
         entries: int64, [2, n]: paper and word, sorted, each pair once.
-        dictionary: how many words there are.
+        dictionary: number of words.
         hidden: width of the first layer.
         classes: width of the second.
     """
@@ -59,7 +59,7 @@ class GraphNet(nn.Module):
             self.register_buffer(name, buffer, persistent=False)
 
     def forward(self, weights: torch.Tensor) -> torch.Tensor:
-        """Log-probabilities [papers, classes], given the weight of every entry [n]."""
+        """Return log-probabilities [papers, classes], given the weight of every entry [n]."""
         parts: Any = self._buffers
         links = parts["links"]
         papers = _matrix(parts["entries"], weights, self.shape)
@@ -81,10 +81,10 @@ def _product(matrix: torch.Tensor, transposed: torch.Tensor, dense: torch.Tensor
 
 
 class _Product(torch.autograd.Function):
-    """A sparse matrix times a dense one, given the transposed too.
+    """A sparse matrix times a dense one, with the transposed matrix given.
 
     Torch's own gradient would sort the transposed anew in every step, and call the product of dense matrices,
-    so that its counter takes every zero for an operation.
+    whose count includes every zero.
     """
 
     @staticmethod

@@ -1,4 +1,4 @@
-"""Models of the Llama 3 family with a static cache of keys and values, and the reference of a pass."""
+"""Models of the Llama 3 family with a static cache of keys and values, and a pass's reference."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SEQUENCES, POSITIONS, SCORES = 2, 8, 512  # that are checked, of each as many at
 
 
 class LlamaTrace(NamedTuple):
-    """A pass at its last position: scores [b, vocabulary], and what is between blocks [b, width]."""
+    """A pass at its last position: scores [b, vocabulary], and the values between blocks [b, width]."""
 
     scores: torch.Tensor
     first: torch.Tensor
@@ -41,7 +41,7 @@ class LlamaAttention(nn.Module):
     def project(
         self, x: torch.Tensor, turns: torch.Tensor
     ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-        """Queries, keys and values [b, heads, l, d] of x [b, l, width] at turns [2, l, d]."""
+        """Return queries, keys and values [b, heads, l, d] of x [b, l, width] at turns [2, l, d]."""
         counts = (self.shape.heads, self.shape.kv_heads, self.shape.kv_heads)
         heads = self.together(x).unflatten(-1, (sum(counts), -1)).transpose(1, 2)
         query, key, value = heads.split(counts, dim=1)
@@ -64,7 +64,7 @@ class LlamaAttention(nn.Module):
 
 
 class LlamaBlock(nn.Module):
-    """Attention, then the gated network, each on its normalised input and added to what came in."""
+    """Attention, then the gated network, each on its normalised input and added to it."""
 
     def __init__(self, shape: LlamaShape) -> None:
         super().__init__()
@@ -84,7 +84,7 @@ class LlamaBlock(nn.Module):
 
 
 class Llama(nn.Module):
-    """Tokens to the scores of the token that follows the last."""
+    """Tokens to the scores of the token after the last."""
 
     def __init__(self, shape: LlamaShape) -> None:
         super().__init__()
@@ -101,7 +101,7 @@ class Llama(nn.Module):
     def forward(
         self, tokens: torch.Tensor, turns: torch.Tensor, caches: Sequence[Sequence[torch.Tensor]], start: int
     ) -> LlamaTrace:
-        """`tokens` [b, l] after `start` others, which the caches of all blocks have."""
+        """Take `tokens` [b, l] after `start` others, which the caches of all blocks have."""
         x = self.embed(tokens)
         ends = []
         for block, of_block in zip(self.blocks, caches, strict=True):
@@ -111,12 +111,12 @@ class Llama(nn.Module):
 
 
 class LlamaPass:
-    """A pass of `length` tokens after `start` others, again and again: each writes what the one before wrote.
+    """A pass of `length` tokens after `start` others, which each pass overwrites.
 
     Attributes:
-        inputs: the tokens [b, l]; where l is below 16, those that could come next, of which the first l do.
-        bytes: that a pass reads and writes at least.
-        is_exact_on_device: `exact` computes on the device, because there is room for two blocks in float64.
+        inputs: the tokens [b, l]; if l is below 16, candidates for the next tokens, of which the first l are.
+        bytes: least traffic of a pass.
+        is_exact_on_device: `exact` computes on the device, which has room for two blocks in float64.
     """
 
     def __init__(self, env: Env, shape: LlamaShape, batch: int, length: int, start: int = 0) -> None:
@@ -147,7 +147,7 @@ class LlamaPass:
             return self._trace.scores
 
     def view(self, scores: torch.Tensor) -> tuple[torch.Tensor, ...]:
-        """Some of what the first block has cached, what it gave for the last position, and some scores."""
+        """Return parts of the first block's cache and of its output for the last position, and of the scores."""
         assert self._trace is not None
         cached = [kept[:SEQUENCES, :, self._start :][:, :, self._positions] for kept in self._caches[0]]
         return torch.stack(cached), self._trace.first[:SEQUENCES], scores[:SEQUENCES, self._rows]
@@ -159,9 +159,9 @@ class LlamaPass:
         return tensor.to(self._place, torch.float64)
 
     def exact(self) -> tuple[torch.Tensor, ...]:
-        """Compute what `view` shows in float64: the first block, and the last from what went into it.
+        """Compute what `view` shows in float64: the first block, and the last one from its input.
 
-        The blocks between are the same code at the same shapes: a copy of all would be of tens of gigabytes.
+        The blocks between are the same code at the same shapes, and a copy of all would take tens of gigabytes.
         The last position attends to keys and values as they are cached.
         """
         assert self._trace is not None
@@ -185,7 +185,7 @@ class LlamaPass:
 
 
 def turns(head_width: int, start: int, length: int) -> torch.Tensor:
-    """Cosines and sines [2, length, head width] of the rotary positions from `start` on, in float64."""
+    """Return cosines and sines [2, length, head width] of the rotary positions from `start` on, in float64."""
     halves = torch.arange(0, head_width, 2, dtype=torch.float64) / head_width
     places = torch.arange(start, start + length, dtype=torch.float64)
     angles = (places[:, None] * BASE**-halves).repeat(1, 2)

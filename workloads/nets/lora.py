@@ -1,7 +1,7 @@
-"""A Llama model with low-rank adapters: its own weights are frozen, and only the adapters learn.
+"""A Llama model with low-rank adapters: only the adapters learn.
 
-Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021. The paper begins with one factor at
-zero; here it is small and drawn, because the gradient of the other would be zero whatever the rest computes.
+Hu et al., "LoRA: Low-Rank Adaptation of Large Language Models", 2021. The paper begins with one factor at zero;
+here it is small and drawn, because the other's gradient would be zero whatever the rest computes.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ SMALL = 0.01  # of the second factor's drawn values
 
 
 class Adapted(nn.Module):
-    """A frozen layer, and beside it the product of two narrow ones."""
+    """A frozen layer plus the product of two narrow ones."""
 
     def __init__(self, frozen: nn.Linear, rank: int) -> None:
         super().__init__()
@@ -28,7 +28,7 @@ class Adapted(nn.Module):
         self.widen = nn.Linear(rank, frozen.out_features, bias=False)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """As the frozen layer, with its adaptation added."""
+        """Add the adaptation to the frozen layer's result."""
         adapted: torch.Tensor = self.frozen(x) + self.widen(self.narrow(x))
         return adapted
 
@@ -47,7 +47,7 @@ class LoraLlama(nn.Module):
                 setattr(attention, name, Adapted(getattr(attention, name), rank))
 
     def forward(self, tokens: torch.Tensor) -> torch.Tensor:
-        """Score the tokens that may follow."""
+        """Score the next tokens."""
         x = self.base.embed(tokens)
         for block in self.base.blocks:
             x = block(x, self.turns[:, : tokens.shape[1]])

@@ -1,7 +1,7 @@
 """ResNet-50: sixteen blocks of three convolutions in four stages; 25,557,032 parameters.
 
-He et al., "Deep Residual Learning for Image Recognition", 2015, table 1; the stride is in the second
-convolution of a block, as in torchvision and in most published rates.
+He et al., "Deep Residual Learning for Image Recognition", 2015, table 1; the stride is in the second convolution
+of a block, as in torchvision and in most published rates.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ STAGES, WIDTHS, WIDER, CLASSES = (3, 4, 6, 3), (64, 128, 256, 512), 4, 1000
 
 
 class Bottleneck(nn.Module):
-    """Three convolutions, narrow in the middle, and a way around them."""
+    """Three convolutions, narrow in the middle, and a shortcut."""
 
     def __init__(self, wide: int, narrow: int, stride: int) -> None:
         super().__init__()
@@ -37,13 +37,13 @@ class Bottleneck(nn.Module):
         self.relu = nn.ReLU()
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[b, wide, h, w] to [b, 4 narrow, h / stride, w / stride]."""
+        """Return [b, 4 narrow, h / stride, w / stride] for [b, wide, h, w]."""
         ended: torch.Tensor = self.relu(self.through(x) + self.around(x))
         return ended
 
 
 def resnet50() -> nn.Module:
-    """Build the network, for pictures [b, 3, h, w] to scores [b, 1000]."""
+    """Build the network, from pictures [b, 3, h, w] to scores [b, 1000]."""
     blocks, wide = [], WIDTHS[0]
     for stage, (count, narrow) in enumerate(zip(STAGES, WIDTHS, strict=True)):
         for number in range(count):

@@ -1,4 +1,4 @@
-"""Published shapes of language models, with what a pass computes and reads: known without torch."""
+"""Published shapes of language models, with a pass's FLOPs and bytes, without torch."""
 
 from typing import NamedTuple
 
@@ -13,7 +13,7 @@ class LlamaShape(NamedTuple):
         width: of the residual stream.
         heads, kv_heads: of queries, and of the keys and values that groups of them share.
         inner: width of the gated network.
-        tied: whether the scores are made with the table of embeddings.
+        tied: the table of embeddings makes the scores.
     """
 
     width: int
@@ -31,13 +31,13 @@ class LlamaShape(NamedTuple):
 
     @property
     def block_weights(self) -> int:
-        """Weights of one block that products take: queries, keys and values, output, and the network."""
+        """Weights in a block's products: queries, keys and values, output, and the network."""
         attention = self.width * self.head_width * (2 * self.heads + 2 * self.kv_heads)
         return attention + 3 * self.width * self.inner
 
     @property
     def read_weights(self) -> int:
-        """Weights that every pass reads: all blocks, and the table that makes the scores."""
+        """Weights that every pass reads: all blocks, and the table of the scores."""
         return self.layers * self.block_weights + self.vocabulary * self.width
 
     @property
@@ -47,15 +47,15 @@ class LlamaShape(NamedTuple):
         return self.read_weights + embeddings + (2 * self.layers + 1) * self.width
 
     def cached(self, batch: int, positions: int) -> int:
-        """Numbers in the keys and values of so many positions of `batch` sequences."""
+        """Return the numbers in the keys and values of `positions` of `batch` sequences."""
         return 2 * self.layers * batch * positions * self.kv_heads * self.head_width
 
     def linear_flops(self, batch: int, length: int) -> float:
-        """FLOPs of the products with weights: `length` tokens a sequence, scores of the last alone."""
+        """Return FLOPs of the products with weights: `length` tokens a sequence, scores of the last alone."""
         return 2.0 * batch * (length * self.layers * self.block_weights + self.vocabulary * self.width)
 
     def attention_flops(self, batch: int, length: int, before: int = 0) -> float:
-        """FLOPs of both products of attention, of `length` tokens after `before`: of unmasked pairs.
+        """Return FLOPs of attention's two products, of `length` tokens after `before`: of unmasked pairs.
 
         Source: Dao, "FlashAttention-2", 2023, section 4.1, which counts no masked pair.
         """
@@ -90,12 +90,12 @@ class GptShape(NamedTuple):
         return (self.vocabulary + self.length + 2) * self.width + self.layers * block
 
     def linear_flops(self, batch: int, length: int) -> float:
-        """FLOPs of the products with weights, forward, with scores at every position."""
+        """Return FLOPs of the products with weights, forward, with scores at every position."""
         weights = 12 * self.layers * self.width**2 + self.vocabulary * self.width
         return 2.0 * batch * length * weights
 
     def attention_flops(self, batch: int, length: int) -> float:
-        """FLOPs of both products of attention, forward, of the pairs that the mask leaves."""
+        """Return FLOPs of attention's two products, forward, of unmasked pairs."""
         return 2.0 * self.layers * batch * length * (length + 1) * self.width
 
 

@@ -27,7 +27,7 @@ class TextUNetShape(NamedTuple):
 
 
 class Residual(nn.Module):
-    """Two convolutions with the time between them, and a way around."""
+    """Two convolutions with the time between them, and a shortcut."""
 
     def __init__(self, wide: int, wider: int, times: int) -> None:
         super().__init__()
@@ -37,7 +37,7 @@ class Residual(nn.Module):
         self.around = nn.Identity() if wide == wider else nn.Conv2d(wide, wider, 1)
 
     def forward(self, x: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
-        """[b, wide, h, w] to [b, wider, h, w]."""
+        """Return [b, wider, h, w] for [b, wide, h, w]."""
         inner = self.enter(F.silu(self.norm(x))) + self.times(F.silu(times))[:, :, None, None]
         out: torch.Tensor = self.around(x) + self.leave(F.silu(self.norm_after(inner)))
         return out
@@ -53,7 +53,7 @@ class CrossAttention(nn.Module):
         self.key, self.value = nn.Linear(other, width, bias=False), nn.Linear(other, width, bias=False)
 
     def forward(self, x: torch.Tensor, other: torch.Tensor) -> torch.Tensor:
-        """[b, places, width] to as many."""
+        """Return [b, places, width] for the same shape."""
         parts = (self.query(x), self.key(other), self.value(other))
         query, key, value = (part.unflatten(-1, (self.heads, -1)).transpose(1, 2) for part in parts)
         mixed = F.scaled_dot_product_attention(query, key, value).transpose(1, 2).flatten(2)
@@ -62,7 +62,7 @@ class CrossAttention(nn.Module):
 
 
 class TextBlock(nn.Module):
-    """Places attend to each other, then to the text, then a gated network: each added to what came in."""
+    """Places attend to each other, then to the text, then a gated network, each added to its input."""
 
     def __init__(self, width: int, shape: TextUNetShape) -> None:
         super().__init__()
@@ -74,7 +74,7 @@ class TextBlock(nn.Module):
         self.leave = nn.Conv2d(width, width, 1)
 
     def forward(self, x: torch.Tensor, text: torch.Tensor) -> torch.Tensor:
-        """[b, width, h, w] to as many; text [b, words, text width]."""
+        """Return [b, width, h, w] for the same shape and a text [b, words, text width]."""
         inner = self.enter(self.norm(x)).flatten(2).transpose(1, 2)
         normed = self.norms[0](inner)
         inner = inner + self.own(normed, normed)
@@ -86,7 +86,7 @@ class TextBlock(nn.Module):
 
 
 class Level(nn.Module):
-    """Residual blocks, and a text block after each where the level attends."""
+    """Residual blocks, each followed by a text block if the level attends."""
 
     def __init__(self, wides: list[int], width: int, shape: TextUNetShape, attends: bool) -> None:
         super().__init__()
@@ -127,7 +127,7 @@ class TextUNet(nn.Module):
         self.norm, self.leave = nn.GroupNorm(GROUPS, base), nn.Conv2d(base, LATENTS, 3, padding=1)
 
     def forward(self, latents: torch.Tensor, times: torch.Tensor, text: torch.Tensor) -> torch.Tensor:
-        """The predicted noise, of the latents' shape."""
+        """Return the predicted noise, of the latents' shape."""
         embedded, x = (
             self.embed(_sines(times, self.enter.out_channels).to(latents.dtype)),
             self.enter(latents),
@@ -153,7 +153,7 @@ class TextUNet(nn.Module):
 
 
 def attention_flops(shape: TextUNetShape, side: int) -> float:
-    """FLOPs of all attention's products for one picture: n places to n and to the text, 4 n (n + words) w."""
+    """Return FLOPs of all attention products for one picture: n places to n and to the text, 4 n (n + words) w."""
     flops, top = 0.0, len(shape.widths) - 1
     for at, width in enumerate(shape.widths):
         blocks = (2 * LAYERS + 1) if at < top else 1  # below, the middle alone attends
@@ -163,7 +163,7 @@ def attention_flops(shape: TextUNetShape, side: int) -> float:
 
 
 def _sines(times: torch.Tensor, width: int) -> torch.Tensor:
-    """Cosines and sines [b, width] of each time, at frequencies from 1 down to 1/10,000."""
+    """Return cosines and sines [b, width] of each time, at frequencies from 1 down to 1/10,000."""
     rates = torch.exp(-math.log(10_000) / (width // 2) * torch.arange(width // 2, device=times.device))
     angles = times[:, None].float() * rates
     return torch.cat([angles.cos(), angles.sin()], 1)

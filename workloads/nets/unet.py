@@ -1,11 +1,11 @@
 """The U-Net of denoising diffusion at CIFAR-10's size, with the published widths.
 
-Ho, Jain and Abbeel, Denoising Diffusion Probabilistic Models, 2020 (https://arxiv.org/abs/2006.11239),
-appendix B: 128 base channels, multipliers 1, 2, 2, 2, two residual blocks a level, attention at 16 x 16 and
-in the middle, group norm, SiLU, dropout 0.1; 35.7 million parameters.
+Ho, Jain and Abbeel, Denoising Diffusion Probabilistic Models, 2020 (https://arxiv.org/abs/2006.11239), appendix B:
+128 base channels, multipliers 1, 2, 2, 2, two residual blocks a level, attention at 16 x 16 and in the middle,
+group norm, SiLU, dropout 0.1; 35.7 million parameters.
 
-Weights begin as torch draws them. The paper begins with its last layers at zero: its first prediction is then
-zero whatever the rest computes, which no check would notice, and products of zeros need less power.
+Weights begin as torch draws them. The paper's last layers begin at zero: the first prediction is then zero
+whatever the rest computes, which no check would notice, and products of zeros need less power.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ DROPPED = 0.1
 
 
 class UNet(nn.Module):
-    """Predicts the noise in images [n, 3, 32, 32] at times [n] of the diffusion, whole numbers below 1000."""
+    """Predicts the noise in images [n, 3, 32, 32] at times [n] of the diffusion, integers below 1000."""
 
     def __init__(self, base: int = 128, multipliers: tuple[int, ...] = (1, 2, 2, 2), blocks: int = 2) -> None:
         super().__init__()
@@ -54,12 +54,12 @@ class UNet(nn.Module):
         self.leave = nn.Sequential(_norm(channels), nn.SiLU(), nn.Conv2d(channels, 3, 3, padding=1))
 
     def attention_flops(self) -> float:
-        """Operations of the matrix products in all attention, forward, for one image: 4 channels places^2."""
+        """FLOPs of all attention products, forward, for one image: 4 channels places^2."""
         attended = [layer for layer in self.modules() if isinstance(layer, ImageAttention)]
         return sum(4.0 * layer.channels * layer.places**2 for layer in attended)
 
     def forward(self, images: torch.Tensor, times: torch.Tensor) -> torch.Tensor:
-        """The predicted noise, of the images' shape."""
+        """Return the predicted noise, of the images' shape."""
         table: torch.Tensor = self.get_buffer("times")
         embedded = F.silu(self.embed(table[times]))
         x = self.enter(images)
@@ -76,7 +76,7 @@ class UNet(nn.Module):
 
 
 class Block(nn.Module):
-    """Two convolutions beside a shortcut, told the time in between; then attention if `attends` is a side."""
+    """Two convolutions with the time between them and a shortcut; then attention if `attends` is a side."""
 
     def __init__(self, channels: int, width: int, wide: int, attends: int = 0) -> None:
         super().__init__()
@@ -89,7 +89,7 @@ class Block(nn.Module):
         self.attention = ImageAttention(width, attends**2) if attends else nn.Identity()
 
     def forward(self, x: torch.Tensor, embedded: torch.Tensor) -> torch.Tensor:
-        """[n, channels, h, w] and [n, wide] to [n, width, h, w]."""
+        """Return [n, width, h, w] for [n, channels, h, w] and [n, wide]."""
         between = self.first(x) + self.time(embedded)[:, :, None, None]
         attended: torch.Tensor = self.attention(self.shortcut(x) + self.second(between))
         return attended
@@ -98,8 +98,8 @@ class Block(nn.Module):
 class ImageAttention(nn.Module):
     """One head of attention between all places of a feature map, added to it.
 
-    Two plain matrix products and not torch's fused attention: at 256 places they are 1 % of the net's
-    operations, every device and precision then computes the same, and torch counts them on all devices.
+    Two plain matrix products and not torch's fused attention: at 256 places they are 1 % of the net's FLOPs, every
+    device and precision computes the same, and torch counts them on all devices.
     """
 
     def __init__(self, channels: int, places: int) -> None:
@@ -110,7 +110,7 @@ class ImageAttention(nn.Module):
         self.answer = nn.Conv2d(channels, channels, 1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[n, channels, h, w] to the same shape."""
+        """Return the same shape, [n, channels, h, w]."""
         query, key, value = self.ask(self.norm(x)).flatten(2).chunk(3, 1)  # [n, channels, places]
         weights = (query.transpose(1, 2) @ key * x.shape[1] ** -0.5).softmax(-1)
         mixed = (value @ weights.transpose(1, 2)).unflatten(2, x.shape[2:])
@@ -119,14 +119,14 @@ class ImageAttention(nn.Module):
 
 
 class Upsample(nn.Module):
-    """Twice as many places each way, each repeated, and a convolution over them."""
+    """Each place repeated twice each way, and a convolution over them."""
 
     def __init__(self, channels: int) -> None:
         super().__init__()
         self.conv = nn.Conv2d(channels, channels, 3, padding=1)
 
     def forward(self, x: torch.Tensor) -> torch.Tensor:
-        """[n, channels, h, w] to [n, channels, 2 h, 2 w]."""
+        """Return [n, channels, 2 h, 2 w] for [n, channels, h, w]."""
         larger: torch.Tensor = self.conv(F.interpolate(x, scale_factor=2.0, mode="nearest"))
         return larger
 
@@ -136,7 +136,7 @@ def _norm(channels: int) -> nn.GroupNorm:
 
 
 def _sinusoids(rows: int, columns: int) -> torch.Tensor:
-    """Sines and cosines of each time at frequencies from 1 to 1/10,000, in float64 before rounding."""
+    """Return sines and cosines of each time at frequencies from 1 to 1/10,000, in float64 before rounding."""
     half = columns // 2
     frequencies = torch.exp(-math.log(10_000) / (half - 1) * torch.arange(half, dtype=torch.float64))
     angles = torch.arange(rows, dtype=torch.float64)[:, None] * frequencies

@@ -21,11 +21,11 @@ SHOWN = 256
     elements=lambda kib, processes: 256 * kib,
 )
 def all_reduce(env: Env, kib: int, processes: int) -> Prepared:
-    """The largest of all processes' values, in place, of `kib` KiB of fp32 in every precision.
+    """Return the largest of all processes' values, in place, of `kib` KiB of fp32 in every precision.
 
-    Counted are the bytes of the bus, 2 (n - 1) / n of all, as in NVIDIA/nccl-tests, doc/PERFORMANCE.md:
-    bytes a second are those that each link carries, whatever the number of processes. The smallest size shows
-    the latency. It is the largest and not the sum, because a sum of sums would soon be infinite.
+    Bytes are those of the bus, 2 (n - 1) / n of all, as in NVIDIA/nccl-tests, doc/PERFORMANCE.md: the rate is that
+    of each link for any number of processes. The smallest size shows the latency. It is the largest and not the
+    sum, because a sum of sums would soon be infinite.
     """
     import torch
     import torch.distributed as dist

@@ -18,10 +18,10 @@ TINY = {"batch": 1, "heads": 2, "length": 24, "width": 16}
 
 
 def forward_flops(batch: int, heads: int, length: int, width: int) -> float:
-    """FLOPs of both products, of the pairs that the mask leaves; a backward pass takes twice as many.
+    """Return FLOPs of both products, of unmasked pairs; a backward pass takes twice as many.
 
-    FlashAttention-2 counts 2.5 times as many for it, with the scores that its kernel computes again (Dao,
-    2023, section 4.1): its figures of a training step are 3.5 / 3 of these.
+    FlashAttention-2 counts 2.5 times as many for it, with the scores that its kernel computes again (Dao, 2023,
+    section 4.1): its figures of a training step are 3.5 / 3 of these.
     """
     return 2.0 * batch * heads * length * (length + 1) * width
 
@@ -38,7 +38,7 @@ def forward_flops(batch: int, heads: int, length: int, width: int) -> float:
     elements=lambda **size: 4 * math.prod(size.values()),
 )
 def attention(env: Env, batch: int, heads: int, length: int, width: int) -> Prepared:
-    """Attention of `heads` heads of `width` over `length` positions, forward alone."""
+    """Return attention of `heads` heads of `width` over `length` positions, forward alone."""
     return _attention(env, (batch, heads, length, width), training=False)
 
 
@@ -54,7 +54,7 @@ def attention(env: Env, batch: int, heads: int, length: int, width: int) -> Prep
     elements=lambda **size: 8 * math.prod(size.values()),
 )
 def attention_train(env: Env, batch: int, heads: int, length: int, width: int) -> Prepared:
-    """The same forward and backward, to the gradients of queries, keys and values."""
+    """Return the same forward and backward, to the gradients of queries, keys and values."""
     return _attention(env, (batch, heads, length, width), training=True)
 
 
@@ -97,7 +97,7 @@ def _attention(env: Env, shape: tuple[int, int, int, int], training: bool) -> Pr
 def exact(
     query: torch.Tensor, key: torch.Tensor, value: torch.Tensor, above: torch.Tensor | None = None
 ) -> tuple[torch.Tensor, ...]:
-    """Attention of one head [length, width]; given the gradient from `above`, the three gradients."""
+    """Compute attention of one head [length, width]; given the gradient from `above`, the three gradients."""
     import torch
 
     learnt = [tensor.requires_grad_(above is not None) for tensor in (query, key, value)]

@@ -21,10 +21,10 @@ from workloads.primitives.gemm import gemm
     precisions=(*PRECISIONS, FP8),
 )
 def matmul_weak(env: Env, n: int, processes: int) -> Prepared:
-    """c = a w' of n x n values by each of several processes at once: nothing is exchanged.
+    """Return c = a w' of n x n values by several processes at once, without an exchange.
 
     A step takes as long as the slowest process needs. The record has each one's own time, its time while the
-    others wait, and what its GPU reported meanwhile.
+    others wait, and its GPU's readings.
     """
     product = gemm(env, n, n, n)
     assert isinstance(product, Prepared)

@@ -16,11 +16,11 @@ from workloads.primitives.gemm import gemm
     modes=MODES[:3],  # a product has nothing to fuse, so a compiled one is the same kernel in a graph
 )
 def roof(env: Env, side: int) -> Prepared:
-    """c = a w' of the m, n and k up to `side` that are fastest here: a step counts floating-point operations.
+    """Return c = a w' of the fastest m, n and k up to `side` on this device; a step counts FLOPs.
 
-    The first repeat searches, in eager mode, and the box keeps what it finds: see docs/measuring.md. It is
-    timed as any other step, afresh, because the best of many samples is too good. The product may differ
-    from machine to machine, so that they are compared by the rate.
+    The first repeat searches, in eager mode, and the box caches the result: see docs/measuring.md. It is timed
+    afresh, because the best of many samples is too good. Machines can have different products, so compare them by
+    the rate.
     """
     with env.phase("search"):
         size = fastest_product(env.device, env.precision, side)

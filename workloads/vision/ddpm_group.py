@@ -38,7 +38,7 @@ of_ddpm = partial(ddpm_workload, of="ddpm")
     layouts=LAYOUTS,
 )
 def ddpm_weak(env: Env, batch: int, processes: int, channels: int = PUBLISHED) -> Prepared:
-    """A step on `batch` pictures for each process."""
+    """Return a step on `batch` pictures for each process."""
     return training_step(env, batch * processes, channels, in_group=True)
 
 
@@ -53,7 +53,7 @@ def ddpm_weak(env: Env, batch: int, processes: int, channels: int = PUBLISHED) -
     multiples=lambda batch, processes, channels=PUBLISHED: {"batch": processes, "channels": STRIDE},
 )
 def ddpm_strong(env: Env, batch: int, processes: int, channels: int = PUBLISHED) -> Prepared:
-    """A step on `batch` pictures by all processes together, which share them evenly."""
+    """Return a step on `batch` pictures that all processes share evenly."""
     if batch % processes:
         raise WorkloadsError(
             f"batch={batch} can't be divided by processes={processes}; choose a multiple of {processes}"
@@ -83,9 +83,9 @@ def ddpm_job(
     workers: int | None = None,
     channels: int = PUBLISHED,
 ) -> Job:
-    """One epoch over `images` pictures, `batch` at a time in each process; what fills no batch is dropped.
+    """Return one epoch over `images` pictures, `batch` at a time in each process, without an incomplete batch.
 
-    With `workers` each process has its pictures from a data loader of so many; without, they are at hand.
+    Each process has a data loader of `workers` processes, or, without any, pictures in memory.
     """
     from workloads.nets.diffusion import Epoch
 

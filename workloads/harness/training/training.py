@@ -1,4 +1,4 @@
-"""A training step and an inference step of any model, with the float64 references that they are held to."""
+"""A training step and an inference step of any model, with their float64 references."""
 
 from __future__ import annotations
 
@@ -51,9 +51,9 @@ def training_step(
     data: str = "synthetic",
     blocks: str | None = None,
 ) -> Prepared:
-    """Forward, backward and optimizer on the same batch again and again: the compute of training alone.
+    """Return forward, backward and optimizer on the same batch again and again: a training's compute alone.
 
-    The result of a step is its loss. It is checked, with a part of every gradient, from the initial weights.
+    A step's result is its loss, checked with a part of every gradient from the initial weights.
 
     Args:
         env: where the model is.
@@ -61,15 +61,14 @@ def training_step(
         loss: `loss(model, *inputs)`, the mean over the batch, a tensor without dimensions.
         inputs: one batch, on the device; the model is called with the first.
         optimizer: makes the optimizer for the model's parameters.
-        unit: what is counted.
-        units: how many of them one step takes.
+        unit, units: name and number of things in a step.
         tolerance: multiplies the precision's bound.
-        flops: those of a step in matrix products, where the model has others than in its layers.
+        flops: of a step in matrix products, if the model has others than in its layers.
         after: called after every step, such as for a moving average of the weights.
-        state: modules beside the model that steps change.
-        data: where the inputs come from.
-        blocks: the name of the model's row of blocks, "" where the model is one, if float64 on the host would
-            take minutes; the reference is then `Learner.wider`.
+        state: further modules that steps change.
+        data: source of the inputs.
+        blocks: name of the model's row of blocks, "" for the model itself, if float64 on the host would take
+            minutes; the reference is then `Learner.wider`.
     """
     learner = Learner(env, model, optimizer, state)
 
@@ -112,10 +111,10 @@ def inference_step(
     data: str = "synthetic",
     large: bool = False,
 ) -> Prepared:
-    """A forward pass in evaluation mode, without gradients, of one batch; its first results are checked.
+    """Return a forward pass in evaluation mode of one batch, without gradients; its first results are checked.
 
-    Those of a `large` model, for which float64 on the host would take minutes, by a copy of it on the device,
-    in a wider type.
+    A `large` model, for which float64 on the host would take minutes, is checked by a copy on the device, in a
+    wider type.
     """
     import torch
 
@@ -156,13 +155,13 @@ def inference_step(
 
 
 def as_exact(tensor: torch.Tensor) -> torch.Tensor:
-    """A copy on the CPU, in float64 where it holds floating-point numbers."""
+    """Return a copy on the CPU; floating-point numbers become float64."""
     host = tensor.detach().cpu()
     return host.double() if host.is_floating_point() else host
 
 
 class Learner:
-    """A model with its optimizer, which can go back to where it began and be held against float64."""
+    """A model with its optimizer, which can restart and be compared with float64."""
 
     def __init__(
         self,
@@ -204,8 +203,8 @@ class Learner:
     def reset(self) -> None:
         """Restore the initial weights, with a fresh optimizer and the first loss scale.
 
-        A graph goes on with the tensors that it was captured with, so that in such a mode the optimizer's are
-        put back to zero, at which Adam, SGD and their relatives begin.
+        A graph goes on with the tensors that it was captured with; in such a mode the optimizer's become zero, at
+        which Adam, SGD and their relatives begin.
         """
         import torch
 
@@ -223,17 +222,17 @@ class Learner:
         self._start()
 
     def watched(self) -> AbstractContextManager[None]:
-        """Keep what dropout, ReLU and pooling let through, so that the reference can do the same."""
+        """Record what dropout, ReLU and pooling let through, for the reference."""
         self._masks.clear()
         if self._env.mode != EAGER:  # its hooks are compiled away, or not called in a replay
             return nullcontext()
         return keeping(self.model, self._masks)
 
     def shown(self, loss: torch.Tensor) -> tuple[torch.Tensor, torch.Tensor]:
-        """The loss, and a part of every gradient in a row: what `reference` computes.
+        """Return the loss, and a part of every gradient in a row, as `reference` computes them.
 
         Raises:
-            WrongError: the step left every weight as it was; dropout's luck may let the loss fall even so.
+            WrongError: the step changed no weight; by dropout's luck the loss can fall even so.
         """
         self.check_changed()
         return loss, gradients_of(self.model)
@@ -242,7 +241,7 @@ class Learner:
         """Check that a step changed something.
 
         Raises:
-            WrongError: every weight is as it was; dropout's luck may let the loss fall even so.
+            WrongError: no weight changed; by dropout's luck the loss can fall even so.
         """
         import torch
 
@@ -252,7 +251,7 @@ class Learner:
             raise WrongError("the first step changed no weight: the training does not learn")
 
     def reference(self, loss: Loss, inputs: Sequence[torch.Tensor]) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute what `shown` gives after a step from the initial weights, in float64 on the CPU."""
+        """Compute what `shown` returns after a step from the initial weights, in float64 on the CPU."""
         exact = self.exact()
         value = loss(exact, *map(as_exact, inputs))
         value.backward()  # type: ignore[no-untyped-call]
@@ -261,12 +260,11 @@ class Learner:
     def wider(
         self, loss: Loss, inputs: Sequence[torch.Tensor], blocks: str
     ) -> tuple[torch.Tensor, torch.Tensor]:
-        """Compute what `reference` does on the device, in fp32, or of fp32 in float64, block by block.
+        """Compute `reference` on the device, in fp32, or in float64 for fp32, block by block.
 
-        Float64 on the host would take minutes, and a GPU that has little of it does well in fp32. A whole
-        copy in a wider type can take more of the device than the step does: if there is no room for it, blocks
-        come from the host one by one, which takes seconds. The step's own gradients, which have been shown, are
-        let go for it; those of a graph stay, because each replay fills the same.
+        Float64 on the host would take minutes; fp32 spares GPUs with little float64. If the device has no room for
+        a whole wider copy, blocks come from the host one by one, in seconds. The step's own gradients are freed,
+        except those of a graph, because each replay fills the same.
         """
         if self._env.mode not in CAPTURED:
             self.optimizer.zero_grad(set_to_none=True)
@@ -278,7 +276,7 @@ class Learner:
         return apart(exact, loss, inputs, wide), gradients_of(exact)
 
     def exact(self) -> torch.nn.Module:
-        """The model as it began, in float64 on the host; it drops what the watched step dropped."""
+        """Return the initial model, in float64 on the host; it drops what the watched step dropped."""
         import torch
 
         exact = copy_on("cpu", self.model)
@@ -289,20 +287,20 @@ class Learner:
 
 
 def _learnable(module: torch.nn.Module) -> dict[str, torch.Tensor]:
-    """Return a copy on the host of what steps change: all of a model's state but its frozen weights."""
+    """Copy to the host what steps change: a model's state without frozen weights."""
     frozen = {name for name, weight in module.named_parameters() if not weight.requires_grad}
     state = module.state_dict()
     return {name: _own(state[name].detach()).to("cpu", copy=True) for name in state if name not in frozen}
 
 
 def _own(tensor: torch.Tensor) -> torch.Tensor:
-    """Return this rank's share of a tensor that is shared by ranks (FSDP), and any other as it is."""
+    """Return this rank's share of a tensor (FSDP), or any other as it is."""
     share: torch.Tensor = cast(Any, tensor).to_local() if hasattr(tensor, "to_local") else tensor
     return share
 
 
 def gradients_of(model: torch.nn.Module) -> torch.Tensor:
-    """Return a part of every gradient in a row, in float64 on the host; what ranks share is gathered."""
+    """Return a part of every gradient in a row, in float64 on the host; shares of ranks are gathered."""
     import torch
 
     parts = []
