@@ -97,7 +97,6 @@ def _usable(records: Sequence[Record], case: Case) -> list[Record]:
 
 
 def _names(base: Sequence[Record], other: Sequence[Record]) -> tuple[str, str]:
-    """Return the names of the machines, or `base` and `other` if they are equal."""
     names = [next((record.hardware for record in side), "") for side in (base, other)]
     return ("base", "other") if names[0] == names[1] else (names[0], names[1])
 
@@ -133,7 +132,6 @@ def _parts_row(case: Case, base: Cells, other: Cells, names: tuple[str, str]) ->
 
 
 def _parts(case: Case, cells: Cells) -> StepParts | None:
-    """Return the mean parts of a step; the loader's by the same case without it, if measured."""
     without = case_without_loader(case)
     plain = cells.get(without) if without else None
     return step_parts(cells[case], fmean(_means_s(plain)) if plain else None)

@@ -179,7 +179,6 @@ def _resident_files() -> list[int]:
 
 
 def _mapped_files(maps: Path = Path("/proc/self/maps")) -> Iterator[tuple[int, int]]:
-    """Yield the first and the last address of each readable mapping of a file."""
     for line in maps.read_text().splitlines():
         span, rights, _, _, inode, *_ = line.split()
         if rights.startswith("r") and inode != "0":
@@ -188,7 +187,6 @@ def _mapped_files(maps: Path = Path("/proc/self/maps")) -> Iterator[tuple[int, i
 
 
 def _present(pages: IO[bytes], start: int, end: int) -> list[int]:
-    """Return an address in each stretch of `AROUND_BYTES` with a present page."""
     import numpy
 
     pages.seek(start // PAGE_BYTES * 8)

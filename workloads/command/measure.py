@@ -209,7 +209,7 @@ def _measure_here(order: Callable[[], Repeat], phases: Phases | None = None) -> 
 
 
 def _records_out() -> IO[str]:
-    """Return the stream that only records go to: standard output, or a separate file."""
+    """Return the stream that only records go to."""
     if (own := os.environ.pop(RECORD, None)) is not None:
         record, *others = map(int, own.split(","))
         for descriptor in (record, *others):
@@ -221,7 +221,6 @@ def _records_out() -> IO[str]:
 
 
 def _script_here(repeat: Repeat, phases: Phases, records_out: IO[str]) -> int:
-    """Measure a script in this process, or by ranks that this process starts."""
     assert repeat.script is not None
 
     def keep(record: Record) -> None:

@@ -158,7 +158,6 @@ def _add_command(sub: argparse.ArgumentParser) -> None:
 
 
 def _add_own(sub: argparse.ArgumentParser) -> None:
-    """Add the options of scripts and of other commands."""
     sub.add_argument("--name", help="name of the case in records; by default its file's name")
     sub.add_argument("--size", default="", help="the command's variable parts, such as batch=16 for {batch}")
     sub.add_argument("--folder", type=_folder, help="folder that it runs in; by default the current one")

@@ -130,7 +130,6 @@ def _product(device: str, precision: str, mode: str) -> Limit:
 
 
 def _processes(device: str) -> int:
-    """Return the number of processes for an exchange: one for each GPU, or up to two on a CPU."""
     if device == "cpu":
         return min(len(affinity()), 2)
     import torch

@@ -70,7 +70,6 @@ def _without_record(repeat: Repeat, code: int, command: str) -> Record:
 
 
 def _run(repeat: Repeat, lock: int, file: IO[str]) -> tuple[int, str]:
-    """Run the script in a child process; return its exit code, and the command that replaced it, if any."""
     record_fd, commands = file.fileno(), list[str]()
     reading, writing = os.pipe()  # its other end closes in a process that replaces its program
     environ = {**os.environ, INHERITED: str(lock), PARENT: str(os.getpid()), RECORD: f"{record_fd},{writing}"}

@@ -67,7 +67,6 @@ def _threads() -> tuple[bool, str]:
 
 
 def _quiet() -> list[tuple[bool, str]]:
-    """Observe other programs' activity for an idle second."""
     before, canary_s = cpu.counters(), cpu.canary_s()
     time.sleep(LOOK_S)
     values, missing = cpu.delta(before, cpu.counters())
@@ -108,7 +107,6 @@ def _launches() -> tuple[bool, str]:
 
 
 def _gpu() -> tuple[bool, str]:
-    """Check that torch can use each NVIDIA GPU of this machine, and that no other process does."""
     if importlib.util.find_spec("torch") is None:
         return True, "GPU not checked: torch is not installed"
     device = AskedGpu()

@@ -59,7 +59,6 @@ class Heap:
         insort(self._free, (size, address))
 
     def _placed(self, size: int) -> int:
-        """Return the address of the smallest free block that fits, or of new space at the end."""
         place = bisect_left(self._free, (size, 0))
         if place == len(self._free):
             address, self._end = self._end, self._end + size

@@ -136,7 +136,6 @@ def _handles(nvml: Any) -> list[Any]:
 
 
 def _without_kernels(nvml: Any, handles: list[Any], torch: Any) -> list[Finding]:
-    """Find the kinds of GPU that this build of torch has no kernels for."""
     has = torch.cuda.get_arch_list()
     kinds = {}
     for handle in handles:

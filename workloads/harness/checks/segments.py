@@ -55,7 +55,6 @@ class Segments:
         self._keep(SegmentPart(address, size, is_small))
 
     def _found(self, size: int) -> SegmentPart:
-        """Return the smallest free block that fits, or a new segment."""
         is_small = size <= SMALL
         free = self._free[is_small]
         place = bisect_left(free, (size, 0))

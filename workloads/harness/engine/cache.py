@@ -92,7 +92,6 @@ def single_steps(rules: Rules) -> Rules:
 
 
 def _level(index: Path) -> tuple[int, str, int] | None:
-    """Return a cache's level, the CPUs that share it, and its bytes; None for instructions or if unreadable."""
     level, kind, size, shared = (
         read_text(index / name)[0].strip() for name in ("level", "type", "size", "shared_cpu_list")
     )

@@ -89,7 +89,6 @@ def finding(error: Exception, case: Case) -> Finding:
 
 
 def _gpu_was_full() -> bool:
-    """Return whether the GPU refused memory to torch, or hardly any is left."""
     torch: Any = sys.modules.get("torch")
     with suppress(Exception):
         if torch and torch.cuda.is_initialized():

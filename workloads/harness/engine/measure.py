@@ -271,7 +271,6 @@ def _checked(stage: Stage, prepared: Prepared, counts: Counts | None) -> float |
 
 
 def _single_steps(stage: Stage, prepared: Prepared, timed: Timed) -> None:
-    """Note the latency of single steps, except of a group, and the device's own time."""
     draft, clock = stage.draft, stage.device.clock
     if not stage.member:
         is_one = timed.wall.block == 1

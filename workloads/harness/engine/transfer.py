@@ -79,7 +79,6 @@ def _seconds(device: Device, sizes: Sequence[int], move: Move) -> float:
 
 
 def _pieces(sizes: Sequence[int]) -> Iterator[int]:
-    """Cut tensors of these sizes into pieces for the buffers, up to the most that is moved."""
     left = MOST_BYTES
     for size in sizes:
         while size > 0 and left > 0:

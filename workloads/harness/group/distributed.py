@@ -194,7 +194,6 @@ class RankProcess:
         ranks.ended()
 
     def _beat(self) -> None:
-        """Show on the board the number of collective operations that this rank has begun."""
         import torch.distributed as dist
 
         pairs: tuple[Any, ...] = (dist.group.WORLD, _control)

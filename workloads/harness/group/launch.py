@@ -207,7 +207,6 @@ def _record_of_ranks(repeat: Repeat, processes: int, lock: int, spent_s: float) 
 
 
 def _clear_up() -> None:
-    """Remove the folders of killed processes."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         pid = folder.name.removeprefix(PREFIX).partition("-")[0]
         if pid.isdigit() and not alive(int(pid)):
@@ -231,7 +230,6 @@ def no_room(device: str, processes: int, threads: int) -> str | None:
 
 
 def _visible_gpus() -> int | None:
-    """Return the number of GPUs, by child processes that ask NVML, else torch; None if the driver does not answer."""
     try:
         if (found := asked_gpus()[1]) is not None:
             return found

@@ -122,7 +122,6 @@ class AskedGpu(Gpu):
                 self._give_up(why)
 
     def _exchange(self, question: bytes, limit_s: float) -> Any:
-        """Return the next line of answers; None, with the reason in `_why`, without one."""
         assert self._socket is not None
         try:
             if question:  # a script can have set SIGPIPE to end the process
@@ -143,7 +142,6 @@ class AskedGpu(Gpu):
         return None
 
     def _exit_code(self, answers: socket.socket) -> int | None:
-        """Return the asker's exit code by the keeper's last line, if any."""
         with suppress(OSError, ValueError):
             while not (line := self._line(answers, LAST_S)).startswith(_ENDED):
                 pass
@@ -235,7 +233,6 @@ def _wait(measuring: int, asker: int) -> None:
 
 
 def _answer(measuring: int, uuid: str) -> None:
-    """Answer a question a line until standard input ends; a line with a UUID switches to another GPU."""
     gpu = _opened(measuring, uuid)
     for line in sys.stdin.buffer:
         question = json.loads(line)
@@ -246,7 +243,6 @@ def _answer(measuring: int, uuid: str) -> None:
 
 
 def _opened(measuring: int, uuid: str) -> Gpu:
-    """Open a GPU for the measuring process, and report its UUID or the reason against it."""
     gpu = open_gpu(uuid or visible_uuid() or _first_visible())
     gpu.own_pid = measuring
     _say([getattr(gpu, "uuid", ""), gpu.reason if not gpu.questions else "", time.process_time()])
@@ -254,7 +250,6 @@ def _opened(measuring: int, uuid: str) -> Gpu:
 
 
 def _first_visible() -> str:
-    """Return CUDA's name of its first GPU, for the sentence that says why NVML does not know it."""
     return os.environ.get("CUDA_VISIBLE_DEVICES", "0").split(",")[0].strip()
 
 

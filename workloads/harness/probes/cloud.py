@@ -44,7 +44,6 @@ def cloud(root: Path, environ: Mapping[str, str]) -> tuple[dict[str, Any], dict[
 
 
 def _no_need(root: Path, environ: Mapping[str, str]) -> str:
-    """Say why there is no instance metadata; empty if there might be."""
     if environ.get(DISABLED, "").lower() == "true":
         return f"{DISABLED} is set"
     vendor = read_text(root / "sys/class/dmi/id/sys_vendor")[0].strip()

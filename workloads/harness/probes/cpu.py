@@ -253,7 +253,7 @@ def keyed(text: str) -> dict[str, int]:
 
 
 def _machine_time(root: Path) -> tuple[dict[str, float], str]:
-    """Return seconds of all CPUs by /proc/stat: user nice system idle iowait irq softirq steal."""
+    """Return seconds by /proc/stat: user nice system idle iowait irq softirq steal."""
     path = root / "proc/stat"
     text, why = read_text(path)
     lines = [line.split() for line in text.splitlines() if line.startswith("cpu")]

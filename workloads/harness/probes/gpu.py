@@ -311,7 +311,6 @@ def _window(gpu: Gpu, samples: int, pause: Callable[[], None]) -> list[Mapping[s
 
 
 def _is_idle(gpu: Gpu, rows: Sequence[Mapping[str, float]]) -> bool:
-    """Return whether the card was idle in these readings, with no process that could use it."""
     is_at_rest = all(
         row.get(_UTILISATION, math.inf) == 0 and row.get(_MEMORY, math.inf) <= _IDLE_BYTES for row in rows
     )

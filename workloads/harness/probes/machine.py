@@ -201,7 +201,6 @@ def _nvidia_driver(root: Path) -> str | None:
 
 
 def _torch() -> dict[str, Any]:
-    """Return versions of torch and CUDA, without importing them."""
     versions: dict[str, Any] = {"torch": None, "cuda": None}
     with suppress(Exception):
         spec = importlib.util.find_spec("torch")

@@ -176,7 +176,6 @@ def _remove_old_copies() -> None:
 
 
 def _remove(room: Path) -> None:
-    """Remove a copy, with folders in it that the script made unreadable."""
     shutil.rmtree(room, ignore_errors=True)
     for folder, names, _ in os.walk(room):
         for path in (os.path.join(folder, name) for name in names):

@@ -27,7 +27,6 @@ def lock_path() -> Path:
 
 
 def _own_folder() -> Path:
-    """Return a private folder: in the home, or below /tmp if no home is writable."""
     folder = home()
     return folder / ".gridbench" if os.access(folder, os.W_OK | os.X_OK) else temporary_home()
 

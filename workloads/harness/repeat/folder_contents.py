@@ -230,7 +230,6 @@ class _Look:
         return False
 
     def _within(self, name: str) -> FolderContents | None:
-        """Return all that is in a folder; None if it is too large to copy, or cannot be listed."""
         try:
             contents, folders = self.entries(name)
         except OSError:

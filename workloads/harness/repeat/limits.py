@@ -135,7 +135,6 @@ def at_least(case: Case, other: Case) -> bool:
 
 
 def _predicted_s(case: Case, record: Record) -> float | None:
-    """Predict a measurement's seconds from the best rate of a smaller size; None if impossible."""
     workload = _known(case)
     if not (counts(record) and record.wall and workload and workload.flops):
         return None
@@ -152,7 +151,6 @@ def _steps(workload: Workload) -> int:
 
 
 def _known(case: Case) -> Workload | None:
-    """Return the case's workload; None for a script, or if only the measuring machine has it."""
     if case.precision == OWN:
         return None
     try:

@@ -79,13 +79,11 @@ def mirror(original: Path, copy: Path, names: Iterable[str], left_bytes: int) ->
 
 
 def _base(folder: str | Path, base: str) -> str:
-    """Return the folder in which a folder's links stay: `base`, or itself if it is outside."""
     real = os.path.realpath(folder)
     return base if is_within(real, base) else real
 
 
 def _entries(folder: Path, most: int) -> list[os.DirEntry[str]] | None:
-    """Return the entries of a folder; None above `most`, or if it cannot be listed."""
     try:
         with os.scandir(folder) as found:
             entries = list(islice(found, most + 1))
@@ -108,7 +106,6 @@ def _is_to_enter(entry: os.DirEntry[str], outside: set[str]) -> bool:
 
 
 def _small_bytes(entry: os.DirEntry[str]) -> int | None:
-    """Return the size of a small file that can be copied; None for any other entry."""
     is_file = entry.is_file(follow_symlinks=False) and not is_secret_name(entry.name)
     if not is_file or not os.access(entry.path, os.R_OK):
         return None

@@ -251,7 +251,6 @@ def stop(process: Any, has_ended: bool) -> None:
 
 
 def _read(repeat: Repeat, out: Sequence[str]) -> Record | None:
-    """Return the record in a process's output, if there is a complete one of this repeat."""
     lines = list(filter(str.strip, out))
     if not lines:
         return None

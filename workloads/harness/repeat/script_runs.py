@@ -72,7 +72,6 @@ def _run_in(
     environ: Mapping[str, str],
     alarm: Alarm,
 ) -> Record:
-    """Measure a repeat in a copy; its command and texts name the user's folder."""
     script = repeat.script
     assert script is not None
     data = None if script.data is None else copy.words([script.data])[0]
@@ -102,7 +101,6 @@ def _described(file: Path) -> str:
 
 
 def _files(copy: FolderCopy, repeat: Repeat, say: Say) -> ScriptFiles:
-    """Return the files of a run that has ended, and keep them if requested."""
     written, kept = copy.written(), ""
     if repeat.script and repeat.script.keep and written:
         folder = _free(path_inside(Path(repeat.script.keep), f"{repeat.cell.id}/{repeat.repeat}"))
@@ -147,6 +145,5 @@ def _first(names: Sequence[str]) -> tuple[str, ...]:
 
 
 def _free(folder: Path) -> Path:
-    """Return a folder that does not exist: `folder`, or the first of `folder-2`, `folder-3` and so on."""
     others = (folder.with_name(f"{folder.name}-{number}") for number in count(2))
     return next(path for path in chain([folder], others) if not path.exists())

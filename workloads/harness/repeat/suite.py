@@ -136,7 +136,6 @@ def _read(path: Path, name: str, folder: Path) -> dict[str, Any]:
 
 
 def _suite(name: str, raw: Mapping[str, Any], folder: Path, here: Path) -> Suite:
-    """Make a suite of a file's content; its parts are in `folder`, the file in `here`."""
     check_keys(raw, KEYS, "the suite")
     stated: dict[Case, tuple[SuiteCase, float | None]] = {}  # with its own estimate
     for part in map(str, raw.get("suites", [])):

@@ -42,7 +42,6 @@ def bounds(records: Sequence[Record]) -> list[BoundCell]:
 
 
 def _possible(record: Record) -> bool:
-    """Return whether a record's times and work are finite and can be divided."""
     times = (timing.median_s for timing in (record.wall, record.device_time) if timing)
     work = (record.work.units, record.work.flops, record.work.bytes) if record.work else ()
     return all(map(is_duration, times)) and all(map(is_amount, work))
@@ -79,7 +78,6 @@ def roofline_json(records: Sequence[Record]) -> str:
 
 
 def _median_repeat(records: Sequence[Record]) -> Record:
-    """Return the repeat with the median time (the lower of two), with any repeat's profile."""
     ordered = sorted(records, key=lambda record: record.compute_s or 0.0)
     profile = next((record.profile for record in records if record.profile), None)
     return replace(ordered[(len(ordered) - 1) // 2], profile=profile)

@@ -151,7 +151,6 @@ def _by_precision(records: Sequence[Record]) -> Iterable[tuple[str, list[Record]
 def _with_roof(
     products: Iterable[tuple[str, Ceiling]], roof: Sequence[RoofRate]
 ) -> Iterable[tuple[str, Ceiling]]:
-    """Yield each precision's faster ceiling, of products by size and of the roof in any mode."""
     compute = dict(products)
     for precision in dict.fromkeys((*compute, *(rate.precision for rate in roof if rate.kind == PRODUCT))):
         faster = _faster(compute.get(precision), _ceiling(roof, PRODUCT, precision))
@@ -160,7 +159,6 @@ def _with_roof(
 
 
 def _ceiling(roof: Sequence[RoofRate], kind: str, precision: str = "fp32") -> Ceiling | None:
-    """Return the best rate of a kind as a ceiling; its source is the roof and its date."""
     rates = [rate for rate in roof if (rate.kind, rate.precision) == (kind, precision)]
     if not rates:
         return None

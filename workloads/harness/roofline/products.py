@@ -114,7 +114,6 @@ class Products:
 
 
 def _is_size(size: object, most: int) -> bool:
-    """Return whether a cached value is m, n and k of this version's search."""
     if not isinstance(size, list) or len(size) != 3:
         return False
     return all(type(side) is int and 0 < side <= most and side % GRAIN in (0, most % GRAIN) for side in size)

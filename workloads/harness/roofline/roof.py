@@ -111,7 +111,6 @@ def in_cache(record: Record) -> bool:
 
 
 def _rates(record: Record) -> Iterator[RoofRate]:
-    """Yield the limits that a record measures, unless its size is too small for them."""
     timing, work, params = record.device_time or record.wall, record.work, record.case.params
     if timing is None or work is None or not is_duration(timing.median_s):
         return
@@ -131,7 +130,6 @@ def _rates(record: Record) -> Iterator[RoofRate]:
 
 
 def _rate(record: Record, kind: str, timing: Timing, work: float | None) -> RoofRate:
-    """Make a rate of `work` per step; of a time, the time of one unit."""
     times = Interval(timing.median_s, timing.ci_low_s or timing.median_s, timing.ci_high_s or timing.median_s)
     bounded = timing.ci_low_s is not None and timing.ci_high_s is not None
     amount = work or 0.0

@@ -76,7 +76,6 @@ class Search:
             self._try(size)
 
     def _climb(self, bits: int) -> None:
-        """Try the neighbours of the leaders until all have been tried."""
         looked_at: set[Size] = set()
         while self._climbing():
             leaders = [size for size in self._leaders(BEAM) if size not in looked_at]
@@ -147,7 +146,6 @@ class Search:
         return sorted(self.rates, key=lambda size: -statistics.median(self.rates[size]))[:count]
 
     def _affordable(self, size: Size) -> bool:
-        """Return whether a step fits, and takes a small part of the time at the best rate so far."""
         rate = max(map(statistics.median, self.rates.values()))
         return self.space.fits(size) and self.space.work(size) / rate <= COSTLIEST * self.budget_s
 
@@ -155,7 +153,6 @@ class Search:
         return [_ladder(most, bits) for most in self.space.most]
 
     def _neighbours(self, size: Size, bits: int) -> Iterator[Size]:
-        """Yield the sizes one rung up or down in each parameter, smaller and so cheaper ones first."""
         for index, rungs in enumerate(self._rungs(bits)):
             for rung in _beside(size[index], rungs):
                 yield (*size[:index], rung, *size[index + 1 :])

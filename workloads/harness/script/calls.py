@@ -90,7 +90,6 @@ def _amounts_of_shape(shape: tuple[int, ...], is_tokens: bool) -> Amounts:
 
 
 def _nodes(thing: Any, most: int, depth: int = 3) -> Iterator[Any]:
-    """Yield the graph's nodes that made the first `most` tensors in a structure."""
     if hasattr(thing, "grad_fn"):
         if thing.grad_fn is not None and most > 0:
             yield thing.grad_fn

@@ -251,7 +251,6 @@ def _script_run(
 
 
 def _doubts(script: Script, amounts: Amounts, epoch_steps: int | None) -> tuple[str, ...]:
-    """Return the missing numbers, the reasons, and the options that state them."""
     doubts = [*amounts.doubts]
     if script.epochs and epoch_steps is None:
         doubts.append("no loader shows how long an epoch is: --steps N states the length of the job")
@@ -304,7 +303,6 @@ def _work(run: ScriptRun) -> Work:
 
 
 def _left_bytes(memory: Memory) -> int | None:
-    """Return the free bytes at the peak: of the GPU if it was used, else of the host."""
     torch: Any = sys.modules.get("torch")
     if memory.process_reserved_bytes is not None and torch:  # the driver and other processes take the rest
         now_bytes = torch.cuda.mem_get_info()[0] + torch.cuda.memory_reserved()
@@ -359,7 +357,6 @@ class Watchdog:
 
 
 def _line() -> str:
-    """Return the main thread's line in the script as words; empty if unknown."""
     frame = sys._current_frames().get(threading.main_thread().ident or 0)
     while frame is not None:
         if frame.f_globals.get("__name__") == "__main__":

@@ -106,7 +106,6 @@ def _ruled(times: StepTimes) -> tuple[list[float], set[int]]:
 
 
 def _early_timing(times: StepTimes, observed: Observations, rules: Rules) -> Timing | None:
-    """Return the step times of a script that ended early; None if they are too few."""
     steps_s = [end - begin for begin, end in pairwise(observed.ends_s)]
     if len(steps_s) < FEWEST:
         return None

@@ -158,7 +158,6 @@ def _call(
 
 
 def _end(repeat: Repeat, call: Call, server: LiveServer | None) -> list[Finding]:
-    """Return the finding about a call that failed, or about its server's end."""
     if server and server.has_ended and (call.code != 0 or server.process.returncode):
         return [server.end(repeat.case, "while it was called")]
     if call.code == 0:
@@ -172,8 +171,6 @@ def _end(repeat: Repeat, call: Call, server: LiveServer | None) -> list[Finding]
 def _metrics(
     script: Script, program: Program, call: Call, findings: list[Finding]
 ) -> tuple[MetricValue, ...]:
-    """Return the metrics of a call; each that is not clear is a finding."""
-
     def file_text(name: str) -> str:
         path = Path(script.folder, name)
         try:
@@ -193,7 +190,6 @@ def _metrics(
 
 
 def _promised(words: tuple[str, ...], output: str) -> PromisedRate | None:
-    """Return the result of our load generator's search; None for other commands."""
     if words[:2] != LOADER:
         return None
     try:

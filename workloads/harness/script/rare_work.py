@@ -79,7 +79,6 @@ class RareWork:
         return math.sqrt(square if count >= FEWEST_BY_CHANCE else max(square, 2 / count))
 
     def _error_s(self) -> float:
-        """Return half of the 95 % interval of the mean of regular work."""
         count, mean_s = len(self.excess_s), statistics.fmean(self.excess_s)
         if count < FEWEST_SIZES:
             spread = max(self.excess_s) - min(self.excess_s)

@@ -127,7 +127,6 @@ def sample_steps(
 
 
 def _sized(rules: Rules, times: StepTimes, observed: Observations, timer: BlockTimer) -> SamplingSteps[Rules]:
-    """Time steps, and make blocks and samples as long as the rules require."""
     began_s = observed.now_s()
     step_s = max((yield 1).step_s, SHORTEST_S)
     rules = rules.for_step(step_s)
@@ -143,7 +142,6 @@ def _sized(rules: Rules, times: StepTimes, observed: Observations, timer: BlockT
 
 
 def _fed(rule: Rule[T], times: StepTimes) -> SamplingSteps[T]:
-    """Feed a rule with samples, each the median of its blocks."""
     try:
         next(rule)
         while True:

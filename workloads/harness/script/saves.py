@@ -34,7 +34,6 @@ def saves_in_a_loop(source: str | bytes) -> bool:
 
 
 def _calls(node: ast.AST) -> Iterator[str]:
-    """Yield the names of functions and methods that are called in a node."""
     for call in ast.walk(node):
         if isinstance(call, ast.Call) and isinstance(call.func, ast.Name):
             yield call.func.id

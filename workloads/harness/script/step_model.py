@@ -75,13 +75,11 @@ def _step_of(seen: StepEvidence) -> str:
 
 
 def _label(seen: StepEvidence, number: int) -> str:
-    """Return the name of an optimizer, or of a backward call with optimizers in it."""
     key = seen.turns.keys[number]
     return seen.optimizers.label(key) if isinstance(key, int) else "backward"
 
 
 def _optimizer_steps(seen: StepEvidence) -> dict[str, float]:
-    """Return the steps of each optimizer in an iteration of the present phase."""
     turns = seen.turns
     if seen.counted != "optimizer" or not turns.order:
         return {}
@@ -114,7 +112,6 @@ def _optimizer_steps(seen: StepEvidence) -> dict[str, float]:
 
 
 def _of_declaration(seen: StepEvidence) -> str:
-    """Return why a declared step cannot be counted; empty if it can."""
     declared = seen.declared
     assert declared is not None
     classes = seen.optimizers.classes
@@ -129,7 +126,6 @@ def _of_declaration(seen: StepEvidence) -> str:
 
 
 def _of_order(seen: StepEvidence) -> str:
-    """Return the contradiction in the order of several optimizers, else an empty text."""
     turns = seen.turns
     if seen.counted != "optimizer" or not turns.turns:
         return ""
@@ -149,7 +145,6 @@ def _of_order(seen: StepEvidence) -> str:
 
 
 def _of_backwards(seen: StepEvidence) -> str:
-    """Return the contradiction between steps and backward calls, else an empty text."""
     order = seen.turns.order
     if seen.counted != "optimizer" or not order:
         return ""

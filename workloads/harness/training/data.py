@@ -149,7 +149,6 @@ def _patterns(kind: ImageKind, generator: torch.Generator) -> torch.Tensor:
 def _draw(
     patterns: torch.Tensor, generator: torch.Generator, count: int
 ) -> tuple[torch.Tensor, torch.Tensor]:
-    """Return noise with the faint, shifted pattern of a class, and the classes."""
     import torch
 
     labels = torch.randint(CLASSES, (count,), generator=generator)
@@ -183,7 +182,6 @@ def load_graph(env: Env) -> Graph:
 
 
 def _draw_graph(generator: torch.Generator) -> Graph:
-    """Return a graph of Cora's size whose papers share most words and links with their class."""
     import torch
 
     sizes = torch.tensor(CORA_CLASSES)

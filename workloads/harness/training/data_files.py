@@ -147,7 +147,6 @@ def _idx(content: bytes, path: Path, magic: int, item: tuple[int, ...]) -> NDArr
 
 
 def _table(images: NDArray[np.uint8], kinds: Any, path: Path) -> Table:
-    """Return images with their classes, as writable copies."""
     labels = np.array(kinds, dtype=np.int64)
     if labels.shape != (len(images),) or not len(labels):
         raise _damaged(path, f"it has {labels.size} classes for {len(images)} images")

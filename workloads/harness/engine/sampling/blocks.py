@@ -91,7 +91,6 @@ def sized(step: Step, clock: Clock, between: Before, timer_s: float, rules: Rule
 
 
 def _once(sampler: Sampler, clock: Clock) -> tuple[float, float]:
-    """Return seconds per step of one sample, and of the sample with the work between its blocks."""
     started_s = clock.now()
     step_s = sampler()
     return max(step_s, SHORTEST_S), clock.now() - started_s

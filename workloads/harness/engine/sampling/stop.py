@@ -197,7 +197,6 @@ def _of_batches(window: "Window", rules: Rules, trends: Sequence[float]) -> Wind
 def _of_samples(
     window: "Window", rules: Rules, before: Sequence[float], means_s: Sequence[float] | None
 ) -> WindowLook:
-    """Look at samples: the curve through them and the warm-up, and the interval of their mean."""
     count = len(window.samples)
     stream = [*before[len(before) // FIRST :], *window.early, *window.samples]
     mean_s, curve = statistics.fmean(window.samples), ramp(stream)
