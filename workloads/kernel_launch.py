@@ -3,7 +3,7 @@
 from workloads.harness.prepared import Env, Prepared
 from workloads.harness.registry import workload
 
-ELEMENTS = 64  # no work to speak of, and enough values for the check to tell
+ELEMENTS = 64  # hardly any work, and enough values for the check
 
 
 @workload(kernels=(10, 100, 1000), tiny={"kernels": 10})

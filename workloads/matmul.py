@@ -11,7 +11,7 @@ from workloads.harness.registry import workload
 if TYPE_CHECKING:
     import torch
 
-PART = 1024  # rows that are on the host at once, in float64: the whole may be twice what a GPU holds
+PART = 1024  # rows on the host at once, in float64: the whole can be twice a GPU's memory
 
 
 @workload(

@@ -74,7 +74,7 @@ def _repeat(options: argparse.Namespace, member: Membership | None) -> Repeat:
         processes=options.processes,
         whole=options.whole,
         keep=options.keep and str(options.keep.absolute()),
-        in_place=member is not None,  # each rank would have a copy of its own
+        in_place=member is not None,  # otherwise each rank would have its own copy
     )
     if options.profile or options.cold_cache:
         raise WorkloadsError("--profile and --cold-cache are only for built-in workloads; leave them out")

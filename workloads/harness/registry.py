@@ -127,7 +127,7 @@ class Workload:
             yield self.case(dict(zip(choices, values, strict=True)), precision, mode)
 
 
-# Arguments of the decorator that are no size parameters. `model` and `task` are set by `add` only, so that a
+# Arguments of the decorator that are not size parameters. `model` and `task` are set by `add` only, so that a
 # user's workload can have size parameters of these names.
 OPTIONS = {entry.name for entry in fields(Workload)} - {"name", "summary", "sizes", "build", "model", "task"}
 

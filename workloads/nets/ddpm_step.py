@@ -21,7 +21,7 @@ IMAGES = (64, 1024, CIFAR10.images)
 # Base channels of the model: the paper's, and 76 of one of 12.6 million parameters.
 PUBLISHED, CHANNELS, STRIDE = 128, (32, 64, 76, 128, 256), 4
 WIDTH = {"channels": PUBLISHED}  # where it is not given
-CHECKED = 2  # images whose loss and prediction are held against float64
+CHECKED = 2  # images whose loss and prediction are compared with float64
 TOLERANCE = 10.0  # roundings add up over 70 convolutions
 
 

@@ -32,7 +32,7 @@ class GroupTrainer:
         self._env, self._shape, self.tolerance = env, shape, GRADIENTS[env.precision]
         self.reference_dtype = name_of(wider_than(env.dtype))
         self._drawn = env.generator.get_state()
-        model = self._built(env, "cpu" if sharded else env.device)  # a device may not hold all of it
+        model = self._built(env, "cpu" if sharded else env.device)  # a device might not hold all of it
         if sharded:
             self._called: Any = sharded_over_ranks(env, model, model.blocks)
         self._learner = Learner(env, model, adamw)

@@ -63,7 +63,7 @@ class LlamaShape(NamedTuple):
         return 4.0 * pairs * self.layers * self.width
 
 
-# By millions of parameters; 0 is no published one, but runs in a blink.
+# By millions of parameters; 0 is not a published one, but runs in a blink.
 # SmolLM 135M, Llama 3.2 1B and Llama 3.1 8B: https://huggingface.co, config.json of each.
 LLAMA = {
     0: LlamaShape(64, 2, 4, 2, 96, 256, True),
@@ -99,7 +99,7 @@ class GptShape(NamedTuple):
         return 2.0 * self.layers * batch * length * (length + 1) * self.width
 
 
-# By millions of parameters; 0 is no published one. The vocabulary of 50257 is padded to a multiple of 64.
+# By millions of parameters; 0 is not a published one. The vocabulary of 50257 is padded to a multiple of 64.
 GPT2 = {
     0: GptShape(64, 2, 2, 64, 256),
     124: GptShape(768, 12, 12, 1024, 50_304),

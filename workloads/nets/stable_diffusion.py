@@ -98,7 +98,7 @@ class Level(nn.Module):
 class TextUNet(nn.Module):
     """Predicts the noise in latents [b, 4, side, side] at times [b] with a text [b, words, text width]."""
 
-    down: Any  # of levels, as are the next two: torch's types know no attributes of what they hold
+    down: Any  # of levels, as are the next two: torch's types do not know their contents' attributes
     up: Any
     middle: Any
 

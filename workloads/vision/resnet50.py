@@ -14,7 +14,10 @@ from workloads.harness.training.training import inference_step, training_step
 if TYPE_CHECKING:
     import torch
 
-GFLOP, PIXELS = 8.1, 224  # forward, of one picture of so many pixels a side: counted, and a little more
+GFLOP, PIXELS = (
+    8.1,
+    224,
+)  # forward, of one picture with this number of pixels a side: counted, and a little more
 LEARNING_RATE, MOMENTUM = 0.01, 0.9
 TOLERANCE = 4.0  # roundings add up over 50 layers
 

@@ -10,7 +10,7 @@ from workloads.harness.registry import LAYOUTS, workload
 from workloads.harness.training.drawn import drawn_model
 from workloads.harness.training.training import inference_step
 
-# By millions of parameters; 0 is no published one: widths, heads, words and width of the text.
+# By millions of parameters; 0 is not a published one: widths, heads, words and width of the text.
 SHAPES = {0: ((32, 64), 2, 5, 24), 860: ((320, 640, 1280, 1280), 8, 77, 768)}
 PARAMETERS = {0: 1_102_628, 860: 859_520_964}
 GFLOP = {0: 3.7, 860: 673.0}  # of products and convolutions at 64 x 64 latents: counted, and a little less

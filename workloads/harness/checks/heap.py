@@ -22,7 +22,7 @@ class Heap:
         self._threshold, self._trim = FIRST_THRESHOLD, FIRST_THRESHOLD
         self._mapped, self._end, self._touched = 0, 0, 0
         self._free: list[Block] = []  # size and address, sorted
-        self._starts: dict[int, int] = {}  # of free blocks: size by address
+        self._starts: dict[int, int] = {}  # free blocks: size by address
         self._ends: dict[int, int] = {}  # of free blocks: address by end
 
     def take(self, size: int) -> Block:

@@ -21,7 +21,7 @@ from workloads.harness.records.case import Case
 from workloads.harness.records.script import OWN, Script
 from workloads.harness.registry import find
 
-# Inputs are changed in place in so many pieces: workloads.harness.engine.correctness.
+# The number of pieces in which inputs are changed in place: workloads.harness.engine.correctness.
 PIECES = 16
 # The buffer on a GPU through which transfers are timed: workloads.harness.engine.transfer.
 BUFFER_BYTES = 2**26

@@ -127,7 +127,7 @@ def names_here(nvml: Any = None) -> list[str]:
             return [str(nvml.nvmlDeviceGetName(handle)) for handle in _handles(nvml)]
         finally:
             nvml.nvmlShutdown()
-    except Exception:  # whatever NVML raises: `gpus` says what is wrong
+    except Exception:  # any error of NVML: `gpus` reports it
         return []
 
 

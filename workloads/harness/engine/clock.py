@@ -95,7 +95,7 @@ class CudaClock(HostClock):
         stream_ended = time.perf_counter_ns()
         torch.cuda.synchronize(self._device)
         ended = time.perf_counter_ns()
-        torch.cuda.synchronize(self._device)  # of an idle device: the host's cost of waiting
+        torch.cuda.synchronize(self._device)  # of an idle device: the host's cost of a wait
         waiting_ns = time.perf_counter_ns() - ended
         straggle_s = (ended - stream_ended - waiting_ns) / 1e9
         straggle_s = straggle_s if straggle_s > STRAGGLE_MIN_S else 0.0

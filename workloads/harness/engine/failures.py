@@ -53,7 +53,7 @@ def findings_of_failures(case: Case) -> Iterator[list[Finding]]:
         findings.append((Verdict.WRONG, printable(str(error))))
     except WorkloadsError:
         raise
-    except Exception as error:  # a workload may raise anything, and its record must still be written
+    except Exception as error:  # a workload can raise anything, and its record must still be written
         findings.append(finding(error, case))
 
 

@@ -186,7 +186,7 @@ def _work(thing: Prepared | Job) -> Work:
         thing.bytes,
         thing.matmul_flops,
         parameters=thing.parameters,
-        conv_flops=thing.matmul_flops if isinstance(thing, Job) else None,  # nobody counts those of a job
+        conv_flops=thing.matmul_flops if isinstance(thing, Job) else None,  # those of a job are not counted
         chosen=() if isinstance(thing, Job) else thing.chosen,
     )
 
@@ -289,7 +289,7 @@ def _group(stage: Stage, member: GroupMember, prepared: Prepared, wall: Timing) 
     """Return the group's part of the record; the share of communication is measured here, after the samples."""
     member.note(wall, stage.readings.memory(), stage.readings.of_own_gpu())
     apart = None
-    if prepared.unexchanged and stage.world > 1:  # one alone has nobody to exchange with
+    if prepared.unexchanged and stage.world > 1:  # one alone does not exchange
         cap_s = stage.rules.for_step(wall.median_s).sample_cap_s
         with stage.phases("communication"):
             apart = member.measure_apart(prepared.step, prepared.unexchanged, wall.block, cap_s)

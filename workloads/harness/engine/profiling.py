@@ -15,7 +15,7 @@ from workloads.harness.records.parts import Operator, Profile
 
 STEPS = 3
 ROWS = 10
-LOG_LEVEL = "KINETO_LOG_LEVEL"  # of the library behind the profiler, which reads it when it starts
+LOG_LEVEL = "KINETO_LOG_LEVEL"  # of the profiler's library, which reads it at its start
 SILENT = "6"
 
 

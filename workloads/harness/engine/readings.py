@@ -73,7 +73,9 @@ class Readings:
         self.probes["window_end_s"] = time.perf_counter() - phases.origin_s
         self.monitor.poke()
         with phases("probe"):
-            if self.device == "cuda":  # before the canary, while the links are as the work left them
+            if (
+                self.device == "cuda"
+            ):  # before the canary, while the links are in the state that the work left
                 self._take(self.gpu.health())
             self._take(cpu.delta(cpu_before, cpu.counters(own_s=self.own_cpu_s)))
             gpu_after, joules = self.gpu.counters(), energy.delta(energy_before, energy.counters(self.gpu))

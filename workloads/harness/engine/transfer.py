@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 REPEATS = 5
 PIECE_BYTES = 2**26  # a power of two, as torch's allocator of pinned memory rounds up to one
 MOST_BYTES = 2**30  # that are moved to time a larger transfer, whose rate is theirs
-Move = Callable[[int], object]  # moves so many bytes
+Move = Callable[[int], object]  # moves this number of bytes
 
 
 def size_bytes(tensors: Sequence[torch.Tensor]) -> int:

@@ -31,13 +31,13 @@ from workloads.harness.records.record import Memory, Timing
 if TYPE_CHECKING:
     import torch
 
-PULSE_S = 1.0  # how old a rank's count of exchanges may be
+PULSE_S = 1.0  # largest age of a rank's count of exchanges
 # Torch's own limit would blame the ranks that wait. The process that starts them names the late one, sooner.
 PATIENCE = 2.0  # times the repeat's timeout
 PAIRS = 10  # of blocks with and without exchange, at most
 FEWEST_PAIRS = 3
 ALONE_S = 1.0  # a period of the governor of an H100
-# Readings of which each GPU has its own, and of which the worst taints all; a drift may be up or down.
+# Readings of which each GPU has its own, and of which the worst taints all; a drift can be up or down.
 OF_EACH_GPU = (
     *("power_throttled_share", "thermal_throttled_share", "throttled_share", "straggle_share"),
     *("gpu_foreign_share", "gpu_foreign_processes", "gpu_foreign_memory_bytes", "sm_clock_drift"),

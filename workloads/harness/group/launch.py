@@ -45,7 +45,7 @@ Say = Callable[[str], None]
 LOOK_S = 1.0  # torch's own tenth of a second takes some percent of a core from the ranks
 PREFIX = "gridbench-group-"  # of a group's folder; its starter's process id follows
 SHUTDOWN_S = 1  # for ranks that torch ends; before 2.13 its launcher always gives them 30 s
-TOGETHER_S = 0.5  # a rank that fails waits so long before it goes: others may have failed for the same reason
+TOGETHER_S = 0.5  # a failing rank waits before it ends: others can have failed for the same reason
 # What torch raises on a rank whose peers have gone: it is not that rank's fault.
 LOST_PEER = ("closed by peer", "reset by peer", "broken pipe", "socket", "distbackenderror", "nccl", "store")
 
@@ -159,7 +159,7 @@ def lead(repeat: Repeat, lock: int, spent_s: float) -> Record:
         return _record_of_ranks(repeat, processes, lock, spent_s)
     except WorkloadsError:
         raise
-    except Exception as error:  # torch's launcher may raise anything, and a record must still be written
+    except Exception as error:  # torch's launcher can raise anything, and a record must still be written
         verdict, text = finding(error, repeat.case)
         text = text.removeprefix("the workload raised ")
         reason = f"{processes} processes could not be started: {text}"

@@ -12,9 +12,9 @@ from pathlib import Path
 
 from workloads.harness.records.errors import WorkloadsError
 
-FOLDER = "GRIDBENCH_GROUP"  # set by our own starter: where the board lies and the records go
+FOLDER = "GRIDBENCH_GROUP"  # set by our starter: the folder of the board and the records
 _ROW = struct.Struct("=qqqqq")
-_row: memoryview | None = None  # this process's own row, where there is a board
+_row: memoryview | None = None  # this process's row, if there is a board
 _ended = False
 
 

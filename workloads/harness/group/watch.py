@@ -14,7 +14,7 @@ from workloads.harness.group.ranks import ProgressBoard, RankProgress
 
 LOOK_S = 0.5
 STALL_S = 30.0  # without progress and without work: a rank that only waits for others works no more than that
-STALL_SHARE = 0.25  # of the timeout, where that is less
+STALL_SHARE = 0.25  # of the timeout, if that is less
 MARGIN_SHARE, LEAST_MARGIN_S = 0.05, 3.0  # of the timeout, in which the sentence is said before it is up
 IDLE_SHARE = 0.02  # of a core: a pulse, not work
 GRACE_S = 3.0  # in which torch's launcher ends the other ranks when one has died

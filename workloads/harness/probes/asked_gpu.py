@@ -28,7 +28,7 @@ from workloads.harness.probes.gpu_place import visible_uuid
 from workloads.harness.probes.orphans import adopting
 
 OPEN_S = (
-    25.0  # a sound driver is up within one; without persistence it first starts every card of the machine
+    25.0  # a sound driver starts within one; without persistence it first starts every card of the machine
 )
 ANSWER_S = 10.0
 LAST_S = 1.0

@@ -41,7 +41,7 @@ def own_cpu_s() -> float:
     """Return the CPU seconds of this process and its children, living and gone."""
     used = (resource.getrusage(resource.RUSAGE_SELF), resource.getrusage(resource.RUSAGE_CHILDREN))
     seconds = sum(usage.ru_utime + usage.ru_stime for usage in used)
-    with suppress(Exception):  # a child may end at any moment, and psutil may be absent
+    with suppress(Exception):  # a child can end at any moment, and psutil can be absent
         import psutil
 
         for child in psutil.Process().children(recursive=True):
@@ -187,7 +187,7 @@ def quota_cpus(root: Path = ROOT) -> float | None:
         quota, _, period = read_text(folder / "cpu.max")[0].partition(" ")
         if not quota:
             quota, period = (read_text(folder / f"cpu.cfs_{name}_us")[0] for name in ("quota", "period"))
-        with suppress(ValueError, ZeroDivisionError):  # "max" and -1 are no limit
+        with suppress(ValueError, ZeroDivisionError):  # "max" and -1 mean no limit
             limits.append(whole(quota) / whole(period))
     return min(limits, default=None)
 

@@ -14,7 +14,9 @@ from workloads.harness.probes.gpu import Gpu, GpuCounters, NoGpu
 GPU_MIN_WINDOW_S = 1.0  # ten steps of its counter: 5 %
 GPU_STEP_S = 0.1  # the counter moves about every 100 ms (https://ml.energy/blog/energy/measurement)
 CPU_MIN_WINDOW_S = 0.1  # RAPL moves every millisecond
-_PACKAGE_MAX_W = 1000.0  # no socket takes more: a window in which so much could wrap twice can't be read
+_PACKAGE_MAX_W = (
+    1000.0  # above any socket's: a window in which this power could wrap the counter twice is unreadable
+)
 
 
 @dataclass(frozen=True, slots=True)

@@ -32,7 +32,7 @@ def visible_uuid(environ: Mapping[str, str] = os.environ, nvml: Any = None) -> s
             uuid = nvml.nvmlDeviceGetUUID(first_slice(nvml, nvml.nvmlDeviceGetHandleByIndex(int(first))))
         finally:
             nvml.nvmlShutdown()
-    except Exception:  # no number, no such card, no NVML: `open_gpu` says what there is to say
+    except Exception:  # no number, no such card, no NVML: `open_gpu` reports the reason
         return None
     return uuid.decode() if isinstance(uuid, bytes) else str(uuid)
 

@@ -37,7 +37,7 @@ _SOURCES = {
     "instance_type": "sys/class/dmi/id/product_name",
     "nvidia_driver": "proc/driver/nvidia/version",
 }
-# What makes two machines comparable. Left out are names, readings, and what may differ without being another
+# What makes two machines comparable. Left out are names, readings, and facts that can differ on the same
 # machine: host, commit, code, MHz, kernel build, environment variables.
 _MACHINE = (
     *("arch", "cpu_model", "sockets", "physical_cores", "logical_cpus", "affinity_cpus", "quota_cpus"),
@@ -51,7 +51,7 @@ _COMPARABLE_GPU = (
 # The highest clock of any CPU sold: 6.2 GHz (Intel Core i9-14900KS).
 _MAX_HZ = 6.2e9
 # FLOP per cycle and thread in fp32, a fused multiply-add being two: two 512-bit units, two 256-bit units, one
-# 256-bit multiply beside one add (Intel 64 Optimization Manual; AMD Zen 5 has the same two 512-bit units).
+# 256-bit multiply next to one add (Intel 64 Optimization Manual; AMD Zen 5 has the same two 512-bit units).
 # Arm servers have at most four 128-bit units (Neoverse V2 Software Optimization Guide): 32, here doubled.
 _AVX512, _AVX2, _BASE, _ARM = 64.0, 32.0, 16.0, 64.0
 # Intel states 1024 bf16 FLOP per cycle and core for AMX (4th Gen Xeon); doubled for what comes after it.

@@ -8,7 +8,7 @@ from workloads.harness.records.errors import WorkloadsError
 
 DEVICES = ("cpu", "cuda")
 PRECISIONS = ("fp32", "tf32", "fp16", "bf16")  # of every workload
-FP8 = "fp8"  # of those alone that say so
+FP8 = "fp8"  # only of workloads that list it
 EAGER = "eager"
 # As written, by torch.compile, replayed as one CUDA graph, and compiled before it is captured.
 MODES = (EAGER, "compiled", "graph", "compiled-graph")

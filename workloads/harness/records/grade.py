@@ -13,7 +13,7 @@ HELD_SHARE = 0.01  # in which a CPU quota held it back: with as many threads as 
 FOREIGN_CORES = 0.25
 CANARY_DRIFT = 0.05
 SM_CLOCK_DRIFT = 0.01  # of a GPU's clock within the samples, above which a record is unsteady
-# Beyond these a record is refused although its verdict is a wide one. What they let in moves a ratio less
+# Beyond these a record is refused although its verdict is a wide one. Records within them move a ratio less
 # than the intervals of a few repeats are wide: `python -m tests.tasks.results.noisy_machines` shows it.
 MOST_DRIFT = 0.05  # of the median of an unsteady record's times, whatever their noise
 MOST_BUSY_SHARE = 0.55  # of all logical CPUs, taken by other processes: one of two, and what reading it adds
@@ -83,7 +83,7 @@ def drifts(timing: Timing) -> bool:
     Every repeat is then wrong in the same direction, which no interval over repeats can show. Compares the end
     of warm-up with the samples, and the first half of the samples with the second.
     """
-    if timing.sustained:  # samples swing, and their intervals would tell any two stretches apart
+    if timing.sustained:  # samples swing, and by their intervals any two stretches would differ
         return abs(timing.drift) > MOST_DRIFT
     warm, samples = timing.warmup_s[len(timing.warmup_s) // 2 :], timing.samples_s
     half = len(samples) // 2

@@ -6,7 +6,7 @@ _SAID = (
     *("could not allocate", "failed to allocate", "unable to allocate", "memory allocation still failed"),
     *("status_alloc_failed", "status_internal_error_host_alloc", "memoryerror", "cannot map zero-fill pages"),
 )
-# glibc's loader says so when a table of its own is full, however much memory there is.
+# glibc's loader reports this when one of its tables is full, with any amount of memory.
 _OF_A_TABLE = "static tls block"
 
 

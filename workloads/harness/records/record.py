@@ -18,7 +18,7 @@ from workloads.harness.records.typed_json import build, finite
 
 SCHEMA = 5
 LAUNCH_BOUND = 1.1  # a step's time over that of the device alone
-WAITS = 0.05  # of a step: events and busy time of a device that never waits can differ by so much
+WAITS = 0.05  # of a step: largest difference of events and busy time on a device that never waits
 AT_LIMIT_SHARE = 0.5  # of the time in which power held the clock down
 
 

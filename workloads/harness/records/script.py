@@ -7,9 +7,9 @@ from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.records.program import Program, ProgramRun
 
 OWN = "own"  # precision of a case whose script chooses its own
-DATA = "data"  # the placeholder of a folder, where those of sizes are numbers
+DATA = "data"  # the placeholder of a folder; those of sizes are numbers
 PLACE = re.compile(r"\{([a-z_][a-z0-9_]*)\}")
-STEPS_OF = ("backward", "forward", "loader", "mark")  # what can end a step, apart from an optimizer
+STEPS_OF = ("backward", "forward", "loader", "mark")  # ends of a step other than an optimizer
 STEP_OF = re.compile(r"([A-Za-z_]\w*)(?::([1-9]\d{0,5}))?")  # such as AdamW, Adam:2, loader
 
 

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 from workloads.harness.records.errors import RecordError
 
-MOST_INT = 2**63 - 1  # what a table can hold
+MOST_INT = 2**63 - 1  # the largest that a table can hold
 T = TypeVar("T")
 
 

@@ -60,7 +60,7 @@ def _impossible(
 def _machine(wall: Timing, probes: Mapping[str, float]) -> Iterator[Finding]:
     if (
         share := probes.get("thermal_throttled_share", 0.0)
-    ) > THROTTLED_SHARE:  # a power limit is no disturbance
+    ) > THROTTLED_SHARE:  # a power limit is not a disturbance
         yield Verdict.THROTTLED, f"heat slowed the device for {share:.1%} of the time"
     if (share := probes.get("gpu_foreign_share", 0.0)) > GPU_FOREIGN_SHARE:
         yield Verdict.SHARED, f"other processes used {share:.0%} of the GPU"

@@ -33,7 +33,7 @@ def run_with_control(
     Both are fresh processes: a forked one has other pages in memory, which can change its times. A repeat without
     a time gets no control after it.
     """
-    first = repeat.repeat % 2 == 0  # whichever comes second finds a warmer box
+    first = repeat.repeat % 2 == 0  # the second one finds a warmer box
     return _together(
         first,
         lambda: run_repeat(repeat, lock, say, command),

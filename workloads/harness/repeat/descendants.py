@@ -50,7 +50,7 @@ def _waits_for_lease(task: Path) -> bool:
         return False
     if place.strip("0\n"):
         return "break_lease" in place
-    opening = OPENING.get(platform.machine())  # the kernel does not tell the place
+    opening = OPENING.get(platform.machine())  # the kernel does not report the place
     return bool(call) and call[0].isdigit() and (opening is None or int(call[0]) in opening)
 
 

@@ -61,7 +61,7 @@ def not_for_children(descriptor: int) -> None:
     held = [descriptor]
 
     def let_go() -> None:
-        while held:  # once: a child's child may have opened something else under that number
+        while held:  # once: a grandchild can have opened another file under that number
             os.close(held.pop())
 
     with suppress(OSError):

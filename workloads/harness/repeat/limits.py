@@ -16,10 +16,10 @@ from workloads.harness.records.text import duration, gigabytes
 from workloads.harness.registry import Workload, find
 
 ELEMENT_BYTES = {"fp32": 4, "tf32": 4, "fp16": 2, "bf16": 2, "fp8": 1}
-# However slow a step is, it is taken so often: the first call, the check, two to size a block, warm-up and
+# Least number of steps, even of slow ones: the first call, the check, two to size a block, warm-up and
 # sampling, and the check afterwards.
 LEAST_STEPS = 1 + 1 + 2 + 2 * FEWEST + 1
-# A rate says something of a larger size only where what a step costs beside its work no longer counts.
+# A rate predicts a larger size only if a step's costs besides its work are negligible.
 TELLING_STEP_S = 0.1
 HOPELESS = 2.0  # predicted time over the timeout
 WITHOUT_ROOM = {  # verdicts that a larger case would have, too

@@ -26,7 +26,7 @@ from workloads.harness.repeat.alarm import Alarm
 from workloads.harness.repeat.exclusive import INHERITED, not_for_children
 from workloads.harness.repeat.replaced import not_measured, replaced_by
 
-PARENT = "GRIDBENCH_PARENT"  # process id, set for a child of ours
+PARENT = "GRIDBENCH_PARENT"  # process id, set for our children
 COMMAND = (sys.executable, "-m", "workloads")
 SHARE_OF_MEMORY = 0.95
 LONGEST_LINE = 4000  # characters of a line of standard error that are passed on at once
@@ -34,7 +34,7 @@ PR_SET_PDEATHSIG = 1  # prctl(2)
 MOST_SAID = 200_000  # characters of a script's output that are passed on
 PROFILERS_OWN = "ERROR: External init callback must run in same thread"  # if a script trains in a thread
 LOOK_S = 0.1
-LAST_S = 5.0  # in which what was killed is gone
+LAST_S = 5.0  # in which killed processes are gone
 Say = Callable[[str], None]
 
 

@@ -23,7 +23,7 @@ LONGEST_IMAGE = 500  # characters
 ESTIMATE_S = 90.0  # of a repeat before the first measurement: the engine seldom needs longer
 S3 = "s3://"
 LAUNCHERS = ("torchrun", "accelerate", "deepspeed")
-PACKAGES = ("pyproject.toml", "uv.lock")  # beside files of requirements, whose names end in .txt
+PACKAGES = ("pyproject.toml", "uv.lock")  # besides files of requirements, whose names end in .txt
 
 # A registry, a path, a tag and a digest; no place for a login.
 _IMAGE = re.compile(r"[A-Za-z0-9][\w.-]*(:\d+)?(/[\w.-]+)*(:[\w.-]+)?(@sha256:[0-9a-f]{64})?")

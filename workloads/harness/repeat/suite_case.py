@@ -11,7 +11,7 @@ from workloads.harness.records.script import Script
 from workloads.harness.registry import find
 from workloads.harness.repeat.limits import Limits, too_large
 
-ESTIMATE_S = 15.0  # of a repeat, where a suite says nothing
+ESTIMATE_S = 15.0  # of a repeat, if the suite states none
 
 
 @dataclass(frozen=True, slots=True)

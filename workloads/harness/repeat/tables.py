@@ -8,7 +8,7 @@ from typing import Any
 from workloads.harness.records.case import DEVICES
 from workloads.harness.records.errors import WorkloadsError
 
-# The most that a number of a file can be, by its key: far above any sensible value, so that a slip is named.
+# The most that a number of a file can be, by its key: far above any sensible value, so that a typing error is named.
 LONGEST_S = 14 * 86_400
 MOST = {
     **dict.fromkeys(("timeout_s", "estimate_s", "soak_s"), LONGEST_S),

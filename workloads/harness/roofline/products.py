@@ -89,7 +89,7 @@ class Products:
         """Return seconds of one product, over a block of them, by the device's clock if it has one."""
         m, n, k = size
         a, weights = self._values(0, m * k).view(m, k), self._values(1, n * k).view(n, k)
-        if size not in self._seen:  # the first one also loads its kernel, and that is no rate
+        if size not in self._seen:  # the first one also loads its kernel, so its rate does not count
             self._seen.add(size)
             self._product(a, weights)
         single_s = self._time_s(a, weights, 1)

@@ -82,7 +82,7 @@ class Search:
             if not leaders:
                 return
             size = leaders[0]
-            if len(self.rates[size]) == 1:  # it may lead by luck: a second look, before it is followed
+            if len(self.rates[size]) == 1:  # it can lead by luck: sample it again before it is followed
                 self._try(size)
                 if size not in self._leaders(BEAM):
                     continue

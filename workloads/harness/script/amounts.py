@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 from workloads.harness.script.loaders import LoaderUse
 
 USUAL_SHARE = 0.75  # of steps that take the same samples; the last batch of an epoch is smaller
-MOST_AMOUNTS = 1000  # different ones that are kept
+MOST_AMOUNTS = 1000  # different ones to keep
 OPTION = "--samples N states the samples of a step"
 
 

@@ -109,7 +109,7 @@ class ClassifierFit:
         _, learner = fresh(self.env, self.recipe, self.seed)
         count = len(self.labels)
         rows = torch.arange(count, device=self.env.device)
-        for size in {min(self.batch, count), count % self.batch} - {0}:  # each size may have its own kernels
+        for size in {min(self.batch, count), count % self.batch} - {0}:  # each size can have its own kernels
             self._learn(learner, rows[:size])
         int(self._recognised(learner.model))
 

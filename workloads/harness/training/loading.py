@@ -26,7 +26,7 @@ Batch = tuple["torch.Tensor", ...]
 Ready = Callable[[Batch], Batch]
 SHARED_MEMORY = Path("/dev/shm")  # through which loader processes hand over their batches
 PREFETCHED = 2  # batches that each loader process keeps ready: torch's own default
-MOST_WORKERS = 256  # a slip of the finger must not fill the process table
+MOST_WORKERS = 256  # a typing error must not fill the process table
 
 
 class ReadySamples:
@@ -231,7 +231,7 @@ def _check_workers(workers: int, batch_bytes: int) -> None:
     if workers:
         _check_semaphores()
     needed = (workers * PREFETCHED + 1) * batch_bytes if workers else 0
-    with suppress(OSError):  # no such folder: torch knows another way then
+    with suppress(OSError):  # no such folder: torch then uses another way
         room = os.statvfs(SHARED_MEMORY)
         if needed > (left := room.f_bavail * room.f_frsize):
             raise UnsupportedError(

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import torch
 
-Kept = dict[str, list["torch.Tensor"]]  # by the name of a layer: what each of its calls let through
+Kept = dict[str, list["torch.Tensor"]]  # by a layer's name: the mask of each of its calls
 NEAR_ZERO = 0.1  # of the root mean square: further off no rounding makes a ReLU's input change its sign
 
 
@@ -77,7 +77,7 @@ def masked(module: Any, given: torch.Tensor, mask: torch.Tensor) -> torch.Tensor
     """
     import torch
 
-    if isinstance(module, torch.nn.MaxPool2d):  # of two values within rounding of each other either may win
+    if isinstance(module, torch.nn.MaxPool2d):  # of two values within rounding of each other either can win
         return given.flatten(2).gather(2, mask.flatten(2)).view(mask.shape)
     if not isinstance(module, torch.nn.ReLU):
         dropped: torch.Tensor = given * mask / (1 - module.p)

@@ -21,7 +21,7 @@ Rule = Generator[None, float, T]  # is sent the seconds of a sample each time th
 FEWEST_OF_HALF = 3  # samples, to see a drift
 FEWEST = 2  # samples in warm-up, and in sampling, however long they take
 DRIFT_OF_BATCHES = 0.01  # between halves: as much as a sustained rate is sure to
-NOISE = 2.0  # standard errors that a difference of two medians may have without being one
+NOISE = 2.0  # standard errors up to which a difference of two medians is noise
 UNSURE = 2.0  # factor by which few samples can overstate their memory
 OF_MEDIAN = 1.2533  # the standard error of its median over that of its mean: the root of half pi
 
