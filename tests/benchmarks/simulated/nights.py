@@ -82,10 +82,10 @@ def main() -> None:
 
 def table(histories: int, models: list[str]) -> Iterator[str]:
     yield (
-        "| noise | control | before: false, named in 3 | false tickets: night + week | of 100, 300: night "
+        "| noise | control | false tickets: night + week | of 100, 300: night "
         "| named within 1, 3, 7 nights | of 100 | of 300 |"
     )
-    yield "| --- | --- | --- | --- | --- | --- | --- | --- |"
+    yield "| --- | --- | --- | --- | --- | --- | --- |"
     for control in (False, True):
         for model in MODELS if not control else BESIDE:
             if model in (models or [model]) and (control or model != "two_hosts_controlled"):
@@ -119,7 +119,7 @@ def row(model: str, control: bool, histories: int) -> str:
         ", ".join(f"{100 * share:.0f} %" for share in named_within(nights, slowed(series)))
         for series in SERIES
     ]
-    cells = [MODELS[model], "yes" if control else "no", BEFORE[model, control]]
+    cells = [MODELS[model], "yes" if control else "no"]
     return f"| {' | '.join([*cells, f'{few:.2g} + {week:.2g}', f'{some:.2g}, {many:.2g}', *seen])} |"
 
 
