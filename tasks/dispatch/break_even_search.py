@@ -1,4 +1,4 @@
-"""Choose the next measurement so that a break-even is known closely: bisection, never interpolation."""
+"""Choose the next measurement of a break-even: bisection, never interpolation."""
 
 import math
 from collections.abc import Callable, Collection, Sequence
@@ -17,7 +17,7 @@ StepOf = Callable[[Case, str], int]
 
 
 def next_cells(pairings: Sequence[Pairing], planned: Collection[Case], step_of: StepOf) -> tuple[Cell, ...]:
-    """Return the cells to measure next, on both machines of each pair; none once every break-even is known.
+    """Return the cells to measure next, on both machines of each pair.
 
     `planned` are the suite's cases. `step_of` returns the number that a case's parameter must be a multiple of.
     """
@@ -34,10 +34,9 @@ def next_cells(pairings: Sequence[Pairing], planned: Collection[Case], step_of: 
 
 
 def next_sizes(verdicts: Verdicts, planned: Collection[int], step: int = 1) -> tuple[int, ...]:
-    """Return the sizes to measure next on one line, at most `MOST` in addition to the planned ones.
+    """Return the sizes to measure next on one line, at most `MOST` besides the planned ones.
 
-    They follow from the verdicts alone, so nothing else is stored. A size measured without a usable time is
-    None in the verdicts, and is not requested again.
+    They follow from the verdicts alone. A size without a usable time is None there, and is not requested again.
     """
     if not _wanted(verdicts, step):
         return ()

@@ -18,9 +18,9 @@ WAITING = (StateType.SCHEDULED, StateType.PENDING)
 
 
 async def superseded(now: datetime | None = None) -> str:
-    """Return a sentence if a later flow run of the same schedule is due and waits; else an empty text.
+    """Return a sentence if a later flow run of the same schedule is due; else an empty text.
 
-    After a downtime all missed nights are due at once and would measure the same; the newest is enough.
+    After a downtime all missed nights are due at once and would measure the same.
     """
     if not deployment.id:
         return ""

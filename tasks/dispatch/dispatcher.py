@@ -1,4 +1,4 @@
-"""The dispatcher of a run: send repeats to work pools, follow the jobs, and store each record as it comes."""
+"""Send repeats to work pools, follow the jobs, and store each record as it comes."""
 
 import asyncio
 import time
@@ -51,11 +51,9 @@ Say = Callable[[str], None]
 
 
 class Dispatcher:
-    """The lanes, jobs and rented boxes of one run: enter it, then await `records_of` for every cell.
+    """The lanes, jobs and rented boxes of one run: enter it, then await `records_of`.
 
-    Attributes:
-        arrived: every stored record of the run, by the repeat's id.
-        on_progress: awaited after each poll of the API.
+    `arrived` are the stored records by the repeat's id; `on_progress` is awaited after each poll.
     """
 
     def __init__(self, store: Store, budget_usd: float | None, say: Say, pace: Pace | None = None) -> None:
@@ -81,7 +79,7 @@ class Dispatcher:
             self._repeats.setdefault(repeat.cell, []).append(repeat)
 
     def extend(self, hardware: str, cases: Sequence[PlannedCase]) -> None:
-        """Add cases that the plan lacks, so that `records_of` has them measured."""
+        """Add cases that the plan lacks, for `records_of`."""
         added = [planned for planned in cases if Cell(hardware, planned.case) not in self._repeats]
         after = sum(len(repeats) for cell, repeats in self._repeats.items() if cell.hardware == hardware)
         if added:
@@ -90,7 +88,7 @@ class Dispatcher:
 
     @property
     def total(self) -> int:
-        """Return the number of repeats to measure, as far as it is known."""
+        """Return the known number of repeats to measure."""
         cells = (
             self._requested | {r.cell for r in self.arrived.values()}
             if self.plan.shortlist
@@ -138,7 +136,7 @@ class Dispatcher:
                 await anyio.sleep(ENDS_LOOK_S)
 
     async def records_of(self, cell: Cell) -> list[Record]:
-        """Wait for the records of a cell, and have missing ones measured.
+        """Wait for a cell's records, and have missing ones measured.
 
         Raises:
             GridbenchError: the results can't be written, or the API refuses a request.
@@ -160,11 +158,11 @@ class Dispatcher:
 
     @property
     def idle(self) -> bool:
-        """Return whether no lane has anything left to measure."""
+        """Return whether nothing is left to measure."""
         return self.failed or not any(lane.busy for lane in self.lanes)
 
     def last_order(self, cell: Cell) -> int:
-        """Return the place of a cell's last repeat in the order of its lane."""
+        """Return the place of a cell's last repeat in its lane."""
         return max(repeat.order for repeat in self._repeats[cell])
 
     def _missing(self, cell: Cell) -> list[Repeat]:
@@ -364,5 +362,5 @@ class Dispatcher:
             self._wake(cell, error)
 
     def spent_usd(self) -> float:
-        """Return the cost in USD so far: lane jobs at the hardware's prices, rented boxes at their own."""
+        """Return the cost in USD so far, rented boxes at their own prices."""
         return sum(self._cost_usd.values()) + self._boxes.cost_usd()

@@ -1,4 +1,4 @@
-"""The flow runs of a run: lane jobs, their records, lost repeats, and how to stop one."""
+"""The flow runs of a run: lane jobs, records, lost repeats, and how to stop one."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -40,7 +40,7 @@ def is_final(state: State | None) -> bool:
 
 
 def has_begun(run: FlowRun) -> bool:
-    """Return whether a flow run was ever Running; Prefect gives one that never was a `start_time`, too."""
+    """Return whether a flow run was ever Running; `start_time` does not show it."""
     return run.run_count > 0
 
 
@@ -63,7 +63,7 @@ def _planned_start(run: FlowRun) -> datetime:
 
 
 async def measuring(client: PrefectClient, run: str) -> list[FlowRun]:
-    """Return the flow runs of `bench` that measure a run now, without lane jobs of the same name."""
+    """Return the flow runs of `bench` that measure a run now."""
     state = FlowRunFilterState(type=FlowRunFilterStateType(any_=[StateType.RUNNING]))
     named = FlowRunFilter(name=FlowRunFilterName(any_=[run]), state=state)
     return [each for each in await flow_runs(client, named, BENCH) if LANE_TAG not in each.tags]
@@ -72,9 +72,9 @@ async def measuring(client: PrefectClient, run: str) -> list[FlowRun]:
 async def myself_and_bench(
     client: PrefectClient, flow_run_id: UUID, run: str, bench_id: UUID | None
 ) -> tuple[FlowRun | None, UUID | None]:
-    """Return a flow run and the id of the `bench` that measures a run; None for a missing one.
+    """Return a flow run and the id of the `bench` that measures a run.
 
-    One request is enough while the `bench` of the last look goes on.
+    One request is enough while the last `bench` goes on.
     """
     ids = [flow_run_id] if bench_id is None else [flow_run_id, bench_id]
     runs = {each.id: each for each in await flow_runs(client, FlowRunFilter(id=FlowRunFilterId(any_=ids)))}
@@ -85,12 +85,12 @@ async def myself_and_bench(
 
 
 async def lane_jobs(client: PrefectClient, run: str) -> list[FlowRun]:
-    """Return every lane job that any `bench` has started for a run, oldest first."""
+    """Return every lane job of a run, oldest first."""
     return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[LANE_TAG, run_tag(run)])))
 
 
 async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
-    """Have the workers stop these flow runs; cancel those that have not started."""
+    """Have workers stop these flow runs; cancel those not started."""
     for flow_run_id in list(flow_run_ids):
         with suppress(*LOST_TOUCH):
             state = (await client.read_flow_run(flow_run_id)).state
@@ -102,7 +102,7 @@ async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None
 
 
 async def collect(client: PrefectClient, store: Store, jobs: Sequence[FlowRun]) -> list[str]:
-    """Store the records that lane jobs have sent; return a sentence for each problem and each lost repeat.
+    """Store the records of lane jobs; return a sentence for each problem and lost repeat.
 
     Raises:
         GridbenchError: the store can't be written.

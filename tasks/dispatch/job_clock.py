@@ -1,4 +1,4 @@
-"""The time of lane jobs by this machine's clock, which no state from a box stops."""
+"""The time of lane jobs by this machine's clock, which no box can stop."""
 
 import time
 from dataclasses import dataclass, field
@@ -14,12 +14,12 @@ LONGEST_S = 14 * 86_400.0  # the longest `timeout_s` that a worker takes; the li
 
 @dataclass(slots=True)
 class JobClock:
-    """The seconds for which each lane job has run, from the first look that saw it run."""
+    """The seconds of each lane job, from the first poll that saw it run."""
 
     _since: dict[UUID, float] = field(default_factory=dict)
 
     def ran_s(self, run: FlowRun) -> float:
-        """Return the seconds of a job so far; of a finished one, from start to end on the server's clock.
+        """Return the seconds of a job so far; of a finished one, by the server's clock.
 
         The server counts only the state Running, which a job can leave and still go on.
         """
@@ -30,7 +30,7 @@ class JobClock:
         return max(counted_s, now - since)
 
     def overrun(self, run: FlowRun) -> str:
-        """Return why a job that should have ended long ago is given up; empty while it has time."""
+        """Return why an overdue job is given up; empty while it has time."""
         stated_s = run.parameters.get("timeout_s")
         limit_s = stated_s if isinstance(stated_s, int | float) else LONGEST_S
         late_s = self.ran_s(run) - limit_s

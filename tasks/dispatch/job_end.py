@@ -48,7 +48,7 @@ def has_ended(run: FlowRun | None) -> bool:
     """Return whether a lane job is over, and its worker has had time to explain a crash.
 
     An engine ended by a signal reports only that. A cloud's worker learns later whether the machine was
-    reclaimed. A worker that explains nothing sets no label.
+    reclaimed.
     """
     if run is None or run.state is None:
         return run is None
@@ -59,7 +59,7 @@ def has_ended(run: FlowRun | None) -> bool:
 
 
 def end_of(run: FlowRun | None) -> JobEnd:
-    """Return why a lane job ended: by its worker's label, else by the flow's own state."""
+    """Return why a lane job ended: by its worker's label, else by its state."""
     label = run.labels.get(OUTCOME_LABEL) if run else None
     if label in set(JobEnd):
         return JobEnd(str(label))
@@ -78,22 +78,22 @@ def reason_of(run: FlowRun | None) -> str:
 
 
 def had_machine(run: FlowRun) -> bool:
-    """Return whether a lane job was on a machine, which then costs: its flow or its container ran.
+    """Return whether a lane job was on a machine, which then costs.
 
-    Workers label a run with the stages of its start once the container runs. A machine that boots for a
-    container which never runs has an unknown cost, and is not billed.
+    Workers label a run with the stages of its start once the container runs. A machine without a container has
+    an unknown cost, and is not billed.
     """
     return has_begun(run) or bool(stages_s(run))
 
 
 def stages_s(run: FlowRun) -> dict[str, float]:
-    """Return the seconds before a lane job's start by stage, from its worker's labels."""
+    """Return the seconds before a lane job's start by stage, from its labels."""
     times = [(stage, run.labels.get(label)) for label, stage in STAGE_LABELS.items()]
     return {stage: float(s) for stage, s in times if isinstance(s, int | float) and s >= 0}
 
 
 def stated_times(run: FlowRun) -> tuple[datetime | None, datetime | None]:
-    """Return when a lane job began and ended by its platform; None for a time not stated."""
+    """Return when a lane job began and ended by its platform, if stated."""
     began, ended = (_time(run.labels.get(label)) for label in (BEGAN_LABEL, ENDED_LABEL))
     return began, ended
 
@@ -107,20 +107,20 @@ def _time(label: object) -> datetime | None:
 
 
 def end_is_due(run: FlowRun) -> bool:
-    """Return whether a worker that has stated a job's begin is about to state its end."""
+    """Return whether a worker that stated a job's begin owes its end."""
     began, ended = stated_times(run)
     explained = is_final(run.state) and OUTCOME_LABEL in run.labels
     return began is not None and ended is None and not explained
 
 
 def longest_s(run: FlowRun) -> float:
-    """Return the longest time of a job in seconds, with its start's stages; infinite without a limit."""
+    """Return the longest seconds of a job and its start; infinite without a limit."""
     limit_s = run.parameters.get("timeout_s")
     return sum(stages_s(run).values()) + float(limit_s) if isinstance(limit_s, int | float) else math.inf
 
 
 def stated_s(run: FlowRun, now: datetime) -> float | None:
-    """Return the seconds from the begin that a job's platform states to its end, or to now; None without.
+    """Return the seconds from a job's begin by its platform to its end, or to now; None without.
 
     A job without a stated end, for example while its worker is away, lasts at most `longest_s`.
     """

@@ -1,4 +1,4 @@
-"""Notes about the lane jobs of a run in `jobs.json`, the source of its bills."""
+"""Notes about a run's lane jobs in `jobs.json`, for its bills."""
 
 import json
 from datetime import UTC, datetime
@@ -28,15 +28,15 @@ class JobNote(Strict):
     """One flow run of a lane, or of a rented box; times in ISO 8601.
 
     Attributes:
-        submitted_at: when a worker took it, and starts a machine for it.
+        submitted_at: when a worker took it and starts a machine.
         ended_at: None if it was still running.
-        started_at: when its flow began; None if it never did.
+        started_at: when its flow began, if it did.
         billed_s: from `submitted_at`, or the begin that the platform states, to the end or the note; 0 without
             a machine.
-        stages_s: the time before `started_at` by stage, if its pool reports it.
+        stages_s: the time before `started_at` by stage.
         turns_with: other hardware entries of its box that took turns in it.
-        repeats: in the job; 0 for a rented box, on which lane jobs run.
-        usd: the amount paid, if it is not the price in the hardware file.
+        repeats: in the job; 0 for a rented box.
+        usd: the amount paid, if it is not the file's price.
     """
 
     flow_run_id: UUID
@@ -67,7 +67,7 @@ class JobNote(Strict):
 
     @property
     def rented(self) -> LaneJob:
-        """Return the facts that the bill of a rented box needs, with all that was paid for it."""
+        """Return the facts that a rented box's bill needs, with all payments."""
         before_s = sum(self.stages_s.values())
         return LaneJob(
             self.hardware, before_s, self.billed_s - before_s, tuple(self.stages_s.items()), self.usd
@@ -75,7 +75,7 @@ class JobNote(Strict):
 
     @property
     def within_rental(self) -> LaneJob:
-        """Return the facts of a job on a rented box; its start comes out of the box's idle time."""
+        """Return the facts of a job on a rented box; its start is the box's idle time."""
         return LaneJob(self.hardware, self.wait_s, -self.wait_s, ((REST, self.wait_s),))
 
 
@@ -83,10 +83,9 @@ NOTES = TypeAdapter(list[JobNote])
 
 
 async def note_jobs(client: PrefectClient, store: Store) -> None:
-    """Update the run's `jobs.json` from the API, and keep the notes of an earlier `bench`.
+    """Update the run's `jobs.json`, and keep the notes of an earlier `bench`.
 
-    Without a machine it states that nothing was paid. An API that does not answer, or a folder that can't be
-    written, costs only the notes.
+    Without a machine it states that nothing was paid. A failing API or folder costs only the notes.
     """
     try:
         notes = {note.flow_run_id: note for note in _read(store) or ()}
@@ -178,7 +177,7 @@ def _within(stages: dict[str, float], waited_s: float) -> dict[str, float]:
 
 
 def note_of_rental(run: FlowRun) -> list[JobNote]:
-    """Return the note of a flow run for a rented box; none if it never had one."""
+    """Return the note of a rented box's flow run, if it had one."""
     rental, now = status_of(run), datetime.now(UTC)
     since = rental.since or (run.start_time if has_begun(run) else None)
     if since is None or rental.cost_usd(now) == 0:

@@ -26,7 +26,7 @@ JOB_LIMIT = 1000  # repeats in one job: its order has about 400 kB, and a reques
 
 
 def within_budget(machine: Hardware, left_usd: float | None, entries: int = 1) -> dict[str, Any]:
-    """Return a machine's job variables, with `timeout_s` limited to the time that the money buys.
+    """Return job variables, with `timeout_s` limited to the time that the money buys.
 
     A job can outlive its `bench`. One in which several entries take turns has the time of all.
     """
@@ -42,7 +42,7 @@ def within_budget(machine: Hardware, left_usd: float | None, entries: int = 1) -
 def overdue(pool: str, taken: bool, waited_s: float, start_within_s: float | None = None) -> str:
     """Return why a flow run that has not begun is given up; empty while it has time.
 
-    One that a worker has `taken` gets as long as its machine needs to start, if that is known.
+    One that a worker has `taken` has as long as its machine needs to start.
     """
     within_s = start_within_s if taken and start_within_s is not None else START_WITHIN_S
     if waited_s <= within_s:
@@ -75,16 +75,16 @@ class LaneRun:
 
 @dataclass(slots=True)
 class Lane:
-    """The repeats that cells wait for, of one hardware entry, or of several that take turns on one box.
+    """The repeats that cells wait for, of one hardware entry, or of several that take turns on a box.
 
     Attributes:
         entries: differ only in name, title and threads.
-        waiting: repeats that are requested and in no job, by id.
-        asked_at: of the newest request, in seconds on the caller's clock.
+        waiting: requested repeats that are in no job, by id.
+        asked_at: of the newest request, on the caller's clock.
         tries: jobs that died while they measured a repeat, by its id.
         fruitless: jobs in a row that died without a record.
         never_begun: rentals in a row that crashed before they began.
-        boxes_lost: rented boxes lost while the lane had work for them.
+        boxes_lost: rented boxes lost while the lane had work.
         ticket: key of the next job, the same for every attempt to start it.
         begins_s: earliest start of each session, in seconds since the epoch.
     """
@@ -102,7 +102,7 @@ class Lane:
 
     @property
     def machine(self) -> Hardware:
-        """Return the first entry: its pool, job variables and price are those of all."""
+        """Return the first entry: pool, job variables and price are those of all."""
         return self.entries[0]
 
     @property
@@ -135,7 +135,7 @@ class Lane:
         return self.measuring or bool(self.waiting)
 
     def ask(self, repeats: Iterable[Repeat], now: float) -> bool:
-        """Add repeats that are neither waiting nor in a job; return True if any is new."""
+        """Add new repeats; return True if there are any."""
         running = self.job.missing if self.job else {}
         new = {r.id: r for r in repeats if r.id not in running and r.id not in self.waiting}
         if new:
@@ -144,7 +144,7 @@ class Lane:
         return bool(new)
 
     def next_job(self) -> list[Repeat]:
-        """Return the repeats of the next job: a suspect of an earlier death alone, or all of one session and image."""
+        """Return the next job's repeats: a suspect alone, or all of one session and image."""
         session = self.session
         ordered = sorted((r for r in self.waiting.values() if (r.session or 1) == session), key=_turn)
         suspects = [repeat for repeat in ordered if self.tries.get(repeat.id)]
@@ -152,7 +152,7 @@ class Lane:
         return suspects[:1] or ordered[: min(self.machine.cells_per_job or JOB_LIMIT, JOB_LIMIT)]
 
     def start(self, flow_run_id: UUID, repeats: Iterable[Repeat], now: float) -> None:
-        """Note that these repeats are in a job, which is known to exist."""
+        """Note that these repeats are in an existing job."""
         self.ticket = str(uuid4())
         self.job = LaneRun(flow_run_id, {repeat.id: repeat for repeat in repeats}, now)
         for repeat_id in self.job.missing:
@@ -166,7 +166,7 @@ class Lane:
             self.fruitless = self.never_begun = 0
 
     def overdue(self, flow_run_id: UUID, taken: bool, now: float) -> str:
-        """Return why a job that has not begun is given up; empty while it has time, or is not the lane's."""
+        """Return why a job that has not begun is given up; else empty."""
         if self.job is None or self.job.flow_run_id != flow_run_id:
             return ""
         waited_s = now - self.job.submitted_at
@@ -175,7 +175,7 @@ class Lane:
     def job_ended(
         self, ran: bool, reason: str, end: JobEnd = JobEnd.CRASHED
     ) -> tuple[list[Repeat], list[Record]]:
-        """Handle a job's end; return the repeats to request again, and records for those given up.
+        """Handle a job's end; return repeats to request again, and records for those given up.
 
         If it never began to measure (`ran` is false), or was cancelled, no repeat is to blame.
         """
@@ -209,7 +209,7 @@ class Lane:
         return f"{self.fruitless} lane jobs in a row ended without a record; the last: {reason}"
 
     def box_gone(self, reason: str, end: JobEnd) -> tuple[list[Repeat], list[Record]]:
-        """Handle the loss of a rented box, with or without a job on it; return the same as `job_ended`.
+        """Handle the loss of a rented box; return the same as `job_ended`.
 
         If it was not taken away, its rental never began.
         """
@@ -230,7 +230,7 @@ class Lane:
         return [], self.give_up(f"{self.never_begun} rentals in a row never began; the last: {reason}")
 
     def give_up(self, reason: str, verdict: Verdict = Verdict.CAPACITY) -> list[Record]:
-        """Return records for everything that is missing; only a resume requests it again."""
+        """Return records for all missing repeats; only a resume requests them again."""
         rest = [*(self.job.missing.values() if self.job else []), *self.waiting.values()]
         self.waiting.clear()
         self.job = None
@@ -238,7 +238,7 @@ class Lane:
 
 
 def lanes_of(hardware: Sequence[Hardware]) -> list[Lane]:
-    """Return the lanes of a run: entries of one box that can share a job share a lane."""
+    """Return the lanes of a run; entries that can share a job share a lane."""
     lanes: dict[str, list[Hardware]] = {}
     for machine in hardware:
         lanes.setdefault(machine.job_key, []).append(machine)

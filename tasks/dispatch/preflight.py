@@ -16,7 +16,7 @@ LOOK_S = 300.0  # importing torch from a cold disk takes a minute
 def check(repeats: Sequence[Repeat], command: Sequence[str]) -> tuple[str, list[str]]:
     """Return why nothing can be measured here (else empty), and warnings.
 
-    GPUs are checked in a separate process, so that torch is not loaded next to the measured process.
+    GPUs are checked in another process, so that torch is not loaded next to the measured one.
     """
     enough, text = shared_memory()
     warnings = [] if enough else [text]

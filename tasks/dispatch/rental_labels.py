@@ -1,6 +1,6 @@
-"""The status of a rented box, in the labels of the flow run that holds it.
+"""The status of a rented box, in the labels of its flow run.
 
-A lane's machine must be known before its job is sent, and anyone must see rentals, also after a crash.
+A lane's machine must be known before its job is sent, and rentals must be visible, also after a crash.
 """
 
 import math
@@ -29,15 +29,15 @@ def billed_s(since: datetime, until: datetime) -> float:
 
 
 class RentalStatus(Strict):
-    """The status of a rental: its box, and earlier boxes that did not boot; None means not known yet.
+    """The status of a rental: its box, and earlier boxes that did not boot; None for unknown.
 
     Attributes:
         name: of the lease, the instance, its SSH key, and the Secret block with the private key.
-        instance: the provider's id of the instance.
-        address, user, host_key: address and login of its SSH server, and the key that it must show.
+        instance: the provider's id.
+        address, user, host_key: of its SSH server.
         usd_per_hour: the price paid.
         since, answered, until, returned: times of launch, first login, deadline and return.
-        earlier_s, earlier_usd: time and cost of boxes returned because they did not boot.
+        earlier_s, earlier_usd: of boxes returned because they did not boot.
     """
 
     name: str | None = None
@@ -78,18 +78,18 @@ class RentalStatus(Strict):
         return self.answered is not None and self.returned is None
 
     def billed_s(self, now: datetime | None = None) -> float:
-        """Return the billed seconds: whole minutes from its launch to its return, or to now."""
+        """Return the billed seconds: whole minutes from launch to return, or to now."""
         if self.since is None:
             return 0.0
         return billed_s(self.since, self.returned or now or datetime.now(UTC))
 
     def cost_usd(self, now: datetime | None = None) -> float:
-        """Return the cost so far in USD, with the boxes that did not boot."""
+        """Return the cost in USD, with boxes that did not boot."""
         return self.earlier_usd + usd(self.billed_s(now), self.usd_per_hour or 0.0)
 
     @property
     def host(self) -> dict[str, str | None]:
-        """Return the box as an entry of `hosts`, a job variable of `ssh` work pools."""
+        """Return the box as an entry of `hosts`, a job variable of `ssh` pools."""
         return {
             "address": self.address,
             "user": self.user,

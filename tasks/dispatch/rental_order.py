@@ -19,11 +19,11 @@ class RentalOrder(Strict):
         instances: the provider's types, in the order of preference.
         regions: in the order of preference; None for any.
         capacity_s: how long to wait for capacity.
-        boot_s: longest time from launch to SSH login; a slower box is given back.
-        most_s: longest time from launch until the box is given back, whatever it is doing.
+        boot_s: longest time from launch to SSH login.
+        most_s: longest time from launch until the box is given back.
         most_usd_per_hour: highest accepted price.
         session: of the lane for which the box is rented.
-        poll_s: between two looks at the labels and at the run's `bench`; None for the renter's own.
+        poll_s: between two polls of the labels and of the run's `bench`; None for the renter's own.
     """
 
     run: str
@@ -39,17 +39,17 @@ class RentalOrder(Strict):
 
     @property
     def due_s(self) -> float:
-        """Return the seconds from the order to the deadline in the box's tags."""
+        """Return the seconds from the order to the tagged deadline."""
         return self.capacity_s + self.boot_s + self.most_s
 
     @property
     def most_usd(self) -> float:
-        """Return the largest cost in USD while the flow run that holds the box lives."""
+        """Return the largest cost in USD while the holding flow run lives."""
         return usd(billed_s_of(self.most_s), self.most_usd_per_hour)
 
     @property
     def orphan_usd(self) -> float:
-        """Return the cost in USD if its holder dies and it is swept at its deadline."""
+        """Return the cost in USD if the holder dies and the box is swept at its deadline."""
         return usd(billed_s_of(self.due_s), self.most_usd_per_hour)
 
     @property
@@ -63,7 +63,7 @@ class RentalOrder(Strict):
 
 
 def order_for(machine: Hardware, rent: RentTerms, run: str, left_usd: float | None) -> RentalOrder:
-    """Return the order for a machine's lane, for no longer than the money lasts at the accepted price."""
+    """Return the order for a lane, for no longer than the money lasts."""
     most_usd_per_hour = _most_usd_per_hour(machine, rent)
     most_s = rent.most_hours * 3600
     if left_usd is not None and most_usd_per_hour:

@@ -1,4 +1,4 @@
-"""The boxes that the lanes of one run rent: ordered when a lane has work, given back when it is idle."""
+"""The boxes that a run's lanes rent, and give back when idle."""
 
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -48,15 +48,15 @@ def status_of(run: FlowRun) -> RentalStatus:
 
 
 async def rental_runs(client: PrefectClient, run: str) -> list[FlowRun]:
-    """Return every flow run that holds, or held, a box for a run, oldest first."""
+    """Return every flow run of a box for a run, oldest first."""
     return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[TAG, run_tag(run)])))
 
 
 async def release(client: PrefectClient, runs: Sequence[FlowRun], after: Sequence[UUID] = ()) -> None:
     """Have these flow runs give their boxes back, after some lane jobs have ended.
 
-    Those that have not begun are cancelled. The jobs' workers get JOBS_S to see their containers end. An
-    unreachable flow run notices by itself that its `bench` is over.
+    Those that have not begun are cancelled. Workers get JOBS_S to see containers end. An unreachable flow run
+    notices by itself that its `bench` is over.
     """
     if runs:
         with anyio.move_on_after(JOBS_S), suppress(*LOST_TOUCH):
@@ -89,9 +89,9 @@ class LaneBox:
 
     Attributes:
         ordered_at: when it was ordered or taken over.
-        idle_since: when its lane ran out of work; None while it has work.
+        idle_since: when its lane ran out of work, if it did.
         announced: whether the log reports that it answers.
-        ended_at: when its session ended; None during it.
+        ended_at: when its session ended, if it did.
     """
 
     run: FlowRun
@@ -124,9 +124,9 @@ class RentedBoxes:
     """Every rental of a run.
 
     Attributes:
-        ended: called when a lane's rental is over, with the lane, the reason, and the end: TAKEN_AWAY, CRASHED
-            if it never began, or NO_MACHINE.
-        rental_s: between two looks of each rental at the Prefect API; None for its own.
+        ended: called when a rental is over, with the lane, the reason, and the end: TAKEN_AWAY, CRASHED if it
+            never began, or NO_MACHINE.
+        rental_s: between two polls of a rental; None for its own.
     """
 
     client: PrefectClient
@@ -150,12 +150,12 @@ class RentedBoxes:
                     self._held[hardware_of(run)] = LaneBox(run)
 
     def cost_usd(self) -> float:
-        """Return the cost so far in USD of all boxes, with those that did not boot."""
+        """Return the cost in USD of all boxes, also those that did not boot."""
         now = datetime.now(UTC)
         return sum(status_of(run).cost_usd(now) for run in self._runs if run.id not in self._paid_before)
 
     async def mind(self, lanes: Sequence[Lane]) -> None:
-        """Poll every rental; report those that have ended, and give back those that have no work."""
+        """Poll every rental; report ended ones, and give back idle ones."""
         if not self._held and all(is_final(run.state) for run in self._runs):
             return
         self._runs = await rental_runs(self.client, self.plan.run)
@@ -176,7 +176,7 @@ class RentedBoxes:
                 await self._mind_idle(lane, held)
 
     def job_variables(self, machine: Hardware) -> dict[str, Any] | None:
-        """Return the job variables that send a lane job to the machine's box; None without a box."""
+        """Return the job variables for the machine's box; None without a box."""
         held = self._held.get(machine.name)
         rental = held.rental if held else None
         if rental is None or not rental.answers:
@@ -189,10 +189,10 @@ class RentedBoxes:
         return variables
 
     async def end_session(self, lane: Lane, is_in_use: bool) -> bool:
-        """Give a lane's box back if the lane goes on with another session, which gets another box.
+        """Give a lane's box back if its next session gets another box.
 
         Return whether the next box can be ordered: the earlier one is gone, or was waited for long enough.
-        While the box `is_in_use`, a worker has `JOBS_S` to see the last job's container end.
+        While the box `is_in_use`, a worker has `JOBS_S` to see the last container end.
         """
         name, now = lane.machine.name, time.monotonic()
         held = self._held.get(name)
@@ -238,12 +238,12 @@ class RentedBoxes:
         return True
 
     async def give_back(self, name: str) -> None:
-        """Give back a machine's box that is not needed or no good; the next `order` rents another."""
+        """Give a machine's box back; the next `order` rents another."""
         if held := self._held.pop(name, None):
             await release(self.client, [held.run])
 
     async def close(self, jobs: Sequence[UUID]) -> None:
-        """Give every box back once these jobs have ended, and name those whose return is not confirmed."""
+        """Give every box back once these jobs have ended, and name unconfirmed returns."""
         if not self._runs:
             return
         await release(self.client, self._runs, after=jobs)

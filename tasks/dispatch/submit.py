@@ -1,4 +1,4 @@
-"""Start flow runs of deployments for a run, each once, however often the request is repeated."""
+"""Start flow runs of deployments, each once, however often the request is repeated."""
 
 from typing import Any
 
@@ -33,7 +33,7 @@ async def submit(
     key: str,
     job_variables: dict[str, Any] | None = None,
 ) -> FlowRun:
-    """Start a flow run of a deployment; return the earlier one if the same `key` has started it before.
+    """Start a flow run of a deployment, or return the earlier one with the same `key`.
 
     Raises:
         GridbenchError: the server has no such deployment.
@@ -64,9 +64,9 @@ async def submit_lane(
     job_variables: dict[str, Any],
     pace: Pace,
 ) -> tuple[FlowRun, list[Repeat]]:
-    """Start the lane job for these repeats, with the controls of a night; return it and its order.
+    """Start the lane job for these repeats, with a night's controls; return it and its order.
 
-    Polls fetch its parameters, so they are small: repeats and code are inputs, which only the job reads.
+    Polls fetch its parameters, so repeats and code are inputs, which only the job reads.
 
     Raises:
         GridbenchError: the server has no deployment for that pool, or the run's code can't be read.
@@ -107,6 +107,6 @@ async def submit_lane(
 
 
 def keeping(machine: Hardware) -> dict[str, Any]:
-    """Return the job variable by which a box behind SSH keeps code, packages and data between its jobs."""
+    """Return the job variable by which a box behind SSH keeps code, packages and data."""
     is_behind_ssh = machine.pool == RENTED_POOL or "hosts" in machine.job_variables
     return {"keep": True} if is_behind_ssh and "keep" not in machine.job_variables else {}

@@ -1,1 +1,1 @@
-"""Values with intervals, repeats, summaries and speedups, from which findings are made."""
+"""Values with intervals, repeats, summaries and speedups for findings."""

@@ -1,4 +1,4 @@
-"""A comparison: the answer of a run with its caveats, and the results that support it."""
+"""The answer of a run with its caveats and supporting results."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -27,10 +27,9 @@ class Comparison:
     Attributes:
         answer: at most four lines of at most 25 words, the most useful first.
         unpaired: cells without a baseline cell, with what to run to pair them.
-        families: how cases of several processes scale with their number.
-        observations: what else the intervals support.
+        families: how cases scale with their number of processes.
         findings: one of every kind, in the order of a report.
-        refusals: why a sound record is implausible and in no estimate, by run, hardware, case id and repeat.
+        refusals: why a sound record is implausible and unused, by run, hardware, case id and repeat.
     """
 
     baseline: str
@@ -49,7 +48,7 @@ class Comparison:
 
     @property
     def caveat_line(self) -> str:
-        """Return one line with the number of caveats and their kinds; empty without."""
+        """Return the number of caveats and their kinds; empty without."""
         counted = Counter(caveat.kind for caveat in self.caveats)
         kinds = [f"{kind} ({count})" if count > 1 else kind for kind, count in counted.items()]
         if not kinds:
@@ -60,7 +59,7 @@ class Comparison:
 
     @property
     def sentences(self) -> tuple[str, ...]:
-        """Return the answer with its details and the reasons of its caveats."""
+        """Return the answer, its details and the reasons of its caveats."""
         return (*self.answer, *self.details, *(caveat.reason for caveat in self.caveats))
 
     def finding(self, kind: type[F]) -> F | None:

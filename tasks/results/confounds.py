@@ -1,4 +1,4 @@
-"""Differences between two sides other than the machine. Layout is chosen, so it is not a confounder."""
+"""Differences between two sides other than the machine, and chosen layout."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -11,8 +11,8 @@ SHORT = 12  # digits of an id that are shown
 def confounds(side: Sequence[Record], baseline: Sequence[Record]) -> tuple[str, ...]:
     """Return differences in words, such as `torch: 2.13.0 against 2.12.1`.
 
-    A fact that a side lacks is not a difference. CUDA and the host count only if both sides use an accelerator:
-    on a CPU, CUDA is unused, and the host is the compared machine.
+    Unknown facts are not differences. CUDA and the host count only if both sides use an accelerator: on a CPU,
+    the host is the compared machine.
     """
     on_cpu = any(record.device == "cpu" for record in (*side, *baseline))
     names = _ALWAYS if on_cpu else _ALWAYS | _ACCELERATED
@@ -66,7 +66,7 @@ _ACCELERATED = {
 
 
 def machine_difference(ours: Sequence[Record], theirs: Sequence[Record]) -> str:
-    """Return the known differences of hardware and driver in words; else empty."""
+    """Return the known differences of hardware and driver; else empty."""
     if not (_ids(ours) and _ids(theirs)) or _ids(ours) == _ids(theirs):
         return ""
     now, before = _environment_unlike(ours, _ids(theirs)), _environment_unlike(theirs, _ids(ours))
@@ -98,7 +98,7 @@ def _ids(records: Sequence[Record]) -> set[str]:
 
 
 def machine_of(record: Record) -> str:
-    """Return the id of a record's machine; empty if the fingerprint is malformed."""
+    """Return the id of a record's machine; empty if malformed."""
     try:
         return machine_id(record.environment) if record.environment else ""
     except (AttributeError, TypeError, ValueError, OverflowError):

@@ -7,16 +7,16 @@ FALSE = 0.05  # probability of any false verdict among all comparisons
 
 
 def confidence_of_each(count: int, false: float = FALSE) -> float:
-    """Return the confidence of each of `count` intervals, of which any is false with a chance of at most `false`.
+    """Return the confidence of each of `count` intervals, any of which is false with a chance of `false`.
 
-    That holds for dependent intervals and for one chosen among them. Source: Bonferroni's inequality; O. J.
-    Dunn, Multiple comparisons among means, 1961.
+    Also for dependent intervals and one chosen among them. Source: Bonferroni's inequality; O. J. Dunn,
+    Multiple comparisons among means, 1961.
     """
     return 1 - false / max(count, 1)
 
 
 def holm(chances: Sequence[float | None]) -> list[bool]:
-    """Return which p values stay significant after correction for multiple comparisons; unknown ones do not.
+    """Return which p values are significant after correction; unknown ones are not.
 
     The probability that any is false is at most 5 %. Source: Holm 1979, A simple sequentially rejective
     multiple test procedure.

@@ -1,4 +1,4 @@
-"""A finding: one result of a run in its report. Each is a file in `tasks/findings`."""
+"""A finding: one result of a run. Each is a file in `tasks/findings`."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
@@ -18,8 +18,8 @@ class LaneJob:
     """A job of a lane: seconds until it started to measure, and from then until it ended.
 
     Attributes:
-        stages_s: parts of `wait_s` by name, if its pool reports them.
-        usd: cost of a rented machine; jobs on it subtract their time by a negative `run_s`, and have no cost.
+        stages_s: parts of `wait_s` by name, if known.
+        usd: cost of a rented machine; jobs on it subtract their time by a negative `run_s`, at no cost.
         turns_with: other hardware entries of its box that took turns in it.
         idle_share: its part of the machine's idle time.
     """
@@ -35,12 +35,9 @@ class LaneJob:
 
 @dataclass(frozen=True, slots=True)
 class EarlierSession:
-    """A run whose answer this one measures again, or an earlier such measurement.
+    """A run whose answer this one measures again, or such a measurement.
 
-    Attributes:
-        cells: judged repeats of every cell.
-        suite: the cases that count for its answer.
-        sessions: effects of sessions on the ratio of two of its machines.
+    `suite` are the cases that count for its answer; `sessions` are effects on the ratio of two of its machines.
     """
 
     run: str
@@ -56,7 +53,7 @@ class EarlierAnswer:
 
     Attributes:
         run: empty if this run confirms none.
-        sessions: that run, then its earlier confirmations; empty if unreadable.
+        sessions: that run, then its confirmations; empty if unreadable.
         problem: why it cannot be read.
     """
 
@@ -74,17 +71,15 @@ class Results:
 
     Attributes:
         cells: judged repeats of every cell whose number is a time.
-        summaries: one for each of these, in their order.
+        summaries: of each of these.
         pairings: every cell of another machine with the baseline's.
-        suite: the cases for totals, without those only for a break-even.
-        population: valid records of other runs that asked which machines to keep; None if this one does not
-            ask.
-        sessions: effects of sessions on the ratio of two machines.
+        suite: the cases for totals.
+        population: valid records of other runs that asked which machines to keep; None if this one does not.
         earlier: the answer that this run measures again, or an empty one.
-        reported: judged repeats of the suite's cells with numbers that commands reported.
+        reported: judged repeats of the suite's cells with reported numbers.
         number_pairings: these, each with the baseline's, by its first number.
         forecasts: predictions kept before, of any machine and case.
-        predicted: those that this run keeps, the newest last.
+        predicted: those of this run, the newest last.
     """
 
     records: Sequence[Record]
@@ -113,10 +108,10 @@ class Finding:
     """The base of all findings.
 
     Attributes:
-        name: its key in `benchmark_results.json`, below `findings`.
+        name: its key below `findings` in `benchmark_results.json`.
         artifact: key of its table in the Prefect UI; `bench-<name>` if empty.
         section: of the page: `script`, `machines`, `money`, `time` or `findings`.
-        order: its position among findings, the smallest first.
+        order: its position, the smallest first.
     """
 
     __slots__ = ()
@@ -128,11 +123,11 @@ class Finding:
 
     @classmethod
     def find(cls, results: Results) -> Self:
-        """Make the finding from a run's results; empty if there is nothing to state."""
+        """Make the finding from a run's results; empty without content."""
         raise NotImplementedError
 
     def headline(self) -> tuple[str, ...]:
-        """Return lines of at most 25 words that stand first in the answer."""
+        """Return lines of at most 25 words for the head of the answer."""
         return ()
 
     def table(self) -> Table | None:
@@ -148,7 +143,7 @@ class Finding:
         return ()
 
     def published(self) -> dict[str, Any]:
-        """Return keys at the top of `benchmark_results.json`, for programs that know them."""
+        """Return keys at the top of `benchmark_results.json`."""
         return {}
 
 

@@ -26,9 +26,9 @@ class Forecast(Strict):
         card: model of the GPU, or the hardware on a CPU.
         bound: the largest part of the predicted step.
         low_s, high_s: the 90 % interval.
-        widened: factor by which earlier forecasts widened it, on the log.
+        widened: factor of the interval from earlier forecasts, on the log.
         made_at: UTC, ISO 8601.
-        usd_per_hour: of the hardware; 0 if free or not kept.
+        usd_per_hour: 0 if free or unknown.
         reach: its name for `--on`.
         rests_on: the evidence in words.
     """
@@ -49,7 +49,7 @@ class Forecast(Strict):
 
     @property
     def log_sd(self) -> float:
-        """Return the standard deviation of the log of the time, by the interval."""
+        """Return the standard deviation of the log time, by the interval."""
         return math.log(self.high_s / self.low_s) / (2 * NORMAL_90)
 
     @property
@@ -67,7 +67,7 @@ class Forecast(Strict):
         return self.low_s <= measured_s <= self.high_s
 
     def miss(self, measured_s: float) -> float:
-        """Return the error on the log in half-widths of the interval before it was widened."""
+        """Return the log error in half-widths of the original interval."""
         bound_s = self.high_s if measured_s > self.value_s else self.low_s
         half = max(abs(math.log(bound_s / self.value_s)), 1e-9)
         return abs(math.log(measured_s / self.value_s)) / half * self.widened
@@ -80,8 +80,8 @@ Scored = Sequence[tuple[Forecast, float]]
 def widening(scored: Scored) -> float:
     """Return the factor, at least 1, by which intervals must be wider to hold 90 % of the measured times.
 
-    Below 9 forecasts no finite factor is valid: return 1. Source: split conformal prediction, Vovk, Gammerman and
-    Shafer 2005: the k-th smallest score, k = ⌈0.9 (n + 1)⌉.
+    Below 9 forecasts no finite factor is valid: return 1. Source: split conformal prediction, Vovk, Gammerman
+    and Shafer 2005: the k-th smallest score, k = ⌈0.9 (n + 1)⌉.
     """
     misses = sorted(forecast.miss(measured_s) for forecast, measured_s in scored)
     rank = math.ceil(LEVEL * (len(misses) + 1))
@@ -94,5 +94,5 @@ def held(scored: Scored) -> float:
 
 
 def typical_error(scored: Scored) -> float:
-    """Return the median error of the predicted times, as a share of the measured ones."""
+    """Return the median error of the predicted times as a share."""
     return statistics.median(abs(f.value_s / measured_s - 1) for f, measured_s in scored)

@@ -1,4 +1,4 @@
-"""Format numbers for people, without digits that the interval does not support."""
+"""Format numbers without digits that their interval does not support."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -40,7 +40,7 @@ def format_energy(joules: Estimate | float) -> str:
 
 
 def format_plus_minus(seconds: Estimate) -> str:
-    """Return `1.23 ms ± 2.1 %` by the larger half of the interval; above 100 % a factor."""
+    """Return `1.23 ms ± 2.1 %` by the larger half of the interval, or a factor above 100 %."""
     if seconds.low is None or seconds.high is None or not seconds.value:
         return format_seconds(seconds)
     share = max(seconds.high - seconds.value, seconds.value - seconds.low) / seconds.value
@@ -61,7 +61,7 @@ def format_duration(seconds: Estimate | float | None) -> str:
 
 
 def format_usd(usd: Estimate | float | None) -> str:
-    """Return an amount as `$0.0122 (0.0120–0.0124)`; a number has three digits."""
+    """Return an amount as `$0.0122 (0.0120–0.0124)`."""
     if usd is None:
         return "–"
     if not isinstance(usd, Estimate):
@@ -71,7 +71,7 @@ def format_usd(usd: Estimate | float | None) -> str:
 
 
 def format_estimate(estimate: Estimate, unit: str) -> str:
-    """Return value, unit and bounds, all to the place that the interval supports.
+    """Return value, unit and bounds, to the place that the interval supports.
 
     The last place is at most a fifth of the half-width, so rounding moves a bound by a tenth of it.
     """
@@ -81,7 +81,7 @@ def format_estimate(estimate: Estimate, unit: str) -> str:
 
 
 def format_bounds(estimate: Estimate) -> str:
-    """Return bounds as `26.1–28.4`, in the digits of the value; empty without."""
+    """Return bounds as `26.1–28.4`, in the value's digits; else empty."""
     if estimate.low is None or estimate.high is None:
         return ""
     return f"{_shown(estimate.low, estimate)}–{_shown(estimate.high, estimate)}"
@@ -93,7 +93,7 @@ def capitalised(text: str) -> str:
 
 
 def listed(names: Iterable[str], most: int | None = 3) -> str:
-    """Return names as `a, b and c`: the first `most`, and the number of the others."""
+    """Return the first `most` names as `a, b and c`, and the number of others."""
     known = list(names)
     if most is not None and len(known) > most:
         return f"{', '.join(known[:most])} and {len(known) - most} more"
@@ -106,18 +106,18 @@ def format_count(number: int, noun: str) -> str:
 
 
 def cases_text(counted: int, measured: int) -> str:
-    """Return the number of cases of a total: `7 cases`, or `6 of 7 cases`."""
+    """Return a total's cases: `7 cases`, or `6 of 7 cases`."""
     whole = format_count(max(measured, counted), "case")
     return f"{counted} of {whole}" if measured > counted else whole
 
 
 def significant(value: float, digits: int) -> str:
-    """Return a number to `digits` significant digits, without an exponent: 0.0122, 1230."""
+    """Return a number to `digits` significant digits, such as 0.0122 and 1230."""
     return _fixed(value, _place(value) + digits - 1)
 
 
 def ratio_of_rounded(over: float, under: float, step: float, under_step: float | None = None) -> Estimate:
-    """Return the ratio of two printed numbers, with the bounds from their rounding to `step`.
+    """Return the ratio of two printed numbers, with bounds from their rounding to `step`.
 
     A published 0.50 s / 0.01 s can be anything from 33 to 101. `under_step` is the second number's rounding if
     it differs.

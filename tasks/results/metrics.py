@@ -1,4 +1,4 @@
-"""The numbers that a cell's commands reported, by metric, over the valid repeats."""
+"""The numbers that a cell's commands reported, over the valid repeats."""
 
 import math
 from collections.abc import Iterable, Sequence
@@ -33,7 +33,7 @@ CALL = MetricValue("time of a call", "s", Better.LOWER, 0.0)
 
 
 def metrics_of(cell: Repeats) -> list[tuple[MetricValue, ...]]:
-    """Return the numbers of each metric, one for each repeat that has it; the time of a call is the last."""
+    """Return the numbers of each metric, by repeat; the time of a call is last."""
     by_metric: dict[MetricValue, list[MetricValue]] = {}
     calls = []
     for record in cell.usable:
@@ -45,7 +45,7 @@ def metrics_of(cell: Repeats) -> list[tuple[MetricValue, ...]]:
 
 
 def promised_of(cell: Repeats) -> tuple[PromisedRate, ...]:
-    """Return the rates at promised latencies that a cell's repeats found; none unless searched."""
+    """Return the rates at promised latencies that a cell's repeats found."""
     runs = (record.script.program for record in cell.usable if record.script)
     return tuple(run.promised for run in runs if run and run.promised and _is_possible(run.promised))
 
@@ -63,12 +63,12 @@ def _is_possible(search: PromisedRate) -> bool:
 
 
 def has_ratio(metrics: Sequence[MetricValue]) -> bool:
-    """Return whether numbers are compared by their ratio: percentages and numbers of 0 or less are not."""
+    """Return whether numbers have ratios: percentages and numbers of 0 or less have not."""
     return all(metric.unit != "%" and 1 / LARGEST < metric.value < LARGEST for metric in metrics)
 
 
 def mean(metrics: Sequence[MetricValue]) -> Estimate | None:
-    """Return a metric's mean over repeats: geometric for numbers that have ratios."""
+    """Return a metric's mean over repeats, geometric if it has ratios."""
     numbers = [metric.value for metric in metrics]
     return over_repeats(numbers) if has_ratio(metrics) else mean_of(numbers)
 
@@ -86,7 +86,7 @@ def reported_text(cell: Repeats) -> str:
 
 
 def label_of(metric: Number) -> str:
-    """Return a metric's name with unit and direction unless the name implies them, such as `p99 (ms)`."""
+    """Return a metric's name with its unit and direction, such as `p99 (ms)`."""
     for terms in ((), (metric.unit,), (metric.better.value,), (metric.unit, metric.better.value)):
         text = f"{metric.name} ({', '.join(terms)})" if any(terms) else metric.name
         with suppress(WorkloadsError):
@@ -97,18 +97,18 @@ def label_of(metric: Number) -> str:
 
 
 def series_case(case: str, metric: Number) -> str:
-    """Return the id of one metric of a case, such as `serve/batch=4/own/tokens/s`."""
+    """Return a metric's id, such as `serve/batch=4/own/tokens/s`."""
     return f"{case}/{label_of(metric)}"
 
 
 def watched_cases(case: Case, script: Script | None) -> list[str]:
-    """Return the ids of a command's metrics, each watched on its own; the id of the case without any."""
+    """Return the ids of a command's metrics, or the id of the case without any."""
     metrics = script.program.metrics if script and script.program else ()
     return [series_case(case.id, metric) for metric in metrics] or [case.id]
 
 
 def measured_case(case: str) -> str:
-    """Return the id of the measured case for an id that can be a metric's."""
+    """Return the id of the measured case, also for a metric's id."""
     before, own, _ = case.partition(f"/{OWN}/")
     return f"{before}/{OWN}" if own else case
 
@@ -136,7 +136,7 @@ def cost_of(metric: Number, number: float) -> float | None:
 
 
 def number_text(case: str, cost: Estimate | float | None) -> str:
-    """Return a time, or a metric's number with its unit, by its id."""
+    """Return a time, or a metric's number with its unit, by id."""
     metric = metric_in(case)
     if metric is None or cost is None or metric.is_time:
         return format_seconds(cost)
@@ -148,7 +148,7 @@ def number_text(case: str, cost: Estimate | float | None) -> str:
 
 
 def shown(case: str, cost: Estimate | None) -> Estimate | None:
-    """Return the number of a metric for its cost, by its id; a time in seconds."""
+    """Return the number of a metric for its cost, by id; a time in seconds."""
     metric = metric_in(case)
     if metric is None or cost is None:
         return cost
@@ -163,7 +163,7 @@ def _number_of(metric: Metric, cost: float) -> float:
 
 
 def change_text(case: str, change: Ratio) -> str:
-    """Return a change of a time, or of a metric by its id: a ratio, or points of a percentage."""
+    """Return a change by id: a ratio, or points of a percentage."""
     metric = metric_in(case)
     return (
         format_ratio(change) if metric is None or metric.unit != "%" else points_text(metric, change.estimate)
@@ -171,19 +171,19 @@ def change_text(case: str, change: Ratio) -> str:
 
 
 def points_text(metric: Number, change: Estimate) -> str:
-    """Return the change of a percentage for the ratio of its costs: those before over those after."""
+    """Return the change of a percentage for the ratio of its costs, before over after."""
     sign = 1 if metric.better is Better.HIGHER else -1
     return format_estimate(change.mapped(lambda ratio: sign * 100 * math.log(ratio)), " points")
 
 
 def outcome_word(case: str, change: Ratio) -> str:
-    """Return `faster` or `slower` of a time, `better` or `worse` of any other number."""
+    """Return `faster` or `slower` of a time, else `better` or `worse`."""
     metric = metric_in(case)
     return str(change.outcome) if metric is None or metric.is_time else WORDS[change.outcome]
 
 
 def viewed(cell: Repeats) -> list[Repeats]:
-    """Return a cell for each reported metric, whose times are costs; the cell itself without any."""
+    """Return a cell for each reported metric, with costs as times; the cell itself without any."""
     labels = dict.fromkeys(replace(metric, value=0.0) for record in cell.usable for metric in record.metrics)
     return [
         replace(
@@ -198,27 +198,27 @@ def viewed(cell: Repeats) -> list[Repeats]:
 
 
 def measured_of(case: Case) -> Case:
-    """Return the measured case for one of a metric, as `viewed` makes it; any other case as it is."""
+    """Return the measured case, also for a metric's."""
     return replace(case, mode=EAGER) if metric_in(case.id) else case
 
 
 def is_of_time(metric: Number) -> bool:
-    """Return whether a number is a time or a rate per second, so that a price makes it a cost."""
+    """Return whether a price makes a number a cost: a time or a rate per second."""
     return metric.is_time or is_rate(metric)
 
 
 def is_rate(metric: Number) -> bool:
-    """Return whether a number is a rate per second, whose units have a price."""
+    """Return whether a number is a rate per second."""
     return bool(metric.thing) and metric.better is Better.HIGHER
 
 
 def one_number(cells: Iterable[Repeats]) -> list[Repeats]:
-    """Return cells of one number each: a time, or the first number that the command reported."""
+    """Return cells of one number each: a time, or the first reported number."""
     return [viewed(cell)[0] for cell in cells]
 
 
 def call_s(record: Record) -> float | None:
-    """Return the seconds of a command's call that counts; None if none ended."""
+    """Return the seconds of a command's valid call; None if none ended."""
     run = record.script.program if record.script else None
     return run.call_s if run else None
 

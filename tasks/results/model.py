@@ -1,4 +1,4 @@
-"""The parts of a comparison: machines, summaries of cells, pairings with the baseline, totals."""
+"""The parts of a comparison: machines, summaries, pairings, totals."""
 
 from dataclasses import dataclass
 
@@ -13,16 +13,15 @@ class Machine:
     """The facts of a piece of hardware that a comparison needs.
 
     Attributes:
-        price_note: source of the price, such as "stated assumption" or "on-demand, 2026-07-20".
+        price_note: source of the price, such as "on-demand, 2026-07-20".
         devices: accelerators; 0 for a CPU machine, whose devices are its threads.
-        peak_flops: FLOP/s by precision, for the plausibility check.
+        peak_flops: FLOP/s by precision.
         reach: least share of its peaks that large matrix products on such a card reach.
         price_flags: doubts about the price.
         instance_type, purchase: those that its records must state, if planned.
-        shape: the hardware of which it is one of several machines, or None.
+        shape: the hardware of which it is one of several machines.
         box: the same text for entries of one computer that took turns by repeat; else empty.
-        idle_s: paid seconds after its last job, until it is removed.
-        gpu: the model in its hardware file.
+        idle_s: paid seconds after its last job.
         slice: the MIG slice of its records, if any; its rates are then unknown.
         gpus_called: words in drivers' names for each known model.
     """
@@ -56,14 +55,13 @@ class Summary:
         why: the reasons of the repeats with this verdict, the gravest of each first.
         busy: whether other programs used the machine during a valid repeat; without one, during any.
         ok_repeats: number of valid repeats: sound or wide.
-        compute_s, end_to_end_s: seconds per step over the valid repeats (geometric mean).
+        compute_s, end_to_end_s: seconds per step (geometric mean).
         median_s: of a typical step, less than `compute_s` if some steps are slow.
-        units_per_s: throughput, total work over total time.
+        units_per_s: total work over total time.
         cold_s: from process start to the end of the first call, median.
-        device: `cpu` or `cuda`; `threads` are the CPU threads used.
-        units: work of one step in the workload's unit, such as 32 images over all devices.
+        units: work of one step in the workload's unit, over all devices.
         whole: whether a step is a whole job, timed once per repeat.
-        bound: the bottleneck, by the ceilings that the same run measured.
+        bound: the bottleneck, by the same run's ceilings.
         device_s: seconds per step in which the device works, without waiting for the host if known; None if the
             host is the device.
         busy_share: the part of a step in which the device computes.
@@ -98,7 +96,7 @@ class Summary:
 
     @property
     def waiting_share(self) -> Estimate | None:
-        """Return the part of a step in which the device waits for its host, if known."""
+        """Return the part of a step in which the device waits, if known."""
         if self.busy_share is None:
             return None
         low, value, high = self.busy_share.low, self.busy_share.value, self.busy_share.high
@@ -107,12 +105,12 @@ class Summary:
 
     @property
     def waits(self) -> bool:
-        """Return whether device time is shorter than the step because of waiting in it: see `Record.waits`."""
+        """Return whether the device waits within a step: see `Record.waits`."""
         return self.waiting_share is not None and self.waiting_share.value > WAITS
 
     @property
     def launch_bound(self) -> bool:
-        """Return whether the device waits for its host for a tenth of a step: see `Record.launch_bound`."""
+        """Return whether the device waits for a tenth of a step: see `Record.launch_bound`."""
         return self.busy_share is not None and LAUNCH_BOUND * self.busy_share.value < 1
 
     @property
@@ -131,10 +129,9 @@ class Pairing:
     """One cell compared with the baseline's cell of the same case.
 
     Attributes:
-        compute, end_to_end: speedups (baseline time / time); per unit of work if steps differ (weak scaling: a
-            batch per device).
-        efficiency: compute speedup / (devices / baseline devices); None unless there are more devices of the
-            same kind and model. `efficiency_band` is by its lower bound.
+        compute, end_to_end: speedups (baseline time / time); per unit of work if steps differ (weak scaling).
+        efficiency: compute speedup / (devices / baseline devices), on more devices of the same model.
+            `efficiency_band` is by its lower bound.
         scaling: `strong` (the same step on more devices) or `weak` (the same step per device).
         serial_fraction: Karp and Flatt's for strong scaling, Gustafson's for weak.
         payback_calls: calls after which a faster machine has repaid its longer cold start; 0 if it is not
@@ -144,7 +141,7 @@ class Pairing:
         refused: why there is no ratio; else empty.
         grade: `wide` if a side is.
         provisional: whether a side was busy, or its CPU's speed varied.
-        own_compute: `compute` by this run's repeats alone, if earlier ones made its interval wider.
+        own_compute: `compute` by this run's repeats alone, if earlier ones widened its interval.
     """
 
     case: Case
@@ -167,10 +164,10 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """A machine over all cases valid on every compared machine: time and cost of one pass.
+    """Time and cost of one pass on a machine, over all cases valid on every compared machine.
 
     Attributes:
-        cases: number of summed cases, the same for every machine, of `measured` cases.
+        cases: number of summed cases, of `measured` cases.
         seconds: sum of the compute times per step.
         geomean_speedup: geometric mean of the speedups over the baseline.
         speedup: the baseline's seconds / these seconds.
@@ -192,8 +189,7 @@ class ScalingLevel:
     """One number of processes in a family of cases that differ only in it.
 
     Attributes:
-        processes: that computed together, each on its own device.
-        grouped: whether they were a group; False for the base without DDP.
+        grouped: whether the processes were a group; False for the base without DDP.
         reasons: why it is valid only in part, or not at all.
         step_s: seconds per step (or whole job) of the slowest process.
         units: work of a step over all processes, in `unit`.
@@ -202,8 +198,7 @@ class ScalingLevel:
         efficiency, band: speedup over the base / ratio of devices, and its name.
         impossible: why the efficiency is implausible; it is shown and not used.
         refused: why there is no efficiency.
-        serial_fraction: Karp and Flatt's for strong, Gustafson's for weak scaling.
-        communication_share, spread: as in `Group`, median over the valid repeats.
+        communication_share, spread: as in `Group`, median.
         memory_bytes: peak by rank, the maximum over the repeats.
     """
 
@@ -238,7 +233,7 @@ class Family:
         size: the shared parameters.
         scaling: `strong` (the same step on more processes) or `weak` (the same step per process).
         whole: whether a step is a whole job.
-        base: one process without DDP, else one with it; None if neither is valid.
+        base: one process without DDP, else one with it.
         levels: the process without DDP first, then by number of processes.
         notes: limits of the comparison, such as different work.
     """

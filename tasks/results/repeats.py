@@ -1,4 +1,4 @@
-"""The records of one cell together, and those that estimates use."""
+"""The records of one cell, and those that estimates use."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -15,13 +15,13 @@ FEWEST = 2  # repeats that have an interval
 
 
 class WrongTraining(str):
-    """A reason against a record that is `wrong`: its training differs from the others."""
+    """Why a record is `wrong`: its training differs from the others."""
 
     __slots__ = ()
 
 
 def verdict_against(reasons: Sequence[str]) -> Verdict:
-    """Return the verdict of a record that the plausibility check refused for these reasons."""
+    """Return the verdict of a record that the plausibility check refused."""
     return Verdict.WRONG if all(isinstance(why, WrongTraining) for why in reasons) else Verdict.IMPOSSIBLE
 
 
@@ -37,7 +37,6 @@ class Repeats:
     Attributes:
         usable: those not refused by grade or plausibility; of a busy machine only if fewer than two others are
             left.
-        refused: verdict and reasons of each refused one.
         verdict: the gravest of the usable ones; else that of the first repeat.
         reasons: every reason of a repeat or of the check, once.
         why: the reasons of the repeats with this verdict, the gravest of each first.
@@ -53,12 +52,12 @@ class Repeats:
 
     @property
     def grade(self) -> Grade:
-        """Return the grade: `refused` without a usable repeat, `wide` if a usable one is."""
+        """Return `refused` without a usable repeat, `wide` if one is."""
         return self.verdict.grade if self.usable else Grade.REFUSED
 
     @property
     def busy(self) -> bool:
-        """Return whether other programs used the machine during a usable repeat; without one, during any."""
+        """Return whether other programs ran during a usable repeat; without one, during any."""
         return any(map(is_busy, self.usable or self.records))
 
     @property
@@ -73,14 +72,14 @@ class Repeats:
 
     @property
     def has_metrics(self) -> bool:
-        """Return whether a usable repeat is of a command that reported its own numbers."""
+        """Return whether a usable repeat's command reported its own numbers."""
         return any(record.metrics for record in self.usable)
 
     @property
     def compute_s(self) -> list[float]:
-        """Return each usable repeat's seconds per step with the data in place: total time over steps.
+        """Return each usable repeat's seconds per step with the data in place.
 
-        Not the median of samples, because slow steps cost time and money too.
+        Total time over steps, not a median, because slow steps cost time and money too.
         """
         return [r.mean_s for r in self.usable if r.mean_s is not None]
 
@@ -91,7 +90,7 @@ class Repeats:
 
     @property
     def session_numbers(self) -> list[int]:
-        """Return the session of each repeat of `compute_s`; 1 if its run has one session."""
+        """Return the session of each repeat of `compute_s`, 1 for a lone one."""
         return [r.session or 1 for r in self.usable if r.mean_s is not None]
 
     @property
@@ -101,12 +100,12 @@ class Repeats:
 
     @property
     def median_s(self) -> list[float]:
-        """Return each usable repeat's median seconds of a step, which shows a change better."""
+        """Return each usable repeat's median seconds of a step."""
         return [r.compute_s for r in self.usable if r.compute_s is not None]
 
     @property
     def end_to_end_s(self) -> list[float]:
-        """Return the seconds per step with transfers of each usable repeat that measured them."""
+        """Return seconds per step with transfers, of usable repeats that measured them."""
         pairs = ((r.wall, r.transfer) for r in self.usable)
         return [
             wall.total_mean_s + moved.h2d_pageable_s + moved.d2h_pageable_s
@@ -116,11 +115,11 @@ class Repeats:
 
     @property
     def units(self) -> float | None:
-        """Return the work of one step in the workload's unit; None if no usable repeat states it."""
+        """Return the work of one step in the workload's unit, if stated."""
         return next((r.work.units for r in self.usable if r.work and r.work.units > 0), None)
 
     def logs_like(self, reference: "Repeats") -> list[float]:
-        """Return the logs of `compute_s`, scaled to the reference's work of a step if both state theirs."""
+        """Return the logs of `compute_s`, scaled to the reference's work if both state theirs."""
         factor = reference.units / self.units if reference.units and self.units else 1.0
         return [math.log(seconds * factor) for seconds in self.compute_s]
 
@@ -128,25 +127,25 @@ class Repeats:
 def standing(
     record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]
 ) -> tuple[Verdict, tuple[str, ...]]:
-    """Return a record's verdict and reasons, by the plausibility check if that refused it."""
+    """Return a record's verdict and reasons, after the plausibility check."""
     against = refusals.get(key(record), ()) if counts(record) else ()
     return (verdict_against(against) if against else record.verdict), (*record.reasons, *against)
 
 
 def standing_grade(record: Record, refusals: Mapping[RecordKey, tuple[str, ...]]) -> Grade:
-    """Return a record's grade; `refused` if the plausibility check refused it."""
+    """Return a record's grade, after the plausibility check."""
     return Grade.REFUSED if key(record) in refusals else grade_of(record)
 
 
 def latest(records: Sequence[Record]) -> tuple[Record, ...]:
-    """Return the last record of each key: a record read twice would fake a narrow interval."""
+    """Return the last record of each key: a duplicate would fake a narrow interval."""
     return tuple({key(record): record for record in records}.values())
 
 
 def group(
     records: Sequence[Record], machines: Sequence[Machine], implausible: Mapping[RecordKey, tuple[str, ...]]
 ) -> tuple[Repeats, ...]:
-    """Return records by cell: machines in their order, then unlisted ones; cases in order of appearance."""
+    """Return records by cell: machines in their order, then unlisted ones."""
     hardware = dict.fromkeys([m.name for m in machines] + [r.hardware for r in records])
     cases = dict.fromkeys(record.case for record in records)
     by_cell: dict[Cell, list[Record]] = {Cell(name, case): [] for name in hardware for case in cases}
@@ -156,7 +155,7 @@ def group(
 
 
 def entering(counting: Sequence[Record]) -> tuple[Record, ...]:
-    """Return the valid records that an estimate uses: busy ones only if the quiet ones are too few."""
+    """Return the valid records for an estimate: busy ones only if quiet ones are too few."""
     quiet = tuple(record for record in counting if not is_busy(record))
     return quiet if len(quiet) >= FEWEST else tuple(counting)
 

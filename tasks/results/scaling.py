@@ -1,4 +1,4 @@
-"""Scaling on more devices of the same model: efficiency, its band, and Karp and Flatt's serial fraction."""
+"""Scaling on more devices of the same model: efficiency and serial fraction."""
 
 from typing import Any
 
@@ -18,8 +18,8 @@ ABOVE_LINEAR = 1.05  # a higher efficiency means that the work, the baseline or 
 def devices(record: Record, machine: Machine | None) -> int | None:
     """Return a record's devices: a CPU's threads, else accelerators; None if unknown.
 
-    The fingerprint lists the accelerators in use, which can be one of eight; without it, the machine's count.
-    Each process of a group uses one, or its threads.
+    The fingerprint lists the accelerators in use; without it, the machine's count. Each process of a group uses
+    one, or its threads.
     """
     processes = len(record.group.ranks) if record.group else 1
     if record.device == "cpu":
@@ -30,7 +30,7 @@ def devices(record: Record, machine: Machine | None) -> int | None:
 
 
 def device_model(record: Record) -> str | None:
-    """Return the name of the device's model from the fingerprint, or None."""
+    """Return the device's model from the fingerprint, or None."""
     gpus = _gpus(record)
     name = record.environment.get("cpu_model") if record.device == "cpu" else gpus and gpus[0].get("name")
     return str(name) if name else None
@@ -39,7 +39,7 @@ def device_model(record: Record) -> str | None:
 def device_ratio(
     record: Record, machine: Machine | None, baseline: Record, baseline_machine: Machine | None
 ) -> float | None:
-    """Return devices / baseline devices; None unless there are more of the same kind and, if known, model."""
+    """Return devices / baseline devices; None unless there are more of the same model."""
     models = {device_model(record), device_model(baseline)} - {None}
     count, base = devices(record, machine), devices(baseline, baseline_machine)
     if record.device != baseline.device or len(models) > 1 or not count or not base or count <= base:
@@ -50,14 +50,13 @@ def device_ratio(
 def efficiency(speedup: Estimate, ratio: float) -> Estimate:
     """Return the speedup per device, E = S / N, which is 1 for perfect scaling.
 
-    With the same step it is strong scaling, E = T1 / (N TN); with N times the work and a speedup of throughput,
-    weak scaling.
+    With the same step it is strong scaling, E = T1 / (N TN); with N times the work, weak scaling.
     """
     return scaled(speedup, 1 / ratio)
 
 
 def band(estimate: Estimate) -> str:
-    """Return the name of an efficiency, by its lower bound, or by its value without bounds.
+    """Return the name of an efficiency, by its lower bound, else its value.
 
     It is perfect if its interval reaches 100 % and lies within very good.
     """
@@ -73,8 +72,7 @@ def band(estimate: Estimate) -> str:
 def serial_fraction(speedup: float, ratio: float) -> float | None:
     """Return the serial part of the work (0 to 1): e = (1/S - 1/N) / (1 - 1/N); None for N <= 1.
 
-    Constant over N it is serial work, rising with N communication. Source: Karp & Flatt 1990, Measuring
-    parallel processor performance, CACM 33(5).
+    Constant over N it is serial work, rising with N communication. Source: Karp & Flatt 1990, CACM 33(5).
     """
     if ratio <= 1 or speedup <= 0:
         return None
@@ -84,8 +82,7 @@ def serial_fraction(speedup: float, ratio: float) -> float | None:
 def scaled_serial_fraction(speedup: float, ratio: float) -> float | None:
     """Return the serial part of a process's time if the work grows with N: s = (N - S) / (N - 1).
 
-    For weak scaling, with a speedup S of throughput; None for N <= 1. Source: Gustafson 1988, Reevaluating
-    Amdahl's law, CACM 31(5): S = N - s (N - 1).
+    For weak scaling, with a speedup S of throughput; None for N <= 1. Source: Gustafson 1988, CACM 31(5).
     """
     return None if ratio <= 1 else (ratio - speedup) / (ratio - 1)
 
@@ -101,5 +98,5 @@ def _gpus(record: Record) -> list[dict[str, Any]]:
 
 
 def scaling(units: float | None, baseline_units: float | None) -> str:
-    """Return `strong` if a step is the same work on both sides, `weak` if it grows with the devices."""
+    """Return `strong` if a step is the same work on both sides, `weak` if it grows."""
     return "weak" if units and baseline_units and units > baseline_units else "strong"

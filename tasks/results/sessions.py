@@ -1,4 +1,4 @@
-"""The effect of a session on a machine's times, which its repeats share and cannot show."""
+"""The effect of a session on a machine's times, which its repeats cannot show."""
 
 import math
 import statistics
@@ -29,7 +29,7 @@ class SessionEffect:
 
     Attributes:
         whole: of a whole suite.
-        cell: of a single cell, with the cell's own effects.
+        cell: of a single cell.
         freedom: degrees of freedom of both; infinity if assumed.
         runs: earlier runs of the same hardware that show it.
     """
@@ -47,11 +47,11 @@ class SessionEffect:
 
 @dataclass(frozen=True, slots=True)
 class Sessions:
-    """The sessions of the machines of a comparison: one of each machine.
+    """The sessions of the machines of a comparison.
 
     Attributes:
         boxes: each machine's computer; machines that took turns on one share its effect.
-        repeats: variance of a repeat that earlier runs show, by machine and case.
+        repeats: variance of a repeat in earlier runs, by machine and case.
     """
 
     effects: Mapping[str, SessionEffect] = field(default_factory=lambda: MappingProxyType({}))
@@ -66,7 +66,7 @@ class Sessions:
         assumed: float | None = None,
         repeats: Mapping[str, Mapping[str, Part]] = MappingProxyType({}),
     ) -> "Sessions":
-        """Return the sessions of some machines, with the effect that earlier runs show, else the assumed one."""
+        """Return the sessions of some machines, with the shown or else the assumed effect."""
         sd = SESSION_EFFECT if assumed is None else assumed
         otherwise = SessionEffect(sd, sd)
         return cls(
@@ -80,21 +80,21 @@ class Sessions:
         return self.boxes.get(over, over) == self.boxes.get(under, under)
 
     def of_whole(self, over: str, under: str, only: Collection[str] | None = None) -> tuple[Part, ...]:
-        """Return the effects of both sessions on the ratio of two machines over a suite; none if they share one.
+        """Return both sessions' effects on the ratio of two machines over a suite; none if they share one.
 
         With `only`, return those of these machines.
         """
         return _parts([(effect.whole, effect.freedom) for effect in self._both(over, under, only)])
 
     def of_cell(self, over: str, under: str, only: Collection[str] | None = None) -> tuple[Part, ...]:
-        """Return the effects of both sessions on the ratio of two cells, as `of_whole` does."""
+        """Return both sessions' effects on the ratio of two cells."""
         return _parts([(effect.cell, effect.freedom) for effect in self._both(over, under, only)])
 
     def of_repeats(self, name: str, case: str, times_s: Sequence[float]) -> tuple[Part, ...]:
         """Return the variance of a cell's mean log time that earlier repeats show and these lack.
 
-        Three processes of a machine with two states are often all in one, and then seem to repeat well. None if
-        there are too few earlier repeats, or these differ as much.
+        Three processes of a machine with two states are often all in one, and then seem to repeat well. Empty
+        with too few earlier repeats, or if these differ as much.
         """
         earlier, freedom = self.repeats.get(name, {}).get(case, (0.0, 0.0))
         if not earlier or len(times_s) < 2:
@@ -136,8 +136,7 @@ def of_mean(levels: Sequence[float], repeats: Sequence[Sequence[Part]], effects:
     effects of the sessions. Two levels leave one degree of freedom, so they are also pooled with assumed
     effects, at `FREEDOM` degrees at most. Levels that differ by more than expected count alone. Three or more
     sessions need no assumption, which would hide a larger effect. Source: Kalibera & Jones 2013, Rigorous
-    benchmarking in reasonable time, 7 (hierarchical intervals). Simulated in
-    `tests.benchmarks.simulated.several`.
+    benchmarking in reasonable time, 7. Simulated in `tests.benchmarks.simulated.several`.
 
     Args:
         levels: logarithms, one per session.
@@ -174,7 +173,7 @@ def shared_sd(parts: Sequence[Part]) -> float:
 
 
 def repeats_of(runs: Sequence[Mapping[str, Sequence[float]]]) -> dict[str, Part]:
-    """Return by case the pooled variance of repeats within the runs, with enough degrees of freedom."""
+    """Return the pooled variance of repeats within the runs, by case."""
     logs: dict[str, list[Sequence[float]]] = {}
     for run in runs:
         for case, of_run in run.items():
@@ -187,8 +186,8 @@ def effect_of(runs: Sequence[Mapping[str, Sequence[float]]], assumed: float) -> 
     """Return the effect that earlier runs of a machine show; None if no case was measured in two of them.
 
     The variance between runs less that of the mean of their repeats, by moments. Fewer runs than `ENOUGH` can
-    only widen the assumed effect. The runs give the degrees of freedom, since the cells of a run share its
-    effect. Source: S. R. Searle et al., Variance Components, 1992, 3.4.
+    only widen the assumed effect. The runs give the degrees of freedom, since a run's cells share its effect.
+    Source: Searle et al., Variance Components, 1992, 3.4.
 
     Args:
         runs: of each run, the log seconds of the repeats by case.

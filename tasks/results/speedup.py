@@ -1,4 +1,4 @@
-"""Speedup over the baseline with its interval, and a verdict if the interval supports one."""
+"""Speedup over the baseline with its interval, and a verdict if supported."""
 
 import math
 from collections.abc import Sequence
@@ -26,7 +26,7 @@ def speedup(
     sessions: Sequence[Part] = (),
     repeats: Sequence[Part] = (),
 ) -> Ratio | None:
-    """Return baseline time / time, with each repeat's total time over total work; None if a side is empty.
+    """Return baseline time / time, by total time over total work; None if a side is empty.
 
     Source: Welch's t on the logs (`ratio_interval` of the harness); Hoefler & Belli 2015, rule 5.
 
@@ -47,7 +47,7 @@ def speedup(
 def per_unit(baseline: Repeats, side: Repeats, end_to_end: bool = False) -> tuple[list[float], list[float]]:
     """Return both sides' times (s), per unit of work if steps differ.
 
-    In weak scaling a step on 8 devices is 8 batches: its speedup is one of throughput.
+    In weak scaling a step on 8 devices is 8 batches.
     """
     times = [(c.end_to_end_s if end_to_end else c.compute_s) for c in (baseline, side)]
     units = step_units(baseline, side)
@@ -55,16 +55,16 @@ def per_unit(baseline: Repeats, side: Repeats, end_to_end: bool = False) -> tupl
 
 
 def step_units(baseline: Repeats, side: Repeats) -> tuple[float, float]:
-    """Return the work of a step on both sides; 1 and 1 if it is the same, or one side lacks it."""
+    """Return the work of a step on both sides; 1 and 1 if equal or unknown."""
     if not (baseline.units and side.units) or baseline.units == side.units:
         return 1.0, 1.0
     return baseline.units, side.units
 
 
 def decide(estimate: Estimate, repeats: int, sessions_sd: float = 0.0) -> Ratio:
-    """Return the verdict of an interval: decided if it excludes 1, else undecided, with the reason in `why`.
+    """Return the verdict of an interval: decided if it excludes 1, else with the reason in `why`.
 
-    `sessions_sd` is the part of the interval's log standard deviation that is between sessions.
+    `sessions_sd` is the part of the log standard deviation that is between sessions.
     """
     if estimate.low is None or estimate.high is None:
         return Ratio(estimate, RatioVerdict.UNDECIDED, ONE_REPEAT, repeats_needed=FEW_REPEATS)
@@ -89,7 +89,7 @@ def refusal(baseline: Repeats | None, side: Repeats) -> str:
 
 
 def corrected(ratios: Sequence[Ratio | None]) -> list[Ratio | None]:
-    """Return ratios, undecided unless significant after the correction for all of them."""
+    """Return ratios, undecided unless significant after the correction for all."""
     holding = holm([ratio.chance if ratio else None for ratio in ratios])
     count = sum(ratio is not None and ratio.chance is not None for ratio in ratios)
     return [

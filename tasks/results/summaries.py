@@ -1,4 +1,4 @@
-"""One summary per cell: time, throughput, cold start and cost, each over the usable repeats."""
+"""One summary per cell: time, throughput, cold start and cost."""
 
 import statistics
 from collections.abc import Callable, Iterable, Sequence
@@ -54,7 +54,7 @@ def summary(cell: Repeats, usd_per_hour: float | None) -> Summary:
 
 
 def over_repeats(times: Sequence[float]) -> Estimate | None:
-    """Return the geometric mean over repeats, with its t-interval; no bounds from one repeat."""
+    """Return the geometric mean with its t-interval; no bounds from one repeat."""
     if not times:
         return None
     interval = log_mean_interval(times)
@@ -62,7 +62,7 @@ def over_repeats(times: Sequence[float]) -> Estimate | None:
 
 
 def mean_of(values: Sequence[float]) -> Estimate:
-    """Return the mean over repeats, with its t-interval; no bounds from one repeat."""
+    """Return the mean with its t-interval; no bounds from one repeat."""
     mean = statistics.fmean(values)
     if len(values) < FEWEST:
         return Estimate(mean)
@@ -71,7 +71,7 @@ def mean_of(values: Sequence[float]) -> Estimate:
 
 
 def cold_s(record: Record) -> float | None:
-    """Return the seconds from process start to the end of the first call; None if a phase is missing."""
+    """Return the seconds from process start to the end of the first call, if known."""
     phases_s = record.fresh_phases_s
     phases = [phases_s.get(name) for name in COLD_PHASES]
     available = [seconds for seconds in phases if seconds is not None]
@@ -85,7 +85,7 @@ def most_per_machine(
     least: float,
     text: Callable[[Cell, Estimate], str],
 ) -> list[str]:
-    """Return a sentence for each machine: the cell with the highest lower bound of a measure, if at least `least`."""
+    """Return a sentence per machine: the cell with the highest lower bound of a measure, from `least` on."""
     most: dict[str, tuple[float, str]] = {}
     for repeats in cells:
         value, cell = measure(repeats), repeats.cell
@@ -100,6 +100,6 @@ def _given(values: Iterable[float | None]) -> list[float]:
 
 
 def median_or_none(values: Iterable[float | None]) -> float | None:
-    """Return the median of the values that are not None; None without any."""
+    """Return the median of the values that are not None, or None."""
     available = _given(values)
     return statistics.median(available) if available else None

@@ -1,4 +1,4 @@
-"""A table as typed values, which each kind of output renders by its own rule."""
+"""A table of typed values, which each output renders by its own rule."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -73,7 +73,7 @@ class Column:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A verdict in words; `outcome` is whether it is good, bad or undecided, None for neither."""
+    """A verdict in words; `outcome` is good, bad or undecided, None for neither."""
 
     text: str
     outcome: RatioVerdict | None = None
@@ -83,7 +83,7 @@ class Mark:
 class Parts:
     """A sum of seconds by part.
 
-    `length` of a bar for the whole is a share (0 to 1) of the longest bar in its column.
+    `length` of its bar is a share (0 to 1) of the column's longest bar.
     """
 
     seconds: tuple[tuple[str, float], ...]
@@ -105,7 +105,7 @@ class Table:
     Attributes:
         rows: a value or None for each column.
         lead: sentences above the table, `notes` below it.
-        brief: how many rows people see; None for all. Programs get all.
+        brief: how many rows people see; programs get all.
     """
 
     columns: tuple[Column, ...]

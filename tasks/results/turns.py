@@ -1,4 +1,4 @@
-"""When and on which box repeats ran, and which two machines were measured right after each other."""
+"""When and on which box repeats ran, and which machines took turns."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -16,7 +16,7 @@ BEFORE_START = ("process_start",)  # phases of a process before its `started_at`
 
 @dataclass(frozen=True, slots=True)
 class Span:
-    """The time of a repeat, in seconds since the epoch; `box` identifies its computer."""
+    """The time of a repeat, in seconds since the epoch, and its `box`."""
 
     box: str
     repeat: int
@@ -33,7 +33,7 @@ class Span:
         return cls(box_of(record), record.repeat, start_s, start_s + record.wall_s)
 
     def is_next_to(self, other: "Span | None") -> bool:
-        """Return whether two entries of a box measured the same repeat of a case right after each other."""
+        """Return whether two entries of a box measured the same repeat right after each other."""
         if other is None or (self.box, self.repeat) != (other.box, other.repeat):
             return False
         gap_s = max(self.start_s, other.start_s) - min(self.end_s, other.end_s)
@@ -41,7 +41,7 @@ class Span:
 
 
 def pairs(one: Sequence[Span | None], other: Sequence[Span | None]) -> list[tuple[int, int]]:
-    """Return the places of the repeats of two machines measured right after each other."""
+    """Return the places of two machines' repeats that were measured right after each other."""
     return [
         (i, j) for i, a in enumerate(one) for j, b in enumerate(other) if a is not None and a.is_next_to(b)
     ]
@@ -75,7 +75,7 @@ def in_pairs(
 
 
 def are_apart(sessions: Sequence[Sequence[Span | None]]) -> bool:
-    """Return whether each session was on another box than the one before, or at least an hour after it.
+    """Return whether each session was on another box than the last, or an hour after it.
 
     Sessions in a row share more than their machine. Sessions of unknown time count as apart.
     """
@@ -89,7 +89,7 @@ def are_apart(sessions: Sequence[Sequence[Span | None]]) -> bool:
 
 
 def box_of(record: Record) -> str:
-    """Return the identity of a box: its GPUs' ids, or its cloud's instance id, or its host's name."""
+    """Return a box's identity: its GPUs' ids, or its cloud's instance id, or its host's name."""
     facts = record.environment
     gpus = facts.get("gpus")
     ids = [_text(gpu, "uuid") for gpu in gpus if isinstance(gpu, Mapping)] if isinstance(gpus, list) else []
@@ -99,7 +99,7 @@ def box_of(record: Record) -> str:
 
 
 def instant(text: str) -> float | None:
-    """Return a time in ISO 8601 as seconds since the epoch, UTC without a zone; None if it is not a time."""
+    """Return a time in ISO 8601, UTC without a zone, as seconds since the epoch, or None."""
     try:
         time = datetime.fromisoformat(text)
         return (time if time.tzinfo else time.replace(tzinfo=UTC)).timestamp()

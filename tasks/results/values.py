@@ -8,7 +8,7 @@ from workloads.harness.records.intervals import Interval
 
 
 class RatioVerdict(StrEnum):
-    """The verdict of a ratio: its interval is above 1, below 1, or spans it (or is missing)."""
+    """The verdict of a ratio: above 1, below 1, or undecided."""
 
     FASTER = "faster"
     SLOWER = "slower"
@@ -17,7 +17,7 @@ class RatioVerdict(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """A value with its 95 % interval; None for bounds if repeats are too few."""
+    """A value with its 95 % interval; no bounds for too few repeats."""
 
     value: float
     low: float | None = None
@@ -36,7 +36,7 @@ class Estimate:
         return Estimate(function(self.value) or 0.0, low, high)  # no change is 0, not -0
 
     def below(self, other: "Estimate") -> bool:
-        """Return whether this interval lies wholly below another; False without an interval."""
+        """Return whether this interval lies wholly below another."""
         return self.high is not None and other.low is not None and self.high < other.low
 
 
@@ -45,11 +45,11 @@ class Ratio:
     """A ratio against the baseline, above 1 is better.
 
     Attributes:
-        estimate: with the interval of this ratio alone, not corrected for others.
-        outcome: after the correction for all ratios.
+        estimate: not corrected for other ratios.
+        outcome: corrected for all ratios.
         why: the reason that it is undecided, with advice.
         chance: the p value.
-        repeats_needed: to decide it; None if decided, or no sensible number would.
+        repeats_needed: to decide it, if a sensible number would.
         equal: undecided because the sides are equal within a few percent.
         repeats: of the side with fewer.
         sessions_sd: standard deviation of its log between sessions, which its interval includes.
@@ -66,7 +66,7 @@ class Ratio:
 
     @property
     def differs_alone(self) -> bool:
-        """Return whether its own interval excludes 1, although it is undecided after the correction."""
+        """Return whether its own interval excludes 1, but not the corrected one."""
         low, high = self.estimate.low, self.estimate.high
         excluded = low is not None and high is not None and not low <= 1 <= high
         return excluded and self.outcome is RatioVerdict.UNDECIDED

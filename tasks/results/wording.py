@@ -32,13 +32,13 @@ def verdict_text(verdict: Verdict) -> str:
 
 
 def graded_text(verdict: Verdict, grade: Grade) -> str:
-    """Return a verdict as words, with its grade if that can differ: `noisy (wide)`."""
+    """Return a verdict with its grade if that can differ: `noisy (wide)`."""
     can_be_wide = verdict.grade is Grade.WIDE
     return f"{verdict_text(verdict)} ({grade})" if can_be_wide else verdict_text(verdict)
 
 
 def code_of(record: Record) -> str | None:
-    """Return the id of a record's code: of a script's tree, or a commit; None if unknown.
+    """Return the id of a record's code: of a script's tree, or a commit.
 
     A commit with uncommitted changes ends with `-dirty`, and then with the hash of the files that ran, if
     known.
@@ -53,13 +53,13 @@ def code_of(record: Record) -> str | None:
 
 
 def files_of(record: Record) -> str | None:
-    """Return the hash of the files that a record measured; None if unknown."""
+    """Return the hash of the files that a record measured, if known."""
     code = record.script.code if record.script else record.environment.get("code")
     return code if isinstance(code, str) and code else None
 
 
 def code_text(code: str) -> str:
-    """Return a short id of code: `d1e4668d`, or `d1e4668d+1a2b3c4d` with the hash of uncommitted code."""
+    """Return a short id of code: `d1e4668d`, or `d1e4668d+1a2b3c4d` if uncommitted."""
     if match := CODE_ID.fullmatch(code):
         commit, is_changed, files = match.groups()
         return f"{commit[:SHORT_CODE]}{'+' if is_changed else ''}{(files or '')[:SHORT_CODE]}"
@@ -77,12 +77,12 @@ def bytes_text(value: float | None) -> str:
 
 
 def trouble_text(summary: Summary) -> str:
-    """Return why a cell has no number: its verdict, then the first reasons."""
+    """Return why a cell has no number: its verdict, then first reasons."""
     return "; ".join([verdict_text(summary.verdict), *few(summary.why)])
 
 
 def pace_texts(summary: Summary) -> list[str]:
-    """Return how long the device waits for its host, and its share of speed after a soak."""
+    """Return the device's wait for its host, and its speed after a soak."""
     texts = []
     if summary.waits:
         bound = "launch-bound: " if summary.launch_bound else ""
@@ -105,7 +105,7 @@ def case_text(case: Case) -> str:
 
 
 def script_text(case: Case) -> str:
-    """Return the name and the size of a script's case, such as `train batch=16, workers=2`."""
+    """Return a script's name and size, such as `train batch=16, workers=2`."""
     return f"{case.workload} {size_text(case)}".rstrip()
 
 
@@ -121,7 +121,7 @@ def devices_text(devices: int) -> str:
 
 
 def totals_text(totals: Sequence[Total]) -> str:
-    """Return whether totals are provisional, and the assumption of their intervals."""
+    """Return whether totals are provisional, and their intervals' assumption."""
     sentences = list(dict.fromkeys(provisional_text(total.provisional) for total in totals))
     if any(total.cases > 1 and total.speedup and total.speedup.low is not None for total in totals):
         sentences.append(
