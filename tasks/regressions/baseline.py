@@ -1,4 +1,4 @@
-"""The baseline of a series: its centre, its spread, and the parts that a control and one night's runs share.
+"""The baseline of a series: its centre, its spread, and the effect of control and night.
 
 Values are natural logarithms of seconds; arrays are (series, nights), NaN for not measured.
 `tests/tasks/regressions/test_nights_simulated.py` repeats the simulations behind the constants.
@@ -51,7 +51,7 @@ CONTROL_Z = 3.0  # spreads from their usual level at which controls show a chang
 
 
 def threshold_z(series: int) -> float:
-    """Return the z beyond which fresh runs confirm a change, for a number of watched series."""
+    """Return the z beyond which fresh runs confirm a change in a number of series."""
     return next((z for most, z in THRESHOLDS if series <= most), STRICTEST)
 
 
@@ -108,7 +108,7 @@ class SeriesLevels:
 
     @property
     def unseeded(self) -> Bools:
-        """Return which of them have no fresh runs of the new level, because machine or control changed."""
+        """Return which of them have no fresh runs: machine or control changed."""
         return self.carried & ~np.isfinite(self.seed_s)
 
 
@@ -119,18 +119,18 @@ class Baseline:
     Attributes:
         centre: log seconds, adjusted by the control.
         spread: standard deviation of a night.
-        shared: share of its variance that all runs of one night have in common.
-        memory: correlation of successive nights; 0 if none is shown, or if a control explains it.
+        shared: share of its variance that all runs of a night have in common.
+        memory: correlation of successive nights; 0 if not shown, or explained by a control.
         beta: weight of the control, 0 to 1.
         control, control_spread: usual log seconds of the control, and their standard deviation.
         nights: in the centre.
         freedom: degrees of freedom of the spread.
         warming: too few nights.
-        recent: (series, nights) distances of the nights since from the centre, newest first.
+        recent: (series, nights) distances of later nights from the centre, newest first.
         flaps: whether a recent change was soon undone.
         apart: half the distance between two modes, such as two kinds of host, or 0. The centre is between the
             modes, the spread is around each.
-        recent_variance: variance of a recent night relative to a night, since its control has more weight.
+        recent_variance: of a recent night relative to a night, since its control has more weight.
         recent_control: (series, nights) distances of the control from its usual level.
         control_error: standard deviation of one control by its repeats; infinity if unknown.
     """
@@ -189,7 +189,7 @@ class Baseline:
         return nearer
 
     def beside(self, moved: Bools) -> "Baseline":
-        """Return the baseline with the control's full weight in recent nights if the machine has moved."""
+        """Return the baseline with the control's full weight in recent nights if the machine moved."""
         left = np.where(moved, 1 - of_several(self.beta, LAG), 0.0)[:, None]
         recent = self.recent - np.where(left > 0, left * self.recent_control, 0.0)
         variance = np.where(moved, self.of_full_weight, self.recent_variance)
@@ -197,7 +197,7 @@ class Baseline:
 
     @property
     def of_full_weight(self) -> Floats:
-        """Return the variance of a number less its whole control, relative to a night's."""
+        """Return the variance of a number less its control, relative to a night's."""
         variance: Floats = 2 / (1 + self.beta**2)
         return variance
 
@@ -208,7 +208,7 @@ class Baseline:
 
     @property
     def whole_shared(self) -> Floats:
-        """Return the share of its variance that runs of one night share: they share the mode."""
+        """Return the share of its variance that runs of a night share, as they share the mode."""
         shared: Floats = 1 - (1 - self.shared) * (self.spread / self.whole_spread) ** 2
         return shared
 
@@ -220,13 +220,13 @@ class Baseline:
     def of_fresh(self, runs: Ints, separate: Floats | float = 0.0) -> Floats:
         """Return the variance of one night's fresh runs together, relative to a night's.
 
-        More runs do not reduce the part that a night shares. `separate` is the chance that they share none.
+        More runs do not reduce the shared part. `separate` is the chance that there is none.
         """
         shared = self.shared * (1 - separate)
         return _rerun_variance(runs) * (1 - shared) + shared
 
     def needed(self, confirm_z: float) -> Floats:
-        """Return `confirm_z` as a quantile of t, since the spread is estimated from few nights.
+        """Return `confirm_z` as a quantile of t, since few nights estimate the spread.
 
         Source: Abramowitz and Stegun, Handbook of Mathematical Functions, 1964, 26.7.5, two terms.
         """
@@ -244,7 +244,7 @@ def baseline(nights: Nights, level: SeriesLevels, alone: Floats, hardware: Ints)
     """Return the baseline of each series for the last night.
 
     Args:
-        alone: (series,) whether nights can be on different machines: the control's weight is 1 until it can be
+        alone: (series,) whether nights can be on different machines: the control's weight is then 1 until
             fitted.
         hardware: (series,) a number for each hardware.
     """
@@ -293,7 +293,7 @@ def baseline(nights: Nights, level: SeriesLevels, alone: Floats, hardware: Ints)
 
 
 def fitted_weight(fitted: Floats, pairs: Ints, otherwise: Floats) -> Floats:
-    """Return a control's weight fitted from pairs of nights, mixed with `otherwise` if these are few."""
+    """Return a control's weight by pairs of nights, mixed with `otherwise` if few."""
     share = np.clip((pairs - FEWEST_PAIRED) / (PAIRED - FEWEST_PAIRED), 0.0, 1.0)
     weight: Floats = share * fitted + (1 - share) * otherwise
     return weight

@@ -1,4 +1,4 @@
-"""Search for the version that changed a case's time: the next measurement, and the conclusion.
+"""Search for the version that changed a case's time.
 
 The rounds are the whole state, so an interrupted search continues from the stored ones.
 """
@@ -42,9 +42,7 @@ class Round:
     """A measurement of a version, with as many fresh processes as every other round.
 
     Attributes:
-        version: its index.
-        sample: times of valid processes.
-        reason: why too few are valid; else empty.
+        reason: why too few processes are valid; else empty.
         broken: whether the version is the cause, so that another round would not help.
         check: whether it belongs to the final check, which ignores earlier rounds.
     """
@@ -78,7 +76,7 @@ class VersionSearch:
         return [each for each in self.rounds if each.version == version and each.check == check]
 
     def reason(self, version: int) -> str:
-        """Return the reason of a version's last unusable round; empty if all are usable."""
+        """Return the reason of a version's last unusable round; else empty."""
         reasons = (
             each.reason for each in reversed(self.rounds) if each.version == version and not each.usable
         )
@@ -87,7 +85,7 @@ class VersionSearch:
 
 @dataclass(frozen=True, slots=True)
 class NextMeasurement:
-    """The version to measure next, by index, and the one that takes turns with it."""
+    """The version to measure next, by index, and its partner in turns."""
 
     version: int
     check: bool = False
@@ -104,7 +102,7 @@ class FirstBadVersion:
         doubt: why the change is not confirmed; else empty.
         skipped: versions between the two, each of which can be the first bad one.
         whole: seconds of BAD over those of GOOD, minus 1.
-        part: share of the whole change, in logs, between these two versions.
+        part: share of the whole change, in logs, between the two.
         before, after: changes from GOOD to the last good version, and from the first bad one to BAD.
     """
 
@@ -158,7 +156,7 @@ def next_step(search: VersionSearch) -> NextStep:
 
 
 def version_states(search: VersionSearch) -> list[VersionState]:
-    """Return the state of each version; once measured, the ends are good and bad by definition."""
+    """Return the state of each version; measured ends are good and bad by definition."""
     last = len(search.versions) - 1
     states = [_without_numbers(search.rounds_of(version)) for version in range(last + 1)]
     if states[0] is None is states[last]:
@@ -172,8 +170,8 @@ def version_states(search: VersionSearch) -> list[VersionState]:
 def paired(search: VersionSearch) -> bool:
     """Return whether times are divided by those of their controls, or of their partners in turns.
 
-    Controls must have one reference. Dividing must then reduce the spread within versions, unless they show
-    that some version ran on another machine than the first.
+    Controls must have one reference. Dividing must reduce the spread within versions, unless controls show that
+    a version ran on another machine than the first.
     """
     if search.in_turns:
         return True
@@ -282,7 +280,7 @@ def _unchanged(search: VersionSearch, values: Values) -> str:
 
 
 def seconds_of_versions(search: VersionSearch) -> dict[int, tuple[float | None, float | None]]:
-    """Return the seconds per step of each measured version, and of its controls; None if missing."""
+    """Return the seconds per step of each measured version and of its controls."""
     samples: dict[int, list[Sample]] = {}
     for each in search.rounds:
         samples.setdefault(each.version, []).append(each.sample)

@@ -1,4 +1,4 @@
-"""Read the stored runs of a search through versions, and the rounds of each."""
+"""Read the stored runs and rounds of a search through versions."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -34,7 +34,7 @@ def runs_of(results: ResultsAddress, search: str) -> list[Store]:
 def rounds_of(store: Store, step: NextMeasurement, case: str = "") -> tuple[Round, ...]:
     """Return a run's rounds: of the version that took turns, if any, then its own.
 
-    They are of the metric in a case's id, or of its time.
+    By the metric in a case's id, or by time.
 
     Raises:
         GridbenchError: the run cannot be read.

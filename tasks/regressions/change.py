@@ -60,8 +60,7 @@ class Change:
         share: seconds now over seconds before, minus 1, with its interval; above 0 is slower.
         smallest: share detected with even odds; NaN if not computed.
         paired: whether times were divided by their controls'.
-        repeats: of each side, to exclude an absent change by the margin with even odds; None if too many or not
-            computed.
+        repeats: of each side, to exclude an absent change by the margin with even odds, if not too many.
         likely: the share with the bounds of two one-sided tests at 5 %.
         effect: the effect of runs in the bounds.
     """
@@ -75,11 +74,11 @@ class Change:
 
     @property
     def size(self) -> float:
-        """Return the seconds of the slower side over those of the faster one, minus 1."""
+        """Return the slower side's seconds over the faster one's, minus 1."""
         return self.share.value if self.share.value > 0 else 1 / (1 + self.share.value) - 1
 
     def direction(self, least: float = 0.0) -> int:
-        """Return +1 for slower, -1 for faster; 0 if the interval includes 0, or `size` is `least` or less."""
+        """Return +1 for slower, -1 for faster; 0 if not shown, or `size` is `least` or less."""
         sign = ((self.share.low or 0.0) > 0) - ((self.share.high or 0.0) < 0)
         return sign if sign and self.size > least else 0
 
@@ -106,7 +105,7 @@ class Change:
 
 
 def share_in_words(share: float, case: str = "") -> str:
-    """Return a change of seconds, or of the metric in a case's id, in words such as `5.2 % slower`."""
+    """Return a change of seconds, or of the metric in a case's id, such as `5.2 % slower`."""
     metric = metric_in(case)
     if metric is None or metric.is_time:
         return f"{100 * abs(share):.1f} % {'slower' if share > 0 else 'faster'}"
@@ -116,18 +115,18 @@ def share_in_words(share: float, case: str = "") -> str:
 
 
 def native_change(metric: Metric, share: float) -> float:
-    """Return a metric's relative change for that of its cost; hundredths of points for a percentage."""
+    """Return a metric's relative change for its cost's; hundredths of points for a percentage."""
     sign = 1 if metric.better is Better.LOWER else -1
     return sign * math.log1p(share) if metric.unit == "%" else (1 + share) ** sign - 1
 
 
 @dataclass(frozen=True, slots=True)
 class RunEffect:
-    """The part of a cell's change that two runs cause without a change, unseen by their repeats.
+    """The part of a cell's change that two runs cause without a change, unseen by repeats.
 
     Attributes:
         sd: standard deviation, in logs.
-        freedom: degrees of freedom of `sd`; infinity if assumed.
+        freedom: of `sd`; infinity if assumed.
         is_assumed: whether too few cells show it.
     """
 
@@ -152,11 +151,10 @@ class Sample:
     """The times of a cell's valid repeats in one run.
 
     Attributes:
-        seconds: per step.
-        controlled: the same over the seconds of the control, for repeats with a valid one.
+        controlled: seconds per step over those of the control, for repeats with a valid one.
         controls: seconds of those controls.
         reference: environment id of the controls; empty without, or with several.
-        busy: whether other programs used the machine during a repeat.
+        busy: whether other programs used the machine.
     """
 
     seconds: tuple[float, ...]
@@ -167,7 +165,7 @@ class Sample:
 
     @property
     def spread(self) -> float | None:
-        """Return the standard deviation of a repeat as a share; None for fewer than two."""
+        """Return a repeat's standard deviation as a share; None for fewer than two."""
         return math.sqrt(variance([math.log(s) for s in self.seconds])) if len(self.seconds) > 1 else None
 
 
@@ -197,7 +195,7 @@ class GateLimits:
     Attributes:
         least: share below which a change is of no interest.
         margin: size of a change that an unchanged cell excludes.
-        run_effect: assumed standard deviation of a run's effect if fewer than five cells show it.
+        run_effect: assumed standard deviation of a run's effect, with few cells.
     """
 
     least: float = LEAST_CHANGE
@@ -206,7 +204,7 @@ class GateLimits:
 
     @property
     def excluded(self) -> float:
-        """Return the size of a change that an unchanged cell excludes, at least `least`."""
+        """Return the change that an unchanged cell excludes, at least `least`."""
         return max(self.margin, self.least)
 
 
@@ -242,11 +240,11 @@ def changes_between(
 
 
 def run_effect(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], assumed: float) -> RunEffect:
-    """Return the effect of two runs on single cells of a machine, from the differences between their changes.
+    """Return the effect of two runs on single cells, from the differences between their changes.
 
     If these differ by more than the repeats explain, a run affects each cell. Changes of up to half of the
-    cells do not count. An effect on all cells alike stays hidden. Below `SHOWING_CELLS` cells, use the standard
-    deviation `assumed`. Source: B. Efron, Large-scale simultaneous hypothesis testing, 2004.
+    cells do not count. An effect on all cells alike stays hidden. Below `SHOWING_CELLS` cells it is `assumed`.
+    Source: B. Efron, Large-scale simultaneous hypothesis testing, 2004.
     """
     if len(pairs) < SHOWING_CELLS:
         return RunEffect(math.sqrt(2) * assumed, is_assumed=True)
@@ -260,7 +258,7 @@ def run_effect(pairs: Sequence[tuple[Sequence[float], Sequence[float]]], assumed
 
 
 def repeats_needed(spread: float, confidence: float, least: float) -> int | None:
-    """Return the repeats of each side that detect a change by `least` with even odds; None above `MOST_REPEATS`.
+    """Return the repeats of each side that detect a change by `least` with even odds, if at most `MOST_REPEATS`.
 
     `spread` is the standard deviation of the logs of repeats.
     """
@@ -272,7 +270,7 @@ def repeats_needed(spread: float, confidence: float, least: float) -> int | None
 
 
 def level(logs: Sequence[float]) -> float:
-    """Return the centre of log seconds; 0 without any, for the version that others are divided by."""
+    """Return the centre of log seconds; 0 without any."""
     return centre(logs) if logs else 0.0
 
 
@@ -287,7 +285,7 @@ def robust_change(now: Sequence[float], before: Sequence[float], p: float = INTE
 
 
 def change_from_middle(own: Sequence[float], good: Sequence[float], bad: Sequence[float]) -> Change:
-    """Return the change of a set of log seconds from the middle between two others."""
+    """Return a set's change from the middle between two others, in log seconds."""
     sd, freedom = spread_within([logs for logs in (own, good, bad) if logs])
     ends = (_variance(len(good)) + _variance(len(bad))) / 4
     error = sd * math.sqrt(_variance(len(own)) + ends)

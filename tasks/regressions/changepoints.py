@@ -1,4 +1,4 @@
-"""Find changes that no single night shows: steps that the gate missed, and drifts that its baseline follows.
+"""Find steps that the gate missed, and drifts that its baseline follows.
 
 Weekly, by change points in the past, and by an anchor of fixed nights, in log seconds.
 """
@@ -51,10 +51,8 @@ LEAK = 0.05  # largest share by which a series can differ from its anchor unrepo
 class Step:
     """A change of level in the past.
 
-    Attributes:
-        run: first night at the new level, with an error of about two nights.
-        nights: its distance from the newest night.
-        share: seconds after it over those before, minus 1.
+    `run` is the first night at the new level, with an error of about two nights; `nights` is its distance from
+    the newest; `share` is seconds after over before, minus 1.
     """
 
     run: str
@@ -70,11 +68,9 @@ class Step:
 
 @dataclass(frozen=True, slots=True)
 class Drift:
-    """The change from a series' anchor to its newest week, less the changes confirmed in between.
+    """The change from a series' anchor to its newest week, less the confirmed changes between.
 
-    Attributes:
-        first, last: nights of the anchor.
-        change: its interval holds for all series of the panel together.
+    `first` and `last` are nights of the anchor. The interval of `change` holds for the whole panel.
     """
 
     first: str
@@ -88,7 +84,7 @@ class Drift:
 
     @property
     def shown(self) -> bool:
-        """Return whether the change is significant and larger than `LEAK`, in either direction."""
+        """Return whether the change is significant and larger than `LEAK`."""
         return self.change.direction(LEAK) != 0
 
     @property
@@ -125,7 +121,7 @@ def past_steps(
     changes: Iterable[ConfirmedChange] = (),
     column: int = -1,
 ) -> dict[SeriesKey, tuple[Step, ...]]:
-    """Return each series' steps in its segment's last `BACK` nights up to a column, oldest first.
+    """Return each series' steps in its segment's last `BACK` nights up to a column.
 
     Args:
         filed: nights of filed steps: a step within a week of one is the same.
@@ -159,7 +155,7 @@ def past_steps(
 def against_anchor(
     panel: SeriesPanel, pinned: Mapping[str, str], changes: Iterable[ConfirmedChange], column: int = -1
 ) -> dict[SeriesKey, Drift]:
-    """Compare the week up to a column with the anchor, for each series with enough nights in both.
+    """Compare the week up to a column with the anchor.
 
     The anchor is the nights around the channel's pinned run, such as its last release; without one, or in a
     younger segment, the segment's first nights.
@@ -195,8 +191,7 @@ def against_anchor(
 def noise(values: Floats) -> Floats:
     """Return the night-to-night standard deviation of each row, robust to changes of level.
 
-    It is that of the differences between successive nights; for correlated nights the larger long-run one of an
-    AR(1), because their mean is less certain.
+    By the differences between successive nights; for correlated nights the larger long-run one of an AR(1).
     """
     order = np.argsort(~np.isfinite(values), axis=1, kind="stable")  # numbers first
     moves = np.diff(np.take_along_axis(values, order, axis=1))

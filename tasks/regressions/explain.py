@@ -55,7 +55,7 @@ class Difference:
 
 
 def machine(result: SuspectResult, fresh: FreshRuns, control_s: float) -> str:
-    """Explain a change by that of the fresh runs' controls; return an empty text if these did not change.
+    """Explain a change by that of the fresh runs' controls; else return an empty text.
 
     `control_s` is the usual seconds of the control.
     """
@@ -68,13 +68,13 @@ def machine(result: SuspectResult, fresh: FreshRuns, control_s: float) -> str:
 
 
 def uncontrolled(result: SuspectResult, fresh: FreshRuns) -> str:
-    """Return that the machine can be the cause if a confirmed change has no control; else an empty text."""
+    """Return that the machine can be the cause of a change without controls; else empty."""
     is_controlled = any(seconds > 0 for seconds in fresh.control_s)
     return UNCONTROLLED if result.confirmed and not is_controlled else ""
 
 
 def clock_mhz(monitor: Mapping[str, Sequence[float]], probes: Mapping[str, float]) -> float | None:
-    """Return the median SM clock of a record in its window; None on a CPU, whose clock no probe reads."""
+    """Return a record's median SM clock; None on a CPU, whose clock no probe reads."""
     start_s, end_s = probes.get("window_start_s", -math.inf), probes.get("window_end_s", math.inf)
     samples = zip(monitor.get("t_s", ()), monitor.get("gpu_sm_clock_mhz", ()), strict=False)
     within = [mhz for t_s, mhz in samples if start_s <= t_s <= end_s and mhz > 0]
@@ -106,8 +106,7 @@ def clocks(before: Iterable[Clocked], after: Iterable[Clocked]) -> str:
 def whole_targets(screening: Screening, results: Iterable[SuspectResult]) -> dict[str, tuple[SeriesKey, ...]]:
     """Return, by hardware, the confirmed changes that make one ticket together.
 
-    They are at least `LEAST_SERIES` in one direction, and half of the series compared tonight, including
-    suspects that were not measured again.
+    They are at least `LEAST_SERIES` in one direction, and half of the series compared tonight.
     """
     by_key = {result.key: result for result in results}
     watched: dict[str, int] = defaultdict(int)
@@ -135,7 +134,7 @@ def target(hardware: str, shares: Sequence[float], watched: int) -> str:
 
 
 def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Difference]:
-    """Return the differences of the stack between two fingerprints; an unknown value is not one."""
+    """Return the differences of the stack; an unknown value is not one."""
     old, new = _facts(before), _facts(after)
     triples = [(name, old[name], new[name]) for name in old if name in new]
     was, now = before.get("variables"), after.get("variables")
@@ -146,13 +145,13 @@ def differences(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[Dif
 
 
 def stack(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
-    """Explain a change by that of the stack; return an empty text if it is the same."""
+    """Explain a change by that of the stack; else return an empty text."""
     changes = [f"{each.name} {each.old} → {each.new}" for each in differences(before, after)]
     return f"The stack has changed: {'; '.join(changes)}." if changes else ""
 
 
 def first_changed(log_s: Floats, centre: float, change: float) -> int:
-    """Return the index of a change's first night: the start from which the new level fits best.
+    """Return the index of a change's first night, from which the new level fits best.
 
     `log_s` is adjusted, NaN for no number. `change` is the confirmed log share, not 0.
     """
@@ -162,7 +161,7 @@ def first_changed(log_s: Floats, centre: float, change: float) -> int:
 
 
 def last_before(series: Series, run: str) -> Observation | None:
-    """Return the last night with a number before a run, or of all if the run is not a night."""
+    """Return the last night with a number before a run, or of all for another run."""
     runs = [night.run for night in series.nights]
     end = runs.index(run) if run in runs else len(runs)
     return next((night for night in reversed(series.nights[:end]) if night.ok), None)

@@ -56,10 +56,10 @@ class SeriesVerdict(Strict):
     """The verdict of a night on one series.
 
     Attributes:
-        seconds: per step; None without a valid record.
-        z: distance from the baseline in spreads of a night; None without a number or while warming.
+        seconds: per step.
+        z: distance from the baseline in spreads of a night.
         share: seconds of the fresh runs over those before, minus 1.
-        smallest_change: detected with even odds; None while warming.
+        smallest_change: detected with even odds.
         nights: in its baseline.
         beta: weight of the control.
         because: sentences that explain it.
@@ -78,12 +78,12 @@ class SeriesVerdict(Strict):
 
 
 class Ticket(Strict):
-    """A finding that needs attention, filed once, in the night in which it was found.
+    """A finding that needs attention, filed once.
 
     Attributes:
         kind: `regression`, `improvement`, `target` (a whole machine), `missing`, or `leak` (a change that no
             single night shows).
-        share: seconds over those before, minus 1, of the worst case; None if not measured.
+        share: seconds over those before, minus 1, of the worst case.
         since: the nights in which a leak probably began.
     """
 
@@ -107,7 +107,7 @@ class Verdicts(Strict):
     Attributes:
         confirm_z: standard errors that fresh runs had to exceed.
         confirmations: the runs that measured suspects again.
-        odd: sentences about nights that could not be read, or only in part.
+        odd: sentences about unreadable nights.
     """
 
     schema_version: int = SCHEMA
@@ -142,7 +142,7 @@ class Verdicts(Strict):
 
     @property
     def is_empty(self) -> bool:
-        """Return whether no series has a number, so that no regression can be found."""
+        """Return whether no series has a number."""
         return all(verdict.seconds is None for verdict in self.series)
 
     def confirmed(self) -> list[ConfirmedChange]:

@@ -22,7 +22,7 @@ CHANCE = 1e-3  # chance of as many failures in a night, by earlier nights
 
 @dataclass(frozen=True, slots=True)
 class Failures:
-    """How many series each night planned, and how many have no number, oldest first."""
+    """Each night's number of planned series, and of those without a number."""
 
     runs: tuple[str, ...]
     planned: Ints
@@ -30,7 +30,7 @@ class Failures:
 
 
 def missing(screening: Screening, all_series: Sequence[Series]) -> dict[SeriesKey, str]:
-    """Return a sentence for each missing series: the night of its last number, and its verdicts since."""
+    """Return a sentence for each missing series: its last night, and its verdicts since."""
     until = {*screening.panel.runs[: screening.column + 1]}
     nights = {s.key: [night for night in reversed(s.nights) if night.run in until] for s in all_series}
     sentences = {}
@@ -50,7 +50,7 @@ def missing(screening: Screening, all_series: Sequence[Series]) -> dict[SeriesKe
 def in_part(rows: pd.DataFrame, run: str) -> str:
     """Return a sentence on cells that have a number although some repeats are broken.
 
-    A verdict such as `wrong` is not explained by the machine's state. The other repeats' number would hide it.
+    The machine's state does not explain a verdict such as `wrong`, which the other repeats would hide.
     """
     rows = rows.drop_duplicates([*CELL, "repeat"], keep="last")
     sound = counting(rows)
@@ -79,14 +79,14 @@ def failures(all_series: Sequence[Series]) -> Failures:
 
 
 def share_of_not_ok(counted: Failures) -> Floats:
-    """Return the share of each night's series without a number; NaN for a night that planned none."""
+    """Return the share of each night's series without a number; NaN without a plan."""
     nothing = np.full(len(counted.runs), np.nan)
     shares: Floats = np.divide(counted.failed, counted.planned, out=nothing, where=counted.planned > 0)
     return shares
 
 
 def more_than_ever(counted: Failures, column: int = -1) -> str:
-    """Return a sentence if more series of a night failed than earlier nights suggest; else an empty text.
+    """Return a sentence if more series failed than earlier nights suggest; else an empty text.
 
     Failures come in groups, for example when a machine is gone. So their number must be beyond chance by the
     nights before without the worst of them, and few of these can be as bad. The last week is excluded, so that

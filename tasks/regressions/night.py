@@ -31,7 +31,7 @@ class JudgedNight:
         confirmed_by: runs that measured them.
         changes: confirmed before, oldest first.
         filed: earlier tickets, each with its night, oldest first.
-        unfiled: earlier nights that were interrupted before tickets were filed.
+        unfiled: earlier nights without tickets, because they were interrupted.
         problems: a sentence for each unreadable part.
     """
 
@@ -47,7 +47,7 @@ class JudgedNight:
 
     @property
     def to_confirm(self) -> dict[str, tuple[str, ...]]:
-        """Return the cases of the suspects that were not measured again yet, by hardware."""
+        """Return the cases of the suspects to measure again, by hardware."""
         cases: dict[str, tuple[str, ...]] = {}
         for key in self.screening.suspects:
             if key not in self.fresh:

@@ -1,4 +1,4 @@
-"""The nightly gate: screen a night for suspects, and confirm them by fresh runs and the nights before."""
+"""Screen a night for suspects, and confirm them by fresh runs and the nights before."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
@@ -51,7 +51,7 @@ class SeriesState(StrEnum):
 
 @dataclass(frozen=True, slots=True)
 class ConfirmedChange:
-    """A confirmed change, with all that later nights need, also to judge this night again.
+    """A confirmed change, with all that later nights need.
 
     Attributes:
         run: the night of the suspicion.
@@ -77,8 +77,8 @@ class Screening:
     """A night before its suspects are measured again.
 
     Attributes:
-        signs: +1 for a series that seems slower, -1 for faster, 0 for neither.
-        z: distance from the baseline in spreads of a night; NaN if unknown.
+        signs: +1 for a series that seems slower, -1 for faster, else 0.
+        z: distance from the baseline in spreads of a night.
         smallest: change (share) detected with even odds.
         confirm_z: standard errors that fresh runs must exceed.
     """
@@ -113,7 +113,7 @@ class SuspectResult:
 
     Attributes:
         change: confirmed or not; `z` is in standard errors.
-        confirmed: the change to store; None if the suspect is cleared.
+        confirmed: the change to store, if any.
         box: whether the controls show that the machine is the cause.
     """
 
@@ -130,7 +130,7 @@ class SuspectResult:
 
 
 def screen(panel: SeriesPanel, changes: Iterable[ConfirmedChange], column: int = -1) -> Screening:
-    """Compare a night, by default the last, with each series' baseline; `changes` are those before it."""
+    """Compare a night with each series' baseline; `changes` are those before it."""
     column = range(len(panel.runs))[column]
     nights = panel.until(column)
     before = baseline(nights, levels_at(panel, changes, column), panel.alone, panel.hardware)
@@ -142,8 +142,8 @@ def screen(panel: SeriesPanel, changes: Iterable[ConfirmedChange], column: int =
 def confirm_suspects(screening: Screening, fresh: Mapping[SeriesKey, FreshRuns]) -> list[SuspectResult]:
     """Return the results of the suspects' fresh runs.
 
-    A change opposite to the suspicion clears the suspect too. With fewer than `LEAST_RERUNS` numbers a suspect
-    has no result and stays a suspect.
+    A change opposite to the suspicion clears the suspect. With fewer than `LEAST_RERUNS` numbers it stays a
+    suspect.
     """
     keys, run = screening.panel.keys, screening.panel.runs[screening.column]
     enough = {key for key, runs in fresh.items() if runs.count >= LEAST_RERUNS}
@@ -169,7 +169,7 @@ def confirm_suspects(screening: Screening, fresh: Mapping[SeriesKey, FreshRuns])
 
 
 def suspected(log_s: Floats, log_control_s: Floats, before: Baseline) -> tuple[Ints, Floats]:
-    """Return +1 for each series that seems slower in the last column, -1 for faster, else 0; and its z."""
+    """Return +1 for each series that seems slower in the last column, -1 for faster, else 0; and z."""
     moved = before.of_one_mode(before.adjusted(log_s[:, -1:], log_control_s[:, -1:])[:, 0] - before.centre)
     z = np.where(before.warming, np.nan, moved / before.spread / np.sqrt(1 + before.of_centre))
     together = _with_recent(moved, np.ones(len(moved)), before)[1][:, 1:].max(axis=1, initial=-np.inf)
@@ -181,11 +181,10 @@ def suspected(log_s: Floats, log_control_s: Floats, before: Baseline) -> tuple[I
 def confirmed(
     log_s: Floats, log_control_s: Floats, before: Baseline, confirm_z: float
 ) -> tuple[Ints, Floats, Floats]:
-    """Return +1 for each series whose fresh runs are slower, -1 for faster, else 0; the log change; its z.
+    """Return +1 for each series whose fresh runs are slower, -1 for faster, else 0; the log change; z.
 
-    Args:
-        log_s, log_control_s: (series, runs), without the suspected night, which was selected for its value.
-        before: that night's baseline.
+    `log_s` and `log_control_s` are (series, runs), without the suspected night, which was selected for its
+    value. `before` is that night's baseline.
     """
     values, moved = before.of_fresh_runs(log_s, log_control_s)
     tonight, runs = before.of_one_mode(pseudomedian(values) - before.centre), np.isfinite(values).sum(axis=1)
@@ -257,7 +256,7 @@ def _with_recent(change: Floats, variance: Floats, before: Baseline) -> tuple[Fl
 
 
 def levels_at(panel: SeriesPanel, changes: Iterable[ConfirmedChange], column: int) -> SeriesLevels:
-    """Return each series' level in a night, since its last change of machine, control or speed."""
+    """Return each series' level in a night."""
     levels, changes = SeriesLevels.new(len(panel.keys)), tuple(changes)
     levels.segment[:] = levels.start[:] = panel.segment[:, column]
     for begin in np.unique(panel.segment[panel.alike[:, column], column]):

@@ -1,4 +1,4 @@
-"""Series as arrays for the gate: a row per series, a column per night."""
+"""Series as arrays for the gate, by night."""
 
 import math
 from collections.abc import Sequence
@@ -20,10 +20,10 @@ class SeriesPanel:
         own, own_control: variance of a number over its repeats within sessions, scaled so that the median over
             nights is the true one; NaN if each session has one repeat.
         together: covariance of repeats and controls, scaled alike.
-        segment: column in which the series' segment began, as known in each night.
-        alike: whether only machine or control changed, so that numbers vary as in the segment before.
+        segment: column in which the segment began, as known in each night.
+        alike: whether only machine or control changed, so that numbers vary as before.
         missed: consecutive nights without a number.
-        alone: (series,) weight of a control until it can be fitted: 1 if nights were on several machines.
+        alone: (series,) weight of a control until fitted: 1 if nights were on several machines.
         hardware: (series,) a number for each hardware.
         planned: (series,) whether the newest night planned it.
     """
@@ -55,7 +55,7 @@ class SeriesPanel:
 
 
 def panel_of(all_series: Sequence[Series]) -> SeriesPanel:
-    """Return the panel, with a column for each night of any series, oldest first."""
+    """Return the panel, with a column for each night, oldest first."""
     nights = {(night.at, night.run) for series in all_series for night in series.nights}
     runs = tuple(run for _, run in sorted(nights))
     columns = {run: index for index, run in enumerate(runs)}

@@ -56,10 +56,9 @@ def centre(values: Sequence[float]) -> float:
 
 
 def spread_within(sets: Sequence[Sequence[float]]) -> tuple[float, int]:
-    """Return the standard deviation of values around the centre of their set, and its degrees of freedom.
+    """Return the standard deviation around the centre of each set, and its degrees of freedom.
 
-    Outliers hardly move it, unlike `pooled_variance`, which is more precise for normal values. Each set needs
-    one value, one of them two.
+    Outliers hardly move it, unlike `pooled_variance`. Each set needs one value, one of them two.
     """
     left = np.concatenate([np.asarray(values, dtype=np.float64) - centre(values) for values in sets])
     freedom = len(left) - len(sets)
@@ -83,7 +82,7 @@ def spread_of_pairs(values: Sequence[float]) -> float:
 
 
 def trimmed_mean(values: Floats, share: float) -> Floats:
-    """Return the mean of each row without a share of its values at each end; NaN for an empty row."""
+    """Return the mean of each row without a share of its values at each end."""
     ordered, count = np.sort(values, axis=1), _count(values)
     cut, rank = np.floor(share * count)[:, None], np.arange(values.shape[1])
     kept = (rank >= cut) & (rank < count[:, None] - cut)
@@ -94,15 +93,15 @@ def trimmed_mean(values: Floats, share: float) -> Floats:
 def pseudomedian(values: Floats) -> Floats:
     """Return the Hodges-Lehmann estimate of each row: the median of the means of all pairs.
 
-    Nearly as precise as a mean for normal values; one outlier in five hardly moves it. Source: Hodges and
-    Lehmann, Estimates of location based on rank tests, 1963.
+    Nearly as precise as a mean; one outlier in five hardly moves it. Source: Hodges and Lehmann, Estimates of
+    location based on rank tests, 1963.
     """
     first, second = np.triu_indices(values.shape[1])
     return half_of((values[:, first] + values[:, second]) / 2)
 
 
 def inner_range(values: Floats) -> Floats:
-    """Return the range of each row without its smallest and largest value; 0 for fewer than 4 values."""
+    """Return the range of each row without its extremes; 0 for fewer than 4 values."""
     ordered, count = np.sort(values, axis=1), _count(values)
     rows = np.arange(len(values))
     low, high = np.minimum(1, values.shape[1] - 1), np.maximum(count - 2, 0)
@@ -112,8 +111,8 @@ def inner_range(values: Floats) -> Floats:
 def spread(values: Floats, centre: Floats) -> Floats:
     """Return the standard deviation of each row: the mean of those by its deciles and by its MAD.
 
-    For normal values it is more precise than the MAD alone. Deciles withstand one outlier in ten, the MAD
-    around a mean two kinds of machine.
+    For normal values it is more precise than the MAD. Deciles withstand one outlier in ten, the MAD two kinds
+    of machine.
     """
     ordered, count = np.sort(values, axis=1), _count(values)
     deciles = _quantile(ordered, count, 0.9) - _quantile(ordered, count, 0.1)
@@ -123,9 +122,9 @@ def spread(values: Floats, centre: Floats) -> Floats:
 def two_modes(values: Floats) -> tuple[Floats, Floats, Floats]:
     """Return for each row the middle of its two modes, half their distance, and the spread around each.
 
-    The distance is 0 for one mode. A row has two if the best split leaves less variance than that of most
-    normal values, both sides have a fair share of the values, and the values alternate, unlike those of a step.
-    Source: W. D. Fisher, On grouping for maximum homogeneity, 1958.
+    The distance is 0 for one mode. A row has two if the best split leaves little variance, both sides have a
+    fair share of the values, and the values alternate, unlike those of a step. Source: W. D. Fisher, On
+    grouping for maximum homogeneity, 1958.
     """
     if not values.shape[1]:
         return np.full(len(values), np.nan), np.zeros(len(values)), np.zeros(len(values))
@@ -149,7 +148,7 @@ def two_modes(values: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def slope(values: Floats, on: Floats) -> tuple[Floats, Ints]:
-    """Return each row's least-squares slope on another, within 0 to 1, and its number of pairs."""
+    """Return each row's least-squares slope on another, 0 to 1, and its pairs."""
     both = np.isfinite(values) & np.isfinite(on)
     count = both.sum(axis=1)
     x, y = _centred(on, both), _centred(values, both)
@@ -160,7 +159,7 @@ def slope(values: Floats, on: Floats) -> tuple[Floats, Ints]:
 
 
 def memory(scores: Floats) -> Floats:
-    """Return the correlation of neighbours in each row of standard scores; 0 if it can be chance."""
+    """Return the correlation of neighbours in each row of standard scores; 0 if by chance."""
     scores = np.clip(scores, -3.0, 3.0)
     before, after = scores[:, :-1], scores[:, 1:]
     both = np.isfinite(before) & np.isfinite(after)
@@ -172,7 +171,7 @@ def memory(scores: Floats) -> Floats:
 
 
 def without_tails(values: Floats, far: float, beside: int) -> Floats:
-    """Return a row's values, each cut to the distance `far` from the median of `beside` values on each side.
+    """Return a row's values, cut to the distance `far` from the median of `beside` neighbours.
 
     Else a few outliers close together would look like a new level. A step stays.
     """
@@ -183,7 +182,7 @@ def without_tails(values: Floats, far: float, beside: int) -> Floats:
 
 
 def first_columns(usable: Bools, low: Ints, high: Ints | int, most: int) -> Ints:
-    """Return (rows, most) the first usable columns from `low` and before `high`; -1 for none."""
+    """Return (rows, most) the first usable columns in `low` to `high`; -1 for none."""
     columns = np.arange(usable.shape[1])
     inside = usable & (columns >= low[:, None]) & (columns < np.reshape(high, (-1, 1)))
     order = np.argsort(~inside, axis=1, kind="stable")[:, :most]
@@ -191,7 +190,7 @@ def first_columns(usable: Bools, low: Ints, high: Ints | int, most: int) -> Ints
 
 
 def lasting(correlation: Floats, most: int) -> Floats:
-    """Return (rows, most) the factors by which neighbours' correlation increases the variance of a mean.
+    """Return (rows, most) the factors by which neighbours' correlation increases a mean's variance.
 
     The columns are for means of 1, 2, … neighbours of an AR(1).
     """

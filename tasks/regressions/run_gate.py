@@ -1,4 +1,4 @@
-"""The run gate: compare a run with another, cell by cell, by their repeats, without a history."""
+"""Compare a run with another, cell by cell, by their repeats, without a history."""
 
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -36,7 +36,7 @@ LOAD = "load can look like a change or hide one, and no control ran to show it"
 
 
 class CellStatus(StrEnum):
-    """The status of a cell compared with another run, the most important first."""
+    """The status of a compared cell, the most important first."""
 
     SLOWER = "slower"
     LOST = "lost"  # was valid before, and now is refused, in part or whole, or has no record
@@ -63,10 +63,7 @@ class CellStatus(StrEnum):
 class CellComparison:
     """A cell of one run compared with the same cell of another.
 
-    Attributes:
-        now_s, before_s: seconds per step; None without a valid repeat.
-        change: from the earlier run to this one.
-        why: explains the status; empty if the numbers do.
+    `now_s` and `before_s` are seconds per step; `why` explains the status, unless the numbers do.
     """
 
     cell: Cell
@@ -79,11 +76,10 @@ class CellComparison:
 
 @dataclass(frozen=True, slots=True)
 class RunComparison:
-    """A run compared with another, cell by cell, the slower first.
+    """A run compared with another, the slower cells first.
 
-    Attributes:
-        confidence: of each cell's interval, so that false failures over all cells are at most `FALSE_FAILURES`.
-        notes: other differences between the runs.
+    `confidence` is of each interval, so that false failures over all cells are at most `FALSE_FAILURES`;
+    `notes` are other differences.
     """
 
     now: ComparedRun
@@ -98,7 +94,7 @@ class RunComparison:
         return [cell for cell in self.cells if cell.status is status]
 
     def exit_code(self, allow_undecided: bool = False) -> int:
-        """Return 1 if something is slower or lost, 3 if something or everything is undecided, else 0.
+        """Return 1 if something is slower or lost, 3 if undecided, else 0.
 
         With `allow_undecided`, one decided cell is enough for 0.
         """

@@ -1,4 +1,4 @@
-"""Read the records of one run as rows, from its table if that is intact, else from the records."""
+"""Read the records of a run as rows, from its table or its records."""
 
 import json
 import math
@@ -46,7 +46,7 @@ class MissingColumnError(ValueError):
 
 
 def read_rows(folder: Path, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
-    """Return one row per record with the columns of `SCHEMA`, and a sentence for each problem."""
+    """Return one row per record with `SCHEMA`'s columns, and a sentence for each problem."""
     name, problems = plan.run, list[str]()
     try:
         rows = read_table(folder)
@@ -65,7 +65,7 @@ def read_rows(folder: Path, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
 
 
 def read_table(folder: Path) -> pd.DataFrame:
-    """Return the columns of `SCHEMA` from a run's table, null if an older version did not write one.
+    """Return `SCHEMA`'s columns of a run's table, null if an older version lacks one.
 
     Raises:
         MissingColumnError: it lacks a column of `NEEDED`.
@@ -93,7 +93,7 @@ def counting(rows: pd.DataFrame) -> "pd.Series[bool]":
 
 
 def by_metric(rows: pd.DataFrame, plan: Plan) -> pd.DataFrame:
-    """Return rows with one for each metric in place of that of its record, with its cost as the time."""
+    """Return a row for each metric in place of its record's, with its cost as the time."""
     programs = {p.case.id: p.script.program for p in plan.cases if p.script and p.script.program}
     parts = [rows[~rows["case"].isin([case for case, program in programs.items() if program.metrics])]]
     for case, program in programs.items():

@@ -1,4 +1,4 @@
-"""The types of a history: a case on one hardware through the nights of one channel."""
+"""The types of a history: a case on one hardware through a channel's nights."""
 
 from dataclasses import dataclass
 from datetime import datetime
@@ -32,7 +32,7 @@ class Observation:
 
     Attributes:
         at: time of the plan, UTC.
-        seconds: per step, exp of the median log of the valid repeats; None without any.
+        seconds: per step, exp of the median log of the valid repeats.
         control_s: the same of their valid controls.
         variance, control_variance: of these logs; None if each session has fewer than two.
         covariance: of repeats and their controls; None if each session has fewer than two pairs.
@@ -40,7 +40,7 @@ class Observation:
         machine_id: hash of hardware and driver; `environment_id` adds the stack.
         commit: of the measured code; of a user's script, the id of its code.
         reference: id of the frozen environment of the control.
-        repeats, sessions: valid repeats, and sessions within which variances and covariance are computed.
+        repeats, sessions: valid repeats, and sessions within which variances are computed.
         settings: those that change the spread of its numbers.
     """
 
@@ -87,8 +87,7 @@ class FreshRuns:
 class Series:
     """A series, oldest night first.
 
-    `planned` is whether the channel's newest night planned it: the series of a renamed or dropped case ends,
-    and is not missing.
+    `planned` is whether the channel's newest night planned it: a renamed or dropped case is not missing.
     """
 
     key: SeriesKey
@@ -97,9 +96,9 @@ class Series:
 
     @property
     def changes(self) -> dict[int, tuple[str, ...]]:
-        """Return each later segment's start, by index, with its changes: machine, reference, settings.
+        """Return each later segment's start, by index, with its changes.
 
-        An unknown value never starts one.
+        An unknown machine, reference or setting never starts one.
         """
         starts: dict[int, tuple[str, ...]] = {}
         latest: dict[str, str] = {}

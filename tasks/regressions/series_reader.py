@@ -1,4 +1,4 @@
-"""Read the history for `history`, the nightly gate, `bisect` and `site`: past runs, and series of nights."""
+"""Read the history of `history`, the nightly gate, `bisect` and `site`."""
 
 import math
 import re
@@ -29,9 +29,7 @@ FIRST = datetime(2025, 1, 1, tzinfo=UTC)  # before any version of this program: 
 class PastRun:
     """One run of a results folder.
 
-    Attributes:
-        at: time of its plan, UTC.
-        rows: one per record, with the columns of `run_rows.SCHEMA`; none before they are read.
+    `at` is the time of its plan, UTC; `rows` have the columns of `run_rows.SCHEMA`, none before they are read.
     """
 
     folder: Path
@@ -46,7 +44,7 @@ class PastRun:
 
     @property
     def confirms(self) -> str | None:
-        """Return the night whose suspects it measured again; None for other runs."""
+        """Return the night whose suspects it measured again, if any."""
         return self.plan.night.confirms if self.plan.night else None
 
     @property
@@ -62,7 +60,7 @@ class PastRun:
 
 
 def read_plans(results: Path) -> tuple[list[PastRun], list[str]]:
-    """Return every run of a folder once, without rows, oldest first, and a sentence for each problem."""
+    """Return every run of a folder, without rows, oldest first, and problems."""
     by_name: dict[str, PastRun] = {}
     problems = []
     for name in sorted(runs(results)):
@@ -101,7 +99,7 @@ def read_nights(
 
 
 def read_others(results: Path) -> tuple[list[PastRun], list[str]]:
-    """Return the runs that are not nights, confirmations included, oldest first, and problems."""
+    """Return the runs that are not nights, oldest first, and problems."""
     past, problems = _plans_and_left_out(results)
     return _with_rows([run for run in past if not run.channel or run.confirms is not None], problems)
 
@@ -128,7 +126,7 @@ def confirmations(results: Path) -> dict[str, list[str]]:
 def fresh_runs(confirming: PastRun, night: PastRun) -> dict[tuple[str, str], FreshRuns]:
     """Return a confirmation's repeats by hardware and case, in groups of as many as the night has.
 
-    Repeats on another machine than the night's, or with another reference, are left out.
+    Repeats on another machine or with another reference are left out.
     """
     rows = _valid_rows([confirming]).dropna(subset=["repeat"])
     night_ids = night.rows.groupby(CELL, observed=True)[["machine_id", "reference"]].first()
@@ -146,10 +144,7 @@ def fresh_runs(confirming: PastRun, night: PastRun) -> dict[tuple[str, str], Fre
 
 
 def series_of(nights: Sequence[PastRun]) -> list[Series]:
-    """Return the series of some nights.
-
-    A cell that a night planned but did not record is `missing` in it.
-    """
+    """Return the series of some nights; a planned cell without a record is `missing`."""
     nights = sorted(nights, key=_order)
     by_key: dict[SeriesKey, dict[int, Observation]] = {}
     for index, cell, observation in _observations(nights):
@@ -167,7 +162,7 @@ def series_of(nights: Sequence[PastRun]) -> list[Series]:
 
 
 def settings_of(plan: Plan) -> str:
-    """Return the settings of a plan that affect the spread of its numbers."""
+    """Return the settings of a plan that affect its numbers' spread."""
     sessions = f" in {plan.sessions} sessions" if plan.sessions > 1 else ""
     return f"{plan.repeats} repeats{sessions}{', quick' if plan.quick else ''}"
 

@@ -1,4 +1,4 @@
-"""Compute the verdicts of a night, the likely causes of its changes, and its tickets."""
+"""Compute a night's verdicts, likely causes, and tickets."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -166,7 +166,7 @@ def leaks(
     changes: Sequence[ConfirmedChange],
     filed: Sequence[tuple[str, Ticket]],
 ) -> Iterator[Ticket]:
-    """Yield, once a week, a ticket for each change that was missed or too slow for one night to show.
+    """Yield, once a week, a ticket for each change that single nights missed.
 
     `changes` and `filed` (tickets, each with its night) are of the nights before.
     """
