@@ -1,4 +1,4 @@
-"""Decide the meanings of columns by their headers, then by their cells."""
+"""Decide the meanings of columns by headers, then cells."""
 
 import re
 from collections.abc import Collection
@@ -88,7 +88,7 @@ def heading(header: str) -> PublishedColumn:
 
 
 def plain(header: str) -> str:
-    """Return a header in small letters, words apart, `/` for `per`, without prices as remarks."""
+    """Return a header in small letters, with `/` for `per`, without prices as remarks."""
     apart = _CAMEL.sub(" ", _REMARK.sub(" ", header)).replace("_", " ")
     apart = re.sub(r"(?<=[a-zA-Z])-(?=[a-zA-Z]{2})(?!h(?:ou)?rs?\b)", " ", apart).lower()
     apart = re.sub(r"\bper(?=\d)", "per ", apart)
@@ -101,7 +101,7 @@ def words_of(header: str) -> set[str]:
 
 
 def statistic(header: str) -> str:
-    """Return the statistic in a header: `min`, `p99`, `mean` …; else empty."""
+    """Return a header's statistic: `min`, `p99`, `mean` …; else empty."""
     spaced = header.replace("_", " ")
     if match := _PERCENTILE.search(spaced):
         return f"p{match[1] or match[2]}"
@@ -118,7 +118,7 @@ def subject(header: str) -> frozenset[str]:
 
 
 def with_unit(column: PublishedColumn, text: str, sure: bool = True) -> PublishedColumn | None:
-    """Return a column of unknown kind or scale with its cells' unit; None if that adds nothing."""
+    """Return a column with its cells' unit; None if that adds nothing."""
     if _spread(_read(column.header), column):
         return None
     if column.kind is ColumnKind.OTHER and (text in DEVICES | SINGULAR):
@@ -267,7 +267,7 @@ def _size(read: _Header, column: PublishedColumn) -> PublishedColumn | None:
 
 
 def of_family(columns: Collection[PublishedColumn]) -> list[PublishedColumn]:
-    """Return the columns with the letters of llama.cpp's batched-bench as sizes, if its other columns are there."""
+    """Return the letters of llama.cpp's batched-bench as sizes, if its other columns are there."""
     names = {plain(column.header): column for column in columns}
     letters = {"pp": "prompt", "tg": "generated", "b": "batch", "n kv": "kept"}
     if not letters.keys() <= names.keys():

@@ -1,4 +1,4 @@
-"""Find figures that a table has twice, with too many digits for a coincidence."""
+"""Find equal figures with too many digits for a coincidence."""
 
 import math
 from collections import defaultdict
@@ -27,7 +27,7 @@ CLOCKS = {"wall", "real", "cpu", "user", "process", "clock", "self", "total", "t
 def copies(table: PublishedTable) -> list[list[TableRow]]:
     """Group rows of different work that agree in every digit of every time and rate.
 
-    Repeats and seeds, rows of equal sizes, can agree.
+    Rows of equal sizes can agree.
     """
     return [rows for rows in _alike(table) if len({row.kind for row in rows}) == 1
             and len({r.sizes for r in rows}) == len(rows)]  # fmt: skip
@@ -46,8 +46,8 @@ def _alike(table: PublishedTable, least: int = ROW_DIGITS) -> list[list[TableRow
 def copied(table: PublishedTable) -> Iterator[TableFlaw]:
     """Report rows, numbers and columns that are copies of others.
 
-    In a table of one subject this is only a doubt: a step that waits for launches or memory takes the same time
-    for more work.
+    In a table of one subject this is only a doubt: waiting for launches or memory takes the same time for more
+    work.
     """
     alone = len({table.columns[i].subject for i in table.measures}) == 1
     models = [

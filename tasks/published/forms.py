@@ -1,4 +1,4 @@
-"""Read tables in text of any form: HTML, Markdown, boxes, RST, CSV or columns of spaces, as grids of plain cells."""
+"""Read tables in text of any form: HTML, Markdown, boxes, RST, CSV or aligned columns."""
 
 import csv
 import io
@@ -59,7 +59,7 @@ _TIMED = re.compile(  # hyperfine's lines
 
 @dataclass(frozen=True, slots=True)
 class TextGrid:
-    """A header and the rows below it, each with as many cells; `above` has its title and the line above."""
+    """A header and its rows; `above` has its title and the line above."""
 
     header: tuple[str, ...]
     rows: tuple[tuple[str, ...], ...]
@@ -71,7 +71,7 @@ class TextGrid:
 
 
 def find_grids(text: str) -> list[TextGrid]:
-    """Find the tables of a text. CSV and aligned text are read only if there is no other table.
+    """Find a text's tables; CSV and aligned text only if there is no other table.
 
     Raises:
         GridbenchError: a table has too many rows or columns.

@@ -1,4 +1,4 @@
-"""Times that must grow with the work, and numbers a thousand times off their neighbours."""
+"""Times that must grow with the work, and numbers a thousand times off."""
 
 import math
 import re
@@ -24,7 +24,7 @@ STEEPEST = 5.0  # exponent of a size, which no algorithm of a published table ex
 
 
 def cold(table: PublishedTable, index: int) -> tuple[TableRow, TableRow, Estimate] | None:
-    """Return the first row if it took twice as long as one of more work, that row, and the excess time.
+    """Return the first row if it took twice as long as one of more work, that row, and the excess.
 
     The first call pays for contexts, libraries, compiled kernels, memory pools.
     """
@@ -57,7 +57,7 @@ def cold_first(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def not_growing(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Ask about rows that do more than others of their kind in less than half the time, beyond rounding."""
+    """Ask about rows that do more than others in less than half the time."""
     for index in table.some(ColumnKind.TIME):
         column, first = table.columns[index], cold(table, index)
         if column.each or column.fixed or column.statistic:
@@ -79,7 +79,7 @@ def not_growing(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def slipped(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report numbers a thousand times off the other columns, or the sizes above and below."""
+    """Report numbers a thousand times off other columns or neighbouring sizes."""
     seen: set[tuple[str, int]] = set()
     for flaw, key in (*_beside_columns(table), *_along_sizes(table)):
         if key not in seen:

@@ -1,4 +1,4 @@
-"""Read numbers as people print them: units, errors, separators of thousands, decimal commas."""
+"""Read printed numbers: units, errors, separators of thousands, decimal commas."""
 
 import re
 from collections.abc import Sequence
@@ -49,7 +49,7 @@ class NumberText:
 
 
 def readings(cells: Sequence[str], lasting: bool = False) -> list[NumberText | None]:
-    """Read a column's numbers, None for a cell without one. `lasting` allows `2h 15m` and `1:30`."""
+    """Read a column's numbers, None without one. `lasting` allows `2h 15m` and `1:30`."""
     commas = decimal_commas(cells)
     return [reading(cell, commas, lasting) for cell in cells]
 
@@ -79,7 +79,7 @@ def reading(cell: str, commas: bool = False, lasting: bool = False) -> NumberTex
 
 
 def decimal_commas(cells: Sequence[str]) -> bool:
-    """Return whether commas must be decimal points: one separates no thousands, and no cell has a point."""
+    """Return whether commas must be decimal points, as no cell has a point."""
     matches = [match for cell in cells for match in _COMMA.finditer(cell)]
     decimal = [m for m in matches if len(m[2]) != 3 or m[1] == "0" or "." in m[1] or len(m[1]) > 3]
     points = any(re.search(r"\d\.\d", _COMMA.sub("", cell)) for cell in cells)

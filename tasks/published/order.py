@@ -1,4 +1,4 @@
-"""Numbers with bounds, or that bound each other: no time is negative, no median above the maximum."""
+"""Numbers with bounds: no time is negative, no median above the maximum."""
 
 import re
 from collections import defaultdict
@@ -23,7 +23,7 @@ _BEYOND_WHOLE = {"cpu", "core", "cores", "change", "energy", "cost", "price", "m
 
 
 def not_measured(table: PublishedTable) -> Iterator[TableFlaw]:
-    """Report negative and infinite times and rates. A zero is a doubt, because it can be rounded."""
+    """Report negative and infinite times and rates; a zero, perhaps rounded, is a doubt."""
     for index in table.of(ColumnKind.TIME, ColumnKind.RATE):
         column, zeros = table.columns[index], []
         for row in table.rows:
@@ -41,7 +41,7 @@ def not_measured(table: PublishedTable) -> Iterator[TableFlaw]:
 
 
 def disordered(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Report a minimum above a mean and a percentile above a higher one, within a subject and a row."""
+    """Report a minimum above a mean and a percentile above a higher one."""
     groups: dict[tuple[object, ...], list[int]] = defaultdict(list)
     for index in table.of(ColumnKind.TIME):
         column = table.columns[index]

@@ -57,7 +57,7 @@ def _names(machine: Machine | None, own: Collection[str]) -> bool:
 
 
 def named_gpu(text: str, gpus: Mapping[str, Machine]) -> Machine | None:
-    """Return the one GPU that a text names; of several variants, one with the highest of each peak."""
+    """Return the GPU that a text names; of several variants the highest peaks."""
     words = set(re.findall(r"[a-z]+\d+[a-z]*", text.lower()))
     models = {model_of(key) for key in gpus} & words
     if len(models) != 1:
@@ -78,9 +78,9 @@ def model_of(key: str) -> str:
 
 
 def peak_for(row: TableRow, machine: Machine, header: str = "") -> tuple[str, float | None]:
-    """Return the highest peak of the precisions that a row or its header names, else of all.
+    """Return the highest peak of the named precisions, else of all.
 
-    It can name two: of inputs and of sums.
+    A row or header can name two: of inputs and of sums.
     """
     peaks = dict(machine.peak_flops)
     stated = [name for name in PRECISIONS if name in f"{row.text} {header.lower()}" and name in peaks]
@@ -89,7 +89,7 @@ def peak_for(row: TableRow, machine: Machine, header: str = "") -> tuple[str, fl
 
 
 def peaks_used(table: PublishedTable, machine: Machine | None) -> tuple[str, ...]:
-    """Name the peak compared with rows without a precision, or state that no row could be compared."""
+    """Name the peak used for rows without a precision, or state that there was none."""
     if machine is None:
         return ()
     rated = [i for i in table.of(ColumnKind.RATE) if table.columns[i].unit in ("flops", "bytes")]

@@ -41,7 +41,10 @@ class PricedRow:
 
 
 def mispriced(table: PublishedTable, known: Mapping[str, float]) -> Iterator[TableFlaw | Compared]:
-    """Report values that are not prices, or not of such a machine; `known` are on-demand prices by instance."""
+    """Report values that are not prices, or not of such a machine.
+
+    `known` are on-demand prices by instance.
+    """
     rented = [index for index in table.of(ColumnKind.PRICE) if not _is_bought(table, index)]
     prices = [price for index in rented for price in _priced(table, index)]
     beside: dict[str, list[PricedRow]] = defaultdict(list)
@@ -57,7 +60,7 @@ def mispriced(table: PublishedTable, known: Mapping[str, float]) -> Iterator[Tab
 
 
 def bought(table: PublishedTable) -> Iterator[str]:
-    """Yield a sentence for each column not judged because its prices are of cards to buy."""
+    """Yield a sentence for each column with prices of cards to buy."""
     for index in table.of(ColumnKind.PRICE):
         if _is_bought(table, index):
             name = table.columns[index].header

@@ -1,4 +1,4 @@
-"""Numbers that are products of others: costs, prices of a million tokens, rates of all devices, shares of a peak."""
+"""Numbers that are products of others, such as costs and shares of a peak."""
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -42,7 +42,7 @@ class Product(NamedTuple):
 
 
 def misproduced(table: PublishedTable, gpus: Mapping[str, Machine]) -> Iterator[TableFlaw | Compared]:
-    """Report numbers that are not the product of others in their row, if those of most rows are."""
+    """Report numbers that are not their product, if those of most rows are."""
     for index, products in _products(table, gpus):
         column, values = table.columns[index], [row.cells[index] for row in table.rows]
         most = max(MOST_FACTORS, MOST_NUMBERS // len(values))

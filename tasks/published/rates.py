@@ -1,4 +1,4 @@
-"""Check rates and times: their product is one amount in all rows, or the amount of the row's sizes."""
+"""Check rates and times: their product is one amount, or that of the row's sizes."""
 
 import math
 from collections.abc import Iterator, Sequence

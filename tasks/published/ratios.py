@@ -1,4 +1,4 @@
-"""Speedups, relative times, changes and efficiencies, which must follow from other numbers of the table."""
+"""Speedups, relative times, changes and efficiencies, which must follow from other numbers."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -33,7 +33,7 @@ _IN_PERCENT: Forms = (lambda x: 100 * x, lambda x: 100 * (x - 1), lambda x: 100 
 
 
 def misquoted(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
-    """Report ratios and efficiencies that the printed numbers can't give, if they give most others."""
+    """Report ratios that the printed numbers can't give, if they give most."""
     for index in table.some(ColumnKind.RATIO, ColumnKind.EFFICIENCY):
         values = [row.cells[index] for row in table.rows]
         candidates = relations(table, index)
@@ -47,7 +47,7 @@ def misquoted(table: PublishedTable) -> Iterator[TableFlaw | Compared]:
 
 
 def relations(table: PublishedTable, index: int) -> list[Relation]:
-    """List every relation that a column of ratios can be, in each written form."""
+    """List every relation that a column of ratios can be."""
     column = table.columns[index]
     raw = [*_between_columns(table, column), *_between_rows(table, index)]
     if column.kind is ColumnKind.EFFICIENCY or "scaling" in column.header.lower():

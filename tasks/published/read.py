@@ -1,4 +1,4 @@
-"""Find the tables of a text, and the meanings of their columns and rows."""
+"""Find the tables of a text, and what their columns and rows mean."""
 
 import re
 from collections import Counter
@@ -33,7 +33,7 @@ ReadColumn = tuple[PublishedColumn, tuple[Printed | None, ...]]
 
 
 def read_tables(text: str, where: str) -> list[PublishedTable]:
-    """Read the tables of a text, also without anything to judge; `where` names the file.
+    """Read the tables of a text; `where` names the file.
 
     Raises:
         GridbenchError: no table has anything to judge, or one has too many rows or columns.

@@ -56,7 +56,7 @@ class Outcome:
         return self.agreeing >= least and (self.exchanged or len(self.off) <= max(1, MOST_OFF * self.judged))
 
     def wrong(self, values: Sequence[Printed | None]) -> list[tuple[int, Printed, Estimate]]:
-        """Return the rows that are off, with the printed number and the bounds of the right one."""
+        """Return the rows that are off: printed number, and right bounds."""
         return [(row, v, b) for row in self.off if (v := values[row]) and (b := self.relation.bounds[row])]
 
 
@@ -97,7 +97,7 @@ def outcome(values: Sequence[Printed | None], relation: Relation) -> Outcome:
 def exchanged(
     values: Sequence[Printed | None], bounds: Sequence[Estimate | None], off: Sequence[int]
 ) -> bool:
-    """Return whether two rows are off by factors that cancel: a number is in the other row."""
+    """Return whether two rows are off by factors that cancel."""
     pairs = [(value, b) for row in off if (value := values[row]) and (b := bounds[row])]
     if len(pairs) != 2 or any(value.value <= 0 or b.value <= 0 for value, b in pairs):
         return False

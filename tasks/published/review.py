@@ -45,7 +45,7 @@ class Known:
 
 
 def review(table: PublishedTable, machine: Machine | None = None, known: Known | None = None) -> TableReview:
-    """Apply every rule to a table. Peaks are those of `machine`, else of the named GPUs."""
+    """Apply every rule to a table, by the peaks of `machine` or of named GPUs."""
     known = known or Known()
     base, sides = compared(table)
     claimed = claims(table, base, sides)
@@ -95,7 +95,7 @@ def review(table: PublishedTable, machine: Machine | None = None, known: Known |
 
 
 def compared(table: PublishedTable) -> tuple[int, list[int]]:
-    """Return the column of times that is the base of speedups, and the columns compared with it."""
+    """Return the base of speedups, a column of times, and the compared columns."""
     times = [i for i in table.of(ColumnKind.TIME) if not table.columns[i].statistic]
     units = {table.columns[i].subject for i in times}
     if not 2 <= len(times) <= 1 + MOST_SIDES or len(units) != len(times):
@@ -128,7 +128,7 @@ def claims(table: PublishedTable, base: int, sides: Sequence[int]) -> tuple[Clai
 
 
 def coarse(table: PublishedTable, claimed: Sequence[Claim]) -> TableFlaw | None:
-    """Ask about speedups with more digits than the rounding of their times supports."""
+    """Ask about speedups with more digits than their times support."""
     stated = [(claim, claim.printed, b) for claim in claimed if claim.printed and (b := claim.bounds)]
     several = len({claim.side for claim, _, _ in stated}) > 1
     fine = []

@@ -19,7 +19,7 @@ def ratio(over: Printed, under: Printed) -> Estimate:
 
 
 def quotient(over: Printed | None, under: Printed | None) -> Estimate | None:
-    """Return one number over another with the bounds of their rounding; None if one is missing."""
+    """Return one number over another with rounding bounds, if both exist."""
     return ratio(over, under) if over and under else None
 
 

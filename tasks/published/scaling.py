@@ -1,4 +1,4 @@
-"""Scaling over numbers of devices in columns, rows or headers, which can't be far above linear."""
+"""Scaling over numbers of devices, which can't be far above linear."""
 
 import math
 import re

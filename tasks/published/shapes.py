@@ -1,4 +1,4 @@
-"""Known shapes of instances: a table can't give one more cores, memory or GPUs than it has."""
+"""Known shapes of instances: cores, memory or GPUs."""
 
 import re
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ class InstanceShape(NamedTuple):
 
 
 def shape_of(text: str, shapes: Shapes) -> InstanceShape | None:
-    """Return the shape of the one instance that a text names; None for none, several, or unknown."""
+    """Return the shape of the one known instance that a text names."""
     text, names = text.lower(), []
     for family, size, number, word in AWS_NAME.findall(text):
         if known := shapes.aws.families.get(family):
@@ -94,7 +94,7 @@ def shape_of(text: str, shapes: Shapes) -> InstanceShape | None:
 
 
 def misshapen(table: PublishedTable, shapes: Shapes) -> Iterator[TableFlaw | Compared]:
-    """Report cores, memory or GPUs that an instance does not have, in lines and columns that name one."""
+    """Report cores, memory or GPUs that a named instance does not have."""
     header, *rows = table.lines
     for cells in rows:
         yield from _judged(list(zip(header, cells, strict=True)), shapes)

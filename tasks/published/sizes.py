@@ -61,7 +61,7 @@ def size_name(word: str) -> str:
 
 
 def more_work(larger: TableRow, smaller: TableRow) -> bool:
-    """Return whether a row of the same kind is at least as large in every size, and twice in one."""
+    """Return whether a row is at least as large in every size, and twice in one."""
     large, small = dict(larger.sizes), dict(smaller.sizes)
     if larger.kind != smaller.kind or not large or large.keys() != small.keys():
         return False
@@ -69,7 +69,7 @@ def more_work(larger: TableRow, smaller: TableRow) -> bool:
 
 
 def flops(row: TableRow) -> float | None:
-    """Return a row's FLOPs from its column, or 2 n m k for a product of matrices; else None."""
+    """Return a row's FLOPs from its column, or 2 n m k for matrices; else None."""
     sizes = dict(row.sizes)
     if "flops" in sizes:
         return sizes["flops"]

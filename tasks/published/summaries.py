@@ -1,4 +1,4 @@
-"""Rows that sum up the others, and operations called like them: a sum or a median can be measured too."""
+"""Rows that sum up others, and operations with such names: a sum can be measured too."""
 
 import math
 import re
@@ -35,7 +35,7 @@ def is_average(name: str) -> bool:
 
 
 def is_operation(name: str) -> bool:
-    """Return whether a summary's name can be that of an operation, such as `sum` or `Median (5×5)`."""
+    """Return whether a summary's name can be an operation's, such as `Median (5×5)`."""
     words = _words(name)
     return bool(words) and words <= OPERATIONS
 
@@ -64,7 +64,7 @@ def parted(
 
 
 def sums(values: Iterable[Printed | None]) -> Estimate | None:
-    """Return the sum of numbers with the bounds of rounding; None if one is missing or below zero."""
+    """Return the sum with rounding bounds; None if a number is missing or below zero."""
     known = [value if value and 0 <= value.value < math.inf else None for value in values]
     there = [value for value in known if value]
     if not there or len(there) != len(known):

@@ -36,7 +36,7 @@ def total_row(table: PublishedTable) -> TableRow | None:
 
 
 def overall(table: PublishedTable, base: int, side: int) -> Ways:
-    """Compute the speedup of the whole by the total, by sums and by geometric means."""
+    """Compute the whole's speedup by total, by sums and by geometric means."""
     speedups: Ways = []
     total = total_row(table)
     over, under = (cell(total, index) for index in (base, side)) if total else (None, None)
@@ -55,7 +55,7 @@ def overall(table: PublishedTable, base: int, side: int) -> Ways:
 
 
 def headline(table: PublishedTable, side: int, ways: Ways) -> TableFlaw | None:
-    """Ask which speedup of the whole is meant, if its total and its rows differ beyond rounding."""
+    """Ask which speedup is meant, if its total and its rows differ beyond rounding."""
     by = dict(ways)
     if BY_TOTAL not in by or BY_ROWS not in by or not beyond(by[BY_TOTAL], by[BY_ROWS]):
         return None

@@ -1,4 +1,4 @@
-"""Units of published tables, by pint: of time, data, work, money, devices and counted things."""
+"""Units of published tables, by pint."""
 
 import re
 from functools import cache, lru_cache
@@ -71,7 +71,7 @@ def _registry() -> "pint.UnitRegistry[float]":
 
 @lru_cache(maxsize=4096)
 def unit_of(text: str) -> Unit | None:
-    """Return a text's unit, such as `tok/s/GPU`, `USD per hour` or `$/1M tokens`; None for other words."""
+    """Return a text's unit, such as `tok/s/GPU` or `$/1M tokens`, or None."""
     plain = " ".join(text.lower().split())
     for sign, word in _SIGNS.items():
         plain = plain.replace(sign, word)

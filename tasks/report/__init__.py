@@ -1,1 +1,1 @@
-"""Write a run's files for its readers: tables, pictures and one HTML report."""
+"""Write a run's files: tables, pictures and one HTML report."""

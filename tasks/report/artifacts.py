@@ -1,4 +1,4 @@
-"""The artifacts of a comparison in the Prefect UI: a table for each stage."""
+"""The artifacts of a comparison in the Prefect UI, by stage."""
 
 import base64
 from collections.abc import Iterable
@@ -49,7 +49,7 @@ def stage_tables(comparison: Comparison) -> dict[str, tuple[str, list[Row]]]:
 
 
 def picture_urls(folder: Path) -> dict[str, tuple[str, str]]:
-    """Return description and data URL by artifact key: the UI cannot read the files."""
+    """Return description and data URL by artifact key."""
     shown = {}
     for name, description in PICTURES.items():
         path = folder / name
@@ -81,7 +81,7 @@ def speedup_rows(comparison: Comparison) -> Iterable[Row]:
 
 
 def scaling_rows(comparison: Comparison) -> Iterable[Row]:
-    """Yield a row for each number of processes, then for each machine with several devices of one model."""
+    """Yield a row for each number of processes, then for machines with several devices."""
     for family in comparison.families:
         for level in family.levels:
             shown = level_row(level)
@@ -110,7 +110,7 @@ def scaling_rows(comparison: Comparison) -> Iterable[Row]:
 
 
 def refused_rows(comparison: Comparison) -> Iterable[Row]:
-    """Yield the cells with repeats that do not count, then the refused ratios."""
+    """Yield cells with refused repeats, then the refused ratios."""
     for summary in comparison.summaries:
         if not summary.complete:
             yield {

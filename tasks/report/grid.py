@@ -1,4 +1,4 @@
-"""A run as a grid: cases in groups, machines in order, and the results of each cell."""
+"""A run as a grid: groups of cases, machines, and cells."""
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,10 +14,7 @@ from workloads.harness.records.record import Record, Work
 class CaseGroup:
     """The cases of one workload in one precision and mode, ordered by work.
 
-    Attributes:
-        precision: with the mode, unless that is eager.
-        work: of one step of each case in the unit of `work_title`.
-        whole: whether a step is a whole job.
+    `work` is of one step of each case in the unit of `work_title`; `whole` is whether a step is a whole job.
     """
 
     workload: str
@@ -35,7 +32,7 @@ class CaseGroup:
 
 @dataclass(frozen=True, slots=True)
 class Grid:
-    """The look-ups of every picture and table of a report.
+    """The look-ups of every picture and table.
 
     `machines` has the baseline first; `groups` are in the order of their first cases.
     """

@@ -8,10 +8,10 @@ class RunInfo:
     """The facts of a run that its records do not have.
 
     Attributes:
-        run: such as `2026-07-24-nightly-3f2a`, also the name of its folder.
+        run: such as `2026-07-24-nightly-3f2a`, also its folder.
         started_at: ISO 8601 with the time zone.
         seed: of the order of cells and repeats.
-        gridbench_version: version that measured and compared.
+        gridbench_version: that measured and compared.
         title: heading of the page; empty for the suite's name.
     """
 

@@ -1,4 +1,4 @@
-"""Models by machine: times of all repeats, device time, training result and size."""
+"""Models by machine: times, training result and size."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -17,14 +17,14 @@ Cells = dict[tuple[str, Case], list[Record]]
 
 
 def model_groups(records: Sequence[Record], grid: Grid) -> list[tuple[CaseGroup, Cells]]:
-    """Return the groups of cases that have parameters, with the records of each cell."""
+    """Return the groups of cases with parameters, and their records."""
     cells = by_cell(records)
     with_model = {r.case for r in records if r.training or (r.work and r.work.parameters)}
     return [(group, cells) for group in grid.groups if any(case in with_model for case in group.cases)]
 
 
 def model_rows(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
-    """Return a table for each model with a row for each case and machine."""
+    """Return a table per model, with a row per case and machine."""
     tables: list[dict[str, Any]] = []
     for group, cells in model_groups(records, grid):
         measured = [cells[name, case] for case in group.cases for name in grid.names if (name, case) in cells]
@@ -33,7 +33,7 @@ def model_rows(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
 
 
 def device_times(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
-    """Return a row for each case: each machine's device seconds of a step and their source."""
+    """Return a row per case: each machine's device seconds and their source."""
     return [
         {
             "case": f"{group.title} {size_text(case)}",
@@ -45,7 +45,7 @@ def device_times(records: Sequence[Record], grid: Grid) -> list[dict[str, Any]]:
 
 
 def device_time(record: Record) -> tuple[float, str] | None:
-    """Return the device time of a step and a remark; None if nothing was timed."""
+    """Return the device time of a step and a remark, if timed."""
     if record.device_s is not None:
         waits = f"waits for its host for {percent(record.waiting_share or 0.0)} of a step"
         return record.device_s, waits if record.waits else "" if record.busy_share is not None else EVENTS

@@ -1,4 +1,4 @@
-"""Limits of a large run's page, which keep it readable and fast to open.
+"""Limits of a large run's page.
 
 The page states the left-out parts; the files in its folder have everything.
 """
@@ -19,13 +19,13 @@ T = TypeVar("T")
 
 
 def readable(grid: Grid, cells: int = MOST_BARS) -> Grid:
-    """Return the grid that charts draw: the first groups, with many sizes at even distances."""
+    """Return the grid for charts: the first groups, with sizes at even distances."""
     most = max(2, cells // max(len(grid.names), 1))
     return replace(grid, groups=tuple(_thinned(group, most) for group in grid.groups[:MOST_GROUPS]))
 
 
 def undrawn(grid: Grid) -> str:
-    """Return a sentence on the parts that `readable` leaves out, or an empty text."""
+    """Return a sentence on the parts that `readable` leaves out, if any."""
     drawn = readable(grid)
     parts = []
     if len(drawn.groups) < len(grid.groups):

@@ -1,4 +1,4 @@
-"""The scaling of processes as texts for templates, pictures and plain text."""
+"""The scaling of processes as texts."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -22,7 +22,7 @@ _KINDS = {
 
 
 def family_tables(comparison: Comparison) -> list[dict[str, Any]]:
-    """Return a table for each family: heading, base of its speedups, a row for each number of processes."""
+    """Return a table per family: heading, base, a row per number of processes."""
     return [
         {
             "title": family.title,
@@ -39,7 +39,7 @@ def family_tables(comparison: Comparison) -> list[dict[str, Any]]:
 
 
 def level_row(level: ScalingLevel) -> dict[str, Any]:
-    """Return the results of one number of processes as text with intervals."""
+    """Return one number of processes' results as text."""
     fraction = level.serial_fraction
     css = {"perfect": "faster", "very good": "faster", "good": "faster", "poor": "slower"}
     return {
@@ -68,7 +68,7 @@ def processes_text(level: ScalingLevel) -> str:
 
 
 def memory_text(level: ScalingLevel) -> str:
-    """Return the peak memory of each rank, or the range of many; `?` for an unknown one."""
+    """Return each rank's peak memory, or the range of many; `?` if unknown."""
     ranks = [bytes_text(held) if held else "?" for held in level.memory_bytes]
     available = [held for held in level.memory_bytes if held]
     if not available:
@@ -87,7 +87,7 @@ def families_of_interest(comparison: Comparison) -> list[Family]:
 
 
 def median_repeat(records: Sequence[Record], level: ScalingLevel | None) -> Record | None:
-    """Return a level's valid repeat with the median time, or None."""
+    """Return a level's valid repeat with the median time."""
     cell = level.cell if level and level.ok_repeats else None
     same = [r for r in records if cell and r.cell == cell and counts(r) and r.wall]
     return median_of(same, lambda record: record.wall.median_s if record.wall else 0.0) if same else None

@@ -11,7 +11,10 @@ VEGA_LITE = "6.4"
 
 
 def png_of(spec: dict[str, Any], scale: int) -> bytes:
-    """Draw a Vega-Lite specification as PNG, without characters that XML forbids: they end the process."""
+    """Draw a Vega-Lite specification as PNG.
+
+    Characters that XML forbids are removed: they would end the process.
+    """
     return bytes(vl_convert.vegalite_to_png(printable_values(spec), vl_version=VEGA_LITE, scale=scale))
 
 

@@ -1,4 +1,4 @@
-"""A map of verdicts with a column for each machine, by colour and by mark."""
+"""A map of verdicts by machine, by colour and by mark."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -18,7 +18,7 @@ _ACROSS = 40  # fields in a row over all machines
 
 @dataclass(frozen=True, slots=True)
 class FieldState:
-    """The state of a cell: CSS class of its colour, mark, word, speedup, and whether it is wide."""
+    """The state of a cell: CSS class, mark, word, speedup, and whether it is wide."""
 
     css: str
     mark: str
@@ -63,7 +63,7 @@ def case_ids(grid: Grid) -> dict[Case, str]:
 
 
 def heat_map(grid: Grid, ids: Mapping[Case, str]) -> dict[str, Any]:
-    """Count the states of all cells; add rows of fields if the cases are many, one row a workload."""
+    """Count the states of all cells; add rows of fields if the cases are many."""
     cases = sum(len(group.cases) for group in grid.groups)
     counts = {state.css: 0 for state in LEGEND}
     for name, case in grid.summaries:

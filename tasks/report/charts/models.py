@@ -1,4 +1,4 @@
-"""Models by machine: a bar for each case and machine, a point for each repeat."""
+"""Models by machine: bars by case and machine, points by repeat."""
 
 from collections.abc import Sequence
 from typing import Any

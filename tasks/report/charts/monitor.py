@@ -20,7 +20,7 @@ UTILISATION, MEMORY, POWER = "utilisation, %", "memory, GiB", "power, W"
 
 
 def monitor_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Return a panel for each quantity and workload: its largest monitored case, a line for each machine.
+    """Return a panel for each quantity and workload: its largest monitored case, a line per machine.
 
     The line is the machine's longest repeat.
     """
@@ -44,7 +44,7 @@ def monitor_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
 
 
 def series(record: Record, quantity: str) -> list[tuple[float, float]]:
-    """Return seconds since the process's start and values of the quantity; empty if unknown.
+    """Return seconds since the process's start and values; empty if unknown.
 
     GPU: utilisation and memory as the driver reports them. CPU: share of busy threads, and resident memory.
     """

@@ -1,4 +1,4 @@
-"""The picture of the answer: each case's speedup with its interval, or its time without ratios."""
+"""The picture of the answer: each case's speedup, or its time without ratios."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -32,7 +32,7 @@ Rows = list[dict[str, Any]]
 
 
 def overview_panel(grid: Grid) -> ChartPanel | None:
-    """Return a chart of all cases, or of many at even distances; None without a result."""
+    """Return a chart of all cases, or of some at even distances, or None."""
     baseline = grid.comparison.baseline
     is_compared = any(pairing.compute for pairing in grid.comparison.pairings)
     names = [name for name in grid.names if name != baseline] if is_compared else grid.names

@@ -1,4 +1,4 @@
-"""Parts of all charts: the panel, its axes, and the colours and shapes of machines."""
+"""Parts of all charts: panels, axes, colours and shapes."""
 
 import json
 from dataclasses import asdict, dataclass
@@ -19,14 +19,14 @@ OFF = {
 
 @dataclass(frozen=True, slots=True)
 class ChartPanel:
-    """A chart: a heading, a description for screen readers, and its Vega-Lite."""
+    """A chart: heading, description for screen readers, and Vega-Lite."""
 
     title: str
     description: str
     chart: alt.LayerChart | alt.FacetChart
 
     def spec(self) -> dict[str, Any]:
-        """Return Vega-Lite for a page: as wide as its container, without a theme's colours."""
+        """Return Vega-Lite as wide as its container, without a theme's colours."""
         tables: dict[str, str] = {}
         spec = part_of(self.chart)
         _name_tables(spec, tables)
@@ -45,7 +45,7 @@ def panel_of(title: str, description: str, height: float, *layers: alt.Chart) ->
 
 
 def part_of(chart: Any) -> dict[str, Any]:
-    """Return a chart without its top-level keys; not validated, which would be slow."""
+    """Return a chart without its top-level keys; validation would be slow."""
     spec = chart.to_dict(validate=False)
     return {key: value for key, value in spec.items() if key not in ("config", "$schema")}
 
@@ -53,8 +53,8 @@ def part_of(chart: Any) -> dict[str, Any]:
 def chart_of(rows: list[dict[str, Any]]) -> alt.Chart:
     """Return a chart of these rows, with numbers in six digits.
 
-    Rows are text and encodings are channels (`alt.X("a:Q")`), because Altair copies and checks each other value
-    at each step.
+    Rows are text and encodings are channels (`alt.X("a:Q")`), because Altair copies and checks other values at
+    each step.
     """
     short = [{k: float(f"{v:.6g}") if isinstance(v, float) else v for k, v in row.items()} for row in rows]
     text = to_json(short, ensure_ascii=False)
@@ -93,12 +93,12 @@ def error_bars(base: alt.Chart) -> alt.Chart:
 
 
 def bar_axis(rows: list[dict[str, Any]]) -> alt.Y:
-    """Return the axis of `bar`, without labels: `bar_names` writes them above the bars."""
+    """Return the axis of `bar`, without labels, which `bar_names` writes."""
     return alt.Y("bar:N", sort=list(dict.fromkeys(row["bar"] for row in rows)), axis=None)
 
 
 def bar_names(rows: list[dict[str, Any]]) -> alt.Chart:
-    """Return the names above the bars, which keep the whole width on a phone."""
+    """Return the names above the bars, which stay wide on a phone."""
     text = chart_of(rows).mark_text(align="left", dy=-5, baseline="middle")
     names: alt.Chart = text.encode(y=bar_axis(rows), x=alt.XDatum(0), text=alt.Text("bar:N"))
     return names
@@ -107,7 +107,7 @@ def bar_names(rows: list[dict[str, Any]]) -> alt.Chart:
 def log_axis(
     channel: Any, domain: tuple[float, float], label: str, title: str, ticks: list[float] | None = None
 ) -> Any:
-    """Return the channel with a log axis over this domain; `label` is the expression of tick labels."""
+    """Return the channel with a log axis; `label` is the expression of tick labels."""
     values = ticks or log_ticks(*domain)
     axis = alt.Axis(values=values, labelExpr=label, labelOverlap="greedy", labelSeparation=4)
     return channel.scale(type="log", domain=list(domain), nice=False).axis(axis).title(title)

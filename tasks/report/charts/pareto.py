@@ -1,4 +1,4 @@
-"""Time and cost: a point for each machine at each price, and the Pareto front."""
+"""Time and cost of each machine at each price, and the Pareto front."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -33,7 +33,7 @@ NEUTRAL = "#7b838c"  # contrast of 3:1 with the light and the dark page
 
 
 def pareto_panels(grid: Grid) -> list[ChartPanel]:
-    """Return the panel of the suite, then of the first cases with offers of two machines."""
+    """Return the panel of the suite, then of the first contested cases."""
     worth = _contested(grid)
     cases = [case for case in worth if case is not None][:MOST_CASES]
     order = ([None] if None in worth else []) + cases

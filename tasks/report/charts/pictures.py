@@ -48,7 +48,7 @@ def png_frame() -> dict[str, Any]:
 
 
 def undrawn(grid: Grid) -> list[str]:
-    """Return the refused cells with their reasons, or the first ones and the number of the others."""
+    """Return the refused cells with reasons, or the first ones and the number of others."""
     texts = (f"{summary.cell.id}: {trouble_text(summary)}" for summary in grid.troubled)
     lines = [text if len(text) <= _NOTE_LENGTH else f"{text[: _NOTE_LENGTH - 1]}…" for text in texts]
     more = len(lines) - _MOST_NOTES

@@ -1,4 +1,4 @@
-"""Servers: throughput against latency at each rate that a search tried, and the promise."""
+"""Servers: throughput against latency at each tried rate, and the promise."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -27,7 +27,7 @@ PROMISE = "#b4540a"  # contrast of 3:1 with the light and the dark page
 
 
 def promised_panels(grid: Grid) -> list[ChartPanel]:
-    """Return a panel for each promise of each case, with a line for each search."""
+    """Return a panel for each case's promise, with a line per search."""
     finding = grid.comparison.finding(PromisedRates)
     by_case: dict[str, list[PromisedCell]] = {}
     for cell in finding.cells if finding else ():

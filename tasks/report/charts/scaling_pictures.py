@@ -143,7 +143,7 @@ def _memory(records: Sequence[Record], family: Family) -> Layers:
 
 
 def table_png(title: str, parts: Sequence[Part]) -> bytes:
-    """Draw a title, then a heading and rows for each part; the first row is the header."""
+    """Draw a title, then a heading and rows for each part, the header first."""
     return bytes(vl_convert.svg_to_png(table_svg(title, parts), scale=2))
 
 

@@ -33,7 +33,7 @@ DASHES = (Standing.WRONG.value, "counts")
 
 
 def step_panels(records: Sequence[Record], grid: Grid) -> list[ChartPanel]:
-    """Return samples in order of time: a panel for each case, a line for each repeat."""
+    """Return samples in order of time, by case and repeat."""
     rows: dict[Case, list[dict[str, Any]]] = {}
     for record in records:
         if record.script and record.wall and min(record.wall.samples_s, default=0.0) > 0:

@@ -1,4 +1,4 @@
-"""Compute speedups and cost efficiencies as bars from the 1× line, a panel for each workload."""
+"""Compute speedups and cost efficiencies as bars from the 1× line."""
 
 import json
 from typing import Any
@@ -32,7 +32,7 @@ _BAR = 18  # height of a bar with its gap, in pixels
 
 
 def speedup_panels(grid: Grid, brief: bool = False, by: str = COMPUTE) -> list[ChartPanel]:
-    """Return panels with the same log axis; `brief` numbers have no bounds, for small screens."""
+    """Return panels with one log axis; `brief` numbers have no bounds."""
     panels = [(group, _rows(grid, group, brief, by)) for group in grid.groups]
     every = [row for _, rows in panels for row in rows if row["value"]]
     low, high = padded([1.0, *extent(every)], 1.15)
@@ -97,7 +97,7 @@ def _panel(
 
 
 def size_axis(rows: Rows) -> alt.Y:
-    """Return the axis of sizes; its places are numbers, so that bars and texts align."""
+    """Return the axis of sizes by place, to align bars and texts."""
     places: dict[str, list[float]] = {}
     for row in rows:
         places.setdefault(row["size"], []).append(row["place"])

@@ -52,7 +52,7 @@ def config(dark: bool = False, font: str = "system-ui, sans-serif") -> dict[str,
 
 
 def shapes(count: int) -> list[str]:
-    """Return a shape for each machine; a repeated colour has another shape."""
+    """Return a shape per machine; a repeated colour has another shape."""
     return [SHAPES[(i + i // len(LIGHT_SERIES)) % len(SHAPES)] for i in range(count)]
 
 
@@ -70,5 +70,5 @@ def log_ticks(low: float, high: float) -> list[float]:
 
 
 def padded(values: list[float], by: float = 1.3) -> tuple[float, float]:
-    """Return a domain with room around the values; (0.1, 10) without values."""
+    """Return a domain with room around the values, (0.1, 10) without any."""
     return (min(values) / by, max(values) * by) if values else (0.1, 10.0)

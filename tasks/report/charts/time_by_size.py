@@ -1,4 +1,4 @@
-"""Time per step by work, a panel for each workload and precision, with break-evens."""
+"""Time per step by work, with break-evens."""
 
 import json
 from typing import Any
@@ -26,9 +26,9 @@ from tasks.results.wording import size_text
 
 
 def time_panels(grid: Grid) -> list[ChartPanel]:
-    """Return a panel for each group, with a line for each machine.
+    """Return a panel per group, with a line per machine.
 
-    Refused cells and cases of several processes, which have their own charts, are left out.
+    Refused cells and cases of several processes are left out.
     """
     alone = (group for group in grid.groups if not any(PROCESSES in case.params for case in group.cases))
     panels = ((group, _rows(grid, group)) for group in alone)

@@ -19,7 +19,7 @@ MOST_PANELS = 24
 
 
 def job_records(records: Sequence[Record]) -> list[Record]:
-    """Return each cell's repeat with the median time, among training jobs that count."""
+    """Return each cell's valid training job with the median time."""
     jobs = (r for r in records if counts(r) and r.wall and r.wall.whole and r.training)
     return [median_of(same, lambda record: record.compute_s or 0.0) for same in by_cell(jobs).values()]
 

@@ -14,7 +14,7 @@ from workloads.harness.roofline.roofline import LIMITS
 
 
 def comparison_table(grid: Grid) -> pd.DataFrame:
-    """Return a row for each cell: its times, its ratios to the baseline, or why they are missing."""
+    """Return a row per cell: its times and ratios, or why it has no ratio."""
     comparison = grid.comparison
     machines = {machine.name: machine for machine in grid.machines}
     return pd.DataFrame(

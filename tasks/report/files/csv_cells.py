@@ -1,4 +1,4 @@
-"""CSV files without formulas: spreadsheets would compute text that begins like one."""
+"""CSV files without formulas, which spreadsheets would compute."""
 
 from typing import Any
 

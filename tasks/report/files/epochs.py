@@ -57,7 +57,7 @@ def _comparison(records: Sequence[Record], family: Family) -> dict[str, Any]:
 
 
 def sides(family: Family) -> tuple[ScalingLevel | None, ScalingLevel | None]:
-    """Return one process (without DDP if measured) and the most processes; None if not planned."""
+    """Return one process (without DDP if measured) and the most processes."""
     single = family.base or next((level for level in family.levels if level.processes == 1), None)
     several = [level for level in family.levels if level.processes > 1]
     ok = [level for level in several if level.ok_repeats]
@@ -94,7 +94,7 @@ def _side(
 
 
 def memory_history(memory: Sequence[MemoryAt], processes: int) -> list[dict[str, Any]]:
-    """Return an object for each step with an entry for each rank, null if unknown."""
+    """Return an object per step with an entry per rank, null if unknown."""
     steps: dict[int, dict[int, MemoryAt]] = {}
     for at in memory:
         if at.allocated_bytes > 0:

@@ -1,4 +1,4 @@
-"""The comparison of two runs as JUnit XML, which CI servers show as a table of tests.
+"""The comparison of two runs as JUnit XML, for CI servers.
 
 There is no standard: the order of elements fits the schema of Ant's JUnit task and of Jenkins' xUnit plugin
 (junit-10.xsd).
@@ -20,7 +20,7 @@ _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff
 
 
 def junit_xml(comparison: RunComparison) -> str:
-    """Return a test suite for each machine with a test for each case; its time is that of one step."""
+    """Return a test suite per machine with a test per case, timed by a step."""
     root = Element("testsuites", {"name": _clean(f"{comparison.now.name} against {comparison.before.name}")})
     for hardware in dict.fromkeys(one.cell.hardware for one in comparison.cells):
         of_it = [one for one in comparison.cells if one.cell.hardware == hardware]

@@ -1,4 +1,4 @@
-"""One HTML file with a whole run. It works offline; its security policy forbids requests."""
+"""One HTML file with a whole run, which works offline: its security policy forbids requests."""
 
 import base64
 import hashlib
@@ -52,7 +52,7 @@ MOST_TABLES = 60  # tables of scaling and of models, rows of device times
 
 
 def report_html(records: Sequence[Record], grid: Grid, run: RunInfo) -> str:
-    """Render the report. External text is escaped in HTML and in the scripts' data."""
+    """Render the report, with external text escaped in HTML and scripts."""
     comparison, panels = grid.comparison, _panels(records, grid)
     totals = comparison.totals
     scripts = {

@@ -1,4 +1,4 @@
-"""The table of records with their samples, and the differences between environments."""
+"""The table of records and samples, and the differences between environments."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -41,7 +41,7 @@ def record_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
 
 
 def record_details(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Return each row's samples, phases and probes, with six digits and thinned if many."""
+    """Return each row's samples, phases and probes, thinned if many."""
     shown = records[:MOST_RECORDS]
     most = max(10, MOST_NUMBERS // max(len(shown), 1))
     points = min(100, MOST_WATCHED // max(3 * len(shown), 1))
@@ -63,7 +63,7 @@ def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, str]:
 
 
 def environments(records: Sequence[Record]) -> dict[str, Any]:
-    """Return the facts that differ between the environments of the run, and the other facts."""
+    """Return the facts that differ between the run's environments, and the others."""
     prints: dict[str, dict[str, str]] = {}
     hosts: dict[str, dict[str, None]] = {}
     for record in records:

@@ -1,4 +1,4 @@
-"""Write static pages over all runs: recent changes, every report, and a trend for each case."""
+"""Write static pages over all runs: changes, reports, and trends."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,7 +21,7 @@ MOST_CHANGES = 30  # on the first page; the pages of the workloads have all
 
 
 def write_site(folder: Path, listed: Sequence[SiteRun], problems: Sequence[str]) -> Path:
-    """Write the pages and copies of the reports; return the path of `index.html`, written last.
+    """Write the pages and copies of the reports; return `index.html`, written last.
 
     Raises:
         GridbenchError: the folder cannot be written.
@@ -33,7 +33,7 @@ def write_site(folder: Path, listed: Sequence[SiteRun], problems: Sequence[str])
 
 
 def changes(all_trends: Sequence[Trend]) -> list[tuple[Trend, Point]]:
-    """Return the cells whose newest result differs from the one before, slower ones first."""
+    """Return the cells whose newest result differs, slower ones first."""
     decided = []
     for trend in all_trends:
         results = [point for point in trend.points if point.seconds and not point.confirms]

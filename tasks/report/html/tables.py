@@ -1,4 +1,4 @@
-"""The tables of the page as texts: cases and machines, prices, refused results, findings."""
+"""The tables of the page as texts."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -35,7 +35,7 @@ _WORDS = (Quantity.TEXT, Quantity.MACHINE, Quantity.VERDICT)
 
 
 def comparison_groups(grid: Grid, ids: Mapping[Case, str]) -> list[dict[str, Any]]:
-    """Return a group for each workload, with a row for each case of `ids`; many rows end with brief ones."""
+    """Return a group per workload, a row per case of `ids`; the last of many rows are brief."""
     shared = shared_confounds(grid)
     detailed = set(list(ids)[: detailed_cases(grid)])
     groups = []
@@ -58,7 +58,7 @@ def detailed_cases(grid: Grid) -> int:
 
 
 def shared_confounds(grid: Grid) -> dict[str, tuple[str, ...]]:
-    """Return the confounds that all ratios of a machine have, by machine."""
+    """Return the confounds common to all ratios of a machine."""
     matches: dict[str, dict[str, None]] = {}
     for pairing in grid.comparison.pairings:
         if not pairing.refused:
@@ -148,7 +148,7 @@ def _pairing_notes(pairing: Pairing | None, shared: tuple[str, ...]) -> list[str
 
 
 def machine_rows(grid: Grid) -> list[dict[str, Any]]:
-    """Return a row for each machine: price and its source, time and cost of one pass through the suite."""
+    """Return a row per machine: price, source, time and cost of a pass."""
     totals = {total.hardware: total for total in grid.comparison.totals}
     slowest = max((total.seconds for total in totals.values()), default=0.0)
     dearest = max((total.usd or 0.0 for total in totals.values()), default=0.0)
@@ -165,13 +165,13 @@ def machine_rows(grid: Grid) -> list[dict[str, Any]]:
 
 
 def money_passes(grid: Grid) -> int:
-    """Return the passes for which the highest cost is at least a cent."""
+    """Return the passes for which the highest cost reaches a cent."""
     dearest = max((total.usd or 0.0 for total in grid.comparison.totals), default=0.0)
     return next((passes for passes in (1, 1_000, 1_000_000) if dearest * passes >= 0.01), 1)
 
 
 def trouble_rows(grid: Grid, records: Sequence[Record]) -> list[dict[str, Any]]:
-    """Return the cells with repeats that do not count: verdict, reasons and measured times."""
+    """Return the cells with refused repeats: verdict, reasons and times."""
     cells = by_cell(records)
     return [
         _trouble_row(summary, cells.get((summary.cell.hardware, summary.cell.case), []))
@@ -252,7 +252,7 @@ def finding_view(finding: Finding, table: Table, machines: Sequence[str]) -> dic
 
 
 def part_names(rows: Sequence[Sequence[Value]]) -> list[str]:
-    """Return the names of the parts in order; of many the largest, then `other`."""
+    """Return the names of the parts in order; of many the largest, and `other`."""
     sums: dict[str, float] = {}
     for parts in (value for row in rows for value in row if isinstance(value, Parts)):
         for name, seconds in parts.seconds:

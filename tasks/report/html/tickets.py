@@ -1,4 +1,4 @@
-"""Write a page for each ticket of a night: the change, its size and certainty, and likely causes."""
+"""Write a page for each ticket of a night."""
 
 from base64 import b64encode
 from collections.abc import Sequence

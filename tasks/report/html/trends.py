@@ -1,4 +1,4 @@
-"""The contents of the site: each run of a results folder, and each cell's times from run to run.
+"""The contents of the site: each run, and each cell's times from run to run.
 
 Times are from the medians of repeats, which show a change better.
 """
@@ -28,7 +28,7 @@ class SiteRun:
 
     Attributes:
         past: with its rows unless `missing` is set.
-        verdicts: of each cell in the run's comparison, by hardware and case.
+        verdicts: of each cell, by hardware and case.
         counting: the cells with a valid result.
         missing: why the trends lack its results, else empty.
     """
@@ -62,9 +62,9 @@ class Point:
 
     Attributes:
         seconds: per step with the data in place; None if no repeat counts.
-        change: speedup over the previous result; None for the first.
-        new_environment: whether the fingerprint of machine or software has changed.
-        new_machine: whether that of machine and driver has changed, if known.
+        change: speedup over the previous result.
+        new_environment, new_machine: whether the fingerprint of machine and software, or of machine and driver,
+            has changed.
         confirms: the run that it confirms. Such a point is not compared, because its cell was not chosen at
             random.
     """
@@ -97,7 +97,7 @@ class Trend:
 
 
 def site_runs(results: Path) -> tuple[list[SiteRun], list[str]]:
-    """Return the runs of a folder, oldest first, and a sentence for each unreadable run.
+    """Return the runs of a folder, oldest first, and a sentence on each unreadable one.
 
     Raises:
         GridbenchError: the folder has no run.
@@ -109,7 +109,7 @@ def site_runs(results: Path) -> tuple[list[SiteRun], list[str]]:
 
 
 def trends(listed: Sequence[SiteRun]) -> list[Trend]:
-    """Return each measured cell with its points in the order of runs; one run's changes are corrected together."""
+    """Return each cell with its points by run; one run's changes are corrected together."""
     points: dict[tuple[str, str], list[Point]] = {}
     last: dict[tuple[str, str], _Numbers] = {}
     for run in listed:

@@ -1,4 +1,4 @@
-"""`comparison.txt`: all results of a run as plain ASCII, for terminals, mail and logs."""
+"""`comparison.txt`: all results of a run as plain ASCII."""
 
 from collections.abc import Sequence
 from typing import Any

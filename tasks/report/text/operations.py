@@ -1,4 +1,4 @@
-"""Operations of a job by machine as plain text, with start-up, and by matrix size and image size.
+"""Operations of a job by machine as plain text, with start-up, and by size.
 
 The job is one process that does one step of each operation.
 """
@@ -27,9 +27,9 @@ def job_table(grid: Grid, records: Sequence[Record], name: str) -> str:
 
     machine s
 
-    Speedup` with start-up and totals; empty without shared cases.
+    Speedup` with start-up and totals.
 
-    Sums are of medians, without intervals. Whole jobs are left out.
+    Sums are of medians, without intervals. Whole jobs are left out. Empty without shared cases.
     """
     pair = (grid.comparison.baseline, name)
     titles = {
@@ -61,7 +61,7 @@ def size_tables(grid: Grid, name: str) -> list[str]:
 
     Speedup
 
-    Cost Efficiency Ratio` and a table by image size.
+    Cost Efficiency Ratio`, and one by image size.
     """
     tables = []
     summaries, sides = grid.comparison.summaries, (name, grid.comparison.baseline)

@@ -1,4 +1,4 @@
-"""The comparison of two runs: the answer in one sentence, and a sentence for each cell."""
+"""The comparison of two runs in one sentence, and one for each cell."""
 
 from tasks.regressions.change import Change, native_change, share_in_words
 from tasks.regressions.run_gate import CellComparison, CellStatus, RunComparison
@@ -21,7 +21,7 @@ _OTHERS = (
 
 
 def change_text(change: Estimate) -> str:
-    """Return a change such as `+10.2 % (+8.1 to +12.3)`; an enormous upper bound is `any`."""
+    """Return a change such as `+10.2 % (+8.1 to +12.3)`; a huge bound is `any`."""
     if change.low is None or change.high is None:
         return f"{100 * change.value:+.1f} %"
     high = f"{100 * change.high:+.1f}" if change.high < 100 else "any"
@@ -29,7 +29,7 @@ def change_text(change: Estimate) -> str:
 
 
 def change_of(one: CellComparison) -> str:
-    """Return a cell's change with its bounds: of its time, or of its metric in its own direction."""
+    """Return a cell's change with its bounds, of its time or its metric."""
     case, share = one.cell.case.id, one.change.share if one.change else None
     metric = metric_in(case)
     if share is None or metric is None or metric.is_time:
@@ -51,7 +51,7 @@ def status_text(one: CellComparison) -> str:
 
 
 def most_of(one: CellComparison) -> str:
-    """Return the largest slowdown, or worsening of a metric, that a cell does not exclude."""
+    """Return the largest slowdown, or worsening, that a cell does not exclude."""
     if one.change is None:
         return "–"
     metric = metric_in(one.cell.case.id)
@@ -61,7 +61,7 @@ def most_of(one: CellComparison) -> str:
 
 
 def numbers_text(one: CellComparison) -> str:
-    """Return the times of a cell in both runs and their change, or why it is unknown."""
+    """Return a cell's times and their change, or why it is unknown."""
     if one.change is None:
         return one.why
     case = one.cell.case.id
@@ -75,7 +75,7 @@ def numbers_text(one: CellComparison) -> str:
 
 
 def smallest_text(one: CellComparison) -> str:
-    """Return the smallest detectable change of a cell, and the slowdown that its repeats exclude."""
+    """Return a cell's smallest detectable change, and the excluded slowdown."""
     if one.change is None:
         return "no change could be detected"
     if metric_in(one.cell.case.id):
@@ -90,7 +90,7 @@ def most_text(change: Change) -> str:
 
 
 def answer(comparison: RunComparison, allow_undecided: bool = False) -> str:
-    """Return one sentence with the slower and lost cells, and the largest slowdown of the others."""
+    """Return the slower and lost cells, and the largest slowdown of the others."""
     slower, lost = comparison.having(CellStatus.SLOWER), comparison.having(CellStatus.LOST)
     bad = [f"{one.cell.id} by {change_of(one)}" for one in slower if one.change]
     sentences = []
