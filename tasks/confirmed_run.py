@@ -1,4 +1,4 @@
-"""The plan of a run that measures an earlier answer again, and the earlier sessions of that answer."""
+"""The plan of a run that measures an earlier answer again, and that answer's sessions."""
 
 import secrets
 import statistics
@@ -95,7 +95,7 @@ def session_of(store: Store) -> EarlierSession:
 
 
 def confirmed_answer(store: Store) -> EarlierAnswer:
-    """Return the answer that a run measures again: of the earlier run, and of the confirmations between them."""
+    """Return the answer that a run measures again: of the earlier run, and of its confirmations."""
     plan, results = store.plan, store.folder.parent
     if not plan.confirms:
         return NO_ANSWER

@@ -1,4 +1,4 @@
-"""The effect of a session on each machine of a run, by earlier runs of the same hardware."""
+"""The effect of a session on each machine of a run, by earlier runs."""
 
 import math
 from collections.abc import Collection, Iterator, Mapping, Sequence
@@ -32,7 +32,7 @@ Measured = tuple[str, str, str, str]
 
 
 def sessions_of(store: Store, records: Sequence[Record]) -> Sessions:
-    """Return the sessions of a run's machines, with the effect that earlier runs show, else the assumed one."""
+    """Return the sessions of a run's machines, with the shown, else the assumed effect."""
     plan = store.plan
     assumed = SESSION_EFFECT if plan.session_effect is None else plan.session_effect
     effects: dict[str, SessionEffect] = {}

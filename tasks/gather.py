@@ -35,10 +35,10 @@ def compare(records: list[Record], store: Store) -> Comparison:
 
 
 def judged(records: Sequence[Record], store: Store, machines: Sequence[Machine] = ()) -> Comparison:
-    """Return the comparison of a run's records, at its plan's prices or those of other `machines`.
+    """Return the comparison of a run's records, at its plan's prices or those of `machines`.
 
-    Oddities of the records, and the number of unreadable ones, are caveats. A run that asks which machines to
-    keep is compared with all other such runs of the store, including later ones.
+    Oddities and the number of unreadable records are caveats. A run that asks which machines to keep is
+    compared with all other such runs of the store, including later ones.
     """
     plan = store.plan
     population, problems = population_of(store)

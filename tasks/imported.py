@@ -1,4 +1,4 @@
-"""A run of bare records, from `python -m workloads suite --out` on machines that no worker reaches."""
+"""A run of bare records, from `python -m workloads suite --out` on unreachable machines."""
 
 import hashlib
 import re
@@ -26,7 +26,7 @@ SUITE = "imported"
 
 @dataclass(frozen=True, slots=True)
 class Found:
-    """The records of a folder or a file by identity, and a sentence for each line that is not a record."""
+    """The records of a folder or a file by identity, and a sentence for each bad line."""
 
     folder: Path
     records: Mapping[str, Record]
@@ -52,7 +52,7 @@ def read_folder(folder: Path) -> Found:
 
 
 def merged(found: Sequence[Found]) -> list[Record]:
-    """Return the records of all folders, each once, from the first folder that has it.
+    """Return the records of all folders, each once, from the first folder.
 
     Raises:
         GridbenchError: none of them has a record.
@@ -70,7 +70,7 @@ def merged(found: Sequence[Found]) -> list[Record]:
 def run_of(
     records: Sequence[Record], prices: Mapping[str, float | Hardware], title: str = ""
 ) -> tuple[Plan, list[Record]]:
-    """Return the plan of a run of these records, and the records as its repeats, numbered anew.
+    """Return the plan of a run of these records, and the records as its repeats.
 
     A price is in USD per hour, or that of a hardware file, in proportion to the GPUs. The same records give the
     same run name.

@@ -1,4 +1,4 @@
-"""Judge a night, and publish its verdicts: `gate.json`, a page per ticket, artifacts in the Prefect UI."""
+"""Judge a night, and publish its verdicts and tickets."""
 
 import asyncio
 from collections.abc import Sequence

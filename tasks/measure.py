@@ -1,4 +1,4 @@
-"""Measure cells: hand them to the lanes of their hardware, and wait for their records."""
+"""Measure cells on the lanes of their hardware."""
 
 import asyncio
 import time
@@ -100,7 +100,7 @@ def nothing_measured(records: Sequence[Record], plan: Plan) -> str:
 
 
 def cell_state(records: list[Record]) -> State[None]:
-    """Return the state of a cell: Completed or Failed, named by the worst verdict, with time and reasons."""
+    """Return the state of a cell, named by the worst verdict, with time and reasons."""
     worst = max(records, key=lambda record: (record.verdict.is_failure, not record.ok))
     reasons = dict.fromkeys(reason for record in records for reason in record.reasons)
     time = [] if worst.verdict.is_failure else _time_text(records)

@@ -23,7 +23,7 @@ LOOKED_AT = 50  # newest runs that are searched for the time of a repeat
 
 
 class OwnCase(Strict):
-    """A command of the user and its options: the keys of a suite and of the table of a command.
+    """A command of the user and its options: the keys of a suite and of a command's table.
 
     Attributes:
         folder: absolute.
@@ -124,7 +124,7 @@ def write_suite(own: OwnScript | OwnCommand, results: Path) -> Path:
 
 
 def measured_s(results: Path, cases: Sequence[Case]) -> float | None:
-    """Return the median seconds of a repeat of the slowest of these cases in the newest run with one; else None."""
+    """Return the median seconds of a repeat of the slowest of these cases in the newest run with one."""
     for run in list(runs(results))[:LOOKED_AT]:
         store = Store(results / run)
         try:

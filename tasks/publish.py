@@ -121,7 +121,7 @@ def run_info(plan: Plan) -> RunInfo:
 
 
 def write_comparison(first: Store, second: Store, folder: Path) -> tuple[Path, list[str]]:
-    """Write the report of two runs, and return its path and sentences for the terminal.
+    """Write the report of two runs; return its path and sentences for the terminal.
 
     Raises:
         GridbenchError: both are one run, one has no record, or the folder can't be written.
@@ -169,7 +169,7 @@ def report_url(report: Path) -> str:
 
 
 def summary(comparison: Comparison, plan: Plan, report: Path, url: str) -> str:
-    """Return the answer, tables, details and caveats as markdown with escaped sentences."""
+    """Return the answer, tables, details and caveats as escaped markdown."""
     from tasks.report.grid import grid_of
     from tasks.report.text.boxes import text_tables
 

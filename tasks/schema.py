@@ -65,7 +65,7 @@ def validated(kind: type[Model], raw: dict[str, Any], where: str) -> Model:
 
 
 def first_mistake(error: ValidationError, kind: type[BaseModel] | None = None) -> str:
-    """Return pydantic's first mistake, with field, value and the expected value.
+    """Return pydantic's first mistake: field, value and expected value.
 
     For an unknown key it suggests the nearest missing key, or the nearest that `kind` has at that place.
     """

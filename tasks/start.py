@@ -1,4 +1,4 @@
-"""Open the results store of a run: a new one with its plan, or an earlier one that is resumed."""
+"""Open the results store of a run: a new one, or an earlier one to resume."""
 
 import asyncio
 import json
@@ -28,7 +28,7 @@ from tasks.travel.run_code import keep_code
 
 
 async def open_store(request: RunRequest) -> Store:
-    """Make the folder of a run with its plan, or open that of the run to resume; name the flow run after it.
+    """Make the folder of a run with its plan, or open the one to resume; name the flow run after it.
 
     Raises:
         GridbenchError: something in the request doesn't exist, is too expensive, can't be written or is under

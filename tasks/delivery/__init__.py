@@ -1,1 +1,1 @@
-"""Transport between `bench` and its lane jobs through the Prefect API: orders there, records back."""
+"""Transport through the Prefect API: orders to lane jobs, records back."""

@@ -15,7 +15,7 @@ def status_code(error: Exception) -> int:
 
 
 def refused(error: Exception) -> bool:
-    """Return whether the API has refused for good, so that a retry is useless."""
+    """Return whether a retry is useless, as the API refused for good."""
     return 400 <= status_code(error) < 500 and status_code(error) not in WILL_PASS
 
 

@@ -31,13 +31,13 @@ def text_of(records: Iterable[Record]) -> str:
 
 
 def pieces_of(text: str, most_bytes: int) -> list[dict[str, Any]]:
-    """Cut a text into pieces of `most_bytes` characters, each the data of an artifact."""
+    """Cut a text into pieces of `most_bytes` characters for artifacts."""
     text_id, parts = uuid4().hex, [text[at : at + most_bytes] for at in range(0, len(text), most_bytes)]
     return [Piece(text_id, place, len(parts), part)._asdict() for place, part in enumerate(parts)]
 
 
 def piece_in(data: Any) -> Piece | None:
-    """Return the piece in an artifact; None for a whole upload, or nonsense."""
+    """Return the piece in an artifact, if it is one."""
     if not isinstance(data, dict) or data.keys() != {*Piece._fields}:
         return None
     piece = Piece(**data)
@@ -49,7 +49,7 @@ def piece_in(data: Any) -> Piece | None:
 def records_in(text: str, most: int) -> tuple[list[Record], tuple[str, str] | None]:
     """Return up to `most` records of a text, and its first bad line with the reason.
 
-    Reading stops at such a line: a text can have millions of them.
+    Reading stops there: a text can have millions of bad lines.
     """
     records: list[Record] = []
     for number, line in enumerate(text.split("\n", most)):

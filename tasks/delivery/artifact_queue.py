@@ -1,4 +1,4 @@
-"""Read uploaded records from artifacts, each once, and delete an artifact once its records are stored."""
+"""Read uploaded records from artifacts, each once, and delete stored ones."""
 
 import time
 from collections.abc import Iterable
@@ -48,7 +48,7 @@ class Pieces:
 
 
 class ArtifactQueue:
-    """A reader of uploads; it fetches each artifact once, and an empty poll costs one small query.
+    """A reader of uploads, which fetches each artifact once.
 
     The API can only count artifacts or return them whole, so the reader counts first. It knows the pieces that
     it holds, and the artifacts to delete.
@@ -89,7 +89,7 @@ class ArtifactQueue:
         return int((await self._client.request("POST", "/artifacts/count", json=body)).json())
 
     async def stored(self, upload: Upload) -> None:
-        """Remove an upload whose records are stored; if the API does not answer, before the next poll."""
+        """Remove a stored upload; if the API does not answer, before the next poll."""
         self._over |= {*upload.artifact_ids}
         with suppress(*LOST_TOUCH):
             await self._remove()

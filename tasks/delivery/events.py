@@ -1,7 +1,7 @@
-"""Prefect events for automations: a case got slower, a lane is lost, a budget is spent.
+"""Prefect events: a case got slower, a lane is lost, a budget is spent.
 
-The hardware is always a related resource, so that one rule finds all its events. A run neither waits for them
-nor fails by them: a thread sends them, and drops them without an answer.
+The hardware is always a related resource, so that one rule finds all its events. A thread sends them; a run
+neither waits for them nor fails by them.
 """
 
 from collections.abc import Sequence
@@ -20,25 +20,25 @@ Payload = dict[str, str | float]
 
 
 def case_resource(hardware: str, case: str) -> Labels:
-    """Return a case on a piece of hardware as a resource: `gridbench.case.local-cpu.matmul/n=500/fp32`."""
+    """Return a case as a resource: `gridbench.case.local-cpu.matmul/n=500/fp32`."""
     workload = case.partition("/")[0]
     return _resource("case", f"{hardware}.{case}", hardware=hardware, case=case, workload=workload)
 
 
 def hardware_resource(hardware: str) -> Labels:
-    """Return a piece of hardware as a resource: `gridbench.hardware.local-cpu`."""
+    """Return hardware as a resource: `gridbench.hardware.local-cpu`."""
     return _resource("hardware", hardware, hardware=hardware)
 
 
 def slower(hardware: str, cases: Sequence[str], payload: Payload, channel: str) -> None:
-    """Report a confirmed slowdown of one case, or of many on a piece of hardware."""
+    """Report a confirmed slowdown of some cases on a piece of hardware."""
     whole, related = hardware_resource(hardware), [case_resource(hardware, case) for case in cases]
     kind, resource = (CASE_SLOWER, related[0]) if len(cases) == 1 else (ALL_SLOWER, whole)
     _tell(kind, resource | {"gridbench.channel": channel}, [whole, *related], payload)
 
 
 def lane_lost(plan: Plan, hardware: str, reason: str, repeats: int) -> None:
-    """Report that a run's lane was given up, with the number of unmeasured repeats."""
+    """Report that a lane was given up, and its unmeasured repeats."""
     sentence = f"Run {plan.run} has lost its lane {hardware}: {reason.removeprefix(f'lane {hardware}: ')}"
     payload: Payload = {"sentence": sentence, "repeats": repeats}
     lost = hardware_resource(hardware)

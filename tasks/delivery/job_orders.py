@@ -1,7 +1,7 @@
-"""The order of a lane job: its repeats, given once, as an input of its flow run.
+"""The order of a lane job: its repeats, as an input of its flow run.
 
-Polled lists of flow runs contain parameters, so an order is an input, which only its flow run reads. It can be
-as large as a request: 5 MiB at Prefect Cloud.
+Polled lists of flow runs contain parameters; an input is read by its flow run alone. It can be as large as a
+request: 5 MiB at Prefect Cloud.
 """
 
 import time
@@ -33,7 +33,7 @@ def identity(item: Record | Repeat) -> Identity:
 
 
 async def send_order(client: PrefectClient, flow_run_id: UUID, repeats: Sequence[Repeat]) -> list[Repeat]:
-    """Give a lane job its order; return the order that it has, which can be from an earlier try."""
+    """Give a lane job its order; return its order, which can be from an earlier try."""
     try:
         await client.create_flow_run_input(flow_run_id, KEY, REPEATS.dump_json(list(repeats)).decode())
     except httpx.HTTPStatusError as error:

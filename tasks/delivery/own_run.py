@@ -15,7 +15,7 @@ class OwnRun:
     """The flow run of the calling lane, checked between repeats.
 
     A worker that cannot delete a job, or whose job was deleted without its pod, cannot stop its lane. `ended`
-    is a sentence once the flow run is being cancelled or is over.
+    is a sentence once the flow run is over.
     """
 
     def __init__(self, flow_run_id: UUID, every_s: float = 0.0) -> None:
@@ -24,7 +24,7 @@ class OwnRun:
         self._due_at = time.monotonic() + self._every_s
 
     def must_stop(self) -> bool:
-        """Return whether to stop measuring; an API that does not answer stops nothing."""
+        """Return whether to stop measuring, if the API answers."""
         if self.ended or time.monotonic() < self._due_at:
             return bool(self.ended)
         with suppress(*LOST_TOUCH), get_client(sync_client=True) as client:

@@ -34,8 +34,8 @@ class Pace(NamedTuple):
     Attributes:
         poll_s: between two polls of lanes by `bench`.
         deliver_s: between two uploads of a lane; 0 sends each record at once.
-        rental_s: between two checks of a rental's labels and `bench`; None for its own.
-        open_cells: task runs of cells open at the same time, over all lanes.
+        rental_s: between two checks of a rental; None for its own.
+        open_cells: task runs of cells open at the same time.
         cells_per_minute: task runs that begin in a minute, with three events each; None for no limit.
         cells_at_first: further ones at the start.
     """

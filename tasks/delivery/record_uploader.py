@@ -1,7 +1,7 @@
 """Upload the records of a lane job while it measures the next repeat.
 
-While the Prefect API is away, measuring goes on, and records wait in memory, and on disk after a failed try. At
-the end the lane waits until all are sent, at most until its job's deadline.
+While the Prefect API is away, records wait in memory, and on disk after a failed try. At the end the lane waits
+for them, at most until its job's deadline.
 """
 
 import contextvars

@@ -1,4 +1,4 @@
-"""Unsent records on the box's disk: a later lane there need not measure them again."""
+"""Unsent records on the box's disk, which a later lane need not measure again."""
 
 from contextlib import suppress
 

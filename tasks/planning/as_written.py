@@ -1,4 +1,4 @@
-"""Check the machines of a plan in a results folder: others can write there, and a resume runs the named programs."""
+"""Check the machines of a stored plan: others can write it, and a resume runs its programs."""
 
 import shlex
 from typing import Any
@@ -22,9 +22,7 @@ LONGEST = 200  # characters of a value in a sentence
 
 
 def check_machines(plan: Plan, version: Version | None = None) -> None:
-    """Check that each machine of a plan runs the programs in its file in `deployments/hardware`.
-
-    `version` is measured in place of the machines' own.
+    """Check that each machine runs the programs in its file in `deployments/hardware`.
 
     Raises:
         GridbenchError: a machine differs in one of `FIELDS`; with both values.

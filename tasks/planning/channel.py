@@ -1,4 +1,4 @@
-"""The night of a run: the history of its numbers, and the watched cases of the suite."""
+"""The night of a run: its history, and the watched cases."""
 
 from dataclasses import replace
 from typing import Annotated, Self
@@ -14,11 +14,11 @@ Word = Annotated[str, Field(min_length=1, max_length=100, pattern=r"^\S+$")]
 
 
 class Version(Strict):
-    """One of several versions of the measured software, and how each machine of the run gets it.
+    """A version of the measured software, and how each machine gets it.
 
     Attributes:
-        image: in place of the one in the machine's job variables.
-        command: in place of the machine's own, before the arguments of `python -m workloads`.
+        image: in place of the one in the job variables.
+        command: in place of the machine's, before the arguments of `python -m workloads`.
         folder: of a user's script at this version.
         partner: another version, measured right before or after each repeat in place of a control.
     """
@@ -45,13 +45,12 @@ class Version(Strict):
 
 
 class Night(Strict):
-    """A run that is judged against earlier nights; only such a run measures controls.
+    """A run judged against earlier nights; only such a run measures controls.
 
     Attributes:
         channel: the software channel of its series, such as a branch.
         confirms: the run whose suspects, or the search whose versions, it measures; such a run is in no series.
-        cases: ids of the suite's cases to measure; all if empty.
-        version: in place of the machines' own.
+        cases: ids to measure; all if empty.
     """
 
     channel: Word = "main"

@@ -1,4 +1,4 @@
-"""Several boxes of one kind: those of a cluster file, or copies of a rented machine."""
+"""Several boxes of one kind: a cluster file's, or copies of a rented machine."""
 
 import ipaddress
 import re
@@ -25,7 +25,7 @@ class SshHop(Strict):
     Attributes:
         address: name, IP address, or a Host of the worker's ~/.ssh/config.
         key: path of a private key on the worker's machine, or `block:NAME`, a Secret block.
-        host_key: its public host key; the one in the worker's known_hosts by default.
+        host_key: its public host key; by default the worker's known one.
     """
 
     address: str
@@ -50,9 +50,9 @@ class ClusterBox(SshHop):
     """One box of a cluster.
 
     Attributes:
-        name: lower-case letters, digits and dashes; part of the machine's name.
-        key: the cluster's key by default.
-        jump: the machines through which it is reached, the first one first; as in ~/.ssh/config by default.
+        name: lower-case letters, digits and dashes, part of the machine's name.
+        key: the cluster's by default.
+        jump: the machines through which it is reached, in order; as in ~/.ssh/config by default.
     """
 
     name: str
@@ -75,8 +75,8 @@ class Cluster(Strict):
     """A cluster file: boxes of one kind that are measured side by side.
 
     Attributes:
-        hardware: the hardware file that describes each box.
-        key: the private key of every box without one.
+        hardware: the file that describes each box.
+        key: of every box without one.
         baseline: the box that speedups are relative to; the first by default.
     """
 
@@ -132,7 +132,7 @@ def expand(cluster: Cluster) -> list[Hardware]:
 
 
 def copies(hardware: Hardware, boxes: int) -> list[Hardware]:
-    """Return a rented machine as separately rented boxes, or the machine itself for one box."""
+    """Return a rented machine as separate boxes, or itself for one box."""
     if boxes == 1:
         return [hardware]
     return [_box(hardware, str(number)) for number in range(1, boxes + 1)]

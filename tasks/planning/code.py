@@ -1,4 +1,4 @@
-"""The code of users' scripts at the time of a plan: the id of its tree, and whether it is committed."""
+"""The ids of users' scripts at the time of a plan, and whether they are committed."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -14,7 +14,7 @@ from workloads.harness.repeat.suite_case import SuiteCase
 
 
 def with_code(suite: Suite, version: Version | None = None) -> Suite:
-    """Return a suite whose scripts name their code; with a `version` that has a folder, from there.
+    """Return a suite whose scripts name their code, at a `version` if it has a folder.
 
     Raises:
         GridbenchError: the folder of a script can't be read.
@@ -32,7 +32,7 @@ def with_code(suite: Suite, version: Version | None = None) -> Suite:
 
 
 def script_notes(suite: Suite) -> tuple[str, ...]:
-    """Return remarks on a suite's scripts, for a reader who is about to pay."""
+    """Return remarks on a suite's scripts, before they are paid for."""
     scripts = [(entry, entry.script) for entry in suite.entries if entry.script]
     folders = dict.fromkeys(script.folder for _, script in scripts if script.dirty)
     guessed: dict[float, list[str]] = {}

@@ -10,7 +10,7 @@ from workloads.harness.repeat.suite import Suite
 
 
 def controls_on(machine: Hardware, night: Night | None) -> bool:
-    """Return whether each repeat on a machine has a control, or takes turns with another version."""
+    """Return whether each repeat has a control, or a version in turns."""
     return night is not None and machine.reference is not None
 
 
@@ -25,8 +25,7 @@ def lane_s(
 ) -> float:
     """Return the seconds of a lane with its soaks, 0 if all is skipped.
 
-    A control, or another version in turns, is like its repeat; users' scripts have no controls. Each session
-    starts the machine once.
+    A control, or a version in turns, is like its repeat. Each session starts the machine once.
     """
     measured_s = [
         entry.repeat_s * (2 if in_turns or (controls and not entry.script) else 1)
@@ -42,7 +41,7 @@ def lane_usd(machine: Hardware, seconds: float, sessions: int = 1) -> float:
 
 
 def estimate_s(lanes_s: Mapping[str, float], machines: Sequence[Hardware]) -> float:
-    """Return the seconds until all lanes end: boxes run in parallel, lanes of one box take turns."""
+    """Return the seconds until all lanes end; those of one box take turns."""
     boxes_s: dict[str, float] = {}
     for machine in machines:
         box = machine.box or machine.name

@@ -41,22 +41,22 @@ class Hardware(Strict):
         pool: the Prefect work pool of its lane, by the deployment `lane/<pool>`.
         box: name of the computer, whose lanes take turns. The name by default.
         threads: CPU threads; by default the physical cores that the job can use.
-        gpus: accelerators in it; 0 for a CPU machine.
-        gpu: model, a key of `deployments/gpus.yaml`, if known before the run.
-        gpu_memory_gb: of each accelerator, if its model comes in several sizes.
+        gpus: accelerators; 0 for a CPU machine.
+        gpu: model, a key of `deployments/gpus.yaml`.
+        gpu_memory_gb: of each accelerator, if its model has several sizes.
         price: stated here, or a `PriceOf`, whose amount is in the snapshot of facts.
-        memory_gb: the host's, if known before the run. A GPU's is in `gpus.yaml`.
+        memory_gb: the host's.
         job_variables: for the work pool, with each lane job.
         instance_type: the type that the machine must report.
-        start_s: seconds from a job's submission to its first measurement: boot, image pull and imports.
+        start_s: from a job's submission to its first measurement: boot, image pull and imports.
         idle_s: paid seconds after its last job, until it is removed.
         start_within_s: longest wait for a machine, once a worker has taken the job.
         cells_per_job: most repeats in one job; None for all.
-        rent: terms of a rental while its lane needs it; None for a permanent machine.
+        rent: terms of a rental while its lane needs it.
         shape: the hardware of which it is one box of several.
         command: runs one repeat on the box; the arguments of `python -m workloads` follow.
         reference: the same in a frozen environment made by `gridbench reference`, for controls; `auto` for the
-            one that the machine's first night freezes; None for no controls.
+            one that the machine's first night freezes.
         unsupported: why it can't be measured on, if so.
     """
 
@@ -131,10 +131,10 @@ class GpuPeaks(Strict):
     """Dense peak rates of a GPU model in TFLOP/s by precision, its memory in GB and its bandwidth in GB/s.
 
     Attributes:
-        called: words of a driver's name for it; empty if unknown.
+        called: words of a driver's name for it.
         capability: NVIDIA's compute capability.
         reach: least share of a rate that large matrix products reach, if published.
-        unsupported: why no machine with it can be measured on, if so.
+        unsupported: why it can't be measured on, if so.
     """
 
     tflops: dict[str, Rate]
@@ -153,11 +153,11 @@ def hardware_names(folder: Path = DEPLOYMENTS) -> list[str]:
 
 
 def load_hardware(name: str, folder: Path = DEPLOYMENTS, today: date | None = None) -> Hardware:
-    """Read a hardware file; look up a price that names facts in the folder's snapshot.
+    """Read a hardware file; look up a price that names facts.
 
     Args:
         folder: with `hardware/`, `gpus.yaml` and `prices.yaml`.
-        today: the day from which the age of prices counts; today in UTC by default.
+        today: from which the age of prices counts; in UTC by default.
 
     Raises:
         GridbenchError: there is no such file, or it has a mistake.

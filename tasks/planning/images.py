@@ -1,4 +1,4 @@
-"""Container images of cases, and the machines that have containers for them."""
+"""Container images of cases, and machines with containers."""
 
 from collections.abc import Iterable, Iterator, Sequence
 
@@ -12,7 +12,7 @@ FIELD = "image"  # the job variable of each pool that has containers
 
 
 def image_of(repeat: Repeat) -> str | None:
-    """Return the user's image of a repeat; None for that of its machine."""
+    """Return a repeat's image of the user, or None for its machine's."""
     return repeat.script.image if repeat.script else None
 
 
@@ -33,7 +33,7 @@ def check_images(machines: Sequence[Hardware], cases: Iterable[SuiteCase]) -> No
 
 
 def in_images(plan: Plan) -> Iterator[Hardware]:
-    """Yield each machine of a plan as its jobs request it, once for each image."""
+    """Yield each machine of a plan, once for each image."""
     for image in dict.fromkeys(planned.script and planned.script.image for planned in plan.cases):
         for machine in plan.hardware:
             variables = machine.job_variables | ({FIELD: image} if image else {})

@@ -1,4 +1,4 @@
-"""Limits of a piece of hardware, from its files or, for this machine, from the machine itself."""
+"""Limits of a piece of hardware, from its files or from this machine."""
 
 from dataclasses import replace
 
@@ -30,5 +30,5 @@ def limits_of(machine: Hardware, threads: int | None) -> Limits:
 
 
 def threads_on(machine: Hardware, case_threads: int | None) -> int | None:
-    """Return the CPU threads of a measuring process: the fewer of the machine's and the case's."""
+    """Return the CPU threads of a measuring process: the fewer of both."""
     return min((count for count in (machine.threads, case_threads) if count), default=None)

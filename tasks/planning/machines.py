@@ -56,7 +56,7 @@ def with_version(machine: Hardware, version: Version) -> Hardware:
 def baseline_of(name: str | None, machines: Sequence[Hardware]) -> str:
     """Return the machine called `name`, or the box of that name, or the first box of that hardware.
 
-    Without a name, the first machine is the baseline.
+    The first machine is the default.
 
     Raises:
         GridbenchError: the name fits none of the machines.

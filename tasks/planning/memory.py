@@ -1,4 +1,4 @@
-"""Predict the memory of cells before anything is rented, in a separate process, as planning has no torch."""
+"""Predict the memory of cells in a separate process, as planning has no torch."""
 
 import hashlib
 import json
@@ -39,7 +39,7 @@ class Predicted:
     Attributes:
         needs: of one process.
         room: the machine's memory for it, if known.
-        best: the largest size that should fit, such as `batch=96`; empty if the case fits, or none is known.
+        best: the largest fitting size, such as `batch=96`; empty if the case fits, or none is known.
     """
 
     cell: Cell

@@ -1,4 +1,4 @@
-"""The plan of a run in `plan.json`: its cells, their order, its machines and its estimates."""
+"""The plan of a run in `plan.json`: cells, order, machines and estimates."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -31,8 +31,8 @@ FURTHER = "Then further sizes, until each break-even is known within 1.25x: the 
 class PlannedCase(Strict):
     """A case in `plan.json`, with the CPU threads of a process and the soak if the suite sets them.
 
-    A user's script has the id of its code at the time of the plan; a resume measures that or refuses. `partner`
-    is the script at the version that takes turns with it.
+    A user's script has the id of its code; a resume measures that or refuses. `partner` is the script at the
+    version that takes turns with it.
     """
 
     workload: str
@@ -83,24 +83,24 @@ class Plan(Strict):
     """All decisions about a run: written before anything is measured, and never changed.
 
     Attributes:
-        hardware: copies of the hardware files, with that day's prices and doubts about them.
+        hardware: copies of the hardware files, with that day's prices and doubts.
         seed: determines the order and the inputs.
         profile: whether the first repeat of each cell gets a profile pass.
-        acceptance: whether its report advises on each machine whether to keep it.
+        acceptance: whether its report advises which machines to keep.
         break_even: whether further sizes are measured until each break-even is known.
         shortlist: whether only the first machine is measured, and those that can be the fastest or the cheapest
             by prediction. The estimates count the first machine alone.
         sessions: over which the repeats of a cell are spread: the first repeat is in the first, the second in
             the second. Each is another job, on another box if the machine is rented.
-        session_gap_s: least seconds from the end of a session to the next one, unless the machine is rented.
+        session_gap_s: least seconds between sessions, unless the machine is rented.
         session_effect: assumed standard deviation of a machine's times between sessions, as a share; None for
             the usual one.
         confirms: the run whose answer it measures again.
         night: set for a night, which has controls on machines with a reference.
         skips: cells that can't be measured, as known beforehand.
-        notes: sentences about its scripts: guessed estimates, and uncommitted changes; of a confirmation also
-            about changed prices, of a shortlist about its machines.
-        estimate_s: seconds until all lanes end; lanes of one box take turns, and sessions keep their distance.
+        notes: sentences about guessed estimates and uncommitted changes of scripts; of a confirmation about
+            changed prices, of a shortlist about its machines.
+        estimate_s: seconds until all lanes end, with the distance of sessions.
         estimate_usd: cost at the hardware's prices. Neither estimate counts further sizes.
     """
 
@@ -137,7 +137,7 @@ class Plan(Strict):
         return [Cell(machine.name, planned.case) for machine in self.hardware for planned in self.cases]
 
     def cells_begun(self, records: Iterable[Record]) -> list[Cell]:
-        """Return every cell; of a shortlist those of the first machine and of the machines of these records."""
+        """Return every cell; of a shortlist only those of the first machine and of these records'."""
         names = {self.hardware[0].name, *(record.hardware for record in records)}
         return [cell for cell in self.cells if not self.shortlist or cell.hardware in names]
 
@@ -174,7 +174,7 @@ class Plan(Strict):
         ]
 
     def session_of(self, repeat: int) -> int | None:
-        """Return the session of a repeat by its number, both from 1; None if each machine has one session."""
+        """Return the session of a repeat by its number, from 1; None without sessions."""
         return 1 + (repeat - 1) % self.sessions if self.sessions > 1 else None
 
     def skipped_on(self, machine: str) -> dict[Case, str]:
@@ -240,7 +240,7 @@ def contradiction(plan: Plan) -> str:
 
 
 def plan_rows(plan: Plan, predicted: Mapping[str, str] = MappingProxyType({})) -> list[dict[str, str]]:
-    """Return a table with a row per machine, and its prediction if any machine has one."""
+    """Return a table with a row per machine, and predictions if any."""
     return [
         {
             "hardware": machine.name,
@@ -258,7 +258,7 @@ def plan_rows(plan: Plan, predicted: Mapping[str, str] = MappingProxyType({})) -
 
 
 def skip_lines(plan: Plan) -> list[str]:
-    """Return a line for each machine and reason: the number of skipped cells and the first few of them.
+    """Return a line for each machine and reason, with the skipped cells.
 
     Reasons that differ only in their numbers are one; the line has those of the first cell.
     """

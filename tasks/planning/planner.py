@@ -1,4 +1,4 @@
-"""Make the plan of a run from its request: cells, skips and estimates, decided before anything starts."""
+"""Make the plan of a run from its request: cells, skips and estimates."""
 
 import secrets
 from collections.abc import Sequence
@@ -35,7 +35,7 @@ class OverBudget(GridbenchError):
 
 
 def make_plan(request: RunRequest) -> Plan:
-    """Decide the cells of a run, its machines, its order and its estimated cost.
+    """Decide the cells of a run, its machines, its order and its cost.
 
     Raises:
         GridbenchError: something in the request doesn't exist or is unavailable.

@@ -14,9 +14,9 @@ class RentTerms(Strict):
         instances: the provider's types, in the order of preference; that of the price by default.
         regions: in the order of preference; None for any.
         capacity_s: longest wait for capacity.
-        boot_s: longest time from the launch until the SSH server accepts a login.
-        most_hours: longest time from the launch until the box is given back, whatever it is doing.
-        most_usd_per_hour: highest accepted price; a fifth above the file's price by default.
+        boot_s: longest time from the launch to an SSH login.
+        most_hours: longest time from the launch until the box is given back.
+        most_usd_per_hour: highest accepted price; a fifth above the file's by default.
     """
 
     provider: Literal["lambda"]

@@ -1,4 +1,4 @@
-"""Available machines with GPUs: those of the hardware files, and offers that no pool reaches."""
+"""Available machines with GPUs: hardware files, and offers that no pool reaches."""
 
 from dataclasses import dataclass
 from datetime import date
@@ -24,7 +24,7 @@ class Rentable:
 
 
 def rentable(folder: Path, today: date) -> list[Rentable]:
-    """Return every machine with GPUs that has a price; a hardware file stands for the offer of its instance.
+    """Return every machine with GPUs that has a price, a hardware file in place of its offer.
 
     Raises:
         GridbenchError: a file has a mistake.
@@ -45,7 +45,7 @@ def rentable(folder: Path, today: date) -> list[Rentable]:
 
 
 def address_at(usd_per_hour: float) -> str:
-    """Return the form of the address of a box that a user rents for this price."""
+    """Return the form of the address of a user's rented box."""
     return f"ssh://…?usd={usd_text(usd_per_hour)}"
 
 

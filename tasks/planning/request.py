@@ -19,20 +19,18 @@ class RunRequest(Strict):
         found: machines without a file: boxes that were probed.
         baseline: the machine or box that speedups are relative to; the first by default.
         repeats, sessions: of each cell and of each machine; the suite's own by default.
-        session_gap_s: least seconds between two sessions of a machine that is not rented.
-        budget_usd: the run is refused above it by the estimate, and stopped once it is spent; None for no
-            limit.
+        session_gap_s: least seconds between sessions, unless rented.
+        budget_usd: the run is refused above it by the estimate, and stopped once it is spent.
         resume: name of an earlier run to complete; all else but the budget is then ignored.
         results: folder of the results store, or a storage block.
-        break_even: measure further sizes after the suite, until each break-even is known.
-        shortlist: measure the first machine, and of the others only possibly fastest or cheapest ones.
+        break_even: measure further sizes until each break-even is known.
+        shortlist: measure the first machine, and only possibly fastest or cheapest others.
         session_effect: assumed standard deviation of times between sessions; None for the usual one.
         cluster: boxes of one kind that replace the hardware.
         boxes: copies of each rented machine.
-        night: set for a night.
         seed: of the order and the inputs; random if None.
         plan: the plan made of this request and shown, or that of the run to resume as the command has checked
-            it; None if it is still to make or check.
+            it.
     """
 
     suite: str = "quick"

@@ -29,10 +29,10 @@ def between(records: Sequence[Record], machines: Mapping[str, Machine]) -> Itera
 
 
 def copied(record: Record, other: Record, elsewhere: bool) -> str | None:
-    """Refuse a record whose samples equal those of another case on the same machine to every digit.
+    """Refuse a record whose samples equal those of another case on its machine to every digit.
 
-    Times with few different values can agree by chance; then the same two cases must also agree `elsewhere`, on
-    a second machine, as in the published table of the AWS blog.
+    Times with few different values can agree by chance; then the same cases must also agree `elsewhere`, on a
+    second machine, as in the published table of the AWS blog.
     """
     if record.case == other.case or not record.wall or not other.wall:
         return None
@@ -70,7 +70,7 @@ def shrinks(record: Record, others: Iterable[Record]) -> str | None:
 
 
 def superlinear(value: Estimate, ratio: float, baseline: str) -> str | None:
-    """Refuse a scaling efficiency whose interval lies above 105 %; without an interval, one above 150 %."""
+    """Refuse a scaling efficiency above 105 % by its interval, or above 150 % without one."""
     if value.low is None and value.value <= FAR_ABOVE_LINEAR:
         return None
     if value.low is not None and value.low <= ABOVE_LINEAR:

@@ -1,4 +1,4 @@
-"""Figures of a record that are impossible, or that contradict each other."""
+"""Figures of a record that are impossible or contradictory."""
 
 from collections.abc import Iterator
 
@@ -15,7 +15,7 @@ MEMORY = (
 
 
 def out_of_range(seconds: float) -> bool:
-    """Return whether a step's time (s) is not finite, zero, negative or beyond every clock."""
+    """Return whether a step's time (s) is not finite, not positive or beyond every clock."""
     return not is_duration(seconds)
 
 
@@ -54,7 +54,7 @@ def negative(record: Record) -> str | None:
 
 
 def beyond_all_work(record: Record) -> str | None:
-    """Refuse a step that claims more work than all machines can do, or practically none."""
+    """Refuse a step with more work than all machines can do, or practically none."""
     work = record.work
     if work is None:
         return None
@@ -97,7 +97,7 @@ def no_device(record: Record) -> str | None:
 
 
 def no_job(record: Record) -> str | None:
-    """Refuse a script with a share of a step outside 0 to 1, or with a job outside its bounds."""
+    """Refuse a script with shares outside 0 to 1, or a job outside its bounds."""
     script = record.script
     if script is None:
         return None

@@ -1,4 +1,4 @@
-"""The model of a GPU by its driver's name: that of the hardware file, or another one."""
+"""The model of a GPU by its driver's name."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -6,10 +6,10 @@ from typing import Any
 
 
 def other_model(model: str | None, names: Iterable[str], called: Mapping[str, str]) -> str:
-    """Return the model that a machine has instead of the named one; empty if none is shown.
+    """Return the model that a machine has instead of the named one; else empty.
 
-    `names` are its driver's, `called` the words in such names by model. A name that fits no model shows
-    nothing, because makers also sell cards under unlisted names.
+    `names` are its driver's, `called` the words in such names by model. An unknown name shows nothing, because
+    makers also sell cards under unlisted names.
     """
     models = [models_called(name, called) for name in names]
     if not model or model not in called or any(model in each for each in models):
@@ -18,7 +18,7 @@ def other_model(model: str | None, names: Iterable[str], called: Mapping[str, st
 
 
 def models_called(name: str, called: Mapping[str, str]) -> list[str]:
-    """Return the models whose words are all in a driver's name, such as `NVIDIA A100-SXM4-40GB`."""
+    """Return the models whose words are all in a driver's name."""
     words = _words(name)
     return [model for model, text in called.items() if _words(text) <= words]
 

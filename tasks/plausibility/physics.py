@@ -65,7 +65,7 @@ def alone(record: Record, machine: Machine | None) -> list[str]:
 
 
 def not_a_time(record: Record) -> str | None:
-    """Refuse a time that is zero, negative, not finite, beyond a clock's range, or missing without metrics."""
+    """Refuse a time that is not positive, not finite, beyond a clock's range, or missing."""
     if record.compute_s is None:
         return None if record.metrics else "it counts but holds no time"
     times = (("compute", record.compute_s), ("end-to-end", record.end_to_end_s), ("mean", record.mean_s))
@@ -99,10 +99,7 @@ def not_its_sum(record: Record) -> str | None:
 
 
 def not_its_ranks(record: Record) -> str | None:
-    """Refuse a group of another size than its case's, or with a step shorter than its slowest rank's.
-
-    A step of several processes ends with the last of them.
-    """
+    """Refuse a group of another size than its case's, or a step shorter than its slowest rank's."""
     if record.group is None:
         return None
     ranks, selected = record.group.ranks, record.case.params.get("processes")
@@ -171,7 +168,7 @@ BEYOND = 2.0  # times the ceiling
 
 
 def above_roofs(records: Sequence[Record], caches: dict[str, int]) -> Iterator[tuple[Record, str]]:
-    """Yield each record that is too far above the roof of its machine, with the reason.
+    """Yield each record too far above the roof of its machine, with the reason.
 
     Args:
         records: of all machines, each plausible by itself.

@@ -1,4 +1,4 @@
-"""Remarks about a run's records: unplanned or double ones, two groups of repeats, wrong clocks."""
+"""Remarks about a run's records: unplanned or double ones, two groups, wrong clocks."""
 
 import math
 import statistics
@@ -38,7 +38,7 @@ def remarks(
 
 
 def twice(records: Sequence[Record]) -> str:
-    """Name the records that exist more than once; only the last of each counts."""
+    """Name the records that exist more than once; the last counts."""
     counts = Counter(map(key, records))
     doubled = [record.id for record in {key(r): r for r in records}.values() if counts[key(record)] > 1]
     names = listed(shortened(doubled))
@@ -85,7 +85,7 @@ def _groups(times: Sequence[float]) -> str:
 
 
 def clocks(records: Sequence[Record], planned_at: str) -> Iterator[str]:
-    """Yield a sentence per machine on repeats that began before the plan, or before the previous repeat ended."""
+    """Yield a sentence per machine on repeats that began before the plan, or before the last had ended."""
     planned, lanes = instant(planned_at), defaultdict(list)
     for record in records:
         began = instant(record.started_at)
@@ -108,5 +108,5 @@ def clocks(records: Sequence[Record], planned_at: str) -> Iterator[str]:
 
 
 def shortened(names: Iterable[str]) -> list[str]:
-    """Return names cut to `MOST_NAME` characters, since other runs' records can have any."""
+    """Return names cut to `MOST_NAME` characters."""
     return [f"{name[:MOST_NAME]}…" if len(name) > MOST_NAME else name for name in names]

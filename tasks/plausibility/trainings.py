@@ -52,7 +52,7 @@ class Course:
 
 
 def courses(records: Sequence[Record], machines: Sequence[Machine]) -> list[Course]:
-    """Judge the training of every valid script record, and of those refused for their own losses."""
+    """Judge the training of valid script records, and of those refused for their losses."""
     order = {machine.name: place for place, machine in enumerate(machines)}
     alike: dict[tuple[object, ...], list[Record]] = defaultdict(list)
     judged = []
@@ -71,7 +71,7 @@ def courses(records: Sequence[Record], machines: Sequence[Machine]) -> list[Cour
 
 
 def deviation(losses: Losses, others: Losses) -> float:
-    """Return the largest difference of early losses over the tolerance of rounding; up to 1 they agree."""
+    """Return the largest difference of early losses over the tolerance; up to 1 they agree."""
     early = list(zip(losses[:EARLY], others[:EARLY], strict=False))
     scale = max((max(abs(a), abs(b)) for a, b in early), default=0.0) or 1.0
     tolerances = [scale * ROUNDING * GROWTH**step for step in range(len(early))]

@@ -1,4 +1,4 @@
-"""Rules that flag doubtful prices: each is a function that returns its reason. No rule drops a price."""
+"""Rules that flag doubtful prices, each by its reason. None drops a price."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ APART = 5.0  # most factor between two regions; real ones differ by less than tw
 
 @dataclass(frozen=True, slots=True)
 class Quote:
-    """A price of a machine or a part of one, with the prices that it is compared with.
+    """A price of a machine or a part, with the prices that it is compared with.
 
     Attributes:
         purchase: `on-demand`, `spot`, `reserved` or `assumption`.
@@ -23,8 +23,7 @@ class Quote:
         region: empty for everywhere.
         on_demand_usd: for a spot price, the on-demand price in the same region.
         hosts: for a machine with GPUs, names and prices of hosts without.
-        elsewhere: other regions and the prices there for the same purchase.
-        gpus: in the price.
+        elsewhere: other regions and their prices for the same purchase.
         snapshot_usd: the same machine's on-demand price on file.
         smaller: for an on-demand price, smaller machines of its family in the region and their prices.
     """
@@ -56,7 +55,7 @@ def no_price(usd_per_hour: float) -> str:
 
 
 def placeholder(quote: Quote, today: date) -> str:
-    """Flag values that mean "unknown": zero, all nines, and the round ones of price catalogues."""
+    """Flag values that mean "unknown": zero, all nines, and round ones of price catalogues."""
     usd = quote.usd_per_hour
     if usd == 0:
         return "0 USD/h stands for no price, so costs are not compared"

@@ -1,4 +1,4 @@
-"""Today's prices of eighteen providers, by gpuhunt: nine from its published catalogue, nine online."""
+"""Today's prices of eighteen providers, by gpuhunt: nine from its catalogue, nine online."""
 
 import logging
 import re
@@ -42,7 +42,7 @@ class Answer:
 
 @dataclass(frozen=True, slots=True)
 class Market:
-    """The answers by provider, and a reason for each provider without one: it failed, or a key is missing."""
+    """The answers by provider, and the reasons for missing ones."""
 
     answers: dict[str, Answer] = field(default_factory=dict)
     failed: dict[str, str] = field(default_factory=dict)
@@ -128,7 +128,7 @@ def offers_of(name: str, answer: Answer) -> tuple[list[MarketOffer], int]:
 
 
 def facts_of(facts: Sequence[Fact], answer: Answer) -> tuple[list[Fact], list[str]]:
-    """Return the facts of a provider's instances with the answer's prices, and a sentence for each missing one.
+    """Return the facts of a provider's instances at the answer's prices, and a sentence on each missing one.
 
     A fact newer than the answer stays.
     """

@@ -1,4 +1,4 @@
-"""Offers of machines with GPUs, `deployments/offers.csv`: a line for each, with its source and day."""
+"""Offers of machines with GPUs, `deployments/offers.csv`, with source and day."""
 
 import csv
 from collections.abc import Iterable, Sequence

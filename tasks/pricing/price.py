@@ -40,7 +40,7 @@ class Price(Strict):
 
 
 class PriceOf(Strict):
-    """The parts whose prices add up to a machine's price: an instance, or a host with its GPUs.
+    """The parts whose prices add up to a machine's: an instance, or a host with its GPUs.
 
     Attributes:
         count: number of GPUs.

@@ -1,4 +1,4 @@
-"""A results store in a bucket, by a Prefect storage block: the folder here is its working copy."""
+"""A results store in a bucket, whose working copy is the folder here."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -154,8 +154,7 @@ class Bucket:
     def link(self, key: str) -> str | None:
         """Return the address of a file, or None.
 
-        It is the s3:// path, for readers of the bucket, or by `GRIDBENCH_REPORT_LINK_S` a link that anyone can
-        open.
+        It is the s3:// path, or by `GRIDBENCH_REPORT_LINK_S` a link that anyone can open.
         """
         if not is_s3(self.storage):
             return None
@@ -200,7 +199,7 @@ def _mark(path: Path) -> tuple[int, int]:
 
 
 class Mirror:
-    """Sends the run's files to its bucket as they come, and the rest at the end."""
+    """Sends the run's files to its bucket as they come."""
 
     def __init__(self, store: Store, say: Callable[[str], None]) -> None:
         self._store, self._say, self._told = store, say, ""
@@ -236,7 +235,7 @@ class Mirror:
 
 
 def find(results: ResultsAddress, run: str) -> Store:
-    """Return an earlier run, copied from its bucket if it is not here.
+    """Return an earlier run, copied from its bucket if needed.
 
     Raises:
         GridbenchError: there is no such run, or its bucket can't be read.

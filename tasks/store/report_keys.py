@@ -1,4 +1,4 @@
-"""Keys in the paths of served reports, so that their addresses cannot be guessed."""
+"""Keys in the paths of served reports, which make them unguessable."""
 
 import hashlib
 import hmac

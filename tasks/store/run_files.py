@@ -1,4 +1,4 @@
-"""Read the files of runs in a storage block, and copy them into a folder on this machine."""
+"""Read runs from a storage block, and copy them into a folder."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass

@@ -73,7 +73,7 @@ class Store:
 
     @classmethod
     def open(cls, results: Path, run: str, bucket: RunBucket | None = None) -> "Store":
-        """Find the folder of an earlier run, by its name or its unambiguous beginning.
+        """Find the folder of an earlier run, by an unambiguous beginning of its name.
 
         Raises:
             GridbenchError: there is no such run, or several.
@@ -152,7 +152,7 @@ class Store:
             raise GridbenchError(f"results: {path} can't be moved ({error.strerror})") from None
 
     def records(self) -> tuple[list[Record], list[str]]:
-        """Return the records in the plan's order, and a sentence for each unreadable file.
+        """Return the records in the plan's order, and a sentence on each unreadable file.
 
         Raises:
             GridbenchError: the folder or the plan can't be read.

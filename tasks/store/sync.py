@@ -15,7 +15,7 @@ TABLE = "results.parquet"
 
 
 def bring(results: ResultsAddress, files: Iterable[str] = (TABLE,)) -> Path:
-    """Return the folder on this machine with a store's runs; from a bucket, fetch missing files.
+    """Return this machine's folder with a store's runs; from a bucket, fetch missing files.
 
     Of each run these are its plan, `files` and, without a table, its records. An existing file is not fetched
     again: runs never change.

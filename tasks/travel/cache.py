@@ -22,7 +22,7 @@ IN_USE_S = {CODE: 0.0, ENVIRONMENTS: 2 * DAY_S, DATA: 2 * DAY_S}  # time for whi
 
 
 def cache_folder(kind: str) -> Path:
-    """Return this machine's folder for code, environments or data, below `GRIDBENCH_KEPT`."""
+    """Return this machine's folder of a kind, below `GRIDBENCH_KEPT`."""
     named = os.environ.get("GRIDBENCH_KEPT")
     return (Path(named) if named else home() / ".gridbench" / "kept") / kind
 

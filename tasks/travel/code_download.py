@@ -1,4 +1,4 @@
-"""Get code onto the machine that measures, from its cache or from the inputs of its flow run."""
+"""Get code onto the machine, from its cache or its flow run's inputs."""
 
 import base64
 import shutil

@@ -1,4 +1,4 @@
-"""A script's data on the machine that measures: a folder there, or a copy of an `s3://` address."""
+"""A script's data on the machine: a folder, or a copy of an `s3://` address."""
 
 import hashlib
 import json
@@ -20,7 +20,7 @@ SPARE_BYTES = 1 << 30  # of the disk, for the run itself
 
 
 class RemoteFile(NamedTuple):
-    """A file in a bucket: its key, its path below the address, its size and its content's hash."""
+    """A file in a bucket: key, path below the address, size and hash."""
 
     key: str
     name: str
@@ -29,7 +29,7 @@ class RemoteFile(NamedTuple):
 
 
 def data_for(data: str, folder: Path) -> str:
-    """Return the path of a script's data on this machine; data in a bucket is copied unless cached.
+    """Return the path of a script's data here; data in a bucket is copied unless cached.
 
     `data` is a path, relative to the code's `folder`, or `s3://BUCKET/PREFIX`.
 

@@ -1,4 +1,4 @@
-"""Install a user's packages over the machine's own: torch and all others there stay unchanged."""
+"""Install a user's packages over the machine's own, which stay unchanged, as does torch."""
 
 import hashlib
 import json
@@ -76,7 +76,7 @@ class MachinePython:
 def environment_for(
     folder: Path, file: str, python: Path, say: Callable[[str], None], least: Sequence[str] = ()
 ) -> Environment:
-    """Return the environment for a folder's packages; made if none is cached for the same ones.
+    """Return the environment for a folder's packages, made unless cached.
 
     Args:
         file: in the folder, that names the packages.

@@ -58,7 +58,7 @@ def piece(name: str) -> bytes:
 
 
 def folder() -> str:
-    """Return a folder that this user can write to, the most lasting first, the same for later jobs."""
+    """Return a folder that this user can write to, the most lasting first."""
     usual = [os.path.expanduser("~/.gridbench/kept"), os.path.join(tempfile.gettempdir(), "gridbench-kept")]
     for path in ([VOLUME] if os.path.isdir(VOLUME) else []) + usual:
         try:

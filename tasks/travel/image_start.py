@@ -1,4 +1,4 @@
-"""Start a lane job in a user's container image: its code travels through the Prefect API."""
+"""Start a lane job in a user's container image."""
 
 import hashlib
 import shlex
@@ -15,7 +15,7 @@ Bundle = tuple[bytes, str]  # a lane's code as one file, and its commit
 
 
 def keep_lane(store: Store, bundle: Callable[[], Bundle]) -> None:
-    """Put a lane's own code into the folder of a run that measures in a user's image, also for a resume.
+    """Put a lane's own code into the folder of a run that measures in a user's image.
 
     Raises:
         GridbenchError: it can't be written.

@@ -73,7 +73,7 @@ class JobSetup:
             yield
 
     def noted(self, repeat: Repeat, record: Record) -> Record:
-        """Return a record with its image and packages, the first of a script also with its preparation time.
+        """Return a record with its image and packages, a script's first also with its preparation time.
 
         The time is in the record's phases and wall, for the bill, and not in its samples.
         """
@@ -112,7 +112,7 @@ def prepared(
 
     Args:
         command: runs one repeat here.
-        code: sent to the job; a script whose code is not in it runs in its own folder here.
+        code: sent to the job; other scripts run in their own folder here.
         fetch: returns a packed tree by its id.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Pack a source tree into reproducible bytes, and unpack it safely: no path can escape the folder."""
+"""Pack a source tree into reproducible bytes, and unpack it: no path can escape the folder."""
 
 import hashlib
 import io

@@ -1,4 +1,4 @@
-"""The packages that a folder of code requires, by requirements.txt, pyproject.toml or uv.lock."""
+"""The packages required by requirements.txt, pyproject.toml or uv.lock."""
 
 import re
 import sys
@@ -60,7 +60,9 @@ def packages_file(folder: Path) -> str | None:
 
 
 def check_packages(folder: Path, file: str) -> None:
-    """Refuse packages that no machine can install, before one is paid; a lock is read only on the machine.
+    """Refuse packages that no machine can install, before one is paid.
+
+    A lock is read only on the machine.
 
     Raises:
         GridbenchError: the file has one.

@@ -1,4 +1,4 @@
-"""The packed code of a run, in its folder: sent to lanes on other machines, also after a resume."""
+"""The packed code of a run, for lanes on other machines."""
 
 import os
 from collections.abc import Sequence
@@ -50,7 +50,7 @@ class JobCode(NamedTuple):
 
 
 def travels_to(machine: Hardware) -> bool:
-    """Return whether a machine gets a copy of the code: lanes of the local pool use the folder itself."""
+    """Return whether a machine gets a copy of the code; the local pool uses the folder."""
     return machine.pool != LOCAL_POOL
 
 
@@ -71,7 +71,7 @@ def refusal(tree: Tree, machine: Hardware, results: ResultsAddress | None = None
 
 
 def keep_code(store: Store) -> None:
-    """Pack the code for other machines into a new run's folder, and note the hash of the user's workloads.
+    """Pack the code for other machines into a new run's folder, and note the workloads' hash.
 
     Raises:
         GridbenchError: packages can't be fetched anywhere, or code must not travel, has changed since the plan,
@@ -101,7 +101,7 @@ def keep_code(store: Store) -> None:
 
 
 def own_workloads(plan: Plan) -> Path | None:
-    """Return the folder GRIDBENCH_WORKLOADS if a case of the plan is a workload of it, or None."""
+    """Return the folder GRIDBENCH_WORKLOADS if a case of the plan needs it."""
     folder = os.environ.get("GRIDBENCH_WORKLOADS")
     named = [declared(name) for name in {planned.workload for planned in plan.cases}] if folder else []
     mine = any(found and found.build.__module__.startswith(OWN_MODULES) for found in named)

@@ -1,4 +1,4 @@
-"""Detect secrets: such files never leave the machine, and passwords in addresses are never shown."""
+"""Detect secrets: such files never leave the machine, and passwords are never shown."""
 
 import math
 import re
@@ -58,12 +58,12 @@ def without_logins(text: str) -> str:
 
 
 def holds_secret(value: bytes) -> bool:
-    """Return whether a value contains a private key, a known form of token, or an address with a password."""
+    """Return whether a value contains a private key, a token, or an address with a password."""
     return bool(KEY.search(value) or _has_token(value) or PASSWORD.search(value))
 
 
 def looks_secret(name: str, content: bytes) -> bool:
-    """Return whether a file looks like a secret, by its path in the tree and all of its content."""
+    """Return whether a file looks like a secret, by its path and content."""
     if is_secret_name(name) or KEY.search(content):
         return True
     if b"\0" in content[:TEXT_BYTES]:  # git's own test for binary files

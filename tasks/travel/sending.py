@@ -1,4 +1,4 @@
-"""Send code to a lane job: as inputs of its flow run, or as a link into the bucket that expires."""
+"""Send code to a lane job: as inputs of its flow run, or as an expiring link."""
 
 import asyncio
 import base64
@@ -52,7 +52,7 @@ def piece_name(tree_id: str, place: int) -> str:
 
 
 async def give_code(client: PrefectClient, flow_run_id: UUID, store: Store, ids: Iterable[str]) -> None:
-    """Send trees to a lane job, before its order, so that they are there when it begins.
+    """Send trees to a lane job, before its order.
 
     Raises:
         GridbenchError: the run's folder lacks one, or its bucket gives no link.

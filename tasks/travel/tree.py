@@ -1,4 +1,4 @@
-"""The tree of a user's code: its files, the id of their content, and why it must not leave the machine."""
+"""The tree of a user's code: its files, its id, and why it must not travel."""
 
 import hashlib
 import json
@@ -158,7 +158,7 @@ def _link(folder: Path, name: str) -> tuple[TreeFile, str]:
 
 
 def leads_out(name: str, target: str) -> bool:
-    """Return whether a link would lead out of its tree, or is too winding to decide."""
+    """Return whether a link leads out of its tree, or is too winding."""
     parts = target.split("/")
     ups = sum(part == ".." for part in parts)
     starts_with_them = all(part == ".." for part in parts[:ups])  # behind another link, `..` is elsewhere
