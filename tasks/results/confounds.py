@@ -1,4 +1,4 @@
-"""Differences between two sides other than the machine, and chosen layout."""
+"""Differences between two sides other than the machine. Layout is chosen, so it is not a confounder."""
 
 from collections.abc import Callable, Mapping, Sequence
 

@@ -63,7 +63,7 @@ def _is_possible(search: PromisedRate) -> bool:
 
 
 def has_ratio(metrics: Sequence[MetricValue]) -> bool:
-    """Return whether numbers have ratios: percentages and numbers of 0 or less have not."""
+    """Return whether numbers have ratios: percentages and numbers of 0 or less do not."""
     return all(metric.unit != "%" and 1 / LARGEST < metric.value < LARGEST for metric in metrics)
 
 
