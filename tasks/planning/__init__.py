@@ -1,1 +1,1 @@
-"""Decide what a run measures, on which machines and at what estimated cost."""
+"""Decide a run's cells, machines and estimated cost."""

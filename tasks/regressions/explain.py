@@ -19,7 +19,7 @@ from tasks.results.wording import CODE_ID, code_text
 LEAST_SERIES = 3  # series that changed alike, and half of all of that hardware: then it is the cause
 LEFT_OVER = 0.25  # share of a change that can be left in cycles if the clock is the cause
 SHORT = 12  # digits of a commit to show
-# The fields of a fingerprint that are the stack, with their names; a job's environment may add `image`.
+# The fields of a fingerprint that are the stack, with their names; a job's environment can add `image`.
 STACK = {
     "nvidia_driver": "driver",
     "image": "image",

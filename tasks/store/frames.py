@@ -21,7 +21,7 @@ _STACK = ("torch", "cuda", "driver", "python")
 def results_table(
     records: Sequence[Record], refusals: Mapping[RecordKey, tuple[str, ...]] | None = None
 ) -> pd.DataFrame:
-    """Return one row per record, in order; a failed repeat lacks what it never reached.
+    """Return one row per record, in order; a failed repeat lacks later values.
 
     A valid record in `refusals` has the verdict `impossible`, or `wrong` for its training. Sizes are text
     (`size` as a whole, `size_<name>` for each parameter), phases are `phase_<name>_s`. Reported numbers are in
