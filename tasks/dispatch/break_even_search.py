@@ -36,7 +36,7 @@ def next_cells(pairings: Sequence[Pairing], planned: Collection[Case], step_of: 
 def next_sizes(verdicts: Verdicts, planned: Collection[int], step: int = 1) -> tuple[int, ...]:
     """Return the sizes to measure next on one line, at most `MOST` besides the planned ones.
 
-    They follow from the verdicts alone. A size without a usable time has None there, and is not requested again.
+    They follow from the verdicts alone. A size without a usable time counts there as None, and is not requested again.
     """
     if not _wanted(verdicts, step):
         return ()
