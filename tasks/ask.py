@@ -1,4 +1,4 @@
-"""Ask for more money if an estimate is above the budget, and a person has started the run in the UI."""
+"""Ask the person who started a run in the UI for more money."""
 
 import math
 from uuid import UUID, uuid4

@@ -1,4 +1,4 @@
-"""The plan of a run that measures an earlier answer again, and that answer's sessions."""
+"""The plan that measures an earlier answer again, and its sessions."""
 
 import secrets
 import statistics
@@ -140,7 +140,7 @@ def _lane_s(machine: Hardware, cases: set[Case], session: EarlierSession, repeat
 
 
 def _check_code(plan: Plan, cases: Sequence[PlannedCase]) -> None:
-    """Check that users' scripts are unchanged, as another script would be another answer."""
+    """Check that users' scripts are unchanged: another script is another answer."""
     scripts = {case.script.code: case.script for case in cases if case.script and case.script.code}
     for code, script in scripts.items():
         if take(Path(script.folder)).id != code:

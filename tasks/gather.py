@@ -35,7 +35,7 @@ def compare(records: list[Record], store: Store) -> Comparison:
 
 
 def judged(records: Sequence[Record], store: Store, machines: Sequence[Machine] = ()) -> Comparison:
-    """Return the comparison of a run's records, at its plan's prices or those of `machines`.
+    """Return the comparison of a run's records, at its plan's prices by default.
 
     Oddities and the number of unreadable records are caveats. A run that asks which machines to keep is
     compared with all other such runs of the store, including later ones.

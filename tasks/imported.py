@@ -1,4 +1,4 @@
-"""A run of bare records, from `python -m workloads suite --out` on unreachable machines."""
+"""A run of bare records, from `python -m workloads suite --out`."""
 
 import hashlib
 import re
@@ -34,7 +34,7 @@ class Found:
 
 
 def read_folder(folder: Path) -> Found:
-    """Read a folder or a file. A record without a name of its machine gets that of its folder.
+    """Read a folder or a file. A record without a machine gets its folder's name.
 
     Raises:
         GridbenchError: it does not exist.

@@ -39,7 +39,7 @@ FIRST = (
 
 @task(name="judge", cache_policy=NO_CACHE, persist_result=False)
 async def judge_stored_night(results: ResultsAddress, run: str) -> JudgedNight:
-    """Judge a night by the completed nights before it, from the store's folder or its bucket.
+    """Judge a night of a store by the completed nights before it.
 
     Raises:
         GridbenchError: the store cannot be read, or has no such night.
@@ -115,7 +115,7 @@ def series_row(verdict: SeriesVerdict) -> dict[str, str]:
 
 
 def night_summary(verdicts: Verdicts, links: Sequence[str]) -> str:
-    """Return the night in markdown, tickets first; external text cannot become markup."""
+    """Return the night in markdown, tickets first, with external text escaped."""
     lines = [f"# Night {verdicts.run}", "", plain(verdicts.answer), ""]
     tickets = zip(links, verdicts.tickets, strict=False)
     lines += [f"- [{ticket.kind}: {plain(ticket.sentence)}]({link})" for link, ticket in tickets]

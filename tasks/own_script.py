@@ -1,4 +1,4 @@
-"""Check and estimate a user's script, from a command or a form, and write its suite."""
+"""Check and estimate a user's command, and write its suite."""
 
 import json
 import statistics
@@ -44,7 +44,7 @@ class OwnCase(Strict):
 
 
 class OwnScript(OwnCase):
-    """A training script of the user, for the table `[[scripts]]`; `run` is its command, as a shell splits it."""
+    """A training script, for the table `[[scripts]]`; `run` is its command, as a shell splits it."""
 
     run: str
     steps: int | None = None
@@ -57,7 +57,7 @@ class OwnScript(OwnCase):
 
 
 class OwnCommand(OwnCase):
-    """Any other command of the user, for the table `[[commands]]`; without `run` our load is the client."""
+    """Any other command, for the table `[[commands]]`; without `run` our load is the client."""
 
     run: str | None = None
     metrics: list[str] = Field(default_factory=list)
@@ -94,7 +94,7 @@ def sizes_of(given: Iterable[str]) -> dict[str, list[int]]:
 
 
 def write_suite(own: OwnScript | OwnCommand, results: Path) -> Path:
-    """Write the suite of a command into the results folder, under its name; return the file's path.
+    """Write a command's suite into the results folder; return the file's path.
 
     Earlier measurements of the same sizes in that folder become the estimate.
 

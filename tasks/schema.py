@@ -1,4 +1,4 @@
-"""Strict reading of data from files, with one sentence for the first mistake."""
+"""Strict reading of data from files."""
 
 from collections.abc import Iterator
 from difflib import get_close_matches

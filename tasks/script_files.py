@@ -1,4 +1,4 @@
-"""The files of users' scripts at the time of a plan, so that a resume measures the same code."""
+"""The files of users' scripts at the time of a plan, which a resume needs unchanged."""
 
 import json
 from collections.abc import Iterator
@@ -31,7 +31,7 @@ def keep_files(store: Store) -> None:
 
 
 def check_files(store: Store) -> None:
-    """Refuse to resume a run whose scripts have changed; new files can be their output.
+    """Refuse to resume if scripts have changed; new files can be their output.
 
     Remote machines get the planned code: the check is only for lanes that use the folder itself.
 

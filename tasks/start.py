@@ -28,7 +28,7 @@ from tasks.travel.run_code import keep_code
 
 
 async def open_store(request: RunRequest) -> Store:
-    """Make the folder of a run with its plan, or open the one to resume; name the flow run after it.
+    """Make the folder of a run, or open the one to resume; name the flow run after it.
 
     Raises:
         GridbenchError: something in the request doesn't exist, is too expensive, can't be written or is under
@@ -87,13 +87,13 @@ NAMED = re.compile(r"\{\{\s*prefect\.variables\.(\w+)\s*\}\}")
 
 
 def named_in(machine: Hardware) -> list[tuple[str, str]]:
-    """Return the job variables of a machine that refer to a Prefect variable, each with its name."""
+    """Return the job variables of a machine that refer to Prefect variables."""
     variables = machine.job_variables.items()
     return [(field, name) for field, value in variables for name in NAMED.findall(json.dumps(value))]
 
 
 async def check_job_variables(hardware: Iterable[Hardware]) -> None:
-    """Check the job variables of machines with the server, before anything is paid for.
+    """Check the job variables of machines with the server.
 
     The pool's form must have each and accept its value. Every referenced Prefect variable must exist and not be
     empty.

@@ -1,4 +1,4 @@
-"""Errors of requests to the Prefect API: which are temporary, and the API's reason."""
+"""Errors of requests to the Prefect API."""
 
 from contextlib import suppress
 

@@ -1,4 +1,4 @@
-"""Records as the data of artifacts: a line of JSON each, or pieces of a long text."""
+"""Records as the data of artifacts, a line of JSON each."""
 
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -47,7 +47,7 @@ def piece_in(data: Any) -> Piece | None:
 
 
 def records_in(text: str, most: int) -> tuple[list[Record], tuple[str, str] | None]:
-    """Return up to `most` records of a text, and its first bad line with the reason.
+    """Return up to `most` records, and the first bad line with the reason.
 
     Reading stops there: a text can have millions of bad lines.
     """

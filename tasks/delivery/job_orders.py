@@ -33,7 +33,7 @@ def identity(item: Record | Repeat) -> Identity:
 
 
 async def send_order(client: PrefectClient, flow_run_id: UUID, repeats: Sequence[Repeat]) -> list[Repeat]:
-    """Give a lane job its order; return its order, which can be from an earlier try."""
+    """Give a lane job its order; return it, or that of an earlier try."""
     try:
         await client.create_flow_run_input(flow_run_id, KEY, REPEATS.dump_json(list(repeats)).decode())
     except httpx.HTTPStatusError as error:
@@ -56,7 +56,7 @@ async def read_order(client: PrefectClient, flow_run_id: UUID) -> list[Repeat]:
 
 
 async def delete_orders(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None:
-    """Remove the orders of lane jobs whose records are all stored."""
+    """Remove the orders of completed lane jobs."""
     for flow_run_id in flow_run_ids:
         with suppress(*LOST_TOUCH):
             await client.delete_flow_run_input(flow_run_id, KEY)

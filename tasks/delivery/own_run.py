@@ -1,4 +1,4 @@
-"""A lane's check of its flow run: once cancelled or given up, it measures no more."""
+"""A lane's check whether its flow run was cancelled or given up."""
 
 import time
 from contextlib import suppress

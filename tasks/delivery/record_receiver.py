@@ -1,4 +1,4 @@
-"""Receive uploaded records: each job delivers only the repeats that it was sent."""
+"""Receive records: each job delivers only the repeats that it was sent."""
 
 import asyncio
 import time
@@ -50,7 +50,7 @@ class RecordReceiver:
         self.orders[flow_run_id] = frozenset(map(identity, repeats))
 
     async def take_over(self, flow_run_ids: Sequence[UUID]) -> dict[UUID, list[Repeat]]:
-        """Read the orders of earlier lane jobs, collect their records, and return the orders.
+        """Return the orders of earlier lane jobs, after collecting their records.
 
         Raises:
             GridbenchError: the store can't be written.
@@ -62,7 +62,7 @@ class RecordReceiver:
         return orders
 
     async def collect(self, within_s: float = float("inf")) -> None:
-        """Store new records and remove them from the API; keep those of another order aside.
+        """Store new records and remove them from the API; keep unordered ones aside.
 
         After `within_s` seconds, leave the rest to the next call.
 

@@ -1,4 +1,4 @@
-"""Unsent records on the box's disk, which a later lane need not measure again."""
+"""Unsent records on the box's disk, for a later lane."""
 
 from contextlib import suppress
 
@@ -25,7 +25,7 @@ def delete(record: Record) -> None:
 
 
 def saved_record(repeat: Repeat) -> Record | None:
-    """Return the record of a repeat that an earlier lane could not send, or None."""
+    """Return an earlier lane's unsent record of a repeat, or None."""
     try:
         folder = path_inside(FOLDER, repeat.run)
     except WorkloadsError:

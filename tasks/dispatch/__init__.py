@@ -1,1 +1,1 @@
-"""Send repeats to the lanes of their hardware and store each record as it comes."""
+"""Send repeats to the lanes of their hardware, and store their records."""

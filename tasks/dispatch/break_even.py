@@ -47,7 +47,7 @@ def further_cells(lanes: Dispatcher) -> list[Cell]:
 
 
 def settled(plan: Plan, records: Iterable[Record]) -> list[Record]:
-    """Return the plan's records, and those of further cases that are complete on the baseline too.
+    """Return the plan's records, and those of further cases complete on the baseline too.
 
     A half-measured case is measured again before it decides anything.
     """

@@ -1,4 +1,4 @@
-"""Skip a scheduled night that is late, if a newer one is already due."""
+"""Skip a late scheduled night if a newer one is due."""
 
 from datetime import UTC, datetime
 from uuid import UUID
@@ -18,7 +18,7 @@ WAITING = (StateType.SCHEDULED, StateType.PENDING)
 
 
 async def superseded(now: datetime | None = None) -> str:
-    """Return a sentence if a later flow run of the same schedule is due; else an empty text.
+    """Return a sentence if a later run of the schedule is due; else empty.
 
     After a downtime all missed nights are due at once and would measure the same.
     """

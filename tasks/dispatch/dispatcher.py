@@ -296,7 +296,7 @@ class Dispatcher:
                 await self._mind_start(lane, run)
 
     async def _stop(self, lane: Lane, run: FlowRun, why: str, end: JobEnd) -> None:
-        """End a job whose box does not end it, and store the records that it has delivered."""
+        """End a job that its box does not end, and store its records."""
         await stop_jobs(self._client, [run.id])
         await self._receiver.collect(COLLECT_S)
         await self._job_ended(lane, run.id, run, why, end)

@@ -1,4 +1,4 @@
-"""The flow runs of a run: lane jobs, records, lost repeats, and how to stop one."""
+"""The flow runs of a run: lane jobs, records, and lost repeats."""
 
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
@@ -47,7 +47,7 @@ def has_begun(run: FlowRun) -> bool:
 async def flow_runs(
     client: PrefectClient, criteria: FlowRunFilter, flows: FlowFilter | None = None
 ) -> list[FlowRun]:
-    """Return every flow run that meets the criteria, from all pages, oldest first."""
+    """Return every flow run that meets the criteria, oldest first."""
     runs: list[FlowRun] = []
     while True:
         page = await client.read_flow_runs(
@@ -102,7 +102,7 @@ async def stop_jobs(client: PrefectClient, flow_run_ids: Iterable[UUID]) -> None
 
 
 async def collect(client: PrefectClient, store: Store, jobs: Sequence[FlowRun]) -> list[str]:
-    """Store the records of lane jobs; return a sentence for each problem and lost repeat.
+    """Store lane jobs' records; return a sentence for each problem and lost repeat.
 
     Raises:
         GridbenchError: the store can't be written.

@@ -19,7 +19,7 @@ class JobClock:
     _since: dict[UUID, float] = field(default_factory=dict)
 
     def ran_s(self, run: FlowRun) -> float:
-        """Return the seconds of a job so far; of a finished one, by the server's clock.
+        """Return a job's seconds so far; once finished, by the server's clock.
 
         The server counts only the state Running, which a job can leave and still go on.
         """

@@ -59,7 +59,7 @@ def has_ended(run: FlowRun | None) -> bool:
 
 
 def end_of(run: FlowRun | None) -> JobEnd:
-    """Return why a lane job ended: by its worker's label, else by its state."""
+    """Return why a lane job ended, by its worker's label or its state."""
     label = run.labels.get(OUTCOME_LABEL) if run else None
     if label in set(JobEnd):
         return JobEnd(str(label))
@@ -114,7 +114,7 @@ def end_is_due(run: FlowRun) -> bool:
 
 
 def longest_s(run: FlowRun) -> float:
-    """Return the longest seconds of a job and its start; infinite without a limit."""
+    """Return the longest seconds of a job and its start, or infinity."""
     limit_s = run.parameters.get("timeout_s")
     return sum(stages_s(run).values()) + float(limit_s) if isinstance(limit_s, int | float) else math.inf
 

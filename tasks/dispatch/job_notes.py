@@ -75,7 +75,7 @@ class JobNote(Strict):
 
     @property
     def within_rental(self) -> LaneJob:
-        """Return the facts of a job on a rented box; its start is the box's idle time."""
+        """Return the facts of a job on a rented box, whose idle time is its start."""
         return LaneJob(self.hardware, self.wait_s, -self.wait_s, ((REST, self.wait_s),))
 
 
@@ -113,7 +113,7 @@ def jobs_of(store: Store) -> list[LaneJob]:
 
 
 def spent_usd(store: Store) -> float:
-    """Return the cost of a run's jobs in USD, or the plan's estimate without notes.
+    """Return a run's cost in USD, or the plan's estimate without notes.
 
     Raises:
         GridbenchError: its plan can't be read.

@@ -1,4 +1,4 @@
-"""Bookkeeping of a lane: its waiting repeats, and the consequences of a job's end."""
+"""Bookkeeping of a lane: waiting repeats, and jobs' ends."""
 
 import random
 from collections.abc import Iterable, Sequence
@@ -175,7 +175,7 @@ class Lane:
     def job_ended(
         self, ran: bool, reason: str, end: JobEnd = JobEnd.CRASHED
     ) -> tuple[list[Repeat], list[Record]]:
-        """Handle a job's end; return repeats to request again, and records for those given up.
+        """Handle a job's end; return the repeats to try again, and records for those given up.
 
         If it never began to measure (`ran` is false), or was cancelled, no repeat is to blame.
         """

@@ -24,7 +24,7 @@ def billed_s_of(seconds: float) -> float:
 
 
 def billed_s(since: datetime, until: datetime) -> float:
-    """Return the billed seconds of a box between its launch and its return."""
+    """Return the billed seconds between a box's launch and return."""
     return billed_s_of((until - since).total_seconds())
 
 

@@ -81,7 +81,7 @@ def order_for(machine: Hardware, rent: RentTerms, run: str, left_usd: float | No
 
 
 def buys_a_box(machine: Hardware, rent: RentTerms, left_usd: float | None) -> bool:
-    """Return whether the money pays for the shortest rental at any accepted price."""
+    """Return whether the money pays for the shortest rental."""
     most_usd_per_hour = _most_usd_per_hour(machine, rent)
     return left_usd is None or usd(billed_s_of(LEAST_S), most_usd_per_hour) <= left_usd
 

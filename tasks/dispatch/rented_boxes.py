@@ -243,7 +243,7 @@ class RentedBoxes:
             await release(self.client, [held.run])
 
     async def close(self, jobs: Sequence[UUID]) -> None:
-        """Give every box back once these jobs have ended, and name unconfirmed returns."""
+        """Give every box back after these jobs, and name unconfirmed returns."""
         if not self._runs:
             return
         await release(self.client, self._runs, after=jobs)

@@ -1,4 +1,4 @@
-"""Start flow runs of deployments, each once, however often the request is repeated."""
+"""Start flow runs of deployments, each once."""
 
 from typing import Any
 
@@ -64,7 +64,7 @@ async def submit_lane(
     job_variables: dict[str, Any],
     pace: Pace,
 ) -> tuple[FlowRun, list[Repeat]]:
-    """Start the lane job for these repeats, with a night's controls; return it and its order.
+    """Start the lane job for these repeats and controls; return it and its order.
 
     Polls fetch its parameters, so repeats and code are inputs, which only the job reads.
 
@@ -107,6 +107,6 @@ async def submit_lane(
 
 
 def keeping(machine: Hardware) -> dict[str, Any]:
-    """Return the job variable by which a box behind SSH keeps code, packages and data."""
+    """Return the job variable that makes a box behind SSH keep code, packages and data."""
     is_behind_ssh = machine.pool == RENTED_POOL or "hosts" in machine.job_variables
     return {"keep": True} if is_behind_ssh and "keep" not in machine.job_variables else {}

@@ -1,1 +1,1 @@
-"""State the results of a comparison of a run's machines: pure functions on results."""
+"""State the results of a comparison: pure functions on results."""

@@ -37,7 +37,7 @@ def headline(
     summaries: Sequence[Summary] = (),
     busy_s: Mapping[str, float] = MappingProxyType({}),
 ) -> tuple[str, ...]:
-    """Return lines: the fastest and the cheapest machine, decided cases, how to decide the rest."""
+    """Return the fastest and the cheapest machine, and how to decide the rest."""
     ratios = [pairing.compute for pairing in pairings if pairing.compute]
     if not suite.logs:
         return _nothing(summaries)
@@ -93,7 +93,7 @@ def fastest(
 
 
 def cheapest(suite: CommonCases, machines: Sequence[Machine], baseline: str) -> list[str]:
-    """Return the machine with the least cost of a pass; nothing without two prices."""
+    """Return the machine with the least cost of a pass, among priced ones."""
     prices = _prices(suite, machines)
     if not suite.cases or len(prices) < 2:
         return []
@@ -364,7 +364,7 @@ def _corrected(ratios: Sequence[Ratio], count: int) -> str:
 
 
 def wide(summaries: Sequence[Summary]) -> list[Caveat]:
-    """List the cells with wide results, and separately the disturbed ones."""
+    """List the cells with wide results, the disturbed ones separately."""
     cells = [summary for summary in summaries if summary.grade is Grade.WIDE]
     quiet, busy = ([s for s in cells if s.busy is is_busy] for is_busy in (False, True))
     noise = "wide: their noise is already included in their intervals"
@@ -412,7 +412,7 @@ def confounded(pairings: Sequence[Pairing]) -> list[Caveat]:
 
 
 def slices(machines: Sequence[Machine]) -> list[Caveat]:
-    """Name the machines measured on a slice of a card, for which data sheets have no rates."""
+    """Name the machines measured on a slice of a card."""
     return [
         Caveat(
             "slices of a card",

@@ -153,7 +153,7 @@ def _split(job: LaneJob, measured: Mapping[str, Sequence[Record]]) -> list[LaneJ
 
 
 def bill(hardware: str, records: Sequence[Record], machine: Machine | None, jobs: Sequence[LaneJob]) -> Bill:
-    """Return a machine's bill: the phases of its records, then other time of its jobs.
+    """Return a machine's bill: its records' phases, then other time of its jobs.
 
     Jobs shorter than the records are not all jobs: then only the records count, with a note.
     """

@@ -32,7 +32,7 @@ _DECIDED = (RatioVerdict.FASTER, RatioVerdict.SLOWER)
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """The sizes around a change of the lead; `inside` are undecided ones between them."""
+    """The sizes around a change of the lead; `inside` are undecided."""
 
     below: int | None
     above: int | None

@@ -46,7 +46,7 @@ class AnswerClaim:
 
 
 def answers_of(cells: Sequence[Repeats], sessions: Sessions) -> tuple[CommonCases, ...]:
-    """Return the parts of a run's answer: the total of times, and each command's first number."""
+    """Return a run's answer: the total of times, and each command's first number."""
     times = [cell for cell in cells if metric_in(cell.cell.case.id) is None]
     numbers: dict[Case, list[Repeats]] = {}
     for cell in cells:
@@ -65,7 +65,7 @@ def sessions_of_number(case: Case, sessions: Sessions) -> Sessions:
 
 
 def claims_of(answers: Sequence[CommonCases], machines: Sequence[Machine]) -> tuple[AnswerClaim, ...]:
-    """Return the best machine against the next one, or those tied with it, by time or number, and by cost."""
+    """Return the best machine against the next or tied ones, by time or number, and by cost."""
     return tuple(claim for suite in answers for claim in _claims_of(suite, machines))
 
 

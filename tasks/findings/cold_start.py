@@ -72,7 +72,7 @@ def cold_starts(
 
 
 def first_over_later(cell: Repeats) -> Estimate | None:
-    """Return the first call over a later step of the same repeat; None for whole jobs."""
+    """Return the first call over a later step; None for whole jobs."""
     ratios = [
         record.phases_s["first_call"] / record.wall.median_s
         for record in cell.usable

@@ -45,7 +45,7 @@ def compare(
     forecasts: Sequence[Forecast] = (),
     predicted: Sequence[Forecast] = (),
 ) -> Comparison:
-    """Judge the records, summarise their cells, pair them with the baseline's, and state the results.
+    """Judge, summarise and pair the records, and state the results.
 
     Args:
         suite_cases: cases that count for totals; all if empty.
@@ -159,7 +159,7 @@ def pair(
     baseline: str,
     sessions: Sessions,
 ) -> Pairing:
-    """Compare a cell with the baseline's cell of the same case, or say why there is no ratio."""
+    """Compare a cell with the baseline's, or say why there is no ratio."""
     case, hardware = side.cell.case, side.cell.hardware
     metric, sessions = metric_in(case.id), sessions_of_number(case, sessions)
     refused = refusal(base, side)

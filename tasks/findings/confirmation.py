@@ -50,7 +50,7 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class ClaimAgain:
-    """A claim in the run that made it and now, as ratios of the rival over the best machine.
+    """A claim then and now, as ratios of the rival over the best machine.
 
     Attributes:
         before, now: in these two sessions, with the effects of sessions.
@@ -158,7 +158,7 @@ class Confirmation(Finding):
         return EXIT_CODES[self.verdict]
 
     def headline(self) -> tuple[str, ...]:
-        """Return a line for each claim, refuted ones first, and one for the unjudged."""
+        """Return a line for each claim, refuted ones first."""
         if self.run and not self.claims:
             return (f"Open: the answer of {self.run} could not be judged again.",)
         refuted = [again.sentence for again in self.claims if again.verdict is Confirmed.REFUTED]

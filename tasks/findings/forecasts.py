@@ -25,7 +25,7 @@ LEAD = (
 
 @dataclass(frozen=True, slots=True)
 class Forecasts(Finding):
-    """Each kept prediction of a cell, and the time that was measured later."""
+    """Each kept prediction of a cell, and its measured time."""
 
     name = "forecasts"
     title = "Predicted and measured"

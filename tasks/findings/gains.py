@@ -1,4 +1,4 @@
-"""The gain of each machine from a precision other than fp32, and from a mode other than eager."""
+"""The gain of each machine from precisions and modes."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -43,7 +43,7 @@ class ModeGain(Sentences):
 
 
 def gains(cells: Sequence[Repeats], trait: str, base: str) -> list[str]:
-    """Return the gain of each machine from a `precision` or `mode` other than `base`: how often, and at most."""
+    """Return each machine's gain from a `precision` or `mode` other than `base`."""
     bases = {_as(cell, trait, base): cell for cell in cells if getattr(cell.cell.case, trait) == base}
     found: dict[tuple[str, str], list[tuple[Ratio, Case]]] = {}
     for cell in cells:

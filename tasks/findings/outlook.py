@@ -1,4 +1,4 @@
-"""Predicted time and cost of unmeasured machines, and whether the answer stands against them."""
+"""Predicted time and cost of unmeasured machines, and their effect on the answer."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ class Outlook(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "Outlook":
-        """Take predictions of cells without a usable repeat, the fastest of each case first."""
+        """Take predictions of unmeasured cells, the fastest of each case first."""
         measured = measured_s(results.cells)
         cases = [*dict.fromkeys(cell.cell.case.id for cell in results.cells)]
         latest = {(forecast.hardware, forecast.case): forecast for forecast in results.predicted}

@@ -1,4 +1,4 @@
-"""The price up to which a faster machine is cheaper, and the calls that repay its start."""
+"""The price up to which a faster machine is cheaper, and its payback."""
 
 from dataclasses import dataclass
 
@@ -19,7 +19,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class PriceBreakEvens(Finding):
-    """The break-even ratio of prices for every case on which a machine is faster: its speedup.
+    """The break-even ratio of prices of each faster machine by case: its speedup.
 
     Neither machine is shown to be cheaper if the ratio of prices is within its interval.
     """

@@ -51,7 +51,7 @@ class SpreadOfMachine:
 
 @dataclass(frozen=True, slots=True)
 class SessionSpread(Finding):
-    """The spread of each machine that was measured in several sessions, by level."""
+    """The spread of machines with several sessions, by level."""
 
     name = "session-spread"
     title = "What sessions, processes and samples add"
@@ -81,7 +81,7 @@ class SessionSpread(Finding):
         )
 
     def published(self) -> dict[str, Any]:
-        """Return `session_spread` with the standard deviations of each machine with several sessions."""
+        """Return `session_spread` with each machine's standard deviations."""
         return {"session_spread": [asdict(machine) for machine in self.machines]} if self.machines else {}
 
 

@@ -33,14 +33,14 @@ class LogRatio(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class CommonCases:
-    """The cases in which every compared machine has an interval, with the logs of their compute times.
+    """The cases in which every compared machine has an interval.
 
     A machine without such a cell is not compared. Cells of a busy machine are left out if that costs no machine
     and at most half of the cases. If fewer than two machines have an interval, all valid cells are used and
     nothing is decided. A step of more work on one machine (weak scaling) is scaled to the first machine's.
 
     Attributes:
-        logs: by machine, of each case.
+        logs: of compute times, by machine, of each case.
         repeats: numbers of these repeats; their places if not given.
         spans: times of these repeats.
         session_numbers: of each repeat; empty for one session.
@@ -48,8 +48,7 @@ class CommonCases:
         measured: number of cases on any machine.
         left_out: cells that exclude their case: one repeat, or a busy machine.
         dropped: machines with valid cells but no interval.
-        grades: of each included cell.
-        busy, restless: number of these measured next to other programs, or while the CPU's speed varied.
+        busy, restless: number of cells measured next to other programs, or while the CPU's speed varied.
     """
 
     cases: tuple[Case, ...]
@@ -125,7 +124,7 @@ class CommonCases:
         return math.hypot(shared_sd(of_each) / math.sqrt(len(self.split(over, under))), shared_sd(of_all))
 
     def split(self, *names: str) -> list["CommonCases"]:
-        """Return the suite of each session in which these machines have all cases, else itself."""
+        """Return the suite of each session that has all cases, else itself."""
         numbers = [self.session_numbers.get(name, []) for name in names]
         sets = [set(of_case) for of_cases in numbers for of_case in of_cases]
         shared = set.intersection(*sets) if all(numbers) and sets else set()

@@ -1,4 +1,4 @@
-"""The cost of transfers: their part of a step, and the verdicts that they reverse."""
+"""The cost of transfers, and the verdicts that they reverse."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,4 +1,4 @@
-"""Check the machines of a stored plan: others can write it, and a resume runs its programs."""
+"""Check a stored plan's machines: others can write it, and a resume runs its programs."""
 
 import shlex
 from typing import Any

@@ -1,4 +1,4 @@
-"""The machines to measure on, read from `deployments/`; a mistake in a file is one sentence."""
+"""The machines to measure on, read from `deployments/`."""
 
 import os
 from collections.abc import Mapping
@@ -85,7 +85,7 @@ class Hardware(Strict):
 
     @property
     def job_key(self) -> str:
-        """Return a text that hardware entries share if one job can measure them in turns.
+        """Return a text shared by hardware entries that one job can measure in turns.
 
         These are entries of one box, without rent, that differ only in `NOT_OF_A_JOB` and in the source of
         their price.
@@ -128,7 +128,7 @@ class Hardware(Strict):
 
 
 class GpuPeaks(Strict):
-    """Dense peak rates of a GPU model in TFLOP/s by precision, its memory in GB and its bandwidth in GB/s.
+    """Dense peak rates of a GPU model in TFLOP/s, its memory in GB, its bandwidth in GB/s.
 
     Attributes:
         called: words of a driver's name for it.

@@ -31,7 +31,7 @@ def machines_of(request: RunRequest, version: Version | None = None) -> list[Har
 
 
 def with_version(machine: Hardware, version: Version) -> Hardware:
-    """Return the machine with a version in place of the machine's image or command; a folder leaves both.
+    """Return the machine with a version's image or command; a folder leaves both.
 
     The command of its partner replaces the reference and so its controls.
 

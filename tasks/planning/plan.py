@@ -29,7 +29,7 @@ FURTHER = "Then further sizes, until each break-even is known within 1.25x: the 
 
 
 class PlannedCase(Strict):
-    """A case in `plan.json`, with the CPU threads of a process and the soak if the suite sets them.
+    """A case in `plan.json`, with threads of a process and soak if the suite sets them.
 
     A user's script has the id of its code; a resume measures that or refuses. `partner` is the script at the
     version that takes turns with it.
@@ -137,7 +137,7 @@ class Plan(Strict):
         return [Cell(machine.name, planned.case) for machine in self.hardware for planned in self.cases]
 
     def cells_begun(self, records: Iterable[Record]) -> list[Cell]:
-        """Return every cell; of a shortlist only those of the first machine and of these records'."""
+        """Return every cell; of a shortlist those of the first and of these records' machines."""
         names = {self.hardware[0].name, *(record.hardware for record in records)}
         return [cell for cell in self.cells if not self.shortlist or cell.hardware in names]
 

@@ -24,7 +24,7 @@ class Rentable:
 
 
 def rentable(folder: Path, today: date) -> list[Rentable]:
-    """Return every machine with GPUs that has a price, a hardware file in place of its offer.
+    """Return every priced machine with GPUs, a hardware file in place of its offer.
 
     Raises:
         GridbenchError: a file has a mistake.

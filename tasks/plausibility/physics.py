@@ -1,4 +1,4 @@
-"""The plausibility check of records, before any estimate. A false alarm is worse than a miss.
+"""The plausibility check of records. A false alarm is worse than a miss.
 
 Rules on one record are here, rules between records in `coherence`. An impossible record is shown with the
 reason, and is in no estimate.

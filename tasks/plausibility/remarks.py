@@ -62,7 +62,7 @@ def strangers(records: Sequence[Record], run: str, cells: Collection[Cell], repe
 
 
 def bimodal(records: Sequence[Record]) -> str:
-    """Name the cells whose repeats fall into two groups, so that no repeat took their mean time."""
+    """Name the cells whose repeats fall into two groups."""
     cells: dict[Cell, list[float]] = defaultdict(list)
     for record in records:
         if record.compute_s and grade_of(record) is not Grade.REFUSED and not is_busy(record):
@@ -85,7 +85,7 @@ def _groups(times: Sequence[float]) -> str:
 
 
 def clocks(records: Sequence[Record], planned_at: str) -> Iterator[str]:
-    """Yield a sentence per machine on repeats that began before the plan, or before the last had ended."""
+    """Yield a sentence per machine on repeats that began too early."""
     planned, lanes = instant(planned_at), defaultdict(list)
     for record in records:
         began = instant(record.started_at)

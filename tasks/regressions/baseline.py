@@ -1,4 +1,4 @@
-"""The baseline of a series: its centre, its spread, and the effect of control and night.
+"""The baseline of a series: its centre, its spread, and what control and night share.
 
 Values are natural logarithms of seconds; arrays are (series, nights), NaN for not measured.
 `tests/tasks/regressions/test_nights_simulated.py` repeats the simulations behind the constants.
@@ -208,7 +208,7 @@ class Baseline:
 
     @property
     def whole_shared(self) -> Floats:
-        """Return the share of its variance that runs of a night share, as they share the mode."""
+        """Return the share of its variance that runs of a night share, with the mode."""
         shared: Floats = 1 - (1 - self.shared) * (self.spread / self.whole_spread) ** 2
         return shared
 

@@ -156,7 +156,7 @@ def next_step(search: VersionSearch) -> NextStep:
 
 
 def version_states(search: VersionSearch) -> list[VersionState]:
-    """Return the state of each version; measured ends are good and bad by definition."""
+    """Return the state of each version; measured ends are good and bad."""
     last = len(search.versions) - 1
     states = [_without_numbers(search.rounds_of(version)) for version in range(last + 1)]
     if states[0] is None is states[last]:

@@ -151,7 +151,7 @@ def stack(before: Mapping[str, Any], after: Mapping[str, Any]) -> str:
 
 
 def first_changed(log_s: Floats, centre: float, change: float) -> int:
-    """Return the index of a change's first night, from which the new level fits best.
+    """Return the index of the night from which the new level fits best.
 
     `log_s` is adjusted, NaN for no number. `change` is the confirmed log share, not 0.
     """
@@ -161,7 +161,7 @@ def first_changed(log_s: Floats, centre: float, change: float) -> int:
 
 
 def last_before(series: Series, run: str) -> Observation | None:
-    """Return the last night with a number before a run, or of all for another run."""
+    """Return the last night with a number before a run, or of all nights."""
     runs = [night.run for night in series.nights]
     end = runs.index(run) if run in runs else len(runs)
     return next((night for night in reversed(series.nights[:end]) if night.ok), None)

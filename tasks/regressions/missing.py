@@ -1,4 +1,4 @@
-"""Report missing numbers: in a series for nights, in part of a cell, in unusually many series of a night."""
+"""Report missing numbers: in a series, in part of a cell, or in many series of a night."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -30,7 +30,7 @@ class Failures:
 
 
 def missing(screening: Screening, all_series: Sequence[Series]) -> dict[SeriesKey, str]:
-    """Return a sentence for each missing series: its last night, and its verdicts since."""
+    """Return a sentence for each missing series, with its verdicts since."""
     until = {*screening.panel.runs[: screening.column + 1]}
     nights = {s.key: [night for night in reversed(s.nights) if night.run in until] for s in all_series}
     sentences = {}

@@ -46,7 +46,7 @@ class MissingColumnError(ValueError):
 
 
 def read_rows(folder: Path, plan: Plan) -> tuple[pd.DataFrame, list[str]]:
-    """Return one row per record with `SCHEMA`'s columns, and a sentence for each problem."""
+    """Return one row per record with `SCHEMA`'s columns, and problems."""
     name, problems = plan.run, list[str]()
     try:
         rows = read_table(folder)

@@ -81,7 +81,7 @@ def speedup_rows(comparison: Comparison) -> Iterable[Row]:
 
 
 def scaling_rows(comparison: Comparison) -> Iterable[Row]:
-    """Yield a row for each number of processes, then for machines with several devices."""
+    """Yield a row for each number of processes, and machines with several devices."""
     for family in comparison.families:
         for level in family.levels:
             shown = level_row(level)

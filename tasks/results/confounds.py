@@ -66,7 +66,7 @@ _ACCELERATED = {
 
 
 def machine_difference(ours: Sequence[Record], theirs: Sequence[Record]) -> str:
-    """Return the known differences of hardware and driver; else empty."""
+    """Return known differences of hardware and driver; else empty."""
     if not (_ids(ours) and _ids(theirs)) or _ids(ours) == _ids(theirs):
         return ""
     now, before = _environment_unlike(ours, _ids(theirs)), _environment_unlike(theirs, _ids(ours))

@@ -16,7 +16,7 @@ _WORDS = {RatioVerdict.FASTER: "cheaper", RatioVerdict.SLOWER: "dearer", RatioVe
 def usd_per_million_units(
     seconds: Estimate | None, units: float | None, usd_per_hour: float | None
 ) -> Estimate | None:
-    """Return 1e6 price t / (3600 units): USD per million units, at `seconds` per step of `units`."""
+    """Return 1e6 price t / (3600 units), in USD, at `seconds` per step of `units`."""
     if seconds is None or not units or usd_per_hour is None:
         return None
     return scaled(seconds, 1e6 * usd(1.0, usd_per_hour) / units)

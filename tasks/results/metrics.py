@@ -86,7 +86,7 @@ def reported_text(cell: Repeats) -> str:
 
 
 def label_of(metric: Number) -> str:
-    """Return a metric's name with its unit and direction, such as `p99 (ms)`."""
+    """Return a metric's name, unit and direction, such as `p99 (ms)`."""
     for terms in ((), (metric.unit,), (metric.better.value,), (metric.unit, metric.better.value)):
         text = f"{metric.name} ({', '.join(terms)})" if any(terms) else metric.name
         with suppress(WorkloadsError):
@@ -102,7 +102,7 @@ def series_case(case: str, metric: Number) -> str:
 
 
 def watched_cases(case: Case, script: Script | None) -> list[str]:
-    """Return the ids of a command's metrics, or the id of the case without any."""
+    """Return the ids of a command's metrics, or else of the case."""
     metrics = script.program.metrics if script and script.program else ()
     return [series_case(case.id, metric) for metric in metrics] or [case.id]
 
@@ -183,7 +183,7 @@ def outcome_word(case: str, change: Ratio) -> str:
 
 
 def viewed(cell: Repeats) -> list[Repeats]:
-    """Return a cell for each reported metric, with costs as times; the cell itself without any."""
+    """Return a cell for each reported metric, with costs as times, or itself."""
     labels = dict.fromkeys(replace(metric, value=0.0) for record in cell.usable for metric in record.metrics)
     return [
         replace(

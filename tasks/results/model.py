@@ -164,7 +164,7 @@ class Pairing:
 
 @dataclass(frozen=True, slots=True)
 class Total:
-    """Time and cost of one pass on a machine, over all cases valid on every compared machine.
+    """Time and cost of one pass over all cases valid on every machine.
 
     Attributes:
         cases: number of summed cases, of `measured` cases.

@@ -105,7 +105,7 @@ class Repeats:
 
     @property
     def end_to_end_s(self) -> list[float]:
-        """Return seconds per step with transfers, of usable repeats that measured them."""
+        """Return seconds per step with transfers, of repeats that measured them."""
         pairs = ((r.wall, r.transfer) for r in self.usable)
         return [
             wall.total_mean_s + moved.h2d_pageable_s + moved.d2h_pageable_s
@@ -119,7 +119,7 @@ class Repeats:
         return next((r.work.units for r in self.usable if r.work and r.work.units > 0), None)
 
     def logs_like(self, reference: "Repeats") -> list[float]:
-        """Return the logs of `compute_s`, scaled to the reference's work if both state theirs."""
+        """Return the logs of `compute_s`, scaled to the reference's work if stated."""
         factor = reference.units / self.units if reference.units and self.units else 1.0
         return [math.log(seconds * factor) for seconds in self.compute_s]
 
@@ -155,7 +155,7 @@ def group(
 
 
 def entering(counting: Sequence[Record]) -> tuple[Record, ...]:
-    """Return the valid records for an estimate: busy ones only if quiet ones are too few."""
+    """Return the records for an estimate: busy ones only if quiet ones are too few."""
     quiet = tuple(record for record in counting if not is_busy(record))
     return quiet if len(quiet) >= FEWEST else tuple(counting)
 

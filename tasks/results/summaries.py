@@ -85,7 +85,7 @@ def most_per_machine(
     least: float,
     text: Callable[[Cell, Estimate], str],
 ) -> list[str]:
-    """Return a sentence per machine: the cell with the highest lower bound of a measure, from `least` on."""
+    """Return each machine's cell with the highest lower bound of a measure, from `least` on."""
     most: dict[str, tuple[float, str]] = {}
     for repeats in cells:
         value, cell = measure(repeats), repeats.cell

@@ -50,7 +50,7 @@ def pairs(one: Sequence[Span | None], other: Sequence[Span | None]) -> list[tupl
 def in_pairs(
     spans: Mapping[str, Sequence[Sequence[Span | None]]], fewest: int
 ) -> dict[str, list[list[int]]] | None:
-    """Return by machine and case the places of the repeats with a partner on each entry that takes turns with it.
+    """Return by machine and case the repeats with a partner on each entry that takes turns.
 
     Two take turns if each case has `fewest` pairs; machines without turns are left out. None if a case has
     fewer repeats with a partner on all entries.
@@ -89,7 +89,7 @@ def are_apart(sessions: Sequence[Sequence[Span | None]]) -> bool:
 
 
 def box_of(record: Record) -> str:
-    """Return a box's identity: its GPUs' ids, or its cloud's instance id, or its host's name."""
+    """Return a box's GPU ids, its cloud's instance id, or its host's name."""
     facts = record.environment
     gpus = facts.get("gpus")
     ids = [_text(gpu, "uuid") for gpu in gpus if isinstance(gpu, Mapping)] if isinstance(gpus, list) else []

@@ -1,4 +1,4 @@
-"""Cache code, environments and data on a machine for later lane jobs, by their hash.
+"""Cache code, environments and data on a machine, by their hash.
 
 Unpacked code is checked against its id each time. A container behind SSH has a volume here; an image can bring
 a second cache.

@@ -1,4 +1,4 @@
-"""Start a lane in a user's container image: `python3 -c` runs this text there, without anything else.
+"""Start a lane in a user's container image: `python3 -c` runs this text there.
 
 It fetches the lane's code from the inputs of its flow run, has its packages installed, and becomes the flow.
 Any failure becomes the flow run's state, for its `bench` to read.

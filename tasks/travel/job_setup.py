@@ -73,7 +73,7 @@ class JobSetup:
             yield
 
     def noted(self, repeat: Repeat, record: Record) -> Record:
-        """Return a record with its image and packages, a script's first also with its preparation time.
+        """Return a record with image and packages, a script's first with its preparation time.
 
         The time is in the record's phases and wall, for the bill, and not in its samples.
         """

@@ -1,4 +1,4 @@
-"""`python3 lane-….pyz`, whose `__main__` this is: install a lane's code and packages without our image.
+"""`python3 lane-….pyz`, whose `__main__` this is: install a lane without our image.
 
 Next to the file it puts `lane-…/code`, and `lane-…/bin`: the folder of an environment's Python, over the torch
 of the running Python. Both are cached by hash, made by one process, and made anew if half made.

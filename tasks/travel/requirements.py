@@ -55,7 +55,7 @@ class Wanted:
 
 
 def packages_file(folder: Path) -> str | None:
-    """Return the file in a folder that names its packages, the most exact one, or None."""
+    """Return the most exact file in a folder that names packages, or None."""
     return next((name for name in FILES if (folder / name).is_file()), None)
 
 

@@ -1,1 +1,1 @@
-"""Keep a machine or return it, compared with its kind, else with published rates."""
+"""Advise whether to keep a machine or return it."""

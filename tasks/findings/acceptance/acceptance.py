@@ -1,4 +1,4 @@
-"""Keep or return: whether each machine of a run is as good as others of its kind."""
+"""Whether each machine of a run is as good as others of its kind."""
 
 import math
 from collections.abc import Iterator

@@ -74,7 +74,7 @@ class MachineAdvice:
 
     @property
     def advice(self) -> Advice:
-        """Return the advice: keep if every case has a number and no measure is undecided."""
+        """Return keep if every case has a number and no measure is undecided."""
         if self.fatal or self.wrong or self.slow:
             return Advice.RETURN
         is_clear = self.compared and not self.open and not self.without_number
@@ -82,7 +82,7 @@ class MachineAdvice:
 
     @property
     def slow(self) -> list[Held]:
-        """Return the measures in which it is slow without load, the most certain first."""
+        """Return the measures of slowness without load, the most certain first."""
         own = (held for held in self.held if held.is_slow and not (held.is_busy or held.is_restless))
         return sorted(own, key=lambda h: (h.chance or 0.0, -_value(h)))
 

@@ -67,7 +67,7 @@ def fatal(cards: Mapping[int, Mapping[str, float]]) -> tuple[str, ...]:
 
 
 def lost_driver(cells: Sequence[Repeats]) -> tuple[str, ...]:
-    """Return that the driver hangs or kills its callers, if no cell has a valid result."""
+    """Return that the driver hangs or kills its callers, without any valid result."""
     if any(cell.usable for cell in cells):
         return ()
     found = (DRIVER.search(reason) for cell in cells for reason in cell.reasons)
@@ -113,7 +113,7 @@ def shown(facts: Mapping[str, float]) -> Iterator[str]:
 
 
 def missing_cards(facts: Mapping[str, float], devices: int) -> Iterator[str]:
-    """Yield that the driver shows fewer cards than are paid for, or than are on the PCI bus."""
+    """Yield that the driver shows fewer cards than are paid for or on the bus."""
     cards, on_bus = facts.get("gpu_cards"), facts.get("gpu_cards_on_bus")
     if cards is None:
         return

@@ -1,4 +1,4 @@
-"""Predict how slow a good machine can be: a further member of a population, on log times."""
+"""Predict a further member of a population: how slow a good machine can be."""
 
 import math
 import statistics

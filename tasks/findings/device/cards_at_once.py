@@ -1,4 +1,4 @@
-"""All cards of a machine at once: rate, power and heat, against the others and alone."""
+"""All cards of a machine at once: rate, power and heat."""
 
 import math
 import statistics
@@ -99,7 +99,7 @@ class CardsAtOnce(Finding):
         return Table(COLUMNS, rows, lead) if rows else None
 
     def observations(self) -> tuple[str, ...]:
-        """Return for each cell the rate of all, the slowest device, and the cost of company."""
+        """Return each cell's rate, slowest device, and cost of company."""
         cells = dict.fromkeys((card.hardware, card.case) for card in self.cards)
         return tuple(
             _sentence([card for card in self.cards if (card.hardware, card.case) == key]) for key in cells

@@ -1,4 +1,4 @@
-"""The speed of each machine's host: plain Python, and operations launched on the device."""
+"""The speed of each machine's host: Python, and launches on the device."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -78,7 +78,7 @@ class HostSpeed(Finding):
         return None, None, ""
 
     def observations(self) -> tuple[str, ...]:
-        """Name each host slower at Python than the fastest by 5 %, if its interval shows it."""
+        """Name each host shown to be slower at Python than the fastest by 5 %."""
         return tuple(
             f"The host of {name} runs Python at {format_ratio(ratio)} the speed of {_fastest(self.python)}'s."
             for name in self.python
@@ -89,7 +89,7 @@ class HostSpeed(Finding):
 def against_fastest(
     rates: Mapping[str, Sequence[float]], name: str, sessions: Sessions = WITHIN
 ) -> Ratio | None:
-    """Return a machine's rate over the fastest's; None for the fastest or without a reading."""
+    """Return a machine's rate over the fastest's, or None."""
     if name not in rates or name == (best := _fastest(rates)):
         return None
     best_s, own_s = ([1 / rate for rate in rates[side]] for side in (best, name))

@@ -50,7 +50,7 @@ class Split:
 
     @property
     def decided_by(self) -> str:
-        """Return the part of a step that makes most of the difference; `device` without any."""
+        """Return the part of a step that makes most of the difference, or `device`."""
         return decided_by(self.before, self.after)
 
     @property
@@ -87,7 +87,7 @@ class SpeedupParts(Finding):
 
     @classmethod
     def find(cls, results: Results) -> "SpeedupParts":
-        """Split the speedup of each case whose device time is known on both machines."""
+        """Split each speedup with a known device time on both machines."""
         by_cell: Cells = {(c.cell.hardware, c.cell.case): c for c in results.cells}
         found = []
         for cell in results.cells:

@@ -1,4 +1,4 @@
-"""Sustained speed: a device's speed after a soak relative to its first second."""
+"""A device's speed after a soak relative to its first second."""
 
 from dataclasses import dataclass
 
@@ -17,7 +17,7 @@ COLUMNS = (
 
 @dataclass(frozen=True, slots=True)
 class Sustained(Finding):
-    """Cells with a soak: their speed after it over that of the first second."""
+    """Cells with a soak: their speed after it over the first second's."""
 
     name = "sustained"
     title = "Sustained speed"

@@ -136,7 +136,7 @@ class HeldBacks(Finding):
         return Table(COLUMNS, rows, LEAD) if rows else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return a line on the cell that loses most of a step, from a fifth on."""
+        """Return the cell that loses most of a step, from a fifth on."""
         cells = [cell for cell in self.cells if _tells(cell)]
         worst = max(cells, key=lambda cell: cell.share.value if cell.share else 0.0, default=None)
         return (f"{capitalised(worst.bottleneck)}.",) if worst else ()
@@ -146,7 +146,7 @@ class HeldBacks(Finding):
         return tuple(f"{capitalised(cell.sentence)}." for cell in self.cells if _tells(cell))
 
     def observations(self) -> tuple[str, ...]:
-        """Return a sentence on each kind of step, and on each other cell and its memory."""
+        """Return a sentence on each kind of step, and each other cell."""
         sentences = _steps(self.cells)
         for cell in self.cells:
             if not _tells(cell) and (cell.shares or cell.memory):

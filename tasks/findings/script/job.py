@@ -140,7 +140,7 @@ class WholeJobs(Finding):
         return cls(tuple(map(tuple, jobs.values())))
 
     def table(self) -> Table | None:
-        """Return a row per job and machine, the cheapest first, without prices by time."""
+        """Return a row per job and machine, the cheapest first."""
         rows: list[tuple[Value, ...]] = []
         for same in self.jobs:
             best = {"cheapest": _best(same, True)[0], "fastest": _best(same, False)[0]}
@@ -158,7 +158,7 @@ class WholeJobs(Finding):
         return Table(COLUMNS, tuple(rows), LEAD) if rows else None
 
     def headline(self) -> tuple[str, ...]:
-        """Return for each job the cheapest and the fastest machine, with cost and time."""
+        """Return each job's cheapest and fastest machine, with cost and time."""
         return tuple(_line(same, len(self.jobs) > 1) for same in self.jobs)
 
     def details(self) -> tuple[str, ...]:

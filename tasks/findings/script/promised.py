@@ -128,7 +128,7 @@ class PromisedRates(Finding):
         return tuple(_line(cells, len(cases) > 1) for cells in cases)
 
     def details(self) -> tuple[str, ...]:
-        """Return each machine that keeps the promises at no rate, or that the load limited."""
+        """Return each machine without a promised rate, or limited by the load."""
         return (
             *(
                 f"{cell.hardware} keeps {listed(cell.searches[0].promises)} of {script_text(cell.case)} at no rate."

@@ -1,4 +1,4 @@
-"""Jobs refused because of the machine: the range of their repeats is only a hint."""
+"""Jobs refused because of the machine, with the range of their repeats as a hint."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass

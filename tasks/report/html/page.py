@@ -1,4 +1,4 @@
-"""One HTML file with a whole run, which works offline: its security policy forbids requests."""
+"""One HTML file with a whole run. It works offline; its security policy forbids requests."""
 
 import base64
 import hashlib

@@ -22,7 +22,7 @@ from workloads.harness.records.record import Grade
 
 
 def text_tables(grid: Grid) -> str:
-    """Return the answer, a box per machine against the baseline, machines and refused results, in ASCII."""
+    """Return the answer, a box per machine, machines and refused results, in ASCII."""
     comparison = grid.comparison
     others = [machine for machine in grid.machines if machine.name != comparison.baseline]
     answer = [*comparison.answer, comparison.caveat_line] if comparison.caveats else comparison.answer
