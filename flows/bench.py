@@ -26,7 +26,7 @@ from tasks.start import open_store
 from tasks.store.bucket import Mirror
 from tasks.travel.image_start import Bundle, keep_lane
 
-DECLINED = "Declined"  # name of the state of a run whose estimate a person found too high
+DECLINED = "Declined"  # state of a run whose estimate a person refused
 
 
 @flow(name="bench", on_cancellation=[collect_and_stop], on_crashed=[collect_and_stop])
@@ -77,17 +77,13 @@ async def bench(
             resume=resume or None,
         )
         return await measured(request)
-    except GridbenchError as error:  # a user's mistake is a sentence, not a traceback
+    except GridbenchError as error:  # a user's mistake is a sentence, without a traceback
         return Failed(message=str(error))
 
 
 def lane_code() -> Bundle:
-    """Return the code of a lane for a user's image.
-
-    Raises:
-        GridbenchError: the checkout is incomplete.
-    """
-    from infra.workers.ssh.lane_code import lane_bundle  # imports asyncssh, which few runs need
+    """Return the code of a lane for a user's image."""
+    from infra.workers.ssh.lane_code import lane_bundle  # it imports asyncssh, which few runs need
 
     try:
         return lane_bundle()[1], revision()
@@ -98,7 +94,7 @@ def lane_code() -> Bundle:
 
 
 async def measured(request: RunRequest) -> str | State[str]:
-    """Measure what a request asks for; return the path of the report, or a state that says it is empty."""
+    """Measure the cases of a request; return the path of the report, or a state that says it is empty."""
     try:
         store = await open_store(request)
     except OverBudget as over:
@@ -119,6 +115,6 @@ async def measured(request: RunRequest) -> str | State[str]:
     records = gather(store)
     comparison = compare(opaque(records), store)
     report = await publish(opaque(records), opaque(comparison), store)
-    if why := nothing_measured(records, store.plan):  # green would say that there is an answer
+    if why := nothing_measured(records, store.plan):  # a green run would claim an answer
         return Failed(name=NOTHING, message=why)
     return report

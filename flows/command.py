@@ -1,4 +1,4 @@
-"""The flow `bench` with a form for any command, which becomes a suite like any other."""
+"""The flow `bench` with a form for any command, which becomes a suite."""
 
 import shlex
 from pathlib import Path
@@ -77,8 +77,8 @@ async def bench(
             **server_table(serve, ready, None, slo, load),
         }
         request = RunRequest(hardware=tuple(hardware), budget_usd=budget_usd, results=results or None)
-        machines_of(request)  # a mistake in a name leaves no suite behind
+        machines_of(request)  # check names first, so that a mistake leaves no suite behind
         suite = write_suite(validated(OwnCommand, given, "command"), request.address.folder)
         return await measured(request.model_copy(update={"suite": str(suite)}))
-    except (GridbenchError, WorkloadsError) as error:  # a user's mistake is a sentence, not a traceback
+    except (GridbenchError, WorkloadsError) as error:  # a user's mistake is a sentence, without a traceback
         return Failed(message=str(error))

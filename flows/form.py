@@ -1,4 +1,4 @@
-"""Types of the parameters that the forms of `bench`, `script` and `nightly` in the Prefect UI show."""
+"""Types of the parameters in the Prefect UI's forms of `bench`, `script` and `nightly`."""
 
 from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias
 
@@ -17,7 +17,6 @@ else:  # the form offers the files of deployments/, and the server refuses any o
 
 
 def _field(title: str) -> Any:
-    """Return the label of a field, which is the parameter's name otherwise."""
     return Field(json_schema_extra={"title": title})
 
 

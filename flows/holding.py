@@ -1,4 +1,4 @@
-"""Rent a box for one lane, publish its state in the labels of the flow run, and always return it."""
+"""Rent a box for one lane, publish its state in the flow run's labels, and always return it."""
 
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
@@ -37,9 +37,9 @@ NO_CAPACITY, REFUSED, DUE, NOT_RETURNED = "NoCapacity", "Refused", "Due", "NotRe
 
 
 async def hold(order: RentalOrder, flow_run_id: UUID, say: Say) -> State[Any]:
-    """Rent a box, hold it until it is no longer needed, and return it. The state says how the rental ended.
+    """Rent a box, hold it until it is no longer needed, and return it; the state says how the rental ended.
 
-    The labels of the flow run hold everything that is known of the box, in the form of `RentalStatus`.
+    The flow run's labels hold its `RentalStatus`.
     """
     pace = HoldSettings()
     try:
@@ -72,7 +72,7 @@ class Holding:
     Attributes:
         lease: its name is on the box, the key and the secret, so that they are found after a crash.
         rental: the next content of the labels.
-        rented: the boxes that were launched, and those that could not be returned.
+        rented: the launched boxes, and those that could not be returned.
         news: set if `rental` is newer than the labels.
     """
 
@@ -97,7 +97,7 @@ class Holding:
         self.news.set()
 
     def note(self, launch: Launch) -> None:
-        """Note that a box was launched, or that one that did not boot was returned, which ends its cost."""
+        """Note a launch, or the return of a box that did not boot, which ends its cost."""
         self.returned = launch.returned
         if launch.returned is None:
             option, since = launch.option, launch.since
@@ -117,9 +117,8 @@ class Holding:
         self.know(**earlier, since=now, usd_per_hour=0.0)
 
     async def follow(self) -> State[Any]:
-        """Keep the labels up to date until the box is no longer needed.
-
-        That is the case if the labels ask for its release, or if no `bench` has measured the run for `alone_s`.
+        """Keep the labels up to date until they ask for the box's release, or no `bench` has measured for
+        `alone_s`.
         """
         alone_since: float | None = None
         bench: UUID | None = None
@@ -141,7 +140,7 @@ class Holding:
                 await self.news.wait()
 
     async def _label(self, present: Mapping[str, Any]) -> None:
-        """Write the labels that differ: the server can lose one if another client writes at the same time."""
+        """Write the labels that differ; the server can lose one if another client writes at the same time."""
         labels = self.rental.labels
         if any(present.get(key) != value for key, value in labels.items()):
             await self.client.update_flow_run_labels(self.flow_run_id, labels)
@@ -180,7 +179,7 @@ class Holding:
         )
 
     async def _lost(self, instance_id: str) -> State[Any]:
-        """Wait until the box is lost; return the state that says so."""
+        """Wait until the box is lost; return the state of a lost box."""
         while True:
             await anyio.sleep(self.pace.look_s)
             try:
@@ -194,7 +193,7 @@ class Holding:
                 return Crashed(name=RECLAIMED, message=f"Lambda Cloud took the box away: {what} is {status}")
 
     async def close(self) -> None:
-        """Publish the return, unless something may still run, and delete the key."""
+        """Publish the return, unless a box might still run, and delete the key."""
         if not self.rented.left:
             self.know(returned=self.returned or _now())
         await call_until_answered(self.client.update_flow_run_labels, self.flow_run_id, self.rental.labels)
@@ -202,7 +201,7 @@ class Holding:
 
 
 async def _held_by_others(client: PrefectClient, run: str, holder: UUID) -> set[str]:
-    """Return the names of the leases of a run that flow runs other than `holder` hold."""
+    """Return the lease names of a run that flow runs other than `holder` hold."""
     flow_runs = await call_until_answered(rental_runs, client, run)
     running = [each for each in flow_runs if each.id != holder and each.state and each.state.is_running()]
     return {str(each.labels[NAME]) for each in running if NAME in each.labels}

@@ -31,9 +31,9 @@ from tasks.store.store import Store
 
 
 async def collect_and_stop(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Stop the lane jobs that a `bench` followed, give its boxes back, and store the records that arrived."""
+    """Stop the lane jobs of a `bench`, return its boxes, and store the records that arrived."""
     async with get_client() as client:
-        run = (await client.read_flow_run(flow_run.id)).name  # that of `flow_run` may be older than its run
+        run = (await client.read_flow_run(flow_run.id)).name  # `flow_run` can have an older name
         followed = await _followed_by(client, flow_run.id, run)
         under_way = [job.id for job in followed if LANE_TAG in job.tags and not is_final(job.state)]
         await stop_jobs(client, under_way)
@@ -52,7 +52,7 @@ async def collect_and_stop(flow: Flow[Any, Any], flow_run: FlowRun, state: State
 async def _followed_by(client: PrefectClient, bench_id: UUID, run: str) -> list[FlowRun]:
     """Return the lane jobs and rentals that a `bench` started, or took over from earlier ones of its run.
 
-    While another `bench` measures the run, what earlier ones started is that one's to follow.
+    If another `bench` measures the run now, that one follows them.
     """
     mine = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[bench_id]))
     started = [each for each in await flow_runs(client, mine) if {LANE_TAG, TAG} & {*each.tags}]
@@ -68,7 +68,7 @@ async def end_children(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any
         mine = FlowRunFilter(parent_flow_run_id=FlowRunFilterParentFlowRunId(any_=[flow_run.id]))
         children = [child for child in await flow_runs(client, mine) if not is_final(child.state)]
         for child in children:
-            with suppress(GridbenchError):  # it had not made its folder yet
+            with suppress(GridbenchError):  # its folder might not exist yet
                 await collect_and_stop(flow, child, state)
             over: State[Any] = Cancelled(message=f"its night ended {state.name}")
             await client.set_flow_run_state(child.id, over, force=True)

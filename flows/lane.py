@@ -1,4 +1,4 @@
-"""The flow `lane`, which a work pool runs: the repeats of one machine, one at a time, alone on the box."""
+"""The flow `lane`, which a work pool runs: the repeats of one machine, one at a time."""
 
 import os
 import sys
@@ -35,8 +35,8 @@ from workloads.harness.repeat.script_runs import run_script
 from workloads.harness.repeat.series import Other, measure_or_skip
 
 ROOT = Path(__file__).parents[1]
-START_S = 120.0  # of the job's time went by before this flow, at most: container, imports
-SPARE_S = 30.0  # the flow needs them to end by itself
+START_S = 120.0  # most of the job's time before this flow starts: container, imports
+SPARE_S = 30.0  # the flow's own time to end
 
 
 @flow(
@@ -80,7 +80,7 @@ def lane(
         return Failed(message=str(error))
     log.info(f"{count} repeats of run {run} on {' and '.join([hardware, *(turns_with or ())])}")
     words = tuple(command or COMMAND)
-    os.chdir(ROOT)  # `python -m workloads` must find this checkout wherever the worker runs its flows
+    os.chdir(ROOT)  # `python -m workloads` must find this checkout, wherever the worker runs its flows
     if hindrance := _hindrance(repeats, words, log.warning):
         return Failed(name=preflight.UNFIT, message=hindrance)
     sent, own = JobCode(tuple(code or ()), workloads), OwnRun(me, every_s)
@@ -91,7 +91,7 @@ def lane(
                 measured = measure_all(
                     repeats, say, uploader.put, words, frozen, setup, own.must_stop, tuple(partner or ())
                 )
-        except GridbenchError as error:  # a script that can't be had here
+        except GridbenchError as error:  # a script that can't be fetched
             return Failed(name=preflight.UNFIT, message=str(error))
     if own.ended:
         return Cancelled(message=f"{own.ended}; {measured} of {len(repeats)} repeats were measured before")
@@ -101,7 +101,7 @@ def lane(
 def _frozen(
     reference: tuple[str, ...], say: Callable[[str], None], warn: Callable[[str], None]
 ) -> tuple[str, ...]:
-    """Return the command of the reference; that of this machine's own, made if it must be, for `auto`."""
+    """Return the command of the reference; for `auto`, that of this machine's own, made if necessary."""
     if reference != (AUTO,):
         return reference
     try:
@@ -112,7 +112,7 @@ def _frozen(
 
 
 def _hindrance(repeats: Sequence[Repeat], command: Sequence[str], warn: Callable[[str], None]) -> str:
-    """Return why nothing can be measured here, empty where it can; say what else is odd."""
+    """Return why no repeat can be measured here, or an empty text; warn about other oddities."""
     hindrance, warnings = preflight.check(repeats, command)
     for sentence in warnings:
         warn(sentence)
@@ -129,16 +129,15 @@ def measure_all(
     must_stop: Callable[[], bool] = lambda: False,
     partner: Sequence[str] = (),
 ) -> int:
-    """Measure repeats and hand over each record; return how many were measured.
+    """Measure repeats in order and pass on each record; return their number.
 
     Args:
-        repeats: in their order.
-        say: is told each one.
+        say: prints each repeat.
         put: takes each record.
         command: runs one repeat.
         reference: the same in a frozen environment; empty for no controls.
-        setup: what has come to this machine for them; None where nothing had to.
-        must_stop: returns before each repeat whether to measure no more.
+        setup: files fetched for the repeats, or None.
+        must_stop: called before each repeat; True ends the measurement.
         partner: the command of another version; empty for none.
     """
     ended: list[Record] = []
@@ -180,7 +179,7 @@ def _measured(
 def _other(
     repeat: Repeat, say: Callable[[str], None], command: Sequence[str], setup: JobSetup
 ) -> Other | None:
-    """Return the measurement of the other version of a repeat, by its script or its command; None without one."""
+    """Return the measurement of a repeat's other version, by its script or its command, or None."""
     if not (repeat.partner or command):
         return None
     at_version = replace(repeat, script=repeat.partner, partner=None, profile=False)

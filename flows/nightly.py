@@ -17,7 +17,7 @@ from tasks.regressions.night import JudgedNight
 from tasks.schema import validated
 from tasks.store.address import ResultsAddress
 
-NOT_JUDGED = "NothingJudged"  # name of the state of a night without a number that counts
+NOT_JUDGED = "NothingJudged"  # state of a night without a number that counts
 
 
 @flow(name="nightly", on_cancellation=[end_children], on_crashed=[end_children])
@@ -76,11 +76,7 @@ async def nightly(
 
 
 async def _judge_after_unfiled(results: ResultsAddress, run: str) -> JudgedNight:
-    """Judge a night; earlier nights that were cut short between measuring and filing are filed before it.
-
-    Raises:
-        GridbenchError: the store can't be read.
-    """
+    """Judge a night, after filing earlier nights that were interrupted between measuring and filing."""
     judged = await judge_stored_night(results, run)
     for earlier in judged.unfiled:
         get_run_logger().info(f"night {earlier} was not filed, which is done now")
@@ -89,11 +85,7 @@ async def _judge_after_unfiled(results: ResultsAddress, run: str) -> JudgedNight
 
 
 async def _confirm_suspects(judged: JudgedNight, request: RunRequest) -> None:
-    """Measure the suspects of a night again, within what is left of its budget.
-
-    Raises:
-        GridbenchError: the costs so far can't be read.
-    """
+    """Measure the suspects of a night again, within the rest of its budget."""
     run, budget_usd = judged.night.plan.run, request.budget_usd or 0.0
     night = request.night or Night()
     for machine, cases in judged.to_confirm.items():
@@ -105,16 +97,12 @@ async def _confirm_suspects(judged: JudgedNight, request: RunRequest) -> None:
         }
         try:
             await _measured(request.model_copy(update=changes))
-        except GridbenchError as error:  # they stay suspects, and their verdicts say so
+        except GridbenchError as error:  # they stay suspects in their verdicts
             get_run_logger().info(f"the suspects of {machine} could not be measured again: {error}")
 
 
 async def _measured(request: RunRequest) -> str:
-    """Run `bench` with a request; return the name of the run that it measured.
-
-    Raises:
-        GridbenchError: the run could not be measured.
-    """
+    """Run `bench` with a request; return the name of its run."""
     state = await bench(request=request, return_state=True)
     run_id = state.state_details.flow_run_id
     if run_id is None or not (state.is_completed() or state.name == NOTHING):

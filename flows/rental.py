@@ -1,4 +1,4 @@
-"""Flows for boxes at Lambda Cloud: `rental` holds one and gives it back, `janitor` returns overdue ones."""
+"""Flows for boxes at Lambda Cloud: `rental` holds one and returns it, `janitor` returns overdue ones."""
 
 import sys
 from datetime import UTC, datetime
@@ -27,7 +27,7 @@ RETURNED = f"{PREFIX}returned"
 
 
 async def give_back_all(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Give back what a cancelled or crashed `rental` has left; do nothing if it left nothing."""
+    """Return everything that a cancelled or crashed `rental` has left."""
     say = flow_run_logger(flow_run, flow).warning
     async with get_client() as client:
         labels = (await call_until_answered(client.read_flow_run, flow_run.id)).labels

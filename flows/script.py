@@ -1,4 +1,4 @@
-"""The flow `bench` with a form for a user's own script, which becomes a suite like any other."""
+"""The flow `bench` with a form for a user's own script, which becomes a suite."""
 
 import shlex
 from pathlib import Path
@@ -75,8 +75,8 @@ async def bench(
             "repeats": repeats or None,
         }
         request = RunRequest(hardware=tuple(hardware), budget_usd=budget_usd, results=results or None)
-        machines_of(request)  # a mistake in a name leaves no suite behind
+        machines_of(request)  # check names first, so that a mistake leaves no suite behind
         suite = write_suite(validated(OwnScript, given, "script"), request.address.folder)
         return await measured(request.model_copy(update={"suite": str(suite)}))
-    except GridbenchError as error:  # a user's mistake is a sentence, not a traceback
+    except GridbenchError as error:  # a user's mistake is a sentence, without a traceback
         return Failed(message=str(error))

@@ -64,7 +64,7 @@ def check(
 
 
 def accused(reviewed: TableReview) -> list[TableFlaw]:
-    """Return the findings that are not merely questions."""
+    """Return the findings without mere questions."""
     return [flaw for flaw in reviewed.findings if not flaw.doubt]
 
 
@@ -78,11 +78,7 @@ def known_machines() -> Known:
 
 
 def read_text(file: Path) -> str:
-    """Return the text of a published table.
-
-    Raises:
-        GridbenchError: the file can't be read, is not text, or is one of Gridbench's own.
-    """
+    """Return the text of a published table; refuse binary files and Gridbench's own tables."""
     name = printable(str(file))
     if file.is_dir():
         raise GridbenchError(
@@ -114,8 +110,7 @@ def read_text(file: Path) -> str:
 def gpu_machine(key: str) -> Machine:
     """Return a machine with the peak rates of a GPU model.
 
-    Raises:
-        GridbenchError: the model is not in gpus.yaml; similar names are not tried: an A10G is not an A10.
+    Similar names are an error, because an A10G is not an A10.
     """
     peaks = load_gpus().get(key)
     if peaks is None:
@@ -135,7 +130,7 @@ def _has_fp8(peaks: GpuPeaks) -> bool:
 
 
 def as_text(reviewed: TableReview, name: str) -> str:
-    """Return the verdict, a table for each pair of columns, findings, questions and notes, as text."""
+    """Return the review as text: verdict, tables, findings, questions and notes."""
     table, count = reviewed.table, len(accused(reviewed))
     measures = len(table.measures)
     rows = f"{len(table.rows)} rows, {measures} column{'s' * (measures != 1)} of times and rates"
@@ -155,7 +150,7 @@ def as_text(reviewed: TableReview, name: str) -> str:
 
 
 def as_data(reviewed: TableReview) -> dict[str, Any]:
-    """Return the same as plain values, with None for a missing bound or a non-finite number."""
+    """Return the review as plain values, with None for a missing bound or a non-finite number."""
     columns = reviewed.table.columns
     return {
         "columns": [{"header": column.header, "kind": column.kind.value} for column in columns],

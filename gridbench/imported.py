@@ -1,4 +1,4 @@
-"""The command `import`: records that were measured elsewhere become a run."""
+"""The command `import`: make a run of records that were measured elsewhere."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -16,7 +16,7 @@ from tasks.store.store import Store
 if TYPE_CHECKING:
     from tasks.imported import Found
 
-LISTED = 10  # lines that are not records, before the others are counted
+LISTED = 10  # lines that are not records; further ones are counted
 USD, PRICE = r"([^=\s]+)=(\S+)", r"\d+(?:\.\d+)?"
 
 
@@ -44,7 +44,7 @@ def import_(
 def report_of(
     found: Sequence["Found"], results: ResultsAddress, prices: Mapping[str, float | Hardware], title: str = ""
 ) -> None:
-    """Make a run of the records in these folders, and print its answer and the path of its report."""
+    """Make a run of these folders' records; print its answer and the path of its report."""
     from gridbench.run.outcome import comparison_of, rebuild
 
     store = imported(found, results, prices, title)
@@ -64,7 +64,7 @@ def report_of(
 def imported(
     found: Sequence["Found"], results: ResultsAddress, prices: Mapping[str, float | Hardware], title: str = ""
 ) -> Store:
-    """Make a run of the records in these folders, and name the lines that are not records.
+    """Make a run of these folders' records, and print the lines that are not records.
 
     Raises:
         GridbenchError: there is no record, or a price names a machine without one.
@@ -85,11 +85,7 @@ def imported(
 
 
 def _price(text: str) -> tuple[str, float | Hardware]:
-    """Parse `MACHINE=USD` or `MACHINE=HARDWARE`.
-
-    Raises:
-        GridbenchError: it is something else, or there is no such hardware.
-    """
+    """Parse `MACHINE=USD` or `MACHINE=HARDWARE`."""
     match = re.fullmatch(USD, text)
     if match and not re.match(r"[-.\d]", match[2]):
         return match[1], load_hardware(match[2])

@@ -1,4 +1,4 @@
-"""The program `gridbench`: its commands in groups, each imported when it is used."""
+"""The program `gridbench`: its commands in groups, each imported when used."""
 
 import os
 import signal
@@ -101,7 +101,7 @@ SETTINGS = {name: {"allow_interspersed_args": False} for name in ("train", "comm
 
 
 class LoadedCommands(Mapping[str, Any]):
-    """Commands by name; each is imported when it is looked up."""
+    """Commands by name, imported at their lookup."""
 
     def __iter__(self) -> Iterator[str]:
         return iter(COMMANDS)
@@ -143,14 +143,14 @@ class Grouped(TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command with its help line only, which is all that a list shows."""
+        """Return a command with only its help line, as a list shows it."""
         if cmd_name not in COMMANDS:
             return None
         group, command = COMMANDS[cmd_name]
         return TyperCommand(cmd_name, help=command.help, rich_help_panel=group)
 
     def resolve_command(self, ctx: Any, args: list[str]) -> Any:
-        """Return the command that is run, imported."""
+        """Return the command to run, imported."""
         name, command, rest = super().resolve_command(ctx, args)
         return name, command and load(str(name)), rest
 
@@ -165,7 +165,7 @@ app = typer.Typer(
 
 
 def _use_state(folder: Path | None) -> Path | None:
-    """Take a folder before the command is imported, which reads it then."""
+    """Set the folder before the command is imported, which reads it then."""
     if folder is not None:
         os.environ["GRIDBENCH_STATE"] = str(folder.absolute())
     return folder
@@ -205,17 +205,13 @@ def main() -> None:
 
 
 def _start_as_utf8() -> None:
-    """Start the program again in Python's UTF-8 mode if this process reads names of files as ASCII."""
+    """Restart the program in Python's UTF-8 mode if this process reads file names as ASCII."""
     if sys.getfilesystemencoding() == "ascii" and os.environ.get(UTF8) != "1":
         os.execve(sys.executable, sys.orig_argv, os.environ | {UTF8: "1"})
 
 
 def _call() -> None:
-    """Run the command of the arguments.
-
-    Raises:
-        SystemExit: it failed, or ended with another exit code than 0.
-    """
+    """Run the command of the arguments; a failure, or an exit code other than 0, raises SystemExit."""
     try:
         for word in sys.argv[1:]:
             check_utf8("argument", word)

@@ -17,7 +17,7 @@ from workloads.harness.records.printable import printable_lines
 
 
 class PlainConsole(Console):
-    """A console that prints no control sequence of a text's own: names, titles and errors can come from a box."""
+    """A console that removes control sequences from text: names, titles and errors can come from a box."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the printed segments, with printable texts."""
@@ -25,7 +25,7 @@ class PlainConsole(Console):
             yield segment if segment.control else segment._replace(text=printable_lines(segment.text))
 
 
-console = PlainConsole(emoji=False)  # a block or a case may be named `:x:`
+console = PlainConsole(emoji=False)  # a block or a case can be named `:x:`
 LOG_WIDTH = 140  # columns of a table if the output is not a terminal
 Results = Annotated[
     ResultsAddress,
@@ -55,11 +55,7 @@ def warn(text: str) -> None:
 
 
 def confirm(question: str, yes: bool) -> None:
-    """Ask before anything is changed, unless `yes` is given.
-
-    Raises:
-        GridbenchError: the answer is not yes.
-    """
+    """Ask before changes, unless `yes` is given; raise `GridbenchError` for another answer than yes."""
     if yes:
         return
     try:
@@ -71,11 +67,7 @@ def confirm(question: str, yes: bool) -> None:
 
 
 def check_utf8(what: str, text: str) -> None:
-    """Refuse a text from the system that Prefect and JSON can't hold.
-
-    Raises:
-        GridbenchError: its bytes are not UTF-8.
-    """
+    """Raise `GridbenchError` for a text that is not UTF-8, which Prefect and JSON can't hold."""
     try:
         text.encode()
     except UnicodeEncodeError:
@@ -85,11 +77,7 @@ def check_utf8(what: str, text: str) -> None:
 
 
 def current_folder() -> Path:
-    """Return the current folder.
-
-    Raises:
-        GridbenchError: its path is not UTF-8.
-    """
+    """Return the current folder; raise `GridbenchError` if its path is not UTF-8."""
     check_utf8("the current folder", os.getcwd())
     return Path.cwd()
 
@@ -105,11 +93,7 @@ def table_of(title: str, *columns: str, right: Sequence[str] = ()) -> Table:
 
 
 def share_of(option: str, text: str) -> float:
-    """Parse a share.
-
-    Raises:
-        GridbenchError: it is not a number from 0 to below 1.
-    """
+    """Parse a share, a number from 0 to below 1."""
     number = text.strip().removesuffix("%")
     try:
         share = float(number) / (100 if number != text.strip() else 1)

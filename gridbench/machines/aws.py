@@ -75,7 +75,7 @@ def up_aws(
     pool_file: PoolFile = Path("aws-pool.json"),
     yes: Yes = False,
 ) -> None:
-    """Make AWS ready for runs: the stack, images, and what runs need on the Prefect API.
+    """Make AWS ready for runs: the stack, images, and the objects on the Prefect API.
 
     It shows changes and costs, and asks. Options that are not given keep their values in the stack.
     """
@@ -96,7 +96,7 @@ def up_aws(
 
 
 def _up(options: "StackOptions", region: str | None, yes: bool) -> "tuple[Account, StackPlan, Stack]":
-    """Create or change the stack after asking; returns it as it is then."""
+    """Create or change the stack after asking; return its final state."""
     from gridbench.setup.aws import noted_region
     from infra.aws import stack as stacks
     from infra.aws.account import connect, region_of
@@ -125,7 +125,7 @@ def _up(options: "StackOptions", region: str | None, yes: bool) -> "tuple[Accoun
 
 
 def _carry_out(account: "Account", plan: "StackPlan", change_set: "ChangeSet", yes: bool) -> "Stack":
-    """Show a change set, ask, execute it and wait; returns the stack."""
+    """Show a change set, ask, execute it and wait; return the stack."""
     from infra.aws import stack as stacks
     from infra.aws.first_use import prepare
 
@@ -157,7 +157,7 @@ def _show_pool(
     pool: str,
     pool_file: Path,
 ) -> None:
-    """Print the outputs of the stack and the commands for its work pool; write the pool's template."""
+    """Print the stack's outputs and the commands for its work pool; write the pool's template."""
     from gridbench.setup.image import published_images
     from infra.aws import pool as pools
     from infra.workers.batch.worker import AwsBatchWorker
@@ -190,7 +190,7 @@ def _show_pool(
 
 
 def status_aws(project: Project = "gridbench", region: Region = None) -> None:
-    """Show the AWS stack: queues, jobs, machines and their cost now; or what is left without a stack."""
+    """Show the AWS stack: queues, jobs, machines and their cost now; without a stack, its leftovers."""
     from gridbench.setup.aws import noted_region
     from infra.aws.errors import in_words
 
@@ -220,7 +220,7 @@ def status_aws(project: Project = "gridbench", region: Region = None) -> None:
 
 
 def _show_left(account: "Account", project: str, outcome: str) -> int:
-    """Print what services still have of the project; returns the exit code, 1 if anything is left."""
+    """Print a project's remaining objects; return the exit code, 1 if there are any."""
     from infra.aws.leftovers import buckets, look
 
     left = look(account, project)
@@ -276,7 +276,7 @@ def down_aws(
 
 
 def _show_doomed(account: "Account", project: str, results: dict[str, int], delete_results: bool) -> None:
-    """Print what will be deleted, and what will be kept."""
+    """Print the objects to delete and to keep."""
     from infra.aws.leftovers import look
 
     say(f"account {account.number}, region {account.region}: this will be deleted")

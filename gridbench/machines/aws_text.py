@@ -11,7 +11,7 @@ from gridbench.machines.cloud import prices, usd_cell
 from gridbench.terminal import console, say, table_of
 from tasks.pricing.facts import Fact
 
-if TYPE_CHECKING:  # they import boto3, which is slow, and which other commands do not need
+if TYPE_CHECKING:  # they import boto3, which is slow, and other commands do without
     from infra.aws.machines import MachineType
     from infra.aws.stack import ResourceChange
     from infra.aws.state import Queue, RunningInstance
@@ -27,7 +27,7 @@ SECRET_USD_PER_MONTH = 0.40
 
 
 def usd_per_hour(facts: Sequence[Fact], instance: str, region: str, purchase: str) -> float | None:
-    """Return the price of an instance in the snapshot; None if it has none."""
+    """Return an instance's price in the snapshot, or None."""
     for fact in facts:
         if (fact.provider, fact.instance, fact.region, fact.purchase) == ("aws", instance, region, purchase):
             return fact.usd_per_hour
@@ -45,7 +45,7 @@ def show_changes(changes: Sequence["ResourceChange"], name: str) -> None:
 
 
 def show_costs(machines: Sequence["MachineType"], parameters: Mapping[str, str], region: str) -> None:
-    """Print the most that each queue may cost, and the cost of the idle stack."""
+    """Print the highest cost of each queue, and the idle stack's cost."""
     facts, total, unknown, caps = prices(), 0.0, [], []
     numbers = ("vCPUs", "GPUs", "machines at most", "USD/h each", "USD/h at most")
     table = table_of(f"Queues in {region}, each twice: on demand and spot", "type", *numbers, right=numbers)
@@ -70,7 +70,7 @@ def show_costs(machines: Sequence["MachineType"], parameters: Mapping[str, str],
 
 
 def _show_idle_costs(parameters: Mapping[str, str]) -> None:
-    """Print what the stack costs in a month in which no job runs."""
+    """Print the stack's cost in a month without jobs."""
     costs = {f"{name} {usd * gb:.2f} for {gb} GB": usd * gb for name, (gb, usd) in STORED.items()}
     secrets = [
         name for name in ("PrefectApiKeySecretArn", "PrefectAuthStringSecretArn") if parameters.get(name)

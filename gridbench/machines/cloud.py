@@ -25,7 +25,7 @@ Images = Annotated[
 
 @dataclass(frozen=True, slots=True)
 class Cloud:
-    """A cloud's name, as the commands take it, and the name of its service."""
+    """A cloud's name on the command line, and its service's name."""
 
     name: str
     service: str
@@ -49,7 +49,7 @@ class Cloud:
     def show_left(
         self, outcome: str, name: str, where: str, lines: Sequence[str], unchecked: Sequence[str]
     ) -> int:
-        """Print what still exists of a project or cluster; return the exit code, 1 if anything does.
+        """Print a project's or cluster's remaining objects; return the exit code, 1 if there are any.
 
         Args:
             outcome: of the caller's search or deletion, such as "down".
@@ -74,7 +74,7 @@ def show_lines(lines: Sequence[str]) -> None:
 
 
 def show_notes(notes: Sequence[str]) -> None:
-    """Print what the user should know before confirming."""
+    """Print notes for the user before the confirmation."""
     for note in notes:
         say(f"Note: {note}.")
 

@@ -93,9 +93,9 @@ def up_gke(
     cluster_only: ClusterOnly = False,
     yes: Yes = False,
 ) -> None:
-    """Make GKE ready for runs: the cluster, rights in it, an image, and what runs need on the Prefect API.
+    """Make GKE ready for runs: the cluster, rights in it, an image, and the objects on the Prefect API.
 
-    It shows what is missing and its cost, and asks. Existing pools stay as they are. You can run the command
+    It shows the missing parts and their cost, and asks. Existing pools stay as they are. You can run the command
     again, also after Ctrl-C.
     """
     from infra.gke import kubeconfig as configs
@@ -130,7 +130,7 @@ def up_gke(
 def _up(
     location: "GkeLocation", options: "ClusterOptions", most_usd_per_hour: float, yes: bool
 ) -> "tuple[GkeCluster, list[GkeError]]":
-    """Create what is missing after asking; return the cluster, and an error for each pool that failed."""
+    """Create the missing parts after asking; return the cluster, and an error for each pool that failed."""
     from gridbench.machines import gke_text
     from infra.gke.build import build
     from infra.gke.plan import make_plan
@@ -142,7 +142,7 @@ def _up(
     if plan.cluster and not plan.changes:
         say(f"cluster {plan.name} is complete: nothing to create")
         return plan.cluster, []
-    if not busy_usd <= most_usd_per_hour:  # as nothing is of NaN
+    if not busy_usd <= most_usd_per_hour:  # this order refuses NaN, too
         raise GridbenchError(
             f"with every pool full the cluster costs {busy_usd:.2f} USD an hour, and --max-usd-per-hour is "
             f"{most_usd_per_hour:g}: fewer accelerators, a lower --max-nodes, or a higher limit"
@@ -155,7 +155,7 @@ def _up(
 
 
 def _show_needs(location: "GkeLocation", plan: "ClusterPlan") -> None:
-    """Print what a new cluster needs that GKE's API can't create: its account's roles, and a NAT."""
+    """Print a new cluster's needs that GKE's API can't create: its account's roles, and a NAT."""
     from infra.gke.commands import grants, outward
 
     say(
@@ -212,7 +212,6 @@ def status_gke(project: Project = None, zone: AnyZone = None) -> None:
 
 
 def _show_silent(zones: tuple[str, ...]) -> None:
-    """Print the zones that did not answer."""
     if zones:
         say(f"not checked: {', '.join(zones)}, which did not answer; try again in some minutes")
 

@@ -81,11 +81,7 @@ def build(
 
 
 def add_reference(chosen: str, image: str, reference: str) -> None:
-    """Copy the environment and the workloads of an earlier image into this one, at /opt/reference.
-
-    Raises:
-        GridbenchError: the build failed.
-    """
+    """Copy an earlier image's environment and workloads into this one, at /opt/reference."""
     with tempfile.TemporaryDirectory(prefix="gridbench-image-") as folder:
         shutil.copyfile(HERE / "reference.Dockerfile", Path(folder) / "Dockerfile")
         engine.build(chosen, Path(folder), image, {"IMAGE": image, "REFERENCE": reference})
@@ -113,7 +109,7 @@ def add_code(chosen: str, image: str, folder: Path, ca_bundle: Path | None = Non
 
 
 def default_tag(name: str, commit: str) -> str:
-    """Return an image's name, made from flavour and commit."""
+    """Return an image's name, from flavour and commit."""
     short, _, dirty = commit.partition("-")
     return f"{NAME}:{name}-{short[:12]}{'-dirty' if dirty else ''}"
 
@@ -143,7 +139,7 @@ def push_image(
     allow_dirty: bool = False,
     with_engine: str | None = None,
 ) -> str:
-    """Push an image unless the repository has it, and return its reference by digest.
+    """Push an image unless the repository has it; return its reference by digest.
 
     Raises:
         GridbenchError: the image is not of the commit, or it can't be pushed.

@@ -98,11 +98,7 @@ def janitor() -> None:
 
 
 def sweep_overdue() -> None:
-    """Give back overdue boxes of every renter before a command uses Lambda; report that on stderr.
-
-    Raises:
-        GridbenchError: the key is missing or refused.
-    """
+    """Return every renter's overdue boxes before a command uses Lambda; report that on stderr."""
     from infra.lambda_cloud import janitor
     from infra.lambda_cloud.errors import LambdaError
 
@@ -113,11 +109,7 @@ def sweep_overdue() -> None:
 
 
 def _ask(request: Callable[[Any], Awaitable[T]]) -> T:
-    """Send one request to Lambda's API.
-
-    Raises:
-        GridbenchError: the key is missing, or the API did not answer.
-    """
+    """Send one request to Lambda's API."""
     from infra.lambda_cloud.api import LambdaApi, api_key, api_url
     from infra.lambda_cloud.errors import LambdaError
 

@@ -24,14 +24,14 @@ def said_plainly() -> Iterator[None]:
 
 
 def configuration_of(variables: Mapping[str, Any]) -> Any:
-    """Return the configuration of a job on a box, from its job variables."""
+    """Return the configuration of a box's job, from its job variables."""
     from infra.workers.ssh.configuration import SshJobConfiguration
 
     return SshJobConfiguration.model_validate({**variables, "env": {}, "labels": {}})
 
 
 async def facts_of(configuration: Any, no_blocks: str) -> tuple[dict[str, list[str]], list[str]]:
-    """Return the facts that a job's first box reports, and a sentence for each unmet requirement.
+    """Return the facts of a job's first box, and a sentence for each unmet requirement.
 
     Args:
         no_blocks: the error for a key that is a block, `{name}`, of a Prefect server, which is not read here.

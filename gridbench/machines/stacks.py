@@ -42,7 +42,7 @@ def up(
         )
     if os.environ.get("LAMBDA_API_KEY"):
         sweep_overdue()
-    # For runs that the UI and schedules start: they name no folder.
+    # For runs that the UI and schedules start: they do not name a folder.
     os.environ[RESULTS] = results.parameter
     with session(console.print, results.folder, port, schedules=True, pools=pools_of_a_stack()) as api:
         if api.lasts and results != DEFAULT:

@@ -1,4 +1,4 @@
-"""Boxes given by their address alone, `--on ssh://USER@HOST`: their hardware is read over SSH."""
+"""Boxes given by address, `--on ssh://USER@HOST`: their hardware is read over SSH."""
 
 import asyncio
 import re
@@ -29,7 +29,7 @@ def with_boxes(request: RunRequest) -> RunRequest:
     """Return the request with the facts of each box that it names by address.
 
     Raises:
-        GridbenchError: an address is invalid, or its box cannot be reached or does not meet the requirements.
+        GridbenchError: an address is invalid, or its box cannot be reached or lacks a requirement.
     """
     addresses = [name for name in request.hardware if name.startswith(SCHEME)]
     if not addresses:
@@ -40,11 +40,7 @@ def with_boxes(request: RunRequest) -> RunRequest:
 
 
 def ask(address: str) -> Hardware:
-    """Read the hardware of a box over SSH.
-
-    Raises:
-        GridbenchError: the address is invalid, or the box cannot be reached or does not meet the requirements.
-    """
+    """Return a box's hardware, read over SSH."""
     host, says = read(address)
     variables: dict[str, Any] = {"hosts": [host], "container_command": "none"}
     variables |= {"python": says["python"]} if "python" in says else {}
@@ -55,8 +51,7 @@ def ask(address: str) -> Hardware:
 def read(address: str) -> tuple[dict[str, Any], dict[str, str]]:
     """Parse `ssh://[USER@]HOST[:PORT][?usd=…]` into an entry of `hosts` and its parameters.
 
-    Raises:
-        GridbenchError: it is something else; the error quotes only parameters, never the address.
+    Errors quote only parameters, never the address.
     """
     from infra.workers.base.job_configuration import JobRefused
     from infra.workers.ssh.client_config import hop

@@ -1,4 +1,4 @@
-"""The machines of a shortlist: those with GPUs that a run from this computer reaches."""
+"""The machines of a shortlist: those with GPUs that this computer's runs can use."""
 
 import os
 
@@ -11,13 +11,11 @@ from tasks.results.format import format_count
 
 
 def candidates(ranks: int) -> list[str]:
-    """Return the names of machines with a GPU for each rank: this computer, else the cheapest, comes first.
+    """Return the names of machines with a GPU for each rank, this computer or else the cheapest first.
 
-    A local server reaches this computer and, with a key, boxes at Lambda Cloud. If there are none, they are those of
+    A local server reaches this computer and, with a key, boxes at Lambda Cloud. Without these, they are those
+    of
     the clouds that were set up for the API of Prefect's settings.
-
-    Raises:
-        GridbenchError: no such machine is reached.
     """
     from workloads.harness.probes.device_here import device_here
 

@@ -122,20 +122,20 @@ def run(
 
 
 def plan_and_measure(request: RunRequest, results: ResultsAddress, dry_run: bool) -> None:
-    """Print the plan of a request; unless it is a `dry_run`, measure it, print the answer and exit."""
+    """Print a request's plan; unless it is a `dry_run`, measure it, print the answer and exit."""
     request = with_boxes(request)
     measure_plan(make_plan(request), request, results, dry_run)
 
 
 def measure_plan(plan: Plan, request: RunRequest, results: ResultsAddress, dry_run: bool) -> None:
-    """Print a plan; unless it is a `dry_run`, check that it can be measured, measure it, print the answer and exit."""
+    """Print a plan; unless it is a `dry_run`, check it, measure it, print the answer and exit."""
     show_plan(plan, machine_texts(planned_forecasts(plan, results.folder), plan))
     lacking = without_gpu(plan)
     if lacking and dry_run:
         say(lacking)
     elif lacking:
         raise GridbenchError(lacking)
-    check_budget(plan, request.budget_usd)  # after the plan, which shows where the money goes
+    check_budget(plan, request.budget_usd)  # after the plan, which shows the costs
     say_worst_cases(plan, request.budget_usd)
     check_code_reach(plan, results)
     if not dry_run:
@@ -168,7 +168,7 @@ def resume(
 
 
 def kept_text(store: Store) -> str:
-    """Return a sentence about an interrupted run: its repeats that are kept, and those that are left."""
+    """Return a sentence on an interrupted run's measured and remaining repeats."""
     plan = store.plan
     skipped = {(skip.hardware, skip.case.case) for skip in plan.skips}
     measured = [r for r in store.records()[0] if r.verdict not in WORTH_RETRY]
@@ -201,7 +201,7 @@ def local_hardware() -> list[str]:
 
 
 def without_gpu(plan: Plan) -> str:
-    """Return a sentence if the plan measures on this machine's GPU and there is none; else an empty one.
+    """Return a sentence if the plan needs this machine's GPU and there is none, else an empty text.
 
     With PREFECT_API_URL set, the lanes of this machine's pool can run elsewhere.
 
@@ -220,9 +220,9 @@ def without_gpu(plan: Plan) -> str:
 
 
 def show_plan(plan: Plan, predicted: Mapping[str, str]) -> None:
-    """Print a plan: cases, machines, time and cost, and the prediction of each machine if any has one."""
+    """Print a plan: cases, machines, time and cost, and the machines' predictions if there are any."""
     table = Table(title=plan.title, title_justify="left")
-    table.add_column("hardware", no_wrap=True)  # whole: it is what other commands take
+    table.add_column("hardware", no_wrap=True)  # in full, because other commands take it
     columns = ("predicted, with 90 % intervals",) if predicted else ()
     for column in ("what", "cells", "repeats", "USD per hour", "price", *columns):
         table.add_column(column)
@@ -251,7 +251,7 @@ def show_plan(plan: Plan, predicted: Mapping[str, str]) -> None:
 
 
 def say_worst_cases(plan: Plan, budget_usd: float | None) -> None:
-    """Print the highest cost of each machine that will be rented."""
+    """Print the highest cost of each machine to rent."""
     for machine in plan.hardware[:1] if plan.shortlist else plan.hardware:
         if machine.rent:
             order = order_for(machine, machine.rent, plan.run, budget_usd)

@@ -36,7 +36,8 @@ def confirm(
 
     3: open: it is not decided, or not everything was measured
     """
-    from tasks.confirmed_run import plan_of_confirmation  # imports what reads a run, which is slow
+    # it imports the modules that read a run, which is slow
+    from tasks.confirmed_run import plan_of_confirmation
 
     store = find(results, name)
     if store.plan.confirms:

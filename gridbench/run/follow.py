@@ -45,10 +45,9 @@ async def follow(
 ) -> FlowRun:
     """Run a deployment of `bench` and return its final flow run. Ctrl-C cancels it and waits for its end.
 
-    `estimate_s` is the estimate of its plan, or None if it has no plan yet; `repeats` is its number of repeats.
-
-    Raises:
-        GridbenchError: the API does not answer or refuses the run.
+    Args:
+        estimate_s: of its plan; None without a plan.
+        repeats: of its plan.
     """
     async with get_client() as client:
         run = await _begin(client, deployment, request)
@@ -95,7 +94,7 @@ async def _watch(
 ) -> FlowRun:
     """Poll until the run has ended; print a line for each finished cell, and a live table in a terminal.
 
-    `seen` holds the run as it was last read: its name is that of its folder once it has begun.
+    `seen` holds the last version of the run: its name is that of its folder once it has begun.
     """
     run_id = seen[0].id
     reported: set[str] = set()
@@ -103,7 +102,7 @@ async def _watch(
     failing_since: float | None = None
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
-            if sentence := await asyncio.to_thread(check):  # first, because it may restart the server
+            if sentence := await asyncio.to_thread(check):  # first, because it can restart the server
                 console.print(sentence, markup=False)
             try:
                 async with asyncio.timeout(READ_S):
@@ -137,7 +136,7 @@ async def _watch(
 
 
 async def _failing_since(client: PrefectClient, error: Exception, since: float | None) -> float | None:
-    """Return since when a server that is there fails, or hangs with its database; None if it is not there."""
+    """Return since when a live server fails, or hangs with its database; None if it is not live."""
     failed = status_code(error) in (httpx.codes.INTERNAL_SERVER_ERROR, httpx.codes.SERVICE_UNAVAILABLE)
     if not failed and not (
         isinstance(error, TimeoutError | httpx.TimeoutException) and await _is_there(client)
@@ -147,7 +146,7 @@ async def _failing_since(client: PrefectClient, error: Exception, since: float |
 
 
 async def _is_there(client: PrefectClient) -> bool:
-    """Return whether the server answers at once a question for which it asks no database."""
+    """Return True if the server answers at once a request that needs no database."""
     with suppress(TimeoutError):
         async with asyncio.timeout(HEALTH_S):
             return await client.api_healthcheck() is None
@@ -155,7 +154,7 @@ async def _is_there(client: PrefectClient) -> bool:
 
 
 def _report_ended(cells: list[TaskRun], reported: set[str], console: Console, clock: str) -> None:
-    """Print a line for each cell that has ended since the last call, with the clock if there is no live table."""
+    """Print a line for each newly ended cell, with the clock if there is no live table."""
     for cell in cells:
         if cell.name not in reported and cell.state and cell.state.is_final():
             reported.add(cell.name)
@@ -164,7 +163,7 @@ def _report_ended(cells: list[TaskRun], reported: set[str], console: Console, cl
 
 
 def cell_text(cell: TaskRun) -> str:
-    """Return a finished cell with its time and ±, or with its verdict and first reason if it has no time.
+    """Return a finished cell with its time and ±, or with its verdict and first reason.
 
     The message of its state is the time, then the reasons; the name of its state is its verdict.
     """
@@ -179,9 +178,11 @@ def cell_text(cell: TaskRun) -> str:
 def progress_text(cells: list[TaskRun], elapsed_s: float, estimate_s: float | None, repeats: int = 1) -> str:
     """Return the finished cells, the elapsed time and the remaining time.
 
-    A lane measures each cell once before it repeats one: if one of its cells has ended, only the last repeats of the
-    others are left. The remaining time follows from the measured time of the slowest lane, and from the plan's
-    estimate until each lane has ended a cell.
+    A lane measures each cell once before it repeats one: if one of its cells has ended, only the last repeats
+    of the
+    others are left. The remaining time follows from the slowest lane's measured time, and from the plan's
+    estimate
+    until each lane has ended a cell.
     """
     lanes: dict[str, list[bool]] = {}
     for cell in cells:
@@ -197,7 +198,6 @@ def progress_text(cells: list[TaskRun], elapsed_s: float, estimate_s: float | No
 
 
 def _lane_of(cell: TaskRun) -> str:
-    """Return the hardware of a cell."""
     return cell.name.split("/")[0]
 
 

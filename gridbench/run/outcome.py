@@ -1,4 +1,4 @@
-"""The end of a run: its answer, its report and its failures, in the terminal."""
+"""The end of a run in the terminal: its answer, report and failures."""
 
 import asyncio
 from collections.abc import Callable
@@ -30,15 +30,11 @@ from workloads.harness.records.grade import counts
 from workloads.harness.records.record import Record, Verdict
 
 NOT_MEASURED = 1  # exit code of a run that lacks a cell
-LISTED = 10  # sentences on failures that are printed; the others are counted
+LISTED = 10  # printed sentences on failures; further ones are counted
 
 
 def comparison_of(store: Store, prices: str = "plan") -> Comparison:
-    """Return the comparison of a run's records at the prices of its plan, or with `now` at today's.
-
-    Raises:
-        GridbenchError: the run has no record, or `prices` is something else.
-    """
+    """Return the comparison of a run's records at the prices of its plan, or with `now` at today's."""
     if prices not in ("plan", "now"):
         raise GridbenchError(f"--prices {prices!r} must be plan or now")
     records, odd = store.records()
@@ -63,7 +59,7 @@ def rebuild(store: Store, prices: str = "plan") -> str:
 
 
 def went_to_its_end(flow_run: FlowRun) -> bool:
-    """Return True if a `bench` completed, even if nothing could be measured."""
+    """Return True if a `bench` completed, even without a measurement."""
     state = flow_run.state
     return state is not None and (state.is_completed() or state.name == NOTHING)
 
@@ -71,10 +67,12 @@ def went_to_its_end(flow_run: FlowRun) -> bool:
 def tell(flow_run: FlowRun, results: Path, ui_url: str | None, console: Console) -> int:
     """Print the answer, the report's path and the run's page; return the command's exit code.
 
-    The code is 0 if every cell was measured and at least one repeat counts, else 1. If the run asks which
-    machines to keep, it is 4 if the advice is to return one, and 3 if every cell was measured and one is undecided.
-    The code of a confirmation that has ended is that of its verdict, but 3 if it is confirmed and not every cell was
-    measured. Without `ui_url` the server ends with the command.
+    0: every cell was measured and at least one repeat counts; else 1. If the run asks which machines to keep,
+    4: return at least one, or 3: every cell was measured and one machine is undecided. A finished
+    confirmation has
+    its verdict's code, but 3 if it is confirmed and not every cell was measured. Without `ui_url` the server
+    ends
+    with the command.
     """
 
     def say(text: str) -> None:
@@ -114,7 +112,7 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str | None, console: Console)
 
 
 def _tell_failed(failed: list[Record], name: str, say: Callable[[str], None]) -> None:
-    """Print each verdict with its reasons once, and the repeats that it is of."""
+    """Print each failing verdict with its reasons once, and its repeats."""
     alike: dict[str, list[str]] = {}
     for record in failed:
         alike.setdefault(f"{record.verdict.value}: {'; '.join(record.reasons)}", []).append(record.id)
@@ -126,13 +124,13 @@ def _tell_failed(failed: list[Record], name: str, say: Callable[[str], None]) ->
 
 
 def _confirmed(comparison: Comparison) -> tuple[str, ...]:
-    """Return the sentences on the sessions of a confirmation; none of another run."""
+    """Return the sentences on a confirmation's sessions; none for other runs."""
     confirmation = comparison.finding(Confirmation)
     return confirmation.details() if confirmation else ()
 
 
 def _predicted(comparison: Comparison, plan: Plan) -> tuple[str, ...]:
-    """Return the sentences on machines that a shortlist has not measured; none of another run."""
+    """Return the sentences on machines that a shortlist has not measured; none for other runs."""
     outlook = comparison.finding(Outlook)
     if not plan.shortlist or outlook is None or not outlook.rows:
         return ()
@@ -141,7 +139,7 @@ def _predicted(comparison: Comparison, plan: Plan) -> tuple[str, ...]:
 
 
 def _exit_code(comparison: Comparison, is_complete: bool, refused: bool) -> int:
-    """Return the exit code of a run that has ended; `refused` if no repeat counts."""
+    """Return the exit code of a finished run; `refused` if no repeat counts."""
     confirmation, acceptance = comparison.finding(Confirmation), comparison.finding(Acceptance)
     if confirmation and confirmation.run:
         open_code = CONFIRMATION_CODES[Confirmed.OPEN]

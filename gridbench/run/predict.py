@@ -108,11 +108,7 @@ def _targets(machines: Sequence[Hardware], on: list[str] | None, offers: bool) -
 
 
 def _source(name: str, results: ResultsAddress) -> tuple[Store | None, Sequence[PlannedCase]]:
-    """Return the run to predict from; without a record the cases of a script or a suite.
-
-    Raises:
-        GridbenchError: there is no such run, script or suite.
-    """
+    """Return the run to predict from; for an unmeasured script or suite, its cases."""
     try:
         return run_of(name, results), ()
     except GridbenchError:

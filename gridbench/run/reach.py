@@ -14,13 +14,10 @@ from tasks.travel.tree import take
 
 
 def check_reach(hardware: Sequence[Hardware]) -> None:
-    """Check before anything starts that each machine can reach the run's API or can be rented.
+    """Check that each machine can reach the run's API or can be rented; return overdue boxes before a rental.
 
     A box behind SSH reaches the API through its worker, which runs here. If PREFECT_API_URL is set, the
-    workers run elsewhere and provide the way to the API. Overdue boxes are returned before one is rented.
-
-    Raises:
-        GridbenchError: a machine cannot reach the API or cannot be rented.
+    workers run elsewhere and provide the connection to the API.
     """
     from gridbench.run.remote import elsewhere  # imports Prefect, which takes most of a second
 
@@ -34,11 +31,7 @@ def check_reach(hardware: Sequence[Hardware]) -> None:
 
 
 def check_code_reach(plan: Plan, results: ResultsAddress) -> None:
-    """Check before anything starts that every machine can get the scripts' code and packages.
-
-    Raises:
-        GridbenchError: a machine cannot; with the reason.
-    """
+    """Check that every machine can get the scripts' code and packages."""
     scripts = [planned.script for planned in plan.cases if planned.script]
     for folder, file in dict.fromkeys((script.folder, script.packages) for script in scripts):
         if file:

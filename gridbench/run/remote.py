@@ -16,12 +16,12 @@ Say = Callable[[str], None]
 
 
 def elsewhere(hardware: Sequence[Hardware]) -> list[Hardware]:
-    """Return the machines that a local server cannot serve, because they must reach the API themselves."""
+    """Return the machines that must reach the API themselves, so that a local server cannot serve them."""
     return [machine for machine in hardware if machine.pool not in POOLS]
 
 
 def api_for(hardware: Sequence[Hardware]) -> PrefectApi | None:
-    """Return the API that a run on this hardware uses; None for a local server.
+    """Return the API of a run on this hardware; None for a local server.
 
     PREFECT_API_URL applies to every run. A login in Prefect's profile applies to cloud machines only, so that
     this machine can be measured without it.
@@ -38,7 +38,7 @@ def ready_clouds(hardware: Sequence[Hardware], api: PrefectApi) -> list[CloudNot
 
 @contextmanager
 def remote_session(api: PrefectApi, hardware: Sequence[Hardware], say: Say) -> Iterator[Session]:
-    """Yield a remote API; stop the workers that were started for it at the end."""
+    """Yield a remote API; at the end, stop the workers that were started for it."""
     keep_folders()
     clouds = ready_clouds(hardware, api)
     if not clouds:

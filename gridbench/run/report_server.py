@@ -1,8 +1,10 @@
 """Serve the results folder to local browsers, because pages of the UI cannot link to files.
 
-Every program and every page of a browser can ask a port of 127.0.0.1. The server answers only requests to its own
-address, which a page that has rebound its name (DNS rebinding) does not make. It gives a run's files under a path
-that contains the run's key, which links have, and the other files to those who know the password of the stack.
+Every program and every page of a browser can ask a port of 127.0.0.1. The server answers only requests to its
+own
+address, which a page that has rebound its name (DNS rebinding) does not make. A run's files need the run's
+key in
+their path, which links have; all other files need the stack's password.
 """
 
 import base64
@@ -23,7 +25,7 @@ from tasks.store.report_keys import REPORTS_SECRET, key_of_run, secret_of
 from tasks.store.store import REPORTS_FOLDER, REPORTS_URL
 
 HOST = "127.0.0.1"
-PORT = 4280  # always the same if it is free, so that old links keep working
+PORT = 4280  # a fixed port keeps old links working
 
 
 class ReportHandler(http.server.SimpleHTTPRequestHandler):
@@ -52,7 +54,7 @@ class ReportHandler(http.server.SimpleHTTPRequestHandler):
         return super().send_head()
 
     def end_headers(self) -> None:
-        """Add headers that keep a page's address, which has the key, from other sites."""
+        """Add headers that hide a page's address, which has the key, from other sites."""
         self.send_header("Referrer-Policy", "no-referrer")
         self.send_header("X-Content-Type-Options", "nosniff")
         super().end_headers()
@@ -66,7 +68,7 @@ class ReportHandler(http.server.SimpleHTTPRequestHandler):
         return scheme.lower() == "basic" and hmac.compare_digest(shown, self._auth.encode())
 
     def _of_a_run(self) -> str | None:
-        """Return the path of a file below the results folder if the request has the key of its run."""
+        """Return the path of a file below the results folder if the request has its run's key."""
         key, _, below = urlsplit(self.path).path.lstrip("/").partition("/")
         run = unquote(below.partition("/")[0])
         right = key_of_run(secret_of(self._auth), run)
@@ -84,9 +86,7 @@ class ReportHandler(http.server.SimpleHTTPRequestHandler):
 def reports_served(results: Path, auth: str) -> Iterator[None]:
     """Serve `results` on the loopback address; flow runs started meanwhile link their reports there.
 
-    Args:
-        results: folder of the results store.
-        auth: the auth string of the stack, USER:PASSWORD.
+    `auth` is the stack's auth string, USER:PASSWORD.
     """
     port = free_port(HOST) if port_taken(HOST, PORT) else PORT
     handler = partial(ReportHandler, auth=auth, directory=str(results))

@@ -1,4 +1,4 @@
-"""A local Prefect API: that of a stack that is up, or of a new one."""
+"""A local Prefect API: that of a running stack, or of a new one."""
 
 import os
 import shlex
@@ -25,7 +25,7 @@ from tasks.planning.limits import LOCAL_POOL, RENTAL_POOL
 ROOT = Path(__file__).parents[2]
 FOLDERS = ("GRIDBENCH_DEPLOYMENTS", "GRIDBENCH_WORKLOADS", "GRIDBENCH_RESULTS", "GRIDBENCH_BOX_LOCK")
 STATE = Path(os.environ.get("GRIDBENCH_STATE") or ROOT / ".gridbench")
-POOLS = {  # that a local stack can serve, with their types
+POOLS = {  # those of a local stack, with their types
     LOCAL_POOL: "process",
     RENTAL_POOL: "process",
     RENTED_POOL: "ssh",
@@ -36,7 +36,7 @@ PRIVATE = {
     "SSH_AUTH_SOCK": RENTED_POOL,
 }  # variables that only one pool's worker gets
 GIVING_BACK_S = 120.0  # for cancelled runs to end if one has to return a rented box
-NEEDS = {"lambda-sweep": KEY}  # the environment variable without which a schedule stays paused
+NEEDS = {"lambda-sweep": KEY}  # environment variables without which a schedule stays paused
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +46,8 @@ class Session:
     Attributes:
         ui_url: URL of its UI.
         check: restarts stopped processes of a local stack; returns a sentence if it did.
-        password_file: file with the password of a local stack; None for a remote API.
-        lasts: whether it serves on when the command has ended.
+        password_file: of a local stack; None for a remote API.
+        lasts: it continues after the command's end.
     """
 
     api_url: str
@@ -73,7 +73,7 @@ class Session:
 
 
 def pools_of(hardware: Collection[Hardware]) -> tuple[str, ...]:
-    """Return the work pools that a local stack must serve for a run on this hardware, with that of `bench`."""
+    """Return a local stack's work pools for a run on this hardware, with that of `bench`."""
     named = {LOCAL_POOL, *(machine.pool for machine in hardware)}
     if any(machine.rent for machine in hardware):
         named.add(RENTAL_POOL)
@@ -81,7 +81,7 @@ def pools_of(hardware: Collection[Hardware]) -> tuple[str, ...]:
 
 
 def pools_of_a_stack() -> tuple[str, ...]:
-    """Return the work pools of `gridbench up`: the one for rentals only if there is a key."""
+    """Return the work pools of `gridbench up`; the one for rentals needs a key."""
     return tuple(pool for pool in POOLS if pool != RENTAL_POOL or os.environ.get(KEY))
 
 
@@ -93,17 +93,18 @@ def session(
     schedules: bool = False,
     pools: Collection[str] = (LOCAL_POOL,),
 ) -> Iterator[Session]:
-    """Yield an API with the deployments of this checkout; stop everything that was started for it at the end.
+    """Yield an API with the deployments of this checkout; at the end, stop everything that was started for
+    it.
 
     Args:
         say: prints a sentence.
         results: folder of the results store, whose reports are served.
         port: of the UI; None for a free one.
         schedules: run the scheduled deployments; a session for a single run pauses them.
-        pools: of `POOLS`, those that get a worker and their deployments.
+        pools: those of `POOLS` that get a worker and their deployments.
 
     Raises:
-        GridbenchError: it cannot start, or a stack that is up has no worker for one of the pools.
+        GridbenchError: it cannot start, or the running stack has no worker for one of the pools.
     """
     keep_folders()
     if named := os.environ.get("PREFECT_API_URL"):
@@ -138,9 +139,6 @@ def name_images(api: httpx.Client) -> None:
     """Set the server's variable for each image that GRIDBENCH_IMAGE_CPU, …_CUDA12 names.
 
     Hardware files refer to these variables, such as `gridbench_image_cuda12`.
-
-    Raises:
-        GridbenchError: the server refuses them.
     """
     for flavour in flavours():
         if image := os.environ.get(f"GRIDBENCH_IMAGE_{flavour.upper()}"):
@@ -169,9 +167,6 @@ def deploy(schedules: bool, settings: Mapping[str, str], *pools: str) -> None:
 
     Scheduled ones are created only with `schedules` and if their environment variable is set; otherwise
     existing ones are paused.
-
-    Raises:
-        GridbenchError: Prefect refuses them; the end of its output is quoted.
     """
     ours = [entry for entry in deployment_entries() if entry["work_pool"]["name"] in (pools or (LOCAL_POOL,))]
     scheduled = {entry["name"] for entry in ours if "schedules" in entry}
@@ -189,10 +184,10 @@ def deployment_entries() -> list[dict[str, Any]]:
 
 
 def deploy_entries(names: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Create or update the deployments of these names on the server that the environment names.
+    """Create or update these deployments on the server that the environment names.
 
     Raises:
-        GridbenchError: Prefect refuses them; the end of its output is quoted.
+        GridbenchError: Prefect refuses them; quotes the end of its output.
     """
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy"]
     command += [word for name in names for word in ("--name", name)]
@@ -209,11 +204,7 @@ def _able(name: str) -> bool:
 
 
 def _pause(settings: Mapping[str, str], scheduled: Collection[str], still: Collection[str]) -> None:
-    """Pause the scheduled deployments in `still`, and resume the others.
-
-    Raises:
-        GridbenchError: the API refuses or does not answer.
-    """
+    """Pause the scheduled deployments in `still`, and resume the others."""
     again = Retrying(  # the server answers 503 while SQLite is locked
         retry=retry_if_exception_type(httpx.HTTPError),
         stop=stop_after_delay(60),

@@ -129,7 +129,7 @@ def train(
 
 
 def paths_here(folder: Path, data: str | None, keep: Path | None) -> dict[str, str | None]:
-    """Return the folders of a script or another command in full, as seen from the user's folder."""
+    """Return a script's or command's folders as absolute paths."""
     here = current_folder()
     return {
         "folder": str((here / folder.expanduser()).resolve()),
@@ -147,9 +147,9 @@ def measure_own(
     dry_run: bool,
     shortlist: bool = False,
 ) -> None:
-    """Write the suite of a script or another command, and measure it on machines, by default on this one.
+    """Write the suite of a script or another command, and measure it, by default on this machine.
 
-    A `shortlist` measures some of them, by default of all with GPUs that are reached from here.
+    A `shortlist` measures some of the machines, by default of all reachable ones with GPUs.
     """
     ranks = own.processes if isinstance(own, OwnScript) else 1
     request = with_boxes(
@@ -161,7 +161,7 @@ def measure_own(
             results=results.parameter,
         )
     )
-    baseline_of(baseline, machines_of(request))  # a mistake in a name leaves no suite behind
+    baseline_of(baseline, machines_of(request))  # check names first, so that a mistake leaves no suite behind
     path = write_suite(own, results.folder)
     say(f"suite: {path}")
     plan_and_measure(request.model_copy(update={"suite": str(path)}), results, dry_run)

@@ -1,1 +1,3 @@
-"""A cloud made ready for runs: its image, work pool and deployments on a Prefect API, and workers here."""
+"""The preparation of a cloud for runs: its image, work pool and deployments on a Prefect API, and workers
+here.
+"""

@@ -27,7 +27,7 @@ from tasks.planning.hardware import DEPLOYMENTS, Hardware, hardware_names, load_
 
 UpStack = Callable[[StackOptions, str | None, bool], tuple[Account, StackPlan, Stack]]
 REGION = "AWS_DEFAULT_REGION"
-OF_WORKER = ("AWS_PROFILE",)  # how `up` found the account, for the worker of later runs
+OF_WORKER = ("AWS_PROFILE",)  # by which `up` found the account, for the worker of later runs
 POOL = "aws-batch"  # of the hardware files, and the type of its worker
 
 
@@ -39,7 +39,7 @@ def make_ready(
     up_stack: UpStack,
     yes: bool,
 ) -> None:
-    """Create what a run on AWS needs and what does not exist yet; it can be repeated.
+    """Create the missing parts for runs on AWS; it can be repeated.
 
     Args:
         region: by default that of the stack made from here, or of the AWS profile.
@@ -75,7 +75,9 @@ def make_ready(
 
 
 def _next_command(project: str, instances: Sequence[str]) -> str:
-    """Return what to do next: a run on hardware files of these queues, or how to write the first one."""
+    """Return the next command: a run on hardware files of these queues, or the one that writes the first
+    file.
+    """
     pairs = [(f"aws-{instance}", queue_name(project, instance)) for instance in instances]
     files = {name: load_hardware(name) for name in hardware_names(DEPLOYMENTS) if name in dict(pairs)}
     names = [
@@ -90,7 +92,7 @@ def _next_command(project: str, instances: Sequence[str]) -> str:
 
 
 def check_quotas(note: CloudNote, hardware: Sequence[Hardware]) -> None:
-    """Raise `GridbenchError` for a machine that the account's quota forbids: its lane would wait forever."""
+    """Raise `GridbenchError` for a machine above the account's quota: its lane would wait for ever."""
     profile = os.environ.get("AWS_PROFILE") or note.environment.get("AWS_PROFILE")
     with in_words():
         session = boto3.Session(profile_name=profile, region_name=note.environment.get(REGION))
@@ -118,7 +120,7 @@ def noted_region(project: str) -> str | None:
 
 @contextmanager
 def _noted(note: CloudNote, account: Account) -> Iterator[None]:
-    """Write the note for `status` and `down`; remove a new note again if no stack is made."""
+    """Write the note for `status` and `down`; delete a new one again if no stack is made."""
     is_new = read_note(note.cloud) is None
     note.write()
     try:
@@ -135,7 +137,7 @@ def place_of(account: Account) -> str:
 
 
 def _wanted(stack: Stack | None, api: PrefectApi, options: StackOptions) -> dict[str, str]:
-    """Return by kind the values that need a secret from `up`; a value whose ARN was given needs none."""
+    """Return by kind the values that need a secret from `up`: those without a given ARN."""
     given = stack.parameters if stack else {}
     keeps = (
         (API_KEY, api.key, options.secret_arn, given.get("PrefectApiKeySecretArn", "")),

@@ -30,7 +30,7 @@ def make_ready(
     kubeconfig: Path,
     up_cluster: Callable[[], None],
 ) -> None:
-    """Create what a run on GKE needs and what does not exist yet; it can be repeated.
+    """Create the missing parts for runs on GKE; it can be repeated.
 
     Args:
         images: published ones, as --image names them.
@@ -67,7 +67,7 @@ def make_ready(
 
 
 def _next_command(options: ClusterOptions) -> str:
-    """Return what to do next: a run on hardware files of these pools, or how to write the first one."""
+    """Return the next command: a run on hardware files of these pools, or the one that writes the first file."""
     pools = {(pool.accelerator, pool.gpus, pool.spot) for pool in wished_pools(options)}
     files = [load_hardware(name) for name in hardware_names(DEPLOYMENTS) if name.startswith("gke-")]
     names = [
@@ -97,6 +97,6 @@ def secret_of(api: PrefectApi) -> dict[str, str]:
 
 
 def template_of(api: PrefectApi) -> dict[str, object]:
-    """Return the base job template of the pool; it refers to the secret by name."""
+    """Return the pool's base job template, which refers to the secret by name."""
     settings = {SECRETS[name]: f"{rights.SECRET}/{name}" for name in secret_of(api)}
     return base_job_template(read_pool(DEPLOYMENTS / "pools" / f"{POOL}.yaml"), settings)

@@ -1,4 +1,4 @@
-"""The images of a cloud's lanes: published ones, or built here and pushed; nothing is built twice."""
+"""The images of a cloud's lanes: published, or built here and pushed once."""
 
 import os
 import re
@@ -13,7 +13,7 @@ from infra.images.flavours import flavour
 from tasks.errors import GridbenchError
 
 Say = Callable[[str], None]
-# github.com/distribution/reference, regexp.go: a host may have a port, a name is in small letters.
+# github.com/distribution/reference, regexp.go: a host can have a port, a name is in small letters.
 REFERENCE = re.compile(
     r"([A-Za-z0-9.-]+(:[0-9]+)?/)?[a-z0-9]+([._/-]+[a-z0-9]+)*(:\w[\w.-]{0,127})?(@sha256:[0-9a-f]{64})?"
 )
@@ -21,11 +21,7 @@ STORAGE_USD = 0.10  # a GB and month, in the registries of AWS and of Google
 
 
 def published_images(options: Sequence[str]) -> dict[str, str]:
-    """Return the images that --image names, by flavour.
-
-    Raises:
-        GridbenchError: one is not FLAVOUR=REFERENCE, or its flavour is unknown.
-    """
+    """Return the images that --image names, by flavour."""
     images: dict[str, str] = {}
     for text in options:
         name, equals, reference = text.partition("=")
@@ -44,13 +40,9 @@ def flavours_for(gpus: Sequence[int]) -> tuple[str, ...]:
 
 
 def to_build(names: Sequence[str], published: Mapping[str, str], note: CloudNote) -> list[str]:
-    """Return the flavours whose images have to be built.
-
-    Raises:
-        GridbenchError: there are some, and neither docker nor podman works here.
-    """
+    """Return the flavours whose images must be built; raise `GridbenchError` if no engine works here."""
     commit = revision()
-    stable = not commit.endswith("-dirty") and commit != "unknown"  # files that differ make another image
+    stable = not commit.endswith("-dirty") and commit != "unknown"  # changed files make another image
     absent = [
         name for name in names if name not in published and not (stable and note.commits.get(name) == commit)
     ]
@@ -66,7 +58,7 @@ def _path_of(name: str) -> Path | None:
 
 
 def forget_elsewhere(note: CloudNote, repository: str) -> None:
-    """Forget images in another repository, or in one that is gone, so that they are pushed again."""
+    """Forget images in another or a deleted repository, so that they are pushed again."""
     for name in [*note.commits]:
         if not repository or not note.images.get(name, "").startswith(f"{repository}@"):
             del note.commits[name]
@@ -75,11 +67,7 @@ def forget_elsewhere(note: CloudNote, repository: str) -> None:
 def ensure_pushed(
     names: Sequence[str], repository: str, published: Mapping[str, str], note: CloudNote, say: Say
 ) -> None:
-    """Build and push the missing images, and note the reference of each.
-
-    Raises:
-        GridbenchError: an image can't be built or pushed.
-    """
+    """Build and push the missing images, and note the reference of each."""
     absent = to_build(names, published, note)
     if absent and revision().endswith("-dirty"):
         say("files differ from the commit: the image has them, and its records state that")

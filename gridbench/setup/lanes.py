@@ -1,4 +1,4 @@
-"""The flow runs of a pool that still need its worker when a run here has ended: only it ends their jobs."""
+"""A pool's flow runs that still need its worker at a run's end here: only it ends their jobs."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -10,7 +10,7 @@ if TYPE_CHECKING:  # Prefect is slow to import
     from prefect.client.orchestration import SyncPrefectClient
     from prefect.client.schemas.objects import FlowRun, State
 
-OF_RUN = run_tag("")  # what the tag with a run's name begins with
+OF_RUN = run_tag("")  # begin of the tag with a run's name
 REASON = "its bench run is over"
 
 
@@ -40,7 +40,7 @@ def unended(api: PrefectApi, pool: str) -> Unended:
 
 
 def cancel(api: PrefectApi, runs: Sequence["FlowRun"]) -> None:
-    """Have the worker end these flow runs; one that has not begun is cancelled at once."""
+    """Let the worker end these flow runs; one that has not begun is cancelled at once."""
     from prefect.states import Cancelled, Cancelling
 
     with api.client() as client:

@@ -1,4 +1,4 @@
-"""The note of a cloud that was made ready: the objects made for it on a Prefect API, for `run` and `down`."""
+"""The note of a prepared cloud: its objects on a Prefect API, for `run` and `down`."""
 
 import os
 import tempfile
@@ -18,11 +18,11 @@ class CloudNote(BaseModel):
     Attributes:
         cloud: as the commands name it, such as aws.
         project: the stack or cluster.
-        place: its place as text; the same commands elsewhere find nothing of it.
+        place: as text; the same commands find nothing in another place.
         kind: type of the work pool.
         environment: variables of the worker in addition to those of the API.
-        images: the reference of each flavour's image.
-        commits: the commit of each image that was built here, by flavour.
+        images: references by flavour.
+        commits: of the images built here, by flavour.
         work_pools: names of the pools that `up` made; `down` keeps earlier ones. So for the next two.
         deployments: FLOW/NAME of each.
     """
@@ -48,7 +48,7 @@ class CloudNote(BaseModel):
         return folder_of(self.cloud)
 
     def write(self) -> Self:
-        """Write the note in one step; called after each object that was made."""
+        """Write the note atomically, after each created object."""
         path = path_of(self.cloud)
         try:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -60,7 +60,7 @@ class CloudNote(BaseModel):
         return self
 
     def remove(self) -> None:
-        """Delete the file: no object that it names is left."""
+        """Delete the file, after all its objects."""
         path_of(self.cloud).unlink(missing_ok=True)
 
 
@@ -75,11 +75,7 @@ def path_of(cloud: str) -> Path:
 
 
 def read_note(cloud: str) -> CloudNote | None:
-    """Return the note of a cloud; None if it was not made ready from here.
-
-    Raises:
-        GridbenchError: the file is damaged.
-    """
+    """Return a cloud's note; None if it was not prepared from here."""
     path = path_of(cloud)
     try:
         return CloudNote.model_validate_json(path.read_text())
@@ -93,7 +89,7 @@ def read_note(cloud: str) -> CloudNote | None:
 
 
 def read_notes() -> Iterator[CloudNote]:
-    """Yield the note of every cloud that was made ready from here."""
+    """Yield the note of every cloud that was prepared from here."""
     for path in sorted((STATE.absolute() / "clouds").glob("*/note.json")):
         if note := read_note(path.parent.name):
             yield note

@@ -26,7 +26,7 @@ OF_BENCH = (
 
 
 def ensure_pools(api: PrefectApi, note: CloudNote, template: Mapping[str, Any], say: Say) -> None:
-    """Create or update a cloud's work pool from `template`, and create the pool of `bench` itself."""
+    """Create or update a cloud's work pool from `template`, and create that of `bench`."""
     with api.client() as client:
         _ensure_pool(client, note, note.pool, note.kind, dict(template), say)
         _ensure_pool(client, note, LOCAL_POOL, "process", process_template(), say)
@@ -75,7 +75,7 @@ def ensure_images(api: PrefectApi, note: CloudNote, say: Say) -> None:
 
 
 def entries_of(pool: str) -> list[dict[str, Any]]:
-    """Return the entries of prefect.yaml that runs on a work pool need: `bench`, its lanes, no schedule."""
+    """Return a work pool's entries of prefect.yaml: `bench`, its lanes, no schedule."""
     return [
         entry
         for entry in deployment_entries()
@@ -89,11 +89,7 @@ def full_name(entry: Mapping[str, Any]) -> str:
 
 
 def ensure_deployments(api: PrefectApi, note: CloudNote, say: Say) -> None:
-    """Deploy the entries of prefect.yaml that one cloud needs.
-
-    Raises:
-        GridbenchError: Prefect refuses them; its last words are quoted.
-    """
+    """Deploy the entries of prefect.yaml that one cloud needs."""
     entries = entries_of(note.pool)
     with api.client() as client:
         absent = [name for name in map(full_name, entries) if not _deployment_id(client, name)]
@@ -113,11 +109,7 @@ def _deployment_id(client: "SyncPrefectClient", name: str) -> Any:
 
 
 def take_away(api: PrefectApi, note: CloudNote, say: Say) -> None:
-    """Delete the objects in the note; it can be repeated.
-
-    Raises:
-        GridbenchError: the API does not answer, or refuses.
-    """
+    """Delete the objects in the note; it can be repeated."""
     _leave_to_others(note)
     try:
         with api.client() as client:

@@ -1,4 +1,4 @@
-"""The Prefect API that machines of a cloud use: the one of Prefect's settings, as a login leaves them."""
+"""The Prefect API that machines of a cloud use: that of Prefect's settings, as a login leaves them."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -21,7 +21,7 @@ WAYS = (
 
 
 def no_answer(url: str, error: Exception) -> str:
-    """Return the sentence about an API that does not answer, with the ways to one that does."""
+    """Return the sentence about an API that does not answer, with alternatives."""
     why = one_line(str(error)) or type(error).__name__
     return (
         f"the Prefect API at {url} does not answer ({why}): start it (`prefect server start`), set PREFECT_API_URL to "
@@ -57,11 +57,7 @@ class PrefectApi:
 
     @contextmanager
     def client(self) -> "Iterator[SyncPrefectClient]":
-        """Open a client that turns each failed call into one sentence.
-
-        Raises:
-            GridbenchError: the API does not answer, or refuses.
-        """
+        """Open a client that turns each failed call into a `GridbenchError`."""
         import httpx
         from prefect.client.orchestration import SyncPrefectClient
         from prefect.exceptions import PrefectHTTPStatusError
@@ -80,10 +76,9 @@ class PrefectApi:
 
 
 def settings_api() -> PrefectApi | None:
-    """Return the API that Prefect's settings name: variables, files here, or the profile of a login.
+    """Return the API of Prefect's settings: variables, files here, or the profile of a login.
 
-    Raises:
-        GridbenchError: a setting is invalid; its value is not repeated, because it can be a secret.
+    Errors do not quote an invalid setting, because it can be a secret.
     """
     from prefect.settings import Settings
     from pydantic import ValidationError
@@ -106,7 +101,7 @@ def settings_api() -> PrefectApi | None:
 
 
 def reachable_api(service: str) -> PrefectApi:
-    """Return the API that machines of a service can reach, without asking it anything.
+    """Return the API that machines of a service can reach, without a request to it.
 
     Raises:
         GridbenchError: there is none, only this machine reaches it, or it needs no credentials.
@@ -141,10 +136,6 @@ def notes_on(api: PrefectApi) -> tuple[str, ...]:
 
 
 def check_answers(api: PrefectApi) -> None:
-    """Send the API a request that needs credentials, before anything is made or paid for.
-
-    Raises:
-        GridbenchError: it does not answer, or refuses.
-    """
+    """Send the API a request that needs credentials, before anything is made or paid for."""
     with api.client() as client:
         client.read_work_pools(limit=1)

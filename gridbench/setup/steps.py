@@ -14,10 +14,10 @@ from tasks.errors import GridbenchError
 
 
 def begin(cloud: Cloud, project: str, pool: str, kind: str) -> tuple[PrefectApi, CloudNote]:
-    """Return the API that a cloud will use, and the cloud's note; create nothing.
+    """Return a cloud's API and note; create nothing.
 
     Raises:
-        GridbenchError: no API can be reached, or the cloud was made ready for another one.
+        GridbenchError: no API can be reached, or the cloud was prepared for another one.
     """
     api = reachable_api(cloud.service)
     new = CloudNote(cloud=cloud.name, project=project, api_url=api.url, pool=pool, kind=kind)
@@ -36,11 +36,7 @@ def begin(cloud: Cloud, project: str, pool: str, kind: str) -> tuple[PrefectApi,
 
 
 def settle(cloud: Cloud, note: CloudNote, place: str) -> None:
-    """Note the place of a cloud: `down` would find nothing elsewhere.
-
-    Raises:
-        GridbenchError: the cloud was made ready elsewhere.
-    """
+    """Note the place of a cloud, or refuse another one: `down` would find nothing elsewhere."""
     if note.place not in ("", place):
         raise GridbenchError(
             f"{cloud.name} was made ready in {note.place}, and this is {place}: "
@@ -65,7 +61,7 @@ def image_step(names: Sequence[str], published: Mapping[str, str], note: CloudNo
     """Return the step that makes the images, as text.
 
     Raises:
-        GridbenchError: one has to be built and no engine works here, or a named image is not needed.
+        GridbenchError: one must be built and no engine works here, or a named image is not needed.
     """
     if useless := published.keys() - {*names}:
         raise GridbenchError(
@@ -93,7 +89,7 @@ def told_on_stop(cloud: Cloud, left: Callable[[], str]) -> Iterator[None]:
 
 
 def finish(api: PrefectApi, note: CloudNote, template: Mapping[str, Any]) -> None:
-    """Create the objects on the API that runs need; machines and images exist by then."""
+    """Create the objects on the API that runs need, after machines and images."""
     objects.ensure_images(api, note, say)
     objects.ensure_pools(api, note, template, say)
     objects.ensure_deployments(api, note, say)
@@ -103,13 +99,13 @@ def end(cloud: Cloud, project: str, place: str) -> int:
     """Delete the objects in a cloud's note; return the exit code, 1 if something stays.
 
     Args:
-        project: the stack or cluster that was taken down.
+        project: the deleted stack or cluster.
         place: the place that was searched for it.
     """
     note = read_note(cloud.name)
     if note is None or note.project != project:
         return 0
-    if note.place and not note.place.endswith(place):  # a whole project has been searched, or one zone
+    if note.place and not note.place.endswith(place):  # a whole project was searched, or one zone
         say(
             f"but {cloud.name} was set up in {note.place}, which was not checked: {cloud.command('down')} "
             "with the credentials and options that it was made with"

@@ -1,4 +1,4 @@
-"""Workers on this machine for the pools of a cloud during a run; a second run at the same time shares them."""
+"""Workers on this machine for a cloud's pools during a run; simultaneous runs share them."""
 
 import fcntl
 import hashlib
@@ -21,8 +21,8 @@ from tasks.errors import GridbenchError
 from tasks.planning.limits import LOCAL_POOL
 
 Say = Callable[[str], None]
-SETTLE_S = 120.0  # for cancelled lanes to be ended in the cloud by their worker
-FINISH_S = 30.0  # for the last lane of a run that has completed
+SETTLE_S = 120.0  # for the worker to end cancelled lanes in the cloud
+FINISH_S = 30.0  # for the last lane of a completed run
 LOOK_S = 2.0
 QUIET = {"PREFECT_LOGGING_COLORS": "false", "PYTHONUNBUFFERED": "1", "PREFECT_CLI_PROMPT": "false"}
 
@@ -55,7 +55,7 @@ class CloudWorker:
             if _locked(self._users, fcntl.LOCK_SH):
                 self._say(f"the worker for pool {self.pool} of another run from here serves this one, too")
                 break
-            time.sleep(LOOK_S)  # its owner is just leaving
+            time.sleep(LOOK_S)  # its owner is about to leave
         return self
 
     def __exit__(self, *error: object) -> None:
@@ -103,7 +103,7 @@ class CloudWorker:
         return True
 
     def _wait_for_lanes(self) -> None:
-        """Wait for the jobs that only this worker ends: they cost money as long as they run."""
+        """Wait for the jobs that only this worker ends: they cost money until then."""
         begun, silent = time.monotonic(), True
         with suppress(GridbenchError):
             while any(left := unended(self._api, self.pool)):
@@ -129,10 +129,10 @@ def _locked(file: IO[str], how: int) -> bool:
 
 @contextmanager
 def workers_of(notes: Sequence[CloudNote], api: PrefectApi, say: Say) -> Iterator[Callable[[], str | None]]:
-    """Run a worker for the pool of each cloud, and one for `bench`; yield the function that checks them."""
+    """Run a worker for each cloud's pool, and one for `bench`; yield the function that checks them."""
     name = f"bench-{hashlib.sha256(api.url.encode()).hexdigest()[:8]}"  # another API has another one
     wanted = [(note.pool, note.kind, note.folder, note.environment) for note in notes]
-    wanted.append((LOCAL_POOL, "process", folder_of(name), {}))  # the last begun is ended first
+    wanted.append((LOCAL_POOL, "process", folder_of(name), {}))  # the last one started is ended first
     with ExitStack() as stack:
         workers = [
             stack.enter_context(CloudWorker(pool, kind, folder, api, more, say))

@@ -59,11 +59,7 @@ def alert(block: Block, about: What = About.NIGHTLY, on: On = "", off: Off = Fal
 
 
 def _replace(fields: dict[str, Any], path: Path, block_id: str | None) -> None:
-    """Delete the automation of this name, and create it again where `block_id` is given.
-
-    Raises:
-        GridbenchError: the file has a mistake, or the server refuses.
-    """
+    """Delete the automation of this name; create it again if `block_id` is given."""
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.events import AutomationCore
@@ -86,7 +82,7 @@ def _replace(fields: dict[str, Any], path: Path, block_id: str | None) -> None:
 
 
 def _block_id(block: str) -> str:
-    """Return the id of a notification block of the server.
+    """Return the id of a server's notification block.
 
     Raises:
         GridbenchError: it has no block of that name, or the block can't send messages.

@@ -222,7 +222,7 @@ def searched(
 
 
 def _is_complete(store: Store, version: Version, id: str) -> bool:
-    """Tell whether a stored run has all its records.
+    """Return True if a stored run has all its records.
 
     Raises:
         GridbenchError: it measured another version than the search would measure.

@@ -1,4 +1,4 @@
-"""The request for a search through versions: its plan, its budget, and what it asks of `bench`."""
+"""The request for a search through versions: its plan, its budget, and its requests to `bench`."""
 
 import re
 import secrets
@@ -28,7 +28,7 @@ class BisectRequest:
         budget_usd: for all measurements together.
         id: name of the search, under which all its runs are stored.
         found: the hardware, if it is a box that has reported its own properties.
-        in_turns: whether each run measures two versions in turns.
+        in_turns: each run measures two versions in turns.
     """
 
     case: str
@@ -80,20 +80,12 @@ class BisectRequest:
         )
 
     def plan(self, step: NextMeasurement) -> Plan:
-        """Return the plan of one measurement.
-
-        Raises:
-            GridbenchError: it can't be made.
-        """
+        """Return the plan of one measurement."""
         return make_plan(self.run_request(step))
 
 
 def search_id(resume: str | None) -> str:
-    """Return the id of a search: a new one, or that of the search to continue.
-
-    Raises:
-        GridbenchError: it is not the id of a search.
-    """
+    """Return a new search's id, or that of the search to continue."""
     if resume is None:
         return f"bisect-{datetime.now(UTC):%Y%m%d-%H%M%S}-{secrets.token_hex(2)}"
     if not re.fullmatch(r"bisect-[\w.-]{1,80}", resume):
@@ -122,7 +114,7 @@ def checked_plan(request: BisectRequest) -> Plan:
     """Return the plan of the first measurement.
 
     Raises:
-        GridbenchError: the machine can't measure the case, or the search is estimated above its budget.
+        GridbenchError: the machine can't measure the case, or the estimate is above the budget.
     """
     plan = request.plan(request.first)
     if plan.skips:

@@ -1,4 +1,4 @@
-"""The output of `gridbench bisect`: the effort it announces, the versions it measured, and its result."""
+"""The output of `gridbench bisect`: its expected effort, the measured versions, and its result."""
 
 from collections.abc import Sequence
 
@@ -30,11 +30,11 @@ STYLES = {
     VersionState.SKIPPED: "yellow",
 }
 SMALL_PART = 0.5  # of the whole change; below it most of the change is elsewhere
-NAMED = 5  # skipped versions that a sentence names before it counts the rest
+NAMED = 5  # skipped versions in a sentence; further ones are counted
 
 
 def plan_text(versions: Sequence[str], plan: Plan) -> str:
-    """Return the effort of a search in which each version is clear at once, by one measurement's plan."""
+    """Return the effort of a search without repetitions, by one measurement's plan."""
     in_turns = bool(plan.night and plan.night.version and plan.night.version.partner)
     most = most_measurements(len(versions), in_turns)
     processes = f"{plan.repeats} processes{' of each of two versions, in turns,' if in_turns else ''}"
@@ -57,7 +57,7 @@ def line_of(search: VersionSearch, step: NextMeasurement) -> str:
 
 
 def table(case: str, search: VersionSearch) -> Table:
-    """Return the versions that were measured, in their order, as a table."""
+    """Return the measured versions, in their order, as a table."""
     numbers = ("time", "partner" if search.in_turns else "control", "measured")
     rows = table_of(escape(case), "version", *numbers, "verdict", right=numbers)
     states, seconds = version_states(search), seconds_of_versions(search)

@@ -17,18 +17,14 @@ FOLDER = STATE / "checkouts"
 
 
 def script_folder(case: str, suite: str) -> Path | None:
-    """Return the folder of the script that a suite's case runs; None for a built-in workload or an unknown case.
-
-    Raises:
-        GridbenchError: the suite does not exist.
-    """
+    """Return the folder of a case's script; None for a built-in workload or an unknown case."""
     entries = load_suite_checked(suite).entries
     script = next((entry.script for entry in entries if entry.case.id == measured_case(case)), None)
     return Path(script.folder) if script else None
 
 
 def script_versions(names: Sequence[str], folder: Path) -> tuple[Version, ...]:
-    """Return each version with the folder that the script has in its checkout, which is not there yet.
+    """Return each version with its script's folder in its checkout, which does not exist yet.
 
     Raises:
         GridbenchError: a name is not a commit of the folder's repository.
@@ -47,7 +43,7 @@ def _place(commit: str) -> Path:
 
 
 def check_out(version: Version, folder: Path | None) -> None:
-    """Make the checkouts of a version of the script in `folder`, and of its partner, unless they are there.
+    """Make the missing checkouts of a version of the script in `folder`, and of its partner.
 
     Raises:
         GridbenchError: git refuses, or the folder is not in that commit.
@@ -69,7 +65,7 @@ def check_out(version: Version, folder: Path | None) -> None:
 
 @contextmanager
 def kept_until_the_end(versions: Sequence[Version], folder: Path | None) -> Iterator[None]:
-    """Remove the checkouts of a script's versions at the end of the block, on every way out."""
+    """Remove the checkouts of a script's versions at the end of the block, however it ends."""
     try:
         yield
     finally:

@@ -85,7 +85,7 @@ def gate(
 
 
 def _compared(now: Store, before: Store, limits: GateLimits) -> tuple[RunComparison, list[str]]:
-    """Compare a run with another, and return a sentence for each of their records that can't be read.
+    """Return the comparison of two runs, and a sentence for each unreadable record.
 
     Raises:
         GridbenchError: they are one run, or there is nothing to compare.
@@ -101,11 +101,7 @@ def _compared(now: Store, before: Store, limits: GateLimits) -> tuple[RunCompari
 
 
 def _newest(results: ResultsAddress) -> str:
-    """Return the name of the newest run of a folder or of a bucket that has at least one.
-
-    Raises:
-        GridbenchError: the bucket can't be read.
-    """
+    """Return the name of the newest run of a folder or of a bucket that has at least one."""
     if not results.block:
         return next(iter(runs(results.folder)))
     try:
@@ -114,16 +110,12 @@ def _newest(results: ResultsAddress) -> str:
         return next(run for run in newest_first if stored.read(f"{run}/{PLAN}") is not None)
     except GridbenchError:
         raise
-    except Exception as error:  # storages raise whatever their libraries do
+    except Exception as error:  # storages raise any error of their libraries
         raise GridbenchError(f"results: {results} can't be read: {one_line(error)}") from None
 
 
 def _side(store: Store) -> tuple[ComparedRun, list[str]]:
-    """Return the records of a run, and a sentence for each that can't be read.
-
-    Raises:
-        GridbenchError: none of them can be read.
-    """
+    """Return the records of a run, and a sentence for each unreadable one."""
     plan, (records, problems) = store.plan, store.records()
     if not records:
         raise GridbenchError(f"run {plan.run} has no record that can be read; `gridbench resume {plan.run}`")

@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from tasks.regressions.series_reader import PastRun
 
 Output = Annotated[Path | None, typer.Option(help="Folder to write into")]
-SHOWN = 20  # nights that fit a terminal's screen
-NEAR = 3  # names that an error suggests
+SHOWN = 20  # nights in a terminal's screen
+NEAR = 3  # names in an error's suggestion
 SITE_FILES = ("results.parquet", "comparison.csv", "report.html")
 RUN_OR_RECORDS = "its name or its beginning, or the path of records (./FOLDER)"
 FIELDS = [field.name for field in fields(Observation)]  # of each night, in a CSV file
@@ -65,7 +65,7 @@ def compare(
 
 
 def _is_path(name: str) -> bool:
-    """True if this is the path of records, which `suite --out` wrote, and not the name of a run."""
+    """Return True for the path of records, which `suite --out` wrote, instead of a run's name."""
     return "/" in name or name.endswith((".json", ".jsonl"))
 
 
@@ -148,7 +148,7 @@ def chosen_of(case: str, on: str | None, all_series: Sequence[Series]) -> list[S
 
 
 def _confirmed(past: Sequence["PastRun"]) -> dict[str, str]:
-    """Return a note for each run that measured an earlier run's answer again, and for that run, with the verdict."""
+    """Return a note with the verdict for each confirmation, and for the run that it confirmed."""
     notes: dict[str, str] = {}
     for run in past:
         if run.plan.confirms:
@@ -208,11 +208,7 @@ def _total(series: Series, noun: str) -> str:
 
 
 def _write_csv(path: Path, chosen: Sequence[Series]) -> None:
-    """Write one row per night of each series.
-
-    Raises:
-        GridbenchError: the file can't be written.
-    """
+    """Write one row per night of each series."""
     from tasks.report.files.csv_cells import harmless
 
     text = io.StringIO()

@@ -45,7 +45,7 @@ def versions_between(
 
 
 def runnable_versions(names: Sequence[str], image: str | None, command: str | None) -> tuple[Version, ...]:
-    """Return each version with its image or its command, whichever template is given.
+    """Return each version with its image or its command, from the given template.
 
     Raises:
         GridbenchError: neither or both are given, the placeholder is missing, or a name is invalid.
@@ -67,7 +67,7 @@ def runnable_versions(names: Sequence[str], image: str | None, command: str | No
 
 
 def describe_commit(commit: str, at: Path | None = None) -> str:
-    """Return a commit's short hash, author and subject; the commit itself where git fails."""
+    """Return a commit's short hash, author and subject; the commit itself if git fails."""
     try:
         return git("log", "-1", "--format=%h %an %s", commit, at=at)
     except GridbenchError:
@@ -82,11 +82,7 @@ def _words(command: str) -> list[str]:
 
 
 def _listed(given: str) -> list[str]:
-    """Return the versions of a file or a list.
-
-    Raises:
-        GridbenchError: the file can't be read.
-    """
+    """Return the versions of a file or a list."""
     try:
         text = Path(given).read_text() if "," not in given else given.replace(",", "\n")
     except (OSError, UnicodeDecodeError) as error:
@@ -114,11 +110,7 @@ def _commits(good: str, bad: str, at: Path | None) -> tuple[str, ...]:
 
 
 def commit_of(what: str, name: str, at: Path | None = None) -> str:
-    """Return the whole hash of a commit.
-
-    Raises:
-        GridbenchError: git knows no commit of that name.
-    """
+    """Return the whole hash of a commit; raise `GridbenchError` for an unknown one."""
     try:
         return git("rev-parse", "--verify", "--end-of-options", f"{name}^{{commit}}", at=at)
     except GridbenchError as error:
