@@ -64,11 +64,7 @@ def report_of(
 def imported(
     found: Sequence["Found"], results: ResultsAddress, prices: Mapping[str, float | Hardware], title: str = ""
 ) -> Store:
-    """Make a run of these folders' records, and print the lines that are not records.
-
-    Raises:
-        GridbenchError: there is no record, or a price names a machine without one.
-    """
+    """Make a run of these folders' records, and print the lines that are not records."""
     from tasks.imported import merged, run_of
     from tasks.store.bucket import Bucket
 

@@ -90,11 +90,7 @@ def add_reference(chosen: str, image: str, reference: str) -> None:
 
 
 def add_code(chosen: str, image: str, folder: Path, ca_bundle: Path | None = None) -> None:
-    """Put a folder of code and its packages into an image, where lanes find them by their hash.
-
-    Raises:
-        GridbenchError: the code must not leave this machine, or the build failed.
-    """
+    """Put a folder of code and its packages into an image, where lanes find them by their hash."""
     tree, file = take(folder), packages_file(folder)
     with tempfile.TemporaryDirectory(prefix="gridbench-image-") as name:
         context = Path(name)
@@ -139,11 +135,7 @@ def push_image(
     allow_dirty: bool = False,
     with_engine: str | None = None,
 ) -> str:
-    """Push an image unless the repository has it; return its reference by digest.
-
-    Raises:
-        GridbenchError: the image is not of the commit, or it can't be pushed.
-    """
+    """Push an image unless the repository has it; return its reference by digest."""
     target = repository.removesuffix("/")
     if "/" not in target or ":" in target.rpartition("/")[2] or "@" in target:
         raise GridbenchError(f"repository {repository!r} must be HOST/NAME without a tag or digest")

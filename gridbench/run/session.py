@@ -102,9 +102,6 @@ def session(
         port: of the UI; None for a free one.
         schedules: run the scheduled deployments; a session for a single run pauses them.
         pools: those of `POOLS` that get a worker and their deployments.
-
-    Raises:
-        GridbenchError: it cannot start, or the running stack has no worker for one of the pools.
     """
     keep_folders()
     if named := os.environ.get("PREFECT_API_URL"):
@@ -184,11 +181,7 @@ def deployment_entries() -> list[dict[str, Any]]:
 
 
 def deploy_entries(names: Sequence[str], environment: Mapping[str, str]) -> None:
-    """Create or update these deployments on the server that the environment names.
-
-    Raises:
-        GridbenchError: Prefect refuses them; quotes the end of its output.
-    """
+    """Create or update these deployments on the server that the environment names."""
     command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy"]
     command += [word for name in names for word in ("--name", name)]
     env = dict(environment)

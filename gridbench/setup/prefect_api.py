@@ -101,11 +101,7 @@ def settings_api() -> PrefectApi | None:
 
 
 def reachable_api(service: str) -> PrefectApi:
-    """Return the API that machines of a service can reach, without a request to it.
-
-    Raises:
-        GridbenchError: there is none, only this machine reaches it, or it needs no credentials.
-    """
+    """Return the API that machines of a service can reach, without a request to it."""
     api = settings_api()
     if api is None:
         raise GridbenchError(f"machines of {service} need a Prefect API that they reach. {WAYS}")

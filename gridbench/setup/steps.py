@@ -14,11 +14,7 @@ from tasks.errors import GridbenchError
 
 
 def begin(cloud: Cloud, project: str, pool: str, kind: str) -> tuple[PrefectApi, CloudNote]:
-    """Return a cloud's API and note; create nothing.
-
-    Raises:
-        GridbenchError: no API can be reached, or the cloud was prepared for another one.
-    """
+    """Return a cloud's API and note; create nothing."""
     api = reachable_api(cloud.service)
     new = CloudNote(cloud=cloud.name, project=project, api_url=api.url, pool=pool, kind=kind)
     note = read_note(cloud.name) or new
@@ -58,11 +54,7 @@ def show_steps(cloud: Cloud, api: PrefectApi, note: CloudNote, steps: Sequence[s
 
 
 def image_step(names: Sequence[str], published: Mapping[str, str], note: CloudNote, repository: str) -> str:
-    """Return the step that makes the images, as text.
-
-    Raises:
-        GridbenchError: one must be built and no engine works here, or a named image is not needed.
-    """
+    """Return the step that makes the images, as text."""
     if useless := published.keys() - {*names}:
         raise GridbenchError(
             f"--image {min(useless)}=… is for none of these machines: they need {', '.join(names)}"

@@ -73,11 +73,7 @@ class CloudWorker:
             self._locks.close()
 
     def check(self) -> str | None:
-        """Restart the worker if it has stopped; return a sentence if it had.
-
-        Raises:
-            GridbenchError: it stops again and again.
-        """
+        """Restart the worker if it has stopped; return a sentence if it had."""
         if not self._ours:
             mended = f"The run that had the worker of pool {self.pool} is gone: it was started here."
             return mended if self._take() else None

@@ -134,11 +134,7 @@ def _report(
 
 
 def _earlier(request: BisectRequest) -> list[Store]:
-    """Return the runs of an interrupted search, oldest first.
-
-    Raises:
-        GridbenchError: there are none, or they measured something else.
-    """
+    """Return the runs of an interrupted search, oldest first."""
     earlier = runs_of(request.results, request.id)
     if not earlier:
         raise GridbenchError(f"{request.results} has no run of {request.id!r}; start without --resume")
@@ -203,9 +199,6 @@ def searched(
     Args:
         earlier: its runs so far, oldest first.
         measure: runs the flow `bench` with a request, and returns the run's name.
-
-    Raises:
-        GridbenchError: a measurement failed, or a stored run is not of this search.
     """
     from tasks.dispatch.job_notes import spent_usd  # imports Prefect, which is slow
 
@@ -222,11 +215,7 @@ def searched(
 
 
 def _is_complete(store: Store, version: Version, id: str) -> bool:
-    """Return True if a stored run has all its records.
-
-    Raises:
-        GridbenchError: it measured another version than the search would measure.
-    """
+    """Return True if a stored run has all its records."""
     plan = store.plan
     measured = plan.night.version if plan.night else None
     if measured != version:

@@ -96,11 +96,7 @@ def search_id(resume: str | None) -> str:
 
 
 def process_count(case: str, suite: str, repeats: int | None) -> int:
-    """Return the number of processes per measurement.
-
-    Raises:
-        GridbenchError: it is too small, or the suite lacks the case.
-    """
+    """Return the number of processes per measurement."""
     chosen = load_suite_checked(suite)
     cases = [name for entry in chosen.entries for name in watched_cases(entry.case, entry.script)]
     if case not in cases:
@@ -111,11 +107,7 @@ def process_count(case: str, suite: str, repeats: int | None) -> int:
 
 
 def checked_plan(request: BisectRequest) -> Plan:
-    """Return the plan of the first measurement.
-
-    Raises:
-        GridbenchError: the machine can't measure the case, or the estimate is above the budget.
-    """
+    """Return the plan of the first measurement."""
     plan = request.plan(request.first)
     if plan.skips:
         raise GridbenchError(f"{request.hardware} can't measure {request.case}: {plan.skips[0].reason}")

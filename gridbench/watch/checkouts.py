@@ -24,11 +24,7 @@ def script_folder(case: str, suite: str) -> Path | None:
 
 
 def script_versions(names: Sequence[str], folder: Path) -> tuple[Version, ...]:
-    """Return each version with its script's folder in its checkout, which does not exist yet.
-
-    Raises:
-        GridbenchError: a name is not a commit of the folder's repository.
-    """
+    """Return each version with its script's folder in its checkout, which does not exist yet."""
     root = Path(git("rev-parse", "--show-toplevel", at=folder))
     within = folder.resolve().relative_to(root.resolve())
     commits = {name: commit_of("version", name, folder) for name in names}
@@ -43,11 +39,7 @@ def _place(commit: str) -> Path:
 
 
 def check_out(version: Version, folder: Path | None) -> None:
-    """Make the missing checkouts of a version of the script in `folder`, and of its partner.
-
-    Raises:
-        GridbenchError: git refuses, or the folder is not in that commit.
-    """
+    """Make the missing checkouts of a version of the script in `folder`, and of its partner."""
     if folder is None or version.folder is None:
         return
     if version.partner:

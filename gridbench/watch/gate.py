@@ -85,11 +85,7 @@ def gate(
 
 
 def _compared(now: Store, before: Store, limits: GateLimits) -> tuple[RunComparison, list[str]]:
-    """Return the comparison of two runs, and a sentence for each unreadable record.
-
-    Raises:
-        GridbenchError: they are one run, or there is nothing to compare.
-    """
+    """Return the comparison of two runs, and a sentence for each unreadable record."""
     name, other = now.plan.run, before.plan.run
     if name == other:
         raise GridbenchError(f"run {name} can't be compared with itself; name two runs")

@@ -125,11 +125,7 @@ def history(
 
 
 def chosen_of(case: str, on: str | None, all_series: Sequence[Series]) -> list[Series]:
-    """Return the series of one case, or of all cases of a workload, on one piece of hardware or on all.
-
-    Raises:
-        GridbenchError: no case has that name, or a part of a name fits several cases.
-    """
+    """Return the series of one case, or of all cases of a workload, on one piece of hardware or on all."""
     cases = sorted({series.key.case for series in all_series})
     workloads = sorted({_workload(name) for name in cases})
     chosen = [name for name in cases if case in (name, _workload(name))]

@@ -24,9 +24,6 @@ def versions_between(
         given: a file with a version per line, or versions separated by commas, oldest first; None for the
             commits of the checkout, by first parents.
         at: a folder of the checkout; the working directory by default.
-
-    Raises:
-        GridbenchError: there are none, or GOOD is not before BAD among them.
     """
     if good == bad:
         raise GridbenchError(f"GOOD and BAD are both {good!r}: name two different versions")
@@ -45,11 +42,7 @@ def versions_between(
 
 
 def runnable_versions(names: Sequence[str], image: str | None, command: str | None) -> tuple[Version, ...]:
-    """Return each version with its image or its command, from the given template.
-
-    Raises:
-        GridbenchError: neither or both are given, the placeholder is missing, or a name is invalid.
-    """
+    """Return each version with its image or its command, from the given template."""
     if (image is None) == (command is None):
         raise GridbenchError("give exactly one of --image-template and --command-template")
     template, option = (image, "image") if command is None else (command, "command")
@@ -94,11 +87,7 @@ def _listed(given: str) -> list[str]:
 
 
 def _commits(good: str, bad: str, at: Path | None) -> tuple[str, ...]:
-    """Return the commits from one to another, by first parents, oldest first.
-
-    Raises:
-        GridbenchError: git does not know them, or the first is not an ancestor of the second.
-    """
+    """Return the commits from one to another, by first parents, oldest first."""
     first, last = (commit_of(what, name, at) for what, name in (("GOOD", good), ("BAD", bad)))
     if first == last:
         raise GridbenchError(f"GOOD {good!r} and BAD {bad!r} are the same commit, {first}")
@@ -121,11 +110,7 @@ def commit_of(what: str, name: str, at: Path | None = None) -> str:
 
 
 def git(*words: str, at: Path | None = None) -> str:
-    """Return the output of a git command in the folder `at`, the working directory by default.
-
-    Raises:
-        GridbenchError: git is missing, or fails; with the end of its error output.
-    """
+    """Return the output of a git command in the folder `at`, the working directory by default."""
     try:
         done = subprocess.run(
             ["git", *words], cwd=at, capture_output=True, text=True, check=True, timeout=GIT_S

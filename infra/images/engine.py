@@ -16,11 +16,7 @@ NONE = "neither docker nor podman works here; install podman, or start Docker (`
 
 
 def choose(name: str | None = None) -> str:
-    """Return docker if its daemon answers, else podman.
-
-    Raises:
-        ImageError: neither works, or the named one is unknown or not installed.
-    """
+    """Return docker if its daemon answers, else podman."""
     if name and name not in ENGINES:
         raise ImageError(f"engine {name!r} is unknown; there are {', '.join(ENGINES)}")
     if name and not shutil.which(name):
@@ -62,11 +58,7 @@ def build(engine: str, context: Path, tag: str, arguments: dict[str, str]) -> No
 
 
 def inspect(engine: str, image: str) -> tuple[str, int]:
-    """Return an image's id and its size in bytes.
-
-    Raises:
-        ImageError: there is no such image.
-    """
+    """Return an image's id and its size in bytes."""
     if not answers(engine, "image", "inspect", image):
         raise ImageError(f"the image {image} does not exist here; build it: gridbench image build")
     description = json.loads(call(engine, "image", "inspect", image))[0]

@@ -1,4 +1,4 @@
-"""Errors of building, pushing and freezing images."""
+"""Errors of building, pushing and freezing images; every function of the room can raise one."""
 
 from infra.errors import InfraError
 

@@ -36,9 +36,6 @@ def freeze(folder: Path, say: Say) -> Reference:
     """Freeze the present environment into `folder`, unless it is there already.
 
     Copies the installed packages, and the workloads of this checkout and of the folder GRIDBENCH_WORKLOADS.
-
-    Raises:
-        ImageError: the folder has other contents, or can't be written.
     """
     folder = folder.absolute()
     with tempfile.TemporaryDirectory(prefix="gridbench-reference-") as name:
@@ -64,9 +61,6 @@ def standing(say: Say) -> Reference:
     """Return this machine's reference; the first call freezes the present environment.
 
     It stays unchanged until its folder is deleted.
-
-    Raises:
-        ImageError: it can't be made.
     """
     data = Path(os.environ.get("XDG_DATA_HOME") or home() / ".local" / "share")
     folder = data / "gridbench" / "reference"
@@ -95,11 +89,7 @@ def id_of(folder: Path) -> str | None:
 
 
 def collect_code(target: Path, environ: dict[str, str] | None = None) -> None:
-    """Copy the workloads of this checkout, and those of GRIDBENCH_WORKLOADS.
-
-    Raises:
-        ImageError: that folder does not exist, or one of its files has the name of a workload here.
-    """
+    """Copy the workloads of this checkout, and those of GRIDBENCH_WORKLOADS."""
     shutil.copytree(CODE, target, ignore=NOT_COPIED)
     more = (os.environ if environ is None else environ).get("GRIDBENCH_WORKLOADS")
     if more and not Path(more).is_dir():
@@ -192,11 +182,7 @@ def _python(folder: Path) -> Path:
 
 
 def _call(command: Sequence[str]) -> str:
-    """Return the output of a command that sees only the environment's own modules.
-
-    Raises:
-        ImageError: it failed, with its last line.
-    """
+    """Return the output of a command that sees only the environment's own modules."""
     env = environ_of_reference()
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     if done.returncode:

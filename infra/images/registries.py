@@ -33,11 +33,7 @@ def has_helper(host: str) -> bool:
 
 
 def sign_in(repository: str) -> tuple[str, str] | None:
-    """Return a user and password for a repository's registry; None if the user has to log in.
-
-    Raises:
-        ImageError: the cloud refuses, or there are no credentials for it.
-    """
+    """Return a user and password for a repository's registry; None if the user has to log in."""
     host = repository.partition("/")[0]
     if has_helper(host):
         return None
@@ -72,11 +68,7 @@ def ecr_credentials(region: str, client: Any = None) -> tuple[str, str]:
 
 
 def ecr_digest(repository: str, tag: str) -> str | None:
-    """Return the digest of a tag in ECR; None if the tag is free.
-
-    Raises:
-        ImageError: AWS refuses, there are no credentials, or no such repository.
-    """
+    """Return the digest of a tag in ECR; None if the tag is free."""
     host, _, name = repository.partition("/")
     match = ECR_HOST.fullmatch(host)
     assert match, f"{host} is not ECR's"

@@ -45,11 +45,7 @@ TERMINATED = TypeAdapter(dict[str, list[LambdaInstance]])
 
 
 def api_key() -> str:
-    """Return the API key from the environment.
-
-    Raises:
-        LambdaError: it is missing, or not valid in a header.
-    """
+    """Return the API key from the environment."""
     key = os.environ.get(KEY_VARIABLE, "").strip()
     if not key:
         raise LambdaError(f"Lambda's API needs a key: set {KEY_VARIABLE} to one from {KEYS_PAGE}")
@@ -59,11 +55,7 @@ def api_key() -> str:
 
 
 def api_url() -> str:
-    """Return the API's address, which the environment can change.
-
-    Raises:
-        LambdaError: it is not an address, or the key would travel to it unencrypted.
-    """
+    """Return the API's address, which the environment can change."""
     url = os.environ.get(URL_VARIABLE, "").strip().rstrip("/") or URL
     parts = urlsplit(url)
     if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -231,12 +223,7 @@ class LambdaApi:
         return instance_id
 
     async def _look_for(self, name: str, lost: LambdaError) -> str:
-        """Return the id of the instance that a launch without an answer has made.
-
-        Raises:
-            LambdaError: it made none: `lost` itself.
-            Doubtful: the API can't be asked.
-        """
+        """Return the id of the instance that a launch without an answer has made."""
         for _ in range(LOOKS):
             await anyio.sleep(self.pace.look_s)
             try:

@@ -1,4 +1,4 @@
-"""Errors of Lambda, each as one sentence that never contains a key."""
+"""Errors of Lambda, each one sentence without a key; every function that asks its API can raise one."""
 
 import json
 import re

@@ -54,9 +54,6 @@ async def sweep(api: LambdaApi, now: datetime, say: Say) -> Swept:
     """Give back overdue instances, and delete our unused SSH keys.
 
     All are asked to end at once, so that one that does not end delays no other.
-
-    Raises:
-        LambdaError: the instances can't be listed. All other failures are in `Swept.problems`.
     """
     overdue = [rental for rental in await rentals(api, now) if rental.overdue]
     returned, problems = await end(api, overdue, say)
@@ -110,9 +107,6 @@ async def sweep_overdue(say: Say, pace: ApiPace | None = None) -> None:
     """Give back overdue instances of every renter, since one that died can't: three calls if there are none.
 
     A failure is reported and stops nothing else.
-
-    Raises:
-        LambdaError: there is no key, or it is refused.
     """
     key, url = api_key(), api_url()
     try:

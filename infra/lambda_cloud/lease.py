@@ -80,11 +80,7 @@ class Lease:
 
 
 def new_lease(run: str, hardware: str, until: datetime, usd_per_hour: float = 0.0) -> Lease:
-    """Return a lease with a unique name; the launch replaces the price by the API's.
-
-    Raises:
-        LambdaError: a value does not fit into a tag, or `until` has no time zone.
-    """
+    """Return a lease with a unique name; the launch replaces the price by the API's."""
     stamp = until.astimezone(UTC).strftime(STAMP)
     label = re.sub(r"[^a-z0-9]+", "-", hardware.lower()).strip("-")[:24].strip("-") or "box"
     name = f"gridbench-{stamp}-{label}-{secrets.token_hex(4)}"

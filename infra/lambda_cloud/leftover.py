@@ -25,9 +25,6 @@ async def return_earlier(
     Args:
         run, hardware: the lane.
         in_use: returns the names of the leases that others hold.
-
-    Raises:
-        LambdaError: Lambda can't be asked, or a return failed.
     """
     leases = [
         lease for instance in await api.instances() if not instance.ended and (lease := lease_of(instance))

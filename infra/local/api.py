@@ -36,11 +36,7 @@ def healthy(api_url: str, timeout_s: float = 2.0) -> bool:
 
 
 def create_pool(api: httpx.Client, pool: str) -> None:
-    """Create a process pool, or update the base job template of an existing one.
-
-    Raises:
-        LocalStackError: the server refuses, or its database stays locked for a minute.
-    """
+    """Create a process pool, or update the base job template of an existing one."""
     template = process_template()
     whole = {"name": pool, "type": "process", "base_job_template": template}
     try:

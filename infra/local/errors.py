@@ -1,4 +1,4 @@
-"""Errors of a local stack, each as one sentence."""
+"""Errors of a local stack, each as one sentence; functions that start or repair it can raise one."""
 
 from infra.errors import InfraError
 from infra.local.processes import Service

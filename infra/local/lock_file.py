@@ -29,11 +29,7 @@ class StackLock:
         self._lock: int | None = None
 
     def take(self) -> bool:
-        """Become the holder; return False if another process is.
-
-        Raises:
-            InfraError: the file system has no locks.
-        """
+        """Become the holder; return False if another process is."""
         lock = os.open(self._lock_file, os.O_RDWR | os.O_CREAT, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

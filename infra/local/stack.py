@@ -154,11 +154,7 @@ class LocalStack:
         self.stop()
 
     def check(self) -> str | None:
-        """Check the stack; call it every few seconds. Return a sentence about each repair.
-
-        Raises:
-            LocalStackError: it can't be repaired.
-        """
+        """Check the stack; call it every few seconds. Return a sentence about each repair."""
         if self._database and (fault := self._database.fault()):
             raise LocalStackError(fault)
         if self.joined:
@@ -290,11 +286,7 @@ class LocalStack:
 
 
 def wait_until_free(database: Path) -> None:
-    """Wait for another process that writes to the database: a server would wait for it silently.
-
-    Raises:
-        LocalStackError: it takes longer than `LOCKED_S`.
-    """
+    """Wait for another process that writes to the database: a server would wait for it silently."""
     until = time.monotonic() + LOCKED_S
     while database.exists() and "locked" in (fault := fault_of(database)):
         if time.monotonic() > until:

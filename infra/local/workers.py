@@ -53,9 +53,6 @@ class PoolWorker:
         """Create the pool; leave an existing one as it is.
 
         A worker that creates its own pool can lock SQLite for a minute by its transaction.
-
-        Raises:
-            LocalStackError: the server refuses it, or no worker of the type is installed.
         """
         if self.runs_here:
             create_pool(self._api, self.pool)
@@ -87,11 +84,7 @@ class PoolWorker:
         self.service.start(hold)
 
     def mend(self, hold: Sequence[int]) -> str | None:
-        """Restart a dead worker, and return a sentence about it.
-
-        Raises:
-            LocalStackError: it dies again and again.
-        """
+        """Restart a dead worker, and return a sentence about it."""
         if self.service.alive():
             return None
         ending = self.service.ending()
