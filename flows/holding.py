@@ -37,7 +37,8 @@ NO_CAPACITY, REFUSED, DUE, NOT_RETURNED = "NoCapacity", "Refused", "Due", "NotRe
 
 
 async def hold(order: RentalOrder, flow_run_id: UUID, say: Say) -> State[Any]:
-    """Rent a box, hold it until it is no longer needed, and return it; the state says how the rental ended.
+    """Rent a box, hold it until it is no longer needed, and give it back; the state says how the rental
+    ended.
 
     The flow run's labels hold its `RentalStatus`.
     """
@@ -117,9 +118,7 @@ class Holding:
         self.know(**earlier, since=now, usd_per_hour=0.0)
 
     async def follow(self) -> State[Any]:
-        """Keep the labels up to date until they ask for the box's release, or no `bench` has measured for
-        `alone_s`.
-        """
+        """Update the labels until they ask for release, or no `bench` has measured for `alone_s`."""
         alone_since: float | None = None
         bench: UUID | None = None
         while True:

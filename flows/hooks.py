@@ -31,7 +31,7 @@ from tasks.store.store import Store
 
 
 async def collect_and_stop(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Stop the lane jobs of a `bench`, return its boxes, and store the records that arrived."""
+    """Stop a `bench`'s lane jobs, give back its boxes, and store the records that arrived."""
     async with get_client() as client:
         run = (await client.read_flow_run(flow_run.id)).name  # `flow_run` can have an older name
         followed = await _followed_by(client, flow_run.id, run)

@@ -27,7 +27,7 @@ RETURNED = f"{PREFIX}returned"
 
 
 async def give_back_all(flow: Flow[Any, Any], flow_run: FlowRun, state: State[Any]) -> None:
-    """Return everything that a cancelled or crashed `rental` has left."""
+    """Give back everything that a cancelled or crashed `rental` has left."""
     say = flow_run_logger(flow_run, flow).warning
     async with get_client() as client:
         labels = (await call_until_answered(client.read_flow_run, flow_run.id)).labels

@@ -78,7 +78,7 @@ def known_machines() -> Known:
 
 
 def read_text(file: Path) -> str:
-    """Return the text of a published table; refuse binary files and Gridbench's own tables."""
+    """Return a published table's text; refuse binary files and Gridbench's own tables."""
     name = printable(str(file))
     if file.is_dir():
         raise GridbenchError(
@@ -108,10 +108,7 @@ def read_text(file: Path) -> str:
 
 
 def gpu_machine(key: str) -> Machine:
-    """Return a machine with the peak rates of a GPU model.
-
-    Similar names are an error, because an A10G is not an A10.
-    """
+    """Return a machine with a GPU model's peak rates; similar names are errors: an A10G is not an A10."""
     peaks = load_gpus().get(key)
     if peaks is None:
         raise GridbenchError(
@@ -122,7 +119,7 @@ def gpu_machine(key: str) -> Machine:
 
 
 def _has_fp8(peaks: GpuPeaks) -> bool:
-    """Return True if a GPU computes in fp8, or if its capability is unknown."""
+    """Return True if a GPU computes in fp8, or might."""
     if peaks.capability is None:
         return True
     major, minor = map(int, peaks.capability.split("."))
@@ -150,7 +147,7 @@ def as_text(reviewed: TableReview, name: str) -> str:
 
 
 def as_data(reviewed: TableReview) -> dict[str, Any]:
-    """Return the review as plain values, with None for a missing bound or a non-finite number."""
+    """Return the review as plain values; None for missing bounds and non-finite numbers."""
     columns = reviewed.table.columns
     return {
         "columns": [{"header": column.header, "kind": column.kind.value} for column in columns],
@@ -175,7 +172,6 @@ def as_data(reviewed: TableReview) -> dict[str, Any]:
 
 
 def _versus(reviewed: TableReview, side: int) -> str:
-    """Return the table that compares a column of times with the base column."""
     table = reviewed.table
     claimed = [claim for claim in reviewed.claims if claim.side == side]
     base, column = table.columns[claimed[0].base].header, table.columns[side].header

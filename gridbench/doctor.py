@@ -85,7 +85,7 @@ def _folder(purpose: str, folder: Path) -> Finding:
 
 
 def _fitness() -> Iterator[Finding]:
-    """Yield the harness's findings about this machine, from a subprocess because it imports torch."""
+    """Yield the harness's findings, from a subprocess because it imports torch."""
     command = [sys.executable, "-m", "workloads", "check"]
     try:
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False, timeout=CHECK_S)

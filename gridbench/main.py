@@ -205,13 +205,13 @@ def main() -> None:
 
 
 def _start_as_utf8() -> None:
-    """Restart the program in Python's UTF-8 mode if this process reads file names as ASCII."""
+    """Restart in Python's UTF-8 mode if this process reads file names as ASCII."""
     if sys.getfilesystemencoding() == "ascii" and os.environ.get(UTF8) != "1":
         os.execve(sys.executable, sys.orig_argv, os.environ | {UTF8: "1"})
 
 
 def _call() -> None:
-    """Run the command of the arguments; a failure, or an exit code other than 0, raises SystemExit."""
+    """Run the command of the arguments; raise SystemExit for another exit code than 0."""
     try:
         for word in sys.argv[1:]:
             check_utf8("argument", word)

@@ -99,7 +99,7 @@ def _row(one: Rentable, today: date) -> tuple[tuple[str, ...], int, tuple[str, .
 
 
 def _print(columns: Sequence[str], rows: Iterable[tuple[Sequence[str], int, Sequence[str]]]) -> None:
-    """Print rows with their age in days and the numbers of their notes, then each note once."""
+    """Print rows with their age in days and numbered notes, then each note once."""
     notes: dict[str, int] = {}
     table = Table(box=box.SIMPLE_HEAD, padding=(0, 1, 0, 0), show_edge=False)
     for column in (*columns, "days", "notes"):
@@ -177,7 +177,6 @@ def _report(
     facts: Sequence[Fact],
     today: date,
 ) -> None:
-    """Print unchanged prices, large changes, and doubts."""
     for sentence in missing:
         say(f"  no answer: {sentence}")
     for fact in kept(ours, new, name):

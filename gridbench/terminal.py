@@ -17,7 +17,7 @@ from workloads.harness.records.printable import printable_lines
 
 
 class PlainConsole(Console):
-    """A console that removes control sequences from text: names, titles and errors can come from a box."""
+    """A console without texts' control sequences: names, titles and errors can come from a box."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         """Yield the printed segments, with printable texts."""
@@ -40,7 +40,7 @@ RunName = Annotated[str, typer.Argument(help="Name of a run or its beginning")]
 
 
 def log_or_screen() -> Console:
-    """Return the terminal, or a console wide enough for whole names if the output is not a terminal."""
+    """Return the terminal, or else a console wide enough for whole names."""
     return console if console.is_terminal else PlainConsole(width=max(console.width, LOG_WIDTH), emoji=False)
 
 

@@ -1,5 +1,5 @@
-"""The base of all errors that a person can fix; `gridbench` prints them as one sentence."""
+"""The base of errors that a person can fix; `gridbench` prints them as one sentence."""
 
 
 class InfraError(Exception):
-    """A problem of a provider, an engine or a process; the message says the reason and what to do."""
+    """A problem of a provider, engine or process; the message has reason and remedy."""

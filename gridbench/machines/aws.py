@@ -125,7 +125,6 @@ def _up(options: "StackOptions", region: str | None, yes: bool) -> "tuple[Accoun
 
 
 def _carry_out(account: "Account", plan: "StackPlan", change_set: "ChangeSet", yes: bool) -> "Stack":
-    """Show a change set, ask, execute it and wait; return the stack."""
     from infra.aws import stack as stacks
     from infra.aws.first_use import prepare
 
@@ -157,7 +156,7 @@ def _show_pool(
     pool: str,
     pool_file: Path,
 ) -> None:
-    """Print the stack's outputs and the commands for its work pool; write the pool's template."""
+    """Print the stack's outputs and its pool's commands; write the pool's template."""
     from gridbench.setup.image import published_images
     from infra.aws import pool as pools
     from infra.workers.batch.worker import AwsBatchWorker
@@ -276,7 +275,6 @@ def down_aws(
 
 
 def _show_doomed(account: "Account", project: str, results: dict[str, int], delete_results: bool) -> None:
-    """Print the objects to delete and to keep."""
     from infra.aws.leftovers import look
 
     say(f"account {account.number}, region {account.region}: this will be deleted")

@@ -35,7 +35,7 @@ def usd_per_hour(facts: Sequence[Fact], instance: str, region: str, purchase: st
 
 
 def show_changes(changes: Sequence["ResourceChange"], name: str) -> None:
-    """Print the changes of a change set, one a line, and their number by action."""
+    """Print a change set's changes, and their number by action."""
     table = table_of(f"Changes of stack {name}", "action", "name", "type", "replacement")
     for change in sorted(changes, key=lambda change: (change.action, change.kind, change.name)):
         table.add_row(*map(escape, (change.action, change.name, change.kind, change.replacement or "-")))
@@ -70,7 +70,6 @@ def show_costs(machines: Sequence["MachineType"], parameters: Mapping[str, str],
 
 
 def _show_idle_costs(parameters: Mapping[str, str]) -> None:
-    """Print the stack's cost in a month without jobs."""
     costs = {f"{name} {usd * gb:.2f} for {gb} GB": usd * gb for name, (gb, usd) in STORED.items()}
     secrets = [
         name for name in ("PrefectApiKeySecretArn", "PrefectAuthStringSecretArn") if parameters.get(name)

@@ -53,7 +53,7 @@ class Cloud:
 
         Args:
             outcome: of the caller's search or deletion, such as "down".
-            where: the region or zone that was searched.
+            where: the searched region or zone.
             lines: the remaining objects, one kind a line.
             unchecked: a sentence for each kind that could not be searched.
         """

@@ -130,7 +130,7 @@ def up_gke(
 def _up(
     location: "GkeLocation", options: "ClusterOptions", most_usd_per_hour: float, yes: bool
 ) -> "tuple[GkeCluster, list[GkeError]]":
-    """Create the missing parts after asking; return the cluster, and an error for each pool that failed."""
+    """Create the missing parts after asking; return the cluster, and an error for each failed pool."""
     from gridbench.machines import gke_text
     from infra.gke.build import build
     from infra.gke.plan import make_plan
@@ -155,7 +155,7 @@ def _up(
 
 
 def _show_needs(location: "GkeLocation", plan: "ClusterPlan") -> None:
-    """Print a new cluster's needs that GKE's API can't create: its account's roles, and a NAT."""
+    """Print a new cluster's needs outside of GKE's API: its account's roles, and a NAT."""
     from infra.gke.commands import grants, outward
 
     say(
@@ -171,7 +171,7 @@ def _show_needs(location: "GkeLocation", plan: "ClusterPlan") -> None:
 
 
 def _show_access(project: str, cluster: "GkeCluster", kubeconfig: Path) -> None:
-    """Print how to reach the cluster, how Google can delete it each evening, and how jobs choose a pool."""
+    """Print how to reach and delete the cluster, and how jobs choose a pool."""
     from infra.gke.clusters import READY
     from infra.gke.commands import evening
     from infra.gke.kubeconfig import HINT, PLUGIN
@@ -252,7 +252,6 @@ def down_gke(
 
 
 def _down(location: "GkeLocation", name: str, kubeconfig: Path, yes: bool) -> int:
-    """Show, ask, delete, check; return the exit code, 1 if something is left."""
     from infra.gke.kubeconfig import context_name, forget
     from infra.gke.teardown import left, take_down, unseen
 

@@ -31,7 +31,7 @@ COME_AND_GO = (
 
 
 def usd_per_hour(facts: Sequence[Fact], pool: "GkePool", region: str, private: bool) -> float | None:
-    """Return one node's cost with its disk and internet access; None if a part has no price.
+    """Return one node's cost with disk and internet access; None if a part has no price.
 
     A spot node without a spot price gets the on-demand price, an upper bound.
     """
@@ -54,7 +54,7 @@ def _machine_usd(facts: Sequence[Fact], pool: "GkePool", region: str) -> float |
 
 
 def _ways_to_pay(pool: "GkePool") -> list[PriceOf]:
-    """Return how Google can charge: for host and GPUs separately, or for a machine that includes its GPUs."""
+    """Return GKE's ways of charging: for host and GPUs, or for a machine with its GPUs."""
     from infra.gke.accelerators import accelerators
 
     whole = PriceOf(provider="gcp", instance=pool.machine)
@@ -75,7 +75,7 @@ def _row(pool: "GkePool", first: str, usd: float | None) -> list[str]:
 
 
 def show_plan(plan: "ClusterPlan", zone: str) -> float:
-    """Print the existing pools and those to create; return an hour's cost with every pool full."""
+    """Print the present and new pools; return an hour's cost with every pool full."""
     facts, region = prices(), zone.rpartition("-")[0]
     right = ("nodes", "USD/h each")
     columns = ("pool", "action", "machine", "GPUs", "purchase", *right)
@@ -91,7 +91,7 @@ def show_plan(plan: "ClusterPlan", zone: str) -> float:
 
 
 def _show_costs(pools: Sequence["GkePool"], facts: Sequence[Fact], region: str, private: bool) -> float:
-    """Print the idle cluster's cost, and an hour's with every pool full; return the latter."""
+    """Print the idle cluster's cost, and return an hour's with every pool full."""
     costs = {pool: usd_per_hour(facts, pool, region, private) for pool in pools}
     cluster = FEE_USD_PER_HOUR + (ADDRESS_USD_PER_HOUR if private else 0)
     idle = sum((usd or 0) * pool.min_nodes for pool, usd in costs.items()) + cluster
@@ -110,7 +110,7 @@ def _show_costs(pools: Sequence["GkePool"], facts: Sequence[Fact], region: str, 
 
 
 def _parts(fixed: Sequence["GkePool"], facts: Sequence[Fact], region: str, private: bool) -> str:
-    """Return the parts of an idle month's cost, such as `management 73.00, 1 e2-standard-2 48.92`."""
+    """Return an idle month's costs, such as `management 73.00, 1 e2-standard-2 48.92`."""
     nodes = sum(pool.min_nodes for pool in fixed)
     hourly = {"management": FEE_USD_PER_HOUR}
     hourly |= {

@@ -81,7 +81,7 @@ def build(
 
 
 def add_reference(chosen: str, image: str, reference: str) -> None:
-    """Copy an earlier image's environment and workloads into this one, at /opt/reference."""
+    """Copy an earlier image's environment and workloads to /opt/reference of this one."""
     with tempfile.TemporaryDirectory(prefix="gridbench-image-") as folder:
         shutil.copyfile(HERE / "reference.Dockerfile", Path(folder) / "Dockerfile")
         engine.build(chosen, Path(folder), image, {"IMAGE": image, "REFERENCE": reference})
@@ -90,7 +90,7 @@ def add_reference(chosen: str, image: str, reference: str) -> None:
 
 
 def add_code(chosen: str, image: str, folder: Path, ca_bundle: Path | None = None) -> None:
-    """Put a folder of code and its packages into an image, where lanes find them by their hash."""
+    """Put a folder of code and its packages into an image, where lanes find them by hash."""
     tree, file = take(folder), packages_file(folder)
     with tempfile.TemporaryDirectory(prefix="gridbench-image-") as name:
         context = Path(name)

@@ -98,7 +98,7 @@ def janitor() -> None:
 
 
 def sweep_overdue() -> None:
-    """Return every renter's overdue boxes before a command uses Lambda; report that on stderr."""
+    """Give back every renter's overdue boxes before a command uses Lambda; report that on stderr."""
     from infra.lambda_cloud import janitor
     from infra.lambda_cloud.errors import LambdaError
 
@@ -109,7 +109,6 @@ def sweep_overdue() -> None:
 
 
 def _ask(request: Callable[[Any], Awaitable[T]]) -> T:
-    """Send one request to Lambda's API."""
     from infra.lambda_cloud.api import LambdaApi, api_key, api_url
     from infra.lambda_cloud.errors import LambdaError
 
@@ -124,7 +123,6 @@ def _ask(request: Callable[[Any], Awaitable[T]]) -> T:
 
 
 def _row(rental: Any) -> dict[str, Any]:
-    """Return a rental as plain values, times in ISO 8601 UTC."""
     instance, lease = rental.instance, rental.lease
     return {
         "hardware": lease.hardware,

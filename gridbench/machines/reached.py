@@ -34,7 +34,7 @@ async def facts_of(configuration: Any, no_blocks: str) -> tuple[dict[str, list[s
     """Return the facts of a job's first box, and a sentence for each unmet requirement.
 
     Args:
-        no_blocks: the error for a key that is a block, `{name}`, of a Prefect server, which is not read here.
+        no_blocks: the error for a key in a Prefect server's block `{name}`, which is not read here.
 
     Raises:
         JobRefused, BoxUnreachable: from the worker's connection.

@@ -58,7 +58,6 @@ def check(
 
 
 async def _examine(configuration: Any) -> list[tuple[bool, str]]:
-    """Return findings about the box: good or not, and a sentence."""
     from infra.workers.ssh.check import has_image
 
     facts, problems = await facts_of(configuration, "--key is block:{name}: name a file here")

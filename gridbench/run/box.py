@@ -26,7 +26,7 @@ GB_PER_KIB = 1024 / 1e9
 
 
 def with_boxes(request: RunRequest) -> RunRequest:
-    """Return the request with the facts of each box that it names by address."""
+    """Return the request with the facts of its boxes."""
     addresses = [name for name in request.hardware if name.startswith(SCHEME)]
     if not addresses:
         return request

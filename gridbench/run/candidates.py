@@ -11,11 +11,10 @@ from tasks.results.format import format_count
 
 
 def candidates(ranks: int) -> list[str]:
-    """Return the names of machines with a GPU for each rank, this computer or else the cheapest first.
+    """Return the machines with a GPU for each rank, this computer or else the cheapest first.
 
     A local server reaches this computer and, with a key, boxes at Lambda Cloud. Without these, they are those
-    of
-    the clouds that were set up for the API of Prefect's settings.
+    of the clouds that were set up for the API of Prefect's settings.
     """
     from workloads.harness.probes.device_here import device_here
 
@@ -37,6 +36,5 @@ def candidates(ranks: int) -> list[str]:
 
 
 def _ready_pools() -> set[str]:
-    """Return the work pools of the clouds that were set up for the API of Prefect's settings."""
     api = settings_api()
     return {note.pool for note in read_notes() if api and note.api_url == api.url}

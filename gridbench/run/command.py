@@ -201,7 +201,7 @@ def local_hardware() -> list[str]:
 
 
 def without_gpu(plan: Plan) -> str:
-    """Return a sentence if the plan needs this machine's GPU and there is none, else an empty text.
+    """Return a sentence if the plan needs a GPU that this machine lacks, else an empty text.
 
     With PREFECT_API_URL set, the lanes of this machine's pool can run elsewhere.
 
@@ -220,7 +220,7 @@ def without_gpu(plan: Plan) -> str:
 
 
 def show_plan(plan: Plan, predicted: Mapping[str, str]) -> None:
-    """Print a plan: cases, machines, time and cost, and the machines' predictions if there are any."""
+    """Print a plan: cases, machines, time, cost, and predictions if there are any."""
     table = Table(title=plan.title, title_justify="left")
     table.add_column("hardware", no_wrap=True)  # in full, because other commands take it
     columns = ("predicted, with 90 % intervals",) if predicted else ()
@@ -260,7 +260,7 @@ def say_worst_cases(plan: Plan, budget_usd: float | None) -> None:
 
 
 def _run(request: RunRequest, results: ResultsAddress, plan: Plan) -> None:
-    """Measure a request with `bench`, print the answer, and exit with the code of `tell`."""
+    """Measure a request with `bench`, print the answer, and exit."""
     from gridbench.run.follow import follow
     from gridbench.run.outcome import tell, went_to_its_end
     from gridbench.run.remote import open_session

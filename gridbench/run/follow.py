@@ -43,7 +43,7 @@ async def follow(
     estimate_s: float | None = None,
     repeats: int = 1,
 ) -> FlowRun:
-    """Run a deployment of `bench` and return its final flow run. Ctrl-C cancels it and waits for its end.
+    """Run a deployment of `bench` and return its final flow run; Ctrl-C cancels it.
 
     Args:
         estimate_s: of its plan; None without a plan.
@@ -136,7 +136,7 @@ async def _watch(
 
 
 async def _failing_since(client: PrefectClient, error: Exception, since: float | None) -> float | None:
-    """Return since when a live server fails, or hangs with its database; None if it is not live."""
+    """Return since when a live server fails or hangs with its database; None if it is down."""
     failed = status_code(error) in (httpx.codes.INTERNAL_SERVER_ERROR, httpx.codes.SERVICE_UNAVAILABLE)
     if not failed and not (
         isinstance(error, TimeoutError | httpx.TimeoutException) and await _is_there(client)
@@ -154,7 +154,7 @@ async def _is_there(client: PrefectClient) -> bool:
 
 
 def _report_ended(cells: list[TaskRun], reported: set[str], console: Console, clock: str) -> None:
-    """Print a line for each newly ended cell, with the clock if there is no live table."""
+    """Print newly ended cells, with the clock if there is no live table."""
     for cell in cells:
         if cell.name not in reported and cell.state and cell.state.is_final():
             reported.add(cell.name)
@@ -179,10 +179,8 @@ def progress_text(cells: list[TaskRun], elapsed_s: float, estimate_s: float | No
     """Return the finished cells, the elapsed time and the remaining time.
 
     A lane measures each cell once before it repeats one: if one of its cells has ended, only the last repeats
-    of the
-    others are left. The remaining time follows from the slowest lane's measured time, and from the plan's
-    estimate
-    until each lane has ended a cell.
+    of the others are left. The remaining time follows from the slowest lane's measured time, and from the
+    plan's estimate until each lane has ended a cell.
     """
     lanes: dict[str, list[bool]] = {}
     for cell in cells:
@@ -202,7 +200,6 @@ def _lane_of(cell: TaskRun) -> str:
 
 
 async def _cells(client: PrefectClient, run_id: UUID) -> list[TaskRun]:
-    """Return the task runs that measure cells."""
     of_run = FlowRunFilter(id=FlowRunFilterId(any_=[run_id]))
     tasks: list[TaskRun] = []
     while True:
@@ -213,7 +210,7 @@ async def _cells(client: PrefectClient, run_id: UUID) -> list[TaskRun]:
 
 
 def lanes_table(run: FlowRun, cells: list[TaskRun], clock: str) -> Table:
-    """Return a table with one row per lane: finished cells, their verdicts, and the latest one."""
+    """Return a row per lane: finished cells, their verdicts, and the latest one."""
     table = Table(title=f"{run.name}: {clock}", title_justify="left")
     for column in ("lane", "cells", "finished", "verdicts", "latest"):
         table.add_column(column, overflow="fold")

@@ -34,7 +34,7 @@ LISTED = 10  # printed sentences on failures; further ones are counted
 
 
 def comparison_of(store: Store, prices: str = "plan") -> Comparison:
-    """Return the comparison of a run's records at the prices of its plan, or with `now` at today's."""
+    """Return the comparison of a run's records, at the prices of its plan or with `now` at today's."""
     if prices not in ("plan", "now"):
         raise GridbenchError(f"--prices {prices!r} must be plan or now")
     records, odd = store.records()
@@ -69,10 +69,8 @@ def tell(flow_run: FlowRun, results: Path, ui_url: str | None, console: Console)
 
     0: every cell was measured and at least one repeat counts; else 1. If the run asks which machines to keep,
     4: return at least one, or 3: every cell was measured and one machine is undecided. A finished
-    confirmation has
-    its verdict's code, but 3 if it is confirmed and not every cell was measured. Without `ui_url` the server
-    ends
-    with the command.
+    confirmation has its verdict's code, but 3 if it is confirmed and not every cell was measured. Without
+    `ui_url` the server ends with the command.
     """
 
     def say(text: str) -> None:
@@ -124,13 +122,11 @@ def _tell_failed(failed: list[Record], name: str, say: Callable[[str], None]) ->
 
 
 def _confirmed(comparison: Comparison) -> tuple[str, ...]:
-    """Return the sentences on a confirmation's sessions; none for other runs."""
     confirmation = comparison.finding(Confirmation)
     return confirmation.details() if confirmation else ()
 
 
 def _predicted(comparison: Comparison, plan: Plan) -> tuple[str, ...]:
-    """Return the sentences on machines that a shortlist has not measured; none for other runs."""
     outlook = comparison.finding(Outlook)
     if not plan.shortlist or outlook is None or not outlook.rows:
         return ()
@@ -139,7 +135,6 @@ def _predicted(comparison: Comparison, plan: Plan) -> tuple[str, ...]:
 
 
 def _exit_code(comparison: Comparison, is_complete: bool, refused: bool) -> int:
-    """Return the exit code of a finished run; `refused` if no repeat counts."""
     confirmation, acceptance = comparison.finding(Confirmation), comparison.finding(Acceptance)
     if confirmation and confirmation.run:
         open_code = CONFIRMATION_CODES[Confirmed.OPEN]

@@ -97,7 +97,7 @@ def predict(
 
 
 def _targets(machines: Sequence[Hardware], on: list[str] | None, offers: bool) -> list[Hardware]:
-    """Return the machines to predict for a run on `machines`; without a run, for one GPU."""
+    """Return the machines to predict; without a run, for one GPU."""
     if offers:
         gpus = min((machine.gpus for machine in machines), default=1)
         return offered(rentable(DEPLOYMENTS, datetime.now(UTC).date()), gpus)
@@ -168,7 +168,6 @@ def _print(rows: Sequence[Prediction], machines: dict[str, Hardware]) -> None:
 
 
 def _speed(row: Prediction) -> Estimate | None:
-    """Return the speed relative to the source."""
     if row.step_s is None or row.measured_s is None or not row.step_s.low or not row.step_s.high:
         return None
     measured_s = row.measured_s

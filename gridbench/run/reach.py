@@ -14,7 +14,7 @@ from tasks.travel.tree import take
 
 
 def check_reach(hardware: Sequence[Hardware]) -> None:
-    """Check that each machine can reach the run's API or can be rented; return overdue boxes before a rental.
+    """Check that each machine can reach the run's API or be rented; give back overdue boxes before.
 
     A box behind SSH reaches the API through its worker, which runs here. If PREFECT_API_URL is set, the
     workers run elsewhere and provide the connection to the API.

@@ -1,10 +1,8 @@
 """Serve the results folder to local browsers, because pages of the UI cannot link to files.
 
 Every program and every page of a browser can ask a port of 127.0.0.1. The server answers only requests to its
-own
-address, which a page that has rebound its name (DNS rebinding) does not make. A run's files need the run's
-key in
-their path, which links have; all other files need the stack's password.
+own address, which a page with a rebound name (DNS rebinding) does not make. A run's files need the run's key
+in their path, which links have; all other files need the stack's password.
 """
 
 import base64

@@ -93,8 +93,7 @@ def session(
     schedules: bool = False,
     pools: Collection[str] = (LOCAL_POOL,),
 ) -> Iterator[Session]:
-    """Yield an API with the deployments of this checkout; at the end, stop everything that was started for
-    it.
+    """Yield an API with this checkout's deployments; at the end, stop everything that was started for it.
 
     Args:
         say: prints a sentence.
@@ -126,14 +125,14 @@ def session(
 
 
 def keep_folders() -> None:
-    """Make the paths of our folders absolute, because workers have another working directory."""
+    """Make our folders' paths absolute, because workers have another working directory."""
     for name in FOLDERS:
         if name in os.environ:
             os.environ[name] = str(Path(os.environ[name]).absolute())
 
 
 def name_images(api: httpx.Client) -> None:
-    """Set the server's variable for each image that GRIDBENCH_IMAGE_CPU, …_CUDA12 names.
+    """Set the server's variable for each image in GRIDBENCH_IMAGE_CPU, …_CUDA12.
 
     Hardware files refer to these variables, such as `gridbench_image_cuda12`.
     """
@@ -160,7 +159,7 @@ def _speaking_to(stack: LocalStack) -> Iterator[None]:
 
 
 def deploy(schedules: bool, settings: Mapping[str, str], *pools: str) -> None:
-    """Create the deployments of prefect.yaml for some pools on the server in `settings`.
+    """Create prefect.yaml's deployments for some pools on the server in `settings`.
 
     Scheduled ones are created only with `schedules` and if their environment variable is set; otherwise
     existing ones are paused.
@@ -192,7 +191,6 @@ def deploy_entries(names: Sequence[str], environment: Mapping[str, str]) -> None
 
 
 def _able(name: str) -> bool:
-    """Return True if the environment variable of a scheduled deployment is set."""
     return name not in NEEDS or bool(os.environ.get(NEEDS[name]))
 
 

@@ -1,3 +1,1 @@
-"""The preparation of a cloud for runs: its image, work pool and deployments on a Prefect API, and workers
-here.
-"""
+"""The preparation of a cloud for runs: image, work pool, deployments, and workers here."""

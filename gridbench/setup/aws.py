@@ -75,9 +75,6 @@ def make_ready(
 
 
 def _next_command(project: str, instances: Sequence[str]) -> str:
-    """Return the next command: a run on hardware files of these queues, or the one that writes the first
-    file.
-    """
     pairs = [(f"aws-{instance}", queue_name(project, instance)) for instance in instances]
     files = {name: load_hardware(name) for name in hardware_names(DEPLOYMENTS) if name in dict(pairs)}
     names = [
@@ -120,7 +117,7 @@ def noted_region(project: str) -> str | None:
 
 @contextmanager
 def _noted(note: CloudNote, account: Account) -> Iterator[None]:
-    """Write the note for `status` and `down`; delete a new one again if no stack is made."""
+    """Write the note for `status` and `down`; delete a new one if no stack is made."""
     is_new = read_note(note.cloud) is None
     note.write()
     try:
@@ -137,7 +134,7 @@ def place_of(account: Account) -> str:
 
 
 def _wanted(stack: Stack | None, api: PrefectApi, options: StackOptions) -> dict[str, str]:
-    """Return by kind the values that need a secret from `up`: those without a given ARN."""
+    """Return by kind the values that need a secret: those without a given ARN."""
     given = stack.parameters if stack else {}
     keeps = (
         (API_KEY, api.key, options.secret_arn, given.get("PrefectApiKeySecretArn", "")),
@@ -154,7 +151,7 @@ def _wanted(stack: Stack | None, api: PrefectApi, options: StackOptions) -> dict
 def _with_secrets(
     account: Account, secrets: Mapping[str, str], options: StackOptions
 ) -> Iterator[StackOptions]:
-    """Yield the options with the ARNs of secrets; delete new secrets again if no stack uses them."""
+    """Yield the options with secrets' ARNs; delete new secrets if no stack uses them."""
     arns: dict[str, str] = {}
     made: list[str] = []
     try:
@@ -177,5 +174,5 @@ def _with_secrets(
 
 
 def _is_there(stack: Stack | None) -> bool:
-    """Return True if a stack exists or is being made; one in review or deletion does not count."""
+    """Return True if a stack exists or is being made, not in review or deletion."""
     return stack is not None and not stack.status.startswith(("REVIEW_", "DELETE_"))

@@ -35,7 +35,7 @@ def make_ready(
     Args:
         images: published ones, as --image names them.
         repository: target of images; by default in the project's Artifact Registry.
-        kubeconfig: of the cluster, written by `up_cluster`.
+        kubeconfig: written by `up_cluster`.
         up_cluster: creates or completes the cluster after asking.
     """
     published = image.published_images(images)
@@ -67,7 +67,6 @@ def make_ready(
 
 
 def _next_command(options: ClusterOptions) -> str:
-    """Return the next command: a run on hardware files of these pools, or the one that writes the first file."""
     pools = {(pool.accelerator, pool.gpus, pool.spot) for pool in wished_pools(options)}
     files = [load_hardware(name) for name in hardware_names(DEPLOYMENTS) if name.startswith("gke-")]
     names = [
@@ -87,7 +86,7 @@ def place_of(location: GkeLocation) -> str:
 
 
 def default_repository(location: GkeLocation) -> str:
-    """Return the repository of images in the project's Artifact Registry, near the cluster."""
+    """Return the images' repository in the project's Artifact Registry, near the cluster."""
     return f"{location.zone.rpartition('-')[0]}-docker.pkg.dev/{location.project}/gridbench/lane"
 
 

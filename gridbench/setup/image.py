@@ -52,13 +52,12 @@ def to_build(names: Sequence[str], published: Mapping[str, str], note: CloudNote
 
 
 def _path_of(name: str) -> Path | None:
-    """Return the path in a build variable, which `gridbench image build` reads too."""
     text = os.environ.get(f"GRIDBENCH_IMAGE_{name}")
     return Path(text) if text else None
 
 
 def forget_elsewhere(note: CloudNote, repository: str) -> None:
-    """Forget images in another or a deleted repository, so that they are pushed again."""
+    """Forget images in another or a deleted repository, to push them again."""
     for name in [*note.commits]:
         if not repository or not note.images.get(name, "").startswith(f"{repository}@"):
             del note.commits[name]

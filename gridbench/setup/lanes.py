@@ -1,4 +1,4 @@
-"""A pool's flow runs that still need its worker at a run's end here: only it ends their jobs."""
+"""A pool's flow runs at a run's end that only its worker here can end."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -40,7 +40,7 @@ def unended(api: PrefectApi, pool: str) -> Unended:
 
 
 def cancel(api: PrefectApi, runs: Sequence["FlowRun"]) -> None:
-    """Let the worker end these flow runs; one that has not begun is cancelled at once."""
+    """Let the worker end these flow runs; those not begun are cancelled at once."""
     from prefect.states import Cancelled, Cancelling
 
     with api.client() as client:

@@ -1,4 +1,4 @@
-"""Work pools, variables and deployments of a cloud on a Prefect API: create, update and delete them."""
+"""A cloud's work pools, variables and deployments on a Prefect API: create, update and delete them."""
 
 import os
 from collections.abc import Callable, Mapping
@@ -26,7 +26,7 @@ OF_BENCH = (
 
 
 def ensure_pools(api: PrefectApi, note: CloudNote, template: Mapping[str, Any], say: Say) -> None:
-    """Create or update a cloud's work pool from `template`, and create that of `bench`."""
+    """Create or update a cloud's work pool from `template`, and that of `bench`."""
     with api.client() as client:
         _ensure_pool(client, note, note.pool, note.kind, dict(template), say)
         _ensure_pool(client, note, LOCAL_POOL, "process", process_template(), say)
@@ -120,7 +120,7 @@ def take_away(api: PrefectApi, note: CloudNote, say: Say) -> None:
 
 
 def _leave_to_others(note: CloudNote) -> None:
-    """Move shared objects, all but pool and lane, to the note of another cloud on the same API."""
+    """Move shared objects, all but pool and lane, to another cloud's note for the same API."""
     others = [other for other in read_notes() if other.cloud != note.cloud and other.api_url == note.api_url]
     if not others:
         return

@@ -1,4 +1,4 @@
-"""The Prefect API that machines of a cloud use: that of Prefect's settings, as a login leaves them."""
+"""The Prefect API of a cloud's machines: that of Prefect's settings, as a login leaves them."""
 
 import ipaddress
 from collections.abc import Iterator
@@ -76,7 +76,7 @@ class PrefectApi:
 
 
 def settings_api() -> PrefectApi | None:
-    """Return the API of Prefect's settings: variables, files here, or the profile of a login.
+    """Return the API of Prefect's settings: variables, files here, or a login's profile.
 
     Errors do not quote an invalid setting, because it can be a secret.
     """
@@ -101,7 +101,7 @@ def settings_api() -> PrefectApi | None:
 
 
 def reachable_api(service: str) -> PrefectApi:
-    """Return the API that machines of a service can reach, without a request to it."""
+    """Return the API that a service's machines can reach, without a request to it."""
     api = settings_api()
     if api is None:
         raise GridbenchError(f"machines of {service} need a Prefect API that they reach. {WAYS}")
@@ -132,6 +132,6 @@ def notes_on(api: PrefectApi) -> tuple[str, ...]:
 
 
 def check_answers(api: PrefectApi) -> None:
-    """Send the API a request that needs credentials, before anything is made or paid for."""
+    """Send the API a request that needs credentials, before costs begin."""
     with api.client() as client:
         client.read_work_pools(limit=1)

@@ -1,4 +1,4 @@
-"""The part of `up` and `down` that every cloud shares: the note, images, objects on the Prefect API."""
+"""The steps of `up` and `down` that all clouds share: note, images, objects on the Prefect API."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -32,7 +32,7 @@ def begin(cloud: Cloud, project: str, pool: str, kind: str) -> tuple[PrefectApi,
 
 
 def settle(cloud: Cloud, note: CloudNote, place: str) -> None:
-    """Note the place of a cloud, or refuse another one: `down` would find nothing elsewhere."""
+    """Note the place of a cloud; refuse another one, in which `down` would find nothing."""
     if note.place not in ("", place):
         raise GridbenchError(
             f"{cloud.name} was made ready in {note.place}, and this is {place}: "
@@ -72,7 +72,7 @@ def image_step(names: Sequence[str], published: Mapping[str, str], note: CloudNo
 
 @contextmanager
 def told_on_stop(cloud: Cloud, left: Callable[[], str]) -> Iterator[None]:
-    """Print after Ctrl-C or an error what exists now, and how to continue or to delete it."""
+    """Print after Ctrl-C or an error the existing objects, and how to continue or delete them."""
     try:
         yield
     except (KeyboardInterrupt, GridbenchError, InfraError):

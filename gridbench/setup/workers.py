@@ -99,7 +99,7 @@ class CloudWorker:
         return True
 
     def _wait_for_lanes(self) -> None:
-        """Wait for the jobs that only this worker ends: they cost money until then."""
+        """Wait for the jobs that only this worker ends: they cost until then."""
         begun, silent = time.monotonic(), True
         with suppress(GridbenchError):
             while any(left := unended(self._api, self.pool)):
@@ -115,7 +115,7 @@ class CloudWorker:
 
 
 def _locked(file: IO[str], how: int) -> bool:
-    """Take a lock that ends with this process; return False if another process has it."""
+    """Take a lock that ends with this process; return False if it is taken."""
     try:
         fcntl.flock(file, how | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -125,7 +125,7 @@ def _locked(file: IO[str], how: int) -> bool:
 
 @contextmanager
 def workers_of(notes: Sequence[CloudNote], api: PrefectApi, say: Say) -> Iterator[Callable[[], str | None]]:
-    """Run a worker for each cloud's pool, and one for `bench`; yield the function that checks them."""
+    """Run a worker for each cloud's pool and for `bench`; yield the function that checks them."""
     name = f"bench-{hashlib.sha256(api.url.encode()).hexdigest()[:8]}"  # another API has another one
     wanted = [(note.pool, note.kind, note.folder, note.environment) for note in notes]
     wanted.append((LOCAL_POOL, "process", folder_of(name), {}))  # the last one started is ended first

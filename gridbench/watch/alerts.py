@@ -59,7 +59,7 @@ def alert(block: Block, about: What = About.NIGHTLY, on: On = "", off: Off = Fal
 
 
 def _replace(fields: dict[str, Any], path: Path, block_id: str | None) -> None:
-    """Delete the automation of this name; create it again if `block_id` is given."""
+    """Delete this automation; create it again if `block_id` is given."""
     import httpx
     from prefect.client.orchestration import get_client
     from prefect.events import AutomationCore

@@ -122,7 +122,6 @@ def bisect(
 def _report(
     case: str, search: VersionSearch, step: NextStep, commits: bool, folder: Path | None = None
 ) -> bool:
-    """Print the result; return True if it is one version, and confirmed."""
     log_or_screen().print(table(case, search))
     for sentence in ending(case, search, step):
         say(sentence)
@@ -153,7 +152,7 @@ def _earlier(request: BisectRequest) -> list[Store]:
 def _run_search(
     request: BisectRequest, earlier: list[Store], plan: Plan, folder: Path | None
 ) -> tuple[VersionSearch, NextStep]:
-    """Measure until the search ends; if it is interrupted, print the command that continues it."""
+    """Measure until the search ends; print the continuing command if interrupted."""
     from gridbench.run.follow import follow
     from gridbench.run.outcome import went_to_its_end
     from gridbench.run.remote import open_session
@@ -194,7 +193,7 @@ def _again(request: BisectRequest) -> str:
 def searched(
     request: BisectRequest, earlier: Iterator[Store], measure: Callable[[RunRequest], str]
 ) -> tuple[VersionSearch, NextStep]:
-    """Return the rounds of a search and its end; stored rounds come first, and are not measured again.
+    """Return the rounds of a search and its end; stored rounds are not measured again.
 
     Args:
         earlier: its runs so far, oldest first.

@@ -55,7 +55,7 @@ class BisectRequest:
         return tuple(version.name for version in self.versions)
 
     def version(self, step: NextMeasurement) -> Version:
-        """Return the version to measure, with the one that takes turns with it, if any."""
+        """Return the version to measure, with its partner in turns, if any."""
         version = self.versions[step.version]
         return (
             version
@@ -66,7 +66,7 @@ class BisectRequest:
     def run_request(
         self, step: NextMeasurement, resumed: str | None = None, left_usd: float | None = None
     ) -> RunRequest:
-        """Return the request for one measurement, or for the rest of an earlier run of it."""
+        """Return the request for one measurement, or for the rest of an interrupted one."""
         return RunRequest(
             suite=self.suite,
             hardware=(self.hardware,),

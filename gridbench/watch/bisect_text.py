@@ -97,7 +97,7 @@ def ending(case: str, search: VersionSearch, step: NextStep) -> list[str]:
 
 
 def _rest(search: VersionSearch, step: FirstBadVersion) -> list[str]:
-    """Return a sentence on the rest of the whole change, if that is most of it."""
+    """Return a sentence on the rest of the change, if that is most of it."""
     if step.part >= SMALL_PART:
         return []
     names = search.versions

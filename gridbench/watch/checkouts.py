@@ -24,7 +24,7 @@ def script_folder(case: str, suite: str) -> Path | None:
 
 
 def script_versions(names: Sequence[str], folder: Path) -> tuple[Version, ...]:
-    """Return each version with its script's folder in its checkout, which does not exist yet."""
+    """Return each version with its script's folder in a checkout that does not exist yet."""
     root = Path(git("rev-parse", "--show-toplevel", at=folder))
     within = folder.resolve().relative_to(root.resolve())
     commits = {name: commit_of("version", name, folder) for name in names}
@@ -39,7 +39,7 @@ def _place(commit: str) -> Path:
 
 
 def check_out(version: Version, folder: Path | None) -> None:
-    """Make the missing checkouts of a version of the script in `folder`, and of its partner."""
+    """Make the missing checkouts of a script's version and of its partner."""
     if folder is None or version.folder is None:
         return
     if version.partner:
@@ -57,7 +57,7 @@ def check_out(version: Version, folder: Path | None) -> None:
 
 @contextmanager
 def kept_until_the_end(versions: Sequence[Version], folder: Path | None) -> Iterator[None]:
-    """Remove the checkouts of a script's versions at the end of the block, however it ends."""
+    """Remove the checkouts at the end of the block, however it ends."""
     try:
         yield
     finally:

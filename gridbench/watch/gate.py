@@ -85,7 +85,6 @@ def gate(
 
 
 def _compared(now: Store, before: Store, limits: GateLimits) -> tuple[RunComparison, list[str]]:
-    """Return the comparison of two runs, and a sentence for each unreadable record."""
     name, other = now.plan.run, before.plan.run
     if name == other:
         raise GridbenchError(f"run {name} can't be compared with itself; name two runs")
@@ -97,7 +96,7 @@ def _compared(now: Store, before: Store, limits: GateLimits) -> tuple[RunCompari
 
 
 def _newest(results: ResultsAddress) -> str:
-    """Return the name of the newest run of a folder or of a bucket that has at least one."""
+    """Return the newest run of a folder, or of a bucket that has at least one."""
     if not results.block:
         return next(iter(runs(results.folder)))
     try:
@@ -111,7 +110,6 @@ def _newest(results: ResultsAddress) -> str:
 
 
 def _side(store: Store) -> tuple[ComparedRun, list[str]]:
-    """Return the records of a run, and a sentence for each unreadable one."""
     plan, (records, problems) = store.plan, store.records()
     if not records:
         raise GridbenchError(f"run {plan.run} has no record that can be read; `gridbench resume {plan.run}`")
@@ -128,7 +126,7 @@ def _write(path: Path, comparison: RunComparison) -> None:
 
 
 def _show(comparison: RunComparison) -> None:
-    """Print a line for each cell, the slower first, then the reasons of those that have one."""
+    """Print a line for each cell, the slower first, then the reasons."""
     title = f"{comparison.now.name} against {comparison.before.name}"
     columns = ("cell", "status", "before", "now", "change", "slower by up to")
     table = table_of(escape(title), *columns, right=columns[2:])

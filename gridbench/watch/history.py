@@ -65,7 +65,7 @@ def compare(
 
 
 def _is_path(name: str) -> bool:
-    """Return True for the path of records, which `suite --out` wrote, instead of a run's name."""
+    """Return True for a path of records instead of a run's name."""
     return "/" in name or name.endswith((".json", ".jsonl"))
 
 
@@ -125,7 +125,7 @@ def history(
 
 
 def chosen_of(case: str, on: str | None, all_series: Sequence[Series]) -> list[Series]:
-    """Return the series of one case, or of all cases of a workload, on one piece of hardware or on all."""
+    """Return a case's series, or those of a workload's cases, on one or all hardware."""
     cases = sorted({series.key.case for series in all_series})
     workloads = sorted({_workload(name) for name in cases})
     chosen = [name for name in cases if case in (name, _workload(name))]
@@ -144,7 +144,7 @@ def chosen_of(case: str, on: str | None, all_series: Sequence[Series]) -> list[S
 
 
 def _confirmed(past: Sequence["PastRun"]) -> dict[str, str]:
-    """Return a note with the verdict for each confirmation, and for the run that it confirmed."""
+    """Return a note with the verdict for each confirmation, and for its run."""
     notes: dict[str, str] = {}
     for run in past:
         if run.plan.confirms:
@@ -164,13 +164,11 @@ def _workload(case: str) -> str:
 
 
 def _nothing(results: ResultsAddress, channel: str, problems: Sequence[str]) -> str:
-    """Return a sentence on the lack of a history."""
     why = f" ({len(problems)} can't be read, the first: {problems[0]})" if problems else ""
     return f"{results} has no nights of channel {channel!r}{why}; --all also shows other runs"
 
 
 def _show(series: Series, title: str, notes: Mapping[str, str]) -> None:
-    """Print the last nights as a table, and a line about all of them."""
     head = f"{series.key.hardware}/{series.key.case}: {title}" if title else series.key.id
     number = "number" if metric_in(series.key.case) else "time"
     columns = ("at, UTC", "run", number, "control", "verdict", "commit", "new")
@@ -193,7 +191,7 @@ def _show(series: Series, title: str, notes: Mapping[str, str]) -> None:
 
 
 def _total(series: Series, noun: str) -> str:
-    """Return a line: the number of nights, of those that are ok, and the start of the current segment."""
+    """Return a line: the numbers of nights and of ok ones, and the current segment's start."""
     ok, start = sum(night.ok for night in series.nights), series.segment_start
     line = f"{format_count(len(series.nights), noun)}, {ok} of them ok"
     if start:
@@ -204,7 +202,6 @@ def _total(series: Series, noun: str) -> str:
 
 
 def _write_csv(path: Path, chosen: Sequence[Series]) -> None:
-    """Write one row per night of each series."""
     from tasks.report.files.csv_cells import harmless
 
     text = io.StringIO()

@@ -75,7 +75,6 @@ def _words(command: str) -> list[str]:
 
 
 def _listed(given: str) -> list[str]:
-    """Return the versions of a file or a list."""
     try:
         text = Path(given).read_text() if "," not in given else given.replace(",", "\n")
     except (OSError, UnicodeDecodeError) as error:

@@ -1,4 +1,4 @@
-"""The AWS account and region of a command, and the clients of its services."""
+"""The AWS account and region of a command, and its clients."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class Account:
     """An AWS account in one region.
 
     Attributes:
-        client: returns the client of a service, always the same one.
+        client: the cached client of a service.
         number: twelve digits.
         partition: `aws`, `aws-cn` or `aws-us-gov`.
     """
@@ -65,7 +65,7 @@ def connect(region: str) -> Account:
 
 
 def gone(error: ClientError) -> bool:
-    """Return True if a call failed because its object does not exist."""
+    """Return True if the call's object does not exist."""
     code, words = code_of(error), str(error)
     missing = ("NotFound", "NoSuch", "ResourceNotFound")
     return any(word in code for word in missing) or "does not exist" in words

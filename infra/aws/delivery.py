@@ -1,4 +1,4 @@
-"""Delivery of a template to CloudFormation: in the request, or through a temporary bucket."""
+"""Delivery of a template to CloudFormation: in the request or through a temporary bucket."""
 
 import secrets
 from collections.abc import Iterator
@@ -15,9 +15,9 @@ KEY = "template.json"
 
 @contextmanager
 def delivered(account: Account, project: str, body: str) -> Iterator[dict[str, str]]:
-    """Yield the arguments that name the template, while CloudFormation can still read it.
+    """Yield the arguments that name the template, while CloudFormation reads it.
 
-    A large template gets a temporary bucket, because a new stack does not have one yet.
+    A large template gets a temporary bucket, because a new stack has no bucket yet.
     """
     if len(body.encode()) <= BODY_BYTES:
         yield {"TemplateBody": body}
@@ -34,7 +34,7 @@ def delivered(account: Account, project: str, body: str) -> Iterator[dict[str, s
 
 
 def address(region: str, bucket: str, partition: str = "aws") -> str:
-    """Return the address of a template in its bucket, as CloudFormation wants it."""
+    """Return a template's address as CloudFormation wants it."""
     domain = "amazonaws.com.cn" if partition == "aws-cn" else "amazonaws.com"
     return f"https://{bucket}.s3.{region}.{domain}/{KEY}"
 

@@ -16,9 +16,7 @@ THERE = "InvalidInput"  # "Service role name … has been taken in this account"
 
 
 def prepare(account: Account) -> None:
-    """Make the service-linked roles and the disks' key; leave to AWS those that the account is not allowed to
-    make.
-    """
+    """Make the service-linked roles and the disks' key that the account is allowed to make."""
     iam, kms = account.client("iam"), account.client("kms")
     for service in SERVICES:
         try:

@@ -1,4 +1,4 @@
-"""Search for a project's objects in an account: asks each service itself, not CloudFormation."""
+"""Search for a project's objects: asks each service itself, not CloudFormation."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -18,7 +18,7 @@ Look = Callable[[Account, str], Iterator[str]]
 
 @dataclass(frozen=True, slots=True)
 class Left:
-    """The names found, by kind, and a sentence for each kind that could not be read."""
+    """The names found by kind, and a sentence for each kind that could not be read."""
 
     by_kind: dict[str, list[str]]
     unseen: tuple[str, ...] = ()
@@ -68,7 +68,7 @@ def repositories(account: Account, project: str) -> Iterator[str]:
 
 
 def roles(account: Account, project: str) -> Iterator[str]:
-    """Yield IAM roles by their tag: names of other projects can begin with the same letters."""
+    """Yield IAM roles by tag: other projects' names can begin with the same letters."""
     iam = account.client("iam")
     for row in rows(iam, "list_roles", "Roles"):
         if row["RoleName"].startswith(f"{project}-"):
@@ -98,7 +98,7 @@ def budgets(account: Account, project: str) -> Iterator[str]:
 
 
 def buckets(account: Account, project: str) -> Iterator[str]:
-    """Yield results buckets in this region, of the present stack and of earlier ones."""
+    """Yield this region's results buckets, also those of earlier stacks."""
     s3 = account.client("s3")
     for row in s3.list_buckets().get("Buckets", []):
         name = row["Name"]
@@ -152,7 +152,7 @@ LOOKS: dict[str, Look] = {
 
 
 def look(account: Account, project: str) -> Left:
-    """Return everything that the project has in the account, except its results buckets."""
+    """Return all of the project's objects except results buckets."""
     by_kind: dict[str, list[str]] = {}
     unseen = []
     for kind, search in LOOKS.items():

@@ -1,4 +1,4 @@
-"""Instance types before one is rented: shapes, zones, and reasons against them."""
+"""Instance types: shapes, zones, and reasons against them."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -37,19 +37,19 @@ class MachineType:
 
     @property
     def job_variables(self) -> dict[str, int]:
-        """Return the most that a job can request if it has the machine to itself."""
+        """Return the most that a job alone on the machine can request."""
         memory_mib = int(self.memory_mib * MEMORY_FOR_JOBS) // 256 * 256
         return {"vcpus": self.vcpus, "memory_mib": memory_mib, "gpus": self.gpus}
 
 
 def check_family(name: str) -> None:
-    """Raise `AwsError` for a type that has no image, without asking AWS."""
+    """Raise `AwsError` for a type without an image, without asking AWS."""
     if reason := UNUSABLE.get(name.partition(".")[0]):
         raise AwsError(f"instance type {name}: {reason}")
 
 
 def look_up(ec2: Any, names: Sequence[str]) -> list[MachineType]:
-    """Return the shapes of instance types, in the order of their names."""
+    """Return the shapes of instance types, ordered by name."""
     try:
         described = {row["InstanceType"]: row for row in _describe(ec2, names)}
     except ClientError as error:
@@ -90,7 +90,7 @@ def _one_by_one(ec2: Any, names: Sequence[str]) -> dict[str, dict[str, Any]]:
 
 
 def check_cap(machines: Sequence[MachineType], cap_vcpus: int, option: str) -> None:
-    """Raise `AwsError` if a machine is larger than the cap: its jobs would wait for ever."""
+    """Raise `AwsError` if a machine exceeds the cap: its jobs would wait for ever."""
     largest = max(machines, key=lambda machine: machine.vcpus, default=None)
     if largest and largest.vcpus > cap_vcpus:
         raise AwsError(
@@ -100,7 +100,7 @@ def check_cap(machines: Sequence[MachineType], cap_vcpus: int, option: str) -> N
 
 
 def choose_zones(ec2: Any, machines: Sequence[MachineType]) -> tuple[tuple[str, str], list[str]]:
-    """Return the two zones that together offer the most types, and a sentence for each type left out."""
+    """Return the two zones with the most types, and a sentence for each type left out."""
     offered = offers(ec2, machines)
     region = ec2.meta.region_name
     for machine in machines:

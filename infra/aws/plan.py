@@ -1,4 +1,4 @@
-"""The plan of `up`, from the options, the present stack and EC2's offers."""
+"""The plan of `up`, from options, present stack and EC2's offers."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -17,9 +17,7 @@ class StackPlan:
     """A stack to make or change.
 
     Attributes:
-        stack: the present one, or None.
-        creates: True for a new stack.
-        notes: sentences that the user should read before agreeing.
+        notes: sentences to read before agreeing.
     """
 
     project: str

@@ -22,7 +22,7 @@ QUOTAS = (
 
 
 def shortages(quotas: Any, machines: Sequence[MachineType]) -> list[str]:
-    """Return a sentence for each quota below one machine of the types that it limits."""
+    """Return a sentence for each quota below one machine of its types."""
     sentences = []
     for pattern, family, code in QUOTAS:
         mine = [machine for machine in machines if re.match(pattern, machine.name)]
@@ -37,7 +37,7 @@ def shortages(quotas: Any, machines: Sequence[MachineType]) -> list[str]:
 
 
 def shortage(quotas: Any, instance: str, vcpus: int, spot: bool) -> str | None:
-    """Return a sentence if the quota is below one machine, so that none can start."""
+    """Return a sentence if the quota is below one machine."""
     for pattern, family, code in QUOTAS:
         if not re.match(pattern, instance) or family.endswith("spot") != spot:
             continue

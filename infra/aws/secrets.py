@@ -1,4 +1,4 @@
-"""Secrets in Secrets Manager that jobs get as environment variables, for the Prefect API."""
+"""Secrets of AWS Secrets Manager for the jobs' environment, for the Prefect API."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -26,7 +26,7 @@ def _is_ours(description: dict[str, Any], project: str) -> bool:
 
 
 def keep_secret(account: Account, project: str, kind: str, value: str) -> tuple[str, bool]:
-    """Make or update a secret; return its ARN, and whether it costs from now on."""
+    """Make or update a secret; return its ARN, and True if it costs from now on."""
     client, name = account.client("secretsmanager"), f"{project}-{kind}"
     try:
         description = client.describe_secret(SecretId=name)

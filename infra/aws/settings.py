@@ -1,4 +1,4 @@
-"""Options of a stack: checked before AWS is asked, then turned into the template's parameters."""
+"""Options of a stack, checked before AWS is asked, and the template's parameters."""
 
 import re
 from collections.abc import Mapping, Sequence
@@ -54,7 +54,7 @@ class StackOptions:
 
 
 def check_project(project: str) -> None:
-    """Raise `AwsError` for a name that some AWS service would not accept."""
+    """Raise `AwsError` for a name that some AWS service refuses."""
     if not PROJECT.fullmatch(project):
         raise AwsError(
             f"project {project!r} must be 2 to 21 small letters, digits and dashes, begin with a letter and "
@@ -122,7 +122,7 @@ def parameters(
     previous: Mapping[str, str],
     bucket: str = "",
 ) -> dict[str, str]:
-    """Return the template's parameters: from the options, else from the stack, else the defaults."""
+    """Return the template's parameters: from options, else stack, else defaults."""
     wished = {
         "MaxGpuVcpus": wishes.max_gpu_vcpus,
         "MaxCpuVcpus": wishes.max_cpu_vcpus,
@@ -152,5 +152,5 @@ def instances_of(outputs: Mapping[str, str]) -> tuple[str, ...]:
 
 
 def queue_name(project: str, instance: str, spot: bool = False) -> str:
-    """Return the name of an instance type's queue, with dashes for dots."""
+    """Return an instance type's queue, with dashes for dots."""
     return f"{project}-{instance.replace('.', '-')}{'-spot' if spot else ''}"

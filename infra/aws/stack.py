@@ -82,7 +82,7 @@ def read_ours(cfn: Any, project: str) -> Stack | None:
 
 
 def check_ready(cfn: Any, stack: Stack | None) -> None:
-    """Raise `AwsError` if no change set can be made for the stack: it is broken or busy."""
+    """Raise `AwsError` for a broken or busy stack."""
     status = stack.status if stack else "REVIEW_IN_PROGRESS"
     if stack is None or status == "REVIEW_IN_PROGRESS":
         return
@@ -155,7 +155,7 @@ def _changes(cfn: Any, change_set_id: str) -> Iterator[ResourceChange]:
 
 
 def discard(cfn: Any, change_set: ChangeSet) -> None:
-    """Delete a change set, and the empty stack that it left if the stack was new. Safe to repeat."""
+    """Delete a change set, and a new stack that it left empty. Safe to repeat."""
     try:
         cfn.delete_change_set(ChangeSetName=change_set.id)
     except ClientError as error:
@@ -183,7 +183,7 @@ def execute(cfn: Any, change_set: ChangeSet, on_event: Callable[[Event], None]) 
 
 
 def delete(cfn: Any, stack: Stack, on_event: Callable[[Event], None]) -> Stack | None:
-    """Delete a stack and wait; return its last state, or None once it is gone."""
+    """Delete a stack and wait; return its last state, or None."""
     seen = {event["EventId"] for event in events(cfn, stack.id)}
     if not stack.status.startswith("DELETE_IN"):
         cfn.delete_stack(StackName=stack.id)
@@ -192,7 +192,7 @@ def delete(cfn: Any, stack: Stack, on_event: Callable[[Event], None]) -> Stack |
 
 
 def watch(cfn: Any, stack_id: str, seen: set[str], on_event: Callable[[Event], None]) -> Stack | None:
-    """Report every new event until the stack rests; return None once it is gone."""
+    """Report new events until the stack rests; return None once it is gone."""
     while True:
         stack = read_stack(cfn, stack_id)
         for event in events(cfn, stack_id):
@@ -216,7 +216,7 @@ def events(cfn: Any, stack_id: str) -> list[Event]:
 
 
 def first_reason(cfn: Any, stack_id: str, seen: frozenset[str] = frozenset()) -> str:
-    """Return the first failure with its reason; later failures are consequences of it."""
+    """Return the first failure's reason; later failures are its consequences."""
     for event in events(cfn, stack_id):
         reason = " ".join(event.get("ResourceStatusReason", "").split()).rstrip(".")
         real = reason and not any(words in reason for words in CONSEQUENCES)

@@ -103,7 +103,7 @@ def _state(row: Mapping[str, Any]) -> str:
 
 
 def read_instances(ec2: Any, project: str, states: tuple[str, ...] = ALIVE) -> list[RunningInstance]:
-    """Return the project's machines in these states; by default those that cost money."""
+    """Return the project's machines in these states, by default those that cost money."""
     filters = [
         {"Name": f"tag:{TAG}", "Values": [project]},
         {"Name": "instance-state-name", "Values": list(states)},

@@ -1,4 +1,4 @@
-"""Deletion of objects that are in no stack, by each service's own API; failures are reported."""
+"""Deletion of objects outside of stacks, by each service's API; failures are reported."""
 
 import time
 from collections.abc import Callable
@@ -23,7 +23,6 @@ Remove = Callable[[Account, str], Any]
 def _remove_slowly(
     batch: Any, kind: str, argument: str, name: str, present: Callable[[], list[dict[str, Any]]]
 ) -> None:
-    """Disable and delete a queue or compute environment, and wait until it is gone."""
     deadline = time.monotonic() + WAIT_S
     while row := next((row for row in present() if row[f"{argument}Name"] == name), None):
         settled = row.get("status", "VALID") in ("VALID", "INVALID")
@@ -37,7 +36,7 @@ def _remove_slowly(
 
 
 def detach_policy(account: Account, arn: str) -> list[str]:
-    """Detach a policy, so that AWS can delete it; return the names of those who had it."""
+    """Detach a policy before its deletion; return its holders' names."""
     iam, had = account.client("iam"), []
     for kind in ("User", "Group", "Role"):
         for row in rows(iam, "list_entities_for_policy", f"Policy{kind}s", PolicyArn=arn, EntityFilter=kind):
@@ -128,7 +127,7 @@ REMOVALS: dict[str, Remove] = {
 
 
 def sweep(account: Account, project: str, say: Say) -> None:
-    """Delete the project's objects; report each one that can't be deleted, and continue."""
+    """Delete the project's objects; report failures, and continue."""
     batch = account.client("batch")
     for kind, argument, search in (
         ("job_queue", "jobQueue", queues_of),
@@ -148,7 +147,7 @@ def sweep(account: Account, project: str, say: Say) -> None:
 
 
 def try_to_remove(kind: str, name: str, remove: Callable[[], Any], say: Say) -> None:
-    """Remove one object and report the result; report nothing if it is gone already."""
+    """Remove one object and report the result, unless it was gone already."""
     try:
         remove()
     except (ClientError, WaiterError) as error:

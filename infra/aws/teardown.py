@@ -1,4 +1,4 @@
-"""Deletion of a project: jobs, queues, the stack, and its leftovers. Safe to repeat."""
+"""Deletion of a project: jobs, queues, stack, leftovers. Safe to repeat."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -38,7 +38,7 @@ def take_down(account: Account, project: str, say: Say) -> None:
 
 
 def release_policies(account: Account, stack: stacks.Stack, say: Say) -> None:
-    """Detach the stack's policies: an attached one would prevent the stack's deletion."""
+    """Detach the stack's policies, which would prevent its deletion."""
     for output in ("WorkerPolicyArn", "ResultsPolicyArn"):
         try:
             had = detach_policy(account, stack.outputs[output]) if output in stack.outputs else []
@@ -51,9 +51,9 @@ def release_policies(account: Account, stack: stacks.Stack, say: Say) -> None:
 
 
 def wait_for_machines(account: Account, project: str, say: Say) -> None:
-    """Wait until Batch has ended its idle machines, because a network with machines can't be deleted.
+    """Wait until Batch has ended its idle machines: a network with machines can't be deleted.
 
-    CloudFormation ends those that take too long, with their compute environments.
+    CloudFormation ends the rest with their compute environments.
     """
     ec2, deadline, counts = account.client("ec2"), time.monotonic() + WAIT_S, set()
     while machines := read_instances(ec2, project, GOING):
@@ -82,7 +82,7 @@ def _delete_stack(account: Account, stack: stacks.Stack, say: Say) -> None:
 
 
 def start_queues(batch: Any, project: str, say: Say) -> None:
-    """Enable the queues: an interrupted `down` leaves them off, and CloudFormation does not notice."""
+    """Enable the queues: CloudFormation does not notice that an interrupted `down` left them off."""
     for queue in queues_of(batch, project):
         if queue["state"] != "ENABLED":
             say(f"job queue {queue['jobQueueName']} was disabled and is enabled again")

@@ -35,7 +35,7 @@ def body(project: str, machines: Sequence[MachineType]) -> str:
 
 
 def template(project: str, machines: Sequence[MachineType]) -> dict[str, Any]:
-    """Return the template, with an environment and a queue for each instance type and way of buying."""
+    """Return the template: an environment and a queue for each instance type and way of buying."""
     whole: dict[str, Any] = yaml.safe_load(BASE.read_text())
     for machine in machines:
         bare = "".join(filter(str.isalnum, machine.name))

@@ -44,9 +44,7 @@ class GkeLocation:
 
 
 def connect(project: str | None, zone: str = EVERYWHERE) -> GkeLocation:
-    """Connect with the application default credentials; to a local endpoint without encryption or
-    credentials.
-    """
+    """Connect with the default credentials; to a local endpoint unencrypted and without them."""
     endpoint = _endpoint()
     if endpoint and urlsplit(f"//{endpoint}").hostname in LOCAL:
         channel = grpc.insecure_channel(endpoint)

@@ -34,7 +34,7 @@ def build(location: GkeLocation, plan: ClusterPlan, say: Say) -> tuple[GkeCluste
 
 
 def _make_cluster(location: GkeLocation, wishes: ClusterOptions, say: Say) -> GkeCluster:
-    """Return the cluster as GKE has made it; GKE can choose another release channel."""
+    """Return the new cluster; GKE can choose another release channel."""
     name = wishes.cluster
     doing = f"making cluster {name}"
     say(f"{doing}: takes 5 to 10 minutes")

@@ -58,7 +58,7 @@ class GkeCluster:
 
 
 def cluster_message(wishes: ClusterOptions, project: str) -> gke.Cluster:
-    """Return a new cluster for the API, with one small pool for GKE's own pods; GPU pools follow."""
+    """Return a new cluster for the API, with one small pool for GKE's own pods."""
     components = gke.MonitoringComponentConfig.Component
     return gke.Cluster(
         name=wishes.cluster,
@@ -131,7 +131,7 @@ def read_cluster(message: gke.Cluster) -> GkeCluster:
 
 
 def find(location: GkeLocation, name: str) -> GkeCluster | None:
-    """Return a cluster by name, of any owner; None if it does not exist."""
+    """Return a cluster of any owner by name, or None."""
     try:
         with in_words(f"looking at cluster {name}"):
             return read_cluster(location.client.get_cluster(name=location.path(name)))
@@ -140,11 +140,7 @@ def find(location: GkeLocation, name: str) -> GkeCluster | None:
 
 
 def find_ours(location: GkeLocation, name: str) -> GkeCluster | None:
-    """Return Gridbench's cluster by name; None if it does not exist.
-
-    Raises:
-        Foreign: a cluster of another owner has the name.
-    """
+    """Return Gridbench's cluster by name, or None; raise `Foreign` if it is another owner's."""
     cluster = find(location, name)
     if cluster and not cluster.ours:
         label = "=".join(next(iter(LABELS.items())))
@@ -156,7 +152,7 @@ def find_ours(location: GkeLocation, name: str) -> GkeCluster | None:
 
 
 def list_ours(location: GkeLocation) -> tuple[list[GkeCluster], tuple[str, ...]]:
-    """Return Gridbench's clusters in the project, and the zones that did not answer."""
+    """Return Gridbench's clusters, and the zones that did not answer."""
     with in_words(f"listing the clusters of {location.project}"):
         answer = location.client.list_clusters(parent=location.parent)
     clusters = [read_cluster(message) for message in answer.clusters]

@@ -7,7 +7,7 @@ NODE_ROLES = ("roles/container.defaultNodeServiceAccount", "roles/artifactregist
 
 
 def outward(project: str, zone: str, network: str) -> tuple[str, ...]:
-    """Return the commands that give nodes without public addresses access to the internet."""
+    """Return the commands that give private nodes access to the internet."""
     where = f"--project {project} --region {zone.rpartition('-')[0]}"
     nat = "gcloud compute routers nats create gridbench-nat --router gridbench-nat"
     return (
@@ -17,10 +17,10 @@ def outward(project: str, zone: str, network: str) -> tuple[str, ...]:
 
 
 def grants(project: str, account: str) -> tuple[str, ...]:
-    """Return the commands that grant the nodes' account its rights: GKE's own tasks, and pulls.
+    """Return the commands that grant the nodes' account its rights.
 
     Args:
-        account: its e-mail address; empty for Compute Engine's default one.
+        account: e-mail address; empty for Compute Engine's default one.
     """
     email = account or DEFAULT_ACCOUNT.format(project=project)
     member = f'--member "serviceAccount:{email}"'
@@ -31,7 +31,7 @@ def grants(project: str, account: str) -> tuple[str, ...]:
 
 
 def pin(project: str, zone: str, cluster: str) -> str:
-    """Return the command after which GKE does not upgrade the cluster's nodes by itself."""
+    """Return the command that stops GKE's upgrades of the cluster's nodes."""
     return (
         f"gcloud container clusters update {cluster} --project {project} --zone {zone} "
         "--add-maintenance-exclusion-name gridbench "
@@ -41,7 +41,7 @@ def pin(project: str, zone: str, cluster: str) -> str:
 
 
 def evening(project: str, zone: str, cluster: str) -> tuple[str, ...]:
-    """Return the commands with which Google's scheduler deletes the cluster every evening."""
+    """Return the commands for Google's scheduler to delete the cluster every evening."""
     name, region = f"{cluster}-down"[:30].rstrip("-"), zone.rpartition("-")[0]
     account = f"{name}@{project}.iam.gserviceaccount.com"
     uri = f"https://container.googleapis.com/v1/projects/{project}/locations/{zone}/clusters/{cluster}"

@@ -52,7 +52,7 @@ class NoNetwork(GkeError):
 
 
 class AccountRefused(GkeError):
-    """The service account does not exist, or the user is not allowed to let nodes act as it."""
+    """The service account does not exist, or the user is not allowed to use it."""
 
 
 class Exists(GkeError):
@@ -160,7 +160,7 @@ def refusal(doing: str, code: StatusCode | None, message: str, reason: str = "")
 
 
 def failure(operation: Any, doing: str) -> GkeError | None:
-    """Return the error that an operation ended with; None if it succeeded."""
+    """Return the error of an operation; None if it succeeded."""
     if not operation.error.code and not operation.error.message:
         return None
     message = operation.error.message or operation.status_message
@@ -172,7 +172,7 @@ def failure(operation: Any, doing: str) -> GkeError | None:
 
 
 def tidy(text: str) -> str:
-    """Return Google's text on one line, shortened and without its full stop."""
+    """Return Google's text shortened on one line, without its full stop."""
     return " ".join(text.split())[:LONGEST_WORDS].rstrip(" .")
 
 

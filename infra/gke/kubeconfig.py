@@ -69,12 +69,12 @@ def write(path: Path, project: str, cluster: GkeCluster) -> None:
 
 
 def check_free(path: Path) -> None:
-    """Raise `GkeError` for a file that Gridbench did not write, such as ~/.kube/config."""
+    """Raise `GkeError` for another program's file, such as ~/.kube/config."""
     _context_in(path)
 
 
 def forget(path: Path, context: str) -> bool:
-    """Delete the kubeconfig of a deleted cluster; return True if it existed."""
+    """Delete a deleted cluster's kubeconfig; return True if it existed."""
     try:
         if _context_in(path) != context:
             return False
@@ -85,7 +85,7 @@ def forget(path: Path, context: str) -> bool:
 
 
 def _context_in(path: Path) -> str | None:
-    """Return the context of a file that Gridbench wrote; None if it is missing or empty."""
+    """Return the context in a file of Gridbench's; None if missing or empty."""
     try:
         raw = yaml.safe_load(path.read_text())
     except FileNotFoundError:

@@ -53,11 +53,7 @@ def words(operation: gke.Operation) -> str:
 
 
 def follow(location: GkeLocation, operation: gke.Operation, doing: str) -> gke.Operation:
-    """Follow an operation until it has succeeded or failed.
-
-    Raises:
-        TimedOut: it has not ended within DEADLINE_S.
-    """
+    """Follow an operation until it succeeds or fails; raise `TimedOut` after DEADLINE_S."""
     deadline = time.monotonic() + DEADLINE_S
     while not _ended(operation):
         if time.monotonic() > deadline:

@@ -7,7 +7,7 @@ from infra.gke.operations import Say, carry_out, settle, under_way, words
 
 
 def take_down(location: GkeLocation, name: str, say: Say) -> None:
-    """Wait for operations on our cluster, then delete it with all its pools."""
+    """Delete our cluster with all its pools, after the operations on it."""
     if find_ours(location, name) is None:
         return
     settle(location, name, say)
@@ -24,7 +24,7 @@ def take_down(location: GkeLocation, name: str, say: Say) -> None:
 
 
 def left(location: GkeLocation, name: str) -> list[str]:
-    """Return a line for each object of our cluster that GKE still has."""
+    """Return a line for each object of our cluster that GKE has."""
     try:
         cluster = find_ours(location, name)
     except Foreign:  # another owner has taken the name since
@@ -40,7 +40,7 @@ def left(location: GkeLocation, name: str) -> list[str]:
 
 
 def unseen(project: str, name: str) -> str:
-    """Return the objects that a cluster can leave and GKE's API does not show, and the commands to list them."""
+    """Return leftovers that GKE's API does not show, with the commands to list them."""
     look = f"gcloud compute {{}} list --project {project}"
     return (
         "disks of volume claims, load balancers' addresses and a Cloud NAT of your own are "

@@ -57,7 +57,7 @@ def fill(folder: Path, flavour: Flavour, inputs: Inputs, root: Path = ROOT) -> N
 
 
 def link_or_copy(source: Path, target: Path) -> None:
-    """Make a hard link, since wheels are large; copy if the disks differ."""
+    """Make a hard link, since wheels are large; else copy."""
     try:
         os.link(source.resolve(), target)
     except OSError:
@@ -65,7 +65,7 @@ def link_or_copy(source: Path, target: Path) -> None:
 
 
 def packages_hash(folder: Path) -> str:
-    """Hash the names of the wheels: builders' caches ignore the contents of mounts."""
+    """Hash the wheels' names: builders' caches ignore the contents of mounts."""
     packages = folder / "packages"
     wheels = sorted(path.name for path in (packages / "wheels").iterdir())
     texts = [(packages / name).read_text() for name in ("pyproject.toml", "constraints.txt")]
@@ -73,7 +73,7 @@ def packages_hash(folder: Path) -> str:
 
 
 def revision(root: Path = ROOT) -> str:
-    """Return the commit, with -dirty for changed files; `unknown` outside a checkout."""
+    """Return the commit, with -dirty for changes; `unknown` outside a checkout."""
     try:
         commit = git(root, "rev-parse", "HEAD")
         return f"{commit}-dirty" if git(root, "status", "--porcelain") else commit

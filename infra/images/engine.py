@@ -36,7 +36,7 @@ def answers(*command: str) -> bool:
 
 
 def call(*command: str, stdin: str | None = None) -> str:
-    """Return a command's output. Raise `ImageError` with its last line if it fails."""
+    """Return a command's output; raise `ImageError` with its last line on failure."""
     done = subprocess.run(command, capture_output=True, text=True, input=stdin, check=False)
     if done.returncode:
         lines = (done.stderr.strip() or done.stdout.strip() or f"exit code {done.returncode}").splitlines()
@@ -45,7 +45,7 @@ def call(*command: str, stdin: str | None = None) -> str:
 
 
 def build(engine: str, context: Path, tag: str, arguments: dict[str, str]) -> None:
-    """Build an image from a context, with progress on the terminal; raise `ImageError` on failure.
+    """Build an image from a context, with progress on the terminal.
 
     Always for x86-64: engines default to this machine's processor, such as a Mac's.
     """
@@ -66,12 +66,12 @@ def inspect(engine: str, image: str) -> tuple[str, int]:
 
 
 def log_in(engine: str, registry: str, user: str, password: str) -> None:
-    """Log in to a registry; the password goes through standard input, so no process list shows it."""
+    """Log in to a registry; standard input hides the password from process lists."""
     call(engine, "login", "--username", user, "--password-stdin", registry, stdin=password)
 
 
 def push(engine: str, image: str, target: str) -> str:
-    """Push an image under another name; return its digest in the registry."""
+    """Push an image under another name; return its digest."""
     call(engine, "tag", image, target)
     if engine == "podman":
         with tempfile.TemporaryDirectory() as folder:
@@ -83,7 +83,7 @@ def push(engine: str, image: str, target: str) -> str:
 
 
 def digest_of(references: Sequence[str], target: str) -> str:
-    """Return the digest of the reference that belongs to the repository of `target`."""
+    """Return the digest in the repository of `target`."""
     hub = "docker.io/"  # docker leaves it out of names
     repository = target.rpartition(":")[0].removeprefix(hub)
     for text in references:

@@ -81,10 +81,10 @@ def requirements(chosen: Flavour, root: Path = ROOT) -> list[str]:
 
 
 def project(chosen: Flavour, has_build: bool, root: Path = ROOT) -> str:
-    """Return the pyproject.toml that uv installs: only torch comes from its own index, the rest from PyPI.
+    """Return the pyproject.toml that uv installs: only torch comes from its own index.
 
     Args:
-        has_build: the torch build is among the wheels, so no index is asked for it.
+        has_build: the wheels include torch, so no index is asked for it.
     """
     lines = ["[project]", 'name = "lane"', 'version = "0"']
     text = "\n".join([*lines, f"dependencies = {json.dumps(requirements(chosen, root), indent=1)}", ""])
@@ -97,9 +97,7 @@ def package(requirement: str) -> str:
 
 
 def pin(name: str, root: Path = ROOT) -> str:
-    """Return a package's lines of requirements.lock: version and hashes. Raise `ImageError` if it is not
-    locked.
-    """
+    """Return a package's version and hashes in requirements.lock."""
     text = (root / "requirements.lock").read_text()
     if not (found := re.search(rf"^{re.escape(name)}==.*?(?=^\S|\Z)", text, re.MULTILINE | re.DOTALL)):
         raise ImageError(f"{name} is not in requirements.lock, which infra/lock.sh makes")
@@ -107,7 +105,7 @@ def pin(name: str, root: Path = ROOT) -> str:
 
 
 def locked(root: Path = ROOT) -> dict[str, str]:
-    """Return the versions that `make install` installs: those of requirements.lock, and torch's."""
+    """Return the versions of requirements.lock, and torch's."""
     pins = (root / "requirements.lock").read_text().splitlines()
     project = tomllib.loads((root / "pyproject.toml").read_text())["project"]
     pins += [line for line in project["dependencies"] if package(line) == "torch"]

@@ -35,7 +35,7 @@ class Reference:
 def freeze(folder: Path, say: Say) -> Reference:
     """Freeze the present environment into `folder`, unless it is there already.
 
-    Copies the installed packages, and the workloads of this checkout and of the folder GRIDBENCH_WORKLOADS.
+    Copies the installed packages, this checkout's workloads, and those of GRIDBENCH_WORKLOADS.
     """
     folder = folder.absolute()
     with tempfile.TemporaryDirectory(prefix="gridbench-reference-") as name:
@@ -58,10 +58,7 @@ def freeze(folder: Path, say: Say) -> Reference:
 
 
 def standing(say: Say) -> Reference:
-    """Return this machine's reference; the first call freezes the present environment.
-
-    It stays unchanged until its folder is deleted.
-    """
+    """Return this machine's reference, which the first call freezes; it stays until its folder is deleted."""
     data = Path(os.environ.get("XDG_DATA_HOME") or home() / ".local" / "share")
     folder = data / "gridbench" / "reference"
     try:
@@ -76,12 +73,12 @@ def standing(say: Say) -> Reference:
 
 
 def command_of(folder: Path) -> tuple[str, ...]:
-    """Return the command of one repeat; -P keeps the working directory's modules out."""
+    """Return the command of one repeat; -P excludes the working directory's modules."""
     return (str(_python(folder)), "-P", "-m", "workloads")
 
 
 def id_of(folder: Path) -> str | None:
-    """Return the id of the reference in a folder, or None. Raise `ImageError` if its Python fails."""
+    """Return the id of a folder's reference, or None; raise `ImageError` if its Python fails."""
     try:
         return _call([str(_python(folder)), "-P", "-c", ASK]) or None
     except OSError:
@@ -112,9 +109,7 @@ def _same(folder: Path, expected_id: str) -> Reference:
 
 
 def _install(folder: Path, scratch: Path, say: Say) -> None:
-    """Make an environment with the packages of a measuring process, and their dependencies, as installed
-    here.
-    """
+    """Make an environment with a measuring process's packages, as installed here."""
     needed = _needed()
     say(f"an environment in {folder}: {', '.join(f'{name} {d.version}' for name, d in needed.items())}")
     _call([sys.executable, "-m", "venv", "--without-pip", str(folder)])
@@ -127,7 +122,7 @@ def _install(folder: Path, scratch: Path, say: Say) -> None:
 
 
 def _needed() -> dict[str, Distribution]:
-    """Return the installed packages of a measuring process, with their dependencies, by name."""
+    """Return a measuring process's installed packages, with dependencies, by name."""
     found: dict[str, Distribution] = {}
     names = [*PACKAGES]
     while names:
@@ -169,7 +164,7 @@ def _install_by_pip(folder: Path, scratch: Path) -> None:
 
 
 def _put_code(folder: Path, code: Path, reference_id: str) -> None:
-    """Install and compile the workloads in this environment, and mark them as frozen."""
+    """Install and compile the workloads, and mark them as frozen."""
     package = Path(_call([str(_python(folder)), "-P", "-c", WHERE])) / "workloads"
     shutil.copytree(code, package)
     note = {"id": reference_id, "frozen_at": datetime.now(UTC).isoformat(timespec="seconds"), **versions()}
@@ -182,7 +177,6 @@ def _python(folder: Path) -> Path:
 
 
 def _call(command: Sequence[str]) -> str:
-    """Return the output of a command that sees only the environment's own modules."""
     env = environ_of_reference()
     done = subprocess.run(command, capture_output=True, text=True, env=env, check=False)
     if done.returncode:

@@ -20,7 +20,7 @@ GOOGLE_USER = "oauth2accesstoken"  # the user that takes an access token as its 
 
 
 def has_helper(host: str) -> bool:
-    """Return True if docker's settings name a credential helper for a registry; podman uses it, too.
+    """Return True if docker's settings have a credential helper for a registry; podman uses it, too.
 
     `gcloud auth configure-docker` sets one. Amazon's helper accepts no password, so a login would fail.
     """
@@ -33,7 +33,7 @@ def has_helper(host: str) -> bool:
 
 
 def sign_in(repository: str) -> tuple[str, str] | None:
-    """Return a user and password for a repository's registry; None if the user has to log in."""
+    """Return user and password for a repository's registry; None if the user must log in."""
     host = repository.partition("/")[0]
     if has_helper(host):
         return None
@@ -43,9 +43,9 @@ def sign_in(repository: str) -> tuple[str, str] | None:
 
 
 def pushed_digest(repository: str, tag: str) -> str | None:
-    """Return a tag's present digest; None if the tag is free, or if the registry can't be asked.
+    """Return a tag's present digest; None if it is free, or unknown for other registries.
 
-    The repository of a stack on AWS never moves a tag, and refuses even the same image again.
+    A stack's repository on AWS never moves a tag, and refuses even the same image again.
     """
     return ecr_digest(repository, tag) if ecr_region(repository) else None
 
@@ -57,7 +57,7 @@ def ecr_region(repository: str) -> str | None:
 
 
 def ecr_credentials(region: str, client: Any = None) -> tuple[str, str]:
-    """Fetch a user and password for a region's registry, valid for twelve hours."""
+    """Fetch user and password for a region's registry, valid for twelve hours."""
     try:
         client = client or boto3.client("ecr", region_name=region)
         token = client.get_authorization_token()["authorizationData"][0]["authorizationToken"]
@@ -85,7 +85,7 @@ def ecr_digest(repository: str, tag: str) -> str | None:
 
 
 def google_credentials(host: str) -> tuple[str, str]:
-    """Fetch a user and password for a registry, valid for an hour, with Google's default credentials."""
+    """Fetch user and password for a registry, valid for an hour, with Google's default credentials."""
     import google.auth  # slow to import
     from google.auth.exceptions import GoogleAuthError
     from google.auth.transport.requests import Request

@@ -1,4 +1,4 @@
-"""Client of Lambda's cloud API: keeps its rate limit, retries only repeatable calls, and launches only once."""
+"""Client of Lambda's API: keeps its rate limit, retries only repeatable calls, launches only once."""
 
 import os
 import ssl
@@ -87,9 +87,8 @@ def _certificates() -> ssl.SSLContext:
 class LambdaApi:
     """The calls that renting needs; an async context manager.
 
-    Every method can raise a `LambdaError`: `KeyRefused` for a refused key or account, `Unavailable` if the
-    API
-    failed for `pace.patience_s` seconds, and the errors that its own docstring names.
+    Every method can raise a `LambdaError`: `KeyRefused` for a refused key or account, `Unavailable` after
+    `pace.patience_s` seconds of failures, and those that it names.
     """
 
     def __init__(
@@ -124,7 +123,7 @@ class LambdaApi:
         await self._client.aclose()
 
     async def offers(self) -> dict[str, LambdaOffer]:
-        """Return every instance type by name, with its price and the regions that report capacity."""
+        """Return instance types by name, with price and the regions that report capacity."""
         return self._read(OFFERS, await self._surely("listing instance types", "GET", "instance-types"))
 
     async def instances(self) -> list[LambdaInstance]:
@@ -137,7 +136,7 @@ class LambdaApi:
         return self._read(INSTANCE, await self._surely(f"looking at {instance_id}", "GET", path))
 
     async def terminate(self, instance_ids: Sequence[str]) -> list[LambdaInstance]:
-        """End instances; return those that the API reports as ended, which can be fewer."""
+        """End instances; return those reported as ended, which can be fewer."""
         body = {"instance_ids": list(instance_ids)}
         doing = f"giving back {', '.join(instance_ids)}"
         answer = await self._surely(doing, "POST", TERMINATE, body)
@@ -148,7 +147,7 @@ class LambdaApi:
         return self._read(SSH_KEYS, await self._surely("listing SSH keys", "GET", "ssh-keys"))
 
     async def add_ssh_key(self, name: str, public_key: str) -> SshKey:
-        """Register a public key; reuse one that a lost answer has left under this name."""
+        """Register a public key, or reuse that of this name from a lost answer."""
 
         async def attempt() -> SshKey:
             body = {"name": name, "public_key": public_key}
@@ -223,7 +222,7 @@ class LambdaApi:
         return instance_id
 
     async def _look_for(self, name: str, lost: LambdaError) -> str:
-        """Return the id of the instance that a launch without an answer has made."""
+        """Return the instance of a launch without an answer; raise `lost`, or `Doubtful` if the API fails."""
         for _ in range(LOOKS):
             await anyio.sleep(self.pace.look_s)
             try:
@@ -238,7 +237,7 @@ class LambdaApi:
         raise lost
 
     async def _surely(self, doing: str, method: str, path: str, body: Any = None) -> Any:
-        """Repeat a request until it is answered: only for requests that are safe to repeat."""
+        """Repeat a safely repeatable request until it is answered."""
         return await self._again()(self._ask, doing, method, path, body)
 
     def _again(self, patience_s: float | None = None) -> AsyncRetrying:
@@ -258,7 +257,6 @@ class LambdaApi:
         )
 
     async def _ask(self, doing: str, method: str, path: str, body: Any = None) -> Any:
-        """Send one request and return the data of its answer, or raise an error."""
         await self._calls.wait()
         if self._shared and path != TERMINATE:  # a termination ends costs, so it does not wait
             await self._shared("call")

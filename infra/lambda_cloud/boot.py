@@ -47,7 +47,7 @@ async def greets(ip: str, port: int = SSH_PORT) -> bool:
 
 
 def lets_in(user: str, private_key: str, host_key: str, port: int = SSH_PORT) -> Answers:
-    """Return a test for a box: True if it accepts this user and shows this host key; it raises a refusal."""
+    """Return a test for a box's login and host key; it raises a refusal."""
 
     async def key_of(name: str) -> str:
         return private_key
@@ -95,11 +95,7 @@ class Boot:
         return False
 
     def _refused(self, reason: str) -> None:
-        """Report the first refusal: cloud-init needs some time to set the keys.
-
-        Raises:
-            BoxRefusesUs: it still refuses our login after that time.
-        """
+        """Report the first refusal, since cloud-init sets keys late; later raise `BoxRefusesUs`."""
         now = time.monotonic()
         if self.refused_at is None:
             self.refused_at = now
@@ -117,13 +113,10 @@ async def booted(
     boot: Boot,
     meanwhile: Callable[[list[LambdaInstance]], Awaitable[None]],
 ) -> LambdaInstance:
-    """Wait until an instance is active and accepts our login.
+    """Wait until an instance accepts our login; raise `BadBox` if it ended, or at the boot's limit.
 
     Args:
         meanwhile: receives every list of the account's instances.
-
-    Raises:
-        BadBox: the instance ended, or the boot's limit passed.
     """
     began = time.monotonic()
     seen = False

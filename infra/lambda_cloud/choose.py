@@ -49,12 +49,7 @@ class LaunchOption:
 
 
 def check(wish: Wish, offers: Mapping[str, LambdaOffer]) -> None:
-    """Raise an error for a wish that can never be fulfilled.
-
-    Raises:
-        BadRequest: a type or a region is unknown.
-        TooDear: every type is above the price limit.
-    """
+    """Raise `BadRequest` for an unknown type or region, `TooDear` if all types are too expensive."""
     for name in wish.instance_types or ("",):
         if name not in offers:
             raise BadRequest(f"instance type {name!r} is unknown to Lambda: {hint(name, list(offers))}")
@@ -66,7 +61,7 @@ def check(wish: Wish, offers: Mapping[str, LambdaOffer]) -> None:
 
 
 def affordable(wish: Wish, offers: Mapping[str, LambdaOffer]) -> list[str]:
-    """Return the types within the price limit, in the order of preference. Raise `TooDear` if there is none."""
+    """Return the types within the price limit, by preference; raise `TooDear` without one."""
     prices = {n: offers[n].instance_type.usd_per_hour for n in wish.instance_types if n in offers}
     fitting = [name for name, usd in prices.items() if usd <= wish.most_usd_per_hour]
     if prices and not fitting:
@@ -81,7 +76,7 @@ def affordable(wish: Wish, offers: Mapping[str, LambdaOffer]) -> list[str]:
 def launch_options(
     wish: Wish, offers: Mapping[str, LambdaOffer], failed: Counter[tuple[str, str]]
 ) -> list[LaunchOption]:
-    """Return the options with capacity: types in order of preference, each in its regions, failed ones last."""
+    """Return the options with capacity by preference, failed ones last."""
     options: list[LaunchOption] = []
     for name in affordable(wish, offers):
         offer = offers[name]

@@ -46,7 +46,7 @@ class TooDear(LambdaError):
 
 
 class NotReturned(LambdaError):
-    """The end of a rented instance was not observed: it might still cost money."""
+    """A rented instance's end was not observed: it might still cost money."""
 
 
 class Doubtful(LambdaError):
@@ -121,7 +121,7 @@ def refusal(
 
 
 def _error_of(body: str) -> dict[str, Any]:
-    """Return the documented error object, or nothing if the body has another form."""
+    """Return the documented error object, or an empty one."""
     try:
         error = json.loads(body)["error"]
     except (ValueError, KeyError, TypeError, RecursionError):
@@ -130,7 +130,7 @@ def _error_of(body: str) -> dict[str, Any]:
 
 
 def pause_s(retry_after: str) -> float:
-    """Return the seconds of a Retry-After header, which can be a number or a date."""
+    """Return the seconds of a Retry-After header, a number or a date."""
     try:
         seconds = float(retry_after)
     except ValueError:

@@ -1,4 +1,4 @@
-"""Return of rented instances until their end is observed: they cost money until then."""
+"""Return of rented instances until their end is observed, because they cost until then."""
 
 import time
 from collections.abc import Callable
@@ -42,16 +42,16 @@ class Rented:
 
 
 def tell(say: Say, words: str) -> None:
-    """Report it; an exception of the listener must not prevent a return."""
+    """Report it; a failing listener must not prevent a return."""
     with suppress(Exception):
         say(words)
 
 
 async def give_back(api: LambdaApi, instance_id: str) -> None:
-    """End an instance and return when its end is observed; a cancellation waits for that.
+    """End an instance and wait for its observed end, also when cancelled.
 
     Raises:
-        NotReturned: no end was observed within `api.pace.return_s` seconds.
+        NotReturned: no end within `api.pace.return_s` seconds.
     """
     await unbroken(_give_back(api, instance_id))
 
@@ -80,7 +80,7 @@ async def _give_back(api: LambdaApi, instance_id: str) -> None:
 
 
 async def _end(api: LambdaApi, instance_id: str) -> tuple[str | None, str]:
-    """Ask once; return the status (None: no such instance), and the reason of a refusal."""
+    """Return the status (None: no such instance), and the reason of a refusal."""
     why = ""
     try:
         for instance in await api.terminate([instance_id]):
@@ -95,10 +95,10 @@ async def _end(api: LambdaApi, instance_id: str) -> tuple[str | None, str]:
 
 
 async def clear(api: LambdaApi, lease: Lease, rented: Rented, say: Say) -> None:
-    """Give back all launches of a lease and remove its SSH key; a cancellation waits for that.
+    """Give back all launches of a lease and its SSH key, also when cancelled.
 
     Raises:
-        NotReturned: after all attempts, with a sentence for each instance that might still run.
+        NotReturned: with a sentence for each instance that might still run.
     """
     await unbroken(_clear(api, lease, rented, say))
 

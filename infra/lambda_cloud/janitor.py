@@ -18,10 +18,10 @@ KEY_GRACE = timedelta(hours=1)  # a key outlives its deadline by this, in case c
 
 @dataclass(frozen=True, slots=True)
 class RunningRental:
-    """Our instance that has not ended.
+    """Our running instance.
 
     Attributes:
-        cost_usd: so far, in US dollars; None if the start is unknown.
+        cost_usd: so far; None if the start is unknown.
         overdue: its deadline is over.
     """
 
@@ -33,7 +33,7 @@ class RunningRental:
 
 @dataclass(frozen=True, slots=True)
 class Swept:
-    """The result of a sweep: ids of instances, names of SSH keys, and a sentence for each failure."""
+    """The result of a sweep: instance ids, names of SSH keys, and a sentence for each failure."""
 
     returned: tuple[str, ...] = ()
     removed_keys: tuple[str, ...] = ()
@@ -51,9 +51,10 @@ async def rentals(api: LambdaApi, now: datetime) -> list[RunningRental]:
 
 
 async def sweep(api: LambdaApi, now: datetime, say: Say) -> Swept:
-    """Give back overdue instances, and delete our unused SSH keys.
+    """End all overdue instances at once, and delete our unused SSH keys.
 
-    All are asked to end at once, so that one that does not end delays no other.
+    Raises:
+        LambdaError: the instances can't be listed; other failures are in `Swept.problems`.
     """
     overdue = [rental for rental in await rentals(api, now) if rental.overdue]
     returned, problems = await end(api, overdue, say)
@@ -66,7 +67,7 @@ async def sweep(api: LambdaApi, now: datetime, say: Say) -> Swept:
 
 
 async def end(api: LambdaApi, running: Sequence[RunningRental], say: Say) -> tuple[list[str], list[str]]:
-    """Give these back, all at once; return the ids that ended, and a sentence for each that did not."""
+    """Give these back at once; return the ended ids, and a sentence for each failure."""
     ended = await asyncio.gather(*(_returned(api, rental, say) for rental in running))
     returned = [r.instance.id for r, problem in zip(running, ended, strict=True) if not problem]
     return returned, [problem for problem in ended if problem]
@@ -86,7 +87,7 @@ async def _returned(api: LambdaApi, rental: RunningRental, say: Say) -> str:
 
 
 async def _remove_keys(api: LambdaApi, now: datetime, removed: list[str], say: Say) -> list[str]:
-    """Delete keys past their deadline that no running instance uses; return a sentence for each failure."""
+    """Delete unused keys past their deadline; return a sentence for each failure."""
     used = {name for i in await api.instances() if not i.ended for name in i.ssh_key_names}
     failures = []
     for key in await api.ssh_keys():
@@ -104,7 +105,7 @@ async def _remove_keys(api: LambdaApi, now: datetime, removed: list[str], say: S
 
 
 async def sweep_overdue(say: Say, pace: ApiPace | None = None) -> None:
-    """Give back overdue instances of every renter, since one that died can't: three calls if there are none.
+    """Give back every renter's overdue instances, since a dead one can't; three calls if there are none.
 
     A failure is reported and stops nothing else.
     """

@@ -1,4 +1,4 @@
-"""The lease of a rented instance: its run and deadline, in its tags because the API knows neither."""
+"""The lease of a rented instance: run and deadline, in its tags because the API knows neither."""
 
 import math
 import re
@@ -30,8 +30,7 @@ class Lease:
     Attributes:
         since: the launch; None before it, or if unknown.
         until: the deadline of its return.
-        usd_per_hour: in US dollars.
-        name: of the instance and of its SSH key; unique, with the deadline in it, because a key has no time.
+        name: of instance and SSH key; unique, with the deadline in it, because a key has no time.
     """
 
     run: str
@@ -63,7 +62,7 @@ class Lease:
         return now >= self.until
 
     def cost_usd(self, now: datetime) -> float | None:
-        """Return its cost so far in US dollars; None if its start is unknown."""
+        """Return its cost so far; None if its start is unknown."""
         if self.since is None:
             return None
         minutes = math.ceil(max((now - self.since).total_seconds(), 0.0) / BILLED_BY_S)
@@ -80,7 +79,7 @@ class Lease:
 
 
 def new_lease(run: str, hardware: str, until: datetime, usd_per_hour: float = 0.0) -> Lease:
-    """Return a lease with a unique name; the launch replaces the price by the API's."""
+    """Return a lease with a unique name; the launch sets the API's price."""
     stamp = until.astimezone(UTC).strftime(STAMP)
     label = re.sub(r"[^a-z0-9]+", "-", hardware.lower()).strip("-")[:24].strip("-") or "box"
     name = f"gridbench-{stamp}-{label}-{secrets.token_hex(4)}"
@@ -88,7 +87,7 @@ def new_lease(run: str, hardware: str, until: datetime, usd_per_hour: float = 0.
 
 
 def lease_of(instance: LambdaInstance) -> Lease | None:
-    """Return the lease in an instance's tags; None for an instance that Gridbench did not launch.
+    """Return the lease in an instance's tags; None for another owner's instance.
 
     Without tags the deadline comes from the name. An unreadable deadline counts as a day after the start,
     because the box can still be measuring. If the start is unreadable too, the deadline is long past, because
@@ -116,13 +115,13 @@ def _lease_of_name(instance: LambdaInstance) -> Lease | None:
 
 
 def lease_name(name: str | None) -> str | None:
-    """Return the lease's name in that of an instance or SSH key; None for a foreign one."""
+    """Return the lease's name in that of our instance or SSH key, else None."""
     match = NAME.fullmatch(name or "")
     return match["lease"] if match else None
 
 
 def deadline_of(name: str) -> datetime | None:
-    """Return the deadline in the name of an instance or SSH key; None for a foreign one."""
+    """Return the deadline in the name of our instance or SSH key, else None."""
     match = NAME.fullmatch(name)
     if not match:
         return None
@@ -146,7 +145,6 @@ def _time(tags: Mapping[str, str], key: str) -> datetime | None:
 
 
 def _price(tags: Mapping[str, str], otherwise: float) -> float:
-    """Return the price in the tag, or `otherwise` if it is unreadable."""
     try:
         usd = float(tags.get(USD_PER_HOUR, ""))
     except ValueError:

@@ -20,7 +20,7 @@ PAGE = 200  # the most that Prefect's API returns at once
 async def return_earlier(
     api: LambdaApi, client: PrefectClient, run: str, hardware: str, in_use: Names, say: Say
 ) -> None:
-    """Give back earlier rentals of a lane that have no holder any more.
+    """Give back a lane's earlier rentals without a holder.
 
     Args:
         run, hardware: the lane.
@@ -41,11 +41,7 @@ async def return_earlier(
 
 
 async def return_all(api: LambdaApi, name: str, say: Say) -> None:
-    """Give back everything launched under a lease's name, and remove its SSH key.
-
-    Raises:
-        NotReturned: an instance might still run.
-    """
+    """Give back all launches of a lease's name and its SSH key; raise `NotReturned` if one might still run."""
     deadline = deadline_of(name)
     if deadline is not None:
         await clear(api, Lease("unknown", "unknown", None, deadline, 0.0, name), Rented(doubt=True), say)
@@ -61,7 +57,7 @@ async def delete_block(client: PrefectClient, name: str) -> None:
 
 
 async def sweep_blocks(client: PrefectClient, now: datetime) -> list[str]:
-    """Delete the Secret blocks of leases long past their deadline; return their names."""
+    """Delete Secret blocks long past their deadline; return their names."""
     names: list[str] = []
     while True:
         page = await client.read_block_documents_by_type(

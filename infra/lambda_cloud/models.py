@@ -33,7 +33,7 @@ TagValue = Annotated[str, StringConstraints(max_length=128)]
 
 
 class LambdaModel(BaseModel):
-    """A part of an answer; other fields are dropped, such as an instance's Jupyter token."""
+    """A part of an answer, without other fields such as an instance's Jupyter token."""
 
     model_config = ConfigDict(extra="ignore", frozen=True)
 
@@ -64,7 +64,7 @@ class LambdaOffer(LambdaModel):
 
     @property
     def regions(self) -> tuple[str, ...]:
-        """Return the names of the regions that report capacity; a launch there can still be refused."""
+        """Return the regions that report capacity; they can still refuse a launch."""
         return tuple(region.name for region in self.regions_with_capacity_available)
 
 
@@ -113,7 +113,7 @@ class Launched(LambdaModel):
 
 
 class LaunchRequest(BaseModel):
-    """A launch of one instance; its unique name finds it again if the answer is lost."""
+    """A launch of one instance, found again by its unique name if the answer is lost."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
 

@@ -1,4 +1,4 @@
-"""Rental of a box from Lambda within a deadline and a price, with its return however the run ends."""
+"""Rental of a box from Lambda within a deadline and a price; it is returned however the run ends."""
 
 import asyncio
 import dataclasses
@@ -32,7 +32,7 @@ class RentedBox:
     """A rented machine that answers.
 
     Attributes:
-        host_key: the one that it must show, as a line `ssh-ed25519 …`.
+        host_key: a line `ssh-ed25519 …`.
         private_key: of `user`, in OpenSSH's format.
         lease: as in the instance's tags, with start and price.
     """
@@ -156,7 +156,7 @@ async def rented(
 
 @asynccontextmanager
 async def _cleared_on_failure(api: LambdaApi, lease: Lease, held: Rented, say: Say) -> AsyncIterator[None]:
-    """Give everything back if the body fails or is cancelled, and keep its error."""
+    """Give everything back if the body fails, and keep its error."""
     try:
         yield
     except BaseException as error:
@@ -213,7 +213,7 @@ async def _return_strays(search: BoxSearch, listed: list[LambdaInstance], keep: 
 
 
 async def _launched_somewhere(search: BoxSearch, name: str) -> Launch:
-    """Launch in a place with capacity, waiting for it until the deadline."""
+    """Launch at the first place with capacity, waiting for it until the deadline."""
     pace, wish = search.api.pace, search.wish
     until = min(wish.until, search.lease.until)
     waits = _waits(pace.wait_s, pace.longest_wait_s)
@@ -258,7 +258,7 @@ async def _launch(search: BoxSearch, option: LaunchOption, name: str, until: dat
 
 
 def _waits(first_s: float, longest_s: float) -> Iterator[float]:
-    """Yield growing waits, shortened at random so that several searches don't ask at once."""
+    """Yield growing waits, shortened at random so that searches don't ask at once."""
     wait_s = first_s
     while True:
         yield wait_s * random.uniform(0.7, 1.0)
@@ -274,7 +274,7 @@ class KeyPair:
 
 
 def key_pair(comment: str) -> KeyPair:
-    """Return a fresh key pair; the comment ends the public key's line."""
+    """Return a fresh key pair with this comment."""
     key = Ed25519PrivateKey.generate()
     private = key.private_bytes(Encoding.PEM, PrivateFormat.OpenSSH, NoEncryption()).decode()
     public = key.public_key().public_bytes(Encoding.OpenSSH, PublicFormat.OpenSSH).decode()
@@ -282,6 +282,6 @@ def key_pair(comment: str) -> KeyPair:
 
 
 def cloud_config(host: KeyPair) -> str:
-    """Return cloud-init's user data that gives a box only this host key."""
+    """Return user data for cloud-init that gives a box only this host key."""
     keys = {"ed25519_private": host.private, "ed25519_public": host.public}
     return "#cloud-config\n" + yaml.safe_dump({"ssh_deletekeys": True, "ssh_keys": keys}, width=1000)

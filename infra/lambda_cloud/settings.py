@@ -83,7 +83,7 @@ class HoldSettings(BaseSettings):
 
 
 def shared_file(secret: str, what: str) -> Path:
-    """Return the file in which this machine's processes with one API key note their last request."""
+    """Return the file for the last request of this machine's processes with one API key."""
     digest = hashlib.sha256(secret.encode()).hexdigest()[:16]
     return Path(tempfile.gettempdir()) / f"gridbench-lambda-{os.getuid()}-{digest}-{what}"
 
@@ -91,7 +91,7 @@ def shared_file(secret: str, what: str) -> Path:
 class Turnstile:
     """Lets one caller through per interval, in order of arrival.
 
-    With a file, it also counts the other processes that use the file; their order is random.
+    With a file, other processes that use it count too, in random order.
     """
 
     def __init__(
@@ -116,7 +116,7 @@ class Turnstile:
             self._free_at = self._clock() + self._every_s
 
     def _taken_s(self) -> float:
-        """Take the turn in the file and return 0, or return the seconds until it is free."""
+        """Take the turn in the file and return 0, or return the seconds until then."""
         if self._file is None:
             return 0.0
         try:
@@ -137,11 +137,10 @@ class Turnstile:
 
 
 async def unbroken(work: Coroutine[Any, Any, T]) -> T:
-    """Finish the work even if the caller is cancelled; the cancellation follows it.
+    """Finish the work before a cancellation of the caller.
 
     The work is a separate task, because anyio's shield does not stop `Task.cancel`, such as a second
-    Ctrl-C's.
-    A failure of the work becomes the cancellation's cause.
+    Ctrl-C's. A failure of the work becomes the cancellation's cause.
     """
     task = asyncio.ensure_future(work)
     stopped: asyncio.CancelledError | None = None

@@ -1,7 +1,7 @@
 """One rate for all machines with an API key, by optional concurrency limits of the Prefect server.
 
-They only save requests that Lambda would refuse. So waits for them are short, and without the limit or the
-server each machine keeps its own pace.
+They only save requests that Lambda would refuse, so waits for them are short, and without them each machine
+keeps its own pace.
 """
 
 import time

@@ -18,7 +18,7 @@ def auth_file(state: Path) -> Path:
 
 
 def auth_string(state: Path) -> str:
-    """Return the auth string of a state folder, USER:PASSWORD; the first call makes it."""
+    """Return a state folder's auth string, USER:PASSWORD; the first call makes it."""
     path = auth_file(state)
     if not path.exists():
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -39,7 +39,7 @@ def basic_auth(auth: str) -> httpx.BasicAuth:
 
 @cache
 def api_client(state: Path, api_url: str) -> httpx.Client:
-    """Return a client of a stack; reuse it, because a new one reads certificates for 60 ms of CPU.
+    """Return a client of a stack; reuse it, because a new one takes 60 ms of CPU for certificates.
 
     Each request has its own connection, because the server might have restarted.
     """

@@ -36,7 +36,7 @@ def healthy(api_url: str, timeout_s: float = 2.0) -> bool:
 
 
 def create_pool(api: httpx.Client, pool: str) -> None:
-    """Create a process pool, or update the base job template of an existing one."""
+    """Create a process pool, or update its base job template."""
     template = process_template()
     whole = {"name": pool, "type": "process", "base_job_template": template}
     try:
@@ -51,7 +51,7 @@ def create_pool(api: httpx.Client, pool: str) -> None:
 
 
 def _when_unlocked(ask: Callable[[], httpx.Response]) -> httpx.Response:
-    """Return the server's answer; repeat the request for a minute while its database is locked."""
+    """Return the server's answer; retry for a minute while its database is locked."""
     until = time.monotonic() + BUSY_S
     while (answer := ask()).status_code == httpx.codes.SERVICE_UNAVAILABLE and time.monotonic() < until:
         time.sleep(AGAIN_S)
@@ -125,7 +125,7 @@ def set_states(api: httpx.Client, runs: list[str], kind: str, message: str) -> N
 
 
 def cancel_runs(api: httpx.Client, pool: str, grace_s: float, hurry: Callable[[], bool]) -> None:
-    """Cancel every run of the pool and wait for their ends, so that their hooks and clean-ups happen."""
+    """Cancel the pool's runs and wait for their ends, hooks and clean-ups included."""
     deadline = time.monotonic() + grace_s
     while True:
         abandon_runs(api, pool, "The local stack is stopped.")
@@ -135,16 +135,13 @@ def cancel_runs(api: httpx.Client, pool: str, grace_s: float, hurry: Callable[[]
 
 
 def abandon_runs(api: httpx.Client, pool: str, message: str) -> None:
-    """Cancel every run of the pool; one that has not started is cancelled at once."""
+    """Cancel the pool's runs, those not started at once."""
     set_states(api, runs_due(api, pool), "CANCELLED", message)
     set_states(api, runs_under_way(api, pool, ("PENDING", "RUNNING")), "CANCELLING", message)
 
 
 def settle_runs(api: httpx.Client, pool: str, message: str) -> int:
-    """Mark the runs that no process executes any more as crashed; return their number.
-
-    Cancel those that still wait for a worker: their creator is gone.
-    """
+    """Mark runs without a process as crashed, and cancel those that wait; return the number of the crashed."""
     lost = runs_under_way(api, pool)
     set_states(api, lost, "CRASHED", message)
     set_states(api, runs_due(api, pool), "CANCELLED", message)

@@ -44,7 +44,7 @@ class DatabaseWatch:
         self._heard, self._heard_at = "", float("-inf")
 
     def fault(self) -> str:
-        """Return a sentence if the database has not worked for `PATIENCE_S`, else an empty text."""
+        """Return a sentence about a fault that has lasted `PATIENCE_S`, else an empty text."""
         now = self._clock()
         if now - self._looked < LOOK_S:
             return ""
@@ -75,7 +75,7 @@ class DatabaseWatch:
 
 
 def fault_of(file: Path) -> str:
-    """Return a database's present fault, as the rest of a sentence; empty if it can be written."""
+    """Return a database's present fault as the rest of a sentence, or an empty text."""
     if not file.exists():
         return "is gone"
     if not _has_room(file.parent):
@@ -94,7 +94,7 @@ def fault_of(file: Path) -> str:
 
 
 def _has_room(folder: Path) -> bool:
-    """Return True if a file in a folder can grow; free space does not include a user's quota."""
+    """Return True if a file can grow; free space does not include a user's quota."""
     try:
         with TemporaryFile(dir=folder, buffering=0) as probe:
             return probe.write(bytes(ROOM_BYTES)) == ROOM_BYTES
@@ -108,7 +108,7 @@ def reason_in(text: str) -> str:
 
 
 def _holder(file: Path) -> str:
-    """Name the process with the write lock on a database or its index, if the kernel lists it."""
+    """Name the process with the database's write lock, if the kernel lists it."""
     for part in (file, file.with_name(f"{file.name}-shm")):
         with suppress(OSError, psutil.Error):
             inode = part.stat().st_ino

@@ -20,7 +20,7 @@ class LocalStackError(InfraError):
 
 
 def stop_reason(service: Service, what: str) -> LocalStackError:
-    """Return the reason why a service stopped, from the end of its log; `what` names the service."""
+    """Return why a service stopped, from the end of its log; `what` names it."""
     words = service.last_words()
     reason = next((why for sign, why in REASONS.items() if sign in words), service.ending())
     return LocalStackError(f"The Prefect {what} stopped: {reason}. The end of {service.log}:\n{words}")

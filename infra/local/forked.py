@@ -65,7 +65,7 @@ class Forks:
         return forked
 
     async def _fork(self, command: list[str], options: dict[str, Any]) -> Forked | None:
-        """Return a new process, from the fields of a `FlowStart`; None if the nursery is gone."""
+        """Return a new process from the fields of a `FlowStart`; None if the nursery is gone."""
         flow_start = command[3:], Path(options["cwd"]), options["env"], not options["stream_output"]
         async with self._lock:
             if not self._is_listening:
@@ -93,7 +93,7 @@ class Forks:
             await asyncio.sleep(LOOK_S)
 
     def _hear(self) -> None:
-        """Read one message: a process began or ended, or the nursery ended with all its processes."""
+        """Read one message: a process began or ended, or the nursery ended."""
         try:
             pid, status = self._pipe.recv()
         except (EOFError, OSError):

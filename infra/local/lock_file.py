@@ -21,7 +21,7 @@ class _Note(NamedTuple):
 
 
 class StackLock:
-    """`stack.lock`, held by the process that runs the stack, and `stack.json`, with its address."""
+    """`stack.lock`, held by the stack's process, and `stack.json` with its address."""
 
     def __init__(self, state: Path) -> None:
         self._lock_file = state / "stack.lock"

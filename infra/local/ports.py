@@ -13,7 +13,7 @@ def free_port(host: str = "127.0.0.1") -> int:
 
 
 def port_taken(host: str, port: int) -> str | None:
-    """Return a sentence that names the program on `port`; None if the port is free."""
+    """Return a sentence about the program on `port`, or None."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

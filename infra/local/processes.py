@@ -34,7 +34,7 @@ class Service:
         self._supervisor: subprocess.Popen[bytes] | None = None
 
     def start(self, hold: Sequence[int] = ()) -> None:
-        """Start the program; its supervisor keeps the file descriptors in `hold` open."""
+        """Start the program; its supervisor keeps the files in `hold` open."""
         self._close_parent_pipe()
         state = self.environment[MARK]
         theirs, self.parent_pipe = os.pipe()

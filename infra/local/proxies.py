@@ -16,12 +16,12 @@ def proxies(environ: Mapping[str, str]) -> dict[str, str]:
 
 
 def direct(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables that exempt this machine from a proxy; none without one."""
+    """Return the variables that exempt this machine from a proxy, if there is one."""
     return without_proxy(environ) if proxies(environ) else {}
 
 
 def unusable_proxy(environ: Mapping[str, str]) -> str:
-    """Return a sentence about a SOCKS proxy, which Prefect's client can't even ignore; else an empty text."""
+    """Return a sentence about a SOCKS proxy, which Prefect's client can't even ignore."""
     if importlib.util.find_spec("socksio"):
         return ""
     for name, value in proxies(environ).items():
@@ -35,7 +35,7 @@ def unusable_proxy(environ: Mapping[str, str]) -> str:
 
 
 def missing_certificates(environ: Mapping[str, str]) -> str:
-    """Return a sentence about a missing file of certificates, else an empty text."""
+    """Return a sentence about a missing file of certificates."""
     named = environ.get(CERTIFICATES)
     if not named or Path(named).exists():
         return ""

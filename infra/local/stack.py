@@ -31,7 +31,7 @@ ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 class StopSignals:
-    """This process's signal handlers while it has a stack; without effect outside of the main thread."""
+    """This process's signal handlers while it has a stack; no effect outside of the main thread."""
 
     def __init__(self) -> None:
         self.hurry = False
@@ -75,13 +75,13 @@ LOCAL = MappingProxyType({"local": PROCESS})
 
 
 def running_api(state: Path) -> str | None:
-    """Return the API of the stack in `state`, or None if it does not answer."""
+    """Return the API of the stack in `state`, or None without an answer."""
     api_url = StackLock(state.absolute()).read()
     return api_url if api_url and healthy(api_url, ANSWER_S) else None
 
 
 class LocalStack:
-    """The server and workers of `state`, or those of the process that runs them already.
+    """The server and workers of `state`, or those of the process that runs them.
 
     Attributes:
         api_url: for PREFECT_API_URL.
@@ -102,10 +102,10 @@ class LocalStack:
         """Prepare a stack; entering it starts it.
 
         Args:
-            state: the folder of its database, its logs and the workers' files.
+            state: folder of database, logs and the workers' files.
             port: of the server; None for a free one.
-            pools: work pools that get a worker, with their types. Runs of type `process` are cancelled first.
-            private: environment variables for one pool's worker only, such as a provider's key.
+            pools: types of the work pools that get a worker. Runs of type `process` are cancelled first.
+            private: variables for one pool's worker only, such as a provider's key.
             start_s: longest wait for the server.
             stop_s: time for cancelled runs to end.
         """
@@ -154,7 +154,7 @@ class LocalStack:
         self.stop()
 
     def check(self) -> str | None:
-        """Check the stack; call it every few seconds. Return a sentence about each repair."""
+        """Check the stack, every few seconds; return a sentence about a repair."""
         if self._database and (fault := self._database.fault()):
             raise LocalStackError(fault)
         if self.joined:
@@ -171,7 +171,7 @@ class LocalStack:
         return " ".join(filter(None, mended)) or None
 
     def stop(self) -> None:
-        """End the runs, the workers and the server, and release the state folder. Safe to repeat."""
+        """End runs, workers and server, and release the state folder. Safe to repeat."""
         self._signals.closing()
         self._stack_lock.retract()
         try:
@@ -254,9 +254,7 @@ class LocalStack:
             time.sleep(0.1)
 
     def _parent_pipes(self) -> list[int]:
-        """Return the server's pipe for the workers' supervisors, so that the server ends last if we are
-        killed.
-        """
+        """Return the server's pipe for the workers' supervisors: if we are killed, the server ends last."""
         return [self._server.parent_pipe] if self._server and self._server.parent_pipe is not None else []
 
     def _join(self) -> None:
@@ -280,13 +278,13 @@ class LocalStack:
         self.api_url, self.joined = api_url, True
 
     def _up(self) -> tuple[str, frozenset[str]] | None:
-        """Return the API and the pools of the running stack, unless its owner is stopping it."""
+        """Return the running stack's API and pools, unless its owner is stopping it."""
         api_url, pools = running_api(self.state), self._stack_lock.pools()
         return (api_url, pools) if api_url and self._stack_lock.read() == api_url else None
 
 
 def wait_until_free(database: Path) -> None:
-    """Wait for another process that writes to the database: a server would wait for it silently."""
+    """Wait for another process that writes to the database; a server would wait silently."""
     until = time.monotonic() + LOCKED_S
     while database.exists() and "locked" in (fault := fault_of(database)):
         if time.monotonic() > until:
@@ -311,7 +309,6 @@ def ensure_certificate(path: Path) -> None:
 
 
 def _self_signed() -> bytes:
-    """Return a certificate in PEM, signed by a fresh key that is not stored."""
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.hashes import SHA256

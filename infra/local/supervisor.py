@@ -87,7 +87,7 @@ def _is_apart(process: psutil.Process) -> bool:
 
 
 def _watch_signals() -> int:
-    """Return a file descriptor that becomes readable when a child ends or we get a stop signal."""
+    """Return a file descriptor that is readable after a child's end or a stop signal."""
     reader, writer = os.pipe()
     os.set_blocking(writer, False)
 
@@ -130,8 +130,7 @@ def _stop(child: "subprocess.Popen[bytes]", others: bool) -> None:
     """End the child.
 
     A worker that stops kills its runs before they can report their end. So if there are `others`, it is
-    killed
-    first and at once; the sweep sends them their own SIGTERM.
+    killed first and at once; the sweep sends them SIGTERM.
     """
     if child.poll() is not None:
         return
@@ -144,7 +143,7 @@ def _stop(child: "subprocess.Popen[bytes]", others: bool) -> None:
 
 
 def main(state: str, parent_pipe: int, command: list[str]) -> int:
-    """Run `command` until it or its owner ends, then stop its descendants. Return its exit status."""
+    """Run `command` until it or its owner ends, then stop its descendants; return its exit status."""
     wake = _watch_signals()
     child = subprocess.Popen(command, stdin=subprocess.DEVNULL, preexec_fn=_die_with_parent())
     _until_over(child, parent_pipe, wake)

@@ -46,7 +46,7 @@ Ended = tuple[int, int | None]  # process id, and its exit status once it has on
 
 
 class FlowStart(NamedTuple):
-    """A flow run's process: the arguments of Prefect's supervisor of workspaces, its folder and environment.
+    """A flow run's process: arguments of Prefect's supervisor of workspaces, folder and environment.
 
     `forked` sends the same fields.
     """

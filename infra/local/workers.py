@@ -26,8 +26,8 @@ AWAY_STOP_S = 60.0  # for runs of the other types: their worker ends the jobs on
 class PoolWorker:
     """A worker of type `kind` for `pool`, without variables that are `private` to another one.
 
-    Runs of type `process` end with their worker; those of other types continue elsewhere, and the next worker
-    of the same name takes them over.
+    Runs of type `process` end with their worker; others continue elsewhere, and the next worker of the same
+    name takes them over.
     """
 
     def __init__(
@@ -50,10 +50,7 @@ class PoolWorker:
         return self.kind == PROCESS
 
     def create_pool(self) -> None:
-        """Create the pool; leave an existing one as it is.
-
-        A worker that creates its own pool can lock SQLite for a minute by its transaction.
-        """
+        """Create the pool unless it exists: a worker that creates its own can lock SQLite for a minute."""
         if self.runs_here:
             create_pool(self._api, self.pool)
         elif not pool_exists(self._api, self.pool):
@@ -72,7 +69,7 @@ class PoolWorker:
                 raise LocalStackError(f"The work pool {self.pool} could not be created: {words}")
 
     def settle(self, message: str) -> int:
-        """Set the state of runs that no process executes any more; return their number."""
+        """Set the state of runs without a process; return their number."""
         with suppress(httpx.HTTPError):
             if self.runs_here:
                 return settle_runs(self._api, self.pool, message)
@@ -80,7 +77,7 @@ class PoolWorker:
         return 0
 
     def start(self, hold: Sequence[int]) -> None:
-        """Start the worker; its supervisor keeps the file descriptors in `hold` open."""
+        """Start the worker; its supervisor keeps the files in `hold` open."""
         self.service.start(hold)
 
     def mend(self, hold: Sequence[int]) -> str | None:
@@ -98,7 +95,7 @@ class PoolWorker:
         return f"The worker of pool {self.pool} had stopped ({ending}) {runs}, and was started again{also}."
 
     def end_runs(self, grace_s: float, hurry: Callable[[], bool]) -> None:
-        """Cancel its runs and wait for their ends, at most `grace_s` or `AWAY_STOP_S`."""
+        """Cancel its runs and wait at most `grace_s` or `AWAY_STOP_S`."""
         limit_s = grace_s if self.runs_here else max(grace_s, AWAY_STOP_S)
         with suppress(httpx.HTTPError):
             cancel_runs(self._api, self.pool, limit_s, lambda: hurry() or not self.service.alive())

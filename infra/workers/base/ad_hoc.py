@@ -110,7 +110,7 @@ class AdHocStatus(TaskStatus[FlowRun]):
 class UnbundledSettings(SettingsContext):
     """The worker's settings, left out of a flow's bundle.
 
-    They would replace the container's, which has another way to the API; a bundle never holds an API key.
+    They would replace the container's, which reaches the API differently; a bundle never holds an API key.
     """
 
     def serialize(self, include_secrets: bool = True) -> dict[str, Any]:
@@ -125,7 +125,7 @@ def unbundled_settings() -> UnbundledSettings:
 
 
 def portable(flow: Flow[..., Any]) -> Flow[..., Any]:
-    """Return a flow that any container with Prefect can unpickle: a bound one names its worker's class."""
+    """Return a flow that any container with Prefect can unpickle; a bound one names its worker's class."""
     if not isinstance(flow, InfrastructureBoundFlow):
         return flow
     bound: InfrastructureBoundFlow[..., Any] = copy.copy(flow)
@@ -134,7 +134,7 @@ def portable(flow: Flow[..., Any]) -> Flow[..., Any]:
 
 
 def refusal_of(error: Exception) -> JobRefused:
-    """Return why an ad-hoc run was not submitted: a wrong job variable, or a failed upload."""
+    """Return why an ad-hoc run was not submitted."""
     if isinstance(error, JobRefused):
         return error
     return JobRefused(f"The flow could not be submitted ({type(error).__name__}: {error}).")

@@ -74,7 +74,7 @@ class ReachSettings(BaseSettings):
 
 
 def passed_on(env: Env, chosen: set[str]) -> dict[str, str | None]:
-    """Return the variables that the user chose, those that are always passed on, and the secrets."""
+    """Return the user's variables, those always passed on, and the secrets."""
     names = chosen | PASSED_ON | {*SECRETS}
     return {name: value for name, value in env.items() if name in names}
 
@@ -103,7 +103,7 @@ def _is_credential(name: str) -> bool:
 
 
 def password_fault(url: str | None) -> str | None:
-    """Return an error if the API's address is wrong or contains a password, without the password."""
+    """Return an error if the API's address is wrong or has a password, which it does not quote."""
     try:
         parts = urlsplit(url or "")
         if url and (parts.scheme not in ("http", "https") or not parts.hostname):
@@ -116,7 +116,7 @@ def password_fault(url: str | None) -> str | None:
 
 
 def reach_fault(url: str | None) -> str | None:
-    """Return an error if jobs on other machines cannot use this address of the API."""
+    """Return an error if other machines cannot use this address of the API."""
     if fault := password_fault(url):
         return fault
     if not is_loopback(urlsplit(url or "").hostname or "") or ReachSettings().loopback_api:
@@ -128,7 +128,7 @@ def reach_fault(url: str | None) -> str | None:
 
 
 def is_loopback(host: str) -> bool:
-    """Return True if a name or an address, in any notation, means the machine itself."""
+    """Return True for a name or address, in any notation, of the machine itself."""
     name = host.rstrip(".").lower()
     if name == "localhost" or name.endswith(".localhost"):
         return True

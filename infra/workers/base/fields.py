@@ -57,7 +57,7 @@ class FormVariables(BaseVariables):
 
     @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
-        """Return the schema with the keys that Prefect's base class removes, also from nested models."""
+        """Return the schema with the keys that Prefect's base class removes, nested models included."""
         schema = super().model_json_schema(*args, **options)
         for name, model in (
             super(BaseVariables, cls).model_json_schema(*args, **options).get("$defs", {}).items()

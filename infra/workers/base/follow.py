@@ -18,13 +18,11 @@ class JobFollow(ABC):
     """One run's job, and its observed state.
 
     Attributes:
-        log: the flow run's log.
-        set_labels: sets labels of the flow run.
         stop: why the worker itself ends the job; None otherwise.
         stopped: the backend has accepted the request to end it.
         handed_over: another worker follows the run.
         since: the begin of following, in seconds of anyio's clock.
-        machine_time: begin and end of the job as its platform states them, as far as they are known.
+        machine_time: begin and end of the job by its platform, as far as known.
     """
 
     run: FlowRun
@@ -45,7 +43,7 @@ class JobFollow(ABC):
         self.wake()
 
     def end_of(self, outcome: JobOutcome) -> JobOutcome:
-        """Return the job's end: the worker's reason, or the job's own if the worker failed or came too late."""
+        """Return the worker's reason for the end, or the job's own if the worker failed or came too late."""
         if self.stop is None or self.stopped:
             return self.stop or outcome
         if self.stop.name != "Cancelled":
@@ -75,7 +73,7 @@ class JobFollow(ABC):
 
     @abstractmethod
     async def to_the_end(self) -> JobOutcome | None:
-        """Follow the job to its end; return None if another worker follows it from now on."""
+        """Follow the job to its end; return None if another worker takes over."""
 
     async def show_last_lines(self) -> None:  # noqa: B027
         """Send the container's last lines, after its run has its state."""

@@ -1,4 +1,4 @@
-"""The configuration of one flow run's job: one sentence for each mistake, without the worker's own settings."""
+"""The configuration of one flow run's job, without the worker's own settings; each mistake is one sentence."""
 
 import re
 import shlex
@@ -41,7 +41,7 @@ class JobRefused(ValueError):
 
 
 class TakenOver(Exception):
-    """Another worker of the pool has the run now: this one reports nothing more about it."""
+    """Another worker has the run now: this one reports nothing more about it."""
 
 
 class ContainerJobConfiguration(BaseJobConfiguration):
@@ -78,7 +78,7 @@ class ContainerJobConfiguration(BaseJobConfiguration):
 
     @property
     def own_command(self) -> bool:
-        """Return True if the user chose the command, which then need not run the flow."""
+        """Return True if the user chose the command, which need not run the flow."""
         return self._own_command
 
     @staticmethod
@@ -94,7 +94,7 @@ class ContainerJobConfiguration(BaseJobConfiguration):
         worker_name: str | None = None,
         worker_id: UUID | None = None,
     ) -> None:
-        """Fill in the values of the flow run; drop those of the worker's machine."""
+        """Fill in the flow run's values; drop those of the worker's machine."""
         chosen = set(self.env)
         # The command of an ad-hoc run executes the flow's bundle; Prefect has put it into the job variables.
         self._own_command = self.command is not None and flow_run.deployment_id is not None
@@ -103,7 +103,7 @@ class ContainerJobConfiguration(BaseJobConfiguration):
 
 
 def one_sentence(error: ValidationError) -> str:
-    """Return pydantic's first finding as one sentence: the field, its value, and a valid one."""
+    """Return pydantic's first finding as a sentence: field, value, and a valid one."""
     first = error.errors()[0]
     message = str(first["msg"]).removeprefix("Value error, ")
     if not first["loc"]:

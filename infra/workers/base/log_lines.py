@@ -56,7 +56,7 @@ class Lines:
         return len(self._waiting) >= LINES_A_CALL
 
     def rewind(self) -> None:
-        """Drop the bytes that Prefect does not have: after a lost connection they come again."""
+        """Drop the bytes that Prefect lacks: after a lost connection they come again."""
         self._rest, self._read = b"", self.seen
         self._waiting.clear()
 
@@ -97,7 +97,6 @@ def log_line(run_id: UUID, name: str, message: str, at: dt.datetime) -> LogCreat
 
 
 def _fitting(lines: list[LogCreate]) -> list[LogCreate]:
-    """Return the first lines that fit into one call, at least one."""
     size_bytes = 0
     for count, line in enumerate(lines[:LINES_A_CALL]):
         size_bytes += len(line.message.encode()) + 200

@@ -130,14 +130,14 @@ class StartTimes:
     pull_s: float | None
 
     def labels(self, queue: str, pull: str) -> dict[str, float]:
-        """Return the flow run's labels, under the common names and under the backend's own two."""
+        """Return the flow run's labels: common names, and the backend's own two."""
         times = {QUEUE_LABEL: self.queue_s, queue: self.queue_s, PULL_LABEL: self.pull_s, pull: self.pull_s}
         return {label: s for label, s in times.items() if s is not None}
 
 
 @dataclass(frozen=True)
 class MachineTime:
-    """The begin and the end of a job's time on a machine by its platform, or None."""
+    """A job's begin and end on a machine, by its platform, or None."""
 
     began: dt.datetime | None = None
     ended: dt.datetime | None = None

@@ -1,4 +1,4 @@
-"""The flow runs of a work pool: the worker that follows each, and its state after the end of its job."""
+"""A work pool's flow runs: the worker that follows each, and its state after its job."""
 
 import datetime as dt
 import hashlib
@@ -62,7 +62,7 @@ class PoolRuns:
         return {self._worker, *alive(await self.client.read_workers_for_work_pool(self._pool))}
 
     def is_mine(self, run: FlowRun, online: set[str]) -> bool:
-        """Return True if this worker must follow a run: its own, or one whose worker is gone."""
+        """Return True for a run of this worker, or of one that is gone and this one succeeds."""
         owner = run.labels.get(OWNER)
         if owner == self._worker:
             return True
@@ -84,7 +84,7 @@ class PoolRuns:
         await self._label(run_id, dict(labels))
 
     async def release(self, run_ids: Iterable[UUID]) -> None:
-        """Remove this worker's name from some runs, so that others need not wait until it counts as gone."""
+        """Remove this worker's name from runs, so that others take them over at once."""
         for run_id in run_ids:
             try:
                 async with self.labelling:
@@ -93,13 +93,13 @@ class PoolRuns:
                 continue  # the worker counts as gone after a while
 
     async def try_number(self, run_id: UUID) -> int:
-        """Return the number of a run's current try, which is the same after a restart of a worker."""
+        """Return a run's current try, the same after a worker's restart."""
         return tries(await call_until_answered(self.client.read_flow_run_states, run_id))
 
     async def settle(
         self, run_id: UUID, job_id: str, outcome: JobOutcome, *, own_command: bool
     ) -> State | None:
-        """Put a run whose job has ended into its final state and label it; keep a state that the flow set.
+        """Put a run whose job has ended into its final state and label it; keep the flow's own state.
 
         Returns the new state, or None if the run has already left its old one.
         """
@@ -153,7 +153,7 @@ def verdict(run: FlowRun, job_id: str, outcome: JobOutcome, *, own_command: bool
 
 
 def in_process(run: FlowRun) -> bool:
-    """Return True if the next try of a run was due in the process of the previous one.
+    """Return True if a run's next try was due in the process of the previous one.
 
     No other process starts it: without that one, the run would wait for ever.
     """
@@ -164,7 +164,7 @@ def in_process(run: FlowRun) -> bool:
 def tries(states: Iterable[State]) -> int:
     """Return the number of a run's tries, from its states, oldest first.
 
-    A try begins when the run is scheduled; that of an ad-hoc run when it becomes PENDING.
+    A try begins when the run is scheduled; an ad-hoc run's when it becomes PENDING.
     """
     count, before = 0, None
     for state in states:
@@ -175,7 +175,7 @@ def tries(states: Iterable[State]) -> int:
 
 
 def alive(workers: Iterable[WorkerOfPool]) -> set[str]:
-    """Return the workers that still send heartbeats; the newest heartbeat counts as the server's now."""
+    """Return the workers with heartbeats; the newest heartbeat is the server's now."""
     heartbeats = [(worker, worker.last_heartbeat_time) for worker in workers if worker.last_heartbeat_time]
     newest = max((time for _, time in heartbeats), default=dt.datetime.min)
     return {
@@ -186,7 +186,7 @@ def alive(workers: Iterable[WorkerOfPool]) -> set[str]:
 
 
 def heir(run_id: UUID, online: set[str]) -> str:
-    """Return the worker that takes over a run; all workers compute the same one."""
+    """Return the worker that takes over a run; all workers compute the same."""
     return min(online, key=lambda name: hashlib.sha256(f"{run_id} {name}".encode()).digest())
 
 

@@ -16,9 +16,7 @@ REPLACEMENT = "\ufffd"
 
 
 def printable(text: str) -> str:
-    """Return text as one line: breaks and tabs become spaces, control sequences go, invisible signs are
-    marked.
-    """
+    """Return text on one line: without breaks and control sequences, invisible signs marked."""
     if text.isascii() and text.isprintable():
         return text
     return MISLEADING.sub(REPLACEMENT, BREAK.sub(" ", SEQUENCE.sub("", text)))

@@ -30,8 +30,7 @@ class SubmissionSettings(PollSettings):
 
 
 def query_s() -> float:
-    """Return the seconds between searches for new runs: the user's, Prefect's own at Prefect Cloud, else
-    `QUERY_S`.
+    """Return the seconds between searches for runs: the user's, Prefect Cloud's, else `QUERY_S`.
 
     Prefect Cloud limits requests per minute: https://docs.prefect.io/v3/concepts/rate-limits
     """

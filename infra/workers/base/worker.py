@@ -38,8 +38,7 @@ R = TypeVar("R", bound=BaseWorkerResult)
 class RegisteredOnce:
     """Register one of several copies of a worker with Prefect: the one whose module name sorts first.
 
-    Every process then chooses the same copy, independent of the order of imports, and none warns about
-    another.
+    Every process then chooses the same one, in any order of imports, and none warns about another.
     """
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -61,10 +60,9 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
 
     Attributes:
         thing: the name of a job in sentences.
-        result_type: the type of the result of `run`.
+        result_type: of `run`.
         settings_type: reads the settings from the environment.
         explained_within_s: longest time from a crash until the backend knows its reason.
-        settings: the settings, once the worker is set up.
         follows: the followed jobs by their run; None while a job is being started.
     """
 
@@ -83,7 +81,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
 
     @abstractmethod
     async def start_job(self, flow_run: "FlowRun", configuration: C) -> str:
-        """Find or start the job of a run's try, and store its id in the run before any other step can fail.
+        """Find or start a try's job, and store its id in the run before any other step can fail.
 
         Raises:
             JobRefused: the job can't be started, with the reason.
@@ -99,9 +97,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         """Return the follower of a job; `resumed` means that an earlier worker followed it."""
 
     async def start(self, *args: Any, **options: Any) -> None:
-        """Run the worker's loops; search for runs every `query_s` seconds unless the user chose another
-        interval.
-        """
+        """Run the worker's loops, with searches for runs every `query_s` seconds."""
         with temporary_settings({PREFECT_WORKER_QUERY_SECONDS: query_s()}):
             await super().start(*args, **options)
 
@@ -145,7 +141,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         configuration: C,
         task_status: anyio.abc.TaskStatus[Any] | None = None,
     ) -> R:
-        """Start a flow run's job, unless it has one, and follow it to its end."""
+        """Start a flow run's job unless it has one, and follow it to its end."""
         status = task_status or anyio.TASK_STATUS_IGNORED
         self.follows.setdefault(flow_run.id, None)
         try:
@@ -203,7 +199,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         return self.result_type(identifier=identifier, status_code=status_code)
 
     async def stop_if_cancelled(self, follow: JobFollow) -> None:
-        """End the job of a run that is cancelled already: Prefect cancels one without a job at once."""
+        """End the job of a cancelled run: Prefect cancels one without a job at once."""
         try:
             state = (await call_until_answered(self.client.read_flow_run, follow.run.id)).state
         except ObjectNotFound:
@@ -220,7 +216,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         task_status: "anyio.abc.TaskStatus[FlowRun] | None" = None,
         flow_run: "FlowRun | None" = None,
     ) -> None:
-        """Submit a flow without a deployment; a failure ends its run and not the worker."""
+        """Submit a flow without a deployment; a failure ends its run, not the worker."""
         status = AdHocStatus(task_status)
         self._ad_hoc += 1
         try:
@@ -243,7 +239,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
     async def _propose_crashed_state(
         self, flow_run: "FlowRun", message: str, client: "PrefectClient | None" = None
     ) -> None:
-        """Keep the state and reason of a run that has them; the base class knows only an exit code."""
+        """Keep a run's state and reason; the base class knows only an exit code."""
         if flow_run.id in self.settled:
             self.settled.discard(flow_run.id)
             return
@@ -251,7 +247,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         await self.runs.label_cause(flow_run.id, Cause.CRASHED)
 
     async def _propose_pending_state(self, flow_run: "FlowRun") -> bool:
-        """Return True if a run is in PENDING, also if another worker left it there without a job."""
+        """Return True if a run is PENDING, also from another worker without a job."""
         if flow_run.id in self._adopted:
             self._adopted.discard(flow_run.id)
             return True
@@ -262,7 +258,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
         return run.id in self.follows or run.id in self._submitting_flow_run_ids
 
     def submit_again(self, run: "FlowRun") -> None:
-        """Submit a run that is PENDING without a job, as the base class submits a scheduled one."""
+        """Submit a PENDING run without a job, as the base class submits a scheduled one."""
         try:
             if self._limiter:
                 self._limiter.acquire_on_behalf_of_nowait(run.id)
@@ -331,7 +327,7 @@ class FollowingWorker(RegisteredOnce, BaseWorker[C, V, R], ABC, Generic[C, V, R]
 
 
 class Failover:
-    """Takes over runs from other workers of the pool, and hands over those that others took."""
+    """Takes over other workers' runs, and hands over those that others took."""
 
     def __init__(self, worker: "FollowingWorker[Any, Any, Any]") -> None:
         self._worker = worker

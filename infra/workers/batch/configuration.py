@@ -122,7 +122,7 @@ class AwsBatchVariables(BatchJobFields, FormVariables):
 
     @classmethod
     def model_json_schema(cls, *args: Any, **options: Any) -> dict[str, Any]:
-        """Return the schema, in which a reference to a block does not also match the block's fields.
+        """Return the schema, in which a block's reference does not also match the block's fields.
 
         Prefect's server refuses a value that matches both; every field of these credentials is optional.
         """

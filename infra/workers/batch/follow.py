@@ -49,7 +49,7 @@ class BatchFollow(JobFollow):
             self._watch.wake()
 
     async def to_the_end(self) -> JobOutcome | None:
-        """Follow the job to its end; return None if another worker follows it from now on."""
+        """Follow the job to its end; return None if another worker takes over."""
         self._watch = self.poller.watch(self.job_id)
         self.reader.follow(self.tail)
         try:
@@ -105,7 +105,7 @@ class BatchFollow(JobFollow):
         self._attempts = len(lost)
 
     async def _examine_wait(self, job: Job) -> None:
-        """End a RUNNABLE job that can never run, explain one that waits, and give up at the deadline."""
+        """End a RUNNABLE job that can never run, explain a waiting one, and give up at the deadline."""
         waited_s = (now_ms() - waiting_since_ms(job)) / 1000
         reason = job.get("statusReason") or ""
         deadline_s = self.configuration.capacity_deadline_s
@@ -151,13 +151,13 @@ class BatchFollow(JobFollow):
 
 
 def waiting_since_ms(job: Job) -> int:
-    """Return the begin of a job's wait for a machine: its creation, or the end of its last attempt."""
+    """Return the begin of a job's wait: its creation, or its last attempt's end."""
     ends = [attempt.get("stoppedAt") or 0 for attempt in job.get("attempts") or []]
     return max([job.get("createdAt") or now_ms(), *ends])
 
 
 def machine_time(job: Job) -> MachineTime:
-    """Return the time of a job whose container ran, from its creation to its stop."""
+    """Return the time of a container's job, from creation to stop."""
     if not job.get("startedAt"):
         return MachineTime()
     return MachineTime(_time(job.get("createdAt")), _time(job.get("stoppedAt")))

@@ -108,7 +108,7 @@ class LogReader:
             await anyio.sleep(self._soonest_s / 4)
 
     async def finish(self, tail: Tail, settle_s: float) -> None:
-        """Read a job's lines to their end, and again while CloudWatch brings late ones."""
+        """Read a job's lines to their end, late ones included."""
         self.leave(tail)
         await self._drain(tail)
         for _ in range(LATE_LOOKS):
@@ -189,7 +189,7 @@ class LogReader:
 
 
 def new_lines(events: list[dict[str, Any]], tail: Tail) -> tuple[list[LogCreate], Position]:
-    """Return the log lines that Prefect does not have, and the position of the last one.
+    """Return the lines that Prefect lacks, and the position of the last one.
 
     A line's position is its millisecond and its number within it; the time of Prefect's copy encodes both.
     """
@@ -204,18 +204,18 @@ def new_lines(events: list[dict[str, Any]], tail: Tail) -> tuple[list[LogCreate]
 
 
 def time_of(at_ms: int, number: int) -> dt.datetime:
-    """Return the time of a line in Prefect: its milliseconds, and its number within them."""
+    """Return a line's time in Prefect: its milliseconds, and its number within them."""
     at = dt.datetime.fromtimestamp(at_ms / 1000, dt.UTC).replace(microsecond=0)
     return at + dt.timedelta(microseconds=at_ms % 1000 * ORDINALS + min(number, ORDINALS - 1))
 
 
 def logger_name(stream: str) -> str:
-    """Return the logger of a stream's lines in Prefect, by which they are found again."""
+    """Return the Prefect logger of a stream's lines, which finds them again."""
     return f"aws_batch.{stream.rpartition('/')[2]}"
 
 
 async def last_line(client: PrefectClient, run_id: UUID, stream: str) -> Position | None:
-    """Return the last line of a CloudWatch stream in Prefect: a new worker continues after it."""
+    """Return a stream's last line in Prefect: a new worker continues after it."""
     # The server's own text search does not work on the SQLite of Debian 12 (no concat before 3.44).
     name, log_filter = logger_name(stream), LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run_id]))
     for page in range(PAGES):

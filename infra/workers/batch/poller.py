@@ -30,9 +30,7 @@ class JobWatch:
     _news: anyio.Event = field(default_factory=anyio.Event)
 
     async def next(self) -> Job | None:
-        """Wait for the next description; return None if AWS no longer knows the job, with the reason in
-        `lost`.
-        """
+        """Wait for the next description; return None, with the reason in `lost`, if AWS lost the job."""
         await self._news.wait()
         self._news = anyio.Event()
         return None if self.lost else self.latest
@@ -135,7 +133,7 @@ class Poller:
         return True
 
     def _failed(self, chunk: list[JobWatch], error: Exception) -> None:
-        """Count a failed call: the jobs continue, so only a lasting refusal ends their watches."""
+        """Count a failed call; only a lasting refusal ends the watches, because jobs continue."""
         why = sentence(error, "batch:DescribeJobs")
         if why != self._said and trouble(error) != "throttled":
             self._warn(f"{why} The jobs continue; the worker will try again.")

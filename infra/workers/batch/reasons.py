@@ -56,8 +56,7 @@ def overrun_s(job: Job) -> int:
     """Return the timeout that the last attempt reached, or 0.
 
     [doc] Batch user guide, job timeouts: counted from startedAt. Batch's sentence for it is not documented,
-    so
-    the times decide.
+    so the times decide.
     """
     limit_s = int(job.get("timeout", {}).get("attemptDurationSeconds") or 0)
     attempt = (job.get("attempts") or [job])[-1]
@@ -68,11 +67,10 @@ def overrun_s(job: Job) -> int:
 
 
 def _terminated(job: Job, text: str, code: int | None) -> JobOutcome | None:
-    """Return the outcome of a job that was ended from outside; None if its container ended by itself.
+    """Return the outcome of a job ended from outside; None if its container ended by itself.
 
     [doc] Batch API reference, JobDetail, isTerminated and isCancelled; TerminateJob: its caller's reason
-    becomes
-    the job's statusReason.
+    becomes the job's statusReason.
     """
     ended = job.get("isTerminated") or job.get("isCancelled")
     if not ended or code not in ENDED_BY_OTHERS or OUT_OF_MEMORY.search(text):
@@ -97,21 +95,21 @@ def exit_code(job: Job) -> int | None:
 
 
 def last_container(job: Job) -> Job:
-    """Return the container of the last attempt: it is in both places, or only in `container`."""
+    """Return the last attempt's container: it is in both places, or only in `container`."""
     attempts = job.get("attempts") or []
     container: Job = (attempts[-1] if attempts else job).get("container", {})
     return container
 
 
 def reason(job: Job) -> str:
-    """Return all of AWS's sentences about the end of the last attempt, each once."""
+    """Return AWS's sentences about the last attempt's end, each once."""
     attempts = job.get("attempts") or [{}]
     texts = (job.get("statusReason"), attempts[-1].get("statusReason"), last_container(job).get("reason"))
     return " / ".join(dict.fromkeys(text.strip() for text in texts if text)) or "AWS gave no reason"
 
 
 def lost_attempts(job: Job) -> list[str]:
-    """Return AWS's reason for each attempt whose host was reclaimed; an empty text for the others."""
+    """Return AWS's reason for each attempt on a reclaimed host; an empty text for the others."""
     reasons = []
     for attempt in job.get("attempts") or []:
         container = attempt.get("container", {})

@@ -38,7 +38,7 @@ class RegionCalls:
     async def call(self, service: str, operation: str, **request: Any) -> dict[str, Any]:
         """Make one call, in a thread; raise botocore's errors.
 
-        A block's role is assumed for an hour: after that it is assumed anew, once a call.
+        A block's role is assumed for an hour: after that it is assumed again, once a call.
         """
         client = await anyio.to_thread.run_sync(self._client, service)
         try:

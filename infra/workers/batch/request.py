@@ -31,18 +31,18 @@ RECLAIMED_ONLY = [
 
 
 def job_name(flow_run_id: object, attempt: int, title: str) -> str:
-    """Return a try's name: the part by which it is found, then a title for people."""
+    """Return a try's name: its unique prefix, then a title for people."""
     slug = re.sub(r"[^A-Za-z0-9_-]+", "-", title).strip("-")
     return f"{name_prefix(flow_run_id, attempt)}{slug}"[:NAME_LENGTH].rstrip("-")
 
 
 def name_prefix(flow_run_id: object, attempt: int) -> str:
-    """Return the part of a job's name that no other try of any flow run has."""
+    """Return the unique part of a try's job name."""
     return f"{flow_run_id}-{attempt}-"
 
 
 def job_definition(configuration: AwsBatchJobConfiguration) -> Request:
-    """Return the RegisterJobDefinition request; its name is a hash of its content, so equal ones are one."""
+    """Return the RegisterJobDefinition request; its name is a hash of its content."""
     container: Request = {
         "image": configuration.image,
         "resourceRequirements": resources(
@@ -74,7 +74,7 @@ def job_definition(configuration: AwsBatchJobConfiguration) -> Request:
 def submission(
     configuration: AwsBatchJobConfiguration, name: str, definition: str, secret: Iterable[str]
 ) -> Request:
-    """Return the SubmitJob request; `secret` names the variables that the definition fills from secrets.
+    """Return the SubmitJob request; `secret` names the variables that the definition fills.
 
     Raises:
         JobRefused: it contains a secret, or is too large for AWS.
@@ -111,8 +111,7 @@ def plain_env(configuration: AwsBatchJobConfiguration, secret: Iterable[str]) ->
     """Return the environment without variables from secrets.
 
     Raises:
-        JobRefused: a secret has no ARN, so it could only be sent in plain text; or the job can't reach the
-            Prefect API.
+        JobRefused: a secret has no ARN, or the job can't reach the Prefect API.
     """
     if fault := reach_fault(configuration.env.get("PREFECT_API_URL")):
         raise JobRefused(fault)
@@ -127,7 +126,7 @@ def plain_env(configuration: AwsBatchJobConfiguration, secret: Iterable[str]) ->
 
 
 def tags(configuration: AwsBatchJobConfiguration) -> dict[str, str]:
-    """Return Prefect's labels and the user's tags, with a dash for each character that AWS refuses."""
+    """Return Prefect's labels and the user's tags, with dashes for refused characters."""
     cleaned = {
         UNTAGGABLE.sub("-", name)[:128]: UNTAGGABLE.sub("-", value)[:256]
         for name, value in {**configuration.labels, **configuration.tags}.items()
@@ -138,7 +137,7 @@ def tags(configuration: AwsBatchJobConfiguration) -> dict[str, str]:
 
 
 def refuse_too_large(request: Request) -> None:
-    """Raise `JobRefused` if a request or its container overrides are larger than AWS allows."""
+    """Raise `JobRefused` for a request or container overrides above AWS's limits."""
     overrides = request["containerOverrides"]
     size, length = len(json.dumps(request).encode()), len(json.dumps(overrides))
     if length > OVERRIDES_LENGTH - BATCHS_OWN:

@@ -65,13 +65,13 @@ class QueueState:
 
 
 def type_names(environments: list[dict[str, Any]]) -> list[str]:
-    """Return the sorted names of instance types and families in the environments."""
+    """Return the environments' instance types and families, sorted."""
     resources = [env.get("computeResources", {}) for env in environments]
     return sorted({name for each in resources for name in each.get("instanceTypes", [])})
 
 
 async def diagnose(region: RegionCalls, job: Job) -> Diagnosis:
-    """Explain a job in RUNNABLE, without information that the worker is not allowed to read."""
+    """Explain a job in RUNNABLE, from the facts that the worker is allowed to read."""
     reason = job.get("statusReason") or ""
     queue: QueueState | None = None
     with contextlib.suppress(JobRefused):
@@ -109,7 +109,7 @@ async def look(region: RegionCalls, name: str) -> QueueState:
 
 
 async def machines_of(region: RegionCalls, environments: list[dict[str, Any]]) -> list[InstanceType]:
-    """Return the resources of the instance types; `g5` stands for all of its sizes, `optimal` for none."""
+    """Return the instance types' resources; `g5` stands for all of its sizes, `optimal` for none."""
     names = type_names(environments)
     patterns = [name if "." in name else f"{name}.*" for name in names if name != "optimal"]
     if not patterns:
@@ -128,7 +128,7 @@ async def machines_of(region: RegionCalls, environments: list[dict[str, Any]]) -
 
 
 def too_big(job: Job, queue: QueueState | None) -> str:
-    """Name each number that no machine of the queue offers; empty without one."""
+    """Name each number that no machine of the queue offers."""
     if not queue or not queue.instance_types:
         return ""
     limits: list[tuple[str, int, Callable[[InstanceType], int]]] = [

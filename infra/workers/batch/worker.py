@@ -87,7 +87,7 @@ class AwsBatchWorker(FollowingWorker[AwsBatchJobConfiguration, AwsBatchVariables
             raise InfrastructureNotAvailable(str(refusal)) from refusal
 
     async def start_job(self, flow_run: "FlowRun", configuration: AwsBatchJobConfiguration) -> str:
-        """Find or submit the job of this try, and store its id before any other step can fail."""
+        """Find or submit this try's job, and store its id before any other step can fail."""
         log = self.get_flow_run_logger(flow_run)
         number = await self.runs.try_number(flow_run.id)
         title = configuration.name or flow_run.name

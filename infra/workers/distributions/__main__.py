@@ -16,10 +16,9 @@ WHEEL = ("pip", "wheel", "--quiet", "--no-deps", "--no-build-isolation", "--disa
 
 
 def build(distribution: Distribution, out: Path, tests: Path | None = None) -> tuple[Path, Path]:
-    """Build a distribution into the folder `out`; return the source distribution and the wheel.
+    """Build a distribution into `out`; return the source distribution and the wheel.
 
-    `tests` is the folder of the workers' tests; the source distribution gets those that need only the
-    package.
+    `tests` holds the workers' tests; the source distribution gets those that need only the package.
     """
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory() as folder:

@@ -60,7 +60,7 @@ class NamespaceApi:
         self.namespace, self._patience_s = namespace, patience_s
 
     async def create(self, job: Object) -> Object:
-        """Create a job, or return it if a lost worker or answer had created it.
+        """Create a job, or return one from a lost worker or answer.
 
         Raises:
             ApiException: the API refuses, or another run has a job of this name.
@@ -101,7 +101,7 @@ class NamespaceApi:
         return True
 
     async def events(self, name: str) -> list[Object]:
-        """Return the events of a job or pod, oldest first; a cluster keeps them for an hour."""
+        """Return a job's or pod's events, oldest first; a cluster keeps them for an hour."""
         selector = f"involvedObject.name={name}"
         events = await answer(self._core.list_namespaced_event, self.namespace, field_selector=selector)
         return sorted(events["items"], key=_seen_at)
@@ -134,6 +134,6 @@ def _run_of(job: Object) -> str | None:
 
 
 def _seen_at(event: Object) -> str:
-    """Return the time of an event's last occurrence; the field depends on its source."""
+    """Return an event's last time; the field depends on its source."""
     series = (event.get("series") or {}).get("lastObservedTime")
     return str(series or event.get("lastTimestamp") or event.get("eventTime") or "")

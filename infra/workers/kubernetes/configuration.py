@@ -93,7 +93,7 @@ class KubernetesJobsConfiguration(
 
     @classmethod
     def json_template(cls) -> dict[str, Any]:
-        """Return the job configuration of a base job template: the form's fields, and the frame of a Job.
+        """Return a base job template's configuration: the form's fields, and the frame of a Job.
 
         It omits settings of prefect-kubernetes that this worker does not use.
         """
@@ -121,7 +121,7 @@ class KubernetesJobsConfiguration(
         container["env"] = own if isinstance(own, list) else []
 
     def job(self, name: str) -> dict[str, Any]:
-        """Return the Job to create under this name, complete and without fields unknown to Kubernetes.
+        """Return the Job to create, complete and without fields unknown to Kubernetes.
 
         Raises:
             JobRefused: a secret would be sent in plain text.
@@ -130,7 +130,7 @@ class KubernetesJobsConfiguration(
 
 
 def second_run_fault(manifest: dict[str, Any]) -> str | None:
-    """Return an error if a manifest would run a job's container not exactly once."""
+    """Return an error if a manifest would not run a job's container exactly once."""
     spec = manifest.get("spec") or {}
     pod = (spec.get("template") or {}).get("spec") or {}
     for name, (right, otherwise) in RUNS_ONCE.items():
@@ -143,12 +143,12 @@ def second_run_fault(manifest: dict[str, Any]) -> str | None:
 
 
 def job_name(run_id: UUID, number: int) -> str:
-    """Return the unique name of a try's Job, so that creating it twice makes one Job."""
+    """Return a try's unique Job name, so that creating it twice makes one Job."""
     return f"prefect-{run_id}-{number}"
 
 
 def default_template() -> dict[str, Any]:
-    """Return the base job template of a `kubernetes-jobs` work pool without values."""
+    """Return a `kubernetes-jobs` pool's base job template, without values."""
     variables = KubernetesJobsVariables.model_json_schema()
     variables.pop("title", None)
     return {"job_configuration": KubernetesJobsConfiguration.json_template(), "variables": variables}

@@ -20,7 +20,7 @@ class Unclear(Exception):
 
 
 class LoginFailed(Exception):
-    """The configuration of a cluster gives no credentials; the text has the plugin's reason."""
+    """A cluster's configuration gives no credentials; the text has the plugin's reason."""
 
 
 def transient(error: BaseException) -> bool:
@@ -58,6 +58,6 @@ def sentence(error: BaseException, doing: str) -> str:
 
 
 def refusal(error: BaseException, doing: str) -> JobRefused:
-    """Return the refusal of a run that can't be submitted; NoCapacity for a used-up quota."""
+    """Return the refusal of a run; NoCapacity for a used-up quota."""
     full = isinstance(error, ApiException) and QUOTA in message_of(error)
     return JobRefused(sentence(error, doing), "NoCapacity" if full else "Crashed")

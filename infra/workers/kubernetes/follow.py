@@ -48,7 +48,7 @@ class KubernetesFollow(JobFollow):
     Attributes:
         name: of the Kubernetes job, which is its id without the namespace.
         start_times: until the container ran; None before.
-        seen_at: the last time that the job was seen alive, in seconds of anyio's clock; None before.
+        seen_at: when the job was last seen alive, in seconds of anyio's clock; None before.
     """
 
     name: str
@@ -75,7 +75,7 @@ class KubernetesFollow(JobFollow):
         self.view.wake(self.name)
 
     async def to_the_end(self) -> JobOutcome | None:
-        """Follow the job to its end; return None if another worker follows it from now on."""
+        """Follow the job to its end; return None if another worker takes over."""
         self.view.follow(self.name)
         try:
             while not self.handed_over:
@@ -125,7 +125,7 @@ class KubernetesFollow(JobFollow):
         return None
 
     async def _note_times(self, created: dt.datetime) -> None:
-        """Note the job's begin and end, and label its run once its container runs: it costs from then on."""
+        """Note the job's begin and end, and label its run once its container runs and costs."""
         began = started_at(self.pod)
         if began is None:
             return
@@ -137,11 +137,11 @@ class KubernetesFollow(JobFollow):
             self.log.info("The container of Kubernetes job %s is running.", self.name)
 
     async def _without_job(self, job: Object | None) -> JobOutcome | None:
-        """Follow the pod of a deleted job to its end; return the job's outcome then.
+        """Follow a deleted job's pod to its end; return the job's outcome then.
 
-        A deletion in the background deletes the Job first and its pod later, and one with `--cascade=orphan`
-        leaves the
-        pod running: https://kubernetes.io/docs/concepts/architecture/garbage-collection/#cascading-deletion
+        A deletion in the background deletes the Job first and its pod later, and `--cascade=orphan` leaves
+        the pod running:
+        https://kubernetes.io/docs/concepts/architecture/garbage-collection/#cascading-deletion
         """
         if self._vanished is None:
             self._vanished = self._gone(job)
@@ -164,9 +164,7 @@ class KubernetesFollow(JobFollow):
         return self.end_of(vanished) if vanished.name == "Lost" else self.stop or vanished
 
     def _pod_has_s(self, pod: Object) -> float:
-        """Return the seconds until the pod of a deleted job must end: those of its deletion, or the job's
-        time.
-        """
+        """Return the seconds left for a deleted job's pod: its deletion's, or the job's."""
         limits, now = self.configuration, dt.datetime.now(dt.UTC)
         if deleted := pod["metadata"].get("deletionTimestamp"):
             end, spare_s = dt.datetime.fromisoformat(deleted), limits.grace_s + self.settings.late_s
@@ -175,7 +173,7 @@ class KubernetesFollow(JobFollow):
         return (end - now).total_seconds() + spare_s
 
     def _gone(self, job: Object | None) -> JobOutcome:
-        """Return the outcome of a job that is gone, or is being deleted.
+        """Return the outcome of a job that is gone or being deleted.
 
         The cluster itself deletes one ttl_s after its end:
         https://kubernetes.io/docs/concepts/workloads/controllers/ttlafterfinished/
@@ -188,7 +186,7 @@ class KubernetesFollow(JobFollow):
         return JobOutcome("PodLost", text)
 
     def _unseen(self) -> JobOutcome | None:
-        """Report that the cluster does not show the job; return its outcome once it is past its deadline."""
+        """Report an invisible job; return its outcome once it is past its deadline."""
         trouble, job = self.view.trouble, self.view.jobs.get(self.name)
         reason = sentence(trouble, LOOK) if trouble else ""
         if isinstance(trouble, LoginFailed) or (trouble and not transient(trouble)):
@@ -202,7 +200,7 @@ class KubernetesFollow(JobFollow):
         return self.end_of(JobOutcome("Lost", text))
 
     async def _ended(self, condition: Object) -> JobOutcome:
-        """Wait for the pod's end, which can come shortly after its job's: two watches report them."""
+        """Wait for the pod's end, which a separate watch can report after its job's."""
         if self.stop and self.stopped:
             return self.stop
         deadline = anyio.current_time() + self.settings.late_s
@@ -220,7 +218,7 @@ class KubernetesFollow(JobFollow):
         return outcome_of(condition, self.pod, limits.memory_mib, limits.timeout_s)
 
     async def _overdue(self, job: Object) -> JobOutcome | None:
-        """Log why the job waits; return the outcome if it must end, else None."""
+        """Log why the job waits; return the outcome if it must end."""
         began, now = started_at(self.pod), dt.datetime.now(dt.UTC)
         if began:
             if (now - began).total_seconds() > self.configuration.timeout_s:
@@ -249,7 +247,7 @@ class KubernetesFollow(JobFollow):
         return None
 
     def _broken(self, wait: Waiting, waited_s: float) -> JobOutcome | None:
-        """Return the outcome of a failing image or container; None while the failure can be temporary."""
+        """Return a failing image's or container's outcome; None while it can recover."""
         now = anyio.current_time()
         self._trouble_since = self._trouble_since or now
         has_time = now - self._trouble_since <= self.settings.pull_s
@@ -266,7 +264,7 @@ class KubernetesFollow(JobFollow):
         return JobOutcome("ImagePullFailed", text)
 
     async def _events(self) -> list[Object]:
-        """Return the events of the pod, or of the job without a pod; empty if they can't be read."""
+        """Return the pod's events, or the job's without a pod; empty if unreadable."""
         name = self.pod["metadata"]["name"] if self.pod else self.name
         try:
             return await self.api.events(name)

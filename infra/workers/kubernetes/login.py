@@ -1,8 +1,7 @@
 """A client with fresh credentials: read again before they expire, and once when the API refuses them.
 
-GKE's tokens are valid for an hour and those of EKS for 15 minutes, while a worker runs for days. The client
-of
-kubernetes_asyncio runs a kubeconfig's exec plugin only once.
+GKE's tokens are valid for an hour and those of EKS for 15 minutes, while a worker runs for days; the client
+of kubernetes_asyncio runs a kubeconfig's exec plugin only once.
 """
 
 import asyncio
@@ -29,16 +28,12 @@ Load = Callable[[Configuration], Awaitable[dt.datetime | None]]
 
 
 async def load_own_cluster(configuration: Configuration) -> None:
-    """Read the service account of the worker's own pod.
-
-    Raises:
-        ConfigException: the worker does not run in a pod.
-    """
+    """Read the service account of the worker's own pod; ConfigException outside of one."""
     config.load_incluster_config(client_configuration=configuration)  # type: ignore[no-untyped-call]
 
 
 async def load_kubeconfig(configuration: Configuration) -> dt.datetime | None:
-    """Read the worker's KUBECONFIG; another program might have written new credentials there."""
+    """Read the worker's KUBECONFIG; another program might have renewed its credentials."""
     loader = await config.load_kube_config(client_configuration=configuration)
     return getattr(loader, "exec_plugin_expiry", None)
 
@@ -104,7 +99,7 @@ class RenewingClient(ApiClient):
         return await super().call_api(*args, **kwargs)
 
     async def _keep_fresh(self) -> None:
-        """Log in again in time; while the last credentials are valid, ignore failures."""
+        """Log in again in time; ignore failures while the last credentials are valid."""
         if self._renew_at is None or _now() < self._renew_at:
             return
         try:
@@ -115,7 +110,7 @@ class RenewingClient(ApiClient):
             self._renew_at = min(_now() + dt.timedelta(seconds=PAUSE_S), self._expires)
 
     async def _renew(self, logins: int) -> None:
-        """Log in again, unless another call has done so since the login of that number."""
+        """Log in again, unless another call has done so since login number `logins`."""
         async with self._renewing:
             if self._logins != logins:
                 return

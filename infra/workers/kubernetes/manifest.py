@@ -20,7 +20,7 @@ PREFECTS_OWN = ("parallelism", "completions")
 
 
 def frame() -> Manifest:
-    """Return the frame of every Job, from the work pool's template, in which users can change it.
+    """Return the frame of every Job, for the work pool's template, in which users can change it.
 
     It follows the `restricted` Pod Security Standard.
     """
@@ -135,7 +135,7 @@ def _variables(rendered: list[Manifest], fields: KubernetesJobFields, env: Env) 
 
 
 def _volumes(fields: KubernetesJobFields, env: Env) -> list[tuple[Manifest, Manifest]]:
-    """Return the volumes that the pod can write to, each with its mount."""
+    """Return the pod's writable volumes, each with its mount."""
     volumes: list[tuple[Manifest, Manifest]] = []
     if fields.shared_memory_mib:
         memory = {"medium": "Memory", "sizeLimit": f"{fields.shared_memory_mib}Mi"}

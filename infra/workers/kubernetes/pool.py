@@ -47,7 +47,7 @@ def read_pool(path: Path) -> PoolFile:
 
 
 def base_job_template(pool: PoolFile, more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Return the template of a new pool: the worker's own with the pool's values.
+    """Return a new pool's template: the worker's own with the pool's values.
 
     Args:
         more: values of the cluster, such as `image` and `node_pool`.

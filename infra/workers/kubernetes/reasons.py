@@ -67,7 +67,7 @@ class Waiting:
 
 
 def container_of(pod: Object) -> Object:
-    """Return the status of the container that measures; empty before it has one."""
+    """Return the measuring container's status; empty before there is one."""
     statuses = pod["status"].get("containerStatuses", ())
     return next((status for status in statuses if status["name"] == CONTAINER), {})
 
@@ -78,7 +78,7 @@ def newest(pods: Iterable[Object]) -> Object | None:
 
 
 def started_at(pod: Object | None) -> dt.datetime | None:
-    """Return when the container began to run; None if it never did, which the kubelet writes as 1970."""
+    """Return when the container began to run; None if it never did, for which the kubelet writes 1970."""
     state = container_of(pod).get("state", {}) if pod else {}
     text = (state.get("running") or state.get("terminated") or {}).get("startedAt")
     began = dt.datetime.fromisoformat(text) if text else None
@@ -86,7 +86,7 @@ def started_at(pod: Object | None) -> dt.datetime | None:
 
 
 def start_times(created: dt.datetime, pod: Object | None, began: dt.datetime) -> StartTimes:
-    """Return the times of a job without a node, and with one until its container ran."""
+    """Return a job's times without a node, and with one until its container ran."""
     placed = began
     for condition in pod["status"].get("conditions", ()) if pod else ():
         is_met = condition["type"] == "PodScheduled" and condition["status"] == "True"
@@ -123,7 +123,7 @@ def explained(wait: Waiting, events: list[Object]) -> str:
 
 
 def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome:
-    """Return the outcome of a job without a node or a container in time."""
+    """Return the outcome of a job without a node or container in time."""
     why = explained(wait, events)
     if wait.kind == "placed":
         text = f"The container did not start within schedule_within_s {waited_s:.0f}: {why}."
@@ -144,7 +144,7 @@ def unplaced(wait: Waiting, events: list[Object], waited_s: float) -> JobOutcome
 
 
 def pod_refused(events: list[Object]) -> JobOutcome | None:
-    """Return the outcome of a job whose pod the API server refuses permanently; None if a pod can still come.
+    """Return the outcome if the API server refuses a job's pod permanently; None if it can still come.
 
     A used-up quota does not count: other pods can leave it.
     """
@@ -193,7 +193,7 @@ def deleted_first(job: Object, condition: Object) -> bool:
 
 
 def outcome_of(condition: Object, pod: Object | None, memory_mib: int, timeout_s: int) -> JobOutcome:
-    """Return a job's outcome, from the condition that ended it and from its pod."""
+    """Return a job's outcome from its last condition and its pod."""
     state = container_of(pod).get("state") if pod else None
     terminated = (state or {}).get("terminated") or {}
     code = terminated.get("exitCode")
@@ -211,7 +211,7 @@ def outcome_of(condition: Object, pod: Object | None, memory_mib: int, timeout_s
 
 
 def _disrupted(pod: Object) -> JobOutcome | None:
-    """Return the outcome of a job whose pod the cluster ended; None if its container ended itself."""
+    """Return the outcome if the cluster ended the pod; None if its container ended itself."""
     status, node = pod["status"], pod["spec"].get("nodeName", "?")
     message = status.get("message", "").rstrip(". ")
     conditions = [c for c in status.get("conditions", ()) if c["type"] == "DisruptionTarget"]
@@ -232,7 +232,7 @@ def _disrupted(pod: Object) -> JobOutcome | None:
 
 
 def _deleted(pod: Object, code: int | None) -> JobOutcome | None:
-    """Return the outcome of a job whose pod was deleted; None if it had ended by itself."""
+    """Return the outcome of a deleted pod; None if it had ended by itself."""
     deleted = pod.get("gone") or pod["metadata"].get("deletionTimestamp")
     if not deleted or code not in ENDED_BY_OTHERS:
         return None

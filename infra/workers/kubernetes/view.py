@@ -1,4 +1,4 @@
-"""All jobs and pods of one namespace as they are now, from one list and one watch of each."""
+"""All jobs and pods of a namespace as they are now, from one list and one watch of each."""
 
 from collections.abc import Callable
 
@@ -25,9 +25,9 @@ class View:
 
     Attributes:
         jobs: by name.
-        pods: of each job, by their name; a deleted one stays as long as its job, because it has the reason of
-            its end.
-            Those of a followed job stay after its deletion: they end after it.
+        pods: of each job, by name; a deleted one stays as long as its job, because it has the reason of its
+            end.
+            A followed job's pods stay after its deletion, because they end after it.
     """
 
     def __init__(
@@ -204,7 +204,7 @@ class View:
 
 
 def _slim(thing: Object) -> Object:
-    """Return the used parts of a job or pod; most of the rest is the worker's own request."""
+    """Return the used parts of a job or pod; the rest is mostly the worker's own request."""
     kept = ("name", "namespace", "uid", "labels", "creationTimestamp", "deletionTimestamp")
     metadata = {key: thing["metadata"][key] for key in kept if key in thing["metadata"]}
     node = thing.get("spec", {}).get("nodeName")

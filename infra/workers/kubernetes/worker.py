@@ -74,7 +74,7 @@ class KubernetesJobsWorker(
             await clients.exits.aclose()
 
     async def start_job(self, flow_run: "FlowRun", configuration: KubernetesJobsConfiguration) -> str:
-        """Create or find the job of this try, and store its id before any other step can fail."""
+        """Find or create this try's job, and store its id before any other step can fail."""
         number = await self.runs.try_number(flow_run.id)
         job = configuration.job(job_name(flow_run.id, number))
         clients = await self.watched(configuration)  # start nothing that can't be watched
@@ -134,7 +134,7 @@ class KubernetesJobsWorker(
             raise InfrastructureNotFound(f"Kubernetes job {infrastructure_pid} does not exist.")
 
     async def watched(self, configuration: KubernetesJobsConfiguration) -> NamespaceClients:
-        """Return the clients of a namespace once all of its jobs are known; drop one that can't be watched.
+        """Return a namespace's clients once all its jobs are known; drop one that can't be watched.
 
         Raises:
             JobRefused: the worker lacks a right, or the API does not answer.

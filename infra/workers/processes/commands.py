@@ -3,8 +3,7 @@
     hold OPTIONS FOLDER COMMAND…         the root of a tree, in the foreground: see `tree`
     run OPTIONS FOLDER COMMAND…          the same in its own session; returns once it has begun
     ps -q [--filter name=^NAME$]         the names of all trees with a running process, or only NAME
-    logs [-f] NAME                       nothing, because the log is in FOLDER; with -f, wait for the tree's
-        end
+    logs [-f] NAME                       nothing, since the log is in FOLDER; -f waits for the end
     inspect -f FORMAT NAME               `CODE OOM`
     stop -t S NAME                       end a tree within S seconds
     rm -f -v NAME                        kill the rest of the tree

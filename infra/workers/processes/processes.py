@@ -16,7 +16,7 @@ KILL_S = 10.0  # for killed processes to be gone: a driver can hold one
 
 
 def environ_of(pid: int) -> dict[str, str]:
-    """Return the initial environment of a process; empty for another user's, or an ended one."""
+    """Return a process's initial environment; empty for another user's, or an ended one."""
     with suppress(OSError):
         return variables(Path(f"/proc/{pid}/environ").read_bytes().split(b"\0"))
     return {}
@@ -29,7 +29,7 @@ def variables(lines: list[bytes]) -> dict[str, str]:
 
 
 def without_proxy(environ: Mapping[str, str]) -> dict[str, str]:
-    """Return the variables, in both spellings, that exempt this machine's servers from a proxy."""
+    """Return the variables, in both spellings, that exempt this machine from a proxy."""
     stated = environ.get("no_proxy") or environ.get("NO_PROXY") or ""
     hosts = dict.fromkeys([*filter(None, stated.split(",")), *HERE])
     return dict.fromkeys(("no_proxy", "NO_PROXY"), ",".join(hosts))
@@ -48,7 +48,7 @@ def parents() -> dict[int, int]:
 
 
 def members(name: str, root: int = 0) -> set[int]:
-    """Return the processes of a tree without its root: those with its mark, and all their descendants."""
+    """Return a tree's processes without its root: those with its mark, and their descendants."""
     above = parents()
     found = {pid for pid in above if environ_of(pid).get(MARK) == name} | {root}
     while further := {pid for pid, parent in above.items() if parent and parent in found} - found:
@@ -62,7 +62,7 @@ def running() -> set[str]:
 
 
 def sweep(name: str, root: int = 0, bury: Callable[[], object] = lambda: None) -> bool:
-    """Kill all of a tree except its root, also processes that fork meanwhile; return True once it is gone."""
+    """Kill all of a tree except its root, also new forks; return True once it is gone."""
     until = time.monotonic() + KILL_S
     while (left := members(name, root)) and time.monotonic() < until:
         for pid in left:
@@ -87,7 +87,7 @@ def reap() -> dict[int, int]:
 
 
 def oom_kills(root: Path = Path("/")) -> tuple[int, int]:
-    """Return the kernel's numbers of processes killed for memory: in our cgroups, and on the machine."""
+    """Return the numbers of processes killed for memory: in our cgroups, and on the machine."""
     own = 0
     with suppress(OSError):
         for line in (root / "proc/self/cgroup").read_text().splitlines():

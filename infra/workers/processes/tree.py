@@ -16,8 +16,8 @@ SIGTERM kills it. FOLDER belongs to the job, and its name is the job's. It conta
     exit   `CODE OOM` at the end, such as `3 false` or `137 true`
 
 All processes of the tree have the job's name in their variable `processes.MARK`, and descend from the root,
-which adopts orphans. The caller holds the box's lock for it; a script can do so by
-`flock -n -o LOCK_FILE python3 tree.pyz hold …`.
+which adopts orphans. The caller holds the box's lock for it; a script can do so by `flock -n -o LOCK_FILE
+python3 tree.pyz hold …`.
 """
 
 import argparse
@@ -189,7 +189,7 @@ def _lock(file: IO[str]) -> None:
 
 @contextmanager
 def _scratch(folder: Path) -> Iterator[Path]:
-    """Yield the tree's folder for temporary files, with a short path: sockets are in it."""
+    """Yield the tree's folder for temporary files; its path is short, because sockets are in it."""
     made = Path(tempfile.mkdtemp(prefix=f"{BRAND.name}-"))
     (folder / "tmp").unlink(missing_ok=True)
     (folder / "tmp").symlink_to(made)
@@ -207,7 +207,7 @@ def forget_scratch(folder: Path) -> None:
 
 
 def _environ(asked: argparse.Namespace, temporary: Path) -> dict[str, str]:
-    """Return a tree's variables: this process's, those that a container would have, and the job's own."""
+    """Return a tree's variables: this process's, a container's usual ones, and the job's."""
     left_out = ("PYTHON", "PREFECT", "VIRTUAL_ENV")
     environ = {name: value for name, value in os.environ.items() if not name.startswith(left_out)}
     environ |= {MARK: asked.folder.name, "TMPDIR": str(temporary), "PYTHONUNBUFFERED": "1"}

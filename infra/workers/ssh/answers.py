@@ -26,7 +26,7 @@ def words_of(output: bytes | str | None, otherwise: str = "no output") -> str:
 
 
 def facts_in(output: bytes | str | None) -> Facts:
-    """Return the printable values of an answer's `name=value` lines by name, without other lines."""
+    """Return the printable values of an answer's `name=value` lines by name."""
     facts: Facts = {}
     for line in text_of(output).split("\n"):
         name, is_fact, value = line.partition("=")
@@ -41,11 +41,7 @@ def once(facts: Facts) -> dict[str, str]:
 
 
 def whole(values: Mapping[str, str], name: str, most: int = LARGEST) -> int | None:
-    """Return the integer of a fact, or None without the fact.
-
-    Raises:
-        JobRefused: it is not an integer, negative, or above `most`.
-    """
+    """Return a fact's integer, or None without it; `JobRefused` if negative, above `most` or no integer."""
     text = values.get(name, "")
     if not text:
         return None
@@ -55,7 +51,7 @@ def whole(values: Mapping[str, str], name: str, most: int = LARGEST) -> int | No
 
 
 def state_in(values: Mapping[str, str]) -> State:
-    """Return a job's state; raise `JobRefused` for one that our scripts do not print."""
+    """Return a job's state; `JobRefused` for one that our scripts do not print."""
     state = values.get("state", "")
     if state not in get_args(State):
         raise _senseless("state", state, f"one of {', '.join(get_args(State))}")
@@ -81,11 +77,7 @@ def check_facts(facts: Facts) -> None:
 
 
 def absolute_path(text: str, what: str) -> str:
-    """Return a path from a box.
-
-    Raises:
-        JobRefused: it is relative, or has unprintable characters.
-    """
+    """Return a path from a box; `JobRefused` if it is relative or unprintable."""
     if not text.startswith("/") or printable(text) != text:
         raise _senseless(what, text, "an absolute path on one line")
     return text

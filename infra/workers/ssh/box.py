@@ -60,9 +60,8 @@ class Look:
         waits: its present obstacle, as a sentence; empty without one.
         queued_s: in the cluster's queue; None without a queue, and before the job began.
         pulled_s: from its box to its start, mostly for its image; None before it began, and on a cluster.
-        began_ago_s, ended_ago_s: since the job got its box or node, and since its end, by the clock of its
-            box, whose
-            hour can be wrong; None before that.
+        began_ago_s, ended_ago_s: since the job got its box or node, and since its end, or None; by the box's
+            clock, whose hour can be wrong.
     """
 
     state: State
@@ -144,7 +143,7 @@ class SshBox:
         self._home = home
 
     async def _python_of_the_box(self) -> str:
-        """Return the path of a Python of the box that has the required module."""
+        """Return a Python of the box that has the required module."""
         found = text_of((await self._do("sh", SCRIPT_AT, "python", BRAND.module, self._python or "")).stdout)
         if not found and self._python:
             reasons = f"it does not exist, has no {BRAND.module} or is older than 3.11"
@@ -155,7 +154,7 @@ class SshBox:
         return absolute_path(found, "python")
 
     async def folder(self, name: str) -> str:
-        """Return our folder of that name as an absolute path, by which a job's watcher is found."""
+        """Return our folder's absolute path, by which a job's watcher is found."""
         await self._install()
         return f"{self._home}/{HOME}/{name}"
 
@@ -204,8 +203,7 @@ class SshBox:
         """Start a prepared job; do nothing if it runs or has run already.
 
         `env`, the file of the container's variables, and `profile`, that of Prefect's secrets, are only in
-        the box's
-        memory, as long as the container exists.
+        the box's memory, while the container exists.
 
         Raises:
             BoxBusy: another job has the box.
@@ -243,11 +241,7 @@ class SshBox:
         )
 
     async def lines(self, name: str, offset: int) -> AsyncGenerator[bytes, None]:
-        """Yield the job's log from byte `offset` on, as it grows, until the job's end.
-
-        Raises:
-            BoxUnreachable: the connection was lost.
-        """
+        """Yield the job's log from byte `offset` on, as it grows; `BoxUnreachable` for a lost connection."""
         folder = await self.folder(name)
         try:
             process = await self.process("lines", folder, str(offset))
@@ -267,20 +261,20 @@ class SshBox:
         return done.exit_status == 0
 
     async def secret(self, name: str) -> str:
-        """Return the secret on the box for a job's container; empty without one."""
+        """Return the secret on the box for a job's container, or an empty text."""
         return text_of((await self._do("cat", f"/dev/shm/{name}/prefect-secrets/profiles.toml")).stdout)
 
     async def own(self, name: str) -> None:
-        """Follow a job by this connection; end an earlier one that the box still has."""
+        """Follow a job by this connection; end an earlier one on the box."""
         await self._script("session", await self.folder(name))
 
     async def process(self, *arguments: str) -> asyncssh.SSHClientProcess[bytes]:
-        """Start a verb that reads its input; the script must be there already, as after `check`."""
+        """Start a verb that reads its input; the script must be there, as after `check`."""
         command = for_any_shell(shlex.join(["sh", self._script_at, *arguments]))
         return await self.connection.create_process(command, encoding=None)
 
     async def marked(self, kind: str, name: str) -> str:
-        """Return the value stored on the box under a name, which must be safe for a file; empty without one."""
+        """Return a value stored on the box, or an empty text; the name must be safe for a file."""
         return text_of((await self._do("cat", f"{HOME}/{kind}-{name}")).stdout)
 
     async def mark(self, kind: str, name: str, value: str) -> None:

@@ -24,10 +24,9 @@ PACKAGES = {
 
 
 def unmet_requirements(facts: Facts, configuration: SshJobConfiguration) -> list[str]:
-    """Return a sentence for each requirement of a job that a box does not meet.
+    """Return a sentence for each of a job's requirements that a box does not meet.
 
-    Args:
-        facts: from `SshBox.check`.
+    `facts` are from `SshBox.check`.
     """
     problems = [
         f"{tool} is missing: install the package {PACKAGES.get(tool, tool)}."
@@ -117,7 +116,6 @@ def _info(facts: Facts) -> dict[str, Any]:
 
 
 def _within(value: Any, *names: str) -> Any:
-    """Return the value under nested names; None if a level is missing."""
     for name in names:
         value = value.get(name) if isinstance(value, dict) else None
     return value

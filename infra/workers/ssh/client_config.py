@@ -25,11 +25,7 @@ def config_files() -> list[str]:
 
 
 def config_of(host: SshAddress) -> SSHClientConfig:
-    """Return the configuration of a box; its own fields take precedence.
-
-    Raises:
-        JobRefused: a file is not one of OpenSSH's.
-    """
+    """Return a box's configuration, its own fields first; `JobRefused` if a file is not one of OpenSSH's."""
     said = (host.user or (), host.address, host.port or ())
     try:
         config = SSHClientConfig.load(None, config_files(), False, False, False, _local_user(), *said)
@@ -52,11 +48,7 @@ def user_of(host: SshAddress) -> str:
 
 
 def way_to(host: SshAddress, seen: tuple[str, ...] = ()) -> list[SshAddress]:
-    """Return the jump hosts of a box, the first one first.
-
-    Raises:
-        JobRefused: they form a circle, or one can't be read.
-    """
+    """Return a box's jump hosts, the first one first; `JobRefused` for a circle or an unreadable one."""
     name = SshAddress.__str__(host)
     if name in seen:
         circle = " → ".join((*seen, name))
@@ -70,7 +62,7 @@ def way_to(host: SshAddress, seen: tuple[str, ...] = ()) -> list[SshAddress]:
 
 
 def hop(text: str) -> SshAddress:
-    """Parse [USER@]HOST[:PORT], as in ssh -J and ProxyJump; raise `JobRefused` for other text."""
+    """Parse [USER@]HOST[:PORT], as in ssh -J and ProxyJump; `JobRefused` for other text."""
     parts = HOP.fullmatch(text.strip())
     try:
         if parts is None:
@@ -82,12 +74,9 @@ def hop(text: str) -> SshAddress:
 
 
 def known_hosts(host: SshAddress) -> asyncssh.SSHKnownHosts:
-    """Return the keys of the worker's known_hosts files, or of those that its configuration names instead.
+    """Return the keys of the worker's known_hosts files, or of those that its configuration names.
 
     No configuration switches the check off: with `UserKnownHostsFile none` no key is known.
-
-    Raises:
-        JobRefused: a file can't be read.
     """
     config = config_of(host)
     named = [

@@ -24,7 +24,7 @@ RETRIES = 8  # of Prefect's client, with doubling pauses: a connection lost for 
 def run_command(
     configuration: SshJobConfiguration, name: str, port: int | None, home: str = ""
 ) -> tuple[str, ...]:
-    """Return the runtime's arguments for running the container: `run … IMAGE COMMAND…`.
+    """Return the runtime's arguments for the container: `run … IMAGE COMMAND…`.
 
     Args:
         name: of the container.
@@ -52,7 +52,7 @@ def run_command(
 
 
 def kept_volume(home: str) -> str:
-    """Return the name of the volume with a box's cache for a user's jobs."""
+    """Return the volume of a box's cache for one user."""
     return f"{BRAND.name}-kept-{hashlib.sha256(home.encode()).hexdigest()[:12]}"
 
 
@@ -83,7 +83,7 @@ def pull_command(configuration: SshJobConfiguration) -> tuple[str, ...]:
 
 
 def env_file(configuration: SshJobConfiguration, name: str, port: int | None) -> str:
-    """Return the file of the job's variables, a line each, as `--env-file` reads it.
+    """Return the job's variables, a line each, as `--env-file` reads them.
 
     Raises:
         JobRefused: a value has a line break, or the API's address a password.
@@ -112,7 +112,7 @@ def env_file(configuration: SshJobConfiguration, name: str, port: int | None) ->
 
 
 def secret_profile(env: Mapping[str, str | None], token: str | None) -> str:
-    """Return the file of Prefect's secret settings; empty if there are none.
+    """Return the file of Prefect's secret settings, or an empty text.
 
     Args:
         token: of the tunnel, which replaces all secrets; None without one.

@@ -306,16 +306,16 @@ class SshJobConfiguration(SshJobFields, ContainerJobConfiguration):
 
 
 def job_name(run_id: uuid.UUID, number: int) -> str:
-    """Return the name of a try's container and folder; no other try of any run has it."""
+    """Return the unique name of a try's container and folder."""
     return f"prefect-{run_id}-{number}"
 
 
 def identifier(host: Host, name: str) -> str:
-    """Return the id that is stored in the flow run, by which any worker finds the job again."""
+    """Return the id for the flow run, by which any worker finds the job again."""
     return f"{host}/{name}"
 
 
 def host_and_name(job_id: str, hosts: list[Host]) -> tuple[Host, str] | None:
-    """Return the host and the name in a job's identifier, or None if the host is not in `hosts`."""
+    """Return the host and name in a job's identifier; None if the host is not in `hosts`."""
     where, _, name = job_id.rpartition("/")
     return next(((host, name) for host in hosts if str(host) == where), None)

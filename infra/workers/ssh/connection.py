@@ -140,7 +140,7 @@ async def _keys(host: SshAddress, secret_of: SecretOf) -> list[asyncssh.SSHKey]:
 
 
 def _known(host: SshAddress) -> Any:
-    """Return the acceptable host keys of a box: the pinned one, or those of the worker's known_hosts files."""
+    """Return the acceptable host keys of a box."""
     if host.host_key is None:
         return known_hosts(host)
     try:
@@ -173,8 +173,7 @@ def error_text(error: BaseException) -> str:
 def for_any_shell(command: str) -> str:
     """Return a command of sh as text that every login shell passes to sh unchanged.
 
-    csh and tcsh expand `!` and end a word at a line break even within quotes, and fish reads backslashes
-    there.
+    csh and tcsh expand `!` and end a word at a line break even in quotes; fish reads backslashes there.
     """
     if PLAIN.fullmatch(command):
         return command
@@ -185,11 +184,7 @@ def for_any_shell(command: str) -> str:
 async def call(
     connection: asyncssh.SSHClientConnection, command: str, content: bytes = b"", within_s: float = ANSWER_S
 ) -> asyncssh.SSHCompletedProcess:
-    """Run a command on the box to its end.
-
-    Raises:
-        BoxUnreachable: the connection was lost, the answer was late, or too large.
-    """
+    """Run a command on the box; `BoxUnreachable` for a lost connection, a late or too large answer."""
     command = for_any_shell(command)
     try:
         async with asyncio.timeout(within_s):
@@ -200,11 +195,7 @@ async def call(
 
 
 async def answer_of(process: asyncssh.SSHClientProcess[bytes]) -> asyncssh.SSHCompletedProcess:
-    """Return a command's outputs and exit code.
-
-    Raises:
-        BoxUnreachable: it prints more than ANSWER_BYTES, or the connection was lost.
-    """
+    """Return a command's outputs and exit code; `BoxUnreachable` after ANSWER_BYTES or a lost connection."""
     reading = [asyncio.create_task(_read(stream)) for stream in (process.stdout, process.stderr)]
     try:
         output, errors = await asyncio.gather(*reading)

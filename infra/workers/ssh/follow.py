@@ -36,7 +36,6 @@ class SshFollow(JobFollow):
     Attributes:
         name: of the container.
         box: connected, with the tunnel; None for an earlier worker's job.
-        tunnel: from the box to the Prefect API.
         secret_of: reads a Secret block.
         send: sends log lines to Prefect.
         waited_s: until a box took the job; None for an earlier worker's job.
@@ -69,7 +68,7 @@ class SshFollow(JobFollow):
         self._awake.set()
 
     async def to_the_end(self) -> JobOutcome | None:
-        """Follow the job to its end; return None if another worker follows it from now on.
+        """Follow the job to its end; return None if another worker takes over.
 
         A box that neither stops the job in time nor reports its end is lost.
         """
@@ -121,7 +120,7 @@ class SshFollow(JobFollow):
         return None
 
     def _gives_up(self, error: JobRefused | BoxUnreachable, lost_for_s: float) -> JobOutcome | None:
-        """Return the outcome if another attempt is useless or attempts have lasted too long."""
+        """Return the outcome once another attempt is useless or too late."""
         late = lost_for_s > self.configuration.lost_s
         # a full disk can be temporary
         lasts = late or (isinstance(error, JobRefused) and error.state != "Unfit")
@@ -155,7 +154,7 @@ class SshFollow(JobFollow):
         return box
 
     async def _attend(self, box: SshBox) -> JobOutcome | None:
-        """Forward lines until the job has ended or is stopped, or the connection is lost."""
+        """Forward lines until the job ends or is stopped, or the connection is lost."""
         if self._lines is None:
             look = await self._look(box)
             self._tell(look)
@@ -171,9 +170,7 @@ class SshFollow(JobFollow):
             await asyncio.sleep(self.settings.poll_s / (1 if self._muted else 10))
 
     async def _look(self, box: SshBox) -> Look:
-        """Return the job's state; label its run with its start times once it runs, because it can cost from
-        then on.
-        """
+        """Return the job's state; label its run with its start times once it runs and can cost."""
         look, now = await box.look(self.name), dt.datetime.now(dt.UTC)
         if look.state == "running":
             self._ran_at = now
@@ -188,11 +185,10 @@ class SshFollow(JobFollow):
         return look
 
     def _times(self, look: Look, now: dt.datetime) -> MachineTime:
-        """Return the job's times by its box, within the bounds of the worker's own clock.
+        """Return the job's times by its box, within the bounds of the worker's clock.
 
         A job begins after its flow run was created, and ends after it was last seen running: a box cannot
-        shorten or
-        lengthen its bill beyond that.
+        change its bill beyond that.
         """
         began, ended = self.machine_time.began or _ago(look.began_ago_s, now), _ago(look.ended_ago_s, now)
         if began and self.run.created:

@@ -50,7 +50,6 @@ async def stream(
 
 
 async def _here(configuration: SshJobConfiguration, image: str) -> tuple[str, int]:
-    """Return the id and the size in bytes of the worker's image."""
     command = [*configuration.stream_command, "image", "inspect", "-f", "{{.Id}} {{.Size}}", image]
     try:
         process = await asyncio.create_subprocess_exec(

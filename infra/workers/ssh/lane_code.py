@@ -32,7 +32,7 @@ INSTALL = "import sys\n\nfrom tasks.travel.lane import main\n\nsys.exit(main())\
 async def bring_code(
     box: SshBox, configuration: SshJobConfiguration, name: str, log: "logging.LoggerAdapter[Any]"
 ) -> dict[str, tuple[str, ...]]:
-    """Upload a lane's code, unless the box has it; return the command lines that prepare it and run it.
+    """Upload a lane's code, unless the box has it; return the command lines that prepare and run it.
 
     Raises:
         JobRefused: this is not a checkout, or the box can't be written to.
@@ -60,7 +60,7 @@ def code_variables() -> dict[str, str]:
 
 
 def lane_bundle(root: Path = ROOT) -> tuple[str, bytes]:
-    """Return a lane's code as a file: its name, a hash of the content, and the content.
+    """Return a lane's code: a name, which is the content's hash, and the content.
 
     Raises:
         OSError: this is not a checkout.

@@ -17,7 +17,7 @@ def outcome_of(look: Look, host: Host, configuration: SshJobConfiguration) -> Jo
 
 
 def _interrupted(look: Look, host: Host, configuration: SshJobConfiguration) -> JobOutcome | None:
-    """Return the outcome of a job that was ended from outside; None if it ended itself."""
+    """Return the outcome of a job ended from outside; None if it ended itself."""
     if look.state == "rebooted":
         text = f"Box {host} was restarted while the job was running; the job was lost."
         return JobOutcome("Rebooted", text)

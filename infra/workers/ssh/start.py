@@ -33,9 +33,7 @@ class Launcher:
     """Starts one try of a flow run on one of its boxes.
 
     Args:
-        configuration: of the job.
         name: of its container.
-        tunnel: from its box to the Prefect API.
         secret_of: reads a Secret block.
         note: receives the box that is about to get the job.
         given_up: returns True if the job is no longer needed.

@@ -31,7 +31,7 @@ class Tunnel:
     """The tunnel of one job's container to the Prefect API, over changing connections.
 
     Attributes:
-        run: the flow run, the only one that the container reaches.
+        run: the only flow run that the container reaches.
         token: of a new job's container; it opens only this tunnel.
         tokens: all valid ones: a worker that takes over learns the container's from the box.
         limits: for the container, over all connections.
@@ -82,7 +82,7 @@ class Tunnel:
     async def take_over(
         self, box: SshBox, name: str, look: Look, host: Host, *, waiting: bool = False
     ) -> None:
-        """Follow a job by this connection, with the tunnel's port that its container knows, or will know."""
+        """Follow a job by this connection, with the tunnel's port that its container knows or will know."""
         await box.own(name)
         if look.port and (waiting or look.state == "running"):
             await self.learn(box, name)

@@ -118,7 +118,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
         *,
         resumed: bool = False,
     ) -> SshWorkerResult:
-        """Follow a job; start it first if its worker might have ended between the note and the start."""
+        """Follow a job; start it first if its worker might have ended before the start."""
         try:
             if resumed and flow_run.state and flow_run.state.is_pending():
                 job_id = await self.start_job(flow_run, configuration)
@@ -133,7 +133,7 @@ class SshWorker(FollowingWorker[SshJobConfiguration, SshVariables, SshWorkerResu
     async def follower(
         self, flow_run: "FlowRun", job_id: str, configuration: SshJobConfiguration, resumed: bool
     ) -> SshFollow:
-        """Return the follower of a job, with the connection that started it if there is one."""
+        """Return a job's follower, with the connection that started it if there is one."""
         job = host_and_name(job_id, configuration.hosts)
         if job is None:
             raise ValueError(f"{job_id} is on none of the hosts")  # `follow` has refused it before

@@ -85,11 +85,9 @@ def rules_of(run: "FlowRun") -> dict[tuple[str, str], Rule]:
 
 @dataclass(eq=False)
 class JobProxy:
-    """Forwards the requests of one flow run's engine with the worker's own credentials; refuses and logs
-    others.
+    """Forwards one flow run's requests with the worker's own credentials; refuses and logs others.
 
     Attributes:
-        run: the flow run.
         box: its name, for the log.
         client: the worker's client of the Prefect API.
         tokens: all valid tokens of the box.
@@ -253,11 +251,7 @@ def is_code_of(run_id: UUID, path: str) -> bool:
 
 
 def path_of(scope: Scope) -> str:
-    """Return the path below the API's root, neither decoded nor resolved.
-
-    Raises:
-        Refusal: it is not below the root.
-    """
+    """Return the path below the API's root, neither decoded nor resolved; `Refusal` elsewhere."""
     path = (scope.get("raw_path") or b"").decode("latin-1")
     if not path.startswith(f"{ROOT}/"):
         raise Refusal("a box can access only its own flow run")

@@ -33,11 +33,7 @@ SET_BY_SERVER = {"id", "flow_run_id"}  # the event's resources name these fields
 
 
 def subject_of(run_id: UUID, event: Event) -> str | None:
-    """Return the task run or the artifact that an event is about; None for the flow run itself.
-
-    Raises:
-        Refusal: it is about something else.
-    """
+    """Return an event's task run or artifact; None for the flow run itself, `Refusal` for others."""
     for each in event.related:
         is_run = each.id.startswith(RUN) or each.get("prefect.resource.role") == "flow-run"
         if is_run and each.id != f"{RUN}{run_id}":
@@ -67,11 +63,7 @@ class OwnThings:
         self._own: set[str] = set()
 
     def add(self, resource_id: str) -> None:
-        """Add something that the run has made.
-
-        Raises:
-            Refusal: it has made too much.
-        """
+        """Add an object of the run's; `Refusal` above MOST_OWN."""
         if len(self._own) >= MOST_OWN:
             raise Refusal(f"this flow run has more than {MOST_OWN} task runs and artifacts", BUSY)
         self._own.add(resource_id)
@@ -92,11 +84,7 @@ class OwnThings:
         self.add(f"{TASK}{task_id}")
 
     async def check(self, event: Event) -> None:
-        """Accept an event about the flow run, its own task runs and artifacts, or a new task run.
-
-        Raises:
-            Refusal: it is about something else.
-        """
+        """Accept an event about the run, its task runs and artifacts, or a new task run, else `Refusal`."""
         about = subject_of(self._run_id, event)
         if about is None or about in self._own:
             return
@@ -112,11 +100,7 @@ class OwnThings:
 async def take_events(
     socket: WebSocket, own: OwnThings, limits: Allowances, refuse: Callable[[Refusal], Awaitable[object]]
 ) -> None:
-    """Forward a run's own events to the server, and refuse others one by one.
-
-    Raises:
-        Refusal: too much comes.
-    """
+    """Forward a run's own events to the server, refuse others one by one; `Refusal` if too much comes."""
     async with get_events_client() as server:
         async for text in _texts(socket):
             spend(limits.sent_bytes, len(text) + ROW_BYTES, "bytes")
@@ -133,7 +117,7 @@ async def take_events(
 
 
 async def give_events(socket: WebSocket, run_id: UUID) -> None:
-    """Forward the suspension and the cancellation of the run, as far as the box subscribes to them."""
+    """Forward the run's suspension and cancellation, if the box subscribes to them."""
     texts = _texts(socket)
     if (asked := await anext(texts, None)) is None:
         return
@@ -152,11 +136,7 @@ async def give_events(socket: WebSocket, run_id: UUID) -> None:
 
 
 async def _texts(socket: WebSocket) -> AsyncIterator[str]:
-    """Yield the messages of a socket until the box closes it.
-
-    Raises:
-        Refusal: one is binary.
-    """
+    """Yield a socket's messages until the box closes it; `Refusal` for a binary one."""
     while (message := await socket.receive())["type"] != "websocket.disconnect":
         if not isinstance(text := message.get("text"), str):
             raise Refusal("a message on the event socket is binary, and its protocol has only text")
@@ -179,11 +159,7 @@ async def _forward(socket: WebSocket, events: Any, resource_id: str) -> None:
 
 
 async def shake_hands(socket: WebSocket, knows: Callable[[str], bool]) -> None:
-    """Accept a socket of Prefect's client that has the box's token.
-
-    Raises:
-        Refusal: it has not.
-    """
+    """Accept a socket of Prefect's client that has the box's token; `Refusal` without it."""
     if PROTOCOL not in socket.scope.get("subprotocols", ()):
         raise Refusal(f"the socket does not speak the protocol {PROTOCOL}")
     await socket.accept(subprotocol=PROTOCOL)

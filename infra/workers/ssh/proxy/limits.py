@@ -34,7 +34,7 @@ class Allowance:
     """An amount that can be spent at once, and grows back.
 
     Attributes:
-        most: the amount at the start, and after a long pause.
+        most: at the start, and after a long pause.
         per_s: the growth per second.
     """
 
@@ -48,7 +48,7 @@ class Allowance:
         self._left, self._at = self.most, self.clock()
 
     def take(self, amount: float = 1) -> float:
-        """Spend an amount and return 0, or spend nothing and return the seconds until it is available."""
+        """Spend an amount and return 0, or return the seconds until it is available."""
         now = self.clock()
         self._left = min(self.most, self._left + (now - self._at) * self.per_s)
         self._at = now
@@ -62,8 +62,7 @@ class Allowance:
 class Allowances:
     """The allowances of one flow run, far above the needs of a flow of a thousand tasks.
 
-    The server stores everything that a box sends: at most 64 MiB and then 64 KiB a second, 1 GiB in four
-    hours.
+    The server stores everything: at most 64 MiB and then 64 KiB a second, 1 GiB in four hours.
 
     Attributes:
         strangers: requests without the token: other users of the box reach the port.

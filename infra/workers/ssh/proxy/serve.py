@@ -25,7 +25,7 @@ _open: set["asyncio.Task[None]"] = set()  # the event loop itself keeps no refer
 async def serve(
     connection: asyncssh.SSHClientConnection, proxy: JobProxy, port: int | None, resources: AsyncExitStack
 ) -> int:
-    """Answer with the proxy on a port of the box until the connection ends. Return the port.
+    """Answer with the proxy on a port of the box until the connection ends; return the port.
 
     Only the worker's user can open the socket between the connection and the proxy.
 

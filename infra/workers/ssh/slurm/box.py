@@ -88,11 +88,7 @@ class SlurmBox(SshBox):
         """Return at once: Slurm's queue is the lock of its nodes."""
 
     async def start(self, name: str, lock: str, limit_s: int, env: str = "", profile: str = "") -> None:
-        """Submit a prepared job; do nothing if Slurm has it or had it already.
-
-        Raises:
-            JobRefused: Slurm refuses it.
-        """
+        """Submit a prepared job, unless Slurm has it or had it; `JobRefused` if Slurm refuses."""
         folder, request = await self.folder(name), self.configuration.slurm
         port = text_of((await self._do("cat", f"{HOME}/{name}/port")).stdout) or "0"
         options = submission(self.configuration, request, name, folder)
@@ -161,12 +157,11 @@ class SlurmBox(SshBox):
         return done.exit_status == 0
 
     async def secret(self, name: str) -> str:
-        """Return the secret in the shared home for a job; empty without one."""
+        """Return the secret in the shared home for a job, or an empty text."""
         return text_of((await self._do("cat", f"{HOME}/{name}/profiles.toml")).stdout)
 
 
 def _ago_s(now: str, then: dt.datetime | None) -> int | None:
-    """Return the seconds between two times of the login node, or None."""
     try:
         return None if then is None else max(0, int((dt.datetime.fromisoformat(now) - then).total_seconds()))
     except (TypeError, ValueError):  # only one of them has a zone, or one is not a time

@@ -78,7 +78,7 @@ def slurm_outcome(
 
 
 def _given_up(job: SlurmJob | None, written: Written) -> JobOutcome | None:
-    """Return the outcome of a job that the worker cancelled; None if it began before Slurm received that."""
+    """Return the outcome of a job that the worker cancelled before it began."""
     name, _, sentence = written.given_up.partition(": ")
     never_began = job.state == CANCELLED if job else written.code is None
     if not written.given_up or not (never_began or name == "Preempted"):

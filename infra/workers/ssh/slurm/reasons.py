@@ -42,7 +42,7 @@ FIELDS = {
 
 
 def clause_of(job: SlurmJob) -> str | None:
-    """Return the needs of a job that can never start, as a clause; None if its reason is temporary."""
+    """Return the needs of a job that can never start, as a clause; None for a temporary reason."""
     reason = job.reason.partition(",")[0].strip().replace(" ", "_")
     reason = next((name for begins, name in SENTENCES.items() if reason.startswith(begins)), reason)
     if clause := NEVER.get(reason):
@@ -56,11 +56,7 @@ def clause_of(job: SlurmJob) -> str | None:
 def to_give_up(job: SlurmJob, waited_s: float, wait_s: int) -> str | None:
     """Return why the worker cancels a job that Slurm would keep, as `NAME: SENTENCE`; None to keep it.
 
-    A job that can never start would wait for ever. A pause makes the times of a job wrong.
-
-    Args:
-        waited_s: seconds since it was submitted.
-        wait_s: its longest wait.
+    A job that can never start would wait for ever. A pause makes a job's times wrong.
     """
     if job.ended:
         return None

@@ -61,11 +61,7 @@ class SlurmJob:
 
 
 def from_scontrol(text: str) -> SlurmJob | None:
-    """Parse `scontrol show job -o`; return None if the controller has no such job.
-
-    Raises:
-        ValueError: it is not an answer about a job, for example if the controller can't be reached.
-    """
+    """Parse `scontrol show job -o`; None without such a job, ValueError for an answer about anything else."""
     if FORGOTTEN in text:
         return None
     fields = dict(SCONTROL.findall(text.strip()))
@@ -90,9 +86,7 @@ def from_scontrol(text: str) -> SlurmJob | None:
 
 
 def from_sacct(text: str) -> SlurmJob | None:
-    """Parse `sacct -X -n -P -o JobIDRaw,State,ExitCode,NodeList,Timelimit,Start,End`; return None without a
-    job.
-    """
+    """Parse `sacct -X -n -P -o JobIDRaw,State,ExitCode,NodeList,Timelimit,Start,End`; None without a job."""
     words = text.strip().split("|")
     if len(words) not in (5, 7) or not words[0].isdigit():
         return None
@@ -111,7 +105,7 @@ def from_sacct(text: str) -> SlurmJob | None:
 
 
 def _state(text: str) -> tuple[str, int | None]:
-    """Return a state's name, and who cancelled: `CANCELLED by 1000`, `CANCELLED+`, `COMPLETED,REQUEUED`."""
+    """Return the name and the user in `CANCELLED by 1000`, `CANCELLED+`, `COMPLETED,REQUEUED`."""
     name = re.split(r"[\s,+]", text.strip())[0]
     by = re.search(r"\bby ([0-9]{1,12})\b", text)
     return name, int(by[1]) if by else None

@@ -12,7 +12,7 @@ SECONDS_PER_MINUTE = 60  # Slurm counts a job's time in minutes
 def submission(
     configuration: SshJobConfiguration, request: SlurmRequest, name: str, folder: str
 ) -> tuple[str, ...]:
-    """Return the options of `sbatch` for a job.
+    """Return the options of `sbatch` for a job; `JobRefused` for a requirement without one.
 
     The job has a time limit, leaves the queue by itself after `wait_s` even without a worker, and is never
     requeued: a second start would do its work twice.
@@ -20,9 +20,6 @@ def submission(
     Args:
         name: of the job, by which it is found again.
         folder: of the job, as an absolute path that compute nodes share.
-
-    Raises:
-        JobRefused: Slurm has no option for a requirement.
     """
     minutes = limit_minutes(configuration.timeout_s)
     patience_s = configuration.wait_s + minutes * SECONDS_PER_MINUTE
@@ -39,7 +36,7 @@ def submission(
 
 
 def limit_minutes(timeout_s: int) -> int:
-    """Return Slurm's limit; it is later than the job's own, which leaves a sentence and the last lines."""
+    """Return Slurm's limit, later than the job's own, which leaves a sentence and the last lines."""
     return math.ceil((timeout_s + END_S) / SECONDS_PER_MINUTE)
 
 
