@@ -37,8 +37,7 @@ NO_CAPACITY, REFUSED, DUE, NOT_RETURNED = "NoCapacity", "Refused", "Due", "NotRe
 
 
 async def hold(order: RentalOrder, flow_run_id: UUID, say: Say) -> State[Any]:
-    """Rent a box, hold it until it is no longer needed, and give it back; the state says how the rental
-    ended.
+    """Rent a box, hold it while it is needed, and give it back; return how the rental ended.
 
     The flow run's labels hold its `RentalStatus`.
     """
