@@ -1,6 +1,8 @@
 """The flow `bench`: which machine should run this, at what speed, and at what price?"""
 
 import asyncio
+from collections.abc import Sequence
+from typing import Any
 
 from prefect import State, flow, get_run_logger
 from prefect.states import Cancelled, Failed
@@ -17,7 +19,9 @@ from tasks.errors import GridbenchError
 from tasks.gather import compare, gather
 from tasks.measure import NOTHING, measure_all, nothing_measured
 from tasks.next_cells import first_cells, next_cells
+from tasks.own_script import OwnCommand, OwnScript, write_suite
 from tasks.planning.cluster import Cluster
+from tasks.planning.machines import machines_of
 from tasks.planning.planner import OverBudget
 from tasks.planning.request import RunRequest
 from tasks.publish import Progress, announce, load_report, publish
@@ -91,6 +95,21 @@ def lane_code() -> Bundle:
         raise GridbenchError(
             f"the checkout is incomplete, so the image cannot get its code ({error})"
         ) from None
+
+
+async def measured_own(
+    kind: type[OwnScript] | type[OwnCommand],
+    given: dict[str, Any],
+    hardware: Sequence[str],
+    budget_usd: float,
+    results: str,
+) -> str | State[str]:
+    """Write the suite of a form for a script or another command, and measure it."""
+    request = RunRequest(hardware=tuple(hardware), budget_usd=budget_usd, results=results or None)
+    machines_of(request)  # check names first, so that a mistake leaves no suite behind
+    own: OwnScript | OwnCommand = validated(kind, given, "script" if kind is OwnScript else "command")
+    suite = write_suite(own, request.address.folder)
+    return await measured(request.model_copy(update={"suite": str(suite)}))
 
 
 async def measured(request: RunRequest) -> str | State[str]:

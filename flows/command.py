@@ -7,13 +7,10 @@ from prefect import State, flow
 from prefect.states import Failed
 
 from flows import form
-from flows.bench import measured
+from flows.bench import measured_own
 from flows.hooks import collect_and_stop
 from tasks.errors import GridbenchError
-from tasks.own_script import OwnCommand, sizes_of, write_suite
-from tasks.planning.machines import machines_of
-from tasks.planning.request import RunRequest
-from tasks.schema import validated
+from tasks.own_script import OwnCommand, sizes_of
 from workloads.harness.records.errors import WorkloadsError
 from workloads.harness.repeat.commands import pairs_of, server_table
 
@@ -76,9 +73,6 @@ async def bench(
             "timeout_s": timeout_s or None,
             **server_table(serve, ready, None, slo, load),
         }
-        request = RunRequest(hardware=tuple(hardware), budget_usd=budget_usd, results=results or None)
-        machines_of(request)  # check names first, so that a mistake leaves no suite behind
-        suite = write_suite(validated(OwnCommand, given, "command"), request.address.folder)
-        return await measured(request.model_copy(update={"suite": str(suite)}))
+        return await measured_own(OwnCommand, given, hardware, budget_usd, results)
     except (GridbenchError, WorkloadsError) as error:  # a user's mistake is a sentence, without a traceback
         return Failed(message=str(error))

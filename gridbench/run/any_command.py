@@ -25,65 +25,67 @@ Words = Annotated[
         show_default=False,
     ),
 ]
+Metric = Annotated[
+    list[str] | None,
+    typer.Option(
+        help=f"A number in its output, such as {EXAMPLE}; repeat for several. Without any, the time of a call"
+    ),
+]
+WarmUps = Annotated[int | None, typer.Option(help="Calls in each repeat before the one that counts")]
+Folder = Annotated[Path, typer.Option(help="Folder the command runs in; all code in it is sent along")]
+Packages = Annotated[
+    str | None,
+    typer.Option(help="File in the folder that lists Python packages, such as requirements.txt"),
+]
+Variable = Annotated[
+    list[str] | None, typer.Option(help="A variable of its process, NAME=VALUE; not for secrets")
+]
+Name = Annotated[str | None, typer.Option(help="Name of the case; by default the name of the program")]
+Serve = Annotated[
+    str | None,
+    typer.Option(
+        help="The server that the command calls, such as 'vllm serve MODEL --port {port}'; without a command, "
+        "our own load generator calls it"
+    ),
+]
+Ready = Annotated[
+    str | None, typer.Option(help=f"Address that answers with 200 once it serves; {READY} by default")
+]
+ReadyTimeout = Annotated[
+    float | None,
+    typer.Option(help=f"Seconds until it is ready; {READY_TIMEOUT_S:g} by default", min=0.001),
+]
+Slo = Annotated[
+    list[str] | None,
+    typer.Option(help="A promised latency, such as ttft_p99_ms=500: the largest rate that keeps it is found"),
+]
+Load = Annotated[list[str] | None, typer.Option(help="An option of the load, such as prompt_tokens=128-512")]
+TimeLimit = Annotated[
+    int | None, typer.Option(help="Time limit of one repeat in seconds, warm-up included; 600 by default")
+]
 
 
 def command(
     words: Words = None,
     on: Hardware = None,
-    metric: Annotated[
-        list[str] | None,
-        typer.Option(
-            help=f"A number in its output, such as {EXAMPLE}; repeat for several. Without any, the time of a call"
-        ),
-    ] = None,
+    metric: Metric = None,
     size: Sizes = None,
-    warm_ups: Annotated[
-        int | None, typer.Option(help="Calls in each repeat before the one that counts")
-    ] = None,
-    folder: Annotated[
-        Path, typer.Option(help="Folder the command runs in; all code in it is sent along")
-    ] = Path(),
-    packages: Annotated[
-        str | None,
-        typer.Option(help="File in the folder that lists Python packages, such as requirements.txt"),
-    ] = None,
+    warm_ups: WarmUps = None,
+    folder: Folder = Path(),
+    packages: Packages = None,
     data: Data = None,
-    env: Annotated[
-        list[str] | None, typer.Option(help="A variable of its process, NAME=VALUE; not for secrets")
-    ] = None,
+    env: Variable = None,
     image: Image = None,
     keep: Keep = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the case; by default the name of the program")
-    ] = None,
-    serve: Annotated[
-        str | None,
-        typer.Option(
-            help="The server that the command calls, such as 'vllm serve MODEL --port {port}'; without a command, "
-            "our own load generator calls it"
-        ),
-    ] = None,
-    ready: Annotated[
-        str | None, typer.Option(help=f"Address that answers with 200 once it serves; {READY} by default")
-    ] = None,
-    ready_timeout_s: Annotated[
-        float | None,
-        typer.Option(help=f"Seconds until it is ready; {READY_TIMEOUT_S:g} by default", min=0.001),
-    ] = None,
-    slo: Annotated[
-        list[str] | None,
-        typer.Option(
-            help="A promised latency, such as ttft_p99_ms=500: the largest rate that keeps it is found"
-        ),
-    ] = None,
-    load: Annotated[
-        list[str] | None, typer.Option(help="An option of the load, such as prompt_tokens=128-512")
-    ] = None,
+    name: Name = None,
+    serve: Serve = None,
+    ready: Ready = None,
+    ready_timeout_s: ReadyTimeout = None,
+    slo: Slo = None,
+    load: Load = None,
     baseline: Baseline = None,
     repeats: Repeats = None,
-    timeout_s: Annotated[
-        int | None, typer.Option(help="Time limit of one repeat in seconds, warm-up included; 600 by default")
-    ] = None,
+    timeout_s: TimeLimit = None,
     budget_usd: Budget = 5.0,
     results: Results = DEFAULT,
     dry_run: DryRun = False,

@@ -58,6 +58,26 @@ Whole = Annotated[
     bool,
     typer.Option("--whole", help="Let the script run to its end instead of stopping it once it is measured"),
 ]
+Steps = Annotated[int | None, typer.Option(help="Length of the whole job in steps, to predict its time")]
+Epochs = Annotated[int | None, typer.Option(help="Length of the whole job in epochs")]
+Through = Annotated[
+    int | None,
+    typer.Option(help="Number of these steps or epochs to measure, however long that takes, to predict"),
+]
+StepOf = Annotated[
+    str | None,
+    typer.Option(
+        help="The end of a step, if it cannot be found: AdamW, Adam:2, backward, forward, loader, mark"
+    ),
+]
+Samples = Annotated[int | None, typer.Option(help="Samples of a step, if they cannot be found")]
+Folder = Annotated[Path, typer.Option(help="Folder the script runs in; all code in it is sent along")]
+Packages = Annotated[
+    str | None, typer.Option(help="File in the folder that lists its packages, such as requirements.txt")
+]
+Processes = Annotated[int | None, typer.Option(help="Number of ranks, as with torchrun")]
+Name = Annotated[str | None, typer.Option(help="Name of the case; by default the name of the script's file")]
+TimeLimit = Annotated[int | None, typer.Option(help="Time limit of one process in seconds; 600 by default")]
 
 
 def train(
@@ -65,40 +85,22 @@ def train(
     on: Hardware = None,
     offers: Offers = False,
     size: Sizes = None,
-    steps: Annotated[
-        int | None, typer.Option(help="Length of the whole job in steps, to predict its time")
-    ] = None,
-    epochs: Annotated[int | None, typer.Option(help="Length of the whole job in epochs")] = None,
-    through: Annotated[
-        int | None,
-        typer.Option(help="Number of these steps or epochs to measure, however long that takes, to predict"),
-    ] = None,
-    step_of: Annotated[
-        str | None,
-        typer.Option(
-            help="The end of a step, if it cannot be found: AdamW, Adam:2, backward, forward, loader, mark"
-        ),
-    ] = None,
-    samples: Annotated[int | None, typer.Option(help="Samples of a step, if they cannot be found")] = None,
-    folder: Annotated[
-        Path, typer.Option(help="Folder the script runs in; all code in it is sent along")
-    ] = Path(),
-    packages: Annotated[
-        str | None, typer.Option(help="File in the folder that lists its packages, such as requirements.txt")
-    ] = None,
+    steps: Steps = None,
+    epochs: Epochs = None,
+    through: Through = None,
+    step_of: StepOf = None,
+    samples: Samples = None,
+    folder: Folder = Path(),
+    packages: Packages = None,
     data: Data = None,
-    processes: Annotated[int | None, typer.Option(help="Number of ranks, as with torchrun")] = None,
+    processes: Processes = None,
     whole: Whole = False,
     image: Image = None,
     keep: Keep = None,
-    name: Annotated[
-        str | None, typer.Option(help="Name of the case; by default the name of the script's file")
-    ] = None,
+    name: Name = None,
     baseline: Baseline = None,
     repeats: Repeats = None,
-    timeout_s: Annotated[
-        int | None, typer.Option(help="Time limit of one process in seconds; 600 by default")
-    ] = None,
+    timeout_s: TimeLimit = None,
     budget_usd: Budget = 5.0,
     results: Results = DEFAULT,
     dry_run: DryRun = False,

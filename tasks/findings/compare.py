@@ -21,7 +21,7 @@ from tasks.results.cost import cost_efficiency
 from tasks.results.finding import NO_ANSWER, EarlierAnswer, Finding, LaneJob, Results
 from tasks.results.forecast import Forecast
 from tasks.results.metrics import is_rate, metric_in, one_number, reported_text
-from tasks.results.model import Machine, Pairing
+from tasks.results.model import Machine, Pairing, Summary
 from tasks.results.repeats import RecordKey, Repeats, group, latest
 from tasks.results.scaling import band, device_ratio, efficiency, scaling, serial
 from tasks.results.sessions import Sessions
@@ -87,18 +87,31 @@ def compare(
         forecasts,
         predicted,
     )
+    return stated(results, summaries, refusals)
+
+
+def stated(
+    results: Results, summaries: tuple[Summary, ...], refusals: Mapping[RecordKey, tuple[str, ...]]
+) -> Comparison:
+    """State the results: the answer, its details and its caveats.
+
+    Args:
+        summaries: of all cells, also those whose number is not a time.
+        refusals: the reasons against each implausible record.
+    """
+    machines, baseline, cells, pairings = results.machines, results.baseline, results.cells, results.pairings
     findings, scaled = tuple(kind.find(results) for kind in kinds()), families(cells)
-    suite = CommonCases.of(results.suite_cells, sessions)
-    paired = [pairing for pairing in pairings if pairing.case in cases]
+    suite = CommonCases.of(results.suite_cells, results.sessions)
+    paired = [pairing for pairing in pairings if pairing.case in results.suite]
     leading = [line for finding in findings for line in finding.headline()]
-    is_same = leading and len(suite.cases) < (1 if reported else 2)  # a line on the only case, again
+    is_same = leading and len(suite.cases) < (1 if results.reported else 2)  # a line on the only case, again
     busy_s = cards_s(cells, suite)
     general = () if is_same else headline(suite, machines, baseline, paired, summaries, busy_s)
     return Comparison(
         baseline=baseline,
         machines=tuple(machines),
         summaries=summaries,
-        pairings=pairings,
+        pairings=tuple(pairings),
         totals=totals(suite, machines, baseline),
         answer=(*leading, *general)[:MOST_LINES],
         details=(
