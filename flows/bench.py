@@ -102,7 +102,7 @@ async def measured_own(
     given: dict[str, Any],
     hardware: Sequence[str],
     budget_usd: float,
-    results: str,
+    results: str | None,
 ) -> str | State[str]:
     """Write the suite of a form for a script or another command, and measure it."""
     request = RunRequest(hardware=tuple(hardware), budget_usd=budget_usd, results=results or None)
