@@ -1,1 +1,1 @@
-"""The tests, as a package: gpuhunt installs one of this name, which would hide a folder without this file."""
+"""A package, because gpuhunt installs one named `tests`, which would hide a plain folder."""

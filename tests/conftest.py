@@ -1,4 +1,4 @@
-"""Shared by all tests: their levels, one hypothesis profile, and no setting of the machine's that could leak in."""
+"""Shared by all tests: their levels, one hypothesis profile, and no settings of the machine."""
 
 import os
 import signal
@@ -40,7 +40,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.fixture(autouse=True)
 def no_session_of_boto3():
-    """boto3 keeps the credentials that its first client found for all later ones: those are of that test alone."""
+    """Forget boto3's session, which keeps its first client's credentials."""
     yield
     if boto3 := sys.modules.get("boto3"):
         boto3.DEFAULT_SESSION = None
@@ -48,7 +48,7 @@ def no_session_of_boto3():
 
 @pytest.fixture
 def box_lock(tmp_path, monkeypatch):
-    """A box of this test's own, so that tests that run side by side don't wait for one another."""
+    """A private box lock, so that parallel tests don't wait for each other."""
     path = tmp_path / "box.lock"
     monkeypatch.setenv("GRIDBENCH_BOX_LOCK", str(path))
     return path

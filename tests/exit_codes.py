@@ -1,8 +1,6 @@
-"""The exit code of a run on a machine that tests share."""
-
 NOTHING_COUNTS = "No result counts"
 
 
 def assert_measured(code: int | None, text: str) -> None:
-    """Assert that a run has measured; on a busy machine all of its records can be refused, which is code 1."""
+    """Assert that a run has measured; on a busy machine all records can be refused, which is code 1."""
     assert code == 0 or (code == 1 and NOTHING_COUNTS in text), text

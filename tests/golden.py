@@ -1,6 +1,6 @@
 """Golden files: the whole text of a page, which changes only on purpose.
 
-`WRITE_GOLDEN=1 pytest FILE` writes them anew; read the difference before you commit it.
+`WRITE_GOLDEN=1 pytest FILE` writes them; read the difference before you commit.
 """
 
 import os
@@ -8,7 +8,7 @@ from pathlib import Path
 
 
 def assert_golden(text: str, path: Path) -> None:
-    """Assert that a page has the text that its golden file has; blanks at the ends of lines do not count."""
+    """Compare a page with its golden file, without trailing blanks."""
     text = "".join(f"{line.rstrip()}\n" for line in text.splitlines())
     if os.environ.get("WRITE_GOLDEN"):
         path.parent.mkdir(exist_ok=True)

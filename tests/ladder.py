@@ -1,4 +1,4 @@
-"""The ladder of tests: unit < server < cloud < chaos, by folder, and what `make test` takes of the upper rungs."""
+"""The ladder of tests: unit < server < cloud < chaos, by folder, and those of the upper rungs in `make test`."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -31,14 +31,14 @@ MARKERS = {
 
 
 def level_of(path: Path, markers: Iterable[str] = ()) -> str:
-    """Return the level of a test: that of its folder, or a higher one that it is marked with."""
+    """Return the level of a test's folder, or a higher marked one."""
     parts = path.relative_to(TESTS).parts[:-1]
     named = [*(FOLDERS.get(part, part) for part in parts), *markers]
     return max((name for name in named if name in LEVELS), key=RUNGS.index, default="unit")
 
 
 def refusal(level: str, flaky: pytest.Mark | None) -> str | None:
-    """Return why a test may not be run again as it asks to be; None where it may, or does not ask."""
+    """Return why a test's rerun is refused, or None."""
     if flaky is None:
         return None
     if level == "unit":
@@ -62,9 +62,9 @@ def level_asked(item: pytest.Item) -> str:
 
 
 def place(items: list[pytest.Item]) -> None:
-    """Mark each test with its level alone, and as a journey where it is one; the highest levels come first.
+    """Mark each test with its level, and as a journey; the highest levels come first.
 
-    Tests of one scope follow one another, wherever the first of them stands.
+    Tests of one scope stay together.
     """
     levels = {item: level_asked(item) for item in items}
     for node in {node for item in items for node in item.listchain()}:

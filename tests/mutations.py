@@ -1,4 +1,4 @@
-"""Hypothesis strategies of damaged and hostile input: a valid value in JSON of which parts are changed."""
+"""Hypothesis strategies of damaged and hostile input: valid JSON values with changed parts."""
 
 import copy
 import json
@@ -34,9 +34,9 @@ ANY = st.recursive(
 
 @st.composite
 def mutated(draw, value, most=3, of_the_same_type=False):
-    """A value in JSON with one to `most` of its parts replaced, scaled, removed, doubled or renamed.
+    """Draw a value with up to `most` parts replaced, scaled, removed, doubled or renamed.
 
-    With `of_the_same_type`, a number stays a number, and no part goes or comes: what checks types alone takes it.
+    `of_the_same_type` keeps numbers numbers and all parts present, so that type checks pass.
     """
     value = copy.deepcopy(value)
     for _ in range(draw(st.integers(1, most))):
@@ -52,7 +52,6 @@ def mutated(draw, value, most=3, of_the_same_type=False):
 
 
 def _like(old):
-    """Another value of a type."""
     kinds = {
         bool: st.booleans(),
         int: st.sampled_from([0, -1, 1, 10**6, 2**62]) | st.integers(-(2**63), 2**63 - 1),
@@ -79,7 +78,7 @@ def _change(draw, parent, key):
 
 
 def _places(value):
-    """Each part of a value: the list or the dict that holds it, and its place there."""
+    """Yield each part's list or dict, and its place there."""
     keys = value.keys() if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ()
     for key in list(keys):
         yield value, key
@@ -88,7 +87,7 @@ def _places(value):
 
 @st.composite
 def damaged_text(draw, value):
-    """The JSON of a value in bytes, as it is or with its parts changed, cut off, doubled, or with other bytes in it."""
+    """Draw a value's JSON in bytes: intact, changed, cut, doubled, or with other bytes."""
     changed = draw(st.just(value) | mutated(value))
     text = json.dumps(changed, ensure_ascii=draw(st.booleans())).encode("utf-8", "surrogatepass")
     at = draw(st.integers(0, len(text)))
@@ -105,9 +104,9 @@ def damaged_text(draw, value):
 
 
 def misleads(text):
-    """Tell whether a text moves a cursor, ends a line, or reads in another order than its characters have.
+    """Return whether a text moves a cursor, ends a line, or changes the reading order.
 
-    `str.isprintable` does not tell this: a character that a later Unicode has assigned is not printable to it.
+    `str.isprintable` misses characters of later Unicode versions.
     """
     return any(
         unicodedata.category(sign) in {"Cc", "Cs", "Zl", "Zp"}

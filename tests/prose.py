@@ -1,8 +1,8 @@
-"""Patterns of odd English in the project's texts: `python -m tests.prose [PATH…]` lists them, `--budget` lowers the budgets.
+"""Patterns of odd English in the project's texts: `python -m tests.prose [PATH…]` lists them.
 
-Two kinds of text have two rules. A run-time text (README, help, terminal, report, errors, states, forms) contains none
-of the patterns. Docs, docstrings and comments contain at most as many as `prose_budget.json` says for their room; that
-number can only fall. A string that quotes someone else's words is left out if its line ends with `# quoted`.
+`--budget` lowers the budgets. A run-time text (README, help, terminal, report, errors, states, forms) must
+have none. Docs, docstrings and comments have at most as many as `prose_budget.json` allows their room; that
+number can only fall. A quotation is left out if its line ends with `# quoted`.
 """
 
 import argparse
@@ -56,7 +56,7 @@ COMPILED = {re.compile(pattern, re.IGNORECASE): advice for pattern, advice in PA
 
 
 class Text(NamedTuple):
-    """A piece of English: where it stands, whether it is shown at run time, and its words."""
+    """A piece of English: its place, whether it is shown at run time, and its words."""
 
     path: Path
     line: int
@@ -65,15 +65,12 @@ class Text(NamedTuple):
 
 
 class Hit(NamedTuple):
-    """A pattern in a text."""
-
     text: Text
     phrase: str
     advice: str
 
 
 def texts(path: Path) -> Iterator[Text]:
-    """Yield the texts of one file, with their lines."""
     source = path.read_text()
     if path.suffix == ".py":
         yield from _python(path, source)
@@ -96,7 +93,7 @@ def texts(path: Path) -> Iterator[Text]:
 
 
 def _blank(match: re.Match[str]) -> str:
-    """Return as many line breaks as the match has, so that lines keep their numbers."""
+    """Return the match's line breaks, so that lines keep their numbers."""
     return "\n" * match.group().count("\n") or " "
 
 
@@ -123,7 +120,7 @@ def _strings_of_yaml(path: Path, node: yaml.Node | None) -> Iterator[Text]:
 
 
 def _python(path: Path, source: str) -> Iterator[Text]:
-    """Yield docstrings, comments and strings; a string of the product is shown, one of a test is not looked at."""
+    """Yield docstrings, comments, and the product's strings, which are shown."""
     lines, tree = source.splitlines(), ast.parse(source)
     part = path.relative_to(ROOT).parts[0]
     docstrings = set()
@@ -148,7 +145,7 @@ def _python(path: Path, source: str) -> Iterator[Text]:
 
 
 def _is_shown(part: str, node: ast.AST) -> bool:
-    """Return whether a docstring is the help of a command, or the description of a flow in the Prefect UI."""
+    """Return whether a docstring is a command's help, or a flow's description in the Prefect UI."""
     if not isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) or node.name.startswith("_"):
         return False
     is_flow = any("flow" in ast.unparse(decorator) for decorator in node.decorator_list)
@@ -158,7 +155,7 @@ def _is_shown(part: str, node: ast.AST) -> bool:
 
 
 def _string(node: ast.AST, inside: set[int]) -> str:
-    """Return the words of a string or f-string; parts of an f-string are counted with the whole."""
+    """Return the words of a string or f-string; an f-string's parts count with the whole."""
     if isinstance(node, ast.JoinedStr):
         values = (part.value if isinstance(part, ast.Constant) else "{}" for part in node.values)
         return "".join(map(str, values))
@@ -168,14 +165,13 @@ def _string(node: ast.AST, inside: set[int]) -> str:
 
 
 def hits(text: Text) -> Iterator[Hit]:
-    """Yield the patterns in a text."""
     for pattern, advice in COMPILED.items():
         for match in pattern.finditer(text.words):
             yield Hit(text, match.group().strip(), advice)
 
 
 def files(*names: str) -> list[Path]:
-    """Return the files that are read: those that git knows below these paths, tests' data left out."""
+    """Return the files that git knows below these paths, without tests' data."""
     listed = subprocess.run(
         ["git", "ls-files", "--cached", "--others", "--exclude-standard", "--", *names],
         cwd=ROOT, capture_output=True, text=True, check=True,
@@ -193,7 +189,7 @@ def _is_read(path: Path) -> bool:
 
 
 def room(path: Path) -> str:
-    """Return the room that a file's budget belongs to: of the product, `docs`, or a folder of the tests."""
+    """Return the room of a file's budget: of the product, `docs`, or a folder of tests."""
     name = path.relative_to(ROOT)
     if name.parts[0] in PRODUCT and path.suffix == ".py":
         return room_of(".".join(name.with_suffix("").parts)).name
@@ -201,7 +197,7 @@ def room(path: Path) -> str:
 
 
 def counts() -> dict[str, int]:
-    """Return how many patterns the docs, docstrings and comments of each room contain."""
+    """Return each room's number of patterns in docs, docstrings and comments."""
     found = Counter(
         room(path) for path in files() for text in texts(path) if not text.shown for _ in hits(text)
     )
@@ -209,13 +205,12 @@ def counts() -> dict[str, int]:
 
 
 def shown_hits(*names: str) -> list[str]:
-    """Return a line for each pattern in a run-time text."""
     found = (hit for path in files(*names) for text in texts(path) if text.shown for hit in hits(text))
     return [line_of(hit) for hit in found]
 
 
 def line_of(hit: Hit) -> str:
-    """Describe a hit: place, phrase, what to write instead, and the words around it."""
+    """Describe a hit: place, phrase, advice, and the words around it."""
     words = " ".join(hit.text.words.split())
     middle = max(words.find(hit.phrase), 0)
     around = words[max(middle - 50, 0) : middle + 70]
@@ -223,7 +218,7 @@ def line_of(hit: Hit) -> str:
 
 
 def main() -> None:
-    """List the patterns in run-time texts below the given paths; `--all` adds docs, docstrings and comments."""
+    """List the patterns in run-time texts below the given paths; `--all` adds other texts."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("paths", nargs="*")
     parser.add_argument("--all", action="store_true", help="docs, docstrings and comments, too")

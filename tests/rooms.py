@@ -1,6 +1,6 @@
 """The rooms of the product from the ground up: a module imports its own room and rooms above it in this list.
 
-`python -m tests.rooms` writes the tables of README.md and docs/design.md anew.
+`python -m tests.rooms` writes the tables of README.md and docs/design.md.
 """
 
 from pathlib import Path
@@ -10,12 +10,10 @@ ROOT = Path(__file__).parents[1]
 
 
 class Room(NamedTuple):
-    """A folder, or a module that stands below the rest of its folder.
+    """A folder, or a module below the rest of its folder.
 
-    Attributes:
-        name: dotted; the longest one that fits a module is its room.
-        holds: in a few words.
-        parts: packages that it may import from, as far as they stand above it.
+    Attributes: name: dotted; the longest one that fits a module is its room. holds: in a few words. parts:
+    packages that it can import from, if they are above it.
     """
 
     name: str
@@ -100,17 +98,15 @@ BEGIN, END = "<!-- rooms -->", "<!-- /rooms -->"
 
 
 def within(name: str, package: str) -> bool:
-    """Return whether a dotted name is a package or in it."""
     return name == package or name.startswith(f"{package}.")
 
 
 def room_of(module: str) -> Room:
-    """Return the room of a module: the one with the longest name that fits."""
+    """Return a module's room: the one with the longest matching name."""
     return max((room for room in ROOMS if within(module, room.name)), key=lambda room: len(room.name))
 
 
 def may_import(importer: str, imported: str) -> bool:
-    """Return whether a module may import another module of the product."""
     home, other = room_of(importer), room_of(imported)
     allowed = any(within(imported, part) for part in home.parts)
     is_parent = within(importer, imported)  # a package that holds the importer is loaded before it anyway
@@ -118,7 +114,7 @@ def may_import(importer: str, imported: str) -> bool:
 
 
 def table(every: bool) -> str:
-    """Return the rooms as a Markdown table: every room, or the top folders only."""
+    """Return the rooms as a Markdown table: all, or the top folders."""
     rooms = [room for room in ROOMS if every or "." not in room.name]
     head = "| room | holds | can import |" if every else "| folder | holds | can import |"
     return "\n".join([head, "| --- | --- | --- |", *(_row(room, every) for room in rooms)])
@@ -131,7 +127,7 @@ def _row(room: Room, every: bool) -> str:
 
 
 def with_table(text: str, every: bool) -> str:
-    """Return a document with the table between its markers made anew."""
+    """Return a document with a new table between its markers."""
     before, rest = text.split(BEGIN)
     after = rest.split(END)[1]
     return f"{before}{BEGIN}\n{table(every)}\n{END}{after}"

@@ -1,7 +1,7 @@
 """Tests that share a service stay in one process, and the service ends with the last of them.
 
-Each Prefect server takes seconds of CPU to start and a twentieth of a core while nobody asks it anything: one in each
-process of a parallel run, until its end, would keep the cores from the other tests.
+A Prefect server takes seconds of CPU to start and 5 % of a core when idle, so one in each process would slow
+the other tests.
 """
 
 from collections.abc import Iterator
@@ -34,13 +34,13 @@ RUNNING: dict[str, tuple[Any, Any]] = {}  # services that this process has start
 
 
 def scope_of(nodeid: str) -> str:
-    """Return what a test must stay together with: its file, or the service that its file shares with others."""
+    """Return a test's scope: its file, or the service that its file shares."""
     file = nodeid.partition("::")[0]
     return SERVICE_OF.get(file, file)
 
 
 class Together(LoadFileScheduling):
-    """Give all tests of one scope to one process, in the order in which they were collected."""
+    """Give all tests of one scope to one process, in collected order."""
 
     def _split_scope(self, nodeid: str) -> str:
         return scope_of(nodeid)
@@ -61,7 +61,7 @@ def pytest_fixture_setup(fixturedef: Any, request: Any) -> Iterator[None]:
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_teardown(item: pytest.Item, nextitem: pytest.Item | None) -> Iterator[None]:
-    """End the services that the tests of the next scope do not use; a later one that does starts its own."""
+    """End services that the next scope does not use; a later one starts its own."""
     try:
         return (yield)
     finally:

@@ -25,7 +25,7 @@ def plain(name):
 
 
 def declared(*extras):
-    """The packages that pyproject.toml names, without versions."""
+    """Return the packages that pyproject.toml names, without versions."""
     lines = [
         *PROJECT["dependencies"],
         *(line for extra in extras for line in PROJECT["optional-dependencies"][extra]),
@@ -35,7 +35,7 @@ def declared(*extras):
 
 @cache
 def modules_of(folder):
-    """The full names of the modules that the files of a folder import from others, each with a file that does."""
+    """Return the modules that a folder imports from others, each with an importing file."""
     found = []
     for path in sorted(folder.rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text())):
@@ -50,7 +50,7 @@ def modules_of(folder):
 
 @cache
 def owners(module):
-    """The distributions that a module may come from; of a namespace's, those that have the module's own files."""
+    """Return a module's possible distributions; of a namespace, those with the module's own files."""
     found = OWNERS.get(module.partition(".")[0], [])
     if len(set(found)) < 2:
         return set(found)
@@ -68,7 +68,7 @@ def owners(module):
 
 
 def undeclared(folder, known):
-    """Imports of a folder whose package is not declared, each with a file that has it."""
+    """Return a folder's imports of undeclared packages, each with a file."""
     found = {}
     for module, path in modules_of(ROOT / folder):
         if module.partition(".")[0] in {*OURS, "tests", *BESIDE_TESTS}:
@@ -99,7 +99,7 @@ def test_everything_declared_is_locked():
 
 
 def test_every_line_of_the_lock_has_hashes():
-    """But for torch, which is not in it: its build, and with it the hash of its file, is the machine's own."""
+    """Torch is not in it: its build is the machine's own."""
     blocks = re.split(r"\n(?=\S)", (ROOT / "requirements.lock").read_text().strip())
     assert len(blocks) > 150
     for block in blocks:

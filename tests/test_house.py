@@ -33,7 +33,6 @@ def functions():
 
 
 def names_in(target):
-    """Yield the names that an assignment target binds."""
     if isinstance(target, ast.Name):
         yield target.id
     elif isinstance(target, ast.Tuple | ast.List):
@@ -60,7 +59,7 @@ def bindings(tree):
 
 
 def paths_of_tests(tree):
-    """Return the texts in a source, docstrings aside, that name something in the folder of tests."""
+    """Return texts in a source, without docstrings, that name a path of tests."""
     nodes = list(ast.walk(tree))
     texts = [node.value for node in nodes if isinstance(node, ast.Constant) and isinstance(node.value, str)]
     docstrings = {
@@ -77,7 +76,7 @@ def test_a_file_is_short():
 
 
 def test_a_function_is_short():
-    """Only the body is counted: a command's parameters carry the help of its options."""
+    """Only bodies count: a command's parameters carry the help of its options."""
     long = {
         f"{path.relative_to(ROOT)}:{node.name}": lines
         for path, node in functions()
@@ -87,13 +86,12 @@ def test_a_function_is_short():
 
 
 def lines_of(node):
-    """Return the lines of a function's body without its docstring."""
     first = node.body[1 if ast.get_docstring(node) and len(node.body) > 1 else 0]
     return node.end_lineno - first.lineno + 1
 
 
 def test_a_workload_is_read_at_a_glance():
-    """Their files alone: networks and what several workloads share lie in `workloads/nets`."""
+    """Networks and shared parts are in `workloads/nets`."""
     folders = [ROOT.joinpath(*folder.split(".")) for folder in FOLDERS]
     lines = {
         path.relative_to(ROOT).as_posix(): path.read_text().count("\n")

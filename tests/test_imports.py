@@ -42,7 +42,7 @@ LOCAL = {"workloads.serving.client": {"aiohttp"}, "workloads.serving.play": {"ai
 
 
 def imports_of(source, module, package=False):
-    """Full names of all modules that a source imports, wherever in it; `from a import b` gives a.b."""
+    """Return all modules that a source imports anywhere; `from a import b` gives a.b."""
     found = set()
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
@@ -55,7 +55,6 @@ def imports_of(source, module, package=False):
 
 
 def offences(source, module, package=False):
-    """Imports of a module that its room does not allow."""
     banned = BANNED[max((part for part in BANNED if within(module, part)), key=len)]
     return sorted(
         name
@@ -70,7 +69,7 @@ def is_product(name):
 
 
 def modules():
-    """Every module of ours: its file, its dotted name, and whether it is a package."""
+    """Yield each of our modules: its file, its dotted name, and whether it is a package."""
     for part in PARTS:
         for path in sorted((ROOT / part).rglob("*.py")):
             names = path.relative_to(ROOT).with_suffix("").parts
@@ -101,14 +100,14 @@ def test_a_box_needs_torch_and_little_else():
 
 
 def module_of(name):
-    """Return the module of ours that an imported name lies in: `a.b.f` is in `a.b`; None for modules of others."""
+    """Return our module of an imported name: `a.b.f` is in `a.b`; None for others'."""
     while name and name not in MODULES:
         name = name.rpartition(".")[0]
     return name or None
 
 
 def imports_while_loading(source, module, package=False):
-    """Return the imports of a source that run when it is loaded: not those of functions, nor for type checkers."""
+    """Return a source's imports at load time, without functions and type checking."""
     tree = ast.parse(source)
     for node in ast.walk(tree):
         is_for_checkers = isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"
@@ -178,7 +177,6 @@ def test_an_offence_would_be_seen(module, source, found):
 
 
 def loaded_by(code):
-    """Names of the modules that are loaded after some code, in a fresh interpreter."""
     script = f"{code}\nimport json, sys; print(json.dumps(sorted(sys.modules)))"
     found = subprocess.run(
         [sys.executable, "-c", script], capture_output=True, text=True, cwd=ROOT, check=True

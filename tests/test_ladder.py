@@ -1,5 +1,3 @@
-"""The level of each test comes from its folder, and a rerun from a reason."""
-
 import ast
 
 import pytest

@@ -1,4 +1,4 @@
-"""A workload, a machine and a finding are added in one file each: shown in a copy of the project."""
+"""A workload, a machine and a finding are added in one file each, shown in a copy of the project."""
 
 import json
 import shutil
@@ -47,7 +47,6 @@ def copy(tmp_path):
 
 
 def run(copy, *arguments, codes=(0,)):
-    """Run Python in the copy; return what it printed."""
     result = subprocess.run(
         [sys.executable, *arguments], cwd=copy, capture_output=True, text=True, check=False
     )

@@ -1,5 +1,3 @@
-"""The project's English: odd patterns are counted, and their number can only fall."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""Files that share a service are run by one process, one after another, and the service ends before others begin."""
-
 import subprocess
 import sys
 

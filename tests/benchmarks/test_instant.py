@@ -1,5 +1,3 @@
-"""The instant engine answers with a valid record."""
-
 from tests.benchmarks.instant import main
 from workloads.harness.records.case import Case
 from workloads.harness.records.record import Record, Verdict

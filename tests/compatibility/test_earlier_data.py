@@ -1,8 +1,9 @@
-"""Data that commit d1e4668 wrote is read as it was then: a run, nights with a filed ticket, a bucket.
+"""Data of commit d1e4668 is read as it was then: a run, nights with a filed ticket, a bucket.
 
-`earlier.tar.gz` was written by that commit's code, from records of schema 3 that it had rewritten to schema 5, except one
-run that it measured: `runs` has that real run of this project's command and two runs of known times, `nights` sixteen nights of which the last two are slower and one of them was confirmed and judged,
-`bucket` what its results store sends to a bucket, `expected` what its commands printed and wrote about them.
+That commit's code wrote `earlier.tar.gz`, from records of schema 3 rewritten to schema 5, except one measured
+run. `runs`: that real run and two runs of known times. `nights`: sixteen nights, the last two slower, one of
+them confirmed and judged. `bucket`: what its results store sends to a bucket. `expected`: the output of its
+commands.
 """
 
 import json
@@ -38,7 +39,6 @@ def earlier(tmp_path_factory):
 
 
 def gridbench(*words):
-    """Run the command; return its exit code and what it printed."""
     result = CliRunner().invoke(app, [*map(str, words)])
     return result.exit_code, result.output
 
@@ -48,7 +48,7 @@ BOUND_OF_TOTAL = re.compile(r"\$\.(offers|totals|findings\.offers)\b.*\.(low|hig
 
 
 def assert_holds(now, before, place="$", rel_tol=1e-9):
-    """Check that everything of before stands there now; new keys may have come."""
+    """Check that everything of before is unchanged now; new keys are allowed."""
     if isinstance(before, dict):
         for key, value in before.items():
             assert key in now, f"{place}.{key} is gone"

@@ -1,6 +1,6 @@
 """Write docs/commands.md, the help texts of every command: `python -m tests.docs.commands --write`.
 
-The texts have one width and no colours, so that the page is the same on every terminal.
+The texts have one width and no colours, so that the page never depends on the terminal.
 """
 
 import os
@@ -34,7 +34,6 @@ TORCH_ONLY = """## On a box with nothing but torch
 
 
 def page() -> str:
-    """Return the whole page."""
     program: Any = get_command(app)
     parts = [HEAD]
     for group, names in GROUPS.items():
@@ -45,19 +44,17 @@ def page() -> str:
 
 
 def sections(command: Any, words: str) -> Iterator[str]:
-    """Yield a section for a command, and one for each command below it."""
+    """Yield a section for a command and each command below it."""
     yield section(words, help_text(command, words))
     for name, below in getattr(command, "commands", {}).items():
         yield from sections(below, f"{words} {name}")
 
 
 def section(words: str, text: str) -> str:
-    """Return a section of the page."""
     return f"### {words}\n\n```text\n{text}\n```\n"
 
 
 def help_text(command: Any, words: str) -> str:
-    """Return a command's help as plain text."""
     command.rich_markup_mode = None  # boxes and colours are for terminals
     for parameter in command.params:
         for names, folder in LISTS:
@@ -67,7 +64,6 @@ def help_text(command: Any, words: str) -> str:
 
 
 def workloads_sections() -> Iterator[str]:
-    """Yield the sections of `python -m workloads`."""
     whole = workloads_help()
     yield section("python -m workloads", whole)
     for name in re.findall(r"^    (\w+)", whole, re.MULTILINE):
@@ -76,7 +72,6 @@ def workloads_sections() -> Iterator[str]:
 
 
 def workloads_help(*words: str) -> str:
-    """Return what `python -m workloads … --help` prints."""
     environment = os.environ | {"COLUMNS": str(WIDTH), "NO_COLOR": "1", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "workloads", *words, "--help"]
     return subprocess.run(command, env=environment, capture_output=True, text=True, check=True).stdout.strip()

@@ -1,6 +1,6 @@
-"""Write the tables of docs/ssh.md and docs/slurm.md that say what each end of a lane is called: `python -m tests.docs.ends`.
+"""Write the tables of lanes' ends in docs/ssh.md and docs/slurm.md: `python -m tests.docs.ends`.
 
-They are made from the list that the suite of ends goes through (tests/infra/workers/ssh/ends).
+They are made from the list of tests/infra/workers/ssh/ends.
 """
 
 import re
@@ -22,7 +22,7 @@ def code(word: str | None) -> str:
 
 
 def on_boxes(end: End) -> str:
-    """An end as a page about boxes has it."""
+    """Return a row about boxes."""
     said = {kind: end.said[kind] for kind in (CONTAINERS, PROCESSES) if kind in end.said}
     states = dict.fromkeys(code(each.state) for each in said.values())
     messages = [each.message for each in said.values()]
@@ -35,14 +35,13 @@ def on_boxes(end: End) -> str:
 
 
 def on_slurm(end: End) -> str:
-    """An end as the page about Slurm has it."""
+    """Return a row about Slurm."""
     said = end.said[SLURM]
     states = " or ".join(map(code, end.slurm_state.split(" or ")))
     return f"| {end.what} | {code(said.state)} | {states} | {code(said.cause)} |"
 
 
 def lines(name: str) -> Iterator[str]:
-    """The lines of a page's table."""
     yield HEADS[name]
     yield re.sub(r"[^|]+", " --- ", HEADS[name])
     if name == "slurm.md":
@@ -52,13 +51,12 @@ def lines(name: str) -> Iterator[str]:
 
 
 def messages_on_boxes(end: End) -> list[str]:
-    """Return the messages of an end on boxes; none of a job that only exits, which the page states above its table."""
+    """Return an end's messages on boxes; none of a job that only exits, which the page states above."""
     said = [each.message for kind, each in end.said.items() if kind != SLURM]
     return [message for message in said if not message.startswith("The job ended with exit code")]
 
 
 def with_table(name: str, text: str) -> str:
-    """A page's text with its table as the suite has it."""
     old = re.compile(re.escape(HEADS[name].partition(" | ")[0]) + r" \|.*\n(\|.*\n)*")
     return old.sub(lambda _: "\n".join([*lines(name), ""]), text, count=1)
 

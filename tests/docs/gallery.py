@@ -1,8 +1,8 @@
-"""Write docs/gallery: `make gallery` measures on this machine, `python -m tests.docs.gallery --redraw` draws kept runs.
+"""Write docs/gallery: `make gallery` measures, `python -m tests.docs.gallery --redraw` draws stored runs.
 
-Each report is of a real run, which `runs/NAME.tar.gz` keeps without the name of the machine, or of records that were
-measured elsewhere and are imported: `python -m tests.docs.gallery two-cards` needs no measurement. A page or a run with
-a path or a login name of this machine is refused.
+Each report is of a real run in `runs/NAME.tar.gz` without the machine's name, or of imported records: `python
+-m tests.docs.gallery two-cards` needs no measurement. A page or run with a path or a login name of this
+machine is refused.
 """
 
 import argparse
@@ -41,7 +41,7 @@ MOST_PICTURE_BYTES = 150_000
 
 @dataclass(frozen=True, slots=True)
 class Exhibit:
-    """A report of the gallery, by the words of `gridbench` that measure it, or import its `records`."""
+    """A report of the gallery, by the `gridbench` command that measures it or imports its `records`."""
 
     title: str
     words: tuple[str, ...]
@@ -51,7 +51,6 @@ class Exhibit:
 
     @property
     def command(self) -> str:
-        """Return the command as people type it."""
         return shlex.join(("gridbench", *self.words))
 
 
@@ -94,7 +93,7 @@ download a report and open it in a browser. It works offline. `make gallery` mea
 
 
 def measured(exhibit: Exhibit, results: Path) -> Store:
-    """Measure or import an exhibit with its command; return the store of its run."""
+    """Measure or import an exhibit with its command; return its store."""
     words = list(exhibit.words)
     if exhibit.records:
         records = results.parent / IMPORTED
@@ -109,12 +108,12 @@ def measured(exhibit: Exhibit, results: Path) -> Store:
 
 
 def without_host(text: str) -> str:
-    """Return JSON without the name of the machine, and with another path of the checkout."""
+    """Return JSON without the machine's name, and with a neutral path of the checkout."""
     return re.sub(r'("hostname": ?)"[^"]*"', rf'\1"{NOBODY}"', text.replace(str(ROOT), "/gridbench"))
 
 
 def packed(store: Store) -> bytes:
-    """Return the plan, the notes on jobs and the records of a run as an archive, without the machine's name."""
+    """Return a run's plan, notes on jobs and records as an archive, without the machine's name."""
     buffer = io.BytesIO()
     with tarfile.open(fileobj=buffer, mode="w:gz", compresslevel=9) as archive:
         paths = (
@@ -132,7 +131,6 @@ def packed(store: Store) -> bytes:
 
 
 def unpacked(content: bytes, results: Path) -> Store:
-    """Unpack an archive into a results folder; return the store of its run."""
     with tarfile.open(fileobj=io.BytesIO(content)) as archive:
         archive.extractall(results, filter="data")
     (name,) = runs(results)
@@ -140,7 +138,7 @@ def unpacked(content: bytes, results: Path) -> Store:
 
 
 def written(name: str, store: Store) -> list[str]:
-    """Write the page of a run; return the sentences of its answer."""
+    """Write the page of a run; return its answer."""
     records = store.records()[0]
     comparison = judged(records, store)
     page = report_html(records, grid_of(records, comparison), run_info(store.plan))
@@ -164,7 +162,6 @@ def private_words(page: str) -> list[str]:
 
 
 def pictured(name: str) -> None:
-    """Write the picture of a page's first screen."""
     with sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=["--no-sandbox"])
         size = {"width": WIDTH, "height": HEIGHT}
@@ -178,7 +175,6 @@ def pictured(name: str) -> None:
 
 
 def section(name: str, answer: Sequence[str]) -> str:
-    """Return an exhibit's part of the page README.md."""
     exhibit = EXHIBITS[name]
     said = "\n".join(f"> - {sentence}" for sentence in answer[: exhibit.sentences])
     picture = f"[![First screen of the report]({name}.png)]({name}.html)"
@@ -186,7 +182,7 @@ def section(name: str, answer: Sequence[str]) -> str:
 
 
 def kept_run(name: str, folder: Path, redraw: bool) -> Store:
-    """Return the run of an exhibit without the machine's name: measured, unpacked with `redraw`, or imported."""
+    """Return an exhibit's run without the machine's name: measured, unpacked with `redraw`, or imported."""
     archive, exhibit = RUNS / f"{name}.tar.gz", EXHIBITS[name]
     if exhibit.records:
         return measured(exhibit, folder / "results")
@@ -197,7 +193,7 @@ def kept_run(name: str, folder: Path, redraw: bool) -> Store:
 
 
 def main(names: Sequence[str], redraw: bool) -> None:
-    """Measure exhibits, or unpack their runs, and write their pages, pictures and parts of README.md."""
+    """Measure exhibits, or unpack their runs; write pages, pictures and parts of README.md."""
     readme = GALLERY / "README.md"
     before = readme.read_text() if readme.exists() else ""
     kept = dict(re.findall(r"<!-- (\S+) -->\n(.*?)(?=<!-- |\Z)", before, re.DOTALL))

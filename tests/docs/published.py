@@ -1,4 +1,6 @@
-"""Write docs/published-errors.md, the errors of public tables in check's words: `python -m tests.docs.published --write`."""
+"""Write docs/published-errors.md, the errors of public tables in check's words: `python -m tests.docs.published
+--write`.
+"""
 
 import sys
 from collections.abc import Iterator
@@ -44,7 +46,6 @@ def data() -> dict[str, Any]:
 
 
 def errors() -> Iterator[dict[str, Any]]:
-    """Yield the tables that were published with an error, with its likely cause."""
     for name in ("development", "held_out"):
         entries = yaml.load((CORPUS / f"{name}.yaml").read_text(), yaml.CSafeLoader)
         yield from (entry for entry in entries if "cause" in entry)
@@ -52,7 +53,6 @@ def errors() -> Iterator[dict[str, Any]]:
 
 
 def page() -> str:
-    """Return the whole page."""
     known, parts = known_machines(), [HEAD]
     for kind, title in KINDS.items():
         parts += [f"## {title}\n", *(section(entry, known) for entry in errors() if entry["kind"] == kind)]

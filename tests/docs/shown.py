@@ -1,4 +1,4 @@
-"""The commands that a page shows: in its blocks, and in the first column of its tables."""
+"""The commands that a page shows, in its blocks and in the first column of its tables."""
 
 import re
 from pathlib import Path
@@ -9,7 +9,7 @@ DIGEST = "sha256:" + "0" * 64
 
 
 def commands_of(page: Path) -> list[str]:
-    """Return each command line of a page in its order, without comments; what stands for a name is a name."""
+    """Return a page's command lines in order, without comments, placeholders filled."""
     lines, fenced = [], False
     for line in page.read_text().splitlines():
         if line.lstrip().startswith("```"):
@@ -29,7 +29,7 @@ def block_of(page: Path, first: str) -> list[str]:
 
 
 def filled(command: str) -> str:
-    """Return a command with something where the page leaves a place for the reader's own."""
+    """Return a command with its placeholders filled."""
     for shown, own in (
         ("@sha256:…", f"@{DIGEST}"),
         ("REGISTRY/…", "registry.example/gridbench"),

@@ -1,4 +1,4 @@
-"""Tables that a benchmark writes into a page, between two marks: `<!-- NAME -->` and `<!-- /NAME -->`."""
+"""Tables that a benchmark writes into a page, between the marks `<!-- NAME -->` and `<!-- /NAME -->`."""
 
 from collections.abc import Iterable
 from pathlib import Path
@@ -7,11 +7,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def written(page: str, name: str, lines: Iterable[str]) -> Path:
-    """Write lines into docs/`page` in place of those between the marks; return its path.
-
-    Raises:
-        ValueError: the page has no such marks.
-    """
+    """Write lines into docs/`page` between the marks; return its path. Raise ValueError without them."""
     path = ROOT / "docs" / page
     begin, end = f"<!-- {name} -->\n", f"<!-- /{name} -->"
     text = path.read_text()
@@ -28,7 +24,7 @@ def lines(page: str, name: str) -> list[str]:
 
 
 def show(heading: str, lines: Iterable[str], page: str, name: str, write: bool) -> None:
-    """Print the lines of a table as they come, and with `write` put them into docs/`page` below a heading."""
+    """Print a table's lines as they come; `write` puts them into docs/`page` below a heading."""
     shown = []
     for line in lines:
         print(line, flush=True)

@@ -1,5 +1,3 @@
-"""Every command of docs/any-command.md is sound, and its metrics are in the output that the page shows."""
-
 import re
 import shlex
 import shutil

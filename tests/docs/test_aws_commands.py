@@ -1,5 +1,3 @@
-"""Every command of the AWS CLI on a page is one by botocore's models, with the options that it has."""
-
 import re
 import shlex
 
@@ -15,7 +13,7 @@ SESSION = botocore.session.get_session()
 
 
 def aws_commands(page):
-    """The words of each `aws …` on a page, without those of its own configuration."""
+    """Return the words of each `aws …` on a page, without `aws configure`."""
     found = re.findall(r"(?:^|`)(aws [a-z0-9-]+ [a-z-]+[^`\n#]*)", page.read_text(), re.MULTILINE)
     return [shlex.split(filled(text)) for text in found if not text.startswith("aws configure")]
 

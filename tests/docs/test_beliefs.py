@@ -18,7 +18,7 @@ BELIEFS = {
 
 
 def sentences():
-    """The constants of reasons.py, each with the comment above it."""
+    """Yield the constants of reasons.py, each with the comment above it."""
     lines = (AWS / "reasons.py").read_text().splitlines()
     for node in ast.parse("\n".join(lines)).body:
         if isinstance(node, ast.Assign):

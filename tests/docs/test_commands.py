@@ -1,5 +1,3 @@
-"""docs/commands.md is what the code generates."""
-
 from tests.docs.commands import PAGE, page
 
 

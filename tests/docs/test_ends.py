@@ -1,5 +1,3 @@
-"""What pages say of a lane's ends is what the suite of ends holds lanes to."""
-
 import pytest
 
 from tests.docs.ends import HEADS, lines, with_table

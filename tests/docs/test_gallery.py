@@ -1,5 +1,3 @@
-"""The gallery: its pages have today's format and show real runs without the name of a machine."""
-
 import json
 import re
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""The stand-in of Lambda's API says only what was documented or seen; what is only believed is on the page."""
-
 import ast
 import re
 from pathlib import Path
@@ -16,7 +14,6 @@ ANSWERS = {name: value for name, value in vars(reasons).items() if isinstance(va
 
 
 def above(name):
-    """The comment above a constant."""
     lines = FILE.read_text().splitlines()
     (node,) = [
         n for n in ast.parse(FILE.read_text()).body if isinstance(n, ast.Assign) and n.targets[0].id == name

@@ -1,5 +1,3 @@
-"""Every path, link and command that README and docs/ name exists."""
-
 import re
 import shlex
 from pathlib import Path
@@ -24,7 +22,7 @@ ANYTHING = re.compile(r"<[^>]+>|…|\{[^}]+\}|\*+")  # stands for a name in a pa
 
 
 def code_of(page):
-    """Each line of a page's blocks, and each of its code spans."""
+    """Yield each line of a page's blocks, and each of its code spans."""
     text = page.read_text()
     blocks = re.findall(r"^```[a-z]*\n(.*?)^```", text, re.DOTALL | re.MULTILINE)
     spans = re.findall(r"`([^`\n]+)`", re.sub(r"^```.*?^```", "", text, flags=re.DOTALL | re.MULTILINE))
@@ -32,7 +30,7 @@ def code_of(page):
 
 
 def commands_of(page, program):
-    """The words of each command of a program that a page shows, as far as they are its own and no script's."""
+    """Yield the words of each command of a program on a page, without a script's own words."""
     for line in code_of(page):
         for match in re.finditer(
             rf"(?:^|\$ |- run: |script: |^… )({program} .*?)(?=\s#|;|\||\|\||$| > |…$)", line
@@ -64,7 +62,7 @@ def test_every_link_of_a_page_leads_somewhere(page):
 
 
 def anchors(path):
-    """The anchors that GitHub gives a page's headings."""
+    """Return GitHub's anchors of a page's headings."""
     heads = re.findall(r"^#+ (.+)$", path.read_text(), re.MULTILINE)
     return {re.sub(r"[^\w\- ]", "", head).lower().replace(" ", "-") for head in heads}
 

@@ -1,5 +1,3 @@
-"""docs/published-errors.md has what `check` says today of every table in the corpus that was published with an error."""
-
 from tests.docs.published import KINDS, PAGE, errors, page
 
 

@@ -1,5 +1,3 @@
-"""The emulated instance metadata service keeps the rules of its second version."""
-
 import urllib.error
 import urllib.request
 

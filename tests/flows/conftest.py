@@ -1,4 +1,4 @@
-"""A real Prefect server and worker, for the whole session, with deployments, results and box of their own."""
+"""A real Prefect server and worker for the whole session, with private deployments, results and box lock."""
 
 import asyncio
 import contextlib
@@ -27,7 +27,7 @@ DEPLOYMENTS = HERE.parents[1] / "deployments"
 
 
 class Bench:
-    """A stack that is up, and what tests do with it."""
+    """A running stack."""
 
     def __init__(self, stack: LocalStack, results: Path, environment: dict[str, str]) -> None:
         self.stack, self.results, self.environment = stack, results, environment
@@ -36,14 +36,14 @@ class Bench:
         return client_of(self.stack.api_url, self.stack.state)
 
     async def start(self, **parameters):
-        """Start a run of naps on one piece of hardware; returns the flow run's id."""
+        """Start a run of naps on one machine; return the flow run's id."""
         asked = {"suite": "naps", "hardware": ["local-cpu"], "results": str(self.results)} | parameters
         async with self.client() as client:
             found = await client.read_deployment_by_name("bench/quick")
             return (await client.create_flow_run_from_deployment(found.id, parameters=asked)).id
 
     async def nightly(self):
-        """The deployment that a schedule would run, which stays still here."""
+        """The nightly deployment, without its schedule."""
         command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--name", "nightly"]
         options = {"cwd": ROOT, "check": True, "capture_output": True, "timeout": 240}
         await asyncio.to_thread(subprocess.run, command, **options)
@@ -57,7 +57,7 @@ class Bench:
             return (await client.read_flow_run(run_id)).state
 
     async def end(self, run_id, within_s=600):
-        """Wait for a run's end; returns its state."""
+        """Wait for a run's end; return its state."""
         deadline = time.monotonic() + within_s
         async with self.client() as client:
             while not (state := (await client.read_flow_run(run_id)).state).is_final():
@@ -77,13 +77,13 @@ class Bench:
         return Store.open(self.results, name)
 
     async def tasks(self, run_id):
-        """The run's task runs, by name; they reach the database a moment after they happen."""
+        """Return the run's task runs by name; they reach the database a moment late."""
         wanted = FlowRunFilter(id=FlowRunFilterId(any_=[run_id]))
         async with self.client() as client:
             return {task.name: task for task in await client.read_task_runs(flow_run_filter=wanted)}
 
     async def records(self, run_id, at_least, within_s=150):
-        """Wait until the store has so many records; returns the store."""
+        """Wait for this many records; return the store."""
         deadline = time.monotonic() + within_s
         async with self.client() as client:
             while time.monotonic() < deadline:
@@ -94,7 +94,7 @@ class Bench:
         raise AssertionError(f"fewer than {at_least} records within {within_s} s")
 
     async def lane_pid(self):
-        """The process of the running lane: the parent of the measuring process, or of the server that forked it."""
+        """Return the running lane's process: the parent of the measuring process or of its fork server."""
         process = await self.measuring()
         while FORKS in (parent := process.parent()).cmdline():
             process = parent
@@ -105,11 +105,10 @@ class Bench:
             return int((await client.read_flow_run(run_id)).infrastructure_pid)
 
     def worker(self):
-        """The worker's process."""
         return next(p for p in self._marked() if is_worker(p))
 
     async def measuring(self, within_s=150):
-        """The process that measures, once there is one."""
+        """Wait for the measuring process."""
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             if found := self.naps():
@@ -118,7 +117,7 @@ class Bench:
         raise AssertionError(f"nothing measures within {within_s} s")
 
     def naps(self):
-        """Its processes that measure naps: fresh ones, and those that a server has forked."""
+        """Return its processes that measure naps, fresh or forked."""
         found = []
         for process in self._marked():
             with contextlib.suppress(psutil.Error):
@@ -162,6 +161,6 @@ def session_bench(tmp_path_factory):
 
 @pytest.fixture
 def bench(session_bench):
-    """The stack, for a test: only while that runs, this process is set up to use it."""
+    """The stack, for which this process is set up during a test."""
     with environment(**session_bench.environment):
         yield session_bench

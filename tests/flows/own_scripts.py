@@ -1,6 +1,6 @@
-"""A user's own scripts, one of each kind: the suite of all of them, and what a lane must make of it.
+"""A suite of users' scripts, one of each kind, and what a lane must make of it.
 
-`python -m tests.flows.own_scripts NAME=FOLDER…` prints what was seen of each script in the records below each folder.
+`python -m tests.flows.own_scripts NAME=FOLDER…` prints the observations in the records below each folder.
 """
 
 import sys
@@ -15,12 +15,12 @@ BY_THEMSELVES = ("subcommands", "three")  # they end before they are measured
 
 
 def asked(bench, hardware):
-    """The parameters of a run of the suite: by its path, which the form of a deployment has no field for."""
+    """Return the parameters of a run by its suite's path, for which the form has no field."""
     return {"request": {"suite": str(SUITE), "hardware": [hardware], "results": str(bench.results)}}
 
 
 def check_records(records, is_copy):
-    """Check the records of the suite from one machine; `is_copy` where the code had to travel there."""
+    """Check one machine's records of the suite; `is_copy` if the code had to travel there."""
     by_name = {record.case.workload: record for record in records}
     assert len(by_name) == len(records) == 17
     failed = {name: record.reasons for name, record in by_name.items() if record.wall is None}
@@ -41,7 +41,6 @@ def check_records(records, is_copy):
 
 
 def seen(run):
-    """Say what a step is, and what is in it."""
     work = [
         f"{run.tokens} tokens" if run.tokens else f"{run.samples} samples" if run.samples else "",
         f"{run.accumulation:g} backward calls" if run.accumulation and run.accumulation > 1 else "",
@@ -50,7 +49,7 @@ def seen(run):
 
 
 def table(backends):
-    """Return what was seen of each script on each backend, `{backend: its records}`, as a table of Markdown."""
+    """Return the observations of each script by backend, `{backend: its records}`, as a Markdown table."""
     by_name = {
         backend: {record.case.workload: record for record in records} for backend, records in backends.items()
     }

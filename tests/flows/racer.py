@@ -1,4 +1,4 @@
-"""Stands in for `python -m workloads` on two machines that cross: time grows with n on one, not on the other."""
+"""A replacement of `python -m workloads` on two machines that cross: time grows with n on one only."""
 
 import os
 from pathlib import Path

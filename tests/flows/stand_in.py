@@ -1,4 +1,4 @@
-"""What scripts share that stand in for `python -m workloads`: what they are asked, and the record they answer."""
+"""Shared code of scripts that replace `python -m workloads`."""
 
 import argparse
 
@@ -9,7 +9,7 @@ from workloads.harness.records.repeat import now_text
 
 
 def asked(*before):
-    """The arguments of one repeat, after others of the script's own; how it would be measured is no matter."""
+    """Return the arguments of one repeat, after the script's own."""
     parser = argparse.ArgumentParser()
     for name in (*before, "command", "workload"):
         parser.add_argument(name)

@@ -1,5 +1,3 @@
-"""The forms of `bench` and `nightly`: their fields, and that an untouched form may be sent."""
-
 import pytest
 from prefect.utilities.schema_tools.validation import validate
 
@@ -84,7 +82,7 @@ def test_a_request_is_taken_though_the_form_hides_it():
     "flow", [bench, nightly, script, command], ids=["bench", "nightly", "script", "command"]
 )
 def test_every_number_of_a_form_has_bounds(flow):
-    """Prefect stores a whole number of more than 64 bits, and then fails to list its flow run."""
+    """Prefect stores a number of more than 64 bits, and then cannot list its flow run."""
     numbers = {
         n: f for n, f in schema_of(flow)["properties"].items() if f.get("type") in ("integer", "number")
     }

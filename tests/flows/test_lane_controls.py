@@ -1,5 +1,3 @@
-"""The flow `lane`: a reference that it is given reaches every repeat, and what became of the control is said."""
-
 from dataclasses import replace
 
 import pytest
@@ -22,7 +20,7 @@ CONTROL = Control("", "unsupported", ("it is not there",))
 
 @pytest.fixture
 def measured(monkeypatch, tmp_path):
-    """The arguments of every repeat that the lane has measured, by something that measures nothing."""
+    """The arguments of every repeat of the lane, without measuring."""
     found = []
 
     def measure(repeat, ended, say, command, reference, forks, other):
@@ -70,7 +68,7 @@ def test_without_one_there_are_no_controls(measured):
 
 
 def test_a_repeat_hears_of_those_before_it_that_tell_it_something(monkeypatch, tmp_path):
-    """All of them would be gone through a thousand times in a job of a thousand."""
+    """All of them would be read a thousand times in a job of a thousand."""
     heard = []
 
     def measure(repeat, ended, say, command, reference, forks, other):

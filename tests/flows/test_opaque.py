@@ -1,5 +1,3 @@
-"""What tasks hand on is passed whole: what made it is seen, what is in it is not looked through."""
-
 from uuid import uuid4
 
 from prefect.client.schemas.objects import StateDetails
@@ -11,7 +9,7 @@ from flows.opaque import opaque
 
 
 def of_a_task():
-    """A state, which Prefect takes for the result of a task wherever it finds one."""
+    """Return a state, which Prefect takes for a task's result anywhere."""
     return Failed(state_details=StateDetails(task_run_id=uuid4()))
 
 

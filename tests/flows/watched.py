@@ -1,6 +1,6 @@
-"""Stands in for `python -m workloads` on a machine whose speed a file says: seconds per step by workload.
+"""A replacement of `python -m workloads` on a machine whose seconds per step are in a file.
 
-`pause_s` there is how long it takes before it says so.
+`pause_s` there delays the answer.
 """
 
 import json

@@ -78,7 +78,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _watchdog(report: Report, seconds: float) -> threading.Timer:
-    """Ends this process on time even where it hangs itself, such as in a driver."""
+    """End this process on time even if it hangs, such as in a driver."""
 
     def give_up() -> None:
         report.bench.stop("no time was left")

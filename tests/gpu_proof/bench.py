@@ -1,4 +1,4 @@
-"""What the steps of a proof share: the time that is left, the card, the folder, and processes that end in time."""
+"""Shared by the steps of a proof: remaining time, card, folder, and processes that end in time."""
 
 import contextlib
 import json
@@ -24,7 +24,7 @@ GONE_S = 5.0  # in which a process that was killed is gone
 
 
 class Card(NamedTuple):
-    """The device that is proved on, as torch sees it."""
+    """The proved device, as torch sees it."""
 
     name: str
     count: int
@@ -33,7 +33,7 @@ class Card(NamedTuple):
 
 
 class Ended(NamedTuple):
-    """How a process ended. `late` says that it was stopped, because its time or all of it was up."""
+    """The end of a process; `late` if its time or all time was up."""
 
     code: int | None
     out: str
@@ -42,7 +42,7 @@ class Ended(NamedTuple):
     late: bool
 
     def json(self) -> Any:
-        """Return the last line of what it printed; its last words are the error where there is none."""
+        """Return the last line of its output; its last words are the error without one."""
         lines = self.out.strip().splitlines()
         if self.code or self.late or not lines:
             raise RuntimeError(self.why)
@@ -59,8 +59,6 @@ class Ended(NamedTuple):
 
 @dataclass
 class Bench:
-    """The state of one proof."""
-
     out: Path
     device: str
     ends_at: float  # by time.monotonic
@@ -76,7 +74,7 @@ class Bench:
 
     @cached_property
     def forks(self) -> ForkServers:
-        """Processes that are forked from one that has imported torch, as those of a suite are."""
+        """Processes forked from one that has imported torch, as in a suite."""
         return ForkServers(self.log)
 
     @property
@@ -84,16 +82,16 @@ class Bench:
         return self.device == "cuda"
 
     def lacks(self, precision: str) -> bool:
-        """Return whether the GPU is one that can't be measured in a precision."""
+        """Return whether the GPU lacks a precision."""
         return bool(self.on_gpu and self.card and not can(self.card.capability, precision))
 
     def left_s(self) -> float:
         return self.ends_at - time.monotonic()
 
     def run(self, command: Sequence[str], limit_s: float, environ: Mapping[str, str] | None = None) -> Ended:
-        """Run a process from the root of the tree; it and all that it started are gone when this returns.
+        """Run a process from the root of the tree; at the end it and its children are gone.
 
-        What it prints goes to files: a pipe that a grandchild holds open would keep us beyond its end.
+        Output goes to files: a pipe that a grandchild holds open would block beyond its end.
         """
         begun, left_s = time.monotonic(), 0.0 if self.stopped else self.left_s()
         with tempfile.TemporaryFile() as out, tempfile.TemporaryFile() as err:
@@ -113,7 +111,6 @@ class Bench:
         return ended
 
     def log(self, text: str) -> None:
-        """Write a line to the log."""
         with open(self.out / "log.txt", "a") as log:
             log.write(f"{text}\n")
 
@@ -124,7 +121,7 @@ class Bench:
         err: Any = subprocess.STDOUT,
         environ: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a process that runs beside; `end` ends it."""
+        """Start a concurrent process; `end` ends it."""
         env = {**os.environ, **(environ or {})}
         process = subprocess.Popen(
             command,
@@ -139,19 +136,19 @@ class Bench:
         return process
 
     def end(self, process: subprocess.Popen[bytes]) -> None:
-        """Kill a process and all that it started, which may have sessions of their own."""
+        """Kill a process and its children, also in other sessions."""
         kill_tree(process.pid)
         with contextlib.suppress(subprocess.TimeoutExpired):  # a driver may hold it: that must not hold us
             process.wait(GONE_S)
         self.running.discard(process.pid)
 
     def child(self, module: str, *arguments: str, limit_s: float = 200) -> Any:
-        """Run one of our own scripts in a fresh process; return the JSON that it prints last."""
+        """Run one of our scripts in a fresh process; return its last line's JSON."""
         command = [sys.executable, "-m", f"tests.gpu_proof.children.{module}", *arguments]
         return self.run(command, limit_s).json()
 
     def stop(self, why: str) -> None:
-        """Begin nothing more, and end what runs."""
+        """Begin nothing more, and end running processes."""
         self.stopped = self.stopped or why
         self.forks.kill()
         for pid in [*self.running]:

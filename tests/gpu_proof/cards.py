@@ -1,8 +1,8 @@
-"""What is expected of a card: dense peaks, and the share of them that such a card has reached.
+"""Expectations of a card: dense peaks, and the reached share of them.
 
-The peaks are those of deployments/gpus.yaml, which needs a YAML reader that a box with torch alone lacks; a test holds
-the two together. `reach` is what matrix products of 8192 reach at least: 2/3 was seen on cards of 400 W and more, cards
-of 70 to 150 W lose up to half to their power limit within a second.
+The peaks are those of deployments/gpus.yaml, which a box with torch alone cannot read; a test compares them.
+`reach` is the least share of matrix products of 8192: 2/3 was seen on cards of 400 W and more; cards of 70 to
+150 W lose up to half to their power limit within a second.
 """
 
 import re
@@ -55,7 +55,7 @@ SINCE = {
 
 
 def peaks_of(name: str) -> Peaks | None:
-    """Return what is known of a card; None of one that is not in the table, such as an NVL card."""
+    """Return a card's peaks, or None if it is not in the table, such as an NVL card."""
     fits = [part for part in CARDS if re.search(rf"(?<![A-Z0-9]){part}(?![0-9]| NVL)", name, re.IGNORECASE)]
     return CARDS[max(fits, key=len)] if fits else None
 

@@ -1,4 +1,6 @@
-"""Keep a proof: `python3 -m tests.gpu_proof.keep FOLDER` writes docs/gpu-proof.json and the table of docs/gpu-proof.md."""
+"""Keep a proof: `python3 -m tests.gpu_proof.keep FOLDER` writes docs/gpu-proof.json and the table of docs/gpu-
+proof.md.
+"""
 
 import json
 import sys
@@ -16,18 +18,18 @@ OF_THE_CARD = ("name", "count", "driver", "torch", "cuda", "cudnn", "python")
 
 
 def shortened(proof: dict[str, Any]) -> dict[str, Any]:
-    """Leave out of a proof what nobody reads later: records and logs stay in its folder."""
+    """Return a proof without its records and logs, which stay in its folder."""
     names = ("content_id", "date", "seconds", "card", "counts", "clocks", "rows")
     return {name: proof[name] for name in names}
 
 
 def last() -> dict[str, Any] | None:
-    """Return the proof that was kept last; None where there is none."""
+    """Return the last kept proof, or None."""
     return json.loads(KEPT.read_text()) if KEPT.is_file() else None
 
 
 def told(proof: dict[str, Any] | None) -> str:
-    """Return what the page says of a proof: where it ran, what of it holds, and every row."""
+    """Return the page's part about a proof: its place, its result, and every row."""
     if proof is None:
         return NEVER
     counts, card = proof["counts"], proof["card"]

@@ -1,4 +1,4 @@
-"""What a proof leaves in its folder: proof.json and console.txt; the others are written as it goes."""
+"""A proof's output in its folder: proof.json and console.txt at the end, other files during the run."""
 
 import json
 import shutil
@@ -17,13 +17,13 @@ LEFT = ("records.jsonl", "proof.json", "log.txt", "dmon.txt", "console.txt")
 
 
 def harness_id() -> str:
-    """Return the hash of all that measures, whatever it runs with: a proof is of this code."""
+    """Return the hash of all measuring code: a proof is of this code."""
     return content_id(ROOT / "workloads", {})
 
 
 @dataclass(frozen=True)
 class Earlier:
-    """What is kept of a proof that goes on: the rows of all steps that were run to their end, and its seconds."""
+    """An earlier call's rows of completed steps, and its seconds."""
 
     rows: tuple[Row, ...] = ()
     card: str = ""
@@ -32,15 +32,13 @@ class Earlier:
 
     @property
     def done(self) -> set[str]:
-        """The names of those steps."""
         return {row.step for row in self.rows}
 
 
 def earlier(folder: Path, device: str) -> Earlier:
-    """Read what an earlier call left in a folder; a step of which anything was not run is taken anew.
+    """Read an earlier call's folder; a step with missing parts runs again.
 
-    Raises:
-        SystemExit: there is nothing, or it is of other code or of another device.
+    Raises: SystemExit: there is nothing, or it is of other code or another device.
     """
     try:
         proof = json.loads((folder / "proof.json").read_text())
@@ -56,7 +54,7 @@ def earlier(folder: Path, device: str) -> Earlier:
 
 @dataclass
 class Report:
-    """The rows so far, said as they come and kept in the end, once."""
+    """The rows so far, printed as they come and written once at the end."""
 
     bench: Bench
     started: datetime
@@ -74,7 +72,6 @@ class Report:
         self.say(row.line)
 
     def write(self) -> None:
-        """Write proof.json and print the table."""
         if self.written:
             return
         self.written = True
@@ -97,7 +94,7 @@ class Report:
 
 
 def made_ready(folder: Path, resumed: Path | None) -> None:
-    """Make the folder, without what an earlier proof left in it but for the one that goes on."""
+    """Make the folder, empty unless an earlier proof continues."""
     folder.mkdir(parents=True, exist_ok=True)
     for name in LEFT:
         if resumed is None:

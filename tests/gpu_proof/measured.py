@@ -1,4 +1,4 @@
-"""One measurement by the command that users have, and the record that it leaves."""
+"""One measurement by the user's command, and its record."""
 
 import json
 import sys
@@ -21,7 +21,7 @@ MEASURES = ("warm_up", "samples", "compile")  # phases of the measurement itself
 
 
 class Measured(NamedTuple):
-    """A record as JSON has it; None where there is none, for the reason in `why`."""
+    """A record as JSON, or None for the reason in `why`."""
 
     record: dict[str, Any] | None
     why: str
@@ -45,7 +45,7 @@ def measure(
     options: str = "",
     environ: Mapping[str, str] | None = None,
 ) -> Measured:
-    """Measure one case in a process of its own, as quick runs do; its record is kept."""
+    """Measure one case in its own process, like quick runs; keep its record."""
     named = f"run {workload} --size {size} --precision {precision} --device {bench.device}"
     return command(bench, f"{named} --quick --run proof {options}", environ)
 
@@ -53,7 +53,7 @@ def measure(
 def measure_forked(
     bench: Bench, workload: str, size: str, precision: str = "fp32", options: str = ""
 ) -> Measured:
-    """As `measure`, but forked from a process that has imported torch, as suites and lanes do it."""
+    """Measure, but forked from a process that has imported torch, like suites and lanes."""
     words = f"run {workload} --size {size} --precision {precision} --device {bench.device}"
     chosen = parser("").parse_args(f"{words} --quick --repeat 2 --run proof {options}".split())
     case = find(workload).case(parse_size(chosen.size), chosen.precision, chosen.mode)
@@ -73,7 +73,7 @@ def measure_forked(
 
 
 def command(bench: Bench, arguments: str, environ: Mapping[str, str] | None = None) -> Measured:
-    """Run `python -m workloads` with these arguments; return the last record that it prints."""
+    """Run `python -m workloads` with these arguments; return the last printed record."""
     ended = bench.run([sys.executable, "-m", "workloads", *arguments.split()], LIMIT_S, environ)
     lines = [line for line in ended.out.splitlines() if line.startswith("{")]
     if not lines:

@@ -1,4 +1,4 @@
-"""What a proof takes, in its order, and what of it is asked for."""
+"""The steps of a proof in order, and their selection."""
 
 import json
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ STAGES = (precise, clocks, failures, health, groups, cases, cost)
 
 
 def asked(only: Sequence[str]) -> list[str]:
-    """Return parts of steps' names: as given, or what did not hold in an earlier proof.json."""
+    """Return parts of steps' names: as given, or the failed ones of an earlier proof.json."""
     parts: list[str] = []
     for word in only:
         if word.endswith(".json"):
@@ -27,9 +27,9 @@ def asked(only: Sequence[str]) -> list[str]:
 
 
 def steps(bench: Bench, only: Sequence[str]) -> list[Step]:
-    """Return the steps that are asked for, those that are essential first.
+    """Return the selected steps, essential ones first.
 
-    All but those of a later call; or those that a word is a part of, where it is no step's whole name.
+    All but those of a later call; or those that contain a word, unless it is a step's whole name.
     """
     made = [step for stage in STAGES for step in stage.steps(bench)]
     if only:
@@ -41,7 +41,7 @@ def steps(bench: Bench, only: Sequence[str]) -> list[Step]:
 
 
 def proof(bench: Bench, only: Sequence[str], before: Earlier = NOTHING) -> Iterator[Row]:
-    """Look at the card, and then take every step but those that an earlier call has taken."""
+    """Look at the card, and then take every step that an earlier call has not taken."""
     yield from taken([card.STEP], bench)
     if before.card and bench.card and bench.card.name != before.card:
         why = f"this is {bench.card.name}, the proof that goes on is of {before.card}: begin anew"

@@ -1,4 +1,4 @@
-"""The steps of a proof, one after another within its time: what goes wrong in one is a row, not an end."""
+"""The steps of a proof, in turn within its time: a failure is a row, not an end."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -11,11 +11,8 @@ from tests.gpu_proof.table import FAIL, NOT_RUN, Row
 class Step(NamedTuple):
     """A part of a proof.
 
-    Attributes:
-        name: begins with the stage; unique.
-        needs_s: seconds that must be left for it to begin.
-        run: yields its rows as they come.
-        essential: whether a proof without it is none; of the others, time may leave some out.
+    Attributes: name: begins with the stage; unique. needs_s: seconds that must be left for it to begin. run:
+    yields its rows as they come. essential: whether a proof needs it; time can leave out others.
     """
 
     name: str
@@ -25,7 +22,7 @@ class Step(NamedTuple):
 
 
 def taken(steps: Iterable[Step], bench: Bench) -> Iterator[Row]:
-    """Take the steps in their order; each ends in at least one row, also those that were not run."""
+    """Take the steps in order; each ends in at least one row, also if it did not run."""
     for step in steps:
         for row in (row._replace(essential=step.essential) for row in _rows(step, bench)):
             spoilt = (

@@ -1,4 +1,4 @@
-"""Rows of a proof: what was looked at, whether it holds, and the figures."""
+"""Rows of a proof: subject, result and figures."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -9,9 +9,9 @@ LONGEST = 220  # characters of a row in the table that is printed last: its read
 
 
 class Row(NamedTuple):
-    """One thing that was looked at. `shown` is a figure that nothing is expected of.
+    """One checked item. `shown` is a figure without an expectation.
 
-    A proof holds without what is not `essential`, as long as that does not fail.
+    A proof holds without rows that are not `essential`, unless they fail.
     """
 
     step: str
@@ -30,7 +30,7 @@ def holds(step: str, name: str, truth: object, text: str) -> Row:
 
 
 def within(step: str, name: str, value: float | None, low: float, high: float, text: str = "") -> Row:
-    """Whether a figure is between two others; one that is not there is not."""
+    """Return whether a figure is between two others; a missing one is not."""
     shown = "nothing" if value is None else f"{value:.4g}"
     return holds(
         step, name, value is not None and low <= value <= high, f"{shown} in [{low:.3g}, {high:.3g}] {text}"
@@ -38,7 +38,7 @@ def within(step: str, name: str, value: float | None, low: float, high: float, t
 
 
 def all_hold(rows: Iterable[Row]) -> bool:
-    """Whether nothing fails and everything essential was run."""
+    """Return whether nothing fails and everything essential was run."""
     states = {row.state for row in rows if row.essential or row.state != NOT_RUN}
     return OK in states and not states & {FAIL, NOT_RUN}
 
@@ -49,7 +49,7 @@ def counts(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def summary(rows: list[Row], seconds: float) -> str:
-    """The table that is printed last: a line a stage, then everything that does not hold."""
+    """Return the last table: a line a stage, then everything that does not hold."""
     stages: dict[str, list[Row]] = {}
     for row in rows:
         stages.setdefault(row.step.partition(" ")[0], []).append(row)

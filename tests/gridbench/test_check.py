@@ -1,5 +1,3 @@
-"""`gridbench check`: the published table's known errors come out, and its page shows what is really printed."""
-
 import json
 import shlex
 import sys
@@ -33,7 +31,7 @@ AS_PUBLISHED = """
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Runs `gridbench check` and returns its exit code, its output and its error."""
+    """Run `gridbench check`; return exit code, output and error."""
 
     def check(*words):
         monkeypatch.setattr(sys, "argv", ["gridbench", "check", *map(str, words)])

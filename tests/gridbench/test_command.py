@@ -1,5 +1,3 @@
-"""The command's own words and exit codes: a mistake is one sentence, an end without every record is no success."""
-
 import sys
 from types import SimpleNamespace
 from uuid import uuid4
@@ -235,7 +233,7 @@ def test_a_run_that_was_stopped_says_how_to_go_on_even_without_the_api(store, ca
 
 
 class AwayApi:
-    """An API that answers only after somebody has looked after it."""
+    """An API that answers only after a look after it."""
 
     def __init__(self):
         self.up, self.api_url = False, "http://api"

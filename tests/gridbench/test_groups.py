@@ -1,5 +1,3 @@
-"""`gridbench --help` shows the commands in groups, and imports none of them."""
-
 import re
 import subprocess
 import sys
@@ -37,7 +35,7 @@ def call(*words):
 
 
 def panels(text):
-    """The names of commands below each panel of a help text."""
+    """Return the names of commands below each panel of a help text."""
     groups = {}
     for line in text.splitlines():
         if title := re.match(r"╭─ (.+?) ─+╮", line):

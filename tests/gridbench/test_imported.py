@@ -1,5 +1,3 @@
-"""`gridbench import`: records that were measured elsewhere become one run, and none of them counts twice."""
-
 import gzip
 import json
 import re
@@ -21,8 +19,6 @@ TWO_CARDS = Path(__file__).parents[1] / "tasks" / "examples" / "two_cards.jsonl.
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
-    """Runs the command; returns its exit code and all that it said."""
-
     def said(*words):
         words = ["gridbench", "import", *map(str, words), "--results", str(tmp_path / "results")]
         monkeypatch.setattr(sys, "argv", words)
@@ -35,7 +31,7 @@ def run(monkeypatch, capsys, tmp_path):
 
 @pytest.fixture
 def box(tmp_path):
-    """A folder as a suite leaves it, of a machine without a name."""
+    """A suite's folder from a machine without a name."""
     folder = tmp_path / "box-a"
     folder.mkdir()
     for number, case in enumerate((MATMUL, MATMUL, IMAGES)):

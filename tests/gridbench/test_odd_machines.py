@@ -1,5 +1,3 @@
-"""The program on shells and machines that are merely odd."""
-
 import os
 import subprocess
 import sys

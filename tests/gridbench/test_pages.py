@@ -1,5 +1,3 @@
-"""The pages that commands print are their golden files, so that each change of a text is seen as a whole."""
-
 import re
 import sys
 from pathlib import Path
@@ -19,7 +17,7 @@ GOLDEN = Path(__file__).with_name("golden")
 
 @pytest.fixture
 def printed(monkeypatch, capsys):
-    """Runs a command at a width of 100 columns; returns all that it printed."""
+    """Run a command at a width of 100 columns; return its output."""
     monkeypatch.setattr(history.console, "_width", 100)
     for variable in ("COLUMNS", "TERMINAL_WIDTH"):
         monkeypatch.setenv(variable, "100")

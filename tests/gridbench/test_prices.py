@@ -1,5 +1,3 @@
-"""gridbench prices: lists what is known, takes what providers answer, and leaves the rest alone."""
-
 import http.server
 import io
 import shutil
@@ -54,7 +52,7 @@ def deployments(tmp_path, monkeypatch):
 
 
 class Catalogue(http.server.BaseHTTPRequestHandler):
-    """A bucket with the layout of gpuhunt's: PROVIDER/version, PROVIDER/VERSION/catalog.zip with PROVIDER.csv."""
+    """A bucket in gpuhunt's layout: PROVIDER/version, PROVIDER/VERSION/catalog.zip with PROVIDER.csv."""
 
     def do_GET(self):
         provider, _, rest = self.path.strip("/").partition("/")
@@ -90,7 +88,6 @@ def catalogue(monkeypatch):
 
 
 def run(capsys, monkeypatch, *words):
-    """The exit code and all that was printed, on one line."""
     monkeypatch.setattr(sys, "argv", ["gridbench", *words])
     with pytest.raises(SystemExit) as ended:
         main.main()

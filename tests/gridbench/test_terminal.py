@@ -1,5 +1,3 @@
-"""What reaches the terminal: the words of a box are shown, and none of them moves its cursor or names its window."""
-
 import pytest
 
 from gridbench import terminal

@@ -1,5 +1,3 @@
-"""The network on a graph: its links, its arithmetic, its papers."""
-
 import pytest
 import torch
 from torch.nn import functional as F

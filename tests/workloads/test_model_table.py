@@ -1,5 +1,3 @@
-"""The table of a model's layers, the profile of a step, and the files that it reads."""
-
 import re
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Three models of seed 3: networks, learning, and detection of wrong trainings."""
-
 from itertools import chain
 
 import pytest

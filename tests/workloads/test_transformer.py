@@ -1,5 +1,3 @@
-"""The transformer: parts against plain formulas, FLOPs against a count by hand, refusals."""
-
 import math
 
 import pytest

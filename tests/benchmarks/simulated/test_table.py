@@ -1,5 +1,3 @@
-"""The table of verdicts: the order of its rows, and a run of each part."""
-
 import pytest
 
 from tests.benchmarks.simulated.__main__ import HEADING, MARK, PAGE, PARTS, caption, with_row

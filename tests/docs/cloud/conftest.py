@@ -1,4 +1,4 @@
-"""What a newcomer has: an empty home directory, a checkout, an account, and a Prefect server of their own."""
+"""A newcomer's empty home directory, checkout, account, and Prefect server."""
 
 import base64
 import shutil
@@ -47,7 +47,7 @@ def prefect_server(tmp_path):
 
 @pytest.fixture
 def deployments(tmp_path):
-    """The checkout's own, with a suite `quick` of one moment and machines that this computer can stand for."""
+    """The checkout's own, with a suite `quick` of one moment and machines that this computer emulates."""
     folder = tmp_path / "deployments"
     shutil.copytree(DEPLOYMENTS, folder)
     for suite in ("quick", "accelerators", "loadtest"):
@@ -107,7 +107,7 @@ print(json.dumps({"apiVersion": "client.authentication.k8s.io/v1beta1", "kind": 
 
 @pytest.fixture
 def cluster(bench_image):
-    """What GKE makes for `up gke`: a Kubernetes API, and nodes that come with pods."""
+    """GKE's cluster for `up gke`: a Kubernetes API, and nodes that come with pods."""
     with kube(Containers(OF_EVERY_POD), replace(quick(), ttl_factor=1.0), namespaces=()) as made:
         for name in ("node-l4", "node-t4"):
             add_node_pool(made, name)

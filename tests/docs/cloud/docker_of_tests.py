@@ -1,4 +1,4 @@
-"""A `docker` for tests: podman, but it builds no image anew, and pushes to the emulated ECR."""
+"""A `docker` for tests: podman that builds no image and pushes to the emulated ECR."""
 
 import json
 import os

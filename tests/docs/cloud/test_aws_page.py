@@ -1,5 +1,3 @@
-"""Three commands to a first report on AWS, from an empty home directory, and back to nothing."""
-
 import json
 
 import pytest
@@ -59,7 +57,7 @@ def test_three_commands_make_a_report_and_leave_nothing(newcomer, aws, prefect_s
 
 
 def assert_told_first(told):
-    """Each thing with its cost stands before the first of them is made."""
+    """Assert that each object's cost is printed before the first is made."""
     plan, _, rest = told.partition("working out the changes")
     for words in ("secret gridbench-prefect-auth-string: 0.40 USD a month", "stack gridbench: 0 USD an hour",
                   "0.10 USD a GB and month", "work pools aws-batch and local"):  # fmt: skip

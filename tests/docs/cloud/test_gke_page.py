@@ -1,5 +1,3 @@
-"""Three commands to a first report on GKE, from an empty home directory, and back to nothing."""
-
 import pytest
 
 from tests.docs.shown import DOCS, block_of

@@ -1,5 +1,3 @@
-"""The commands of docs/lambda.md and of the README for Lambda Cloud, as they stand, from an empty home directory."""
-
 import pytest
 
 from tests.docs.shown import DOCS, block_of

@@ -1,5 +1,3 @@
-"""Every page's commands for work pools, variables and deployments run as they stand, on an empty server."""
-
 import json
 import re
 
@@ -59,7 +57,7 @@ def test_the_commands_of_a_page_make_its_pools_and_deployments(name, server, che
 
 
 def test_no_page_and_no_message_wants_every_deployment():
-    """It needs the pools of every cloud, and starts schedules."""
+    """That needs the pools of every cloud, and starts schedules."""
     texts = [
         *DOCS.glob("*.md"),
         ROOT / "README.md",

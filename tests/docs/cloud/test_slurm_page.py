@@ -1,5 +1,3 @@
-"""The hardware file of docs/slurm.md, for a real cluster: measured by an ordinary user who has a key for its login node."""
-
 import json
 import shutil
 from pathlib import Path
@@ -25,7 +23,7 @@ def slurm():
 
 
 def on(made, text):
-    """What the page shows, with this cluster for the reader's own; it has no GPU."""
+    """Return the page's text for this cluster, which has no GPU."""
     pairs = (
         ("login.cluster.example", made.login.address),
         ("ssh-ed25519 AAAA…", " ".join(made.login.host_key.split()[:2])),

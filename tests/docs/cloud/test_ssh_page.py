@@ -1,5 +1,3 @@
-"""The commands of docs/ssh.md, as they stand but for the address, from a home directory with one key."""
-
 import json
 import re
 import shutil
@@ -35,7 +33,7 @@ def owner(shell, box, deployments, bench_image):
 
 
 def at_box(text, box, image):
-    """What the page shows, with this box and its image for the reader's own; it has no GPU."""
+    """Return the page's text for this box and image; it has no GPU."""
     host_key = " ".join(box.host_key.split()[:2])
     pairs = (
         ("user: ubuntu", "user: root"),
@@ -72,9 +70,9 @@ def test_a_box_is_checked_and_measured(owner, box, bench_image):
 
 
 def test_a_box_with_torch_is_measured_by_its_address(owner, box):
-    """No container, no file about it: the lane's code goes there, and our own Python has its packages.
+    """The lane's code goes there, and our own Python has its packages.
 
-    The same box in containers, in the same run, has records of the same form.
+    Records of the box in containers, in the same run, have the same form.
     """
     has_all_packages(box)
     (box.folder / "home" / "venv").symlink_to(Path(sys.executable).parents[1])
@@ -93,7 +91,7 @@ def test_a_box_with_torch_is_measured_by_its_address(owner, box):
 
 
 def forms(record):
-    """The names of all that a record and its parts have; values of measurements differ."""
+    """Return the names of all parts of a record; measured values differ."""
     return {
         name: sorted(value) if isinstance(value, dict) else type(value).__name__
         for name, value in record.items()

@@ -1,5 +1,3 @@
-"""Every command of docs/your-script.md runs, in a folder with the page's own script and suite."""
-
 import json
 import re
 import subprocess
@@ -20,13 +18,12 @@ MEASURED = [command for command in COMMANDS if command.startswith("gridbench") a
 
 
 def block(language):
-    """The first block of a language."""
     return next(text for each, text in BLOCKS if each == language)
 
 
 @pytest.fixture
 def shell(tmp_path):
-    """A terminal in a reader's repository: the script of the page, its suite, packages and data."""
+    """A terminal in a reader's repository: the page's script, suite, packages and data."""
     code = tmp_path / "code"
     (code / "pictures").mkdir(parents=True)
     (code / "train.py").write_text(block("python"))

@@ -1,5 +1,3 @@
-"""The Lambda smoke script against the emulator."""
-
 import json
 import os
 import signal

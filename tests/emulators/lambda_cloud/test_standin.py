@@ -1,5 +1,3 @@
-"""The emulator refuses what Lambda refuses."""
-
 import httpx
 import pytest
 

@@ -1,5 +1,3 @@
-"""An emulated account with queues and a bucket, and a worker."""
-
 import asyncio
 from pathlib import Path
 
@@ -14,7 +12,7 @@ HERE = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def image(bench_image):
-    """The image built here, and naps to measure in it."""
+    """The image built here, with naps."""
     return with_workload(bench_image, HERE / "workloads" / "nap.py")
 
 

@@ -1,5 +1,3 @@
-"""The bucket and the image of lanes on AWS Batch."""
-
 from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_URL, temporary_settings
 from prefect.variables import Variable
 from prefect_aws import AwsCredentials, S3Bucket
@@ -12,7 +10,7 @@ MEASURED = {Verdict.OK, Verdict.NOISY, Verdict.IMPRECISE, Verdict.UNSTEADY}  # t
 
 
 async def save(bench, aws, image):
-    """The bucket's block, and which image the hardware files mean."""
+    """Store the bucket's block and the image of the hardware files."""
     keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": "us-east-1"}
     credentials = AwsCredentials(**keys, aws_client_parameters={"endpoint_url": aws.url})
     auth = bench.stack.environment["PREFECT_API_AUTH_STRING"]

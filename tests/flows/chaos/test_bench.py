@@ -1,5 +1,3 @@
-"""Runs of `bench` whose processes are killed, that meet, or that cannot fit."""
-
 import asyncio
 
 import psutil

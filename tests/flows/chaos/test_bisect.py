@@ -1,5 +1,3 @@
-"""`gridbench bisect` through a real server, worker and lanes, on a machine whose speed each version sets."""
-
 import asyncio
 import json
 import subprocess

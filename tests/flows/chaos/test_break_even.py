@@ -1,5 +1,3 @@
-"""A break-even that is known beforehand, found through a real server, a real worker and its lanes."""
-
 import json
 
 import pytest

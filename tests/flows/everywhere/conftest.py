@@ -1,4 +1,4 @@
-"""An emulated account of AWS, a stand-in cluster and a box over SSH, all for lanes of one Prefect server."""
+"""An emulated AWS account, an emulated cluster and an SSH box for lanes of one Prefect server."""
 
 import asyncio
 import json
@@ -61,7 +61,6 @@ async def box(bench, image, tmp_path):
 
 @pytest.fixture(scope="module")
 def foreign(image):
-    """The name of an image without our code."""
     name = f"{image.rpartition(':')[0]}-foreign:{image.rpartition(':')[2]}"
     command = ["podman", "build", "--quiet", "--tag", name, "--file", "-", "."]
     recipe, env = FOREIGN.format(image=image), containers.environment()

@@ -1,5 +1,3 @@
-"""A stand-in cluster with node pools, and a worker."""
-
 import base64
 from dataclasses import replace
 from pathlib import Path
@@ -40,13 +38,13 @@ PACE_OF_WORKER = {"KUBERNETES_JOBS_WORKER_POLL_S": "0.5", "PREFECT_WORKER_QUERY_
 
 @pytest.fixture(scope="module")
 def image(bench_image):
-    """The image built here, and naps to measure in it."""
+    """The image built here, with naps."""
     return with_workload(bench_image, HERE / "workloads" / "nap.py")
 
 
 @pytest.fixture(scope="module")
 def cluster(session_bench, image, tmp_path_factory):
-    """Node pools from 0, a work pool, the lane's deployment, and a worker that may do what its Role says."""
+    """Node pools from 0, a work pool, the lane's deployment, and a worker with its Role's rights."""
     folder, settings = tmp_path_factory.mktemp("gke"), dict(session_bench.stack.environment)
     with kube(Containers(OF_EVERY_POD), replace(quick(), ttl_factor=1.0), namespaces=()) as made:
         made.apply(ROLE)
@@ -83,13 +81,13 @@ def add_node_pool(cluster, name):
 
 
 def auth_secret(state):
-    """The auth string of a stack as a Secret of the cluster."""
+    """Return the auth string of a stack as a Secret of the cluster."""
     data = {"auth": base64.b64encode(auth_string(state).encode()).decode()}
     return {"kind": "Secret", "metadata": {"name": "prefect", "namespace": NAMESPACE}, "data": data}
 
 
 def make_work_pool(stack):
-    """Make the pool; where a module is run again on the same server, it is made anew."""
+    """Make the pool, also again on the same server."""
     stack.api.delete("/work_pools/gke")
     pool = read_pool(DEPLOYMENTS / "pools" / "gke.yaml")
     template = base_job_template(pool, {"prefect_api_auth_string_secret": "prefect/auth"})

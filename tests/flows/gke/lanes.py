@@ -1,4 +1,4 @@
-"""The cluster of the tests of lanes on GKE: its pools, its events, and the end of a run."""
+"""The cluster of the GKE lanes' tests: its pools, events, and the end of a run."""
 
 import asyncio
 import json
@@ -19,13 +19,12 @@ def things(cluster, plural):
 
 
 def nodes_of(cluster):
-    """The node of each pod that there ever was, by the scheduler's events."""
+    """Return the node of each pod that ever existed, by the scheduler's events."""
     placed = [event for event in things(cluster, "events") if event["reason"] == "Scheduled"]
     return {event["involvedObject"]["name"]: event["message"].rpartition(" ")[2] for event in placed}
 
 
 async def until(found, within_s=300):
-    """What is found at last."""
     async with asyncio.timeout(within_s):
         while not (value := found()):
             await asyncio.sleep(0.1)
@@ -37,7 +36,7 @@ def notes(store):
 
 
 async def finished(bench, run_id):
-    """The store of a run that went to its end, with its records."""
+    """Return the store of a complete run, with its records."""
     state = await bench.end(run_id, within_s=500)
     assert state.is_completed(), state.message
     store = await bench.store(run_id)

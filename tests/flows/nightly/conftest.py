@@ -1,4 +1,4 @@
-"""A watched suite, and where a night's alerts arrive."""
+"""A watched suite, and the receiver of a night's alerts."""
 
 import json
 import subprocess
@@ -20,14 +20,14 @@ ALERTS = {  # of two teams, one of which has other machines
 
 
 def alert(*options):
-    """What the command says that makes or removes an automation."""
+    """Return the output of the command that makes or removes an automation."""
     command = [Path(sys.executable).with_name("gridbench"), "alert", "custom-webhook/team", *options]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120, cwd=ROOT).stdout
 
 
 @pytest.fixture
 async def watch(bench, tmp_path):
-    """A machine, a suite, and the deployment that a schedule would run, which stays still here."""
+    """A machine, a suite, and the nightly deployment without its schedule."""
     folder, speeds = Path(bench.environment["GRIDBENCH_DEPLOYMENTS"]), tmp_path / "speeds.json"
     machine = MACHINE.format(python=sys.executable, watched=WATCHED, speeds=speeds)
     (folder / "hardware" / "watched.yaml").write_text(machine)
@@ -53,7 +53,7 @@ async def watch(bench, tmp_path):
 
 @pytest.fixture
 def told(bench):
-    """What the server's notification block sends, to a web server here."""
+    """The messages of the server's notification block, received by a local web server."""
     heard = []
 
     class Hook(BaseHTTPRequestHandler):

@@ -1,4 +1,4 @@
-"""A watched case on a machine whose speed a file says."""
+"""A watched case on a machine whose speed is in a file."""
 
 from pathlib import Path
 

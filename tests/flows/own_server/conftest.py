@@ -1,4 +1,4 @@
-"""One server on Postgres, or two with Redis, with pools for `bench` and for a box behind SSH, and the box."""
+"""One server on Postgres, or two with Redis, with pools for `bench` and an SSH box."""
 
 import shutil
 from pathlib import Path
@@ -17,7 +17,6 @@ HERE = Path(__file__).parents[1]
 
 @pytest.fixture
 def database():
-    """A Postgres of its own."""
     if (found := postgres.programs()) is None:
         pytest.skip(postgres.MISSING)
     with postgres.postgres(found) as made:
@@ -26,7 +25,7 @@ def database():
 
 @pytest.fixture(params=[1, 2], ids=["one server", "two servers"])
 def redis(request):
-    """What two servers share; None for one."""
+    """The Redis of two servers; None for one."""
     if request.param == 1:
         yield None
         return
@@ -38,7 +37,6 @@ def redis(request):
 
 @pytest.fixture
 def box():
-    """A box behind a real sshd, empty at the end."""
     with boxes() as [made]:
         yield made
         assert made.containers() == []
@@ -46,7 +44,7 @@ def box():
 
 @pytest.fixture
 def server(tmp_path, database, redis, box, bench_image):
-    """The server with deployments and pools; workers are the test's."""
+    """The server with deployments and pools; a test starts the workers."""
     machine = {
         "title": "A box behind SSH",
         "pool": "ssh",

@@ -1,4 +1,4 @@
-"""Prefect as infra/server sets it up, on a real Postgres and Redis: its servers, pools, deployments and workers."""
+"""Prefect as infra/server sets it up, on a real Postgres and Redis."""
 
 import contextlib
 import os
@@ -22,21 +22,17 @@ START_S = 280
 
 
 class OwnServer:
-    """One server or two, with an auth string, and what people do with them.
+    """One server or two, with an auth string.
 
-    Attributes:
-        url: API of the first server.
-        last_url: API of the last one; the first one's where there is no other.
+    Attributes: url: API of the first server. last_url: API of the last one.
     """
 
     def __init__(self, folder: Path, database: str, redis: Redis | None, **ours: str) -> None:
         """Prepare it.
 
-        Args:
-            folder: for logs and Prefect's files.
-            database: URL of the database.
-            redis: what two servers and a process of services share; None for one server that does everything.
-            ours: settings of Gridbench for everything that is started.
+        Args: folder: for logs and Prefect's files. database: its URL. redis: shared by two servers and a
+        process of services; None for one server that does everything. ours: settings of Gridbench for all
+        processes.
         """
         self.ports = [free_port() for _ in range(2 if redis else 1)]
         self.folder = folder
@@ -63,7 +59,7 @@ class OwnServer:
         self.processes: list[subprocess.Popen[bytes]] = []
 
     def start(self) -> None:
-        """Make the tables as `migrate` does, then serve."""
+        """Make the tables like `migrate`, then serve."""
         self.prefect("server", "database", "upgrade", "--yes", environment=self._of_server)
         for number, port in enumerate(self.ports):
             words = ["server", "start", "--host", "127.0.0.1", "--port", str(port)]
@@ -78,7 +74,7 @@ class OwnServer:
             time.sleep(0.2)
 
     def prefect(self, *words: str, environment: dict[str, str] | None = None) -> str:
-        """A command of Prefect's, as a person types it; returns what it printed."""
+        """Run a command of Prefect's; return its output."""
         done = subprocess.run(
             [sys.executable, "-m", "prefect", *words],
             env=environment or self.environment,
@@ -92,22 +88,19 @@ class OwnServer:
         return done.stdout
 
     def worker(self, pool: str, kind: str, name: str, url: str | None = None) -> subprocess.Popen[bytes]:
-        """A worker as a person starts it, which is missed soon after it is gone."""
+        """Run a worker like a person, whose loss is noticed soon."""
         words = ["worker", "start", "--pool", pool, "--type", kind, "--name", name]
         soon = {"PREFECT_WORKER_HEARTBEAT_SECONDS": "3", "SSH_WORKER_POLL_S": "1"}
         soon["PREFECT_API_URL"] = url or self.url
         return self._begin(name, words, self.environment | soon)
 
     def client(self) -> PrefectClient:
-        """A client with the auth string."""
         return PrefectClient(self.url, auth_string=AUTH)
 
     def logs(self) -> str:
-        """What all processes have printed."""
         return "\n".join(log.read_text()[-3000:] for log in sorted(self.folder.glob("*.log")))
 
     def stop(self) -> None:
-        """End everything that was started, the last first."""
         for process in reversed(self.processes):
             process.terminate()
             with contextlib.suppress(subprocess.TimeoutExpired):

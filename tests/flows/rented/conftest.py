@@ -1,4 +1,4 @@
-"""An emulated account of Lambda Cloud, and the command `gridbench` in a folder of its own."""
+"""An emulated account of Lambda Cloud, and the command `gridbench` in its own folder."""
 
 import os
 import shutil
@@ -23,13 +23,12 @@ HERE = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def image(bench_image):
-    """The image built here: the naps that are measured in it travel there."""
     return bench_image
 
 
 @pytest.fixture
 def cloud():
-    """An empty account; nothing may be left in it."""
+    """An empty account, which must be empty at the end."""
     control = Control(capacity={("gpu_1x_a10", "us-east-1"): 4})
     with lambda_cloud(control, SshBoxes()) as cloud:
         yield cloud
@@ -37,7 +36,7 @@ def cloud():
 
 
 class Command:
-    """`gridbench`, in a folder of its own with a stack of its own."""
+    """`gridbench` in its own folder with its own stack."""
 
     def __init__(self, folder, cloud, image):
         self.folder = folder
@@ -55,19 +54,18 @@ class Command:
         self.processes = []
 
     def start(self, *words):
-        """Begins a command, in the background."""
         out = (self.folder / f"{len(self.processes)}.log").open("wb")
         command = [str(Path(sys.executable).with_name("gridbench")), *words]
         self.processes.append(subprocess.Popen(command, env=self.environment, stdout=out, stderr=out))
         return self.processes[-1]
 
     def __call__(self, *words):
-        """Runs a command to its end; its exit code and what it printed."""
+        """Run a command to its end; return exit code and output."""
         code = self.start(*words).wait(1200)
         return code, (self.folder / f"{len(self.processes) - 1}.log").read_text()
 
     def records(self, at_least=1, within_s=600):
-        """Waits until so many records have come; returns the run's store."""
+        """Wait for this many records; return the run's store."""
         deadline = time.monotonic() + within_s
         while len(found := list((self.folder / "results").glob("*/records/**/*.json"))) < at_least:
             assert time.monotonic() < deadline, self.words()
@@ -75,11 +73,10 @@ class Command:
         return Store.open(self.folder / "results", found[0].relative_to(self.folder / "results").parts[0])
 
     def words(self):
-        """What all commands have printed."""
         return "\n".join(log.read_text() for log in sorted(self.folder.glob("*.log")))
 
     def cut_the_power(self):
-        """Everything that these commands have started is gone at once, and none of it can do anything more."""
+        """Kill all processes of these commands at once."""
         ours = [*self._ours()]
         for process in ours:
             process.suspend()

@@ -1,5 +1,3 @@
-"""The records and bills of the one run on rented boxes."""
-
 from tasks.dispatch.job_notes import jobs_of
 from tasks.findings.bills import Bills
 from tasks.gather import judged
@@ -9,7 +7,7 @@ MEASURED = {Verdict.OK, Verdict.NOISY, Verdict.IMPRECISE, Verdict.UNSTEADY}  # t
 
 
 def run_of(gridbench):
-    """The one run's store, its records, and what each machine was billed for."""
+    """Return the only run's store, its records, and each machine's bill."""
     store = gridbench.records()
     records, odd = store.records()
     assert not odd
@@ -17,5 +15,5 @@ def run_of(gridbench):
 
 
 def paid(store, hardware):
-    """What each box that was rented for a machine has cost."""
+    """Return the cost of each box rented for a machine."""
     return [job.usd for job in jobs_of(store) if job.hardware == hardware and job.usd is not None]

@@ -1,5 +1,3 @@
-"""The main job, through a real server, a real worker and real measuring processes."""
-
 import asyncio
 import base64
 import json

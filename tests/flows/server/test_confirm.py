@@ -1,5 +1,3 @@
-"""An answer measured again by the command `confirm`, through a real server and worker, on two machines of known times."""
-
 import asyncio
 import json
 import os
@@ -16,7 +14,6 @@ pytestmark = pytest.mark.flaky(
 
 
 async def gridbench(bench, *words):
-    """Run the program; return its exit code and its output."""
     started = await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", "from gridbench.main import main; main()", *words),
         *("--results", str(bench.results)),
@@ -29,7 +26,7 @@ async def gridbench(bench, *words):
 
 
 async def raced(bench):
-    """Measure two machines, of which `flat` is faster by 1.2 %; return the run's store."""
+    """Measure two machines, of which `flat` is faster by 1.2 %; return the store."""
     run_id = await bench.start(suite="race", hardware=["sloping", "flat"])
     assert (await bench.end(run_id)).is_completed()
     return await bench.store(run_id)

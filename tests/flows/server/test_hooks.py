@@ -1,5 +1,3 @@
-"""What the hooks of `bench` do for a run that an earlier `bench` began, on a real server: its lanes end, too."""
-
 import json
 
 import pytest
@@ -39,7 +37,7 @@ async def client(bench, monkeypatch):
 
 
 async def flow_run(client, *states, **options):
-    """A flow run that has gone through these states."""
+    """Return a flow run that went through these states."""
     run = await client.create_flow_run(flow, **options)
     for state in states:
         await client.set_flow_run_state(run.id, state, force=True)
@@ -47,7 +45,7 @@ async def flow_run(client, *states, **options):
 
 
 async def resumed(client, store):
-    """A `bench` as its worker knows it, from before it was named after the run that it has resumed."""
+    """Return a `bench` as its worker knows it, before it was named after its resumed run."""
     asked = {"resume": store.plan.run, "results": str(store.folder.parent)}
     run = await flow_run(client, Pending(), Running(), name="brave-otter", parameters=asked)
     await client.update_flow_run(run.id, name=store.plan.run)
@@ -61,7 +59,7 @@ async def left_by_an_earlier_bench(client, store, tag, *states):
 
 
 async def crashed(bench, client, run):
-    """What the runner does that finds the process of a flow run killed."""
+    """Do what the runner does when a flow run's process was killed."""
     state = Crashed(message="Flow run process exited with non-zero status code -9.")
     await client.set_flow_run_state(run.id, state, force=True)
     stack = bench.stack

@@ -1,5 +1,3 @@
-"""A run from the UI whose estimate is above its budget asks; a run from anywhere else is refused."""
-
 import asyncio
 
 import pytest
@@ -14,7 +12,7 @@ FROM_THE_FORM = Scheduled(message="")  # as its button sends it, with an empty f
 
 
 async def asking(bench):
-    """Start a run like the form does, with next to no budget; return its id once it asks."""
+    """Start a run like the form with next to no budget; return its id once it asks."""
     asked = {"suite": "naps", "hardware": ["local-cpu"], "results": str(bench.results), "budget_usd": 1e-6}
     async with bench.client() as client:
         deployment = await client.read_deployment_by_name("bench/quick")

@@ -1,5 +1,3 @@
-"""A user's own scripts on this machine, where they lie."""
-
 import pytest
 
 from tests.flows.own_scripts import asked, check_records

@@ -1,5 +1,3 @@
-"""A user's own script through a real server and worker: from the command, and from the form in the UI."""
-
 import asyncio
 import os
 import sys

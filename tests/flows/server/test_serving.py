@@ -1,5 +1,3 @@
-"""A server at a promised latency, by one command: started, loaded, stopped, priced and drawn."""
-
 import asyncio
 import json
 import os

@@ -1,5 +1,3 @@
-"""A run whose repeats are spread over two sessions, through a real server and worker, on machines of known times."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""The Prefect UI in a real browser: the form of a deployment, a run that it starts, the artifacts of that run."""
-
 import asyncio
 import base64
 import os
@@ -23,7 +21,7 @@ SHOTS = os.environ.get("SHOTS")  # a folder for pictures, where somebody wants t
 
 @pytest.fixture
 async def page(bench):
-    """A browser in which somebody has logged in."""
+    """A browser that is logged in."""
     password = base64.b64encode(auth_file(bench.stack.state).read_bytes()).decode()
     async with playwright_api.async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
@@ -40,7 +38,7 @@ async def shot(page, name):
 
 
 async def choose(page, shown, *options):
-    """Pick options of the field that shows `shown`: a list's take turns between chosen and not."""
+    """Toggle options of the field that shows `shown`."""
     await page.get_by_role("button", name=shown, exact=True).press("ArrowDown")
     await page.locator(".p-select-option").first.wait_for()
     search = page.locator(".p-combobox__search-option input")
@@ -52,7 +50,7 @@ async def choose(page, shown, *options):
 
 
 async def the_run_of(bench, deployment_id, before):
-    """The run that the form has started; its page may take a moment to be told of it."""
+    """Return the form's run, which its page can learn a moment late."""
     wanted = FlowRunFilter(deployment_id=FlowRunFilterDeploymentId(any_=[deployment_id]))
     deadline = time.monotonic() + 150
     async with bench.client() as client:
@@ -66,7 +64,6 @@ async def the_run_of(bench, deployment_id, before):
 
 
 async def runs_before(bench, name):
-    """A deployment, and the ids of the runs that it has had."""
     async with bench.client() as client:
         deployment = await client.read_deployment_by_name(name)
         wanted = FlowRunFilter(deployment_id=FlowRunFilterDeploymentId(any_=[deployment.id]))
@@ -74,14 +71,12 @@ async def runs_before(bench, name):
 
 
 async def open_form(page, bench, deployment):
-    """The form of a run with parameters of one's own."""
     await page.goto(f"{bench.stack.ui_url}/deployments/deployment/{deployment.id}")
     await page.get_by_role("button", name="Run", exact=True).click()
     await page.get_by_text("Custom run").click()
 
 
 async def labels(page):
-    """The labels of the form's fields, from top to bottom."""
     texts = await page.locator(".schema-form-property__label").all_inner_texts()
     return [text.removesuffix(" (Optional)") for text in texts]
 

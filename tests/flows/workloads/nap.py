@@ -1,4 +1,4 @@
-"""Steps that sleep: time that is known beforehand, for tests of everything around the measurement."""
+"""Steps that sleep a known time, for tests of everything around the measurement."""
 
 import os
 import time
@@ -29,11 +29,9 @@ def _sleeping(env: Env, wait_s: float) -> Prepared:
 
 @workload(ms=(2, 5), tiny={"ms": 1})
 def nap(env: Env, ms: int) -> Prepared:
-    """Sleep `ms` milliseconds and double a few numbers."""
     return _sleeping(env, ms / 1e3)
 
 
 @workload(ms=(2, 5), tiny={"ms": 1})
 def doze(env: Env, ms: int) -> Prepared:
-    """Sleep `ms` milliseconds, times DOZE_FACTOR, and double a few numbers."""
     return _sleeping(env, ms / 1e3 * float(os.environ.get("DOZE_FACTOR", "1")))

@@ -1,5 +1,3 @@
-"""Every step that a CPU can take, at tiny sizes: what a GPU is asked in its ten minutes must not break on the way."""
-
 import json
 import subprocess
 import sys

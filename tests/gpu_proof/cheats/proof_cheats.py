@@ -26,7 +26,6 @@ def product(env, n, step, **changes):
 
 @workload(n=(1,), tiny={"n": 1})
 def proof_oom(env, n):
-    """More than any device has."""
     import torch
 
     torch.empty(2**42, dtype=torch.uint8, device=env.device)
@@ -34,7 +33,7 @@ def proof_oom(env, n):
 
 @workload(n=(1,), tiny={"n": 1})
 def proof_stream(env, n):
-    """Work on a stream that nobody waits for."""
+    """Work on a stream that is never awaited."""
     import torch
 
     side, out = torch.cuda.Stream(), torch.empty(N, N, dtype=env.dtype, device=env.device)
@@ -49,7 +48,6 @@ def proof_stream(env, n):
 
 @workload(n=(1,), tiny={"n": 1})
 def proof_killed(env, n):
-    """Killed by the kernel, as far as anybody can tell."""
     calls = iter(range(10**9))
 
     def step(a):
@@ -62,7 +60,7 @@ def proof_killed(env, n):
 
 @workload(n=(1,), tiny={"n": 1})
 def proof_conv_oom(env, n):
-    """A convolution with no room for its workspace: cuDNN then finds no engine, and does not say why."""
+    """A convolution without room for its workspace: cuDNN then finds no engine, and hides the reason."""
     import torch
 
     x = env.randn(32, 64, 256, 256)
@@ -83,7 +81,6 @@ def proof_conv_oom(env, n):
 
 @workload(n=(1,), processes=(2,), tiny={"n": 1, "processes": 2}, scaling="weak")
 def proof_lost_rank(env, n, processes):
-    """Rank 1 is killed in the midst."""
     import torch
 
     from workloads.harness.group.distributed import replicated

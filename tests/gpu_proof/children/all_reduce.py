@@ -1,7 +1,7 @@
 """Add up values over all ranks; print the bus bandwidth in GB/s and whether the sums are right.
 
-By NCCL, 256 MiB on a GPU for each rank; on a CPU by gloo and less, to see whether this code runs. Bus bandwidth as
-NVIDIA/nccl-tests defines it (doc/PERFORMANCE.md): bytes / seconds * 2 (n - 1) / n.
+NCCL, 256 MiB, a GPU for each rank; gloo and less on a CPU, to test this code. Bus bandwidth as in
+NVIDIA/nccl-tests (doc/PERFORMANCE.md): bytes / seconds * 2 (n - 1) / n.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Print what torch sees of the device, and the versions of what runs on it."""
+"""Print what torch sees of the device, and the versions of its libraries."""
 
 import json
 import platform

@@ -1,8 +1,8 @@
-"""Time the same operations by the harness, by torch's Timer, by triton's do_bench and as a CUDA graph, in turns.
+"""Time the same operations by the harness, torch's Timer, triton's do_bench and a CUDA graph, in turns.
 
-One process, three rounds. Prints medians in seconds by operation and clock, the reason for each missing clock, and the
-ratio of our wall time to Timer's. That ratio is of turns of 10 ms each, because a host can change its speed by a third
-from one second to the next.
+One process, three rounds. Prints medians in seconds by operation and clock, the reason for each missing
+clock, and the ratio of our wall time to Timer's. That ratio is of turns of 10 ms each, because a host's speed
+can change by a third within a second.
 """
 
 import importlib
@@ -41,7 +41,7 @@ def _only_cuda(torch: Any) -> Iterator[tuple[str, Operation]]:
 
 
 def graphed(operation: Operation) -> Operation:
-    """Capture the operation some times over: a replay leaves out what Python takes."""
+    """Capture the operation several times: a replay leaves out Python's time."""
     import torch
 
     side = torch.cuda.Stream()
@@ -66,7 +66,7 @@ def by_others(operation: Operation, on_gpu: bool, missing: dict[str, str]) -> di
 
 
 def wall_over_timer(operation: Operation, clock: Any) -> float:
-    """Return the median ratio of the harness's wall time to Timer's, of turns that follow each other at once."""
+    """Return the median ratio of the harness's wall time to Timer's, of adjacent turns."""
     from torch.utils.benchmark import Timer
 
     timer = Timer("f()", globals={"f": operation}, num_threads=2)
@@ -84,7 +84,7 @@ def wall_over_timer(operation: Operation, clock: Any) -> float:
 
 
 def by_triton(operation: Operation, missing: dict[str, str]) -> dict[str, float]:
-    """Time by `do_bench`, unless it has failed before: its driver is compiled, and there may be no C compiler."""
+    """Time by `do_bench`, unless it failed before: its driver needs a C compiler."""
     if "do_bench" in missing:
         return {}
     try:

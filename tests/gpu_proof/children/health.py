@@ -1,4 +1,4 @@
-"""Print the card's report of itself, by the child process of the harness, and the cost of its readings."""
+"""Print the card's report by the harness's child process, and the cost of its readings."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Keep the GPU busy, as another user of it would; print a line once it is."""
+"""Keep the GPU busy like another user; print a line once it is."""
 
 if __name__ == "__main__":
     import torch

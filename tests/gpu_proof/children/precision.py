@@ -1,4 +1,4 @@
-"""Print the relative errors of a matrix product and a convolution in fp32 or tf32, and what torch's switches read."""
+"""Print the relative errors of a matrix product and a convolution in fp32 or tf32, and torch's switches."""
 
 import json
 import sys
@@ -29,7 +29,7 @@ def errors(device: str, precision: str) -> dict[str, float]:
 
 
 def switches() -> dict[str, str]:
-    """Read every switch that code of others reads: Inductor's cache key and flex_attention read the old ones."""
+    """Read every switch that other code reads: Inductor's cache key and flex_attention read the old ones."""
     import torch
 
     reads: dict[str, Callable[[], object]] = {

@@ -1,4 +1,4 @@
-"""Multiply bf16 matrices for a while; print TFLOP/s second by second: power and heat settle within a minute."""
+"""Multiply bf16 matrices for a while; print TFLOP/s by second: power and heat settle within a minute."""
 
 import json
 import sys

@@ -1,5 +1,3 @@
-"""The proof's own code runs: on the CPU at tiny sizes, by the command that is told."""
-
 import json
 import os
 import signal

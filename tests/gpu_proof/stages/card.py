@@ -1,4 +1,4 @@
-"""Which card it is. Without one nothing else is worth trying."""
+"""Which card it is; without one the proof ends."""
 
 from collections.abc import Iterator
 

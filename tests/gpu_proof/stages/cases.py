@@ -1,4 +1,4 @@
-"""Every kind of workload by the real command: its verdict, its margin, and the rates that are known of the card."""
+"""Every kind of workload by the real command: its verdict, its margin, and known rates of the card."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -19,7 +19,7 @@ NEEDS_S, SEARCH_S, COMPILED_S = 20, 45, 120
 
 
 class Case(NamedTuple):
-    """What is measured, in these precisions, with these options of the command."""
+    """A measured case, in these precisions, with these options."""
 
     workload: str
     size: str
@@ -113,7 +113,7 @@ def look(case: Case, precision: str, name: str, bench: Bench) -> Iterator[Row]:
 
 
 def _figures(measured: Measured) -> str:
-    """What a reader wants to see of a record beside its verdict."""
+    """Return figures of a record for the reader."""
     record = measured.record or {}
     if not (timing := record.get("device_time") or record.get("wall")):
         return f"{measured.seconds:.0f} s"
@@ -136,7 +136,7 @@ def _share_of_bound(check: dict[str, Any] | None) -> str:
 
 
 def tiny() -> Iterator[Case]:
-    """The cases at sizes that a CPU runs in a blink, to see whether this code holds."""
+    """Return the cases at sizes that a CPU runs quickly, to test this code."""
     from workloads.harness.registry import find
 
     for workload in dict.fromkeys(case.workload for case in (*ESSENTIAL, *CASES)):

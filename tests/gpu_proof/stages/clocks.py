@@ -1,4 +1,4 @@
-"""Our clocks against those of others, on the same operations in the same process, in turns."""
+"""Our clocks against others, on the same operations in the same process, in turns."""
 
 from collections.abc import Iterator
 

@@ -1,4 +1,4 @@
-"""The cost of the forked records so far, without their measurement."""
+"""The cost of forked records so far, without their measurement."""
 
 import statistics
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""What is expected of a record that was measured on a GPU."""
+"""Expectations of a GPU's record."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -54,7 +54,6 @@ GIB = 1_048_576  # in KiB
 
 
 def rows_of(step: str, record: dict[str, Any], bench: Bench) -> Iterator[Row]:
-    """Yield the rows that follow from a record's case."""
     timing = record["device_time"] or record["wall"]
     if check := record["check"]:
         yield within(step, f"{step}: error over its bound", check["error"] / check["bound"], 0, MARGIN)
@@ -75,9 +74,10 @@ def _nothing(step: str, record: dict[str, Any], bench: Bench) -> Iterator[Row]:
 
 
 def _attention(step: str, record: dict[str, Any], bench: Bench) -> Iterator[Row]:
-    """Hold that the kernel is named and, if there are two fast ones, that both were tried; show their ratio.
+    """Check that the kernel is named and, if there are two fast ones, that both were tried; show their ratio.
 
-    On an H100 cuDNN's was 1.7 to 2.3 times as fast as FlashAttention-2's in training (huggingface/transformers PR 48163).
+    On an H100 cuDNN's was 1.7 to 2.3 times as fast as FlashAttention-2's in training
+    (huggingface/transformers PR 48163).
     """
     names, trials_s = record["work"]["attention"], record["layout_trials_s"]
     yield holds(step, f"{step}: attention's kernel is named", bool(names), ", ".join(names))
@@ -135,7 +135,7 @@ def _share(step: str, record: dict[str, Any], bench: Bench) -> Iterator[Row]:
 
 
 def _peak(bench: Bench, precision: str) -> float | None:
-    """Return a card's TFLOP/s, in fp8 twice those of fp16; None where they are not known."""
+    """Return a card's TFLOP/s, in fp8 twice those of fp16, or None."""
     peaks = _peaks(bench)
     return (peaks.tflops | {"fp8": 2 * peaks.tflops.get("fp16", 0)}).get(precision) if peaks else None
 
@@ -145,7 +145,7 @@ def _peaks(bench: Bench) -> Peaks | None:
 
 
 def _roof(step: str, record: dict[str, Any], bench: Bench) -> Iterator[Row]:
-    """Hold the best product against what such cards reach, and against a plain square one."""
+    """Compare the best product with the reach of such cards, and with a plain square one."""
     precision, rate = record["case"]["precision"], record["work"]["flops"] / _seconds(record)
     peaks, peak = _peaks(bench), _peak(bench, precision)
     if peaks is None or peak is None:
@@ -169,7 +169,7 @@ def _all_reduce(step: str, record: dict[str, Any], bench: Bench) -> Iterator[Row
 
 
 def _at_once(step: str, record: dict[str, Any], bench: Bench) -> Iterator[Row]:
-    """Compare the cards of a box that compute the same at once, with each other and each with itself alone."""
+    """Compare a box's cards at the same work with each other and with themselves alone."""
     ranks = record["group"]["ranks"]
     ratio = min(rank["mean_s"] for rank in ranks) / max(rank["mean_s"] for rank in ranks)
     yield within(step, f"{step}: slowest card over the fastest", ratio, *TOGETHER)

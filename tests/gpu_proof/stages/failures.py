@@ -1,4 +1,4 @@
-"""What must not pass as a measurement does not, and is called by its name."""
+"""Failures that must not pass as measurements, and are named."""
 
 import subprocess
 import sys
@@ -29,7 +29,7 @@ def verdict(workload: str, right: set[str], bench: Bench) -> Iterator[Row]:
 
 
 def killed(bench: Bench) -> Iterator[Row]:
-    """A process that is killed leaves no record: its parent makes one."""
+    """Kill a process: its parent makes the record."""
     file = bench.out / "killed.toml"
     file.write_text(SUITE)
     try:
@@ -41,7 +41,7 @@ def killed(bench: Bench) -> Iterator[Row]:
 
 
 def misused(bench: Bench) -> Iterator[Row]:
-    """A workload of one process under torchrun is a mistake that is said in a sentence."""
+    """Run a workload of one process under torchrun: one sentence names the mistake."""
     ended = bench.run([sys.executable, "-m", *TORCHRUN.split(), "--device", bench.device], 200)
     right = not ended.late and ended.code not in (0, None) and "start it without torchrun" in ended.err
     yield holds(
@@ -50,7 +50,7 @@ def misused(bench: Bench) -> Iterator[Row]:
 
 
 def shared(bench: Bench) -> Iterator[Row]:
-    """Beside another process that keeps the GPU busy."""
+    """Measure while another process keeps the GPU busy."""
     load = bench.start(
         [sys.executable, "-m", "tests.gpu_proof.children.load"], subprocess.PIPE, subprocess.DEVNULL
     )
@@ -62,7 +62,7 @@ def shared(bench: Bench) -> Iterator[Row]:
 
 
 def spread(bench: Bench) -> Iterator[Row]:
-    """Three repeats of one case, each in a separate process; the second is forked."""
+    """Measure three repeats of one case in separate processes, the second one forked."""
     precision = "bf16" if bench.card and can(bench.card.capability, "bf16") else "fp32"
     runs = [start(bench, "matmul", "n=8192", precision) for start in (measure, measure_forked, measure)]
     times = [

@@ -1,4 +1,4 @@
-"""Several GPUs: groups of every size that fits, NCCL's own bandwidth, and a rank that is lost."""
+"""Several GPUs: groups of every size that fits, NCCL's own bandwidth, and a lost rank."""
 
 from collections.abc import Iterator
 from functools import partial
@@ -53,7 +53,7 @@ def lost(bench: Bench) -> Iterator[Row]:
 
 
 def ranks(bench: Bench) -> int:
-    """As many as there are GPUs; two processes on a CPU, to see whether this code runs."""
+    """Return the number of GPUs; two processes on a CPU, to test this code."""
     if not bench.on_gpu:
         return 2
     return bench.card.count if bench.card else 0

@@ -1,4 +1,4 @@
-"""The card's own report: each reading is a number or has its reason, and a driver's library that kills costs no record."""
+"""The card's report: each reading is a number or has its reason, and a library that kills costs no record."""
 
 import tempfile
 from collections.abc import Iterator
@@ -52,7 +52,7 @@ def facts(bench: Bench) -> Iterator[Row]:
 
 
 def faulty(fault: str, bench: Bench) -> Iterator[Row]:
-    """Measure with a driver's library that fails at its start: the record stays, its readings have the reason."""
+    """Measure with a driver's library that fails at its start: the record has the reason."""
     step = f"health driver {fault}"
     with tempfile.TemporaryDirectory() as folder:
         Path(folder, "pynvml.py").write_text(FAULTS[fault])

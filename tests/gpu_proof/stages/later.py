@@ -1,4 +1,4 @@
-"""For a call of their own, by name: how a rate holds up over a minute, and the largest batch that fits."""
+"""Steps of a call by name: a rate over a minute, and the largest batch that fits."""
 
 import sys
 from collections.abc import Iterator

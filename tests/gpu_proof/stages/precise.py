@@ -1,4 +1,4 @@
-"""fp32 is IEEE and tf32 is TF32, in products and convolutions alike, and torch's own switches can be read after it."""
+"""fp32 is IEEE and tf32 is TF32, in products and convolutions, and torch's switches stay readable."""
 
 from collections.abc import Iterator
 from functools import partial

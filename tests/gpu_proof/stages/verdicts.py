@@ -1,3 +1,3 @@
-"""Which verdicts are of a measurement that was made, however well."""
+"""Verdicts of completed measurements, of any quality."""
 
 MEASURED = {"ok", "unsteady", "imprecise", "noisy", "throttled", "shared"}

@@ -1,5 +1,3 @@
-"""Clocks of others that a machine may lack cost their own figure and no other."""
-
 import importlib
 import sys
 import time
@@ -17,7 +15,7 @@ NO_COMPILER = (
 
 
 def without_compiler(asked):
-    """Triton as it is without a C compiler: its driver can't be made when it is first needed."""
+    """Raise like Triton without a C compiler, on first use of its driver."""
 
     def do_bench(operation, **options):
         asked.append(operation)
@@ -78,7 +76,6 @@ def test_effects_of_an_h100s_host_and_copy_engine_are_no_failure_of_the_clocks(t
 
 
 def test_turns_cancel_a_host_that_changes_its_speed():
-    """Each turn takes as long as the host is slow in that moment; both clocks see the same host."""
     steps = iter(range(10**9))
 
     def operation():

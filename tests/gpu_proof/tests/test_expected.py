@@ -1,5 +1,3 @@
-"""What a proof expects of a record: figures that a card can't have fail, figures that it has do not."""
-
 import pytest
 
 from tasks.planning.hardware import load_gpus
@@ -29,7 +27,7 @@ def record(workload="matmul", size=(("n", 8192),), precision="bf16", wall=1.0, *
 
 
 def judged(record, card="NVIDIA H200", clocks=None, capability=(9, 0)):
-    """The states of the rows of a record by the last words of their names."""
+    """Return the states of a record's rows by the last words of their names."""
     bench = Bench(None, "cuda", 0, card=Card(card, 1, capability, 0), clocks=clocks or {})
     case = record["case"]
     size = ",".join(f"{name}={value}" for name, value in case["size"])
@@ -98,7 +96,7 @@ def test_each_ceiling_of_a_roofline_is_judged(workload, size, name):
 
 
 def of(workload, share, precision="bf16", mode="eager", size=(("batch", 1),)):
-    """The record of a step that takes this share of an H200's peak, and of its bandwidth."""
+    """Return the record of a step with this share of an H200's peak, and of its bandwidth."""
     work = {
         "flops": share * 989e12 * SECONDS,
         "bytes": share * 4.8e12 * SECONDS,

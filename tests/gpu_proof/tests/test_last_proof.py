@@ -1,5 +1,3 @@
-"""The page says of the last proof what was kept of it, and a change of the harness since then is warned of."""
-
 import json
 import warnings
 
@@ -29,7 +27,7 @@ PROOF = {
 
 
 def warning(proof, now):
-    """The sentence that a change since a proof is warned with; empty where there is none."""
+    """Return the warning about a change since a proof, or an empty string."""
     if proof is None:
         return "no proof on a GPU was kept: docs/gpu-proof.md says how to make one"
     if proof["content_id"] == now:
@@ -38,7 +36,7 @@ def warning(proof, now):
 
 
 def test_the_harness_is_that_of_the_last_proof():
-    """A change is no failure: most machines have no GPU to ask."""
+    """A change only warns: most machines have no GPU."""
     if sentence := warning(last(), harness_id()):
         warnings.warn(sentence, stacklevel=1)
 

@@ -1,5 +1,3 @@
-"""A proof ends in time and says of everything what became of it, whatever its steps do."""
-
 import json
 import subprocess
 import sys
@@ -149,7 +147,7 @@ def test_the_plan_is_of_known_workloads_and_has_each_name_once(bench):
 
 
 def test_every_workload_of_a_gpu_is_proved():
-    """Whoever adds a workload adds its case, with what it is held against."""
+    """A new workload needs a case here, with its expectation."""
     in_cases = {case.workload for case in EVERY_CASE} | {name for name, *_ in groups.CASES}
     assert in_cases == {name for name, w in all_workloads().items() if "cuda" in w.devices and is_ours(w)}
 

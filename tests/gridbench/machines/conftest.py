@@ -1,5 +1,3 @@
-"""The command, as a person types it."""
-
 import pytest
 
 from gridbench import main
@@ -7,7 +5,7 @@ from gridbench import main
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Runs the command; returns its exit code and what it printed."""
+    """Run the command; return exit code and output."""
 
     def run(*words):
         monkeypatch.setattr("sys.argv", ["gridbench", "ssh", "check", *words])

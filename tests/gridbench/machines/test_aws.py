@@ -1,5 +1,3 @@
-"""gridbench up, status and down aws: what is refused in a sentence, and what is told."""
-
 import json
 import sys
 from datetime import UTC, datetime, timedelta
@@ -22,7 +20,6 @@ SERVICES = ("cloudformation", "ec2", "s3", "batch", "iam", "logs", "ecr", "budge
 
 @pytest.fixture
 def app(monkeypatch):
-    """The three commands, as `gridbench` mounts them."""
     program = typer.Typer(pretty_exceptions_enable=False)
     for name, command in (
         ("up", commands.up_aws),
@@ -38,7 +35,7 @@ def app(monkeypatch):
 
 @pytest.fixture
 def run(app, capsys, monkeypatch):
-    """The exit code and all that was printed, on one line."""
+    """Run a command; return exit code and output on one line."""
 
     def go(*words):
         monkeypatch.setattr(sys, "argv", ["gridbench", *words])
@@ -68,7 +65,7 @@ def offline(monkeypatch, tmp_path):
 
 @pytest.fixture
 def answers(monkeypatch):
-    """An account whose services answer what a test has put into them."""
+    """An account with scripted answers."""
     keys = {"region_name": "us-east-1", "aws_access_key_id": "x", "aws_secret_access_key": "x"}
     clients = {name: boto3.client(name, **keys) for name in SERVICES}
     stubbers = {name: Stubber(client) for name, client in clients.items()}

@@ -1,5 +1,3 @@
-"""gridbench up, status and down gke: what is shown, asked and refused, and the exit codes."""
-
 import stat
 import sys
 
@@ -33,7 +31,7 @@ def account(monkeypatch, tmp_path):
 
 @pytest.fixture
 def run(capsys, monkeypatch):
-    """Runs a command, `up` for the cluster alone: the exit code and all that was printed, on one line."""
+    """Run a command, `up` for the cluster alone; return exit code and output on one line."""
 
     def go(*words):
         alone = ["--cluster-only"] if words[0] == "up" else []

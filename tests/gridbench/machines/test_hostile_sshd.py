@@ -1,5 +1,3 @@
-"""`gridbench ssh check` and `--on ssh://…` of a machine that is a hostile SSH server, over loopback."""
-
 import pytest
 
 from gridbench.run import box
@@ -20,7 +18,7 @@ ANSWERS = {  # to the verb `check`
 
 
 def answers(checked):
-    """The answers to the verbs of the worker's script, with these facts."""
+    """Return the answers to the worker's script, with these facts."""
     others = {"printenv": "/root\n", "python": "/usr/bin/python3\n"}
 
     def answer(words):
@@ -43,7 +41,7 @@ def test_answers_of_a_hostile_box_are_printed_as_sentences_without_control_chara
 
 @pytest.fixture
 def known(monkeypatch):
-    """The key of the server, as a file known_hosts would have it."""
+    """The server's key in known_hosts."""
     keys = ([KEY.convert_to_public()], [], [])
     monkeypatch.setattr("infra.workers.ssh.connection._known", lambda host: keys)
 

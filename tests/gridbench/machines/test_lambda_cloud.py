@@ -1,5 +1,3 @@
-"""The commands `gridbench lambda …` against the stand-in of Lambda's API."""
-
 import asyncio
 import dataclasses
 import json
@@ -29,8 +27,6 @@ def cloud(monkeypatch):
 
 @pytest.fixture
 def run(monkeypatch, capsys):
-    """Runs the command; returns its exit code and what it printed."""
-
     def apart(*words):
         monkeypatch.setattr("sys.argv", ["gridbench", *words])
         with pytest.raises(SystemExit) as left:

@@ -1,5 +1,3 @@
-"""`gridbench ssh check` against a real sshd, and its mistakes."""
-
 import pytest
 
 

@@ -1,5 +1,3 @@
-"""The environment as it was before a session."""
-
 import os
 
 import pytest
@@ -7,7 +5,7 @@ import pytest
 
 @pytest.fixture
 def environment():
-    """What a session sets is taken back."""
+    """Restore the environment after a session."""
     before = dict(os.environ)
     yield
     os.environ.clear()

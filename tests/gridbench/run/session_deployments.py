@@ -1,10 +1,8 @@
-"""The deployments of a session, and the variable that holds the key of Lambda Cloud."""
-
 KEY = "LAMBDA_API_KEY"
 
 
 def deployments(api):
-    """Each deployment's flow and name, with its pool and whether it is paused."""
+    """Return each deployment's flow and name, with its pool and whether it is paused."""
     flows = {flow["id"]: flow["name"] for flow in api.post("/flows/filter", json={}).json()}
     found = api.post("/deployments/filter", json={}).json()
     return {f"{flows[of['flow_id']]}/{of['name']}": (of["work_pool_name"], of["paused"]) for of in found}

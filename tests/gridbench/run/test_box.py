@@ -1,5 +1,3 @@
-"""A box that is named by its address: what the address says, and what the box says of itself."""
-
 import pytest
 
 from gridbench.run import box
@@ -73,7 +71,7 @@ def test_an_unlisted_card_has_no_model():
 
 
 def test_a_run_has_the_box_beside_machines_with_files(monkeypatch):
-    """The plan is handed over to another process, which does not ask the box again."""
+    """The process that gets the plan does not ask the box again."""
     asked = []
     facts = hardware_of({"address": "box"}, FACTS, {"usd": "2"}, {"hosts": [{"address": "box"}]})
     monkeypatch.setattr(box, "ask", lambda address: asked.append(address) or facts)

@@ -1,5 +1,3 @@
-"""The lines of a run that is under way: finished cells with their time, elapsed and remaining time."""
-
 import asyncio
 import io
 import threading
@@ -63,7 +61,7 @@ def test_the_remaining_time_counts_the_repeats_before_the_last_and_the_slowest_l
 
 
 class Broken(BaseHTTPRequestHandler):
-    """A Prefect server whose database is broken, or locked."""
+    """A Prefect server with a broken or locked database."""
 
     is_locked = False
 
@@ -100,7 +98,6 @@ async def test_a_server_that_fails_for_a_minute_ends_the_command(monkeypatch, is
 
 
 async def test_a_server_that_is_not_there_is_waited_for(monkeypatch):
-    """A laptop that was closed for an hour goes on with its run."""
     monkeypatch.setattr(follow, "FAILING_S", 0.1)
     monkeypatch.setattr(follow, "POLL_S", 0.05)
     async with PrefectClient("http://127.0.0.1:9/api") as client:

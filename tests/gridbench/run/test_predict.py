@@ -1,5 +1,3 @@
-"""`gridbench predict`: a table of machines that have not measured a run's cases, each with its interval."""
-
 import re
 from dataclasses import replace
 
@@ -16,7 +14,7 @@ from tests.tasks.examples.two_cards import two_cards
 
 @pytest.fixture
 def call(tmp_path, monkeypatch):
-    """Stores records as a run, and predicts from it; returns the exit code and the output."""
+    """Store records as a run, and predict from it; return exit code and output."""
     monkeypatch.setattr(console, "_width", 240)  # it keeps the COLUMNS of its first use
 
     def said(records, *words, name=None):

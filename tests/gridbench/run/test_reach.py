@@ -1,5 +1,3 @@
-"""Which Prefect API a run uses: Prefect's own settings are asked, and an API out of reach is refused."""
-
 import pytest
 
 from gridbench.run.reach import check_reach
@@ -16,7 +14,7 @@ KEY = "pnu_0123456789abcdef"
 
 @pytest.fixture
 def log_in(monkeypatch, tmp_path):
-    """What `prefect cloud login` and `prefect config set` leave: a profile, no variable."""
+    """Leave the profile of `prefect cloud login` and `prefect config set`, without variables."""
     path = tmp_path / "profiles.toml"
     monkeypatch.setenv("PREFECT_PROFILES_PATH", str(path))
     monkeypatch.setattr(notes, "STATE", tmp_path / "state")

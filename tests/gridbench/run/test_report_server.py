@@ -1,5 +1,3 @@
-"""The server of reports, asked by a page of another site, by another user of the machine, and by who has a link."""
-
 import base64
 import http.client
 import os
@@ -43,7 +41,7 @@ def asked(port, path, method="GET", **headers):
 
 
 def keyed(results, run="mine"):
-    """The path of a run in its link."""
+    """Return the path of a run in its link."""
     return "/" + report_url(results / run / "report.html").split("/", 3)[3].removesuffix("/report.html")
 
 

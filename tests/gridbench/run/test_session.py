@@ -1,5 +1,3 @@
-"""A session: what it starts, which deployments it makes, which schedules it keeps still, and what it refuses."""
-
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -33,7 +31,7 @@ def plan():
 
 
 def moved(plan, pool, rent=None):
-    """The plan with its last machine in another pool."""
+    """Return the plan with its last machine in another pool."""
     there, last = plan.hardware[:-1], plan.hardware[-1]
     elsewhere = last.model_copy(update={"name": "elsewhere", "pool": pool, "rent": rent})
     return plan.model_copy(update={"hardware": (*there, elsewhere)})
@@ -165,7 +163,7 @@ def test_deployments_are_told_apart_by_their_names_alone():
 
 
 def up_with(monkeypatch, results):
-    """What `gridbench up` has started in its environment."""
+    """Return the environment that `gridbench up` sets."""
     started = []
 
     @contextmanager
@@ -182,7 +180,7 @@ def up_with(monkeypatch, results):
 
 
 def test_the_results_folder_of_a_stack_holds_for_all_that_it_starts(monkeypatch, tmp_path):
-    """Runs from the UI, by a schedule or by `prefect deployment run` name no folder."""
+    """Runs from the UI or a schedule name no folder."""
     monkeypatch.chdir(tmp_path)
     folder, environment = up_with(monkeypatch, ResultsAddress.parse("mine"))
     assert environment["GRIDBENCH_RESULTS"] == str(tmp_path / "mine") == str(folder.absolute())

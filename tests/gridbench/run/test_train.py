@@ -1,5 +1,3 @@
-"""`gridbench train`: what it plans and where its suite is; nothing is started here."""
-
 import re
 import sys
 
@@ -13,7 +11,7 @@ from workloads.harness.repeat.suite import load_suite
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
-    """Runs the command in a folder with a script; returns its exit code and what it said, in one line."""
+    """Run the command in a folder with a script; return exit code and output on one line."""
     (tmp_path / "train.py").write_text("")
     (tmp_path / ".gitignore").write_text("out/\n")
     monkeypatch.chdir(tmp_path)
@@ -83,7 +81,7 @@ def test_an_unknown_machine_leaves_no_suite_behind(run, tmp_path, words):
 
 
 def test_code_that_a_machine_could_not_get_is_refused_before_anything_starts(run, tmp_path):
-    """A secret in the folder never leaves this machine, so a machine elsewhere can't measure it."""
+    """A secret never leaves this machine, so no other can measure the folder."""
     (tmp_path / ".env").write_text("KEY=1\n")
     code, said = run("train", "--on", "aws-c5.2xlarge", "--results", "out", "--dry-run", "train.py")
     assert code == 2 and "looks like a secret, and secrets do not travel" in said

@@ -1,5 +1,3 @@
-"""`up` without what it needs, and after a stop: nothing is made in silence, and what is left is told."""
-
 from datetime import UTC, datetime
 
 import boto3
@@ -31,7 +29,7 @@ def nobody_is_logged_in(monkeypatch, tmp_path):
 
 @pytest.fixture
 def silent_api(monkeypatch):
-    """An API where nobody answers."""
+    """An API that never answers."""
     url = f"http://127.0.0.1:{free_port()}/api"
     monkeypatch.setenv("PREFECT_API_URL", url)
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "me:secret")

@@ -1,5 +1,3 @@
-"""Alerts: every file of deployments/automations is one that the command makes and Prefect takes."""
-
 import pytest
 from prefect.events import AutomationCore
 from prefect.settings import PREFECT_API_URL, temporary_settings

@@ -1,5 +1,3 @@
-"""`gridbench bisect`: its mistakes, its estimate, its words, and how it goes on; no run is started here."""
-
 import subprocess
 import sys
 from dataclasses import replace
@@ -32,8 +30,6 @@ IMAGES = ("--versions", SIX, "--image-template", "r/g:{version}")
 
 @pytest.fixture
 def run(monkeypatch, capsys, tmp_path):
-    """Runs the command on this machine's hardware; returns its exit code and all that it said."""
-
     def never(*args, **kwargs):
         raise AssertionError("something is measured")
 
@@ -162,7 +158,7 @@ def test_versions_are_the_commits_of_first_parents(checkout):
 
 
 class Bench:
-    """In place of the flow: plans as it does and writes records of machines whose times are known."""
+    """In place of the flow: plan like it and write records with known times."""
 
     def __init__(self, search_request, times, verdicts=(), cut=0):
         self.search_request, self.times, self.verdicts, self.cut = search_request, times, dict(verdicts), cut

@@ -1,5 +1,3 @@
-"""`gridbench bisect` of a user's own script: each version is a checkout of its repository, with code of its own."""
-
 import subprocess
 import sys
 from dataclasses import replace
@@ -26,7 +24,7 @@ CASE = "train/batch=4/own"
 
 @pytest.fixture
 def repository(tmp_path, monkeypatch):
-    """A user's repository of six commits, whose script gets slower in the fourth, and a suite that measures it."""
+    """A user's repository of six commits, whose script slows in the fourth, and its suite."""
     monkeypatch.setattr(checkouts, "FOLDER", tmp_path / "checkouts")
     code = tmp_path / "repository" / "code"
     code.mkdir(parents=True)
@@ -62,7 +60,7 @@ def test_the_commit_that_made_a_script_slower_is_found_by_measuring_its_code(rep
         return float((Path(script.folder) / "train.py").read_text().split()[2])
 
     def measure(run_request):
-        """In place of the flow: the time of a repeat is what the planned folder's script says."""
+        """In place of the flow: time a repeat by its folder's script."""
         version = run_request.night.version
         check_out(version, code)
         plan = make_plan(run_request)

@@ -1,5 +1,3 @@
-"""`gridbench gate`: its exit code, its sentence and its file, over real stores."""
-
 import random
 import sys
 from xml.etree import ElementTree
@@ -17,7 +15,7 @@ FACTORS = (1.0, 1.004, 0.997)
 
 
 def a_run(results, number, factor=1.0, repeats=3, lost=(), **changes):
-    """A run of two cases; matmul takes `factor` seconds."""
+    """Write a run of two cases; matmul takes `factor` seconds."""
     plan = plan_of(number, night=None, repeats=repeats)
     changes = {"environment": ENVIRONMENT} | changes
     records = [record(FACTORS[i] * factor, MATMUL, HERE, i, run=plan.run, **changes) for i in range(repeats)]
@@ -39,8 +37,6 @@ def results(tmp_path_factory):
 
 @pytest.fixture
 def run(monkeypatch, capsys, results):
-    """Runs the command; returns its exit code and all that it said."""
-
     def said(*words, folder=results):
         monkeypatch.setattr(sys, "argv", ["gridbench", "gate", *words, "--results", str(folder)])
         with pytest.raises(SystemExit) as ended:
@@ -62,7 +58,7 @@ def test_a_slower_cell_is_the_first_one_and_the_exit_code(run):
 
 
 def many_cells(results, number, cells, slow=0, factor=1.2):
-    """A run of cells of five repeats with 1 % of noise, the first `slow` of them slower by the factor."""
+    """Write cells of five repeats with 1 % noise, the first `slow` of them slower by the factor."""
     chance = random.Random(1000 * cells + number)
     cases = [Case.of("matmul", {"n": 64 * (place + 1)}) for place in range(cells)]
     plan = plan_of(number, night=None, repeats=5, cases=cases)
@@ -83,7 +79,7 @@ def many_cells(results, number, cells, slow=0, factor=1.2):
 
 @pytest.mark.parametrize(("cells", "slow"), [(8, 4), (14, 7), (14, 4), (14, 9), (6, 3)])
 def test_a_change_of_half_of_the_cells_fails(run, tmp_path, cells, slow):
-    """They are as many as those that have not changed, so a median of changes does not show which is usual."""
+    """A median of changes does not show which half is unchanged."""
     many_cells(tmp_path, 0, cells)
     many_cells(tmp_path, 1, cells, slow)
     code, text = run("--against", run_name(0), folder=tmp_path)

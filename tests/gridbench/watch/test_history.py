@@ -1,5 +1,3 @@
-"""`gridbench history`: which series are shown, what is said of them, and what is one sentence."""
-
 import csv
 import sys
 from datetime import datetime
@@ -33,7 +31,7 @@ def results(tmp_path_factory):
 
 @pytest.fixture
 def run(monkeypatch, capsys, results):
-    """Runs the command on a wide terminal; returns its exit code, and what it said on one line or on several."""
+    """Run the command on a wide terminal; return exit code, and output on one line and on several."""
     monkeypatch.setattr(history.console, "_width", 200)
 
     def said(*words, folder=results):

@@ -1,5 +1,3 @@
-"""Compiled decoding writes one position of its cache, by the buffers in the compiler's code."""
-
 import math
 import re
 from dataclasses import replace

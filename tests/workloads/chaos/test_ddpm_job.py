@@ -1,5 +1,3 @@
-"""Two processes that train the diffusion model to the end."""
-
 import pytest
 
 from tests.workloads.harness.group.small_groups import MEASURED

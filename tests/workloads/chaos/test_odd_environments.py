@@ -1,5 +1,3 @@
-"""A measurement in an odd environment works, or names the fault."""
-
 import shlex
 import shutil
 import subprocess

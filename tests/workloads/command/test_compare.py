@@ -1,5 +1,3 @@
-"""`python -m workloads compare`: an H100 and an H200, whose hosts differ more than their cards."""
-
 import re
 from dataclasses import replace
 

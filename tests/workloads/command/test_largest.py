@@ -1,5 +1,3 @@
-"""The largest size that fits: the search against every threshold, and against a process's real limit."""
-
 import os
 import re
 import resource

@@ -1,5 +1,3 @@
-"""Misspelt words of `python -m workloads`: each error suggests the right one."""
-
 import pytest
 
 from workloads.__main__ import main

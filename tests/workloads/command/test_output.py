@@ -1,5 +1,3 @@
-"""Records that can't be printed are kept."""
-
 import io
 
 import pytest

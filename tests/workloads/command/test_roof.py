@@ -1,5 +1,3 @@
-"""`python -m workloads roof`: order of measurements, cached rates, and rates left for later."""
-
 import json
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Drawing and moving in pieces: the same values and times, in less host memory."""
-
 import math
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""The registry finds workloads in folders; a broken one is named by its file."""
-
 import pytest
 
 from workloads.harness import registry
@@ -40,7 +38,6 @@ def test_a_folder_of_the_users_is_found_too(folder):
 
 
 def test_files_are_looked_for_once_a_folder(folder, monkeypatch):
-    """Each record needs it, and a look costs a tenth of a cell's overhead."""
     (folder / "mine.py").write_text(FILE)
     find("nothing_much")
     monkeypatch.setattr(registry, "all_workloads", pytest.fail)

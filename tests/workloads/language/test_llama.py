@@ -1,5 +1,3 @@
-"""The Llama models: attention written out, the cache, published counts, wrong results."""
-
 import math
 from dataclasses import replace
 
@@ -104,7 +102,6 @@ def test_decoding_reads_all_weights_and_the_whole_cache():
     "part", ["blocks.0.attention.together", "blocks.0.down", "blocks.1.gate_and_up", "embed"]
 )
 def test_a_step_with_other_weights_is_wrong(name, part):
-    """The reference reads the weights after a step with other weights."""
     made = build(name)
     result = first_step(made)
     seen = [tensor.clone() for tensor in made.view(result)]

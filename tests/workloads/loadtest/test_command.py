@@ -1,5 +1,3 @@
-"""The load test's command: its options, its log, and failing tests."""
-
 import json
 import re
 from dataclasses import replace

@@ -1,5 +1,3 @@
-"""The load test's JSON, key by key, and its averages."""
-
 import json
 from dataclasses import replace
 

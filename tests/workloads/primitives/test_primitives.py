@@ -1,5 +1,3 @@
-"""Single operations: attention against plain float64, their counts, and fp8 on a CPU without it."""
-
 import pytest
 import torch
 
@@ -68,7 +66,6 @@ def test_a_cpu_has_no_fp8_and_few_workloads_do():
 
 
 def test_values_of_fp8_are_looked_at_and_moved_about():
-    """The engine's own handling of fp8, with a step that a CPU has."""
     values = torch.randn(32, 16).to(torch.float8_e4m3fn)
     made = Prepared(
         step=lambda: values.float() * 2,

@@ -1,5 +1,3 @@
-"""`python -m workloads`, as a person or a lane calls it."""
-
 import os
 import re
 import signal

@@ -1,5 +1,3 @@
-"""`python -m workloads show`, `compare`, `list` and `check`."""
-
 import json
 import re
 import subprocess

@@ -1,5 +1,3 @@
-"""`python -m workloads suite`."""
-
 import re
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""The diffusion model: its published size, its arithmetic against float64, and each process's share."""
-
 import copy
 import math
 
@@ -147,7 +145,6 @@ class TestTraining:
             assert all(torch.equal(w, first[name]) for name, w in module.state_dict().items())
 
     def test_gradients_are_those_of_float64(self):
-        """A narrow net, as a full one takes seconds; dropout's masks are the same."""
         env = environment()
         prepared = training_step(
             env,

@@ -1,5 +1,3 @@
-"""The diffusion model's batch, shared by several processes."""
-
 import pytest
 import torch
 import torch.distributed as dist

@@ -1,5 +1,3 @@
-"""Small trainings reach their target, and those that learn nothing miss it."""
-
 from dataclasses import replace
 
 import pytest

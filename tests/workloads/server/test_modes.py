@@ -1,5 +1,3 @@
-"""Modes compiled by torch itself in real processes: phase, counts, check; and an exchange."""
-
 import json
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Odd machines and shells: each is measured, or named in a sentence."""
-
 import os
 import shlex
 import shutil
@@ -145,7 +143,6 @@ def test_python_without_docstrings_knows_every_summary(tmp_path, monkeypatch):
 
 
 def test_a_user_without_home_and_name_measures(tmp_path):
-    """Like a container's uid: no entry in the list of users, and no HOME."""
     words = ["unshare", "--mount"]
     if not shutil.which("unshare") or subprocess.run([*words, "true"], capture_output=True).returncode:
         pytest.skip("this user can't make a mount namespace")

@@ -1,5 +1,3 @@
-"""The load test's networks and their six measurements: counts, the loader's order, and cheats."""
-
 import os
 import signal
 import time

@@ -1,5 +1,3 @@
-"""Arrival times and lengths of requests."""
-
 import itertools
 import statistics
 

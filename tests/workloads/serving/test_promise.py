@@ -1,5 +1,3 @@
-"""Promises, and answers that keep or break them."""
-
 import math
 import random
 
@@ -72,7 +70,6 @@ def test_an_interval_of_a_share_holds_it():
 
 
 def test_requests_that_are_late_together_count_as_fewer():
-    """At 80 % of its capacity, the interval holds the share of late requests."""
     limit_s = 0.2
     waits = waits_behind(0.05, 16, 100_000, seed="truth")
     truth, correlated, independent = sum(wait > limit_s for wait in waits) / len(waits), 0, 0

@@ -1,5 +1,3 @@
-"""The largest rate at a promise, on a queue whose truth is known."""
-
 import itertools
 import math
 

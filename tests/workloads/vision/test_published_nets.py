@@ -1,5 +1,3 @@
-"""The networks for pictures: published parameters and operations, counted without computing."""
-
 import pytest
 import torch
 

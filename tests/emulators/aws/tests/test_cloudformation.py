@@ -1,5 +1,3 @@
-"""The emulated CloudFormation refuses what AWS refuses, and makes and deletes stacks completely."""
-
 import re
 
 import pytest

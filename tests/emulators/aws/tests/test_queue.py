@@ -1,5 +1,3 @@
-"""The emulated AWS Batch queues, diagnoses, lists, throttles and forgets like AWS."""
-
 import pytest
 from botocore.exceptions import ClientError
 

@@ -1,5 +1,3 @@
-"""The AWS smoke script against the emulator."""
-
 import json
 import signal
 

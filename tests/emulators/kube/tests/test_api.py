@@ -1,5 +1,3 @@
-"""The API of the Kubernetes emulator: watches, pages, selectors and faults."""
-
 import asyncio
 import json
 

@@ -1,5 +1,3 @@
-"""Machines of the Kubernetes emulator: scheduling, pulls, quotas, and evictions."""
-
 import pytest
 from kubernetes_asyncio.client.exceptions import ApiException
 

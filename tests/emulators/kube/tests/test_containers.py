@@ -1,5 +1,3 @@
-"""The Kubernetes emulator with real containers."""
-
 import pytest
 
 from tests.emulators import containers

@@ -1,5 +1,3 @@
-"""Jobs of the Kubernetes emulator run and end as in Kubernetes 1.36."""
-
 import asyncio
 import json
 

@@ -1,5 +1,3 @@
-"""Refusals of Jobs by the Kubernetes emulator, and their words."""
-
 import asyncio
 
 import pytest

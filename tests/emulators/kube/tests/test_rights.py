@@ -1,5 +1,3 @@
-"""Rights in the Kubernetes emulator: real Roles, the server's own words."""
-
 from tests.emulators.kube.job_examples import SPACE, connected, end_of, refusal, said
 
 ROLE = """

@@ -1,5 +1,3 @@
-"""Lanes on AWS Batch that are reclaimed, too big for their queue, or of another version."""
-
 import json
 import os
 
@@ -50,7 +48,7 @@ async def test_a_machine_that_is_too_big_for_its_queue_ends_the_lane_with_the_nu
 
 @pytest.fixture
 def theirs(image):
-    """The image under a name of this process's own: tests of another checkout run beside it, and name theirs, too."""
+    """Tag the image for this process: another checkout's tests can run at the same time."""
     name = f"localhost/gridbench-version:v2-{os.getpid()}"
     containers.podman("tag", image, name)
     yield name

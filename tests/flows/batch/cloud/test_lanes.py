@@ -1,5 +1,3 @@
-"""`bench` over AWS Batch: a real server and worker, emulated AWS, real containers of the image built here."""
-
 import re
 
 import pytest

@@ -1,5 +1,3 @@
-"""A user's own scripts as jobs of AWS Batch: their code travels into real containers."""
-
 import pytest
 
 from tests.flows.own_scripts import asked, check_records

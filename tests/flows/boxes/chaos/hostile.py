@@ -1,4 +1,4 @@
-"""A job of a hostile box that does one of `DEEDS`, named on the command line, in place of measuring.
+"""A hostile box's job, which does one of `DEEDS` instead of measuring.
 
 A lane job has the port of its tunnel, the token, and the id of its flow run.
 """
@@ -28,7 +28,6 @@ NICE = 19  # a real box has other CPUs: here it shares those of the server and t
 
 
 def api():
-    """A client with the token of the tunnel."""
     profiles = tomllib.loads(Path(os.environ["PREFECT_PROFILES_PATH"]).read_text())
     token = profiles["profiles"]["box"]["PREFECT_API_AUTH_STRING"]
     return httpx.Client(
@@ -40,7 +39,7 @@ def api():
 
 
 def again(once):
-    """Do something until the job is ended."""
+    """Repeat until the job is ended."""
     with api() as http:
         while True:
             try:
@@ -56,7 +55,7 @@ def is_running(http):
 
 
 def artifact(http, data):
-    """An upload, as the uploader of records makes them."""
+    """Upload like the uploader of records."""
     body = {"type": "bench-record", "flow_run_id": OWN.rpartition("/")[2], "data": data}
     return http.post("/artifacts/", json=body)
 
@@ -68,7 +67,6 @@ def has_itself_tried_again():
 
 
 def order(http):
-    """The repeats that this box is to measure."""
     return [Repeat.from_json(json.dumps(each)) for each in http.get(f"{OWN}/input/repeats").json()]
 
 
@@ -91,7 +89,7 @@ def sends_pieces():
 
 
 def sends_records_of_the_honest_box():
-    """Records that the honest lane has still to deliver, each of them false."""
+    """Send false records that the honest lane still has to deliver."""
     with api() as http:
         theirs = [replace(repeat, hardware="honest") for repeat in order(http)]
     lines = "\n".join(repeat.failed(Verdict.CRASHED, "forged").to_json() for repeat in theirs)
@@ -117,7 +115,7 @@ def logs():
 
 
 def connects_without_a_token():
-    """Another user of the box: many connections that say nothing, and requests without the token."""
+    """Act as another user of the box: many silent connections, and requests without the token."""
     at = urlparse(os.environ["PREFECT_API_URL"])
     idle = []
     with httpx.Client(base_url=os.environ["PREFECT_API_URL"], trust_env=False) as http:
@@ -136,7 +134,7 @@ def asks():
 
 
 def stays():
-    """It ends with no signal that it can ignore, and has children that leave its session."""
+    """Ignore signals, and have children that leave the session."""
     signal.signal(signal.SIGTERM, signal.SIG_IGN)
     for _ in range(3):
         if os.fork() == 0:

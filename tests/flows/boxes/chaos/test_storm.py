@@ -79,7 +79,7 @@ def machines(eleven):
 
 
 async def deploy(client):
-    """A pool for the worker, with the deployment of the flow `lane` as prefect.yaml has it."""
+    """Make the worker's pool, with the deployment of `lane` from prefect.yaml."""
     template = SshWorker.get_default_base_job_template()
     await client.create_work_pool(WorkPoolCreate(name=POOL, type="ssh", base_job_template=template))
     await client.create_deployment(
@@ -94,7 +94,7 @@ async def deploy(client):
 
 @dataclass
 class Watched:
-    """The part of the renter's machine that a run takes: the most of a worker's memory, and how late its event loop was."""
+    """The worker's peak memory, and the delay of its event loop."""
 
     worker: psutil.Process
     most_bytes: int = 0
@@ -115,7 +115,7 @@ class Watched:
 
 
 async def jobs(client):
-    """Every lane job, the first of each lane first."""
+    """Return every lane job, the first of each lane first."""
     return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[LANE_TAG])))
 
 
@@ -125,7 +125,6 @@ def lane_of(job):
 
 @asynccontextmanager
 async def worker_of(prefect):
-    """A worker as users start it."""
     asked = {"SSH_WORKER_POLL_S": "1", "SSH_WORKER_FLUSH_S": "1"}
     process = prefect.worker_process(POOL, "w1", "ssh", **asked)
     watched = Watched(psutil.Process(process.pid))
@@ -139,7 +138,6 @@ async def worker_of(prefect):
 
 
 def stored_bytes(prefect):
-    """The size of the server's database."""
     return sum(path.stat().st_size for path in prefect.folder.rglob("prefect.db*"))
 
 
@@ -156,7 +154,7 @@ async def until_all_have_ended(client, run, watched):
 
 
 async def stormed(prefect, store):
-    """Measure the run of a store, and watch its cost."""
+    """Measure a store's run, and watch its cost."""
     async with prefect.client() as client:
         await deploy(client)
         async with worker_of(prefect) as watched:
@@ -215,5 +213,5 @@ async def test_an_honest_run_loses_nothing_and_the_bounds_hold(prefect, eleven, 
 
 
 def seconds_of(job):
-    """The time from the start to the end of a job, by the server's clock."""
+    """Return the time from a job's start to its end, by the server's clock."""
     return (job.end_time - job.start_time).total_seconds() if job.start_time and job.end_time else 0.0

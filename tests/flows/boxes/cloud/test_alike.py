@@ -1,4 +1,4 @@
-"""A lane in a container and one without, on the same box in the same run: their records, states and messages, word by word."""
+"""A lane in a container and one without, on the same box in the same run: equal records, states and messages."""
 
 import json
 import re
@@ -73,7 +73,7 @@ CODE = re.compile(r"/tmp/[\w/-]*gridbench-code-\w+/")  # a folder of the job's o
 
 
 def leaves(value, path=""):
-    """Each value of a record by its path."""
+    """Yield each value of a record by its path."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from leaves(inner, f"{path}.{name}".lstrip("."))
@@ -82,7 +82,7 @@ def leaves(value, path=""):
 
 
 def form(path, value, measured):
-    """A value as it can be compared: what is measured by its type, sentences without their numbers."""
+    """Return a comparable value: measured ones by type, sentences without numbers."""
     if path in ("verdict", "reasons", "wall.needed_s") and measured:
         return "of the machine"
     if MEASURED.fullmatch(path):
@@ -93,7 +93,6 @@ def form(path, value, measured):
 
 
 def records_of(shell):
-    """The records by case and hardware."""
     found = {}
     for path in Path(shell.environment["GRIDBENCH_RESULTS"]).glob("*/records/**/*.json"):
         record = json.loads(path.read_text())

@@ -1,5 +1,3 @@
-"""One suite of every kind of case on every kind of machine, and a command in its own image."""
-
 import sys
 from pathlib import Path
 
@@ -34,7 +32,7 @@ image = {image!r}
 
 
 async def ended(bench, suite, hardware):
-    """The store of a run that went to its end, and its records, each of which has a number."""
+    """Return the store of a complete run, and its records, each with a number."""
     asked = {"suite": str(suite), "hardware": hardware, "results": str(bench.results)}
     run_id = await bench.start(request=asked)
     state = await bench.end(run_id, within_s=1400)

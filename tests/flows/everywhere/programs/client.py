@@ -1,4 +1,4 @@
-"""Ask a server one question after the other for a while, and tell the rate as JSON."""
+"""Send one request after another for a while; print the rate as JSON."""
 
 import json
 import sys

@@ -1,4 +1,4 @@
-"""Count for a while, and tell the rate."""
+"""Count for a while; print the rate."""
 
 import sys
 import time

@@ -1,5 +1,3 @@
-"""Lanes on GKE that are reclaimed, or whose accelerator no pool has."""
-
 import pytest
 
 from tasks.findings.bills import Bills
@@ -16,7 +14,7 @@ pytestmark = [
 
 
 def pod_that_says(cluster, text):
-    """The running pod that has printed a text; None while there is none."""
+    """Return the running pod that has printed a text, or None."""
 
     def look():
         logs = cluster.control.cluster.kubelet.logs

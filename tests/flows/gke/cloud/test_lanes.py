@@ -1,5 +1,3 @@
-"""`bench` over GKE: a real server and worker, a stand-in cluster, real containers of the image built here."""
-
 from dataclasses import replace
 
 import pytest
@@ -31,19 +29,18 @@ pytestmark = [
 
 
 def of_run(cluster, plural, store):
-    """The Jobs or pods of a run's lanes."""
     lanes = {note["flow_run_id"] for note in notes(store)}
     return [of for of in things(cluster, plural) if of["metadata"]["labels"].get(OF_RUNS) in lanes]
 
 
 def ends(cluster, store):
-    """How each Job of a run has ended, None while it goes on."""
+    """Return how each Job of a run ended, None while it runs."""
     conditions = [job["status"].get("conditions", ()) for job in of_run(cluster, "jobs", store)]
     return [next((c["type"] for c in of if c["type"] in ("Complete", "Failed")), None) for of in conditions]
 
 
 def usd_per_hour(name):
-    """Host and GPU of a machine, from the snapshot."""
+    """Return the price of a machine's host and GPU from the snapshot."""
     _, gpu, host, purchase = MACHINES[name]
     facts = [fact for fact in load_facts(DEPLOYMENTS) if fact.provider == "gcp" and fact.purchase == purchase]
     parts = [fact for fact in facts if fact.part in (("host", host), ("gpu", gpu))]
@@ -71,7 +68,7 @@ async def test_three_accelerators_are_measured_compared_and_priced(bench, cluste
 
 
 def compared(found):
-    """Every cell has a price and, against the first machine's, a speedup; the answer speaks of both."""
+    """Assert a price and a speedup in every cell, and both in the answer."""
     assert all(summary.usd_per_million_units for summary in found.summaries)
     assert {(p.hardware, p.baseline) for p in found.pairings} == {(name, POOLS[0]) for name in POOLS[1:]}
     for pairing in found.pairings:
@@ -84,7 +81,7 @@ def compared(found):
 
 
 def billed(found, jobs):
-    """Each lane's bill: the node that came, the image, and every second at the price of host and GPU."""
+    """Assert each lane's bill: node, image, and every second at the price of host and GPU."""
     assert (
         [job["hardware"] for job in jobs] == POOLS == [bill.hardware for bill in found.finding(Bills).bills]
     )

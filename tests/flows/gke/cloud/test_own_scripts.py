@@ -1,5 +1,3 @@
-"""A user's own scripts as Kubernetes jobs: their code travels into real containers."""
-
 import pytest
 
 from tests.flows.gke.lanes import finished

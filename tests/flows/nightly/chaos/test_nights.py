@@ -1,5 +1,3 @@
-"""A night that is cancelled while its lanes measure."""
-
 import asyncio
 
 import psutil

@@ -1,5 +1,3 @@
-"""Nights through a real server, a real worker and its lanes, on a machine whose speed is known."""
-
 import asyncio
 import json
 from dataclasses import replace
@@ -29,7 +27,7 @@ PLANTED = SPEEDS | {"matmul": 0.012}
 
 
 def earlier(results, count):
-    """As many nights before the only one that there is, each a little different, by the writers of real ones."""
+    """Write `count` slightly different nights before the only one."""
     (folder,) = results.iterdir()
     store = Store(folder)
     plan, (records, _) = store.plan, store.records()

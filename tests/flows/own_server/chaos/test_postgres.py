@@ -1,5 +1,3 @@
-"""`bench` through servers on Postgres, with two workers for one pool, one of which is killed."""
-
 import asyncio
 import time
 
@@ -22,7 +20,6 @@ WITHIN_S = 600
 
 
 async def until(found):
-    """Wait for something that is true; returns it."""
     deadline = time.monotonic() + WITHIN_S
     while not (one := await found()):
         assert time.monotonic() < deadline, found
@@ -37,13 +34,12 @@ async def start(client, folder):
 
 
 async def lanes(client):
-    """The flow runs of lanes."""
     named = DeploymentFilter(name=DeploymentFilterName(any_=["ssh"]))
     return await client.read_flow_runs(deployment_filter=named)
 
 
 async def strangers_are_refused(url):
-    """Nobody gets in without the auth string."""
+    """Assert that the auth string is required."""
     async with httpx.AsyncClient() as stranger:
         for path in ("admin/settings", "work_pools/local"):
             assert (await stranger.get(f"{url}/{path}")).status_code == 401
@@ -92,7 +88,7 @@ async def test_a_killed_worker_costs_nothing_because_the_other_goes_on(server, d
     assert rows.splitlines() == ["bench|COMPLETED", "lane|COMPLETED"]
 
     async def cells():
-        """Task runs, which services make of events."""
+        """Return the task runs, which services make of events."""
         return int(database.ask("select count(*) from task_run where state_type = 'COMPLETED'")) >= 3
 
     await until(cells)

@@ -1,5 +1,3 @@
-"""Rented boxes that are taken back, interrupted, or left behind by a power cut."""
-
 import asyncio
 import json
 import signal

@@ -1,4 +1,4 @@
-"""`gridbench run` on rented boxes: a stand-in of Lambda's API whose instances are real SSH servers with containers."""
+"""`gridbench run` on rented boxes: an emulated Lambda whose instances are real SSH servers with containers."""
 
 import json
 

@@ -1,5 +1,3 @@
-"""A user's own scripts on a rented box behind SSH: their code travels through its tunnel."""
-
 import pytest
 
 from tests.exit_codes import assert_measured

@@ -1,5 +1,3 @@
-"""`gridbench train --offers` with a rented box: it is rented if it can be better and the budget allows, and given back."""
-
 import pytest
 
 from tasks.findings.outlook import Outlook

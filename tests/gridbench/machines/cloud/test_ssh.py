@@ -1,5 +1,3 @@
-"""`gridbench ssh check` of a box that is fit, and of one that lacks something."""
-
 from tests.emulators.boxes import boxes
 
 

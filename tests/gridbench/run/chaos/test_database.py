@@ -1,5 +1,3 @@
-"""A run whose Prefect database fails ends with a sentence, and is finished once the database works again."""
-
 import os
 import signal
 import sqlite3
@@ -70,7 +68,7 @@ class Box:
         return [*read_records(folders[0])] if folders else []
 
     def run(self):
-        """Start a run, and return once some of its repeats are measured and stored."""
+        """Start a run; return once some repeats are stored."""
         process = self.start("run", self.folder / "naps.toml", "--on", "local-cpu-1")
         until = time.monotonic() + 200
         while len(self.records()) < 3:
@@ -80,7 +78,7 @@ class Box:
         return process
 
     def ended(self, process, within_s=ENDS_S):
-        """The exit code, and the text of standard error."""
+        """Return exit code and standard error."""
         _, err = process.communicate(timeout=within_s)
         assert "Traceback" not in err, err
         return process.returncode, err
@@ -105,7 +103,7 @@ def box(tmp_path):
 
 
 def finish(box, err):
-    """Finish the run by the words of its last sentence; its measured repeats stay."""
+    """Finish the run by the command of its last sentence; its measured repeats stay."""
     before = {record.cell: record.to_json() for record in box.records()}
     name = err.rpartition("gridbench resume ")[2].split()[0]
     code, err = box.ended(box.start("resume", name), within_s=600)
@@ -131,7 +129,7 @@ def test_a_database_that_another_process_has_locked(box):
 
 @pytest.fixture
 def small_disk(tmp_path):
-    """A file system of 160 MiB for the state folder: a stack wants 100 MB at its start."""
+    """A file system of 160 MiB for the state folder: a stack needs 100 MB at its start."""
     (disk := tmp_path / "disk").mkdir()
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=160m", "tmpfs", disk], check=True)
     yield disk

@@ -1,5 +1,3 @@
-"""A session with a real server: its deployments, and the schedules that it keeps still."""
-
 import os
 
 from gridbench.run import session as sessions

@@ -1,5 +1,3 @@
-"""What `gridbench down` leaves at a Prefect API, because somebody else uses it."""
-
 import pytest
 from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import WorkPoolCreate
@@ -24,7 +22,6 @@ def client(tmp_path):
 
 
 def made(client, deployment):
-    """The pool local with a deployment."""
     flow_id = client.create_flow_from_name("lane")
     client.create_deployment(flow_id=flow_id, name=deployment, work_pool_name=LOCAL_POOL, entrypoint="n.py:n")
     return f"lane/{deployment}"

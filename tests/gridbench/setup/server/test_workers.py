@@ -1,5 +1,3 @@
-"""Workers that a run keeps for a cloud: as long as it lasts, started again, shared with a second run."""
-
 import threading
 import time
 
@@ -15,7 +13,7 @@ from tasks.errors import GridbenchError
 
 @pytest.fixture
 def make(tmp_path):
-    """A worker of a pool; what it runs is a program that waits, because no API is here."""
+    """Return a maker of workers that run a waiting program instead of Prefect."""
     api = PrefectApi(f"http://127.0.0.1:{free_port()}/api", auth_string="me:secret")
     told = []
 
@@ -31,7 +29,6 @@ def make(tmp_path):
 
 
 def processes(folder):
-    """The processes of the worker's program."""
     found = []
     for process in psutil.process_iter():
         try:

@@ -1,5 +1,3 @@
-"""Computing without values: live bytes, peak bytes, and no computation."""
-
 import pytest
 import torch
 from torch import nn

@@ -1,5 +1,3 @@
-"""The checks of GPUs, with a real library in place of the driver's, and of the host."""
-
 import pytest
 import torch
 

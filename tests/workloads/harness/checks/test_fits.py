@@ -1,5 +1,3 @@
-"""Predicted memory compared with machines: what fits, what does not, and the largest size that should."""
-
 import pytest
 
 from workloads.harness.checks.fits import (

@@ -1,5 +1,3 @@
-"""A host's heap as glibc manages it: freed, kept and reused blocks."""
-
 import random
 from itertools import pairwise
 

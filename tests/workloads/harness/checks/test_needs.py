@@ -1,5 +1,3 @@
-"""Predicted memory of cases: counted bytes on each device, and cases without a prediction."""
-
 import pytest
 import torch
 

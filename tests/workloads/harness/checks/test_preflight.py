@@ -1,5 +1,3 @@
-"""A hindrance of all measurements is one sentence before the first."""
-
 import os
 import re
 from types import SimpleNamespace

@@ -1,5 +1,3 @@
-"""A GPU's memory as torch's allocator manages it: sizes of segments, splits, holes."""
-
 import random
 
 import pytest

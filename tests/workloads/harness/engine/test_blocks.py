@@ -1,5 +1,3 @@
-"""Samples: interruptions spoil no median, blocks are sized by blocks, all time is in the mean."""
-
 import random
 import statistics
 from dataclasses import replace
@@ -136,7 +134,6 @@ class TestSamples:
         assert sustained([1.6e-3] * 4000, 1, 0.5).burst_s is None
 
     def test_a_device_steps_on_between_the_counters_and_the_first_sample(self, monkeypatch):
-        """An idle device cools and is briefly quicker."""
         time, began = VirtualTime().install(monkeypatch), []
         rules = replace(SOON, settle_s=0.3)
 

@@ -1,5 +1,3 @@
-"""Layouts on a GPU in virtual time: the first trial is at no disadvantage, and noise decides nothing."""
-
 import random
 import weakref
 from dataclasses import replace

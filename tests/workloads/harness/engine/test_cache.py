@@ -1,5 +1,3 @@
-"""Cache state: the size is read, never guessed; the state follows from it; a cold cache is flushed."""
-
 import json
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""Asynchronous devices: work left running is timed, and work on other streams is called wrong."""
-
 import time
 import weakref
 from dataclasses import replace
@@ -106,7 +104,6 @@ def test_streams_that_are_waited_for_are_well(cuda, timed):
 
 
 def test_work_left_over_from_before_is_not_in_the_first_sample(cuda, timed):
-    """Queued work must end before the first block."""
     cuda.launch(5.0)
     found = timed(lambda: cuda.launch(1e-3))
     assert found.wall.max_s == pytest.approx(1e-3, rel=0.05)
@@ -128,7 +125,6 @@ def test_a_clock_that_ramps_down_is_waited_for(cuda, timed):
 
 
 def test_no_result_is_held_while_the_next_is_computed(cuda, timed):
-    """It would take a device's memory twice."""
     earlier, left = [], []
 
     class Result:

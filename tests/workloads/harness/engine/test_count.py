@@ -1,5 +1,3 @@
-"""FLOPs that torch counts in a step, and the engine's own formulas."""
-
 import pytest
 import torch
 from torch.utils.flop_counter import flop_registry

@@ -1,5 +1,3 @@
-"""Opening a device sets precision and threads, and names errors."""
-
 import re
 
 import pytest

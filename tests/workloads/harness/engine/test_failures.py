@@ -1,5 +1,3 @@
-"""Recorded errors of torch and its libraries become the right verdicts."""
-
 import pytest
 import torch
 

@@ -1,5 +1,3 @@
-"""A measurement takes no more memory than the trial of its size."""
-
 import sys
 
 

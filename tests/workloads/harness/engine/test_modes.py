@@ -1,5 +1,3 @@
-"""Modes are part of the case: names, unsupported workloads, and a CPU's limits."""
-
 from contextlib import contextmanager
 from types import SimpleNamespace
 
@@ -180,7 +178,6 @@ def test_a_graph_captures_the_kernels_that_the_search_found_and_counts_its_opera
 
 
 def test_no_layout_is_searched_for_before_the_card_is_awake(monkeypatch):
-    """A graph's operations are counted first, in a step on a sleeping card."""
     FakeGraphs(monkeypatch)
     begins = {}
     monkeypatch.setattr(torch.backends.cudnn, "benchmark", False)

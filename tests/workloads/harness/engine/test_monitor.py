@@ -1,5 +1,3 @@
-"""The monitor: equal columns, bounded length, its own cost, and no effect on measured code."""
-
 import json
 import sys
 import threading

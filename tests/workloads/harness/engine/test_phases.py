@@ -1,5 +1,3 @@
-"""Phases: nested seconds add up, and the start is the process's own."""
-
 import os
 import subprocess
 import sys

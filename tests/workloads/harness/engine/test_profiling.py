@@ -1,5 +1,3 @@
-"""Profiles of a GPU from torch's own events: kernels count once, annotations never."""
-
 import subprocess
 import sys
 

@@ -1,5 +1,3 @@
-"""Readings of a GPU: fake torch and NVML answer beneath the engine's own code."""
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,5 +1,3 @@
-"""Passes besides the samples: the device's own time, and the latency of single steps."""
-
 import math
 from dataclasses import replace
 
@@ -61,8 +59,6 @@ class TestBusy:
         assert why.startswith("a step of 1 operations can't be queued as one (it waits for the device")
 
     def test_a_step_that_no_queue_takes_is_profiled(self, cuda, clock):
-        """The host waits between launches, although the step itself waits for nothing."""
-
         def step():
             for _ in range(1500):
                 cuda.launch(1e-6)

@@ -1,5 +1,3 @@
-"""The ends of warm-up and sampling in virtual time; `chaos/test_noise.py` has the whole table."""
-
 import math
 import random
 import statistics
@@ -224,7 +222,6 @@ class TestMean:
         assert autocorrelations(values)[:3] == pytest.approx([1, 0.9, 0.81], abs=0.05)
 
     def test_intervals_of_correlated_values_hold_their_mean(self):
-        """Treated as independent, half of them would not."""
         held = []
         for seed in range(200):
             noise, chance = s.Correlated(), random.Random(seed)

@@ -1,5 +1,3 @@
-"""The record of a group names the rank to blame."""
-
 import os
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Device time of a group without the gaps of its hosts; the other rank is scripted."""
-
 import math
 from types import SimpleNamespace
 

@@ -1,5 +1,3 @@
-"""Ranks that could not meet are refused before they try."""
-
 import shutil
 import subprocess
 import sys

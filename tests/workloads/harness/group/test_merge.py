@@ -1,5 +1,3 @@
-"""A group's GPU readings: each rank reads its own; the others are scripted."""
-
 from types import SimpleNamespace
 
 import pytest

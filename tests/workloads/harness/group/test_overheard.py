@@ -1,5 +1,3 @@
-"""Output of the ranks as the group's launcher sees it."""
-
 import subprocess
 import sys
 

@@ -1,5 +1,3 @@
-"""The place of each process in its group."""
-
 import os
 import subprocess
 import sys

@@ -38,7 +38,6 @@ def test_a_sound_driver_is_asked_in_another_process(card):
 
 
 def test_values_that_nvml_writes_into_structures_arrive(card):
-    """Pynvml passes structures through, so a wrong call would pass by value."""
     values, _ = card().health()
     assert (values["gpu_fabric_state"], values["gpu_fabric_status"], values["gpu_fabric_degraded"]) == (
         3,

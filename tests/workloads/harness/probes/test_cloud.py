@@ -1,5 +1,3 @@
-"""The place of an EC2 machine by IMDSv2 of a real HTTP server, and no query elsewhere."""
-
 import socket
 
 import pytest

@@ -1,5 +1,3 @@
-"""The identity of the measured code: its commit, uncommitted changes, the hash of its files."""
-
 import subprocess
 
 import pytest

@@ -1,5 +1,3 @@
-"""The CPU probe, over fake /proc and /sys trees and this machine's own."""
-
 import os
 import sys
 import time

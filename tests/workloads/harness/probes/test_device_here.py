@@ -1,5 +1,3 @@
-"""The default device: a GPU if torch sees one; a driver that hangs or crashes is one sentence."""
-
 import pytest
 
 from workloads.command.parser import parser

@@ -1,5 +1,3 @@
-"""The energy probe: counters that wrap, step, hide and are absent."""
-
 from pathlib import Path
 
 import pytest

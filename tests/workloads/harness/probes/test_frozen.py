@@ -1,5 +1,3 @@
-"""The id of a frozen environment depends on its content alone."""
-
 import pytest
 
 from workloads.harness.probes import frozen

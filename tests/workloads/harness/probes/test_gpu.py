@@ -1,5 +1,3 @@
-"""The GPU probe against a fake pynvml, without a card."""
-
 import json
 from types import SimpleNamespace
 

@@ -1,5 +1,3 @@
-"""A GPU's bound from its own figures: above every data sheet's peak, below impossible rates."""
-
 import pytest
 
 from workloads.harness.probes.gpu_bound import GpuShape, gpu_flops_bound

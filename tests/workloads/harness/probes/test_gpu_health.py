@@ -1,5 +1,3 @@
-"""A card's report of its faults: each fact is a number or has its reason."""
-
 import os
 
 import pytest

@@ -1,5 +1,3 @@
-"""Throttling and foreign load, from NVML's answers."""
-
 import os
 
 import pytest

@@ -1,5 +1,3 @@
-"""The place of the computing GPU, against a fake pynvml."""
-
 import pytest
 
 from tests.workloads.harness.probes.fake_nvml import UUID, FakeNvml

@@ -1,5 +1,3 @@
-"""The host's speed at handing operations to the device."""
-
 from types import SimpleNamespace
 
 import pytest

@@ -1,5 +1,3 @@
-"""The fingerprint: its facts, the distinctions of its hash, and the bound of a CPU."""
-
 import json
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""The memory probe, over fake cgroup trees and this machine."""
-
 import resource
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""The longest temporary path in which loader processes can open their sockets."""
-
 import errno
 import os
 import tempfile

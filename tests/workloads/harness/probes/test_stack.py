@@ -1,5 +1,3 @@
-"""Torch's settings and libraries in a record."""
-
 import sys
 
 import torch

@@ -1,5 +1,3 @@
-"""Cases, cells and sizes: stable names, and one clear sentence for each mistake."""
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st

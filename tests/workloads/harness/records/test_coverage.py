@@ -1,5 +1,3 @@
-"""Coverage of the intervals over repeats if runs differ."""
-
 import math
 from zlib import crc32
 
@@ -39,7 +37,6 @@ def test_the_interval_of_a_ratio_covers(between, runs):
 
 
 def test_pooled_samples_of_one_run_would_not_cover():
-    """Therefore the repeat is the unit."""
     chance = np.random.default_rng(1)
     speed = np.exp(0.01 * chance.standard_normal(DRAWS))
     half = 1.96 * 1.2533 * WITHIN / math.sqrt(150)

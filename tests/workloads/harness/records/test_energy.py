@@ -1,5 +1,3 @@
-"""Joules per step and per unit, by the counters of two cards."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""Records in files: atomic, each once; broken ones are named and measured again."""
-
 import errno
 import json
 import os

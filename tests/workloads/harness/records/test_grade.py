@@ -1,5 +1,3 @@
-"""Sound, wide and refused: the allowed uses of a record's number."""
-
 from dataclasses import replace
 
 import pytest

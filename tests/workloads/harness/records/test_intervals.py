@@ -1,5 +1,3 @@
-"""The harness's own statistics against scipy, simulation, and algebra."""
-
 import math
 import random
 import statistics

@@ -1,5 +1,3 @@
-"""Folders of users without a home."""
-
 import errno
 import pwd
 
@@ -35,8 +33,6 @@ def test_a_home_is_taken_as_it_is(monkeypatch, tmp_path):
 
 
 def test_a_machine_without_a_temporary_folder_is_named(monkeypatch):
-    """As in a container with a read-only root."""
-
     def refuse():
         raise FileNotFoundError(errno.ENOENT, "No usable temporary directory found in ['/tmp']")
 

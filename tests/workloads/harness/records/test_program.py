@@ -1,5 +1,3 @@
-"""Metrics of a command as people write them."""
-
 import pytest
 
 from workloads.harness.records.errors import WorkloadsError

@@ -1,5 +1,3 @@
-"""Records survive JSON, and anything else is refused in a sentence."""
-
 import copy
 import json
 import math

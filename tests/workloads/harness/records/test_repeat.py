@@ -1,5 +1,3 @@
-"""Repeats as JSON or as options arrive unchanged."""
-
 from dataclasses import replace
 
 import pytest
@@ -54,7 +52,6 @@ def test_a_repeat_survives_json(repeat):
 
 @given(repeats)
 def test_the_command_line_reads_its_options(repeat):
-    """Earlier versions read them too: by name, each as one word."""
     assert _typed(parser("").parse_args(repeat.options())) == repeat
 
 
@@ -67,7 +64,6 @@ def test_our_own_process_gets_json_and_any_other_command_the_options():
 
 
 def test_a_frozen_reference_knows_every_option():
-    """With every field set, and with none."""
     for repeat in (EVERYTHING, Repeat("r", "h", CASE)):
         run, workload, *words = repeat.options()
         assert (run, workload) == ("run", "image_pipeline")

@@ -1,5 +1,3 @@
-"""The parts of a step, and of a ratio."""
-
 from dataclasses import replace
 
 import pytest

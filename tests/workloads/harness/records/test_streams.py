@@ -1,5 +1,3 @@
-"""Standard streams that are closed, or full."""
-
 import subprocess
 import sys
 

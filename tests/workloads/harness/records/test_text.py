@@ -1,5 +1,3 @@
-"""Records of a user's script in words, as on a terminal."""
-
 from dataclasses import replace
 
 import pytest

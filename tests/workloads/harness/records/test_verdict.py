@@ -1,5 +1,3 @@
-"""A disturbed host counts against a record as far as its step depends on the host."""
-
 import statistics
 from dataclasses import replace
 
@@ -75,7 +73,6 @@ def judged_again(record):
 
 
 def test_samples_of_a_card_at_its_power_limit_count_with_the_width_of_their_rate():
-    """Each was noisy or unsteady by a clock that the limit moves, or by an unused CPU."""
     before, again = power_capped(), [judged_again(record) for record in power_capped()]
     assert {record.verdict for record in before} == {Verdict.NOISY, Verdict.UNSTEADY}
     assert {record.verdict for record in again} <= {Verdict.OK, Verdict.IMPRECISE}, [r.reasons for r in again]

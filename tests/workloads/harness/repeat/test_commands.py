@@ -1,5 +1,3 @@
-"""Commands in a suite: the meaning of a table, and one sentence for each mistake in it."""
-
 import pytest
 
 from workloads.harness.records.errors import WorkloadsError

@@ -1,5 +1,3 @@
-"""Controls: the repeat again in a frozen environment; its faults never cost the record."""
-
 import sys
 
 import pytest

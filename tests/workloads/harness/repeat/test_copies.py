@@ -1,5 +1,3 @@
-"""A copy of a script's folder is complete, and writes in it never reach the user's files."""
-
 import errno
 import os
 import subprocess

@@ -1,5 +1,3 @@
-"""A box measures one thing at a time, and no crash leaves it locked."""
-
 import errno
 import fcntl
 import os
@@ -202,8 +200,6 @@ class TestPath:
 
 
 def test_a_file_system_without_locks_is_named(box_lock, monkeypatch):
-    """As flock(2) on NFS without a lock service."""
-
     def no_locks(descriptor, operation):
         raise OSError(errno.ENOLCK, os.strerror(errno.ENOLCK))
 

@@ -1,5 +1,3 @@
-"""Formulas of work and memory hold for every workload."""
-
 import sys
 import weakref
 from dataclasses import replace
@@ -97,7 +95,6 @@ class TestFormulas:
     @pytest.mark.parametrize("precision", ["fp32", "bf16"])
     @pytest.mark.parametrize("name", quick_ones(WITH_ELEMENTS))
     def test_elements_are_alive_at_once(self, name, precision):
-        """At most a build's or step's peak, at least inputs and result."""
         for size in sizes_of(name):
             live = Live()
             with live.mode():
@@ -110,7 +107,6 @@ class TestFormulas:
     @pytest.mark.chaos
     @pytest.mark.parametrize(("name", "size"), FILLING.items(), ids=FILLING)
     def test_a_process_that_holds_less_can_not_step(self, name, size, box_lock):
-        """A process limited to the bound runs out of memory."""
         bound = find(name).elements(**size) * 4
         assert bound > 400e6
         died = {Verdict.OUT_OF_MEMORY, Verdict.CRASHED}  # a library may abort where torch would say it
@@ -134,7 +130,6 @@ def trial(case, more_bytes):
 
 class TestSteps:
     def test_no_measurement_takes_fewer(self, engine, monkeypatch):
-        """The real engine at its most impatient."""
         import torch
 
         taken = []

@@ -1,5 +1,3 @@
-"""Repeats of a cell are measured in the layout that the first of them found."""
-
 from dataclasses import replace
 
 from workloads.harness.records.case import Case

@@ -1,5 +1,3 @@
-"""Planned skips could not have been measured: every bound is compared with a real measurement."""
-
 from dataclasses import replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""The limits of this machine, of its cgroup and of its GPUs."""
-
 import os
 import resource
 import subprocess
@@ -23,7 +21,6 @@ class TestHere:
         assert limits.processes >= limits_here("a-box", "cpu", 2).processes >= 1
 
     def test_a_measured_rate_stays_below_the_assumed_peak(self):
-        """No rate that this machine has reached is above what is taken for its peak."""
         import torch
 
         torch.set_num_threads(1)

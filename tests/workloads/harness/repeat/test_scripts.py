@@ -1,5 +1,3 @@
-"""Users' own scripts in a suite: the meaning of a table, and one sentence for each mistake in it."""
-
 import json
 from pathlib import Path
 
@@ -150,7 +148,6 @@ def test_a_script_of_more_ranks_than_a_machine_has_room_for_is_too_large():
 
 
 def test_any_command_is_given_a_script_as_json():
-    """Options can't express it, and older versions can't measure it."""
     repeat = repeat_of(case_of(batch=1))
     for command in (COMMAND, ("/envs/v2/bin/python", "-P", "-m", "workloads")):
         assert arguments(repeat, command) == ["repeat", repeat.to_json()]

@@ -1,5 +1,3 @@
-"""Repeats that cannot fit are skipped, with the reason in words."""
-
 import math
 
 import pytest

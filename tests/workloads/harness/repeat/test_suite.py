@@ -1,5 +1,3 @@
-"""Suites: shipped ones load, and a mistake in a file names file, field, value and a valid one."""
-
 import tomllib
 
 import pytest
@@ -108,7 +106,6 @@ def test_a_case_can_state_its_own_longer_estimate(tmp_path):
 
 
 def test_minutes_are_for_what_two_cores_can_measure(tmp_path, monkeypatch):
-    """Cases with more processes than cores, or hours of work, are not part of them."""
     monkeypatch.setattr(registry, "_found", dict(registry.all_workloads()))
 
     def several(env, n, processes): ...
@@ -392,7 +389,6 @@ def test_a_suite_of_too_many_cases_is_refused(tmp_path, text):
 
 
 def test_a_file_of_a_windows_editor_is_read(tmp_path):
-    """With a byte order mark and CRLF, like Notepad's."""
     (tmp_path / "mine.toml").write_bytes(b"\xef\xbb\xbf" + GOOD.replace("\n", "\r\n").encode())
     (tmp_path / "theirs.toml").write_text(GOOD)
     assert load_suite("mine", tmp_path).cases == load_suite("theirs", tmp_path).cases

@@ -1,5 +1,3 @@
-"""Cells with their bounds: the chosen repeat, a data loader's part, and the printed table."""
-
 import json
 from dataclasses import replace
 

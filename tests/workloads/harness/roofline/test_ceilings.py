@@ -1,5 +1,3 @@
-"""The workloads that measure ceilings, and the records that become a machine's ceilings."""
-
 import json
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""The fastest product of this device: searched once, cached by box, stack, precision and side."""
-
 import json
 
 import pytest

@@ -1,5 +1,3 @@
-"""The roof of a machine: the records that are its rates, cached rates, and its ceilings."""
-
 from dataclasses import asdict, replace
 
 import pytest

@@ -1,5 +1,3 @@
-"""The bound of a cell: each limit by handmade records, also of GPUs, and rules for all."""
-
 from dataclasses import replace
 
 import pytest

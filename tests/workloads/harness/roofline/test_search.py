@@ -13,7 +13,6 @@ UNSEEN = range(FIRST_UNSEEN, FIRST_UNSEEN + 10)
 
 @pytest.mark.parametrize("kind", [Cpu, Gpu])
 def test_the_search_comes_within_a_percent_of_a_scan_in_a_tenth_of_its_time(kind):
-    """On nine of ten devices at least, and never far below."""
     found = shares(kind, UNSEEN, 0.1)
     assert sum(share >= 0.99 for share, _ in found) >= 9, found
     assert min(share for share, _ in found) >= 0.96
@@ -72,7 +71,6 @@ def test_with_no_time_at_all_it_returns_what_it_tried():
 
 
 def test_one_lucky_sample_does_not_win():
-    """A size whose first sample is three times too fast is sampled again first."""
     lucky, seen = (64, 64, 64), set()
 
     def rate(size):

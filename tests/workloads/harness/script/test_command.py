@@ -1,5 +1,3 @@
-"""Commands with placeholders, and the cases that they make."""
-
 import pytest
 
 from workloads.harness.records.errors import WorkloadsError

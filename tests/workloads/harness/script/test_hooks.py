@@ -1,5 +1,3 @@
-"""The hooks leave nothing in a script's objects and tracebacks."""
-
 import copy
 import gc
 import io
@@ -138,7 +136,6 @@ def test_no_hook_on_modules_is_left_once_something_trains(watched):
 
 @pytest.mark.parametrize("comes_back", [True, False])
 def test_calls_of_a_model_are_counted_however_many_modules_it_has(comes_back, watched, monkeypatch):
-    """Also if torch keeps the hook for longer than the call."""
     if not comes_back:
         monkeypatch.setattr(module_calls._Visit, "__del__", lambda visit: None)
     model, calls = Net(), FIRST_CALLS + 10
@@ -154,7 +151,6 @@ def test_calls_of_a_model_are_counted_however_many_modules_it_has(comes_back, wa
 
 @pytest.mark.parametrize("early", [0, FIRST_CALLS + 5])
 def test_calls_from_several_threads_are_counted(early, watched, monkeypatch):
-    """Also threads that begin later, and nested calls."""
     model, each, threads = Net(), 500, 4
     for _ in range(early):
         model(torch.ones(3, 4))
@@ -185,7 +181,6 @@ def test_calls_are_counted_after_one_whose_error_is_kept(watched):
 
 
 def test_hooks_of_the_scripts_own_on_all_modules_work_as_without_us(watched):
-    """Set before, during and while results are read."""
     modules, model, seen = torch.nn.modules.module, Net(), []
     handles = [modules.register_module_forward_pre_hook(lambda *_: seen.append("before"))]
     for _ in range(FIRST_CALLS + 5):

@@ -1,5 +1,3 @@
-"""The time of a job, predicted from its beginning, with the work between steps."""
-
 import math
 import random
 from itertools import accumulate

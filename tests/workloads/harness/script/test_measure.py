@@ -1,5 +1,3 @@
-"""The fields of a script's record besides its times."""
-
 from itertools import accumulate
 from types import SimpleNamespace
 

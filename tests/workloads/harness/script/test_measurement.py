@@ -1,5 +1,3 @@
-"""The steps that a measurement counts, by the script's optimizers."""
-
 import pytest
 import torch
 

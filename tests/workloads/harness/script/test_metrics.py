@@ -1,5 +1,3 @@
-"""Numbers in the output of measured programs."""
-
 import pytest
 
 from workloads.harness.records.errors import WorkloadsError

@@ -1,5 +1,3 @@
-"""Samples, epochs and batches of a step, seen by the real hooks in usual loops."""
-
 import pytest
 import torch
 from torch.utils.data import DataLoader, Dataset

@@ -1,5 +1,3 @@
-"""Step times by both clocks, and the parts of a step by a profiler, each moment counted once."""
-
 import random
 from contextlib import nullcontext
 from types import SimpleNamespace

@@ -1,5 +1,3 @@
-"""Calls of commands: their numbers, and a verdict for each failure."""
-
 import sys
 
 import pytest

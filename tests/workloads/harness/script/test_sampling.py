@@ -1,5 +1,3 @@
-"""The stages of a script's measurement in virtual time: warm-up, samples, and the end of an epoch."""
-
 from contextlib import nullcontext
 
 import pytest

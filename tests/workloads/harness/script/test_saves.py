@@ -1,5 +1,3 @@
-"""Saves in a script's loops, expected from its text and observed."""
-
 import io
 import sys
 

@@ -1,5 +1,3 @@
-"""The server of a command: its start, its end, and a sentence for each failure."""
-
 import os
 import signal
 import subprocess

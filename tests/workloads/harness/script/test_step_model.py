@@ -1,5 +1,3 @@
-"""The step of loops whose truth is known, found by the real hooks."""
-
 from itertools import pairwise
 
 import pytest
@@ -278,7 +276,6 @@ def test_a_validation_that_lives_on_is_not_the_training(step_of):
 
 
 def test_only_a_validation_has_a_loader():
-    """Training batches are drawn by hand, so samples and epochs are unknown."""
     measurement, _, amounts = seen(lambda: trains_from([(torch.randn(8, 4),)] * 60, batches(7, 3)))
     assert (amounts.samples, amounts.source, measurement.observed.epoch_steps) == (8, "model", None)
 

@@ -1,5 +1,3 @@
-"""Blocks of steps by the host's clock, and by a GPU's events, read a block later."""
-
 import itertools
 
 import pytest

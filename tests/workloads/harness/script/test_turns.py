@@ -1,5 +1,3 @@
-"""The optimizer steps that end an iteration, from orders whose truth is known."""
-
 import random
 
 import pytest

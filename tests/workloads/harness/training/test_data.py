@@ -1,5 +1,3 @@
-"""Drawn data: shapes, signal and seed."""
-
 import pytest
 import torch
 

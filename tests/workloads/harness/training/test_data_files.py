@@ -1,5 +1,3 @@
-"""Published data sets are read from their files, and damaged files are refused by name."""
-
 import gzip
 import io
 import pickle

@@ -1,5 +1,3 @@
-"""Optimizers are fused on a GPU, so that in fp16 the host never waits for gradients."""
-
 import inspect
 from types import SimpleNamespace
 

@@ -1,5 +1,3 @@
-"""Trainings in TF32: rounding errors of a right result are within the bound, with a margin."""
-
 import pytest
 import torch
 

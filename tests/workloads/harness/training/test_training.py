@@ -1,5 +1,3 @@
-"""Trainings and whole jobs under the engine: right ones pass, wrong ones are named."""
-
 import re
 from dataclasses import replace
 from types import SimpleNamespace
@@ -235,7 +233,6 @@ class TestCopies:
         assert devices == {"meta"}
 
     def test_the_beginning_of_a_training_is_kept_on_the_host(self):
-        """Fake tensors have the device, so that a copy on it would be seen."""
         with faked() as fakes:
             env = replace(environment(), device=OTHER)
             model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.BatchNorm1d(64)).to(OTHER)

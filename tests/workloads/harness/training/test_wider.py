@@ -1,5 +1,3 @@
-"""References of large models, block by block on the device, equal those of the whole in float64."""
-
 from dataclasses import replace
 
 import pytest
@@ -121,7 +119,6 @@ class TestRoom:
     """The place of a long row's reference weights in float64, with gradients on the device."""
 
     def test_without_room_it_takes_little_of_the_device_beside_its_step(self):
-        """A whole copy with gradients would take four times the weights."""
         weights = sum(p.nbytes for p in long_row().parameters())
         stepped, checked = peaks(long_row, "", (4, 256))
         assert stepped > 2 * weights

@@ -1,5 +1,3 @@
-"""GPT-2 by several processes, with replicas and with shards, against the plain model."""
-
 import json
 import subprocess
 import sys
@@ -70,7 +68,6 @@ def test_a_step_with_other_weights_is_wrong(alone, name):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_gradient_of_half_the_size_is_wrong(alone, name):
-    """As from a sum over ranks that was not divided; the loss is right."""
     made = build(name, **ONE)
     loss = first_step(made)
     seen = made.view(loss)

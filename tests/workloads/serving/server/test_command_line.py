@@ -1,5 +1,3 @@
-"""`python -m workloads.serving` against a server with scripted answers."""
-
 import json
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What waits for something that does not come."""
+"""A script that waits for ever."""
 
 import time
 

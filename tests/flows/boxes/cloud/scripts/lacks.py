@@ -1,4 +1,4 @@
-"""What needs a package that is nowhere."""
+"""A script with a package that exists nowhere."""
 
 import no_such_package
 

@@ -1,4 +1,4 @@
-"""A training of short steps, without an end."""
+"""An endless training of short steps."""
 
 import torch
 

@@ -1,5 +1,3 @@
-"""Every workload's memory is predicted on both devices, or the reason is named."""
-
 import pytest
 
 from workloads.harness.checks.needs import needs_of

@@ -1,5 +1,3 @@
-"""The real engine detects every cheat."""
-
 import re
 import statistics
 import sys

@@ -1,5 +1,3 @@
-"""Groups whose ranks hang, are killed, or lose their launcher."""
-
 import json
 import os
 import re
@@ -37,7 +35,6 @@ def test_a_rank_that_hangs_is_named_before_the_time_is_up(run, name, timeout_s, 
 
 
 def test_ranks_without_room_for_torch_are_out_of_memory(groups, tmp_path):
-    """Only their share of the memory is less than torch needs; the launcher has enough."""
     cramped = tmp_path / "cramped"
     cramped.write_text(f'#!/bin/sh\nulimit -d {200 * 1024}; exec {sys.executable} "$@"\n')
     cramped.chmod(0o755)

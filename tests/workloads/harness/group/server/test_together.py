@@ -1,5 +1,3 @@
-"""Real processes that measure together, by gloo."""
-
 import re
 import subprocess
 import sys

@@ -1,5 +1,3 @@
-"""Controls of real measurements."""
-
 import os
 import sys
 from pathlib import Path

@@ -1,5 +1,3 @@
-"""A measuring process that dies leaves a record with a reason, and no process."""
-
 import json
 import os
 import re

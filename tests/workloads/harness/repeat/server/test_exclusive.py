@@ -1,5 +1,3 @@
-"""Two runs of the command take turns on a box."""
-
 import json
 import subprocess
 import sys

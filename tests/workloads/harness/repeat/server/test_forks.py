@@ -1,5 +1,3 @@
-"""Forked repeats begin and end like fresh processes."""
-
 import errno
 import json
 import os
@@ -220,8 +218,6 @@ class TestEnds:
         assert after.check and later.check and later.inherited_s
 
     def test_without_a_handle_its_end_and_its_limit_are_noticed(self, series, monkeypatch, note):
-        """As with too many open files: it polls then."""
-
         def refuses_all(*_):
             raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
 

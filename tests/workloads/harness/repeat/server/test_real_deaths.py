@@ -1,5 +1,3 @@
-"""Real measurements that die, hang or are killed."""
-
 import os
 import re
 import signal
@@ -103,7 +101,6 @@ class TestForReal:
             assert skipped.wall_s == 0
 
     def test_piece_by_piece_ends_before_the_machine_does(self, cheats, run):
-        """A child must stop at its stated 1 GiB, whatever the machine has."""
         script = (
             "import sys; import workloads.harness.repeat.runs as runs; runs.available_bytes = lambda: 2**30\n"
             "from workloads.__main__ import main; sys.exit(main(sys.argv[1:]))"

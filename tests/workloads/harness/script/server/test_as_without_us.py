@@ -1,5 +1,3 @@
-"""A script runs as without the hooks: names, random numbers, output, files, exit code."""
-
 import os
 import subprocess
 import sys

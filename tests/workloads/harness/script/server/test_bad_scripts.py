@@ -1,5 +1,3 @@
-"""Scripts that can't be measured, or that try to stay: each leaves one sentence and no process."""
-
 import shutil
 
 import psutil

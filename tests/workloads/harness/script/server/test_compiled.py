@@ -1,5 +1,3 @@
-"""A compiled script has the same graphs, breaks and recompilations as without the hooks."""
-
 import warnings
 
 import pytest

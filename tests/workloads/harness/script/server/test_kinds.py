@@ -1,5 +1,3 @@
-"""Unmodified scripts of many kinds: each is recognised, measured and stopped."""
-
 import pytest
 
 from tests.workloads.harness.script.scripts import SCRIPTS, measured

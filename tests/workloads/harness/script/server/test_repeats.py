@@ -1,5 +1,3 @@
-"""Repeats of a script that saves: each begins like the first, and the user's folder stays unchanged."""
-
 import time
 from dataclasses import replace
 

@@ -1,5 +1,3 @@
-"""A script that runs to its end does all that it does without the hooks: output, files, exit code, signals."""
-
 import os
 import signal
 import subprocess

@@ -1,5 +1,3 @@
-"""The reference of each large training fits where its step does: by fake tensors on another device."""
-
 from dataclasses import replace
 
 import pytest

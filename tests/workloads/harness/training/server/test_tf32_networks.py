@@ -1,5 +1,3 @@
-"""The deepest network in TF32: eight blocks of convolutions, whose roundings add up."""
-
 import pytest
 
 from tests.workloads.harness.training.test_tf32 import ROOM, on_a_gpu, share_of_bound
