@@ -1,4 +1,4 @@
-"""What is imported is declared: every package that the code names is in pyproject.toml, and in the lock with hashes."""
+"""Every imported package is in pyproject.toml, and in the lock with hashes."""
 
 import ast
 import re

@@ -37,13 +37,10 @@ ENVIRONMENT = [{"name": f"VARIABLE_{n}", "value": "x" * 100} for n in range(40)]
 
 
 class Batch(BaseHTTPRequestHandler):
-    """AWS Batch's DescribeJobs."""
-
     protocol_version = "HTTP/1.1"
     calls = 0
 
     def do_POST(self) -> None:
-        """Answer that the requested jobs run."""
         jobs = loads(self.rfile.read(int(self.headers["Content-Length"])))["jobs"]
         type(self).calls += 1
         body = dumps({"jobs": [described(job_id) for job_id in jobs]}).encode()
@@ -57,7 +54,6 @@ class Batch(BaseHTTPRequestHandler):
 
 
 def described(job_id: str) -> dict[str, object]:
-    """Return a running job of realistic size."""
     container = {"image": "bench", "environment": ENVIRONMENT, "command": ["python", "-m", "prefect.engine"]}
     arn = f"arn:aws:batch:us-east-1:123456789012:job/{job_id}"
     return {"jobId": job_id, "jobArn": arn, "jobName": job_id, "status": "RUNNING", "container": container}
@@ -65,7 +61,6 @@ def described(job_id: str) -> dict[str, object]:
 
 @contextmanager
 def stub() -> Iterator[None]:
-    """Yield the address of the stub."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), Batch)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     ours = {
@@ -135,12 +130,10 @@ async def follow(jobs: int, age_s: float) -> tuple[int, int]:
 
 
 def main() -> None:
-    """Measure in a process whose memory is a worker's."""
     subprocess.run([sys.executable, "-m", "tests.benchmarks.batch"], check=True)
 
 
 def measure() -> None:
-    """Print calls and memory as ratios to those of one job."""
     with stub():
         asyncio.run(follow(1, 0))  # imports and clients are there before anything is counted
         for said, age_s in AGES.items():

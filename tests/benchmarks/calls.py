@@ -42,7 +42,6 @@ price: {{usd_per_hour: 0, purchase: assumption, source: a benchmark, date: 2026-
 
 @contextmanager
 def workers(up: LocalStack, plan: ApiPlan) -> Iterator[None]:
-    """Run three workers of one pool at the pace of a plan."""
     settings = service_environment(up.state, up.api_url, "worker")
     settings |= {"GRIDBENCH_PREFECT_PLAN": plan, "PREFECT_WORKER_QUERY_SECONDS": "10"}
     command = [sys.executable, "-m", "prefect", "worker", "start", "--type", "process", "--pool", "local"]
@@ -61,8 +60,6 @@ def workers(up: LocalStack, plan: ApiPlan) -> Iterator[None]:
 
 
 async def rentals(client: PrefectClient, pace: Pace, run: str, me: UUID) -> None:
-    """Poll the API like ten rentals, until cancelled."""
-
     async def one() -> None:
         bench = None
         while True:
@@ -94,7 +91,6 @@ async def minute(up: LocalStack, plan: ApiPlan, counts: Counts) -> None:
 
 
 def told(plan: ApiPlan, counts: Counts) -> None:
-    """Print the counts a minute."""
     share = MINUTE_S / WINDOW_S
     calls, messages = counts.calls.total() * share, counts.messages * share
     print(

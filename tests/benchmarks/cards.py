@@ -312,7 +312,6 @@ def timm_rows(folder: Path, spread: Spread, size: int) -> np.ndarray:
 
 
 def main(folder: Path, write: bool) -> None:
-    """Print the table; write the constants if requested."""
     table = read_lambda(folder)
     every = range(len(table.cards))
     fitted = fit(table, tuple(every))

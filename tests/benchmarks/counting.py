@@ -86,7 +86,6 @@ async def _answers(counts: Counts, source: asyncio.StreamReader, sink: asyncio.S
 
 @contextmanager
 def counting(port: int) -> Iterator[tuple[int, Counts]]:
-    """Relay a local port to another; return it and the counts."""
     counts, loop = Counts(), asyncio.new_event_loop()
 
     async def relay(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

@@ -110,8 +110,6 @@ def stand_in(kubeconfig: Path, pipe: Connection) -> None:
 
 
 class Lanes:
-    """The worker's side of one namespace, and the jobs' switches."""
-
     def __init__(
         self, api: NamespaceApi, view: View, pace: KubernetesSettings, folder: Path, pipe: Connection
     ) -> None:
@@ -120,13 +118,11 @@ class Lanes:
         self._few = anyio.CapacityLimiter(AT_ONCE)
 
     def told(self) -> tuple[Counter[str], dict[str, float]]:
-        """Return the requests so far by kind, and each job's end."""
         self._pipe.send("tell")
         found: tuple[Counter[str], dict[str, float]] = self._pipe.recv()
         return found
 
     async def drive(self, jobs: int) -> Driven:
-        """Create jobs, follow them until all run, and end one after the other."""
         follows: list[KubernetesFollow] = []
         noticed: dict[str, float] = {}
         before, _ = self.told()
@@ -146,7 +142,6 @@ class Lanes:
         return Driven(jobs, memory_bytes, own, [at - ends[name] for name, at in noticed.items()])
 
     async def _one(self, follows: list[KubernetesFollow], noticed: dict[str, float]) -> None:
-        """Run one job as the worker does, from submission to log."""
         run = FlowRun(id=uuid.uuid4(), flow_id=uuid.UUID(int=1), name="a-lane")
         name = job_name(run.id, 1)
         switch = self.folder / name
@@ -172,7 +167,6 @@ class Lanes:
         return asked
 
     async def _end(self, name: str) -> None:
-        """Let a job's container end once its shell waits."""
         while True:
             try:
                 switch = os.open(self.folder / name, os.O_WRONLY | os.O_NONBLOCK)
@@ -191,7 +185,6 @@ async def _to_nobody(stages_s: dict[str, float]) -> None: ...
 
 @asynccontextmanager
 async def lanes(kubeconfig: Path, pipe: Connection) -> AsyncIterator[Lanes]:
-    """Yield a worker's view of the cluster, kept up to date."""
     pace = KubernetesSettings()
     async with (
         client_of(KubernetesClusterConfig.from_file(kubeconfig)) as client,
@@ -206,7 +199,6 @@ async def lanes(kubeconfig: Path, pipe: Connection) -> AsyncIterator[Lanes]:
 
 
 def main() -> None:
-    """Measure in a process whose memory is a worker's."""
     subprocess.run([sys.executable, "-m", "tests.benchmarks.kubernetes"], check=True)
 
 
@@ -254,7 +246,6 @@ def sentences(one: Driven, many: Driven, shared: int, spent_s: float, poll_s: fl
 
 
 def run() -> None:
-    """Measure against a new emulator."""
     logging.getLogger("prefect").setLevel(logging.WARNING)
     processes = multiprocessing.get_context("spawn")
     with tempfile.TemporaryDirectory() as folder:

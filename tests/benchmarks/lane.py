@@ -40,7 +40,6 @@ job_variables: {{job_queue: lane, vcpus: 2, memory_mib: 3000, shared_memory_mib:
 
 
 def bare_s(image: str) -> float:
-    """Return seconds of the same cells in turn in one new container."""
     suite = Path(os.environ["GRIDBENCH_DEPLOYMENTS"]) / "suites" / "naps.toml"
     started = time.perf_counter()
     mount = f"{suite}:/tmp/{suite.name}:ro"

@@ -28,7 +28,6 @@ Step = Callable[[], object]
 
 
 def main() -> None:
-    """Print both models' throughput ratios, from turns in alternating order."""
     for name, ours, theirs, turn_s in (
         (
             "ResNet, batch 16",
@@ -62,14 +61,12 @@ def throughput_ratios(prepared: Prepared, step: Step, turn_s: float) -> list[flo
 
 
 def harness_s(prepared: Prepared, rules: Rules) -> float:
-    """Return seconds per step by the harness, with its monitor."""
     restarts = Restarts(prepared.reset)
     with Monitor():
         return time_step(prepared.step, HostClock(), rules, Phases(), between=restarts).wall.median_s
 
 
 def plain_s(step: Step, for_s: float) -> float:
-    """Return seconds per step by a plain loop."""
     seconds: list[float] = []
     while sum(seconds) < for_s:
         started = time.perf_counter()
@@ -91,7 +88,6 @@ def plain_resnet(batch: int) -> Step:
 
 
 def plain_ddpm(batch: int) -> Step:
-    """Return the diffusion model's training step by hand, with the average of its weights."""
     model = UNet().train()
     average = copy.deepcopy(model)
     optimizer = torch.optim.Adam(model.parameters(), LEARNING_RATE, fused=True)

@@ -69,7 +69,6 @@ def machine(kind: str) -> str:
 
 
 async def nights(up: LocalStack, kinds: list[str]) -> list[tuple[str, Ticket]]:
-    """Return the tickets of slowdowns, each with the kind of its night."""
     told: set[str] = set()
     filed: list[tuple[str, Ticket]] = []
     async with client_of(up.api_url, up.state) as client:
@@ -123,7 +122,6 @@ async def ended(client: PrefectClient, deployment: UUID, seen: set[str]) -> Asyn
 
 
 def new_tickets(seen: set[str]) -> list[Ticket]:
-    """Return the slowdowns of nights since the last look."""
     found = [verdicts for folder in sorted(results().iterdir()) if (verdicts := read_verdicts(folder))]
     new = [verdicts for verdicts in found if verdicts.run not in seen]
     seen |= {verdicts.run for verdicts in new}

@@ -15,7 +15,6 @@ GOAL = 1.005
 
 
 def main() -> None:
-    """Print the harness's median, with its monitor, over the plain loop's, for both lengths."""
     for ms in (1, 10):
         ratios = []
         for pair in range(PAIRS):
@@ -37,13 +36,11 @@ def spin(length_s: float) -> None:
 
 
 def harness_s(length_s: float) -> float:
-    """Return seconds per step by the harness, with its monitor."""
     with Monitor():
         return time_step(lambda: spin(length_s), HostClock(), Rules(), Phases()).wall.median_s
 
 
 def plain_s(length_s: float) -> float:
-    """Return seconds per step by a plain loop with a clock around each step."""
     seconds, ends = [], time.perf_counter() + PLAIN_S
     while time.perf_counter() < ends:
         started = time.perf_counter()

@@ -31,7 +31,6 @@ def evidence_from(paths: Sequence[Path]) -> Evidence:
 
 
 def without_host(cell: Repeats) -> Repeats:
-    """Return a cell without readings of its host's speed."""
     usable = tuple(
         replace(r, probes={k: v for k, v in r.probes.items() if k not in (LAUNCHES, PYTHON)})
         for r in cell.usable

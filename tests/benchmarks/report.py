@@ -81,7 +81,6 @@ def _cell(workload: int, place: int, machine: int) -> list[Record]:
 
 
 def measure(count: int) -> Cost:
-    """Make, compare and write the records in this process."""
     made = many_records(count)
     before = peak_rss_bytes()
     started = time.process_time()
@@ -95,7 +94,6 @@ def measure(count: int) -> Cost:
 
 
 def main() -> None:
-    """Print the costs and their growth per record."""
     run([int(word) for word in sys.argv[1:] if word.isdigit()] or RECORDS)
 
 
@@ -112,7 +110,6 @@ def run(sizes: tuple[int, ...] | list[int]) -> None:
 
 
 def sentence(cost: Cost, base: Cost) -> str:
-    """Return the cost of a number of records, and its growth over the smallest's."""
     grows = [
         f"{name} {getattr(cost, key) / cost.records / (getattr(base, key) / base.records):.2f}"
         for name, key in (("compare", "compare_s"), ("report", "report_s"), ("memory", "peak_bytes"))

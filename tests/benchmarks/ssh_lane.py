@@ -85,7 +85,6 @@ def main() -> None:
 
 
 def files(on_the_box: dict[str, object]) -> dict[str, str]:
-    """Return the deployments: both suites, and this machine by both pools."""
     return {
         "suites/naps.toml": SUITE.format(lengths_ms=list(range(1, CELLS + 1))),
         "suites/one-nap.toml": SUITE.format(lengths_ms=[1]),
@@ -96,7 +95,6 @@ def files(on_the_box: dict[str, object]) -> dict[str, str]:
 
 @contextmanager
 def ssh_worker(up: LocalStack) -> Iterator[None]:
-    """Run pool `ssh` with a stack's worker at its usual pace."""
     worker = PoolWorker("ssh", "ssh", up.state, up.api_url)
     try:
         worker.create_pool()
@@ -108,7 +106,6 @@ def ssh_worker(up: LocalStack) -> Iterator[None]:
 
 
 def measured(up: LocalStack, hardware: str) -> Lane:
-    """Run the naps on a machine; return the times of its lane job."""
     store = Store(run(up, "naps", [hardware]).folder)
     records, _ = store.records()
     unmeasured = [f"{record.id}: {record.reasons}" for record in records if record.wall is None]

@@ -125,7 +125,6 @@ async def _drive(pool: Pool, worker: psutil.Process, made: Sequence[Box], idle: 
 
 
 async def _up(made: Sequence[Box]) -> None:
-    """Wait until every box has its container."""
     deadline = time.monotonic() + UP_S
     while down := [box.name for box in made if not (box.folder / "etc/up").exists()]:
         assert time.monotonic() < deadline, f"no container within {UP_S:.0f} s on {', '.join(down)}"

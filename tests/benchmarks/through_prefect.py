@@ -35,7 +35,6 @@ STAGES = (
 
 
 def bare_s() -> float:
-    """Return seconds of the quick suite on both local machines without Prefect."""
     started = time.perf_counter()
     for hardware, threads in (("local-cpu-1", ["--threads", "1"]), ("local-cpu", [])):
         with tempfile.TemporaryDirectory() as out:
@@ -68,7 +67,6 @@ def main() -> None:
 
 
 def standing() -> None:
-    """Print the medians of a run's wall time, CPU time, and stages."""
     walls_s, cpus_s, stages_s = [], [], []
     with stack((1,)) as up:
         run(up, "nothing-1", ["instant"])  # the first run of a server is not like the others
@@ -109,7 +107,6 @@ async def _parent(client: PrefectClient, lane: FlowRun) -> UUID:
 
 
 async def _begun(client: PrefectClient, flow_run: FlowRun) -> list[datetime]:
-    """Return when a flow run was requested, taken by a worker, and begun."""
     states = await client.read_flow_run_states(flow_run.id)
     taken = min(state.timestamp for state in states if state.is_pending())
     begun = min(state.timestamp for state in states if state.is_running())

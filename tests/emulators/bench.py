@@ -11,8 +11,6 @@ def running(job):
 
 
 class Bench:
-    """Actions on the account."""
-
     def __init__(self, aws, queue, image):
         self.aws, self.queue, self.image = aws, queue, image
         self.batch, self.logs = aws.client("batch"), aws.client("logs")

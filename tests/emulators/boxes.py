@@ -64,12 +64,10 @@ def address(pid: int, number: int, host: int) -> str:
 
 
 def ip(*arguments: str, check: bool = True) -> None:
-    """Run one command of iproute2."""
     subprocess.run(["ip", *arguments], check=check, capture_output=True)
 
 
 def keygen(path: Path) -> str:
-    """Write a key pair without a passphrase; return the public key."""
     path.unlink(missing_ok=True)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(path)], check=True)
     return path.with_suffix(".pub").read_text().strip()
@@ -106,7 +104,6 @@ class Box:
 
     @property
     def host(self) -> dict[str, object]:
-        """The box as a job variable."""
         key = " ".join(self.host_key.split()[:2])
         return {"address": self.address, "user": "root", "key": str(self.key), "host_key": key}
 
@@ -135,7 +132,6 @@ class Box:
         return listed.stdout.split()
 
     def stop(self) -> None:
-        """Kill every process of the box."""
         if self._init and self._init.poll() is None:
             for child in self._first():
                 with contextlib.suppress(ProcessLookupError):
@@ -148,11 +144,9 @@ class Box:
         self.start(same_kernel)
 
     def restart_sshd(self) -> None:
-        """Restart sshd, ending its sessions; containers run on."""
         self.run("pkill -KILL -f '^sshd: ' ; true", check=False)
 
     def cut(self) -> None:
-        """Drop the network silently."""
         ip("link", "set", self.veth, "down")
 
     def mend(self) -> None:
@@ -186,7 +180,6 @@ class Box:
         return sorted(set(self.run(marked, check=False).split()))
 
     def jobs(self) -> list[str]:
-        """Return the names of all jobs, in containers and without."""
         return [*self.containers(), *self.trees()]
 
     def remove(self) -> None:
@@ -207,7 +200,6 @@ def _mounts_below(folder: Path) -> list[str]:
 
 @cache
 def need_tools() -> None:
-    """Fail in one sentence if a program is missing."""
     for tool in ("podman", "ip", "nsenter", "ssh-keygen"):
         containers.need(tool)
     if not Path(SSHD).exists():
@@ -215,7 +207,6 @@ def need_tools() -> None:
 
 
 def make() -> Box:
-    """Make a box, switched off."""
     need_tools()
     number = next(_numbers)
     folder = Path(tempfile.mkdtemp(prefix="gridbench-box-", dir="/var/tmp"))  # a box has a /tmp of its own
@@ -250,7 +241,6 @@ def has_all_packages(box: Box) -> None:
 
 @contextlib.contextmanager
 def boxes(many: int = 1) -> Iterator[list[Box]]:
-    """Yield running boxes."""
     made: list[Box] = []
     try:
         for _ in range(many):

@@ -41,7 +41,6 @@ def need(tool: str) -> None:
 
 @cache
 def environment() -> dict[str, str]:
-    """Return podman's environment, here and in the service."""
     need("podman")
     folder = Path(tempfile.mkdtemp(prefix="gridbench-containers-"))
     runtime = 'runtime = "runc"\n' if shutil.which("runc") else ""
@@ -97,7 +96,6 @@ def base_image() -> str:
 
 
 def debootstrap(name: str) -> None:
-    """Make a minimal Debian from packages, if no image registry can be reached."""
     need("debootstrap")
     with tempfile.TemporaryDirectory(prefix="gridbench-base-") as folder:
         root, archive = Path(folder) / "root", Path(folder) / "root.tar"
@@ -112,7 +110,6 @@ def debootstrap(name: str) -> None:
 
 
 def remove_containers(label: str) -> None:
-    """Remove a session's containers, by its label."""
     listed = podman("ps", "--all", "--quiet", "--filter", f"label={label}").stdout.split()
     if listed:
         podman("rm", "--force", "--time", "0", *listed, check=False)

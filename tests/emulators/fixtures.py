@@ -26,7 +26,6 @@ class Aws:
         return boto3.client(service, region_name=REGION, endpoint_url=self.url, **options)
 
     def reset(self) -> None:
-        """End all jobs, lift all faults, and empty the account."""
         from tests.emulators.aws.server import empty_account
 
         empty_account()
@@ -47,7 +46,6 @@ def environment(**variables: str) -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def docker_host() -> Iterator[str]:
-    """Set DOCKER_HOST to podman's private socket for the session."""
     from tests.emulators import containers
 
     with containers.docker_socket() as host, environment(DOCKER_HOST=host):
@@ -91,7 +89,6 @@ def aws_account(docker_host: str) -> Iterator[Aws]:
 
 @pytest.fixture
 def aws(aws_account: Aws) -> Iterator[Aws]:
-    """The empty account without faults; its jobs end after the test."""
     with environment(**aws_account.environment):
         aws_account.reset()
         yield aws_account
@@ -107,7 +104,6 @@ def batch_queue(aws: Aws) -> Callable[..., str]:
 def make_queue(
     aws: Aws, *instance_types: str, spot: bool = False, max_vcpus: int = MAX_VCPUS, name: str | None = None
 ) -> str:
-    """Make a queue with its own compute environment; return its name."""
     types = list(instance_types) or ["c5.2xlarge"]
     name = name or f"{types[0].replace('.', '-')}{'-spot' if spot else ''}-{len(aws.queues)}"
     batch, network = aws.client("batch"), network_of(aws)
@@ -131,7 +127,6 @@ def make_queue(
 
 
 def network_of(aws: Aws) -> dict[str, Any]:
-    """Return a subnet, a security group and an instance role, made on first use."""
     ec2, iam, name = aws.client("ec2"), aws.client("iam"), "gridbench-instances"
     if not aws.queues:
         vpc = ec2.create_vpc(CidrBlock="10.0.0.0/16")["Vpc"]["VpcId"]
@@ -153,7 +148,6 @@ def network_of(aws: Aws) -> dict[str, Any]:
 
 @pytest.fixture
 def bench(aws: Aws, batch_queue: Callable[..., str], base_image: str) -> Any:
-    """A CPU queue and a log group."""
     from tests.emulators.bench import Bench
 
     return Bench(aws, batch_queue("c5.2xlarge"), base_image)

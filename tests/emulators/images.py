@@ -37,7 +37,6 @@ def tag(given: Inputs) -> str:
 
 
 def content_hash(folder: Path) -> str:
-    """Return a hash of names and contents of the context, without certificates."""
     digest = hashlib.sha256(packages_hash(folder).encode())
     for path in sorted((folder / "source").rglob("*")):
         if path.is_file():
@@ -48,7 +47,6 @@ def content_hash(folder: Path) -> str:
 
 
 def built(base: str) -> str:
-    """Return the image's name; build it if podman lacks it."""
     from tests.emulators.fixtures import environment
 
     given = inputs()

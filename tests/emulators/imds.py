@@ -26,7 +26,6 @@ def answers_of(
     zone: str = "us-east-1a",
     life_cycle: str = "on-demand",
 ) -> dict[str, str]:
-    """Return the answers of the paths below meta-data/."""
     return {
         "instance-type": instance_type,
         "instance-id": instance_id,
@@ -38,8 +37,6 @@ def answers_of(
 
 @dataclass
 class Metadata:
-    """A running metadata service: its address, answers and requests."""
-
     url: str = ""
     answers: dict[str, str] = field(default_factory=answers_of)
     asked: list[str] = field(default_factory=list)

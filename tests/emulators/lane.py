@@ -32,7 +32,6 @@ ENV GRIDBENCH_WORKLOADS=/opt/measured
 
 
 def with_workload(image: str, workload: Path) -> str:
-    """Return an image with one more workload, cached by content."""
     recipe = RECIPE.format(image=image, name=workload.name)
     content = hashlib.sha256(recipe.encode() + workload.read_bytes()).hexdigest()[:12]
     name = f"localhost/gridbench-{workload.stem}:{content}"

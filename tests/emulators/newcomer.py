@@ -25,7 +25,6 @@ CHECKOUT = (
 
 
 def copy_of_checkout(folder):
-    """Return a writable copy of the checkout."""
     folder.mkdir()
     for name in CHECKOUT:
         copy = shutil.copytree if (ROOT / name).is_dir() else shutil.copy
@@ -59,14 +58,12 @@ class Shell:
         self.environment = kept | own | environment
 
     def program(self, name, script, **variables):
-        """Add a program to the path."""
         path = self.path / name
         path.write_text(f"#!{sys.executable} -P\n{script}")
         path.chmod(0o755)
         self.environment |= variables
 
     def __call__(self, command, timeout=900):
-        """Return exit code and output of a command line."""
         done = subprocess.run(
             ["bash", "-c", command],
             cwd=self.checkout,
@@ -79,7 +76,6 @@ class Shell:
         return done.returncode, done.stdout + done.stderr
 
     def processes(self):
-        """Return our workers and servers that still run."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):

@@ -17,15 +17,12 @@ AUTH = "me:very-secret"
 
 
 def address():
-    """Return an address of this machine that containers and other machines reach."""
     found = (entry for entries in psutil.net_if_addrs().values() for entry in entries)
     of_ip4 = (entry.address for entry in found if entry.family == socket.AF_INET)
     return next(text for text in of_ip4 if not text.startswith("127."))
 
 
 class PrefectServer:
-    """A Prefect server with an auth string."""
-
     def __init__(self, folder):
         port = free_port("0.0.0.0")
         self.url = f"http://{address()}:{port}/api"
@@ -55,7 +52,6 @@ class PrefectServer:
             return {row["name"] for row in client.post(f"{self.url}/{kind}/filter", json={}).json()}
 
     def empty(self):
-        """Delete all deployments, work pools and variables."""
         with httpx.Client(
             base_url=self.url, auth=tuple(AUTH.split(":")), trust_env=False, timeout=60
         ) as client:

@@ -37,7 +37,6 @@ class Postgres:
     port: int
 
     def ask(self, query: str) -> str:
-        """Return the answer to a query, one row a line."""
         words = [self.bin / "psql", "--host", self.folder, "--port", str(self.port), "--username", "prefect"]
         words += ["--dbname", "postgres", "--tuples-only", "--no-align", "--command", query]
         return subprocess.run(words, check=True, capture_output=True, text=True).stdout.strip()

@@ -16,20 +16,16 @@ START_S = 60
 
 
 def program() -> str | None:
-    """Return the path of redis-server, or None."""
     return shutil.which("redis-server")
 
 
 @dataclass(frozen=True)
 class Redis:
-    """A running server."""
-
     port: int
     password: str = "a-long-password"
 
     @property
     def url(self) -> str:
-        """The URL of database 1."""
         return f"redis://:{self.password}@127.0.0.1:{self.port}/1"
 
 

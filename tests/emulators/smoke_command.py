@@ -6,7 +6,6 @@ from collections.abc import Callable
 
 
 def tell(sentence: str) -> None:
-    """Print a sentence and flush."""
     print(sentence, flush=True)
 
 

@@ -27,8 +27,6 @@ DEPLOYMENTS = HERE.parents[1] / "deployments"
 
 
 class Bench:
-    """A running stack."""
-
     def __init__(self, stack: LocalStack, results: Path, environment: dict[str, str]) -> None:
         self.stack, self.results, self.environment = stack, results, environment
 
@@ -43,7 +41,6 @@ class Bench:
             return (await client.create_flow_run_from_deployment(found.id, parameters=asked)).id
 
     async def nightly(self):
-        """The nightly deployment, without its schedule."""
         command = [sys.executable, "-m", "prefect", "--no-prompt", "deploy", "--name", "nightly"]
         options = {"cwd": ROOT, "check": True, "capture_output": True, "timeout": 240}
         await asyncio.to_thread(subprocess.run, command, **options)
@@ -57,7 +54,6 @@ class Bench:
             return (await client.read_flow_run(run_id)).state
 
     async def end(self, run_id, within_s=600):
-        """Wait for a run's end; return its state."""
         deadline = time.monotonic() + within_s
         async with self.client() as client:
             while not (state := (await client.read_flow_run(run_id)).state).is_final():
@@ -83,7 +79,6 @@ class Bench:
             return {task.name: task for task in await client.read_task_runs(flow_run_filter=wanted)}
 
     async def records(self, run_id, at_least, within_s=150):
-        """Wait for this many records; return the store."""
         deadline = time.monotonic() + within_s
         async with self.client() as client:
             while time.monotonic() < deadline:
@@ -108,7 +103,6 @@ class Bench:
         return next(p for p in self._marked() if is_worker(p))
 
     async def measuring(self, within_s=150):
-        """Wait for the measuring process."""
         deadline = time.monotonic() + within_s
         while time.monotonic() < deadline:
             if found := self.naps():
@@ -117,7 +111,6 @@ class Bench:
         raise AssertionError(f"nothing measures within {within_s} s")
 
     def naps(self):
-        """Return its processes that measure naps, fresh or forked."""
         found = []
         for process in self._marked():
             with contextlib.suppress(psutil.Error):

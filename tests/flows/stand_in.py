@@ -25,7 +25,6 @@ def case_of(repeat):
 
 
 def answer(repeat, samples, **facts):
-    """Print an ok record with these samples (s)."""
     record = Record(
         run=repeat.run,
         hardware=repeat.hardware,

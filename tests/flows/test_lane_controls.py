@@ -20,7 +20,6 @@ CONTROL = Control("", "unsupported", ("it is not there",))
 
 @pytest.fixture
 def measured(monkeypatch, tmp_path):
-    """The arguments of every repeat of the lane, without measuring."""
     found = []
 
     def measure(repeat, ended, say, command, reference, forks, other):

@@ -24,8 +24,6 @@ GONE_S = 5.0  # in which a process that was killed is gone
 
 
 class Card(NamedTuple):
-    """The proved device, as torch sees it."""
-
     name: str
     count: int
     capability: tuple[int, int]
@@ -50,7 +48,6 @@ class Ended(NamedTuple):
 
     @property
     def why(self) -> str:
-        """Why there is no result, in one line."""
         if self.late:
             return f"stopped after {self.seconds:.0f} s"
         last = (self.err.strip().splitlines() or ["it said nothing"])[-1]
@@ -82,7 +79,6 @@ class Bench:
         return self.device == "cuda"
 
     def lacks(self, precision: str) -> bool:
-        """Return whether the GPU lacks a precision."""
         return bool(self.on_gpu and self.card and not can(self.card.capability, precision))
 
     def left_s(self) -> float:
@@ -121,7 +117,6 @@ class Bench:
         err: Any = subprocess.STDOUT,
         environ: Mapping[str, str] | None = None,
     ) -> subprocess.Popen[bytes]:
-        """Start a concurrent process; `end` ends it."""
         env = {**os.environ, **(environ or {})}
         process = subprocess.Popen(
             command,
@@ -148,7 +143,6 @@ class Bench:
         return self.run(command, limit_s).json()
 
     def stop(self, why: str) -> None:
-        """Begin nothing more, and end running processes."""
         self.stopped = self.stopped or why
         self.forks.kill()
         for pid in [*self.running]:

@@ -18,18 +18,15 @@ OF_THE_CARD = ("name", "count", "driver", "torch", "cuda", "cudnn", "python")
 
 
 def shortened(proof: dict[str, Any]) -> dict[str, Any]:
-    """Return a proof without its records and logs, which stay in its folder."""
     names = ("content_id", "date", "seconds", "card", "counts", "clocks", "rows")
     return {name: proof[name] for name in names}
 
 
 def last() -> dict[str, Any] | None:
-    """Return the last kept proof, or None."""
     return json.loads(KEPT.read_text()) if KEPT.is_file() else None
 
 
 def told(proof: dict[str, Any] | None) -> str:
-    """Return the page's part about a proof: its place, its result, and every row."""
     if proof is None:
         return NEVER
     counts, card = proof["counts"], proof["card"]

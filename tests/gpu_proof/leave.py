@@ -23,8 +23,6 @@ def harness_id() -> str:
 
 @dataclass(frozen=True)
 class Earlier:
-    """An earlier call's rows of completed steps, and its seconds."""
-
     rows: tuple[Row, ...] = ()
     card: str = ""
     clocks: dict[str, dict[str, float]] = field(default_factory=dict)
@@ -54,8 +52,6 @@ def earlier(folder: Path, device: str) -> Earlier:
 
 @dataclass
 class Report:
-    """The rows so far, printed as they come and written once at the end."""
-
     bench: Bench
     started: datetime
     earlier: Earlier = field(default_factory=Earlier)

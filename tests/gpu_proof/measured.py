@@ -33,7 +33,6 @@ class Measured(NamedTuple):
 
     @property
     def told(self) -> str:
-        """The verdict with its reasons, or why there is none."""
         return f"{self.verdict} {'; '.join(self.record['reasons'])}"[:160] if self.record else self.why[:160]
 
 
@@ -53,7 +52,6 @@ def measure(
 def measure_forked(
     bench: Bench, workload: str, size: str, precision: str = "fp32", options: str = ""
 ) -> Measured:
-    """Measure, but forked from a process that has imported torch, like suites and lanes."""
     words = f"run {workload} --size {size} --precision {precision} --device {bench.device}"
     chosen = parser("").parse_args(f"{words} --quick --repeat 2 --run proof {options}".split())
     case = find(workload).case(parse_size(chosen.size), chosen.precision, chosen.mode)
@@ -73,7 +71,6 @@ def measure_forked(
 
 
 def command(bench: Bench, arguments: str, environ: Mapping[str, str] | None = None) -> Measured:
-    """Run `python -m workloads` with these arguments; return the last printed record."""
     ended = bench.run([sys.executable, "-m", "workloads", *arguments.split()], LIMIT_S, environ)
     lines = [line for line in ended.out.splitlines() if line.startswith("{")]
     if not lines:

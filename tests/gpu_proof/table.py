@@ -38,7 +38,6 @@ def within(step: str, name: str, value: float | None, low: float, high: float, t
 
 
 def all_hold(rows: Iterable[Row]) -> bool:
-    """Return whether nothing fails and everything essential was run."""
     states = {row.state for row in rows if row.essential or row.state != NOT_RUN}
     return OK in states and not states & {FAIL, NOT_RUN}
 
@@ -49,7 +48,6 @@ def counts(rows: Iterable[Row]) -> dict[str, int]:
 
 
 def summary(rows: list[Row], seconds: float) -> str:
-    """Return the last table: a line a stage, then everything that does not hold."""
     stages: dict[str, list[Row]] = {}
     for row in rows:
         stages.setdefault(row.step.partition(" ")[0], []).append(row)

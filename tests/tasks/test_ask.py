@@ -10,8 +10,6 @@ NOW = datetime.now(UTC)
 
 
 class Api:
-    """A flow run and its states, newest first."""
-
     def __init__(self, message, **facts):
         nobody = {"auto_scheduled": False, "created_by": None, "parent_task_run_id": None}
         self.run = SimpleNamespace(**nobody | facts)

@@ -39,7 +39,6 @@ def of_machine(plan, machine):
 
 
 def plan_with(names=SPEEDS, **changes):
-    """Return a plan of two cases of different workloads on some machines."""
     made = make_plan(RunRequest(suite="quick", hardware=["local-cpu-1", "local-cpu"], repeats=3, seed=7))
     slow = made.hardware[0].model_copy(update={"name": "slow-box", "box": None})
     first = made.cases[0]
@@ -167,7 +166,6 @@ def test_the_numbers_of_a_command_are_measured_again(tmp_path):
 
 
 def reported_again(store, rates):
-    """Return a record of every repeat of a command with its machine's rate."""
     for machine in store.plan.hardware:
         for repeat in store.plan.repeats_on(machine):
             rate = MetricValue(

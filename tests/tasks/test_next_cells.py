@@ -40,7 +40,6 @@ def store(tmp_path):
 
 
 async def bench(api, store, budget_usd=None, most=99):
-    """Do as the flow does until `most` machines are measured; return its sentences."""
     said = []
 
     async def serve():

@@ -20,7 +20,6 @@ def plan(run, suite="acceptance"):
 
 
 def stored(results, run, slower=1.0, suite="acceptance", verdict=Verdict.OK, bucket=None):
-    """Write a run with a record of every repeat, on its own host."""
     store = Store.create(results, plan(run, suite), bucket)
     for repeat in store.plan.repeats_on(store.plan.hardware[0]):
         seconds = slower * (0.1 + 1e-4 * repeat.repeat + 1e-4 * (sum(map(ord, run)) % 9))

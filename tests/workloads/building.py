@@ -6,7 +6,6 @@ from workloads.harness.registry import find
 
 
 def is_ours(workload):
-    """Return whether it is the project's own workload."""
     return workload.build.__module__.startswith("workloads.")
 
 

@@ -8,7 +8,6 @@ ROOT = Path(__file__).parents[2]
 
 
 def command(*arguments):
-    """Run the program; return exit code, standard output and standard error."""
     program = [sys.executable, "-m", "workloads", *map(str, arguments)]
     options = {"capture_output": True, "text": True, "errors": "replace", "cwd": ROOT, "timeout": 120}
     found = subprocess.run(program, **options)

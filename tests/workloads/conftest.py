@@ -27,7 +27,6 @@ SHORT = Rules(
 
 @pytest.fixture
 def use_workloads(monkeypatch):
-    """Return a function that adds a folder of workloads to the registry."""
     monkeypatch.setattr(registry, "_found", registry.all_workloads())
     yield lambda folder: monkeypatch.setenv("GRIDBENCH_WORKLOADS", str(folder))
     for name in [name for name in sys.modules if name.startswith("gridbench_workloads_")]:
@@ -36,7 +35,6 @@ def use_workloads(monkeypatch):
 
 @pytest.fixture
 def cheats(use_workloads, box_lock):
-    """The folder `cheats` as the user's workloads, with a box lock of its own."""
     use_workloads(CHEATS)
     return CHEATS
 

@@ -37,7 +37,6 @@ class JobRow:
 
     @property
     def inside(self) -> bool:
-        """True if the real time lies in the predicted interval."""
         if self.low_s is None or self.high_s is None or self.real_s is None:
             return False
         return self.low_s <= self.real_s <= self.high_s
@@ -59,7 +58,6 @@ def kept(file: Path) -> list[JobRow]:
 
 
 def report(rows: Iterable[JobRow]) -> str:
-    """Return the table of all rows, and how many predictions hold."""
     rows = list(rows)
     head = [
         "script",

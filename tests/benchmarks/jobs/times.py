@@ -32,7 +32,6 @@ MINUTES, LONG = (
 
 
 def main(words: Sequence[str] = ()) -> None:
-    """Measure and run every job in turn, and print the table."""
     parser = argparse.ArgumentParser("python -m tests.benchmarks job-time")
     parser.add_argument("--minutes", type=float, default=MINUTES, help="of each job, about")
     parser.add_argument("--only", nargs="+", metavar="SCRIPT", help="such as gan rnn")
@@ -111,7 +110,6 @@ def length_of(job: Mapping[str, Any], minutes: float) -> int:
 
 
 def measured(job: Mapping[str, Any], length: int, *how: str) -> tuple[dict[str, Any], float]:
-    """Measure a job as a user does; return its record and seconds."""
     with tempfile.TemporaryDirectory() as out:
         asked = [f"--folder={SCRIPTS}", *(how or (f"--{job['unit']}", str(length)))]
         began_s = time.perf_counter()

@@ -33,7 +33,6 @@ def main() -> None:
 
 
 def here(precision: str) -> None:
-    """Scan and search this device, and compare the two sizes."""
     device = open_device("cpu", precision, cores())
     products = Products(device.torch_device, precision)
     started = time.perf_counter()

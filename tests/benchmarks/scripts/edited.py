@@ -52,7 +52,6 @@ class First:
 
 
 def main() -> None:
-    """Print each lane's seconds, the first time and after each edit."""
     image = images.built(containers.base_image())
     with boxes(1) as (box,), tempfile.TemporaryDirectory() as name:
         has_all_packages(box)

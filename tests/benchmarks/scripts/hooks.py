@@ -27,7 +27,6 @@ SAMPLING = SamplingPlan(Rules(), cap_s=1e9, predicts=True)
 
 
 def main() -> None:
-    """Print the step time under hooks over that without."""
     torch.set_num_threads(1)
     goal = f", goal at most {GOAL}"
     report("step under hooks / without", SAMPLED, trained_s, goal)
@@ -36,7 +35,6 @@ def main() -> None:
 
 
 def report(name: str, plan: SamplingPlan, timed_s: Callable[[], float], goal: str = "") -> None:
-    """Print the median ratio of hooked and plain steps, in pairs."""
     ratios = []
     for pair in range(PAIRS):
         turns = (True, False) if pair % 2 else (False, True)
@@ -83,7 +81,6 @@ def trained_s() -> float:
 
 
 def hooked_s(plan: SamplingPlan, timed_s: Callable[[], float]) -> float:
-    """Return the same, measured like a script."""
     phases = Phases()
     measurement = Measurement(plan, phases, Readings("cpu", 1, phases.origin_s), whole=True)
     measurement.finish = lambda ending: 0

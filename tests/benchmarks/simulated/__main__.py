@@ -45,7 +45,6 @@ def main() -> None:
 
 
 def caption(part: str) -> str:
-    """Return the line above a part's rows."""
     return f"| **{part}** | *{PARTS[part].counted}* | | | |"
 
 

@@ -64,7 +64,6 @@ def counted(box: Callable[[Chance], Box], in_turns: bool, searches: int) -> tupl
 
 
 def searched(rng: Chance, box: Box, factor: float, in_turns: bool = False) -> tuple[NextStep, int]:
-    """Return the end of a search and its rounds."""
     search = VersionSearch(tuple(f"v{place}" for place in range(VERSIONS)), in_turns=in_turns)
     while isinstance(step := next_step(search), NextMeasurement):
         versions = [step.version] if step.partner is None else [step.partner, step.version]

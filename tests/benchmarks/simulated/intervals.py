@@ -127,7 +127,6 @@ def of_ratio(over: int, under: int, rng: Chance, world: World) -> bool:
 
 
 def of_total(repeats: int, rng: Chance, world: World) -> bool:
-    """Return whether the ratio of two machines' totals holds the truth."""
     logs = {name: world.noise(rng, (CASES, repeats), side).tolist() for side, name in enumerate("ab")}
     found = time_ratio(CommonCases((IMAGES,) * CASES, logs), "a", "b")
     assert found.low is not None and found.high is not None
@@ -210,7 +209,6 @@ def sources() -> Iterator[str]:
 
 
 def table(runs: int) -> Iterator[str]:
-    """Yield the tables: of repeats by noise, of samples by memory."""
     yield f"| of repeats | {' | '.join(world.name for world in WORLDS)} |"
     yield "| --- " * (len(WORLDS) + 1) + "|"
     for name, held in REPEATED.items():

@@ -130,7 +130,6 @@ def made(model: str, control: bool, histories: int) -> night_noise.Noise:
 
 
 def slower(tickets, kind="night") -> int:
-    """Return how many tickets of a kind report a slowdown."""
     return sum(ticket.share > 0 and ticket.kind == kind for ticket in tickets)
 
 

@@ -84,14 +84,12 @@ def _by_case(times: np.ndarray) -> dict[str, list[float]]:
 
 
 def _best_before(logs: dict[str, list[list[float]]]) -> str:
-    """Return the named machine, or an empty string."""
     best, *others = sorted(logs, key=lambda name: np.mean(logs[name]))
     ratios = (earlier.mean_of_cells(logs[other], logs[best]) for other in others)
     return best if all((ratio.low or 0.0) > 1 for ratio in ratios) else ""
 
 
 def _best(suite: CommonCases) -> str:
-    """Return the named machine, or an empty string."""
     weights = dict.fromkeys(suite.logs, 1.0)
     best, *others = ordered(suite, weights)
     alone = (ratio_of(suite, other, best) for other in others)

@@ -28,7 +28,6 @@ OF_PART = (0.0, 0.01, 0.02)  # effects
 
 
 def main(runs: int = 0) -> None:
-    """Print coverage and median half-width."""
     if not runs:
         parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
         parser.add_argument("--runs", type=int, default=1000)

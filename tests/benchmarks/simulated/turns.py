@@ -29,7 +29,6 @@ Slots = NDArray[np.int64]  # of each repeat of each cell
 
 
 def main() -> None:
-    """Print the table of docs/comparing.md; `--write` puts it there."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--runs", type=int, default=1000)
     parser.add_argument("--write", action="store_true")

@@ -22,8 +22,6 @@ ENDED = ("exited", "dead")  # of a container
 
 @dataclass(frozen=True)
 class Place:
-    """The compute environment and instance of an attempt."""
-
     environment: Any
     instance_type: str
     instance_id: str = field(default_factory=lambda: f"i-{uuid.uuid4().hex[:17]}")
@@ -31,8 +29,6 @@ class Place:
 
 @dataclass
 class Attempt:
-    """An attempt as DescribeJobs reports it."""
-
     number: int
     place: Place
     task: str = field(default_factory=lambda: uuid.uuid4().hex)
@@ -51,7 +47,6 @@ def milliseconds() -> int:
 
 
 def run(job, attempt: Attempt) -> None:
-    """Run the attempt to its end and note the outcome in it."""
     try:
         if too_long(job, attempt):
             attempt.status_reason = reasons.OVERRIDES_TOO_LONG

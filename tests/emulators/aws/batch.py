@@ -230,7 +230,6 @@ ANSWERS = (
 
 
 def install() -> None:
-    """Patch moto in this process, once."""
     if moto.__version__ != MOTO_VERSION:
         raise RuntimeError(f"tests/emulators mends moto {MOTO_VERSION} from within; found {moto.__version__}")
     if models.Job is Job:

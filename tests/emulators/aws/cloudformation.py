@@ -254,7 +254,6 @@ def update_resource(original: Callable) -> Callable:
 
 
 def install() -> None:
-    """Patch moto in this process, once."""
     if getattr(parsing, "mended", False):
         return
     parsing.mended = True

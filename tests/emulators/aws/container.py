@@ -104,7 +104,6 @@ def environment_of(job, attempt, stack: contextlib.ExitStack) -> dict[str, str]:
 
 
 def batch_variables(job, attempt) -> dict[str, str]:
-    """Return the variables that Batch adds."""
     return {
         "AWS_BATCH_JOB_ID": job.job_id,
         "AWS_BATCH_JOB_ATTEMPT": str(attempt.number),
@@ -124,7 +123,6 @@ def secrets_of(properties: dict[str, Any]) -> dict[str, str]:
 
 
 def truth_about(job, attempt) -> dict[str, str]:
-    """Return the answers of the instance's metadata service."""
     spot = "SPOT" in (attempt.place.environment.compute_resources or {}).get("type", "")
     return {
         "instance-type": attempt.place.instance_type,

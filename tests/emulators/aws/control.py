@@ -49,7 +49,6 @@ class CallFault:
     hits: int = 0
 
     def strikes(self, service: str, operation: str) -> bool:
-        """Count the call and return whether it fails."""
         if not (
             fnmatch.fnmatchcase(operation, self.operation) and fnmatch.fnmatchcase(service, self.service)
         ):
@@ -63,8 +62,6 @@ class CallFault:
 
 @dataclass
 class Control:
-    """The emulator's faults and its log of calls."""
-
     faults: list[Fault] = field(default_factory=list)
     call_faults: list[CallFault] = field(default_factory=list)
     calls: Counter[str] = field(default_factory=Counter)  # operation → calls, the failed ones too
@@ -90,7 +87,6 @@ class Control:
         self.notify()
 
     def notify(self) -> None:
-        """Wake waiting jobs."""
         with self.changed:
             self.changed.notify_all()
 
@@ -99,7 +95,6 @@ class Control:
             self.changed.wait(timeout_s)
 
     def fault(self, kind: str, job_name: str, attempt: int) -> Fault | None:
-        """Return the first fault for a job's attempt."""
         return next((fault for fault in self.faults if fault.meets(kind, job_name, attempt)), None)
 
     def add(self, kind: str, job: str = "*", **options: Any) -> Fault:
@@ -112,13 +107,11 @@ class Control:
         self.notify()
 
     def throttle(self, operation: str = "*", every: int = 1, **options: Any) -> CallFault:
-        """Answer every n-th call of the operation with an error."""
         self.call_faults.append(CallFault(operation, every, **options))
         return self.call_faults[-1]
 
     @contextlib.contextmanager
     def lost_network(self, service: str = "*", answer: str = "hang_up") -> Iterator[CallFault]:
-        """Fail every call of the service in the context."""
         fault = CallFault("*", 1, answer, service=service)
         self.call_faults.append(fault)
         try:

@@ -17,15 +17,12 @@ FAMILIES_OF_OPTIMAL = ("c4", "m4", "r4")  # [doc] botocore: CreateComputeEnviron
 
 @dataclass(frozen=True)
 class Needs:
-    """The resources that a job requests."""
-
     vcpus: float
     memory_mib: int
     gpus: int
 
 
 def needs_of(job) -> Needs:
-    """Return the job's resources, its overrides first."""
     return Needs(
         vcpus=float(resource(job, "VCPU", "vcpus", 1)),
         memory_mib=int(float(resource(job, "MEMORY", "memory", 512))),

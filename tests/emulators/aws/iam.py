@@ -17,7 +17,6 @@ class InvalidInput(IAMException):
 
 
 def linked_role(backend: Any, service: str) -> str | None:
-    """Return the ARN of a service's role, or None."""
     name = f"AWSServiceRoleFor{NAMES[service]}"
     arn = f"arn:aws:iam::{backend.account_id}:role/aws-service-role/{service}.amazonaws.com/{name}"
     try:
@@ -39,5 +38,4 @@ def create_service_linked_role(self: Any, service_name: str, description: str, s
 
 
 def install() -> None:
-    """Patch moto in this process, once."""
     models.IAMBackend.create_service_linked_role = create_service_linked_role

@@ -83,7 +83,6 @@ class Job(models.Job):
         control.notify()
 
     def abandon(self) -> None:
-        """End at once, because the account is emptied."""
         self.abandoned = True
         self.terminate("the account was reset")
 
@@ -163,7 +162,6 @@ class Job(models.Job):
         )
 
     def take_place(self) -> bool:
-        """Return an instance of the first compute environment whose maxvCpus has room."""
         with placing:
             living = [job.place for job in list(self.all_jobs.values()) if job.place]
             if len(living) >= control.containers_at_once:

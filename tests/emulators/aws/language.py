@@ -42,7 +42,6 @@ def check_address(url: str, region: str) -> None:
 
 
 def check(template: dict[str, Any], given: dict[str, Any]) -> None:
-    """Refuse a template and its parameters as CloudFormation does."""
     if template.get("Transform") or any(key.startswith("Fn::ForEach") for key in keys(template)):
         raise TemplateError("the emulator has no transforms and no loops: send a plain template")
     if strange := template.keys() - SECTIONS:

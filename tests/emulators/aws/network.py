@@ -11,8 +11,6 @@ from moto.ec2.models.vpcs import VPCEndPoint
 
 
 def with_tags(original: Callable) -> Callable:
-    """Wrap moto's creation of a resource to add the Tags of its template."""
-
     @wraps(original)
     def mended(
         cls: type, resource_name: str, cloudformation_json: dict[str, Any], *arguments: Any, **options: Any
@@ -42,7 +40,6 @@ def delete_endpoint(cls: type, name: str, json: dict[str, Any], account: str, re
 
 
 def install() -> None:
-    """Patch moto in this process, once."""
     for cls in (InternetGateway, RouteTable, VPCEndPoint):
         mended = with_tags(cls.__dict__["create_from_cloudformation_json"])
         cls.create_from_cloudformation_json = classmethod(mended)

@@ -11,7 +11,6 @@ from .attempt import Attempt
 
 
 def is_retried(strategy: dict[str, Any], attempt: Attempt) -> bool:
-    """Return whether the strategy retries a failed attempt."""
     if attempt.number >= int(strategy.get("attempts") or 1):
         return False
     return next(

@@ -48,7 +48,6 @@ def service_of(environ: dict[str, Any]) -> str:
 
 @cache
 def batch_operations() -> dict[str, str]:
-    """Return the operation of each request path, from botocore's model."""
     folder = Path(botocore.__file__).parent / "data/batch/2016-08-10"
     packed = folder / "service-2.json.gz"
     text = (
@@ -78,8 +77,6 @@ def operation_of(service: str, environ: dict[str, Any], body: bytes) -> str:
 
 
 def gate(application: Callable) -> Callable:
-    """Count each call and apply the faults first."""
-
     def serve(environ: dict[str, Any], start: Callable) -> Iterable[bytes]:
         if environ.get("PATH_INFO", "").startswith("/moto-api"):
             return application(environ, start)
@@ -100,7 +97,6 @@ def gate(application: Callable) -> Callable:
 
 
 def failure(fault: CallFault, environ: dict[str, Any], start: Callable) -> Iterable[bytes]:
-    """Answer with an error of the service's protocol, or hang up."""
     if fault.answer == "hang_up":
         environ["werkzeug.socket"].shutdown(socket.SHUT_RDWR)
         start("500 Lost", [])
@@ -130,7 +126,6 @@ class Quiet(WSGIRequestHandler):
 
 @contextlib.contextmanager
 def aws_server() -> Iterator[str]:
-    """Yield the address of an empty account."""
     batch.install()
     cloudformation.install()
     application = gate(DomainDispatcherApplication(create_backend_app))
@@ -147,7 +142,6 @@ def aws_server() -> Iterator[str]:
 
 
 def empty_account() -> None:
-    """End all jobs, wait for their containers, and forget everything."""
     control.reset()
     jobs = [
         job

@@ -50,7 +50,6 @@ class Job:
 
     @property
     def over(self) -> bool:
-        """Whether nothing more can be observed."""
         stuck = self.case.stuck and self.last.get("statusReason") and self.last["status"] in LIVE
         return bool(stuck) or self.last.get("status") in ("SUCCEEDED", "FAILED")
 
@@ -255,8 +254,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Return the exit code; report a mistake in a sentence."""
-
     def in_sentences() -> int:
         with in_words():
             return run(parser().parse_args(words))

@@ -12,7 +12,6 @@ REASONS = Path(__file__).with_name("reasons.py")
 
 
 def beliefs(file: Path = REASONS) -> dict[str, str]:
-    """Return the emulator's sentences by name; empty without the emulator."""
     spec = importlib.util.spec_from_file_location("reasons", file)
     if not file.exists() or spec is None or spec.loader is None:
         return {}
@@ -24,7 +23,6 @@ def beliefs(file: Path = REASONS) -> dict[str, str]:
 def differences(
     wanted: Sequence[Case], found: Mapping[str, Mapping[str, Any]], file: Path = REASONS
 ) -> list[str]:
-    """Return a sentence for each answer that differs or was not seen."""
     known = beliefs(file)
     return [sentence for case in wanted for sentence in _of(case, found.get(case.name), known)]
 

@@ -54,7 +54,6 @@ assert "." in kind
 
 
 def cases(image: str) -> list[Case]:
-    """Return a case for each end that can be provoked."""
     exited = ("ESSENTIAL_EXITED", None)
     hungry = python("x = b'x' * 2**30; print(len(x))")
     asleep = python("import time; time.sleep(300)")

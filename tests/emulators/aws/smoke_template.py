@@ -46,7 +46,6 @@ def check(account: Account, instances: Sequence[str]) -> int:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Return the exit code; report a refusal in a sentence."""
     options = argparse.ArgumentParser(
         prog="python -m tests.emulators.aws.smoke_template", description=__doc__
     )

@@ -20,8 +20,6 @@ Deed = Callable[[str], None]  # what an operation does when it ends, given the t
 
 
 class Refusal(Exception):
-    """An error that a method answers with."""
-
     def __init__(self, code: StatusCode, text: str, reason: str = "") -> None:
         super().__init__(text)
         self.code, self.text, self.reason = code, text, reason
@@ -45,8 +43,6 @@ class Fault:
 
 @dataclass
 class Work:
-    """An operation and its effect at the end."""
-
     operation: gke.Operation
     deed: Deed
     looks: int = 0
@@ -81,16 +77,13 @@ class Account:
     numbers: Any = field(default_factory=lambda: itertools.count(1))
 
     def called(self, method: str) -> list[Any]:
-        """Return the messages of a method."""
         return [message for name, message in self.requests if name == method]
 
     @property
     def changes(self) -> list[str]:
-        """The changing methods called, in order."""
         return [name for name, _ in self.requests if name.startswith(("Create", "Delete"))]
 
     def begin(self, kind: str, target: str, deed: Deed) -> gke.Operation:
-        """Begin an operation on the object of this full name."""
         parent = target.partition("/clusters/")[0]
         name = f"operation-{next(self.numbers)}"
         operation = gke.Operation(
@@ -104,7 +97,6 @@ class Account:
         return operation
 
     def check_idle(self, cluster: str) -> None:
-        """Refuse a change during another."""
         for work in self.works.values():
             target = work.operation.target_link.removeprefix(f"{HOST}/")
             if work.operation.status != DONE and f"{target}/".startswith(f"{cluster}/"):

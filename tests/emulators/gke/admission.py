@@ -15,12 +15,10 @@ SUPPORT = timedelta(days=300)  # for a minor version about 14 months, of which s
 
 
 def invalid(sentence: str) -> Refusal:
-    """Return the refusal of an invalid request."""
     return Refusal(StatusCode.INVALID_ARGUMENT, sentence)
 
 
 def admit_cluster(account: Account, parent: str, cluster: gke.Cluster) -> gke.Cluster:
-    """Return the cluster as GKE stores it; raise Refusal."""
     made = gke.Cluster(cluster)
     _, project, _, made.location = parent.split("/")
     if not made.node_pools or not all(pool.name for pool in made.node_pools):
@@ -68,7 +66,6 @@ def _admit_exclusions(cluster: gke.Cluster) -> None:
 
 
 def admit_pool(account: Account, cluster: gke.Cluster, pool: gke.NodePool) -> gke.NodePool:
-    """Return the pool as GKE stores it; raise Refusal."""
     made, channel = gke.NodePool(pool), Channel(cluster.release_channel.channel)
     # [doc] docs.cloud.google.com/kubernetes-engine/docs/how-to/node-auto-upgrades and node-auto-repair: both are
     # on by default. That repairs may be off in a channel: …/concepts/release-channels, its table

@@ -23,7 +23,6 @@ NAME = f"{PARENT}/clusters/gridbench"
 
 @contextmanager
 def quick_gke(monkeypatch: pytest.MonkeyPatch) -> Iterator[Account]:
-    """Yield an empty account that the environment points to."""
     account = Account()
     monkeypatch.setattr(operations, "POLL_S", 0.0)
     with serve(account) as endpoint:
@@ -36,7 +35,6 @@ def place() -> GkeLocation:
 
 
 def wishes(*accelerators: str, **more: Any) -> ClusterOptions:
-    """Return the options of `up`, an L4 by default."""
     return ClusterOptions("gridbench", ZONE, accelerators or ("nvidia-l4",), **more)
 
 

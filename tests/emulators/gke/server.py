@@ -21,7 +21,6 @@ Cluster, Pool = gke.Cluster.Status, gke.NodePool.Status
 
 
 def list_clusters(account: Account, request: gke.ListClustersRequest) -> gke.ListClustersResponse:
-    """List clusters of a zone, or all with `-`."""
     parent = request.parent.removesuffix("/-")
     found = [cluster for name, cluster in account.clusters.items() if name.startswith(f"{parent}/")]
     return gke.ListClustersResponse(clusters=found, missing_zones=account.missing_zones)
@@ -38,7 +37,6 @@ def _cluster(account: Account, name: str) -> gke.Cluster:
 
 
 def create_cluster(account: Account, request: gke.CreateClusterRequest) -> gke.Operation:
-    """Create a cluster, PROVISIONING until its operation ends."""
     name = f"{request.parent}/clusters/{request.cluster.name}"
     if name in account.clusters:
         raise Refusal(grpc.StatusCode.ALREADY_EXISTS, reasons.EXISTS.format(name=name))
@@ -62,7 +60,6 @@ def create_cluster(account: Account, request: gke.CreateClusterRequest) -> gke.O
 
 
 def delete_cluster(account: Account, request: gke.DeleteClusterRequest) -> gke.Operation:
-    """Delete a cluster, unless its operation fails."""
     found = _cluster(account, request.name)
     account.check_idle(request.name)
     found.status = Cluster.STOPPING
@@ -77,7 +74,6 @@ def delete_cluster(account: Account, request: gke.DeleteClusterRequest) -> gke.O
 
 
 def create_node_pool(account: Account, request: gke.CreateNodePoolRequest) -> gke.Operation:
-    """Create a pool, in ERROR if its operation fails."""
     cluster, wanted = _cluster(account, request.parent), request.node_pool
     account.check_idle(request.parent)
     name = f"{request.parent}/nodePools/{wanted.name}"
@@ -109,12 +105,10 @@ def delete_node_pool(account: Account, request: gke.DeleteNodePoolRequest) -> gk
 
 
 def get_operation(account: Account, request: gke.GetOperationRequest) -> gke.Operation:
-    """Return an operation, one step further."""
     return account.look(request.name)
 
 
 def list_operations(account: Account, request: gke.ListOperationsRequest) -> gke.ListOperationsResponse:
-    """List operations of a zone, ended or not."""
     found = [work.operation for name, work in account.works.items() if name.startswith(f"{request.parent}/")]
     return gke.ListOperationsResponse(operations=found)
 
@@ -132,7 +126,6 @@ METHODS: dict[str, tuple[Any, Any, Any]] = {
 
 
 def answer(account: Account, method: str, request: Any) -> Any:
-    """Answer a method, with its faults."""
     with account.lock:
         account.requests.append((method, request))
         fault = next((each for each in account.faults if each.method == method), None)

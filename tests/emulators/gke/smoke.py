@@ -77,7 +77,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Return the exit code; report a mistake in a sentence."""
     return exit_code(lambda: run(parser().parse_args(words)), GkeError)
 
 

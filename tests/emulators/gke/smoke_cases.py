@@ -40,7 +40,6 @@ def options(wishes: ClusterOptions, name: str = NAME, **more: Any) -> ClusterOpt
 
 
 def before(location: GkeLocation, wishes: ClusterOptions) -> list[Case]:
-    """Return the requests before there is a cluster."""
     refused = {
         "no_channel": (options(wishes, f"{NAME}-old"), "NO_CHANNEL"),
         "no_network": (ClusterOptions(f"{NAME}-net", wishes.zone, (), network=NO_SUCH), "NO_NETWORK"),
@@ -68,7 +67,6 @@ def before(location: GkeLocation, wishes: ClusterOptions) -> list[Case]:
 
 
 def during(location: GkeLocation, wishes: ClusterOptions) -> list[Case]:
-    """Return the requests about the cluster."""
     again = {"parent": location.parent, "cluster": cluster_message(options(wishes), location.project)}
     gone = GkePool("gone", "n1-standard-8", GONE_ACCELERATOR, 1, driver="DEFAULT")
     return [
@@ -79,19 +77,16 @@ def during(location: GkeLocation, wishes: ClusterOptions) -> list[Case]:
 
 
 def busy(location: GkeLocation) -> Case:
-    """Return the requests while a pool is being made."""
     cpu = GkePool("second", "e2-medium")
     request = {"parent": location.path(NAME), "node_pool": pool_message(cpu, kept_by_gke=True)}
     return Case("busy", "create_node_pool", request, NAME, "FAILED_PRECONDITION", "BUSY")
 
 
 def after(location: GkeLocation) -> Case:
-    """Return the requests after the cluster is gone."""
     return Case("not_found", "get_cluster", {"name": location.path(NAME)}, NAME, "NOT_FOUND", "NOT_FOUND")
 
 
 def gpu_pool(wishes: ClusterOptions) -> GkePool:
-    """Return a GPU pool of no nodes, which costs nothing."""
     return wished_pools(wishes)[0]
 
 
@@ -101,7 +96,6 @@ def _pool(location: GkeLocation, name: str, pool: GkePool, kept_by_gke: bool, be
 
 
 def differences(cases: Sequence[Case], seen: Mapping[str, Mapping[str, Any]]) -> list[str]:
-    """Return a sentence for each answer that differs or was not seen."""
     return [sentence for case in cases if (sentence := _difference(case, seen.get(case.name)))]
 
 

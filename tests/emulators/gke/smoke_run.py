@@ -54,7 +54,6 @@ class Meter:
 
     @property
     def usd(self) -> float:
-        """An estimated upper bound."""
         return sum(time.monotonic() - since for since in self.made.values()) / 3600 * USD_PER_HOUR
 
     def check(self) -> None:
@@ -66,8 +65,6 @@ class Meter:
 
 @dataclass
 class Smoke:
-    """One run: its place, options and answers."""
-
     location: GkeLocation
     wishes: ClusterOptions
     meter: Meter
@@ -84,7 +81,6 @@ class Smoke:
         self.make_pool()
 
     def ask(self, case: Case) -> None:
-        """Send a request that should be refused; keep the answer."""
         self.meter.check()
         self._send(case)
 
@@ -124,7 +120,6 @@ class Smoke:
         self.fact("the cluster is well", cluster.well, True)
 
     def make_pool(self) -> None:
-        """Make a GPU pool of no nodes, and request another meanwhile."""
         message = pool_message(gpu_pool(self.wishes), kept_by_gke=True)
         with in_words("making a GPU pool"):
             operation = self.location.client.create_node_pool(
@@ -154,7 +149,6 @@ class Smoke:
             raise error
 
     def fact(self, name: str, seen: Any, believed: Any) -> None:
-        """Keep a value that was read back."""
         self.facts[name] = [seen, believed]
 
     def clean_up(self) -> None:
@@ -179,7 +173,6 @@ class Smoke:
 
     @property
     def different(self) -> list[str]:
-        """Return a sentence for each difference."""
         facts = [
             f"{name}: {seen!r}, the emulator has {believed!r}"
             for name, (seen, believed) in self.facts.items()

@@ -40,7 +40,6 @@ class Cluster:
         self.store.listeners.append(self.on_change)
 
     def on_change(self, change: Change) -> None:
-        """Wake the controllers that a write concerns; they act after it."""
         self.jobs.on_change(change)
         self.kubelet.on_change(change)
         self.scheduler.on_change(change)
@@ -87,7 +86,6 @@ class Cluster:
             self.problems.append(error)
 
     def create(self, plural: str, namespace: str, obj: Obj) -> Obj:
-        """Admit and store a new object."""
         admitted = admission.admit(self.store, KINDS[plural], namespace, obj, self.gke)
         stored = self.store.add(plural, admitted)
         if plural == "namespaces":
@@ -95,7 +93,6 @@ class Cluster:
         return stored
 
     def apply(self, obj: Obj) -> Obj:
-        """Create or replace an object, like `kubectl apply`."""
         kind = next(kind for kind in KINDS.values() if kind.name == obj["kind"])
         namespace = obj["metadata"].get("namespace", "default") if kind.namespaced else ""
         try:
@@ -144,7 +141,6 @@ class Cluster:
         self.store.add("events", event)
 
     async def close(self) -> None:
-        """End every container, then every task."""
         lives = list(self.kubelet.lives)
         for worker in list(self.kubelet.workers.values()):
             worker.end(CLOSED)

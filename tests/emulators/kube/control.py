@@ -35,7 +35,6 @@ class Fault:
     hits: int = 0
 
     def strikes(self, method: str, path: str) -> bool:
-        """Count a matching request."""
         met = fnmatch.fnmatchcase(method, self.method) and fnmatch.fnmatchcase(path, self.path)
         if not met or (self.times is not None and self.hits >= self.times):
             return False
@@ -56,8 +55,6 @@ class Request:
 
 
 class Control:
-    """The cluster's controls and its log."""
-
     def __init__(self, cluster: Cluster, loop: asyncio.AbstractEventLoop) -> None:
         self.cluster, self.loop = cluster, loop
         self.requests: list[Request] = []
@@ -69,8 +66,6 @@ class Control:
         self.break_streams: Callable[[], None] = lambda: None
 
     def call(self, act: Callable[[], T]) -> T:
-        """Run in the cluster's thread and return the result."""
-
         async def there() -> T:
             return act()
 
@@ -83,7 +78,6 @@ class Control:
 
     @property
     def pull_failures(self) -> dict[str, str]:
-        """The error of pulling each image reference (glob)."""
         return self.cluster.pull_failures
 
     # The API
@@ -102,14 +96,12 @@ class Control:
             self.come_back()
 
     def go_away(self, how: Away = "refused") -> None:
-        """Make the API unavailable until `come_back`."""
         self.away_as = how
         if how == "refused":
             asyncio.run_coroutine_threadsafe(self.listen(False), self.loop).result()
         self.break_watches()
 
     def come_back(self) -> None:
-        """Serve the API again at the same address."""
         if self.away_as == "refused":
             asyncio.run_coroutine_threadsafe(self.listen(True), self.loop).result()
         self.away_as = None
@@ -139,7 +131,6 @@ class Control:
         self.call(lambda: self.cluster.store.add("nodes", nodes.node(name, labels, taints, **allocatable)))
 
     def remove_node(self, name: str) -> None:
-        """Delete a machine's node object and its pods."""
         self.call(lambda: self.cluster.store.remove("nodes", ("", name)))
 
     def autoscale(
@@ -160,7 +151,6 @@ class Control:
         self.call(lambda: self.cluster.nodes.cordon(node))
 
     def drain(self, node: str) -> None:
-        """Cordon the node and evict its pods by the API."""
         self.call(lambda: self.cluster.nodes.drain(node))
 
     def lose_node(self, node: str, removed: bool = True) -> None:
@@ -168,7 +158,6 @@ class Control:
         self.call(lambda: self.cluster.nodes.lose(node, removed))
 
     def reclaim_node(self, node: str) -> None:
-        """Take back a spot machine with notice."""
         self.call(lambda: self.cluster.nodes.reclaim(node))
 
     # Pods
@@ -194,9 +183,7 @@ class Control:
         self.end(pod, ends.Verdict(reason=reason, message=message))
 
     def oom(self, pod: str | Obj) -> None:
-        """Kill its container for memory."""
         self.end(pod, ends.OUT_OF_MEMORY)
 
     def evict(self, pod: str | Obj, message: str = ends.LOW_ON_MEMORY) -> None:
-        """Evict it like a kubelet that is short of a resource."""
         self.end(pod, ends.evicted(message.replace("{container}", "main")))

@@ -73,7 +73,6 @@ def delete_job(store: Store, key: Key, policy: str) -> Obj | None:
 
 
 def evict(store: Store, key: Key, grace_s: int | None = None) -> None:
-    """Serve the pods/eviction subresource."""
     disrupt(store, key, "EvictionByEvictionAPI", "Eviction API: evicting")
     delete_pod(store, key, grace_s)
 
@@ -85,8 +84,6 @@ def disrupt(store: Store, key: Key, reason: str, message: str) -> None:
 
 
 class Collector:
-    """The garbage collector, and the namespace controller."""
-
     def __init__(self, cluster: "Cluster") -> None:
         self.cluster, self.store = cluster, cluster.store
 
@@ -102,7 +99,6 @@ class Collector:
             self.end_namespace(change)
 
     def collect(self, key: Key, uid: str) -> None:
-        """Delete the Job's pods by its policy, and then the Job."""
         job, pods = self.store.find("jobs", key), self.store.pods_of(uid)
         if job and job["metadata"]["uid"] != uid:
             job = None
@@ -127,7 +123,6 @@ class Collector:
             self.cluster.soon(f"namespace {name}", lambda: self.empty(name))
 
     def empty(self, name: str) -> None:
-        """Delete a namespace's contents and then the namespace."""
         if not self.store.find("namespaces", ("", name)):
             return
         for job in self.store.all("jobs", name):

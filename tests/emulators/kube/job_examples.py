@@ -32,13 +32,10 @@ def job(
 
 
 class Client:
-    """The real client with a token."""
-
     def __init__(self, api: client.ApiClient) -> None:
         self.api, self.batch, self.core = api, client.BatchV1Api(api), client.CoreV1Api(api)
 
     async def submit(self, *args: Any, **options: Any) -> str:
-        """Create a Job; return its name."""
         made = await self.batch.create_namespaced_job(SPACE, job(*args, **options))
         return made.metadata.name
 
@@ -49,8 +46,6 @@ class Client:
         return (await self.core.list_namespaced_pod(SPACE, label_selector=f"job-name={name}")).items
 
     async def pod(self, name: str, where: Callable[[Any], Any] = bool) -> Any:
-        """Return the Job's only pod once `where` holds."""
-
         async def found() -> Any:
             pods = await self.pods(name)
             return pods[0] if pods and where(pods[0]) else None
@@ -88,8 +83,6 @@ class Client:
         return [(event.reason, event.message) for event in events]
 
     async def told(self, about: str, reason: str, part: str = "") -> str:
-        """Return the message of an event that contains the part, once there is one."""
-
         async def found() -> str | None:
             told = await self.reasons(about)
             return next((message for word, message in told if word == reason and part in message), None)
@@ -125,13 +118,11 @@ async def until(found: Callable[[], Awaitable[Any]]) -> Any:
 
 
 def end_of(job: Any) -> tuple[str, str | None] | None:
-    """Return type and reason of the condition that ended it."""
     ends = [c for c in job.status.conditions or [] if c.type in ("Complete", "Failed")]
     return (ends[0].type, ends[0].reason) if ends else None
 
 
 def terminated(pod: Any) -> Any:
-    """Return the terminated state of its container, or None."""
     statuses = pod.status.container_statuses
     return statuses[0].state.terminated if statuses else None
 
@@ -145,7 +136,6 @@ def said(error: ApiException) -> str:
 
 
 async def refusal(call: Awaitable[Any]) -> ApiException:
-    """Return the call's exception; AssertionError without one."""
     try:
         await call
     except ApiException as error:

@@ -21,17 +21,14 @@ def failed(pod: Obj) -> bool:
 
 
 def over(pod: Obj) -> bool:
-    """Return whether it can be counted."""
     return failed(pod) or pod["status"]["phase"] == "Succeeded"
 
 
 def ended(job: Obj) -> Obj | None:
-    """Return the Job's final condition."""
     return find_condition(job, "Complete") or find_condition(job, "Failed")
 
 
 def begin(job: Obj) -> None:
-    """Make the first sync of a running Job."""
     job["status"].setdefault("startTime", stamp())
     if find_condition(job, "Suspended"):
         resumed = condition("Suspended", False, reason="JobResumed", message="Job resumed")
@@ -74,7 +71,6 @@ def add_counted(job: Obj, succeeded: int, failures: int) -> None:
 
 
 def settle(job: Obj, pods: list[Obj]) -> None:
-    """Write the numbers of live pods, and the end once none is left."""
     status = job["status"]
     numbers(status, pods)
     target = find_condition(job, "FailureTarget")
@@ -84,12 +80,10 @@ def settle(job: Obj, pods: list[Obj]) -> None:
 
 
 def pending_count(pod: Obj) -> bool:
-    """Return whether it is over and not yet counted."""
     return over(pod) and "batch.kubernetes.io/job-tracking" in pod["metadata"].get("finalizers", [])
 
 
 def numbers(status: Obj, pods: list[Obj]) -> None:
-    """Write active, ready and terminating."""
     live = [pod for pod in pods if active(pod)]
     status["active"] = len(live)
     if not live:

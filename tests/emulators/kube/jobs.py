@@ -64,7 +64,6 @@ class JobController:
         self.timers[uid] = self.cluster.later(after_s, now)
 
     def reconcile(self, key: Key, uid: str) -> None:
-        """Bring the pods and the status one step further."""
         job = self.store.find("jobs", key)
         if job is None or job["metadata"]["uid"] != uid:
             for pod in self.store.pods_of(uid):
@@ -100,7 +99,6 @@ class JobController:
         return float(job["spec"]["activeDeadlineSeconds"]) * self.cluster.pace.deadline_factor
 
     def verdict(self, job: Obj) -> tuple[str, str] | None:
-        """Return reason and message of the Job's failure, or None."""
         if target := find_condition(job, "FailureTarget"):
             return target["reason"], target["message"]
         uid = job["metadata"]["uid"]
@@ -156,7 +154,6 @@ class JobController:
                 return
 
     def create_pod(self, job: Obj) -> bool:
-        """Create one pod; record a refusal as an event."""
         metadata, template = job["metadata"], copy.deepcopy(job["spec"]["template"])
         base = metadata["name"] + "-"
         owner = {"apiVersion": "batch/v1", "kind": "Job", "name": metadata["name"], "uid": metadata["uid"]}
@@ -177,7 +174,6 @@ class JobController:
         return True
 
     def settle(self, key: Key, uid: str) -> None:
-        """Write the numbers of live pods, and the end when none is left."""
         pods = self.store.pods_of(uid)
         before = self.store.get("jobs", key)
         after = self.store.update("jobs", key, lambda job: job_status.settle(job, pods)) or before
@@ -197,7 +193,6 @@ class JobController:
         self.store.update("jobs", key, job_status.suspend)
 
     def expire(self, key: Key, job: Obj) -> None:
-        """Delete a finished Job after its TTL, its pods first."""
         if (ttl_s := job["spec"].get("ttlSecondsAfterFinished")) is None or leaving(job):
             return
         uid = job["metadata"]["uid"]
@@ -211,7 +206,6 @@ class JobController:
 
 
 def tracked(pod: Obj) -> bool:
-    """Return whether the pod is still to be counted."""
     return TRACKING in pod["metadata"].get("finalizers", [])
 
 

@@ -33,12 +33,10 @@ class Login:
         (folder / "plugin").chmod(0o755)
 
     def plugin(self) -> dict[str, Any]:
-        """The plugin's part of a kubeconfig."""
         return {"apiVersion": VERSION, "command": str(self.folder / "plugin"), "interactiveMode": "Never"}
 
     @property
     def runs(self) -> int:
-        """The number of tokens issued."""
         path = self.folder / "runs"
         return len(path.read_text().splitlines()) if path.exists() else 0
 
@@ -54,7 +52,6 @@ class Login:
             token.unlink()
 
     def refuse(self, reason: str) -> None:
-        """Make the plugin fail from now on."""
         (self.folder / "refusal").write_text(reason)
 
     def allow(self) -> None:

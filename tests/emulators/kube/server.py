@@ -27,8 +27,6 @@ CLUSTER = "stand-in"
 
 
 class Kube(NamedTuple):
-    """The API's address, its controls and its logins."""
-
     url: str
     control: Control
     admin_token: str = ADMIN_TOKEN
@@ -46,7 +44,6 @@ class Kube(NamedTuple):
             self.control.call(lambda document=document: self.control.cluster.apply(document))
 
     def kubeconfig(self, path: Path, token: str | None = None, namespace: str = "bench") -> Path:
-        """Write a kubeconfig, the administrator's without a token."""
         user, context = {"token": token or self.admin_token}, {"cluster": CLUSTER, "user": CLUSTER}
         document = {
             "apiVersion": "v1",
@@ -71,8 +68,6 @@ class Kube(NamedTuple):
 
 
 class Server:
-    """The port, which can be closed and opened again."""
-
     def __init__(self, control: Control) -> None:
         self.api = Api(control)
         control.listen, control.break_streams = self.listen, self.api.break_streams
@@ -86,7 +81,6 @@ class Server:
         await self.listen(True)
 
     async def listen(self, wanted: bool) -> None:
-        """Open the port, or close it and every connection."""
         if not self.runner:
             return
         if wanted:
@@ -107,8 +101,6 @@ class Server:
 
 
 class Thread:
-    """An event loop in its own thread."""
-
     def __init__(self) -> None:
         self.loop = asyncio.new_event_loop()
         self.thread = threading.Thread(target=self.run, daemon=True, name="kube")
@@ -119,7 +111,6 @@ class Thread:
         self.loop.run_forever()
 
     def do(self, work: Coroutine[Any, Any, T]) -> T:
-        """Return the result of some work in the thread."""
         return asyncio.run_coroutine_threadsafe(work, self.loop).result()
 
     def stop(self) -> None:
@@ -129,7 +120,6 @@ class Thread:
 
 
 async def begin(cluster: Cluster, server: Server, namespaces: tuple[str, ...], nodes: int) -> None:
-    """Open the port of a cluster with namespaces and machines."""
     for name in (*NAMESPACES, *namespaces):
         cluster.create("namespaces", "", {"metadata": {"name": name}})
     for number in range(1, nodes + 1):

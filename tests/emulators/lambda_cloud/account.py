@@ -15,8 +15,6 @@ ENDED = ("terminating", "terminated")
 
 
 class Refused(Exception):
-    """An error of the API, with its gaps filled in."""
-
     def __init__(self, answer: reasons.Answer, **gaps: str) -> None:
         super().__init__(answer.code)
         self.status = answer.status
@@ -138,8 +136,6 @@ class Instance:
 
 
 class Account:
-    """Effects of valid API calls."""
-
     def __init__(self, control: Control, machines: Machines) -> None:
         self.control, self.machines = control, machines
         self.instances: dict[str, Instance] = {}
@@ -147,7 +143,6 @@ class Account:
         self.keys: dict[str, dict[str, str]] = {}
 
     def running(self) -> list[Instance]:
-        """Return instances that have not ended."""
         with self.control.lock:
             return [i for i in self.instances.values() if i.status not in ENDED]
 
@@ -205,7 +200,6 @@ class Account:
         return {"terminated_instances": [instance.shown() for instance in found]}
 
     def preempt(self, instance: Instance) -> None:
-        """Take a running instance back now."""
         instance.fate = Fate("preempted")
         instance._strike()
 
@@ -228,7 +222,6 @@ class Account:
         return {}
 
     def close(self) -> None:
-        """End everything, and wait until the machines are stopped."""
         for instance in list(self.instances.values()):
             instance.closing.set()
             self.end(instance)

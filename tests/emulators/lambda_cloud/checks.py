@@ -31,13 +31,11 @@ KEY_TYPES = ("ssh-ed25519", "ssh-rsa", "ecdsa-sha2-nistp256")
 
 
 def demand(right: bool, message: str) -> None:
-    """Refuse the request unless the condition holds."""
     if not right:
         raise Refused(reasons.INVALID, message=message)
 
 
 def fields(body: Any, known: dict[str, type], needed: tuple[str, ...]) -> dict[str, Any]:
-    """Return the body as an object with these fields and no others."""
     demand(isinstance(body, dict), "The body is no JSON object.")
     for name in needed:
         demand(name in body, f"{name} is missing.")
@@ -48,7 +46,6 @@ def fields(body: Any, known: dict[str, type], needed: tuple[str, ...]) -> dict[s
 
 
 def launch(body: Any, key_names: list[str]) -> dict[str, Any]:
-    """Return a valid launch request."""
     fields(body, LAUNCH, NEEDED)
     demand(len(body["ssh_key_names"]) == 1, "Exactly one SSH key must be specified.")
     demand(len(body.get("name", "")) <= 64, "name is too long.")
@@ -98,7 +95,6 @@ def ssh_key(body: Any) -> dict[str, Any]:
 
 
 def instance_ids(body: Any) -> list[str]:
-    """Return the instances of an operation."""
     fields(body, {"instance_ids": list}, ("instance_ids",))
     ids = body["instance_ids"]
     demand(bool(ids) and all(isinstance(name, str) for name in ids), "instance_ids has no ids.")

@@ -56,7 +56,6 @@ class CallFault:
     hits: int = 0
 
     def strikes(self, operation: str) -> bool:
-        """Count the request and return whether it fails."""
         if not fnmatch.fnmatchcase(operation, self.operation):
             return False
         self.seen += 1
@@ -77,8 +76,6 @@ class Call(NamedTuple):
 
 @dataclass
 class Control:
-    """The emulator's faults and its log of calls."""
-
     key: str = "secret_standin_0123456789abcdef"
     prices: dict[str, float] = field(default_factory=lambda: {n: row[2] for n, row in TYPES.items()})
     # Type and region → how many more can be launched there

@@ -9,8 +9,6 @@ from typing import Any, Protocol
 
 
 class Machines(Protocol):
-    """Start and stop the machines behind addresses."""
-
     def start(self, instance_id: str, request: dict[str, Any], public_key: str) -> str:
         """Start a machine while its instance boots; return its address."""
 
@@ -19,8 +17,6 @@ class Machines(Protocol):
 
 
 class Greeting(socketserver.BaseRequestHandler):
-    """Send an SSH server's banner and nothing more."""
-
     def handle(self) -> None:
         with contextlib.suppress(OSError):
             self.request.sendall(b"SSH-2.0-Standin\r\n")
@@ -41,7 +37,6 @@ class Greeters:
         self.numbers = count(1)
 
     def address(self) -> str:
-        """Return an address unused on this machine."""
         return f"127.{os.getpid() >> 8 & 127 | 64}.{os.getpid() & 255}.{next(self.numbers) % 250 + 1}"
 
     def start(self, instance_id: str, request: dict[str, Any], public_key: str) -> str:
@@ -57,7 +52,6 @@ class Greeters:
             server.server_close()
 
     async def answers(self, ip: str) -> bool:
-        """Return `greets` at this address's port."""
         from infra.lambda_cloud.boot import greets
 
         return await greets(ip, self.ports.get(ip, 1))

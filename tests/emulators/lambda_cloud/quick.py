@@ -34,7 +34,6 @@ PUBLIC_KEY = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAICN+lJwsONkwrdsSnQsu1ydUkIuIg5
 
 
 def client(cloud: Standin, **pace: float) -> LambdaApi:
-    """Yield a client with tiny waits."""
     return LambdaApi(cloud.control.key, cloud.url, dataclasses.replace(PACE, **pace))
 
 
@@ -43,7 +42,6 @@ def soon(seconds: float) -> datetime:
 
 
 def wish(*types: str, until_s: float = 60, **options: Any) -> Wish:
-    """Return a wish, by default one A10 anywhere."""
     given = {"boot_within_s": 30, "most_usd_per_hour": 50} | options
     return Wish(types or (A10,), soon(until_s), **given)
 
@@ -58,7 +56,6 @@ def request(name: str = "box-1", key: str = "key-1", **options: Any) -> LaunchRe
 
 
 async def gone(cloud: Standin) -> None:
-    """Return when the account is empty; a test's timeout ends a vain wait."""
     while cloud.account.instances:
         await asyncio.sleep(0.01)
 
@@ -76,13 +73,11 @@ def taker(cloud: Standin, api: LambdaApi, said: list[str]) -> Callable[..., Awai
 
 
 def places(cloud: Standin) -> list[tuple[str, str]]:
-    """Return type and region of every requested launch."""
     asked = [call.body for call in cloud.control.asked("launchInstance")]
     return [(body["instance_type_name"], body["region_name"]) for body in asked]
 
 
 def nothing_left(cloud: Standin) -> bool:
-    """Return whether the account has neither running instance nor key."""
     return (cloud.account.running(), cloud.account.key_names()) == ([], [])
 
 

@@ -42,8 +42,6 @@ FORBIDDEN = {answer.code: answer for answer in (reasons.ACCOUNT_INACTIVE, reason
 
 
 class Standin(NamedTuple):
-    """The API's address, its controls, its account and its machines."""
-
     url: str
     control: Control
     account: Account
@@ -132,7 +130,6 @@ class Api:
 
 
 def body_of(request: Request) -> Any:
-    """Return the JSON of a POST."""
     if request.method != "POST":
         return None
     checks.demand(request.mimetype == "application/json", "The body is not JSON.")
@@ -152,7 +149,6 @@ def too_many(retry_after: str | None) -> Response:
 
 
 def failure(fault: CallFault) -> Response | None:
-    """Return a fault's answer, or None for no answer."""
     if fault.answer == "hang_up":
         return None
     if fault.answer in EDGE:

@@ -117,7 +117,6 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Return the exit code; report a mistake in a sentence."""
     return exit_code(lambda: asyncio.run(run(parser().parse_args(words))), LambdaError)
 
 

@@ -32,8 +32,6 @@ CHECKS = {
 
 @dataclass
 class Seen:
-    """Lambda's answers, and whether they are as believed."""
-
     answers: dict[str, Any] = field(default_factory=dict)
     differs: dict[str, bool] = field(default_factory=dict)
     refusals: list[str] = field(default_factory=list)  # of the box, while it booted
@@ -45,7 +43,6 @@ class Seen:
 async def ask(
     method: str, path: str, body: Any = None, key: str | None = None, agent: str = "gridbench-smoke"
 ) -> tuple[int, str]:
-    """Send one plain request; return the status and the error's code."""
     await anyio.sleep(PACE_S)
     headers = {"Authorization": f"Bearer {key or api_key()}", "User-Agent": agent}
     async with httpx.AsyncClient(timeout=60) as client:
@@ -60,7 +57,6 @@ PACE_S = 1.1  # one request a second
 
 
 async def free(seen: Seen, api: LambdaApi, name: str) -> None:
-    """Send free requests; remove the SSH key that they need."""
     for case, answer, wanted in (
         ("wrong_key", await ask("GET", "instances", key="secret_wrong"), [INVALID_KEY[:2]]),
         ("no_instance", await ask("GET", "instances/none"), [NO_INSTANCE[:2]]),
@@ -85,7 +81,6 @@ async def free(seen: Seen, api: LambdaApi, name: str) -> None:
 
 
 async def on_the_box(seen: Seen, box: RentedBox, lease: Lease, began: float) -> None:
-    """Look at the box itself."""
     seen.answers["login_s"] = round(time.monotonic() - began, 1)
     read = lease_of(box.instance)
     seen.take(
@@ -111,7 +106,6 @@ async def on_the_box(seen: Seen, box: RentedBox, lease: Lease, began: float) -> 
 
 
 async def end(seen: Seen, api: LambdaApi, instance_id: str) -> None:
-    """Request the end twice."""
     ended = {each.id: each.status for each in await api.terminate([instance_id])}
     seen.take("terminate", ended, ended.get(instance_id) in OVER)
     again = await ask("POST", "instance-operations/terminate", {"instance_ids": [instance_id]})

@@ -28,7 +28,6 @@ def cloud(request):
 
 @pytest.fixture
 def go(cloud, monkeypatch, tmp_path):
-    """Run the script; return its exit code and JSON."""
     monkeypatch.setattr(smoke_cases, "PACE_S", 0)
     monkeypatch.setenv("LAMBDA_API_KEY", cloud.control.key)
     monkeypatch.setenv("LAMBDA_API_URL", cloud.url)

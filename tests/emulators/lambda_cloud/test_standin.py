@@ -99,8 +99,6 @@ def test_a_wrong_termination_is_refused(plain, body):
 
 
 class Remembered:
-    """Machines that only record calls."""
-
     def __init__(self):
         self.stopped = []
 

@@ -51,7 +51,6 @@ class Books:
 
 
 def books(shared: Path) -> Books:
-    """Make empty books in a cluster's shared folder."""
     for tool in ("mariadbd", "slurmdbd"):
         if not shutil.which(tool):
             raise RuntimeError(MISSING.format(tool=tool))

@@ -81,31 +81,25 @@ class Cluster:
 
     @property
     def home(self) -> Path:
-        """The user's home, from outside."""
         return self.folder / "home" / USER
 
     def as_user(self, command: str, check: bool = True) -> str:
-        """Run a user's command on the login node, not by SSH."""
         return self.login.run(
             f"setpriv --reuid={UID} --regid={GID} --clear-groups env HOME=/home/{USER} USER={USER} sh -c {_quoted(command)}",
             check,
         )
 
     def jobs(self) -> list[str]:
-        """Return the names of waiting and running jobs."""
         return self.login.run("squeue --noheader --format=%j").split()
 
     def trees(self) -> list[str]:
-        """Return the names of process trees on the nodes."""
         return [name for node, box in self.nodes.items() if node not in self._off for name in box.trees()]
 
     def fail(self, node: str) -> None:
-        """Switch a node off."""
         self._off.add(node)
         self.nodes[node].stop()
 
     def mend(self) -> None:
-        """Switch all nodes on, empty."""
         self.login.run("scancel --state=PENDING --user=ada; scancel --user=ada")
         for name in sorted(self._off):
             self.nodes[name].start()
@@ -113,7 +107,6 @@ class Cluster:
         self.until(lambda: not self.jobs() and self.idle() == len(self.nodes))
 
     def idle(self) -> int:
-        """Return the number of idle nodes."""
         states = self.login.run("sinfo --noheader --Node --partition=main --format=%T").split()
         return states.count("idle")
 
@@ -140,7 +133,6 @@ def _quoted(text: str) -> str:
 
 
 def need_slurm() -> None:
-    """Fail in one sentence if a program is missing."""
     for tool in ("slurmctld", "slurmd", "munged"):
         if not shutil.which(tool):
             raise RuntimeError(
@@ -214,7 +206,6 @@ def _has_cgroups() -> bool:
 
 
 def _cable(login: Box, node: Box, number: int) -> str:
-    """Connect a node with the login node alone; return its address."""
     here, there = LAN.format(node=number, end=1), LAN.format(node=number, end=2)
     ip(
         "link",

@@ -12,7 +12,6 @@ HERE = Path(__file__).parents[1]
 
 @pytest.fixture(scope="module")
 def image(bench_image):
-    """The image built here, with naps."""
     return with_workload(bench_image, HERE / "workloads" / "nap.py")
 
 

@@ -10,7 +10,6 @@ MEASURED = {Verdict.OK, Verdict.NOISY, Verdict.IMPRECISE, Verdict.UNSTEADY}  # t
 
 
 async def save(bench, aws, image):
-    """Store the bucket's block and the image of the hardware files."""
     keys = {"aws_access_key_id": "testing", "aws_secret_access_key": "testing", "region_name": "us-east-1"}
     credentials = AwsCredentials(**keys, aws_client_parameters={"endpoint_url": aws.url})
     auth = bench.stack.environment["PREFECT_API_AUTH_STRING"]

@@ -38,7 +38,6 @@ PACE_OF_WORKER = {"KUBERNETES_JOBS_WORKER_POLL_S": "0.5", "PREFECT_WORKER_QUERY_
 
 @pytest.fixture(scope="module")
 def image(bench_image):
-    """The image built here, with naps."""
     return with_workload(bench_image, HERE / "workloads" / "nap.py")
 
 
@@ -81,7 +80,6 @@ def add_node_pool(cluster, name):
 
 
 def auth_secret(state):
-    """Return the auth string of a stack as a Secret of the cluster."""
     data = {"auth": base64.b64encode(auth_string(state).encode()).decode()}
     return {"kind": "Secret", "metadata": {"name": "prefect", "namespace": NAMESPACE}, "data": data}
 

@@ -19,7 +19,6 @@ def things(cluster, plural):
 
 
 def nodes_of(cluster):
-    """Return the node of each pod that ever existed, by the scheduler's events."""
     placed = [event for event in things(cluster, "events") if event["reason"] == "Scheduled"]
     return {event["involvedObject"]["name"]: event["message"].rpartition(" ")[2] for event in placed}
 
@@ -36,7 +35,6 @@ def notes(store):
 
 
 async def finished(bench, run_id):
-    """Return the store of a complete run, with its records."""
     state = await bench.end(run_id, within_s=500)
     assert state.is_completed(), state.message
     store = await bench.store(run_id)

@@ -1,5 +1,3 @@
-"""A watched suite, and the receiver of a night's alerts."""
-
 import json
 import subprocess
 import sys
@@ -20,7 +18,6 @@ ALERTS = {  # of two teams, one of which has other machines
 
 
 def alert(*options):
-    """Return the output of the command that makes or removes an automation."""
     command = [Path(sys.executable).with_name("gridbench"), "alert", "custom-webhook/team", *options]
     return subprocess.run(command, check=True, capture_output=True, text=True, timeout=120, cwd=ROOT).stdout
 

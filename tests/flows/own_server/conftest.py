@@ -25,7 +25,6 @@ def database():
 
 @pytest.fixture(params=[1, 2], ids=["one server", "two servers"])
 def redis(request):
-    """The Redis of two servers; None for one."""
     if request.param == 1:
         yield None
         return

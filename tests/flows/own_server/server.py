@@ -74,7 +74,6 @@ class OwnServer:
             time.sleep(0.2)
 
     def prefect(self, *words: str, environment: dict[str, str] | None = None) -> str:
-        """Run a command of Prefect's; return its output."""
         done = subprocess.run(
             [sys.executable, "-m", "prefect", *words],
             env=environment or self.environment,

@@ -1,5 +1,3 @@
-"""An emulated account of Lambda Cloud, and the command `gridbench` in its own folder."""
-
 import os
 import shutil
 import subprocess
@@ -28,7 +26,6 @@ def image(bench_image):
 
 @pytest.fixture
 def cloud():
-    """An empty account, which must be empty at the end."""
     control = Control(capacity={("gpu_1x_a10", "us-east-1"): 4})
     with lambda_cloud(control, SshBoxes()) as cloud:
         yield cloud
@@ -36,8 +33,6 @@ def cloud():
 
 
 class Command:
-    """`gridbench` in its own folder with its own stack."""
-
     def __init__(self, folder, cloud, image):
         self.folder = folder
         self.environment = os.environ | {
@@ -60,12 +55,10 @@ class Command:
         return self.processes[-1]
 
     def __call__(self, *words):
-        """Run a command to its end; return exit code and output."""
         code = self.start(*words).wait(1200)
         return code, (self.folder / f"{len(self.processes) - 1}.log").read_text()
 
     def records(self, at_least=1, within_s=600):
-        """Wait for this many records; return the run's store."""
         deadline = time.monotonic() + within_s
         while len(found := list((self.folder / "results").glob("*/records/**/*.json"))) < at_least:
             assert time.monotonic() < deadline, self.words()

@@ -7,7 +7,6 @@ MEASURED = {Verdict.OK, Verdict.NOISY, Verdict.IMPRECISE, Verdict.UNSTEADY}  # t
 
 
 def run_of(gridbench):
-    """Return the only run's store, its records, and each machine's bill."""
     store = gridbench.records()
     records, odd = store.records()
     assert not odd
@@ -15,5 +14,4 @@ def run_of(gridbench):
 
 
 def paid(store, hardware):
-    """Return the cost of each box rented for a machine."""
     return [job.usd for job in jobs_of(store) if job.hardware == hardware and job.usd is not None]

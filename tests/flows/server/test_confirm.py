@@ -33,7 +33,6 @@ async def raced(bench):
 
 
 def confirmation_of(bench, store):
-    """Return the only run that confirms a run, and its published confirmation."""
     stores = [Store.open(bench.results, name) for name in runs(bench.results)]
     (again,) = [each for each in stores if each.plan.confirms == store.plan.run]
     published = json.loads((again.folder / "benchmark_results.json").read_text())

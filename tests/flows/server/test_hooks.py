@@ -37,7 +37,6 @@ async def client(bench, monkeypatch):
 
 
 async def flow_run(client, *states, **options):
-    """Return a flow run that went through these states."""
     run = await client.create_flow_run(flow, **options)
     for state in states:
         await client.set_flow_run_state(run.id, state, force=True)

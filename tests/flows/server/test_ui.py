@@ -21,7 +21,6 @@ SHOTS = os.environ.get("SHOTS")  # a folder for pictures, where somebody wants t
 
 @pytest.fixture
 async def page(bench):
-    """A browser that is logged in."""
     password = base64.b64encode(auth_file(bench.stack.state).read_bytes()).decode()
     async with playwright_api.async_playwright() as playwright:
         browser = await playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
@@ -38,7 +37,6 @@ async def shot(page, name):
 
 
 async def choose(page, shown, *options):
-    """Toggle options of the field that shows `shown`."""
     await page.get_by_role("button", name=shown, exact=True).press("ArrowDown")
     await page.locator(".p-select-option").first.wait_for()
     search = page.locator(".p-combobox__search-option input")

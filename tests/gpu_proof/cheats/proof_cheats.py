@@ -33,7 +33,6 @@ def proof_oom(env, n):
 
 @workload(n=(1,), tiny={"n": 1})
 def proof_stream(env, n):
-    """Work on a stream that is never awaited."""
     import torch
 
     side, out = torch.cuda.Stream(), torch.empty(N, N, dtype=env.dtype, device=env.device)

@@ -19,8 +19,6 @@ NEEDS_S, SEARCH_S, COMPILED_S = 20, 45, 120
 
 
 class Case(NamedTuple):
-    """A measured case, in these precisions, with these options."""
-
     workload: str
     size: str
     precisions: tuple[str, ...] = FP32
@@ -113,7 +111,6 @@ def look(case: Case, precision: str, name: str, bench: Bench) -> Iterator[Row]:
 
 
 def _figures(measured: Measured) -> str:
-    """Return figures of a record for the reader."""
     record = measured.record or {}
     if not (timing := record.get("device_time") or record.get("wall")):
         return f"{measured.seconds:.0f} s"

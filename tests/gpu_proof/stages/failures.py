@@ -29,7 +29,6 @@ def verdict(workload: str, right: set[str], bench: Bench) -> Iterator[Row]:
 
 
 def killed(bench: Bench) -> Iterator[Row]:
-    """Kill a process: its parent makes the record."""
     file = bench.out / "killed.toml"
     file.write_text(SUITE)
     try:
@@ -41,7 +40,6 @@ def killed(bench: Bench) -> Iterator[Row]:
 
 
 def misused(bench: Bench) -> Iterator[Row]:
-    """Run a workload of one process under torchrun: one sentence names the mistake."""
     ended = bench.run([sys.executable, "-m", *TORCHRUN.split(), "--device", bench.device], 200)
     right = not ended.late and ended.code not in (0, None) and "start it without torchrun" in ended.err
     yield holds(
@@ -50,7 +48,6 @@ def misused(bench: Bench) -> Iterator[Row]:
 
 
 def shared(bench: Bench) -> Iterator[Row]:
-    """Measure while another process keeps the GPU busy."""
     load = bench.start(
         [sys.executable, "-m", "tests.gpu_proof.children.load"], subprocess.PIPE, subprocess.DEVNULL
     )
@@ -62,7 +59,6 @@ def shared(bench: Bench) -> Iterator[Row]:
 
 
 def spread(bench: Bench) -> Iterator[Row]:
-    """Measure three repeats of one case in separate processes, the second one forked."""
     precision = "bf16" if bench.card and can(bench.card.capability, "bf16") else "fp32"
     runs = [start(bench, "matmul", "n=8192", precision) for start in (measure, measure_forked, measure)]
     times = [

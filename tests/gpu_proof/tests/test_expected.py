@@ -27,7 +27,6 @@ def record(workload="matmul", size=(("n", 8192),), precision="bf16", wall=1.0, *
 
 
 def judged(record, card="NVIDIA H200", clocks=None, capability=(9, 0)):
-    """Return the states of a record's rows by the last words of their names."""
     bench = Bench(None, "cuda", 0, card=Card(card, 1, capability, 0), clocks=clocks or {})
     case = record["case"]
     size = ",".join(f"{name}={value}" for name, value in case["size"])

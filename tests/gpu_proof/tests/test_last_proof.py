@@ -27,7 +27,6 @@ PROOF = {
 
 
 def warning(proof, now):
-    """Return the warning about a change since a proof, or an empty string."""
     if proof is None:
         return "no proof on a GPU was kept: docs/gpu-proof.md says how to make one"
     if proof["content_id"] == now:

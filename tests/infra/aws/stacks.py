@@ -27,7 +27,6 @@ LISTS = {  # every list that a stack could leave something in, asked raw and not
 
 
 def inventory(aws):
-    """Return the account's objects by kind; without service-linked roles."""
     found = {}
     for service, lists in LISTS.items():
         for operation, key in lists:
@@ -46,7 +45,6 @@ def inventory(aws):
 
 
 def submit(aws, image, command, instance="c5.2xlarge"):
-    """Submit a job to a queue of the stack by the pool's file."""
     batch, variables = aws.client("batch"), pool_defaults()
     options = {"awslogs-group": variables["log_group"], "awslogs-stream-prefix": "test"}
     definition = batch.register_job_definition(

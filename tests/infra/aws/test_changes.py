@@ -22,7 +22,6 @@ def cfn(monkeypatch):
 
 @pytest.fixture
 def answers(cfn):
-    """CloudFormation's answers, in order; all must be used."""
     with Stubber(cfn) as stubber:
         yield stubber
         stubber.assert_no_pending_responses()
@@ -35,7 +34,6 @@ def a_stack(status, **more):
 
 
 def some_events(*rows):
-    """Return events newest first, from rows in order of time."""
     found = [
         {
             "StackId": ID,

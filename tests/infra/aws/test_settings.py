@@ -116,8 +116,6 @@ def test_unset_options_keep_the_parameters_of_the_stack(ec2):
 
 
 class Offers:
-    """EC2's offers by zone."""
-
     class meta:
         region_name = REGION
 

@@ -96,7 +96,6 @@ def test_a_change_lets_running_jobs_end():
 
 
 def needs(name):
-    """Return the resources that are made before one, and deleted after it."""
     resource = TEMPLATE["Resources"][name]
     after = resource.get("DependsOn", [])
     direct = {*names_used(resource), *([after] if isinstance(after, str) else after)} & TEMPLATE[

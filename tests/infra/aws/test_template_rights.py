@@ -7,7 +7,6 @@ from tests.infra.aws.template_text import TEMPLATE, TEXT, of_type
 
 
 def statements(template=TEMPLATE):
-    """Yield every statement of every policy, with its resource's name."""
     for name, resource in template["Resources"].items():
         properties = resource.get("Properties", {})
         inline = [policy["PolicyDocument"] for policy in properties.get("Policies", [])]

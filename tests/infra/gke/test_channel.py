@@ -32,7 +32,6 @@ def managed(pool):
 
 
 def of_old(account):
-    """Make a cluster of ours without a release channel."""
     account.old_customer = True
     message = cluster_message(wishes(), "my-project")
     message.release_channel.channel = Channel.UNSPECIFIED

@@ -31,7 +31,6 @@ def account(monkeypatch):
 
 @pytest.fixture
 def quick(account, monkeypatch, tmp_path):
-    """Run the script on the emulator without waiting; return exit code and JSON."""
     monkeypatch.setattr(smoke_run, "POLL_S", 0.0)
     handlers = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     out = tmp_path / "smoke.json"

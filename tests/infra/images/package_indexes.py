@@ -14,7 +14,6 @@ class Handler(SimpleHTTPRequestHandler):
 
 @contextmanager
 def served(folder):
-    """Serve a folder; yield its address."""
     server = ThreadingHTTPServer(("127.0.0.1", 0), functools.partial(Handler, directory=folder))
     threading.Thread(target=server.serve_forever, daemon=True).start()
     try:
@@ -25,7 +24,6 @@ def served(folder):
 
 
 def add(index, name, version, *requires):
-    """Add a wheel to an index; return its hash."""
     folder, file = index / name, f"{name}-{version}-py3-none-any.whl"
     folder.mkdir(parents=True, exist_ok=True)
     needs = "".join(f"Requires-Dist: {line}\n" for line in requires)

@@ -7,7 +7,6 @@ from tasks.planning.hardware import hardware_names, load_gpus, load_hardware
 
 
 def flavour_of(machine):
-    """Return the flavour of a machine's image, or None without an image of ours."""
     named = re.findall(r"prefect\.variables\.gridbench_image_(\w+)", machine.job_variables.get("image", ""))
     return flavours()[named[0]] if named else None
 

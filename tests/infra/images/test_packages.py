@@ -1,5 +1,3 @@
-"""Packages of an image by the Dockerfile's own command and two local indexes, without a container."""
-
 import dataclasses
 import os
 import re
@@ -56,7 +54,6 @@ def command_of_the_dockerfile(packages, python):
 
 
 def install(root, inputs=Inputs()):  # noqa: B008
-    """Install a flavour's packages from the two indexes; return the packages and uv's output."""
     folder, environment = root.parent / "context", root.parent / "environment"
     shutil.rmtree(folder, ignore_errors=True)
     with served(root.parent / "pypi") as pypi, served(root.parent / "torch") as torch:

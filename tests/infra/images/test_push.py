@@ -135,7 +135,6 @@ def test_a_dirty_tree_is_not_pushed(monkeypatch):
 class TestGoogle:
     @pytest.fixture
     def account(self, tmp_path, monkeypatch):
-        """A service account's key with tokens from this machine."""
         key = rsa.generate_private_key(65537, 2048)
         shape = serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
         file = tmp_path / "account.json"

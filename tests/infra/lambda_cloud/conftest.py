@@ -18,6 +18,5 @@ async def api(cloud):
 
 @pytest.fixture
 async def keyed_api(api):
-    """The API of an account with an SSH key."""
     await api.add_ssh_key("key-1", PUBLIC_KEY)
     return api

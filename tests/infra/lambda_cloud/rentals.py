@@ -26,8 +26,6 @@ def asked(**changes):
 
 
 class Rentals:
-    """A stack whose worker has a key to the emulated account."""
-
     def __init__(self, stack, cloud):
         self.stack, self.cloud, self.deployments = stack, cloud, {}
 
@@ -35,7 +33,6 @@ class Rentals:
         return client_of(self.stack.api_url, self.stack.state)
 
     def settings(self):
-        """Use this process's Prefect settings."""
         auth = self.stack.environment["PREFECT_API_AUTH_STRING"]
         return of.temporary_settings(
             {of.PREFECT_API_URL: self.stack.api_url, of.PREFECT_API_AUTH_STRING: auth}
@@ -55,7 +52,6 @@ class Rentals:
             self.deployments["nowhere"] = await client.create_deployment(flow_id=flow_id, name="nowhere")
 
     async def start(self, name="default", **changes):
-        """Start a rental through the worker; return the flow run's id."""
         return await self._made(name, parameters={"asked": asked(**changes).model_dump(mode="json")})
 
     async def _made(self, name, **options):
@@ -84,7 +80,6 @@ class Rentals:
             return await call_until_answered(client.read_flow_run, run_id)
 
     async def until(self, run_id, when):
-        """Wait until a rental's report meets a condition; return it."""
         deadline = time.monotonic() + WITHIN_S
         while not when(rental := RentalStatus.of((run := await self.run(run_id)).labels)):
             assert time.monotonic() < deadline and not run.state.is_final(), run.state
@@ -95,7 +90,6 @@ class Rentals:
         return await self.until(run_id, lambda rental: rental.answers)
 
     async def end(self, run_id):
-        """Wait for a run's end; return its state."""
         deadline = time.monotonic() + WITHIN_S
         while not (state := (await self.run(run_id)).state).is_final():
             assert time.monotonic() < deadline, state

@@ -117,7 +117,6 @@ HOST, LOGIN, OTHER = key_pair("host"), key_pair("login"), key_pair("other")
 
 @contextlib.asynccontextmanager
 async def ssh_server(host=HOST, login=LOGIN):
-    """Yield a look at a real SSH server with this host key and login."""
     server = await asyncssh.listen(
         "127.0.0.1",
         0,

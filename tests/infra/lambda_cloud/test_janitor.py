@@ -24,8 +24,6 @@ def cloud():
 
 @pytest.fixture
 def launch(api):
-    """Return a function that launches an instance with lease tags or others."""
-
     async def launch(until, *, run="run-1", since=NOW - HOUR, tags=None):
         base = new_lease(run, "lambda-1x-a10", until, 1.29)
         lease = dataclasses.replace(base, since=since)

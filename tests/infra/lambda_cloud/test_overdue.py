@@ -101,7 +101,6 @@ print(*names - sys.stdlib_module_names - {"infra"})
 
 
 def needed(names):
-    """Return the packages that pip installs for these, without extras."""
     found, todo = set(), [*names]
     while todo:
         name = todo.pop().lower().replace("_", "-")
@@ -113,7 +112,6 @@ def needed(names):
 
 
 def modules_of(names):
-    """Return the importable modules of these packages."""
     found = set()
     for name in names:
         with contextlib.suppress(PackageNotFoundError):

@@ -17,8 +17,6 @@ HOST_KEY = asyncssh.generate_private_key("ssh-ed25519").export_public_key().deco
 
 
 class Api:
-    """A stack's server, with runs for boxes that do not answer."""
-
     def __init__(self, stack: LocalStack) -> None:
         self.http = stack.api
 

@@ -28,8 +28,6 @@ def until(condition: Callable[[], object], seconds: float) -> bool:
 
 
 class Runs:
-    """Runs of the flow `waiting` on a stack."""
-
     def __init__(self, state: Path, api_url: str) -> None:
         self.http = api_client(state, api_url)
         flow = self.http.post("/flows/", json={"name": "waiting"}).json()
@@ -52,7 +50,6 @@ class Runs:
 
 
 def stored_states(state: Path) -> list[str]:
-    """Return the runs' states from the database of a stopped stack."""
     with sqlite3.connect(state / "prefect.db") as database:
         return [row[0] for row in database.execute("select state_type from flow_run")]
 
@@ -67,8 +64,6 @@ def is_worker(process: psutil.Process) -> bool:
 
 
 class Holder:
-    """Another process with a stack."""
-
     def __init__(self, state: Path) -> None:
         program = [sys.executable, str(HERE / "hold_stack.py"), str(state)]
         self.process = subprocess.Popen(

@@ -96,7 +96,6 @@ class Prefect:
         return client_of(self.url, self.folder if self.auth else None)
 
     def settings(self):
-        """Use a worker's settings in this process."""
         return of.temporary_settings(
             {
                 of.PREFECT_API_URL: self.url,
@@ -111,7 +110,6 @@ class Prefect:
     def worker_process(
         self, pool: str, name: str, kind: str = "aws-batch", **environment
     ) -> subprocess.Popen:
-        """Run a worker as users start it."""
         options = ["worker", "start", "--type", kind, "--pool", pool, "--name", name]
         root = Path(__file__).parents[3]
         ours = {"AWS_BATCH_WORKER_POLL_S": POLL_S, "PREFECT_WORKER_QUERY_SECONDS": "1", **environment}
@@ -157,7 +155,6 @@ class Pool:
         return cls(prefect, name, deployment_id, kind)
 
     async def start(self, name=None, script=None, **variables):
-        """Start a run, of a shell script if given; return its id."""
         if script is not None:
             variables["command"] = f"sh -c {_quoted(script)}"
         async with self.prefect.client() as client:
@@ -176,7 +173,6 @@ class Pool:
             await call_until_answered(client.set_flow_run_state, run_id, Cancelling(), force=True)
 
     async def until(self, run_id, when, within_s=WITHIN_S):
-        """Wait until a run meets a condition; return the run."""
         deadline = time.monotonic() + within_s
         while not when(run := await self.run(run_id)):
             assert time.monotonic() < deadline, f"{run.name}: {run.state.name} {run.state.message}"
@@ -184,7 +180,6 @@ class Pool:
         return run
 
     async def end(self, run_id, within_s=WITHIN_S):
-        """Wait for a run's end; return its state."""
         return (await self.until(run_id, lambda run: run.state.is_final(), within_s)).state
 
     async def logs(self, run_id):
@@ -199,7 +194,6 @@ class Pool:
                     return found
 
     async def lines(self, run_id):
-        """Return the container's output as Prefect has it."""
         return [
             line.message for line in await self.logs(run_id) if line.name.startswith(LOGGERS[self.kind.type])
         ]

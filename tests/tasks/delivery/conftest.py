@@ -33,7 +33,6 @@ class Answer(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def do_GET(self):
-        """Answer like a server without CSRF tokens."""
         self.send_response(404)
         self.send_header("Content-Length", "0")
         self.end_headers()
@@ -68,7 +67,6 @@ def api():
 
 @pytest.fixture(autouse=True)
 def box(tmp_path, monkeypatch):
-    """The folder of this box for unsent records."""
     monkeypatch.setattr(unsent_records, "FOLDER", tmp_path / "unsent")
     return tmp_path / "unsent"
 

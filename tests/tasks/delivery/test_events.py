@@ -9,7 +9,6 @@ NOWHERE = "http://127.0.0.1:1/api"
 
 @pytest.fixture
 def told(monkeypatch):
-    """The emitted events, checked by Prefect's own schema."""
     heard = []
 
     def emit_event(event, resource, related, payload):

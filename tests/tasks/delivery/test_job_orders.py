@@ -16,7 +16,6 @@ def prefect(monkeypatch):
 
 
 async def parameters(prefect, store, plan, repeats):
-    """Return a lane job's parameters, which every poll carries, and its repeats."""
     store = planned(store, plan, hardware=plan.hardware[:1], repeats=repeats)
     async with Run(store):
         await until(lambda: prefect.orders)
@@ -40,7 +39,6 @@ async def test_nothing_of_a_run_is_left_in_the_api(prefect, store):
 
 @pytest.mark.parametrize("lost", [0, 1, 2])
 async def test_a_bench_that_dies_between_storing_and_removing_loses_nothing(prefect, store, lost):
-    """`lost` removals are answered after its death."""
     async with Run(store) as run:
         await until(lambda: prefect.orders)
         job = prefect.job
@@ -88,8 +86,6 @@ async def test_an_unreadable_order_is_read_as_empty(prefect):
 
 
 class Client:
-    """The API as a lane sees it, with scripted answers."""
-
     def __init__(self, *answers):
         self.answers = list(answers)
 

@@ -20,7 +20,6 @@ def prefect(monkeypatch):
 
 
 def forgeries(plan, repeat):
-    """Return records that a repeat's job must not deliver."""
     record = repeat.failed(Verdict.OK, "forged")
     rival = next(machine.name for machine in plan.hardware if machine.name != repeat.hardware)
     return [

@@ -26,7 +26,6 @@ async def worker(api):
 
 @pytest.fixture
 def told(monkeypatch):
-    """The events for automations, with their objects."""
     heard = []
     for name in ("lane_lost", "budget_spent"):
         monkeypatch.setattr(dispatcher, name, lambda plan, *of, name=name: heard.append((name, *of)))

@@ -12,8 +12,6 @@ def planned(store, plan, **changes):
 
 
 class Run:
-    """A `bench` of a store, with every cell requested."""
-
     def __init__(self, store, budget_usd=None, poll_s=0.01):
         self.said = []
         self.lanes = Dispatcher(store, budget_usd, self.said.append, Pace(poll_s=poll_s))
@@ -32,7 +30,6 @@ class Run:
         await self.lanes.__aexit__(*exc_info)
 
     async def ended(self):
-        """Return every record once every cell has ended."""
         async with asyncio.timeout(120):
             done = await asyncio.gather(*self.cells.values())
         return [record for records in done for record in records]
@@ -45,7 +42,6 @@ async def until(condition):
 
 
 async def serve(api, but=()):
-    """Complete every job in turn."""
     while True:
         for job in list(api.jobs.values()):
             if (

@@ -16,7 +16,6 @@ from workloads.harness.records.record import Verdict
 
 
 def answer(code):
-    """Return the client's exception for an HTTP status."""
     request = httpx.Request("POST", "http://api")
     response = httpx.Response(code, json={"detail": "no such key"}, request=request)
     return PrefectHTTPStatusError("refused", request=request, response=response)
@@ -157,7 +156,6 @@ class FakePrefect:
         return list(self.jobs.values())[-1]
 
     def repeats(self, job):
-        """Return a job's order, also after the API forgot it."""
         return self.orders[job.id]
 
     def _enter(self, run, state):
@@ -185,7 +183,6 @@ class FakePrefect:
         self.artifacts.append(SimpleNamespace(id=uuid4(), data=data, flow_run_id=job.id))
 
     def complete(self, job):
-        """Deliver all repeats of a job and end it."""
         self.start(job)
         self.deliver(job, self.repeats(job))
         self._enter(job, Completed())
@@ -199,7 +196,6 @@ class FakePrefect:
 
 
 def installed(monkeypatch, measured=None):
-    """Replace the dispatcher's API by a fake that never waits."""
     fake = FakePrefect(measured)
     monkeypatch.setattr(dispatcher, "get_client", lambda: fake)
     monkeypatch.setattr(submit, "arun_deployment", fake.run_deployment)

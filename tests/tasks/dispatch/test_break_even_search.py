@@ -18,7 +18,6 @@ ANY = (*RatioVerdict, None)
 
 
 def narrowed(planned, verdict, step=1):
-    """Measure until nothing is requested; return all verdicts and the added sizes."""
     verdicts = {size: verdict(size) for size in planned}
     for _ in range(20):
         if not (asked := next_sizes(verdicts, planned, step)):

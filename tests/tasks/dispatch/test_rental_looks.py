@@ -8,8 +8,6 @@ from tasks.dispatch.flow_runs import LANE_TAG, measuring, myself_and_bench
 
 
 class Client:
-    """An API with some flow runs, which counts its requests."""
-
     def __init__(self, *runs):
         self.runs, self.requests = list(runs), 0
 

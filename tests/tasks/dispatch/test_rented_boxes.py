@@ -26,7 +26,6 @@ def api(monkeypatch):
 
 @pytest.fixture
 def rented(store, plan):
-    """A run of one rented machine, at 1 USD an hour."""
     price = plan.hardware[0].price.model_copy(update={"usd_per_hour": 1.0})
     variables = {"image": "bench", "timeout_s": 36000}
     changes = {"pool": "ssh", "rent": A10, "job_variables": variables, "price": price}
@@ -38,7 +37,6 @@ def newest(api):
 
 
 async def box(api, count=1, **known):
-    """Return the n-th rental, with a box."""
     await until(lambda: len(api.rentals) == count)
     api.rent(newest(api), **known)
     return newest(api)

@@ -17,7 +17,6 @@ BASE, SIDE, CROSSING = "local-cpu-1", "local-cpu", 415
 
 
 def timed(repeat):
-    """Measure: time grows with the batch on the baseline only."""
     seconds = repeat.case.params["batch"] / CROSSING if repeat.hardware == BASE else 1.0
     return ran(seconds * (0.999, 1.0, 1.001)[repeat.repeat - 1], repeat)
 

@@ -16,13 +16,11 @@ from workloads.harness.records.record import Verdict
 
 @pytest.fixture
 def two(store, plan):
-    """A run of one machine in two sessions."""
     return planned(store, plan, hardware=plan.hardware[:1], repeats=3, sessions=2)
 
 
 @pytest.fixture
 def rented(store, plan, monkeypatch):
-    """A run of one rented machine in two sessions, at 1 USD an hour."""
     monkeypatch.setattr(rented_boxes, "LOOK_S", 0.01)
     price = plan.hardware[0].price.model_copy(update={"usd_per_hour": 1.0})
     changes = {"pool": "ssh", "rent": A10, "job_variables": {}, "price": price}
@@ -52,8 +50,6 @@ async def test_each_session_is_a_job_of_its_own_after_the_one_before(api, two):
 
 
 class Clock:
-    """The dispatcher's time of day."""
-
     def __init__(self, monkeypatch):
         self.ahead_s = 0.0
         monkeypatch.setattr(dispatcher, "time", self)
@@ -66,7 +62,6 @@ class Clock:
 
 @pytest.fixture
 def apart(store, plan):
-    """A run of one machine in two sessions an hour apart."""
     return planned(store, plan, hardware=plan.hardware[:1], sessions=2, session_gap_s=3600.0)
 
 

@@ -17,7 +17,6 @@ def ago(seconds):
 
 
 async def job_of(api, store, **stated):
-    """Return an unfollowed lane job with its worker's stated times, in seconds ago."""
     async with Run(store):
         await until(lambda: api.jobs)
         job = api.job

@@ -16,7 +16,6 @@ GPUS = ENVIRONMENT | {"gpus": [{"name": "Example GPU", "memory_total_bytes": 24 
 
 
 def step_of(batch: int, processes: int = 1) -> Work:
-    """Return the work of a step on `batch` images over all processes."""
     return Work(batch, "images", 6e9 * batch, 1e6 * batch, parameters=35_746_307)
 
 
@@ -52,7 +51,6 @@ def whole(seconds: float) -> Timing:
 
 
 def memory_at(count: int, steps: int = 100) -> tuple[MemoryAt, ...]:
-    """Return every rank's memory every 50 steps."""
     return tuple(
         MemoryAt(step, rank, (5 + rank) * GIB, 6 * GIB, (5 + rank) * GIB + step)
         for step in range(0, steps + 1, 50)
@@ -61,7 +59,6 @@ def memory_at(count: int, steps: int = 100) -> tuple[MemoryAt, ...]:
 
 
 def job(seconds: float, count: int, images: int, repeat: int = 0, **changes: Any) -> Record:
-    """Return one epoch of `images` images by `count` processes."""
     steps = images // (32 * count)
     losses = tuple(1.0 / (1 + step) for step in range(steps))
     slow = tuple(seconds / steps * (0.5 if step else 1.5) for step in range(steps))  # what a mean would say
@@ -93,7 +90,6 @@ def epoch(repeats: int = 3) -> list[Record]:
 
 
 def repeated(make: Any, seconds: Sequence[float], *args: Any, **named: Any) -> list[Record]:
-    """Return one record per time (s)."""
     return [make(s, *args, repeat=i, **named) for i, s in enumerate(seconds)]
 
 

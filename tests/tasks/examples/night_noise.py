@@ -88,7 +88,6 @@ def two_hosts(rng, shape):
 
 
 def two_hosts_controlled(rng, shape):
-    """The two hosts, with the control on the same one."""
     return made(rng, np.where(rng.random(shape) < 0.5, 0.017, -0.017), 0.01)
 
 

@@ -37,7 +37,6 @@ def plan_of(
     hardware: Sequence[str] = (HERE,),
     **changes: Any,
 ) -> Plan:
-    """Return the plan of a night, `number` days after the first."""
     fields = {
         "run": run_name(number),
         "created_at": (FIRST + timedelta(days=number)).isoformat(),
@@ -78,23 +77,19 @@ def keep(results: Path, plan: Plan, records: Sequence[Record], table: bool = Tru
 
 
 def a_night(results: Path, number: int, seconds: float = 1.0, table: bool = True, **changes: Any) -> Store:
-    """Write a good night; `changes` are those of its plan."""
     plan = plan_of(number, **changes)
     return keep(results, plan, measured(plan, seconds), table)
 
 
 def read(results: Path, **options: Any) -> tuple[list[PastRun], list[str]]:
-    """Read the nights on a later day."""
     return read_nights(results, now=NOW, **options)
 
 
 def by_case(results: Path, **options: Any) -> tuple[dict[str, Series], list[str]]:
-    """Return the folder's series by case, and its oddities."""
     nights, odd = read(results, **options)
     return {series.key.case: series for series in series_of(nights)}, odd
 
 
 def one_sentence(odd: Sequence[str], *parts: str) -> None:
-    """Assert one oddity with these words."""
     (sentence,) = odd
     assert "\n" not in sentence and all(part in sentence for part in parts), sentence

@@ -63,7 +63,6 @@ def work(case: Case) -> Work:
 def record(
     seconds: float, case: Case = MATMUL, hardware: str = "cpu-box", repeat: int = 0, **changes: Any
 ) -> Record:
-    """Return one ok repeat of `seconds` a step; `changes` are fields."""
     phases = {"process_start": 0.1, "import": 2.0, "context": 0.0, "build": 0.3, "first_call": 2 * seconds}
     phases["samples"] = 11 * seconds
     fields: dict[str, Any] = {
@@ -84,14 +83,12 @@ def record(
 def repeats(
     times: Sequence[float], case: Case = MATMUL, hardware: str = "cpu-box", **changes: Any
 ) -> list[Record]:
-    """Return one ok record per time (s)."""
     return [record(t, case, hardware, i, **changes) for i, t in enumerate(times)]
 
 
 def failed(
     verdict: Verdict, reason: str, case: Case = MATMUL, hardware: str = "cpu-box", repeat: int = 0
 ) -> Record:
-    """Return a record of a repeat that never measured."""
     return Record("a-run", hardware, case, repeat, verdict, (reason,))
 
 

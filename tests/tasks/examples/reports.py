@@ -146,11 +146,9 @@ def comparison(made: list[Record]) -> Comparison:
 
 
 def nothing_ok() -> tuple[list[Record], Comparison]:
-    """Return a run in which everything failed."""
     made = [bad_record(h, case, 0, Verdict.CRASHED, "exit status 139") for case in CASES[:2] for h in SPEED]
     return made, comparison(made)
 
 
 def arranged(made: list[Record], compared: Comparison) -> tuple[list[Record], Grid]:
-    """Return records and their grid, the input of report writers."""
     return made, grid_of(made, compared)

@@ -52,7 +52,6 @@ def _model(name: str, parameters: int, hardware: str, seconds: float, repeat: in
 
 
 def ceilings() -> list[Record]:
-    """Return workloads without FLOPs, and one skipped case."""
     made = [
         record(mib * 2e-5, Case.of("memory_bandwidth", {"mib": mib}), OTHER, repeat, work=work)
         for mib in (64, 256, 1024)
@@ -64,7 +63,6 @@ def ceilings() -> list[Record]:
 
 
 def crowd() -> list[Record]:
-    """Return eighty more cases, of twenty workloads."""
     return [
         record(1e-3 * size * (1 + w / 20), Case.of(f"work_{w:02}", {"n": size}), hardware, repeat, work=work)
         for w in range(20)
@@ -76,6 +74,5 @@ def crowd() -> list[Record]:
 
 
 def run(many: bool = False) -> tuple[list[Record], Comparison]:
-    """Return all records and their comparison."""
     made = [*steps(), *epoch(), *models(), *ceilings(), *(crowd() if many else ())]
     return made, compare(made, MACHINES, OTHER)

@@ -89,7 +89,6 @@ def script_record(
 
 
 def script_repeats(hardware: str, times: Sequence[float], **changes: Any) -> list[Record]:
-    """Return one record per time (s) of a step."""
     return [script_record(hardware, number, seconds, **changes) for number, seconds in enumerate(times)]
 
 

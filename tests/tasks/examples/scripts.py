@@ -20,7 +20,6 @@ def own(batch: int, name: str = "train") -> Case:
 def suite_of(
     folder: Path, sizes: str = "[16, 32]", more: str = "", run: str = "train.py --batch {batch}"
 ) -> Path:
-    """Write a script into `folder/code`, and a suite next to it."""
     code = folder / "code"
     code.mkdir(exist_ok=True, parents=True)
     (code / "train.py").write_text("print('a step')\n")
@@ -38,7 +37,6 @@ def plan_of(
 
 
 def ran(seconds: float, repeat: Repeat, **changes: Any) -> Record:
-    """Return an ok record of a repeat, with its script's run."""
     assert repeat.script
     seen = ScriptRun(("train.py", "--batch", "16"), repeat.script.code, repeat.script.dirty)
     same = {"run": repeat.run, "order": repeat.order, "script": seen}

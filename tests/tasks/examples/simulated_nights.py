@@ -60,7 +60,6 @@ def filed(noise: Noise, plan: Plan, weekly=False, first=QUIET) -> list[Filed]:
 
 
 def added(plan: Plan):
-    """Return the log seconds that each night has more than the first."""
     night = np.arange(plan.nights)
     return plan.shift * (night >= plan.shifted) + 0.3 * ((night >= plan.moved) & (plan.moved > 0))
 

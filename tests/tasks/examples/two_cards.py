@@ -9,7 +9,6 @@ FOLDER = Path(__file__).parent
 
 
 def two_cards() -> list[Record]:
-    """Return all records in measured order."""
     return _records("two_cards")
 
 

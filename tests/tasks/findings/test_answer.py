@@ -44,7 +44,6 @@ BUSY = {"verdict": Verdict.NOISY, "reasons": ("others",), "probes": {"foreign_lo
 
 
 def suite(**times):
-    """Return machines by name, each with three repeats of two cases around its time."""
     records = [
         r
         for name, seconds in times.items()
@@ -96,7 +95,6 @@ def _best_of(of, baseline):
 
 
 def noisy(chance, machines):
-    """Return equal machines with two cases of three repeats of 1 %."""
     records = [
         r
         for place in range(machines)

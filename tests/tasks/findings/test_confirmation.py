@@ -39,7 +39,6 @@ def session(run, times, box="", cases=CASES, usd=None, spread=CLOSE):
 
 
 def judged(earlier, records, machines, cases=CASES):
-    """Return the comparison of a run planned with these cases."""
     answer = EarlierAnswer(earlier[0].run, earlier)
     return compare(records, machines, machines[0].name, cases, earlier=answer)
 
@@ -253,7 +252,6 @@ LOSS = ("loss", "", Better.LOWER)
 
 
 def reported(run, numbers, metric):
-    """Return records of a command by machine, each with its number."""
     return [
         replace(
             record(1.0, SERVE, name, i, run=run),

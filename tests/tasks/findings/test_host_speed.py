@@ -9,7 +9,6 @@ from workloads.harness.records.record import Verdict
 
 
 def with_host(name, python, launches=None, count=3, **changes):
-    """Return repeats whose readings scatter by 1 %."""
     made = []
     for number, record in enumerate(on_gpu(MATMUL, 0.9, hardware=name, count=count)):
         scatter = 1 + 0.01 * number

@@ -1,5 +1,3 @@
-"""Simulated runs whose truth is known: coverage of their intervals."""
-
 import math
 
 import numpy as np
@@ -25,7 +23,6 @@ GAINS = (0.7, 1.5, 4.0, 10.0)
 
 
 def held(estimates, truth):
-    """Return how many intervals hold the truth."""
     return sum(e.low <= truth <= e.high for e in estimates)
 
 
@@ -60,7 +57,6 @@ def test_also_where_one_machine_is_noisier_and_has_other_repeats(repeats, one, o
 
 
 def suites(repeats, noise, runs):
-    """Simulate suites of four equally noisy cases on two machines."""
     chance = np.random.default_rng([repeats, round(1e4 * noise), 4])
     cases = tuple(Case.of("matmul", {"n": n}) for n in range(len(TIMES_S)))
     base = np.log(TIMES_S)[:, None]

@@ -20,7 +20,6 @@ def box(name):
 
 
 def records(factors, cases=CASES, noise=0.002, count=3, seed=1):
-    """Return repeats of every case on each box, slowed by its factor."""
     chance = random.Random(seed)
     return [
         found
@@ -40,7 +39,6 @@ def compared(made, names, others=()):
 
 
 def alone(made, names):
-    """Return the finding alone."""
     machines = [machine(box(name), shape=KIND) for name in names]
     (one,) = node_groups(group(made, machines, {}), machines)
     return one

@@ -19,7 +19,6 @@ LATE = "the load generator was 50.0 ms late: this machine's CPU is too busy"
 
 
 def search(rate, low, high, reason=""):
-    """Return a search that found a rate, with 100 output tokens a request."""
     points = (
         LoadPoint(rate, 100 * rate, "kept", (0.4,)),
         LoadPoint(2 * rate, 0.0, "undecided", (None,), reason),
@@ -28,7 +27,6 @@ def search(rate, low, high, reason=""):
 
 
 def served(hardware, *searches):
-    """Return one record of a server for each search."""
     return [
         record(
             *(1.0, CASE, hardware, number),

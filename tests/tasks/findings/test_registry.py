@@ -46,7 +46,6 @@ class Colours(Finding):
 
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
-    """A folder next to the findings, with one more in it."""
     (tmp_path / "colours.py").write_text(SOURCE, "utf-8")
     monkeypatch.setattr(tasks.findings, "__path__", [*tasks.findings.__path__, str(tmp_path)])
     kinds.cache_clear()

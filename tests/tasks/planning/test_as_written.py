@@ -18,7 +18,6 @@ RENTED = next(name for name in hardware_names() if hardware.load_hardware(name).
 
 
 def stored(plan):
-    """Return the plan as read from its folder."""
     return read_plan(plan.model_dump_json(), "plan.json")
 
 

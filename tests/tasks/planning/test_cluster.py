@@ -41,7 +41,6 @@ CLUSTER = {"hardware": "my-box", "key": "~/.ssh/all", "boxes": BOXES}
 
 @pytest.fixture(autouse=True)
 def hardware(monkeypatch):
-    """Add hardware files by name."""
     files = {"my-box": SHAPE, "rented": RENTED | {"name": "rented"}}
     files["gone"] = SHAPE | {"name": "gone", "unsupported": "it was sold"}
 

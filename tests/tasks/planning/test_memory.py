@@ -94,7 +94,6 @@ def test_too_close_to_tell_is_measured():
 
 @pytest.fixture
 def answering(monkeypatch, tmp_path):
-    """Return a function that replaces the predicting program; the cache is private."""
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setattr("tasks.planning.memory._code", lambda own: "x")
 

@@ -40,7 +40,6 @@ def net(kind, dropout):
 
 
 def optimizer(name, model, times):
-    """Return an optimizer at its rate, times a factor."""
     rate = RATES[name] * times
     if "adam" in name:
         return torch.optim.Adam(model.parameters(), rate)

@@ -16,7 +16,6 @@ L4 = {"device": "cuda", "environment": A10G | {"gpus": [{"name": "NVIDIA L4"}]}}
 
 
 def judged(*groups):
-    """Return the standings by machine, and the whole list."""
     records = [record for members in groups for record in members]
     names = list(dict.fromkeys(record.hardware for record in records))
     found = courses(records, [machine(name) for name in names])
@@ -28,7 +27,6 @@ def group(hardware, curves, **changes):
 
 
 def rounded(number, **options):
-    """Return a curve with another order of sums."""
     return losses(summed=number, **options)
 
 

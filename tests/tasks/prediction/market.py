@@ -7,7 +7,6 @@ from tests.tasks.examples.two_cards import two_cards
 
 
 def scaled(timing, factor):
-    """Return a timing with all samples scaled by a factor."""
     fields = {
         name: value * factor
         for name in ("median_s", "ci_low_s", "ci_high_s", "p95_s", "max_s", "mean_s")
@@ -17,7 +16,6 @@ def scaled(timing, factor):
 
 
 def record_on(repeat, seconds, began="2031-01-01T00:00:00+00:00"):
-    """Return the record of GPT-2 training with `seconds` a step."""
     source = next(r for r in two_cards() if r.case.workload == "gpt2_train" and r.hardware == "h100")
     factor = seconds * (1 + 0.001 * repeat.repeat) / source.wall.mean_s
     gpu = load_hardware(repeat.hardware).gpu

@@ -29,7 +29,6 @@ def without(evidence, hardware, case):
 
 
 def held_out(evidence):
-    """Return each case's prediction without its own truth, in both directions, with the truth."""
     both = machines()
     for machine, cell in evidence.cells:
         (target,) = (m for m in both.values() if m.name != machine.name)

@@ -1,5 +1,3 @@
-"""Known facts about machines for the checks."""
-
 import pytest
 
 from gridbench.check import known_machines

@@ -41,7 +41,6 @@ def sampled(chance, seconds, noise=0.02, processes=PROCESSES, box=None, referenc
 
 
 def searched(times, seed=0, broken=(), most=60, **noise):
-    """Search versions that take `times`; return the result and the search."""
     chance, search = random.Random(seed), VersionSearch(named(len(times)))
     for _ in range(most):
         step = next_step(search)

@@ -34,7 +34,6 @@ def made(model, histories=HISTORIES, nights=NIGHTS):
 
 
 def panel(log_s, control=None, alone=0.0, segment=0):
-    """Return series of one channel from arrays."""
     count, nights = log_s.shape
     start = np.where(np.arange(nights) >= segment, segment, 0) * np.ones((count, 1), np.int64)
     return SeriesPanel(
@@ -63,7 +62,6 @@ def since(night, nights=NIGHTS):
 
 
 def leak(night, nights=NIGHTS, a_night=0.001):
-    """Return the log seconds that a steady leak adds."""
     return np.maximum(np.arange(nights) - night, 0) * math.log1p(a_night)
 
 

@@ -50,7 +50,6 @@ def fresh(factor, control=math.nan):
 
 
 def night(*all_series, again):
-    """Judge the night, with fresh runs of some suspects."""
     judged = screen(panel_of(all_series), ())
     return judged, confirm_suspects(judged, {all_series[row].key: runs for row, runs in again.items()})
 

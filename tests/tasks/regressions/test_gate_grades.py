@@ -65,7 +65,6 @@ def test_a_control_beside_a_load_tells_what_the_load_hid_and_that_it_hid_nothing
 
 
 def broken(name, count, verdict=Verdict.WRONG):
-    """Return a run of five repeats with refused ones."""
     whole = side(name, (*CALM, 1.002, 0.999))
     bad = [replace(failed(verdict, "it differs", repeat=number), run=name) for number in range(count)]
     return replace(whole, records=(*bad, *whole.records[count:]))

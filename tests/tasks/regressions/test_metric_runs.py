@@ -79,7 +79,6 @@ def test_a_command_without_its_numbers_is_lost_by_each_of_them(tmp_path):
 
 @pytest.fixture
 def nights(tmp_path):
-    """A results folder with nights of a command whose rate fell in the last."""
     results = tmp_path / "results"
     for number in range(12):
         night = Night(channel="main")

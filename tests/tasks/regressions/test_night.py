@@ -35,7 +35,6 @@ def one_night(results, number, slow=1.0, control=1.0, plan=None, **changes):
 
 
 def fresh_runs(results, number, slow=1.0, control=1.0, of=None):
-    """Write the fresh runs of a night's suspects."""
     night = Night(confirms=run_name(of if of is not None else number), cases=(MATMUL.id,))
     plan = plan_of(number, night, cases=(MATMUL,), run=f"{run_name(number)}-again")
     records = [

@@ -21,7 +21,6 @@ def night(index, seconds, **changes):
 
 
 def series(count, change=lambda index: 1.0, key=KEY, row=0, **changes):
-    """Return nights of 0.1 s with 1 % noise, times `change`."""
     nights = (night(i, 0.1 * math.exp(NOISE[row, i]) * change(i), **changes) for i in range(count))
     return Series(key, tuple(nights))
 
@@ -104,7 +103,6 @@ def test_a_night_is_judged_as_it_was_then():
 
 
 def moved(nights, **changed):
-    """Return a series on another machine, or with another control, from night 60 on."""
     first = series(60).nights
     return panel_of([Series(KEY, first + series(60 + nights, lambda i: 1.5, **changed).nights[60:])])
 

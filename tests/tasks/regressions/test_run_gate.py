@@ -20,7 +20,6 @@ ALONE = GateLimits(least=0.0, run_effect=0.0)  # repeats alone, and every change
 
 
 def side(name, times, case=MATMUL, controls=(), reference="frozen", **changes):
-    """Return one cell's records in a run, each with its control."""
     beside = [Control(reference, "ok", (), seconds) for seconds in controls] or [None] * len(times)
     found = [
         record(seconds, case, HERE, repeat, run=name, control=control, **changes)
@@ -40,7 +39,6 @@ def only(found: RunComparison):
 
 
 def slower(*factors, times=CALM):
-    """Return the times of `CALM` in turn by their factors."""
     return [seconds * factor for seconds, factor in zip(times, factors * len(times), strict=False)]
 
 
@@ -237,7 +235,6 @@ def simulated(rng, cells, repeats, sd, box=0.0, slow=0.0, shared=0.0):
 
 
 def failures(trials, cells, least=0.0, **of):
-    """Return shares of comparisons with a slower cell, and of slower cells."""
     rng, any_, each = random.Random(7), 0, 0
     for _ in range(trials):
         found = changes_between(

@@ -30,7 +30,6 @@ def before(tmp_path):
 
 @pytest.fixture
 def after(tmp_path, before):
-    """The suite after a change of the code."""
     (tmp_path / "code" / "model.py").write_text("width = 2")
     return plan_of(tmp_path, "[16]", run="after")
 

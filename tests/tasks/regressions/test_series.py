@@ -20,7 +20,6 @@ IDS = st.sampled_from(["", "a", "b"])
 
 
 def series(*ids):
-    """Return nights with these machine and reference ids."""
     nights = (
         Observation(f"run-{i}", AT + timedelta(days=i), 1.0, machine_id=machine, reference=reference)
         for i, (machine, reference) in enumerate(ids)

@@ -27,7 +27,6 @@ INFO = RunInfo("a-run", "quick", "2026-07-24T02:00:11+00:00", 1, "0.1.0")
 
 
 def good(plan):
-    """Return two good repeats of two cases on two machines."""
     cases = [planned.case for planned in plan.cases if planned.workload == "matmul"][:2]
     return [
         record(0.01 * (1 + place) * (2 - side) * (1 + 0.001 * repeat), case, hardware, repeat, run=plan.run)

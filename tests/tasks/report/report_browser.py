@@ -10,7 +10,6 @@ FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--
 
 @contextmanager
 def chromium():
-    """Yield Debian's Chromium, headless."""
     with sync_api.sync_playwright() as playwright:
         browser = playwright.chromium.launch(executable_path="/usr/bin/chromium", args=FLAGS)
         yield browser

@@ -6,5 +6,4 @@ def without_scripts(page):
 
 
 def words(page):
-    """Return the visible text of a page on one line."""
     return re.sub(r"\s+", " ", re.sub(r"<[^>]+>", " ", without_scripts(page)))

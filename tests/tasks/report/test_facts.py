@@ -18,7 +18,6 @@ GOLDEN = Path(__file__).with_name("golden")
 
 
 def blocks(page):
-    """Return the visible text of a page, one line for each block."""
     page = re.sub(r"<(script|style)[^>]*>.*?</\1>", "", page, flags=re.S)
     page = re.sub(r"</?(?:p|li|h\d|dt|dd|td|th|summary|figcaption|option|tr|title)\b[^>]*>", "\f", page)
     text = html.unescape(re.sub(r"<[^>]+>", " ", page)).replace("\xa0", " ")

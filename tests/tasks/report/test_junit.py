@@ -44,7 +44,6 @@ def of(name, *records):
 
 @pytest.fixture
 def found():
-    """Two machines: one with a cell of each kind, one with an unchanged case."""
     now = of(
         "now",
         *times("now", MATMUL, 1.1),

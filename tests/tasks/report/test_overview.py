@@ -10,7 +10,6 @@ from tests.tasks.examples.reports import BASELINE, CASES, arranged, comparison, 
 
 
 def marks(panel):
-    """Return the rows of the picture by machine and case."""
     (rows,) = [rows for rows in panel.spec()["datasets"].values() if "place" in rows[0]]
     return {(row["hardware"], row["size"]): row for row in rows}
 

@@ -42,7 +42,6 @@ def page(scaling_run):
 
 
 def of_epochs(made):
-    """Return the JSON's keys for these records alone."""
     return epoch_keys(made, compare(made, [machine(BOX)], BOX))
 
 

@@ -92,7 +92,6 @@ def test_a_trend_tells_a_change_from_noise_and_names_a_new_environment(results):
 
 
 def with_plan_and_table(store, night=None, **columns):
-    """Write the run as another kind, with other values in its table."""
     plan = store.plan.model_copy(update={"night": night})
     (store.folder / "plan.json").write_text(plan.model_dump_json())
     path = store.folder / "results.parquet"

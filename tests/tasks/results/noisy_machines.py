@@ -45,7 +45,6 @@ class Box:
     busy_log: float = 0.0
 
     def repeat(self, chance: random.Random, case: Case, name: str, step_s: float, number: int) -> Record:
-        """Draw a repeat whose true time is `step_s`."""
         one = chance.choice(self.drawn)
         log = one.error + chance.gauss(0, self.run_sd)
         log += math.log(chance.uniform(1.05, 1.8)) if chance.random() < self.slow_share else 0.0
@@ -65,12 +64,10 @@ def _moved(wall: Timing, seconds: float) -> Timing:
 
 
 def refuse_wide(records: Sequence[Record]) -> list[Record]:
-    """Keep sound records only."""
     return [one for one in records if one.ok]
 
 
 def take_wide(records: Sequence[Record]) -> list[Record]:
-    """Keep all, to be graded by the product."""
     return list(records)
 
 

@@ -25,7 +25,6 @@ def falling(tau_s: float, depth: float = 0.10) -> Noise:
 
 
 def vm(chance: random.Random, at_s: float) -> float:
-    """Draw a step on a shared VM."""
     return cloud(chance, at_s, 0) / CLOUD_MEAN
 
 

@@ -24,7 +24,6 @@ CLOSE = [0.999, 1.0, 1.001]
 
 
 def earlier(rng, runs, whole, cell=0.0, noise=0.01, cases=14):
-    """Return log seconds of earlier runs, by case."""
     return [
         {f"case-{i}": list(s + rng.normal(0, cell) + rng.normal(0, noise, 3)) for i in range(cases)}
         for s in rng.normal(0, whole, runs)

@@ -37,8 +37,6 @@ def store(there, tmp_path, plan):
 
 
 class Away:
-    """A storage that fails for a while."""
-
     def __init__(self, refusals):
         self.refusals, self.taken = refusals, {}
 
@@ -138,8 +136,6 @@ def test_a_resumed_run_sends_no_record_again(aws, tmp_path, plan):
 
 
 class Counting:
-    """A bucket, and its written keys."""
-
     def __init__(self, bucket):
         self.bucket, self.sent, write = bucket, [], bucket.storage.write_path
 

@@ -26,7 +26,6 @@ def code(tmp_path):
 
 @pytest.fixture
 def repository(code):
-    """The folder in a commit."""
     git(code, "init", "--quiet")
     git(code, "add", ".gitignore", "train.py", "lib/net.py", "lib/run.sh")
     git(code, "commit", "--quiet", "-m", "all")

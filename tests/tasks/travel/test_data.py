@@ -14,7 +14,6 @@ Usage = namedtuple("Usage", "total used free")
 
 @pytest.fixture
 def bucket(monkeypatch, tmp_path):
-    """A bucket with two sets of data, and a caching machine."""
     monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / "kept"))
     for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
         monkeypatch.setenv(name, "test")

@@ -12,7 +12,6 @@ from tasks.travel.tree import hex_of, take
 
 @pytest.fixture
 def context(code, tmp_path, monkeypatch):
-    """The context of a build, and the image's folder."""
     tree = take(code)
     (tmp_path / f"{hex_of(tree.id)}.pack").write_bytes(pack(tree))
     monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / "opt"))

@@ -44,8 +44,6 @@ def bundle_of(text):
 
 
 class Api:
-    """A Prefect API with the inputs of one flow run, which notes its states."""
-
     def __init__(self, content, damage=b""):
         self.digest, self.states, self.logins = hashlib.sha256(content).hexdigest(), [], set()
         name, half = f"code-{self.digest[:16]}", len(content) // 2

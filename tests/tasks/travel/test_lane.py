@@ -16,7 +16,6 @@ LINES = {"requirements.txt": "prefect\n", "constraints.txt": "numpy==2.1.0 \\\n 
 
 @pytest.fixture
 def made(monkeypatch, tmp_path):
-    """The requested environments; uv is installed."""
     asked = []
     (tmp_path / "venv/bin").mkdir(parents=True)
 

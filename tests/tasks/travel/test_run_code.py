@@ -39,7 +39,6 @@ def gb_mine(env, n):
 
 @pytest.fixture
 def away(plan, code, monkeypatch):
-    """A plan of a script on this machine and on one of another pool."""
     tree = take(code)
     script = Script(("train.py",), folder=str(code), code=tree.id, dirty=tree.dirty)
     whole = Plan.repeats_on
@@ -97,7 +96,6 @@ def test_a_run_on_this_machine_alone_packs_nothing(away, code, tmp_path):
 
 @pytest.fixture
 def mine(tmp_path, monkeypatch):
-    """A folder with a workload, removed from the registry afterwards."""
     folder = tmp_path / "mine"
     folder.mkdir()
     (folder / "gb_mine.py").write_text(OWN_WORKLOAD)
@@ -179,8 +177,6 @@ def noting(prefect, keys):
 
 @pytest.fixture
 def shelf(tmp_path):
-    """Files behind links, like a bucket's."""
-
     class Quiet(http.server.SimpleHTTPRequestHandler):
         def log_message(self, *words):
             pass
@@ -195,8 +191,6 @@ def shelf(tmp_path):
 
 
 class LinkingBucket:
-    """A bucket's links to the shelf."""
-
     name = "s3-bucket/results"
 
     def __init__(self, shelf):

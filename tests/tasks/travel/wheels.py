@@ -4,7 +4,6 @@ import zipfile
 
 
 def wheel(folder, name, version, *requires, text=""):
-    """Write a wheel of one module, with a text behind its version."""
     stem = f"{name}-{version}"
     info = f"{stem}.dist-info"
     needs = "".join(f"Requires-Dist: {line}\n" for line in requires)

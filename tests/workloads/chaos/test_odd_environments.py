@@ -14,7 +14,6 @@ OF_SLURM = {"WORLD_SIZE": "4", "RANK": "2", "LOCAL_RANK": "2", "MASTER_ADDR": "n
 
 
 def measured(folder, words=TRIAL, before="", **variables):
-    """Measure in a shell after the words `before`; return the record, its last line."""
     _, err = in_shell(f"{before} $WORKLOADS {shlex.join(words)} > out", folder, **variables)
     out = folder / "out"
     out.chmod(0o600)

@@ -47,7 +47,6 @@ def make(folder):
 
 @pytest.fixture(scope="module")
 def oldest():
-    """The Python of an environment with the oldest torch."""
     FOLDER.parent.mkdir(parents=True, exist_ok=True)
     with FileLock(FOLDER.with_suffix(".lock")):
         if not (FOLDER / "made").exists():

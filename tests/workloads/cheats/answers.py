@@ -37,7 +37,6 @@ def cheat(build):
 
 
 def on_call(number, wrong):
-    """Return a step that is right until its call of this number."""
     calls = iter(range(1, 10**9))
     return lambda a, b: wrong(a, b) if next(calls) >= number else a @ b
 

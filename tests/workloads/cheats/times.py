@@ -11,7 +11,6 @@ SLEPT_S = []  # what every call took in truth, which on a busy box is more than 
 
 
 def sleeping(env, seconds_of_call) -> Prepared:
-    """Return a step that takes `seconds_of_call(number of the call)`."""
     x = env.randn(8)
     calls = iter(range(10**9))
 

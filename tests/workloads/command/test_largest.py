@@ -41,7 +41,6 @@ def outcome(value, verdict=Verdict.OK, reason="", peak=5 * 10**9):
 
 
 def trials(capacity, limit=None, start=1):
-    """Search with trials that fit up to `capacity`; return the result and the trials."""
     tried = []
 
     def trial(value):

@@ -14,7 +14,6 @@ from workloads.harness.roofline.roof import ALL_REDUCE, LATENCY, PRODUCT, UNITS
 
 @pytest.fixture
 def box(tmp_path, monkeypatch, box_lock):
-    """A box whose repeats take no time, with their sizes and verdicts."""
     monkeypatch.setenv("GRIDBENCH_ROOF", str(tmp_path / "roof"))
     monkeypatch.setattr(roof, "_processes", lambda device: 2)
 

@@ -61,7 +61,6 @@ def group(build):
 
 
 def note():
-    """Leave this rank's process id for the test."""
     if path := os.environ.get("TEST_NOTE"):
         (Path(path) / str(os.getpid())).write_text(os.environ["RANK"])
 
@@ -79,8 +78,6 @@ def small_strong(env, n, processes):
 
 @group
 def goes_on(env, n, processes):
-    """Slow enough for a test to interrupt."""
-
     def end(step):
         note()
         time.sleep(0.05)

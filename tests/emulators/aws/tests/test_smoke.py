@@ -27,7 +27,6 @@ def make_stack(monkeypatch):
 
 @pytest.fixture
 def quick(aws, base_image, monkeypatch, tmp_path):
-    """Run the script on a queue of the emulator, without minutes of waiting."""
     aws.control.least_timeout_s = 1
     monkeypatch.setattr(smoke_cases, "TIMEOUT_S", 2)
     monkeypatch.setattr(smoke_cases, "BAD_IMAGE", "localhost/no-such-image:none")

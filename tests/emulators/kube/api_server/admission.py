@@ -58,7 +58,6 @@ GPU_TOLERATION = {"key": "nvidia.com/gpu", "operator": "Exists", "effect": "NoSc
 
 
 def name_and_place(store: Store, kind: Kind, namespace: str, obj: Obj) -> None:
-    """Return namespace and name; 400, 404 or 422 if they are invalid."""
     metadata = obj.setdefault("metadata", {})
     for field in ("uid", "resourceVersion", "creationTimestamp", "deletionTimestamp", "generation"):
         metadata.pop(field, None)
@@ -80,7 +79,6 @@ def name_and_place(store: Store, kind: Kind, namespace: str, obj: Obj) -> None:
 
 
 def common_errors(kind: Kind, obj: Obj) -> list[str]:
-    """Return the errors of name and labels."""
     name, errors = obj["metadata"]["name"], []
     if kind.plural not in FREE_NAMES and not (SUBDOMAIN.fullmatch(name) and len(name) <= 253):
         errors.append(f"metadata.name: Invalid value: {json.dumps(name)}: {SUBDOMAIN_RULE}")
@@ -113,7 +111,6 @@ def taken(store: Store, kind: Kind, obj: Obj) -> bool:
 
 
 def default_job(job: Obj) -> None:
-    """Fill a Job's defaults and the labels that tie pods to it."""
     spec, metadata = job.setdefault("spec", {}), job["metadata"]
     for name, value in JOB_DEFAULTS.items():
         spec.setdefault(name, value)

@@ -36,8 +36,6 @@ JSON_TYPES = ("application/json", "application/merge-patch+json", "application/s
 
 
 class Target(NamedTuple):
-    """The target that a path names."""
-
     kind: Kind
     namespace: str
     name: str
@@ -45,8 +43,6 @@ class Target(NamedTuple):
 
 
 class Api:
-    """Answer every request."""
-
     def __init__(self, control: Control) -> None:
         self.control, self.cluster = control, control.cluster
         self.operations = Operations(control)
@@ -58,12 +54,10 @@ class Api:
         return app
 
     def break_streams(self) -> None:
-        """End open watches."""
         for watch in list(self.watches):
             watch.close()
 
     async def handle(self, request: web.Request) -> web.StreamResponse:
-        """Record the request and answer it, or fail by a fault or an outage."""
         seen = Request(request.method, request.path, dict(request.query), ANONYMOUS.name)
         self.control.requests.append(seen)
         fault = next((f for f in self.control.faults if f.strikes(request.method, request.path)), None)
@@ -116,7 +110,6 @@ class Api:
 
 
 def target_of(path: str) -> Target:
-    """Return a path's target; 404 if unknown."""
     found = PATH.fullmatch(path)
     kind = KINDS.get(found["plural"]) if found else None
     if not found or not kind or kind.group != (found["group"] or ""):
@@ -130,7 +123,6 @@ def target_of(path: str) -> Target:
 
 
 def verb_of(request: web.Request, target: Target) -> str:
-    """Return the verb that a Role must allow."""
     if request.method == "GET":
         watching = request.query.get("watch") in TRUE
         return "get" if target.name else "watch" if watching else "list"

@@ -24,7 +24,6 @@ class Kind(NamedTuple):
 
     @property
     def version(self) -> str:
-        """Its apiVersion."""
         return f"{self.group}/v1" if self.group else "v1"
 
     @property
@@ -56,8 +55,6 @@ BY_NAME = {kind.name: kind for kind in KINDS.values()}
 
 
 class Refused(Exception):
-    """A failure, as the API server's Status."""
-
     def __init__(self, code: int, reason: str, message: str, **details: Any) -> None:
         super().__init__(message)
         self.code, self.headers = code, {"Retry-After": "1"} if code == 429 else {}
@@ -74,13 +71,11 @@ class Refused(Exception):
 
 
 def not_found(kind: Kind, name: str) -> Refused:
-    """Return 404 for a missing object."""
     details = {"name": name, "kind": kind.plural} | ({"group": kind.group} if kind.group else {})
     return Refused(404, "NotFound", f'{kind.full} "{name}" not found', **details)
 
 
 def bad_request(message: str) -> Refused:
-    """Return 400 with the text."""
     return Refused(400, "BadRequest", message)
 
 
@@ -133,16 +128,13 @@ def set_condition(obj: Obj, new: Obj) -> None:
 
 
 def find_condition(obj: Obj, type_: str) -> Obj | None:
-    """Return the condition of that type if it is True."""
     conditions = (obj.get("status") or {}).get("conditions") or []
     return next((c for c in conditions if c["type"] == type_ and c["status"] == "True"), None)
 
 
 def finished(pod: Obj) -> bool:
-    """Return whether the pod's phase is final."""
     return pod["status"].get("phase") in ("Succeeded", "Failed")
 
 
 def leaving(obj: Obj) -> bool:
-    """Return whether deletion was requested."""
     return "deletionTimestamp" in obj["metadata"]

@@ -50,7 +50,6 @@ class Operations:
     async def carry_out(
         self, verb: str, target: "Target", request: web.Request, body: Any, warn: Warn
     ) -> Any:
-        """Return the answer's object, or a stream."""
         query = dict(request.query)
         kind, key = target.kind, (target.namespace, target.name)
         if target.subresource:
@@ -72,7 +71,6 @@ class Operations:
         return self.change(verb, kind, key, body)
 
     def test(self, target: "Target", query: dict[str, str]) -> Test:
-        """Return the test of the selectors."""
         by_label = label_test(query.get("labelSelector", ""))
         by_field = field_test(target.kind, query.get("fieldSelector", ""))
         named = (lambda obj: obj["metadata"]["name"] == target.name) if target.name else (lambda obj: True)
@@ -181,8 +179,6 @@ class Operations:
 
 
 def replaced_by(new: Obj) -> Callable[[Obj], None]:
-    """Return a change that replaces the object."""
-
     def change(obj: Obj) -> None:
         identity = {name: obj[name] for name in ("kind", "apiVersion")}
         version = obj["metadata"]["resourceVersion"]

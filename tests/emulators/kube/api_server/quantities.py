@@ -54,12 +54,10 @@ def shown(amount: Decimal, like: str = "") -> str:
 
 
 def requests_of(pod: Obj) -> dict[str, Decimal]:
-    """Return a pod's requests, summed over its containers."""
     return total(pod, "requests")
 
 
 def total(pod: Obj, which: str) -> dict[str, Decimal]:
-    """Return the sum of the containers' requests or limits."""
     amounts: dict[str, Decimal] = {}
     for container in pod["spec"]["containers"]:
         for name, value in ((container.get("resources") or {}).get(which) or {}).items():

@@ -10,7 +10,6 @@ NATIVE = {"cpu", "memory", "ephemeral-storage"}
 
 
 def usage(plural: str, obj: Obj, counted: set[str]) -> dict[str, Decimal]:
-    """Return an object's use of counted resources, by the quota's names."""
     amounts = {f"count/{KINDS[plural].full}": Decimal(1)}
     if plural == "pods":
         amounts["pods"] = Decimal(1)
@@ -25,7 +24,6 @@ def usage(plural: str, obj: Obj, counted: set[str]) -> dict[str, Decimal]:
 
 
 def used(store: Store, quota: Obj) -> dict[str, Decimal]:
-    """Return the namespace's use; ended pods do not count."""
     counted = set(quota["spec"].get("hard") or {})
     sums = dict.fromkeys(counted, Decimal(0))
     for plural in ("pods", "jobs"):
@@ -48,7 +46,6 @@ def charge(store: Store, plural: str, obj: Obj) -> None:
 
 
 def refusal(store: Store, quota: Obj, plural: str, obj: Obj, hard: dict[str, str]) -> str | None:
-    """Return why a quota has no room, or None."""
     wanted = usage(plural, obj, set(hard))
     if plural == "pods" and (missing := unspecified(obj, hard)):
         return "failed quota: {quota}: must specify " + missing
@@ -80,7 +77,6 @@ def unspecified(pod: Obj, hard: dict[str, str]) -> str:
 
 
 def refresh(store: Store, namespace: str) -> None:
-    """Write the use into the status of the namespace's quotas."""
     for quota in store.all("resourcequotas", namespace):
         hard = quota["spec"].get("hard") or {}
         taken = {name: shown(amount, hard[name]) for name, amount in used(store, quota).items()}

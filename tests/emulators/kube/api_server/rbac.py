@@ -14,8 +14,6 @@ MASTERS = "system:masters"
 
 
 class User(NamedTuple):
-    """The user of a request."""
-
     name: str
     groups: tuple[str, ...] = ()
 
@@ -25,8 +23,6 @@ ANONYMOUS = User("system:anonymous", ("system:unauthenticated",))
 
 
 class Asked(NamedTuple):
-    """A verb on a resource."""
-
     verb: str
     kind: Kind
     subresource: str
@@ -39,7 +35,6 @@ class Asked(NamedTuple):
 
 
 def service_account(namespace: str, name: str) -> User:
-    """Return the user of a ServiceAccount's token."""
     groups = ("system:serviceaccounts", f"system:serviceaccounts:{namespace}", "system:authenticated")
     return User(f"system:serviceaccount:{namespace}:{name}", groups)
 
@@ -77,7 +72,6 @@ class Tokens:
         return user
 
     def issued(self, token: str) -> User | None:
-        """Return the user of a valid token from the issuer's folder."""
         if self.issuer is None or "/" in token or not (note := self.issuer / token).is_file():
             return None
         namespace, name, expires = note.read_text().split()
@@ -104,8 +98,6 @@ def may(store: Store, user: User, asked: Asked) -> bool:
 
 
 def allows(rule: Obj, asked: Asked) -> bool:
-    """Return whether one rule of a Role covers the request."""
-
     def covers(field: str, value: str) -> bool:
         return bool({value, "*"} & set(rule.get(field) or []))
 
@@ -119,7 +111,6 @@ def allows(rule: Obj, asked: Asked) -> bool:
 
 
 def rules_of(store: Store, user: User, namespace: str) -> Iterator[Obj]:
-    """Return the rules of the user's bindings: the namespace's and the cluster's."""
     bindings = store.all("rolebindings", namespace) if namespace else []
     for binding in [*bindings, *store.all("clusterrolebindings")]:
         if any(is_subject(subject, user, binding) for subject in binding.get("subjects") or []):

@@ -36,7 +36,6 @@ class Reader:
         self.unknown: list[str] = []
 
     def read(self, body: Any) -> Obj:
-        """Return the object without nulls and unknown fields; 400 for a wrong type."""
         if not isinstance(body, dict):
             raise self.refuse("json: cannot unmarshal into Go value of type " + self.kind.name)
         return self.fields(body, self.kind.model, Place("", self.kind.name, ""))
@@ -97,7 +96,6 @@ class Reader:
 
 
 def go_type(type_: str, place: Place) -> str:
-    """Return Go's name of the type."""
     if type_ == "int":
         return "int64" if place.field in INT64 else "int32"
     return {"str": "string", "float": "float64"}.get(type_, type_)

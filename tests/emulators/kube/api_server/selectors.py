@@ -58,7 +58,6 @@ def field_test(kind: Kind, text: str) -> Test:
 
 
 def value_at(obj: Obj, path: str) -> str:
-    """Return a field's text, or an empty string."""
     if path == "source":
         path = "source.component"
     if path == "status.successful":

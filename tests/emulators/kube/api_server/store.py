@@ -37,13 +37,11 @@ class Store:
         return self.objects[plural].get(key)
 
     def get(self, plural: str, key: Key) -> Obj:
-        """Return the object; 404 if it is missing."""
         if (found := self.find(plural, key)) is None:
             raise not_found(KINDS[plural], key[1])
         return found
 
     def all(self, plural: str, namespace: str = "") -> list[Obj]:
-        """Return the objects of a namespace, or of all, in the API's order."""
         found = self.objects[plural].items()
         return [obj for key, obj in sorted(found) if namespace in ("", key[0])]
 
@@ -51,7 +49,6 @@ class Store:
         return [self.objects["pods"][key] for key in sorted(self.owned.get(uid, ()))]
 
     def add(self, plural: str, obj: Obj) -> Obj:
-        """Add an object; 409 if the name is taken."""
         kind, obj = KINDS[plural], copy.deepcopy(obj)
         metadata = obj.setdefault("metadata", {})
         if key_of(obj) in self.objects[plural]:
@@ -103,7 +100,6 @@ class Store:
         return obj
 
     def index(self, pod: Obj, before: Obj | None, type_: str) -> None:
-        """Update `owned`."""
         for owner in (before or {"metadata": {}})["metadata"].get("ownerReferences") or []:
             self.owned[owner["uid"]].discard(key_of(pod))
         if type_ != "DELETED":

@@ -24,7 +24,6 @@ EXPIRED_PAGE = (
 
 
 def list_page(store: Store, kind: Kind, namespace: str, query: dict[str, str], test: Test) -> Obj:
-    """Return one page of a list; all of it without a limit."""
     limit = whole(query, "limit")
     if token := query.get("continue"):
         version, start = page_at(store, token)
@@ -50,7 +49,6 @@ def page_token(version: int, start: int) -> str:
 
 
 def page_at(store: Store, token: str) -> tuple[int, int]:
-    """Return the snapshot and the place in it; 410 if it is forgotten."""
     try:
         version, start = json.loads(base64.urlsafe_b64decode(token))
     except ValueError:
@@ -61,7 +59,6 @@ def page_at(store: Store, token: str) -> tuple[int, int]:
 
 
 def whole(query: dict[str, str], name: str) -> int:
-    """Return a number of the query, or 0."""
     try:
         return int(query.get(name) or 0)
     except ValueError:
@@ -107,7 +104,6 @@ class Watch:
         return [event for event in events if event]
 
     async def serve(self, request: web.Request, bookmark_s: float) -> web.StreamResponse:
-        """Send until the client leaves, the time ends or the stream breaks."""
         query = dict(request.query)
         response = web.StreamResponse(headers={"Content-Type": "application/json"})
         self.store.listeners.append(self.put)
@@ -157,7 +153,6 @@ class Watch:
 
 
 def gone(request: web.Request) -> bool:
-    """Return whether the client closed its connection."""
     return request.transport is None or request.transport.is_closing()
 
 

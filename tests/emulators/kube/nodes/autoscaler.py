@@ -43,7 +43,6 @@ class Pool:
 
     @property
     def skipped(self) -> str:
-        """The reason to skip it, or an empty string."""
         return BACKOFF if self.backs_off else AT_ITS_LIMIT if self.made >= self.at_most else ""
 
 
@@ -60,14 +59,12 @@ class Autoscaler:
             self.cluster.soon("autoscale", self.look)
 
     def look(self) -> None:
-        """Add room for every refused pod that has none on its way."""
         for pod in self.store.all("pods"):
             uid = pod["metadata"]["uid"]
             if refused(pod) and uid not in self.helped and self.help(pod):
                 self.helped.add(uid)
 
     def help(self, pod: Obj) -> bool:
-        """Return whether a node for the pod is on its way."""
         wanted = requests_of(pod)
         fitting = [pool for pool in self.pools if not unfit(pod, pool.node("new"), wanted, {}, 0)]
         for pool in fitting:
@@ -87,7 +84,6 @@ class Autoscaler:
         return False
 
     def share(self, pool: Pool, wanted: dict[str, Decimal]) -> bool:
-        """Take room on a coming node, if there is enough."""
         free = {name: quantity(value) for name, value in pool.node("new")["status"]["allocatable"].items()}
         for taken in pool.coming.values():
             sums = {name: taken.get(name, Decimal(0)) + amount for name, amount in wanted.items()}
@@ -113,7 +109,6 @@ class Autoscaler:
         self.cluster.later(pool.after_s, arrive)
 
     def left(self, name: str) -> None:
-        """Let the pool of a lost node grow again."""
         for pool in self.pools:
             if name.startswith(f"{pool.name}-"):
                 pool.at_most += 1
@@ -121,6 +116,5 @@ class Autoscaler:
 
 
 def refused(pod: Obj) -> bool:
-    """Return whether the scheduler found no node for it."""
     conditions = pod["status"].get("conditions") or []
     return not pod["spec"].get("nodeName") and any(c.get("reason") == "Unschedulable" for c in conditions)

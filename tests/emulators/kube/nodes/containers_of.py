@@ -19,7 +19,6 @@ class Missing(Exception):
 
 
 def wanted_of(store: Store, pod: Obj, image: str) -> Wanted:
-    """Return the start of the pod's container; raise Missing."""
     container = pod["spec"]["containers"][0]
     variables = environment(store, pod, container)
     memory = ((container.get("resources") or {}).get("limits") or {}).get("memory")
@@ -40,7 +39,6 @@ def wanted_of(store: Store, pod: Obj, image: str) -> Wanted:
 
 
 def user_of(security: Obj) -> str | None:
-    """Return uid:gid if set."""
     if "runAsUser" not in security:
         return None
     return f"{security['runAsUser']}:{security.get('runAsGroup', 0)}"
@@ -83,7 +81,6 @@ def environment(store: Store, pod: Obj, container: Obj) -> dict[str, str]:
 
 
 def value_from(store: Store, pod: Obj, source: Obj) -> str | None:
-    """Return the value of valueFrom, or None if optional and absent."""
     if ref := source.get("fieldRef"):
         return field_of(pod, ref["fieldPath"])
     for plural, field in (("secrets", "secretKeyRef"), ("configmaps", "configMapKeyRef")):
@@ -115,7 +112,6 @@ def data_of(store: Store, pod: Obj, plural: str, ref: Obj) -> dict[str, str]:
 
 
 def field_of(pod: Obj, path: str) -> str:
-    """Return a field of the downward API."""
     if found := re.fullmatch(r"metadata\.(labels|annotations)\['(.+)'\]", path):
         source = labels_of(pod) if found[1] == "labels" else pod["metadata"].get("annotations") or {}
         return source.get(found[2], "")

@@ -38,13 +38,11 @@ class Verdict:
 
 
 def evicted(message: str) -> Verdict:
-    """Return the kubelet's own eviction: the node is short of a resource."""
     disruption = ("TerminationByKubelet", message)
     return Verdict(0, "Evicted", message, disruption=disruption, event=("Evicted", message))
 
 
 def shut_down(grace_s: float) -> Verdict:
-    """Return the end by a spot machine's reclaim."""
     disruption = ("TerminationByKubelet", SHUTDOWN)
     return Verdict(min(grace_s, SPOT_GRACE_S), "Terminated", SHUTDOWN, disruption=disruption, killing=True)
 

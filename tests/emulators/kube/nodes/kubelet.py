@@ -25,8 +25,6 @@ PRESENT = 'Container image "{image}" already present on machine and can be acces
 
 
 class Kubelet:
-    """A worker for every placed pod."""
-
     def __init__(self, cluster: "Cluster") -> None:
         self.cluster = cluster
         self.workers: dict[str, Worker] = {}
@@ -57,8 +55,6 @@ class Kubelet:
 
 
 class Worker:
-    """Start one pod's container, watch it, and end it."""
-
     def __init__(self, cluster: "Cluster", key: Key, uid: str) -> None:
         self.cluster, self.store, self.pace = cluster, cluster.store, cluster.pace
         self.key, self.uid = key, uid
@@ -75,7 +71,6 @@ class Worker:
 
     @property
     def pod(self) -> Obj | None:
-        """The pod, while it is this one."""
         pod = self.store.find("pods", self.key)
         return pod if pod and pod["metadata"]["uid"] == self.uid else None
 
@@ -94,7 +89,6 @@ class Worker:
             self.store.update("pods", self.key, change)
 
     async def live(self) -> None:
-        """Run the pod's whole life on its node."""
         try:
             self.change(lambda pod: pod_status.creating(pod, self.container))
             if await self.pull():
@@ -112,7 +106,6 @@ class Worker:
             self.change(lambda pod: pod["metadata"].update(deletionGracePeriodSeconds=0))
 
     async def pause(self, seconds: float) -> bool:
-        """Wait; return whether to go on."""
         try:
             await asyncio.wait_for(self.asked.wait(), seconds)
         except TimeoutError:
@@ -156,7 +149,6 @@ class Worker:
         return next((why for glob, why in failures if fnmatch.fnmatchcase(image, glob)), None)
 
     async def configured(self) -> Wanted | None:
-        """Return the start options once the secrets and config maps exist."""
         while (pod := self.pod) and not self.asked.is_set():
             try:
                 return wanted_of(self.store, pod, self.local(self.container["image"]))
@@ -237,7 +229,6 @@ class Worker:
 
 
 def full_name(image: str) -> str:
-    """Return the image name with the registry that containerd adds."""
     first = image.partition("/")[0]
     named = "/" in image and ("." in first or ":" in first or first == "localhost")
     return image if named else f"docker.io/{image}" if "/" in image else f"docker.io/library/{image}"

@@ -30,7 +30,6 @@ UNREACHABLE = (
 
 
 async def serve(cluster: "Cluster", request: web.Request, pod: Obj) -> web.StreamResponse:
-    """Send the log of a pod's container, and further lines if followed."""
     query = dict(request.query)
     response = web.StreamResponse(headers={"Content-Type": "text/plain"})
     log = log_of(cluster, pod, query)
@@ -70,7 +69,6 @@ def selected(log: Log, query: dict[str, str]) -> list[tuple[dt.datetime, bytes]]
 
 
 def shown(line: tuple[dt.datetime, bytes], stamped: bool) -> bytes:
-    """Return a line, with its time if requested."""
     time, text = line
     return f"{time:%Y-%m-%dT%H:%M:%S.%f}000Z ".encode() + text if stamped else text
 
@@ -97,7 +95,6 @@ def log_of(cluster: "Cluster", pod: Obj, query: dict[str, str]) -> Log | None:
 
 
 def check_node(cluster: "Cluster", pod: Obj, name: str) -> None:
-    """Refuse without the pod's node, which serves logs."""
     node = cluster.store.find("nodes", ("", name))
     if node is None:
         raise not_found(KINDS["nodes"], name)

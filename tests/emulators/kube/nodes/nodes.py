@@ -23,7 +23,6 @@ ORPHANED = ("DeletionByPodGC", "PodGC: node no longer exists")
 def node(
     name: str, labels: dict[str, str] | None = None, taints: tuple[Obj, ...] = (), **allocatable: str
 ) -> Obj:
-    """Return a Ready machine with labels, taints and resources."""
     labels = {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", **(labels or {})}
     resources = ALLOCATABLE | allocatable
     ready = condition("Ready", reason="KubeletReady", message="kubelet is posting ready status")
@@ -45,7 +44,6 @@ class Nodes:
             self.cluster.soon(f"orphans {name}", lambda: self.collect_orphans(name))
 
     def pods(self, name: str) -> list[Obj]:
-        """Return the pods on a node that have not ended."""
         pods = self.store.all("pods")
         return [pod for pod in pods if pod["spec"].get("nodeName") == name and not finished(pod)]
 
@@ -62,7 +60,6 @@ class Nodes:
         self.cluster.event(node, word, f"Node {name} status is now: {word}", "kubelet")
 
     def drain(self, name: str) -> None:
-        """Do the same as `kubectl drain`."""
         self.cordon(name)
         for pod in self.pods(name):
             evict(self.store, key_of(pod))
@@ -122,13 +119,11 @@ class Nodes:
             self.cluster.later(longest_s, lambda: self.remove_later(name))
 
     def patience_s(self, pod: Obj, taint: Obj) -> float:
-        """Return how long the pod tolerates the taint."""
         matching = [t for t in pod["spec"].get("tolerations") or [] if covers(t, taint)]
         seconds = [t["tolerationSeconds"] for t in matching if "tolerationSeconds" in t]
         return min(seconds, default=0) * self.cluster.pace.toleration_factor
 
     def expel(self, pod: Obj) -> None:
-        """Evict a pod for a taint."""
         namespace, name = key_of(pod)
         found = self.store.find("pods", (namespace, name))
         if not found or found["metadata"]["uid"] != pod["metadata"]["uid"] or finished(found):
@@ -139,7 +134,6 @@ class Nodes:
         delete_pod(self.store, (namespace, name))
 
     def collect_orphans(self, name: str) -> None:
-        """Fail and remove pods of a missing node."""
         if self.store.find("nodes", ("", name)):
             return
         for pod in self.store.all("pods"):
@@ -152,6 +146,5 @@ class Nodes:
 
 
 def leaving_silently(worker: object) -> bool:
-    """Return whether the worker's pod can report nothing more."""
     verdict = getattr(worker, "verdict", None)
     return bool(verdict and verdict.silent)

@@ -29,7 +29,6 @@ def unready(pod: Obj, reason: str, message: str = "") -> None:
 
 
 def container_status(container: Obj, state: Obj, restarts: int = 0, last: Obj | None = None) -> list[Obj]:
-    """Return containerStatuses of a pod with one container."""
     running = "running" in state
     image = container["image"]
     status = {
@@ -88,7 +87,6 @@ def close(pod: Obj, failed: bool, verdict: Verdict) -> None:
 
 
 def backing_off(pod: Obj, container: Obj, how: Ended, message: str) -> None:
-    """Set the wait before a restart."""
     reason = "OOMKilled" if how.out_of_memory else "Error" if how.exit_code else "Completed"
     restarts = pod["status"]["containerStatuses"][0]["restartCount"] + 1
     last = terminated(pod, how, reason)
@@ -98,7 +96,6 @@ def backing_off(pod: Obj, container: Obj, how: Ended, message: str) -> None:
 
 
 def not_started(pod: Obj, container: Obj, message: str, restarts: int) -> None:
-    """Set the runtime's refusal to start it."""
     said = {"exitCode": 128, "reason": "StartError", "message": message}
     state = {"terminated": said | {"startedAt": EPOCH, "finishedAt": stamp()}}
     pod["status"]["containerStatuses"] = container_status(container, state, restarts)
@@ -106,5 +103,4 @@ def not_started(pod: Obj, container: Obj, message: str, restarts: int) -> None:
 
 
 def never_ran(pod: Obj, verdict: Verdict) -> None:
-    """Set the end of a pod before its container ran."""
     close(pod, True, verdict)

@@ -15,8 +15,6 @@ LONGEST_HOST = 63  # pkg/kubelet: a longer name of a pod is cut
 
 
 class Container:
-    """An attached container."""
-
     def __init__(self, name: str, process: asyncio.subprocess.Process, log: Log) -> None:
         self.name, self.process, self.log = name, process, log
         self.reading = asyncio.ensure_future(self.read())
@@ -87,7 +85,6 @@ class Containers:
             await asyncio.sleep(0.02)
 
     def creation(self, name: str, wanted: Wanted) -> list[str]:
-        """Return the arguments of podman create."""
         label = f"{containers.LABEL}={os.getpid()}"
         options = ["create", "--name", name, "--label", label, "--network", "host", "--pull", "never"]
         if wanted.memory_bytes:

@@ -73,8 +73,6 @@ class Log:
 
 
 class Running(Protocol):
-    """A started container."""
-
     async def wait(self) -> Ended:
         """Return when it has ended and its log is complete."""
 
@@ -92,8 +90,6 @@ class Runner(Protocol):
 
 
 class Process:
-    """A process with its own session."""
-
     def __init__(self, process: asyncio.subprocess.Process, log: Log) -> None:
         self.process, self.log = process, log
         self.reading = asyncio.ensure_future(self.read())

@@ -61,7 +61,6 @@ class Scheduler:
             self.cluster.soon("schedule", self.look, self.cluster.pace.bind_s)
 
     def look(self) -> None:
-        """Do one round, the oldest pod first."""
         usage, counts = self.usage()
         pods = [self.store.get("pods", key) for key in self.pending]
         for pod in sorted(pods, key=lambda pod: int(pod["metadata"]["resourceVersion"])):
@@ -80,7 +79,6 @@ class Scheduler:
                 self.refuse(pod, sentence(refusals))
 
     def usage(self) -> tuple[Usage, Counter[str]]:
-        """Return the requests and number of pods on each node."""
         used: Usage = defaultdict(lambda: defaultdict(Decimal))
         counts: Counter[str] = Counter()
         for pod in self.store.objects["pods"].values():
@@ -110,7 +108,6 @@ class Scheduler:
 
 
 def unfit(pod: Obj, node: Obj, wanted: dict[str, Decimal], used: dict[str, Decimal], count: int) -> list[str]:
-    """Return the first filter's refusal, or an empty string."""
     spec = pod["spec"]
     tolerations = spec.get("tolerations") or []
     if node["spec"].get("unschedulable"):
@@ -152,7 +149,6 @@ def covers(toleration: Obj, taint: Obj) -> bool:
 
 
 def sentence(refusals: list[Refusal]) -> str:
-    """Return the scheduler's sentence for the nodes' refusals."""
     if not refusals:
         return "no nodes available to schedule pods"
     nodes = f"0/{len(refusals)} nodes are available: "

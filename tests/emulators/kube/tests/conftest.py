@@ -1,5 +1,3 @@
-"""A cluster of the Kubernetes emulator, and its administrator's client."""
-
 import pytest
 
 from tests.emulators.kube.job_examples import connected

@@ -7,7 +7,6 @@ JOBS = f"/apis/batch/v1/namespaces/{SPACE}/jobs"
 
 
 async def stream(kubernetes, path, **query):
-    """Yield an open watch as lines."""
     query = "&".join(f"{name}={value}" for name, value in ({"watch": "True"} | query).items())
     headers = {"Authorization": "Bearer admin-of-the-stand-in"}
     pool = kubernetes.api.rest_client.pool_manager

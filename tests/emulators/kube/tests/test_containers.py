@@ -21,7 +21,6 @@ def cluster(base_image):
 
 
 async def run(kubernetes, *args, **options):
-    """Return the pod and the Job once it has ended."""
     name = await kubernetes.submit(*args, **options)
     done = await kubernetes.ended(name)
     (pod,) = await kubernetes.pods(name)

@@ -39,7 +39,6 @@ def api():
 
 
 def again(once):
-    """Repeat until the job is ended."""
     with api() as http:
         while True:
             try:
@@ -55,7 +54,6 @@ def is_running(http):
 
 
 def artifact(http, data):
-    """Upload like the uploader of records."""
     body = {"type": "bench-record", "flow_run_id": OWN.rpartition("/")[2], "data": data}
     return http.post("/artifacts/", json=body)
 

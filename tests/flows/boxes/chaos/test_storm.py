@@ -79,7 +79,6 @@ def machines(eleven):
 
 
 async def deploy(client):
-    """Make the worker's pool, with the deployment of `lane` from prefect.yaml."""
     template = SshWorker.get_default_base_job_template()
     await client.create_work_pool(WorkPoolCreate(name=POOL, type="ssh", base_job_template=template))
     await client.create_deployment(
@@ -94,8 +93,6 @@ async def deploy(client):
 
 @dataclass
 class Watched:
-    """The worker's peak memory, and the delay of its event loop."""
-
     worker: psutil.Process
     most_bytes: int = 0
     late_s: float = 0.0
@@ -115,7 +112,6 @@ class Watched:
 
 
 async def jobs(client):
-    """Return every lane job, the first of each lane first."""
     return await flow_runs(client, FlowRunFilter(tags=FlowRunFilterTags(all_=[LANE_TAG])))
 
 
@@ -154,7 +150,6 @@ async def until_all_have_ended(client, run, watched):
 
 
 async def stormed(prefect, store):
-    """Measure a store's run, and watch its cost."""
     async with prefect.client() as client:
         await deploy(client)
         async with worker_of(prefect) as watched:
@@ -213,5 +208,4 @@ async def test_an_honest_run_loses_nothing_and_the_bounds_hold(prefect, eleven, 
 
 
 def seconds_of(job):
-    """Return the time from a job's start to its end, by the server's clock."""
     return (job.end_time - job.start_time).total_seconds() if job.start_time and job.end_time else 0.0

@@ -73,7 +73,6 @@ CODE = re.compile(r"/tmp/[\w/-]*gridbench-code-\w+/")  # a folder of the job's o
 
 
 def leaves(value, path=""):
-    """Yield each value of a record by its path."""
     if isinstance(value, dict):
         for name, inner in value.items():
             yield from leaves(inner, f"{path}.{name}".lstrip("."))

@@ -32,7 +32,6 @@ image = {image!r}
 
 
 async def ended(bench, suite, hardware):
-    """Return the store of a complete run, and its records, each with a number."""
     asked = {"suite": str(suite), "hardware": hardware, "results": str(bench.results)}
     run_id = await bench.start(request=asked)
     state = await bench.end(run_id, within_s=1400)

@@ -14,8 +14,6 @@ pytestmark = [
 
 
 def pod_that_says(cluster, text):
-    """Return the running pod that has printed a text, or None."""
-
     def look():
         logs = cluster.control.cluster.kubelet.logs
         for pod in cluster.control.cluster.store.all("pods"):

@@ -34,13 +34,11 @@ def of_run(cluster, plural, store):
 
 
 def ends(cluster, store):
-    """Return how each Job of a run ended, None while it runs."""
     conditions = [job["status"].get("conditions", ()) for job in of_run(cluster, "jobs", store)]
     return [next((c["type"] for c in of if c["type"] in ("Complete", "Failed")), None) for of in conditions]
 
 
 def usd_per_hour(name):
-    """Return the price of a machine's host and GPU from the snapshot."""
     _, gpu, host, purchase = MACHINES[name]
     facts = [fact for fact in load_facts(DEPLOYMENTS) if fact.provider == "gcp" and fact.purchase == purchase]
     parts = [fact for fact in facts if fact.part in (("host", host), ("gpu", gpu))]
@@ -68,7 +66,6 @@ async def test_three_accelerators_are_measured_compared_and_priced(bench, cluste
 
 
 def compared(found):
-    """Assert a price and a speedup in every cell, and both in the answer."""
     assert all(summary.usd_per_million_units for summary in found.summaries)
     assert {(p.hardware, p.baseline) for p in found.pairings} == {(name, POOLS[0]) for name in POOLS[1:]}
     for pairing in found.pairings:

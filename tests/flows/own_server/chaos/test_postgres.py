@@ -39,7 +39,6 @@ async def lanes(client):
 
 
 async def strangers_are_refused(url):
-    """Assert that the auth string is required."""
     async with httpx.AsyncClient() as stranger:
         for path in ("admin/settings", "work_pools/local"):
             assert (await stranger.get(f"{url}/{path}")).status_code == 401

@@ -64,7 +64,6 @@ def test_troposphere_would_see_a_mistake(mistake):
 
 
 def mistakes_for_batch(text):
-    """Return what AWS Batch would refuse, with references as names."""
     model = botocore.session.get_session().get_service_model("batch")
     for name, resource in json.loads(text)["Resources"].items():
         if resource["Type"] in BATCH:

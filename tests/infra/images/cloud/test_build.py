@@ -109,7 +109,6 @@ def test_the_preflight_speaks_in_it(bench_image):
 
 
 def test_the_size_of_the_image_is_bounded(about, record_property):
-    """First 1.5 GB, of which torch takes 0.75."""
     record_property("image_bytes", about["Size"])
     assert about["Size"] < 1.8e9
 

@@ -40,7 +40,6 @@ def environment(cloud, tmp_path):
 
 
 def killed_renter(environment, until_s):
-    """Rent a box in a process and kill it."""
     words = [sys.executable, "-c", RENTER, str(until_s)]
     with subprocess.Popen(words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, text=True) as renter:
         for line in renter.stdout:

@@ -1,5 +1,3 @@
-"""The flow of a rented box, with a real Prefect server and worker, and boxes with real SSH servers."""
-
 import asyncio
 
 import psutil
@@ -222,7 +220,6 @@ async def test_boxes_that_an_earlier_holder_left_are_returned_and_no_others(rent
 
 
 async def _left(api: LambdaApi, mine):
-    """Launch an instance and forget it; return its id."""
     await api.add_ssh_key(mine.name, key_pair(mine.name).public)
     user_data = cloud_config(key_pair("host"))
     return await api.launch(request(mine.name, mine.name, tags=mine.tags, user_data=user_data))

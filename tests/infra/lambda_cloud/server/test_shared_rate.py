@@ -19,20 +19,17 @@ def server(tmp_path_factory):
 
 @pytest.fixture(autouse=True)
 def patience(monkeypatch):
-    """Patience with a busy machine, and no memory of other tests."""
     monkeypatch.setattr(shared_rate, "_off_until", {})
     monkeypatch.setattr(shared_rate, "LONGEST_S", {"call": 200.0, "launch": 200.0})
 
 
 async def limited(what, decay):
-    """Make a limit of one slot that decays."""
     limit = GlobalConcurrencyLimitCreate(name=shared_rate.LIMITS[what], limit=1, slot_decay_per_second=decay)
     async with get_client() as client:
         await client.create_global_concurrency_limit(limit)
 
 
 async def taken(what):
-    """Return the used slots of a limit."""
     async with get_client() as client:
         return (await client.read_global_concurrency_limit_by_name(shared_rate.LIMITS[what])).active_slots
 

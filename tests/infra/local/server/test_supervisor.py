@@ -36,7 +36,6 @@ def mark(tmp_path: Path) -> str:
 
 
 def owner(mark: str, *command: str, role: str = "worker", **more: object) -> "subprocess.Popen[bytes]":
-    """Return a process that has `command` under a supervisor."""
     environment = {**os.environ, MARK: mark, ROLE: role}
     program = [sys.executable, "-c", OWNER, str(SUPERVISOR), mark, *command]
     return subprocess.Popen(program, env=environment, stdin=subprocess.PIPE, **more)  # type: ignore[call-overload]

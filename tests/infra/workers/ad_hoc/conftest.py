@@ -1,5 +1,3 @@
-"""A pool of each worker for flows without a deployment."""
-
 import asyncio
 import subprocess
 import sys
@@ -37,8 +35,6 @@ FAST = {
 
 @dataclass
 class Backend:
-    """A pool of one kind of worker, and its containers' Python."""
-
     pool: Pool
     python: str
 
@@ -48,7 +44,6 @@ class Backend:
             return await client.read_flow_runs(work_pool_filter=WorkPoolFilter(name=name))
 
     async def only_run(self):
-        """Return the id of the pool's one run, once there is one."""
         deadline = time.monotonic() + 240
         while not (runs := await self.runs()):
             assert time.monotonic() < deadline, "no run"
@@ -88,7 +83,6 @@ def batch_variables(batch_queue, image):
 
 @pytest.fixture
 def kubernetes_variables(tmp_path, monkeypatch):
-    """A cluster whose containers are processes of this machine."""
     with kube() as cluster:
         config = cluster.kubeconfig(tmp_path / "kubeconfig")
         location = "kubernetes_asyncio.config.kube_config.KUBE_CONFIG_DEFAULT_LOCATION"
@@ -106,7 +100,6 @@ def ssh_variables(image):
 
 
 def bundles_of(box):
-    """Return a folder that the box shares with this machine."""
     folder = box.folder / "bundles"
     folder.mkdir(exist_ok=True)
     return folder
@@ -114,7 +107,6 @@ def bundles_of(box):
 
 @pytest.fixture(params=["aws-batch", "kubernetes-jobs", "ssh"])
 async def backend(request, prefect, monkeypatch):
-    """A pool with storage for bundles and job variables."""
     for name, value in FAST.items():
         monkeypatch.setenv(name, value)
     for name, value in (prefect.environment | {"PYTHONPATH": str(ROOT)}).items():

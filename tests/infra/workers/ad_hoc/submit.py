@@ -15,7 +15,6 @@ KINDS = {worker.type: worker for worker in (AwsBatchWorker, KubernetesJobsWorker
 
 
 def bound(flow, kind: str, pool: str, python: str) -> InfrastructureBoundFlow:
-    """Return the flow as Prefect's decorator binds it, without uv."""
     launcher = {"upload": [sys.executable], "execution": [python]}
     return bind_flow_to_infrastructure(flow, pool, KINDS[kind], launcher=launcher)
 

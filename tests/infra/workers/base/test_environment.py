@@ -40,14 +40,12 @@ RUN = FlowRun(id=uuid.UUID(int=7), flow_id=uuid.UUID(int=8), name="quick-otter")
 
 
 def settings(*secret, **more):
-    """Use worker settings with every possible secret."""
     values = OF_THE_WORKER | WANTED | {name: SECRET_VALUES[name] for name in secret} | more
     fields = _get_settings_fields(Settings)
     return temporary_settings({fields[name]: value for name, value in values.items()})
 
 
 async def batch(**values):
-    """Return what AWS gets of a job."""
     template = AwsBatchWorker.get_default_base_job_template()
     asked = await AwsBatchJobConfiguration.from_template_and_values(
         template, {"image": "i", "job_queue": "q", "execution_role_arn": ROLE, **values}, client=object()
@@ -59,7 +57,6 @@ async def batch(**values):
 
 
 async def kubernetes(**values):
-    """Return what a cluster gets of a job."""
     asked = await KubernetesJobsConfiguration.from_template_and_values(
         default_template(), {"image": "i", **values}, client=object()
     )

@@ -56,7 +56,6 @@ class Blind(Region):
 
 
 async def followed(region, *, cancelled=True):
-    """Follow a job to its end."""
     warned = []
 
     async def nothing(*_):

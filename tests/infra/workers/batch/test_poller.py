@@ -9,8 +9,6 @@ FAST_S, SLOW_S = 5.0, 30.0
 
 
 class Cloud:
-    """DescribeJobs on a virtual clock."""
-
     def __init__(self, status="RUNNING"):
         self.now, self.status, self.calls, self.fails, self.unknown = 0.0, status, [], [], set()
 
@@ -21,7 +19,6 @@ class Cloud:
         return [{"jobId": job_id, "status": self.status} for job_id in ids if job_id not in self.unknown]
 
     async def rounds(self, poller, for_s):
-        """Run rounds like `Poller.run`."""
         end = self.now + for_s
         while self.now < end:
             await poller.round()

@@ -31,14 +31,12 @@ GPU = {
 
 
 def prepared(**asked):
-    """Return a configuration as the base worker prepares it, without this machine's variables."""
     configuration = AwsBatchJobConfiguration(**asked)
     configuration.prepare_for_flow_run(RUN, worker_name="w")
     return configuration
 
 
 def valid(operation, request):
-    """Check a request against AWS's own model."""
     model = botocore.session.get_session().get_service_model("batch").operation_model(operation)
     report = ParamValidator().validate(request, model.input_shape)
     assert not report.has_errors(), report.generate_report()

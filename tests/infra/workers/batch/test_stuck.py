@@ -12,8 +12,6 @@ TYPES = {"g5.xlarge": (4, 16384, 1), "g5.8xlarge": (32, 131072, 1)}
 
 
 class FakeRegion:
-    """One queue with one compute environment."""
-
     name = "us-east-1"
 
     def __init__(self, *types, bought="EC2", queue=None, environment=None, denied=(), **resources):

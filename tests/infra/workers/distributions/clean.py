@@ -15,7 +15,6 @@ WITHHELD = ("PYTHON", "PREFECT_", "GRIDBENCH_", "VIRTUAL_ENV")
 
 
 def brand_of(distribution):
-    """Return the names that a distribution's worker uses."""
     path = distribution.project / "brand.py"
     spec = importlib.util.spec_from_file_location(f"infra.workers.brand_of_{distribution.package}", path)
     module = importlib.util.module_from_spec(spec)
@@ -43,7 +42,6 @@ class Clean:
         return theirs | {"PATH": f"{self.bin}:{os.environ['PATH']}"} | self.variables
 
     def run(self, *command: str, cwd: Path | None = None, timeout: float = 900) -> str:
-        """Return a successful command's output."""
         done = subprocess.run(
             command,
             cwd=cwd or self.flows,
@@ -68,7 +66,6 @@ class Clean:
         return self.run(str(self.bin / "prefect"), *words)
 
     def worker(self, pool: str) -> subprocess.Popen:
-        """Run a worker as users start it; its output is in worker.log."""
         command = [str(self.bin / "prefect"), "worker", "start", "--pool", pool, "--name", "only"]
         with (self.folder / "worker.log").open("ab") as log:
             return subprocess.Popen(command, cwd=self.flows, env=self.environment, stdout=log, stderr=log)

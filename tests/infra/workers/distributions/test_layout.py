@@ -32,7 +32,6 @@ def project_of(distribution):
 
 
 def imported(folder):
-    """Return the top packages that a folder's modules import."""
     nodes = [node for path in folder.rglob("*.py") for node in ast.walk(ast.parse(path.read_text()))]
     names = {alias.name for node in nodes if isinstance(node, ast.Import) for alias in node.names}
     names |= {node.module for node in nodes if isinstance(node, ast.ImportFrom) and not node.level}
@@ -44,7 +43,6 @@ def modules(project):
 
 
 def names_of(tree):
-    """Return the names that a module binds anywhere."""
     names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     names |= {node.name for node in ast.walk(tree) if hasattr(node, "name")}
     return names | {

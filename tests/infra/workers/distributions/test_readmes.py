@@ -30,7 +30,6 @@ def section(distribution, title):
 
 
 def ends_of(distribution):
-    """Return the state names of a worker's source and the shared ones."""
     folder = WORKERS / distribution.folder
     text = "".join(path.read_text() for path in folder.rglob("*.py"))
     return {name for name in get_args(StateName) if f'"{name}"' in text} - {"Exited"} | {

@@ -24,8 +24,6 @@ PLACED = NEW | {"spec": {"nodeName": "node-7"}}
 
 
 class Api:
-    """A cluster with these events, without the pod's log."""
-
     def __init__(self, *events):
         self.said, self.asked = events, 0
 

@@ -67,7 +67,6 @@ async def namespace(patience_s=5, block=None):
 
 @contextlib.asynccontextmanager
 async def watched(**rates):
-    """Yield a view of the namespace, with its warnings."""
     settings, warnings = KubernetesSettings(poll_s=0.1, **rates), []
     async with client_of(None) as client:
         view = View(client, SPACE, settings, warnings.append)
@@ -206,7 +205,6 @@ async def test_a_new_certificate_gets_new_connections_and_calls_under_way_keep_t
 
 
 def certificate(path):
-    """Write a key and a self-signed certificate into one file."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "worker")])
     now = dt.datetime.now(dt.UTC)
@@ -258,7 +256,6 @@ async def test_a_watch_that_is_refused_while_lists_are_not_is_told_once_and_aske
 
 
 async def follow_of(api, view, created):
-    """Return a follow of a known job, and its log."""
     run = FlowRun(id=uuid.uuid4(), flow_id=uuid.uuid4(), name="one")
     made = {"metadata": {"name": "one", "creationTimestamp": created.isoformat()}, "status": {}}
     view.take(made)

@@ -30,7 +30,6 @@ SHAPES = {
 
 
 def amount(text):
-    """Return a quantity as a number, or None."""
     found = re.fullmatch(r"(\d+(?:\.\d+)?)(m|[KMGT]i)?", str(text))
     return Decimal(found[1]) * UNITS[found[2] or ""] if found else None
 
@@ -70,7 +69,6 @@ async def job_of(pool, **values):
 
 
 def machine_values(name):
-    """Return a machine's job variables, with the server's image filled in."""
     return load_hardware(name).job_variables | {"image": f"registry.example/lane@sha256:{'0' * 64}"}
 
 

@@ -1,5 +1,3 @@
-"""The process tree of a lane, by the file that goes to a machine: real processes."""
-
 import os
 import resource
 import signal
@@ -33,8 +31,6 @@ def place(tmp_path):
 
 
 class Place:
-    """A machine's folder for jobs."""
-
     def __init__(self, folder: Path, program: Path) -> None:
         self.folder, self.program = folder, program
         self.job = folder / f"job-{folder.parent.name}-{folder.name}"

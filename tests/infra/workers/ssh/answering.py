@@ -32,7 +32,6 @@ async def answering(answer):
 
 @contextlib.asynccontextmanager
 async def connected(answer):
-    """Yield a connection to such a server."""
     async with answering(answer) as port:
         options = {"username": "box", "known_hosts": None, "client_keys": None, "config": None}
         async with asyncssh.connect("127.0.0.1", port, **options) as connection:

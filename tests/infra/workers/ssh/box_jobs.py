@@ -30,7 +30,6 @@ except urllib.error.HTTPError as error:
 
 
 def asks(path, token=True):
-    """Return a command that queries the container's Prefect API, and prints the status."""
     return shlex.join(["python3", "-c", f"exec({ASKS!r})", path, str(token)])
 
 

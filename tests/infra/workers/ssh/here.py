@@ -6,15 +6,12 @@ import os
 
 
 class Here:
-    """In place of a connection to a box."""
-
     def __init__(self, home):
         self.home, self.commands = home, home / "bin"
         self.commands.mkdir()
         self.environ = os.environ | {"HOME": str(home), "PATH": f"{self.commands}:{os.environ['PATH']}"}
 
     def command(self, name, script):
-        """Write a command that replaces the box's own."""
         path = self.commands / name
         path.write_text(f"#!/bin/sh\n{script}\n")
         path.chmod(0o755)
@@ -28,8 +25,6 @@ class Here:
 
 
 class Command:
-    """In place of asyncssh's process."""
-
     def __init__(self, process, giving):
         self.stdout, self.stderr = process.stdout, process.stderr
         self._process, self._giving = process, giving

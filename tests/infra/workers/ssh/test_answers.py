@@ -20,7 +20,6 @@ CHECKED = "kernel=6.1\narchitecture=x86_64\nhome=/root\nruntime=ok\n"
 
 @contextlib.asynccontextmanager
 async def says(stdout, stderr="", code=0, kind=SshBox):
-    """Yield a box whose every command prints the same."""
     async with connected(lambda words: (stdout, stderr, code)) as connection:
         box = kind(connection, ["docker"])
         box._home = "/root"  # as if its script lay there already

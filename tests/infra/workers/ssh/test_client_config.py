@@ -16,7 +16,6 @@ HOST, LOGIN, OTHER = (key_pair(name) for name in ("host", "login", "other"))
 
 @pytest.fixture
 def home(monkeypatch, tmp_path):
-    """An empty home folder, with a login key that the servers know."""
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.delenv("SSH_AUTH_SOCK", raising=False)
     folder = tmp_path / ".ssh"
@@ -38,7 +37,6 @@ class Open(asyncssh.SSHServer):
 
 @contextlib.asynccontextmanager
 async def server(host=HOST):
-    """Yield a real SSH server's port and its logged-in users."""
     users, sessions = [], []
 
     def handle(process):

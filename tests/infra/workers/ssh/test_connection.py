@@ -18,8 +18,6 @@ class _LetsEverybodyIn(asyncssh.SSHServer):
 
 @contextlib.asynccontextmanager
 async def served(answer):
-    """Yield a connection to a server that answers each command in one way."""
-
     async def handle(process):
         with contextlib.suppress(OSError, asyncssh.Error):
             await answer(process)

@@ -20,8 +20,6 @@ from tasks.dispatch.job_end import had_machine
 
 
 class Box:
-    """A box whose container runs on despite every request."""
-
     connection = type("Connection", (), {"abort": lambda self: None})()
 
     def __init__(self):
@@ -40,8 +38,6 @@ class Box:
 
 
 class Started(Box):
-    """A box whose job begins while its log is read, and ends."""
-
     begun, ago = False, {}
 
     async def look(self, name):

@@ -1,5 +1,3 @@
-"""Uploads of a hostile lane job, drawn by Hypothesis."""
-
 import asyncio
 import json
 from collections import Counter

@@ -52,7 +52,6 @@ A10G_CARD = {
 
 
 def advised(records, population=(), *, names=("box-a",), **changes):
-    """Return the finding of a run, and the sentence of its first machine."""
     comparison = compare(
         records, [machine(name, **changes) for name in names], names[0], population=population
     )

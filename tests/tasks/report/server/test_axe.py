@@ -1,5 +1,3 @@
-"""The report checked by axe: WCAG and good practice, wide and narrow, light and dark."""
-
 import pytest
 
 from tasks.report.html.page import report_html

@@ -41,7 +41,6 @@ def page(browser, path):
 
 @pytest.fixture(scope="module")
 def five(browser, tmp_path_factory):
-    """Two machines and five cases, opened on a laptop."""
     file = tmp_path_factory.mktemp("five") / "report.html"
     file.write_text(report_html(*arranged(*five_cases.run()), RUN), "utf-8")
     return opened(browser, file)

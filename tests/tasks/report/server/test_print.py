@@ -28,7 +28,6 @@ def path(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def charts(path):
-    """Return the words of each chart on the screen: titles and names."""
     with chromium() as browser:
         page = opened(browser, path)
         unfold(page)

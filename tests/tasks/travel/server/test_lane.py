@@ -50,7 +50,6 @@ def sent(code, tmp_path, monkeypatch, store, box_lock):
 
 
 async def job(client, store, tree, repeats, **parameters):
-    """Return a flow run of the flow `lane`, with its code and order."""
     asked = {
         "run": store.plan.run,
         "hardware": "a-box",

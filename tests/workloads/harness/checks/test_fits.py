@@ -48,8 +48,6 @@ def test_processes_of_one_host_share_its_memory():
 
 
 def linear(per_one, base=0):
-    """Return a prediction that is linear in the first size."""
-
     def predict(case):
         peak = base + per_one * case.size[0][1]
         return Needs("cuda", peak, peak)

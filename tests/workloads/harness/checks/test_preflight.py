@@ -15,8 +15,6 @@ def a_torch(cuda="12.6", architectures=("sm_75", "sm_80", "sm_86", "sm_90"), ver
 
 
 class Nvml:
-    """A driver with some GPUs, each with a name and a compute capability."""
-
     def __init__(self, driver="580.95.05", gpus=(("Tesla T4", (7, 5)),)):
         self.driver, self.gpus = driver, gpus
 

@@ -200,7 +200,6 @@ def streams(noise, step_s, count, rules=None):
 
 
 def share(flags):
-    """Return the share of true ones; 0 of none."""
     flags = list(flags)
     return sum(flags) / len(flags) if flags else 0.0
 

@@ -130,8 +130,6 @@ def test_an_operation_that_a_device_lacks_is_unsupported(error):
 
 
 class FakeGpu:
-    """Torch's answers about a GPU's memory, beneath the real function."""
-
     def __init__(self, monkeypatch, used_share, refusals=0):
         import torch
 

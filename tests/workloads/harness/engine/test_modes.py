@@ -133,7 +133,6 @@ class FakeGraphs:
 
 
 def built(make, mode, precision="fp32", **traits):
-    """Build a workload for a fake card; return it and the phases."""
     workload = SimpleNamespace(build=make, **{"layouts": ("contiguous",), "attention": False} | traits)
     repeat = Repeat("r", "here", Case.of("any", {"n": 4}, precision, mode), device="cuda", brief=True)
     phases = Phases()
@@ -242,8 +241,6 @@ def test_a_step_is_compiled_before_it_is_captured_and_counted_as_written(graphs)
 
 
 def failing(graphs, error):
-    """Return a workload whose step raises when captured."""
-
     def make(env, n):
         values = torch.ones(n, n)
 

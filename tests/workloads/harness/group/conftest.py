@@ -1,5 +1,3 @@
-"""Real groups over gloo; no process remains of them."""
-
 from pathlib import Path
 
 import psutil
@@ -20,7 +18,6 @@ def groups(use_workloads, box_lock):
 
 @pytest.fixture
 def note(tmp_path, monkeypatch):
-    """The folder of the ranks' process ids."""
     folder = tmp_path / "ranks"
     folder.mkdir()
     monkeypatch.setenv("TEST_NOTE", str(folder))
@@ -44,6 +41,5 @@ def run(groups):
 
 
 def mine(process, repeat):
-    """Return whether a live process measures this repeat."""
     words = " ".join(process.info["cmdline"] or [])
     return f'"{repeat.case.workload}"' in words and f'"{repeat.run}"' in words and not gone(process.pid)

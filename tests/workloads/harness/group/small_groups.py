@@ -21,12 +21,10 @@ TORCHRUN = (sys.executable, "-m", "torch.distributed.run", "--standalone")
 
 
 def pids_in(note, count=2):
-    """Wait for this many ranks; return their process ids."""
     wait_for(lambda: len(list(note.iterdir())) >= count, 200)
     return [int(path.name) for path in note.iterdir()]
 
 
 def ranks_in(note, count=2):
-    """Wait for this many ranks; return each one's process id."""
     pids_in(note, count)
     return {int(wait_for(path.read_text)): int(path.name) for path in note.iterdir()}

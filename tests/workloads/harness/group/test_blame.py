@@ -17,8 +17,6 @@ def row(steps=0, exchanges=0, pid=1, ended=False):
 
 
 class TestWhoIsToBlame:
-    """Blame by the ranks' last progress and their ends."""
-
     @pytest.mark.parametrize(
         ("rows", "blamed"),
         [
@@ -157,8 +155,6 @@ class TestWhoIsToBlame:
 
 
 class TestLaunchersOfTorch:
-    """Whatever a version of torch's launcher raises ends in a record."""
-
     def test_a_setting_that_an_older_torch_lacks_is_left_out(self, tmp_path, monkeypatch):
         from dataclasses import fields, make_dataclass
 

@@ -27,7 +27,6 @@ def cuda():
 
 @pytest.fixture
 def stage(cuda, monkeypatch):
-    """A stage on a card in virtual time."""
     device = Device("cuda", torch.device("cpu"), cuda.install(monkeypatch))
     draft = Draft(work=Work(1, "steps", 0, 0, launches=LAUNCHES))
     return Stage(FULL, device, Rules(), Phases(), Readings("cpu", 1, 0.0), draft, print)
@@ -35,7 +34,6 @@ def stage(cuda, monkeypatch):
 
 @pytest.fixture
 def others(monkeypatch, cuda):
-    """Seconds per step of the slowest other rank."""
     told = SimpleNamespace(busy_s=0.0, met=0)
 
     def slowest(values):

@@ -14,7 +14,6 @@ ENERGY = {"gpu_energy_j": 900.0, "gpu_energy_error_j": 20.0}
 
 
 def merged(monkeypatch, *ranks, device="cuda"):
-    """Return the first rank's readings merged with the others': joules, probes and missing ones."""
     rows = [
         ([{"uuid": f"GPU-{number}"}], energy_j, probes, missing)
         for number, (energy_j, probes, missing) in enumerate(ranks)

@@ -10,8 +10,6 @@ UUID = "GPU-4f6ec1ba-0000-1111-2222-333344445555"
 
 
 class NotSupported(Exception):
-    """Like pynvml's NVMLError_NotSupported."""
-
     def __str__(self):
         return "Not Supported"
 

@@ -201,7 +201,6 @@ time.sleep(60)
 
 @pytest.fixture
 def handling(real_driver):
-    """Start a process that handles signals while it queries a GPU."""
     started = []
 
     def start(uuid):

@@ -27,7 +27,6 @@ def zone(number, uj, name=None, range_uj=RANGE_UJ):
 
 
 def fixed(start, end, wall_s):
-    """Return the delta of two readings exactly `wall_s` apart."""
     card_end = gpu.GpuCounters(start.gpu.at_s + wall_s, end.gpu.totals, end.gpu.missing)
     moved = energy.EnergyCounters(start.at_s + wall_s, end.packages_uj, end.ranges_uj, card_end, end.missing)
     return energy.delta(start, moved)

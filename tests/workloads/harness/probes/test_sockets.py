@@ -13,7 +13,6 @@ from workloads.harness.training.loading import _check_workers
 
 @pytest.fixture
 def folder_of():
-    """Return a maker of folders whose path has `size` bytes."""
     with tempfile.TemporaryDirectory(dir="/tmp", prefix="g") as room:
 
         def make(size):

@@ -43,7 +43,6 @@ LEAVES = {
 
 
 def values_of(hint):
-    """Return a strategy of all values that a field of this type can hold."""
     origin, args = typing.get_origin(hint), typing.get_args(hint)
     if origin in (types.UnionType, typing.Union):
         return st.one_of(st.none() if a is types.NoneType else values_of(a) for a in args)

@@ -1,5 +1,3 @@
-"""Another checkout, as a control's reference."""
-
 import shutil
 import sys
 

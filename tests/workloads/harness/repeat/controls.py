@@ -15,7 +15,6 @@ def repeat_of(number=1, **more):
 
 
 def printing(number=1, **changes):
-    """Return a command that prints a record, like a measuring process."""
     wall = {
         "samples_s": [2.0],
         "block": 1,

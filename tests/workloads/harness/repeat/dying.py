@@ -22,7 +22,6 @@ def wait_for(condition, limit_s=20.0):
 
 
 def gone(pid):
-    """Return whether a process has ended, reaped or not."""
     try:
         return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
     except psutil.NoSuchProcess:

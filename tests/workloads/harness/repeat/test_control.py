@@ -13,8 +13,6 @@ NOBODY = ("/no/such/reference/bin/python", "-P", "-m", "workloads")
 
 
 class TestWithoutTorch:
-    """The lane's view of controls that end at once."""
-
     def measured(self, reference, number=1, command=None, **more):
         self.said = []
         command = command or printing(number)

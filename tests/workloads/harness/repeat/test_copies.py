@@ -49,7 +49,6 @@ def small(monkeypatch):
 
 
 def state(folder):
-    """Return all files of a folder, with contents and times."""
     return {
         path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()
     }

@@ -31,7 +31,6 @@ async def test_trouble_on_the_way_loses_nothing(pool, aws):
 
 
 async def test_a_killed_worker_leaves_nothing_undone(pool, prefect, aws):
-    """Killed with -9 while one job runs and another waits for submission."""
     script = "for n in 1 2 3 4 5 6 7 8; do echo line $n; sleep 1; done"
     run_id = await pool.start("long", script=script)
     first = prefect.worker_process(pool.name, "one")
@@ -83,7 +82,6 @@ async def test_two_workers_share_a_pool(pool, aws):
 
 
 def tell(job_id):
-    """Make a waiting container go on."""
     containers.podman("exec", f"batch-{job_id}-1", "touch", "/tmp/told")
 
 

@@ -15,8 +15,6 @@ pytestmark = pytest.mark.flaky(
 
 @dataclass
 class Other(Aws):
-    """Another account of the emulated AWS."""
-
     keys: dict[str, str] | None = None
 
     def client(self, service: str, **options: Any) -> Any:
@@ -25,7 +23,6 @@ class Other(Aws):
 
 @pytest.fixture
 def other(aws):
-    """An account outside the worker's own credentials."""
     role = f"arn:aws:iam::{OTHER}:role/lanes"
     lent = aws.client("sts").assume_role(RoleArn=role, RoleSessionName="lanes")["Credentials"]
     keys = {

@@ -1,5 +1,3 @@
-"""Built distributions, a clean environment for each, and a pool."""
-
 import shutil
 import subprocess
 from dataclasses import dataclass
@@ -40,8 +38,6 @@ FAST = {
 
 @dataclass
 class Installed:
-    """A distribution, its files, and the environment with its wheel."""
-
     distribution: Distribution
     sdist: Path
     wheel: Path
@@ -49,7 +45,6 @@ class Installed:
 
     @property
     def kind(self):
-        """The same worker in this repository."""
         return KINDS[self.distribution.folder]
 
 
@@ -67,7 +62,6 @@ def installed(request, tmp_path_factory):
 
 @pytest.fixture
 def image(bench_image, installed):
-    """An image with Prefect and the user's files only."""
     name = "localhost/gridbench-distributions:test"
     command = ["podman", "build", "--quiet", "--tag", name, "--file", "-", str(installed.clean.flows)]
     recipe, environment = RECIPE.format(image=bench_image), containers.environment()
@@ -90,7 +84,6 @@ def ssh_variables(image):
 
 @pytest.fixture
 def variables(request, installed, prefect, monkeypatch):
-    """Job variables that reach the server from the environment's processes."""
     made = request.getfixturevalue(f"{installed.distribution.folder}_variables")
     server = {name: value for name, value in prefect.environment.items() if name.startswith("PREFECT_")}
     paths = {"PYTHONPATH": str(installed.clean.flows)}  # of the step that uploads a flow

@@ -1,5 +1,3 @@
-"""Reports of the kubernetes-jobs worker on jobs that others delete, or that it cannot delete."""
-
 import asyncio
 import time
 
@@ -20,7 +18,6 @@ VAGUE = "Execution was aborted by a termination signal."
 
 @pytest.fixture
 async def admin(cluster, tmp_path):
-    """The cluster's API as its administrator."""
     api = await config.new_client_from_config(str(cluster.kubeconfig(tmp_path / "admin")))
     yield api
     await api.close()

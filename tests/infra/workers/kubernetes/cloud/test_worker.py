@@ -42,7 +42,6 @@ async def test_a_job_that_can_not_start_ends_with_the_reason(pool, cluster):
 
 
 async def run_of(pool, cluster, **variables):
-    """Start a run; return it with its running pod."""
     run_id = await pool.start("long", script="echo on; sleep 600", **variables)
     name = (await pool.until(run_id, lambda run: run.infrastructure_pid)).infrastructure_pid.partition(":")[2]
     for _ in range(4000):

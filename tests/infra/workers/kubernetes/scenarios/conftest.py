@@ -27,7 +27,6 @@ ROLE = Path(__file__).parents[5] / "infra/gke/role.yaml"
 
 @pytest.fixture(scope="module")
 def admin(request, tmp_path_factory):
-    """The administrator's kubeconfig."""
     if REAL:
         yield Path(REAL)
         return
@@ -38,8 +37,6 @@ def admin(request, tmp_path_factory):
 
 
 class Place:
-    """A test's own namespace, as the administrator sees it."""
-
     def __init__(self, api, namespace):
         self.name = namespace
         self.core, self.batch = client.CoreV1Api(api), client.BatchV1Api(api)
@@ -55,7 +52,6 @@ class Place:
 
 
 def manifests(namespace):
-    """Return the Role and its objects, in another namespace."""
     for thing in yaml.safe_load_all(ROLE.read_text()):
         place = thing["metadata"]
         place["name" if thing["kind"] == "Namespace" else "namespace"] = namespace

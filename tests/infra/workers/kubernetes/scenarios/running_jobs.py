@@ -2,7 +2,6 @@ WITHIN_S = 600  # for a real cluster to pull the image
 
 
 async def running(pool, place, **variables):
-    """Start a run; return it with its job and running pod."""
     run_id = await pool.start("long", script="echo on; sleep 600", grace_s=1, **variables)
     run = await pool.until(run_id, lambda run: run.infrastructure_pid, WITHIN_S)
     job = run.infrastructure_pid.partition(":")[2]

@@ -78,8 +78,6 @@ def test_facts_are_read_or_refused(output, job):
 
 
 class Box(SshBox):
-    """A box whose script gives one answer."""
-
     async def folder(self, name):
         return f"/root/{name}"
 

@@ -1,5 +1,3 @@
-"""A pool of the ssh worker for each kind of lanes, empty before and after."""
-
 import pytest
 
 from infra.workers.ssh.worker import SshWorker

@@ -43,23 +43,19 @@ class End:
     slurm_state: str = ""
 
     def asked(self, lanes: Lanes) -> dict[str, object]:
-        """Return the pool's variables for a kind of lane."""
         host = {"hosts": [lanes.host | self.host]} if self.host else {}
         return {**self.job, **self.of_kind.get(lanes.kind, {}), **host}
 
 
 def everywhere(state: str, cause: str | None, message: str) -> dict[str, Said]:
-    """Return the same words for all kinds of lanes."""
     return dict.fromkeys(KINDS, Said(state, cause, message))
 
 
 def by_kind(state: str, cause: str | None, messages: Mapping[str, str]) -> dict[str, Said]:
-    """Return the same state with different sentences by kind."""
     return {kind: Said(state, cause, message) for kind, message in messages.items()}
 
 
 def on_boxes(state: str, cause: str | None, message: str) -> dict[str, Said]:
-    """Return the same words for lanes on a box."""
     return dict.fromkeys(BOXES, Said(state, cause, message))
 
 
@@ -256,8 +252,6 @@ async def cancel(pool: Pool, lanes: Lanes, run_id: str) -> None:
 
 
 def done(name: str, *words: object) -> Happens:
-    """Return what lanes themselves cause."""
-
     async def happens(pool: Pool, lanes: Lanes, run_id: str) -> None:
         getattr(lanes, name)(*words)
 
@@ -277,8 +271,6 @@ def said_to_slurm(command: str) -> Happens:
 
 @dataclass(frozen=True)
 class Death(End):
-    """An outside cause of an end, once the lane runs."""
-
     happens: Happens = cancel
     runs: bool = True
 

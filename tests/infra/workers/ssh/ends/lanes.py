@@ -70,7 +70,6 @@ class Lanes(Protocol):
 
 
 def wait_for(true) -> None:
-    """Wait until a condition holds, or fail."""
     deadline = time.monotonic() + OUTSIDE_S
     while not true():
         assert time.monotonic() < deadline
@@ -93,8 +92,6 @@ def poor_python_in(folder: Path) -> str:
 
 @dataclass
 class BoxLanes:
-    """Lanes on a box: in containers, or as process trees."""
-
     kind: str
     box: Box
     image: str
@@ -185,7 +182,6 @@ class SlurmLanes:
 
     @property
     def node(self) -> Box:
-        """The node of the only lane."""
         return self.cluster.nodes[self.cluster.login.run("squeue --noheader --states=RUNNING --format=%N")]
 
     def jobs(self) -> list[str]:
@@ -238,7 +234,6 @@ class SlurmLanes:
         return poor_python_in(self.cluster.folder)
 
     def mend(self) -> None:
-        """Remove everything of a test; all nodes are idle then."""
         self.connect()
         self.old_disk()
         self.cluster.mend()

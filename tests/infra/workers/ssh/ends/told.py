@@ -23,7 +23,6 @@ async def end_of(pool: Pool, run_id: str) -> None:
 
 
 async def faults(pool: Pool, lanes: Lanes, run_id: str, end: End) -> list[str]:
-    """Return a line for each difference in the report of an ended run."""
     said, run = end.said[lanes.kind], await pool.run(run_id)
     found = []
     if run.state.name != said.state:

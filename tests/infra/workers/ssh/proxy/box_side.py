@@ -31,8 +31,6 @@ class _LetsEverybodyIn(asyncssh.SSHServer):
 
 @dataclass
 class Far:
-    """The box's end of a tunnel."""
-
     port: int
     token: str
     connection: asyncssh.SSHClientConnection
@@ -47,7 +45,6 @@ class Far:
         return httpx.AsyncClient(base_url=self.url, auth=auth, timeout=60, trust_env=False)
 
     async def raw(self, sent: bytes) -> bytes:
-        """Return the answer on a new connection."""
         reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         try:
             writer.write(sent)
@@ -59,7 +56,6 @@ class Far:
 
     @contextlib.asynccontextmanager
     async def socket(self, path: str, token: str | None = None):
-        """Return a socket of Prefect's, past its handshake."""
         url = f"ws://127.0.0.1:{self.port}/api{path}"
         async with open_socket(url, subprotocols=["prefect"], proxy=None) as opened:
             await opened.send(json.dumps({"type": "auth", "token": self.token if token is None else token}))
@@ -69,7 +65,6 @@ class Far:
 
 @contextlib.asynccontextmanager
 async def far_end(run: FlowRun):
-    """Open a tunnel for a flow run, like the worker."""
     known = SERVER_KEY.export_public_key().decode().strip()
     here = {"host": "127.0.0.1", "server_host_keys": [SERVER_KEY]}
     async with asyncssh.listen(port=0, server_factory=_LetsEverybodyIn, **here) as server:

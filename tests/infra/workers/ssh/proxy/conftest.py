@@ -24,7 +24,6 @@ async def theirs(locked):
 
 @pytest.fixture
 async def own(locked, theirs):
-    """The flow run of a lane that a worker has just taken."""
     async with locked.client() as client:
         run = await client.create_flow_run_from_deployment(
             theirs.deployment_id,

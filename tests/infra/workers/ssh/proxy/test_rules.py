@@ -115,8 +115,6 @@ def test_the_task_runs_in_a_body_are_found(body):
 
 
 class Server:
-    """A client of an API with the task run of another flow run."""
-
     def __init__(self):
         self.asked = 0
 

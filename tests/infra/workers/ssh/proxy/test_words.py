@@ -13,7 +13,6 @@ FORGED = f"a\nBox forged, flow run x: all is fine {ESCAPES}"
 
 
 def refusals():
-    """Return sentences with a box's words: field names, kinds, ids, names of events."""
     yield lambda: bodies.update_body(OWN, json.dumps({FORGED: 1}).encode(), Allowances())
     yield lambda: bodies.state_body(OWN, json.dumps({"state": {"type": FORGED}}).encode(), Allowances())
     yield lambda: bodies.lines_body(OWN, json.dumps([LINE | {FORGED: 1}]).encode(), Allowances())

@@ -28,7 +28,6 @@ def printed(state: str, reason: str, code: str, **others: str) -> str:
 
 
 def job(state: str, reason: str = "", code: int | None = None, **others: object) -> SlurmJob:
-    """Return the parsed output."""
     return SlurmJob("7", state, reason, code, "n1", "main", limit_s=660, **others)
 
 

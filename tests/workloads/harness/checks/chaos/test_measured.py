@@ -1,5 +1,3 @@
-"""Predicted memory against a repeat's peak on the CPU: close in training, an upper bound in all."""
-
 import json
 import os
 import statistics
@@ -19,7 +17,6 @@ WITHIN = 0.1
 
 
 def peak_bytes(name, size):
-    """Return the peak resident memory of a fresh process that measures a case."""
     command = [sys.executable, "-m", "workloads", "run", name, "--size", size, "--brief", "--threads", "1"]
     done = subprocess.run(
         command, cwd=ROOT, capture_output=True, text=True, env=dict(os.environ), check=False
@@ -34,7 +31,6 @@ def usual_peak_bytes(name, size, first):
 
 @pytest.fixture(scope="module")
 def imported_bytes():
-    """Return the memory of Python, torch and the engine."""
     return peak_bytes("matmul", "n=64")
 
 

@@ -1,5 +1,3 @@
-"""Runs one repeat in its own process."""
-
 import sys
 
 import pytest
@@ -10,7 +8,6 @@ from workloads.harness.repeat.runs import run_repeat
 
 @pytest.fixture
 def note(tmp_path, monkeypatch):
-    """The file of a workload's process ids."""
     path = tmp_path / "note"
     monkeypatch.setenv("TEST_NOTE", str(path))
     return path

@@ -16,8 +16,6 @@ ROOT = Path(__file__).parents[5]
 
 
 class TestForReal:
-    """Through `python -m workloads` and torch."""
-
     def test_repeat_and_control_are_measured_and_name_their_code(self, reference):
         code, command = reference
         record = measure_or_skip(repeat_of(quick=True), [], lambda text: None, reference=command)

@@ -23,8 +23,6 @@ def record_text(**changes):
 
 
 class TestWithoutTorch:
-    """The parent's view of children that end at once."""
-
     REPEAT = Repeat("a-run", "a-box", CASE, timeout_s=30)
 
     @pytest.mark.parametrize(

@@ -65,11 +65,8 @@ def series(box_lock):
 
 
 class TestState:
-    """The state at the beginning of a forked process, compared with a fresh one."""
-
     @pytest.fixture
     def facts(self, use_workloads, tmp_path, monkeypatch):
-        """Return a function that reads the processes' notes since its last call."""
         use_workloads(STATES)
         monkeypatch.setenv("TEST_NOTE", str(tmp_path))
 

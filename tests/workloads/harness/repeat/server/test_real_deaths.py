@@ -30,8 +30,6 @@ def repeat_of(name, timeout_s=60.0, **size):
 
 
 class TestForReal:
-    """Through `python -m workloads` and torch."""
-
     @pytest.mark.parametrize(
         ("name", "verdict", "reason"),
         [

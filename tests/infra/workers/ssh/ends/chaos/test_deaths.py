@@ -46,7 +46,6 @@ async def test_a_job_waits_for_a_box_in_use_up_to_its_limit(pool, lanes):
 
 
 async def until_it_waits(pool, run_id):
-    """Wait until the log says what a run waits for."""
     while not any(
         "for somebody else" in line.message or " waits: " in line.message for line in await pool.logs(run_id)
     ):

@@ -1,5 +1,3 @@
-"""Ends that a lane of each kind causes by itself or by its request."""
-
 import pytest
 
 from tests.emulators.boxes import keygen

@@ -1,5 +1,3 @@
-"""Prefect's real engine at the far end of a tunnel can do all that it needs."""
-
 import asyncio
 import copy
 import json

@@ -7,7 +7,6 @@ from tests.infra.workers.worker_prefect import Pool
 
 @pytest.fixture
 def machines(slurm):
-    """The cluster with nothing on it, before and after."""
     slurm.mend()
     yield slurm
     left = slurm.jobs()
@@ -22,7 +21,6 @@ async def pool(fast, prefect, machines):
 
 
 async def on(prefect, cluster, **variables):
-    """Return a pool for lanes on a cluster whose scripts need no private node."""
     asked = {
         "hosts": [cluster.host],
         "container_command": "none",
