@@ -14,7 +14,7 @@ from tests.ladder import MARKERS, place
 
 pytest_plugins = ["tests.emulators.fixtures"]
 
-# The same examples every time: a change is judged by what it changes. `--hypothesis-profile=search` draws new ones.
+# The same examples every time: so that only a change of the code changes a result. `--hypothesis-profile=search` draws new ones.
 settings.register_profile("gridbench", deadline=None, max_examples=30, derandomize=True)
 settings.register_profile("search", deadline=None, max_examples=50)
 settings.load_profile("gridbench")
@@ -35,7 +35,7 @@ def pytest_configure(config):
 
 
 def pytest_collection_modifyitems(items):
-    place(items)  # what takes longest begins first, so that nobody waits for it at the end
+    place(items)  # the longest tests begin first, so that the run does not wait for them at the end
 
 
 @pytest.fixture(autouse=True)

@@ -74,7 +74,7 @@ def place(items: list[pytest.Item]) -> None:
         name = f"{item.path.relative_to(TESTS)}::{item.name.partition('[')[0]}"
         if name in JOURNEYS and levels[item] == level_of(
             item.path
-        ):  # a backend that is marked higher is none
+        ):  # a backend marked higher is not a journey
             item.add_marker("journey")
     items.sort(key=lambda item: -RUNGS.index(levels[item]))
     scopes = {

@@ -15,7 +15,7 @@ from infra.images.flavours import locked
 ROOT = Path(__file__).parents[1]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 OURS = {"workloads", "tasks", "flows", "infra", "gridbench"}
-# Modules of the tests that are found by their folder, and one that a script asks for and nobody has.
+# Modules of the tests that are found by their folder, and one of a script that no package provides.
 BESIDE_TESTS = {"stand_in", "no_such_package"}
 OWNERS = packages_distributions()
 

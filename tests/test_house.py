@@ -15,7 +15,7 @@ PARTS = ("workloads", "tasks", "flows", "infra", "gridbench")
 FILES = sorted(path for part in PARTS for path in (ROOT / part).rglob("*.py"))
 MOST_LINES, MOST_WORKLOAD_LINES, MOST_FUNCTION_LINES, MOST_WH_SHARE = 500, 120, 60, 0.03
 WH = re.compile(r"(What|Whether|How|Why|Which|Where|Who|When)\b")
-# Names that say how a value came about, where a name should say what the value is.
+# Names that state a value's history instead of the value.
 VAGUE = {"found", "place", "one", "known", "wanted", "told", "asked", "said", "of"}
 MOST_VAGUE_SHARE = 0.01
 

@@ -25,7 +25,7 @@ CLOUDS = {
     "asyncssh",
 }
 PURE = {*CLOUDS, "torch", "yaml", "httpx", "requests"}  # what pure functions on records have no use for
-# What of others' a room may not import; a room that is not named here has the rule of its part.
+# Third-party packages that a room must not import; other rooms have the rule of their part.
 BANNED = {
     "workloads": {*CLOUDS, "pandas", "pydantic", "yaml", "scipy", "rich", "typer", "altair"},
     "tasks": {"torch", "typer"},

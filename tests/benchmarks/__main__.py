@@ -48,7 +48,7 @@ BENCHMARKS = {
 }
 
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["job-time"]:  # 80 minutes: only where it is asked for
+    if sys.argv[1:2] == ["job-time"]:  # 80 minutes: only on request
         sys.exit(times.main(sys.argv[2:]))
     for name in sys.argv[1:] or BENCHMARKS:
         BENCHMARKS[name]()

@@ -10,7 +10,7 @@ CELLS = (100, 1_000, 10_000)
 GOAL_S = 0.1
 SAMPLE = 50
 FIXED = 3  # runs of one cell, the shortest of which counts
-TIMES = {100: 3}  # runs of seconds, the median of which counts: one may meet a lock of the database, 2 s
+TIMES = {100: 3}  # runs of seconds, whose median counts: a lock of the database can delay one by 2 s
 
 
 def bare_s() -> float:

@@ -171,7 +171,7 @@ class Lanes:
             try:
                 switch = os.open(self.folder / name, os.O_WRONLY | os.O_NONBLOCK)
             except OSError as error:
-                if error.errno != errno.ENXIO:  # nobody reads it yet
+                if error.errno != errno.ENXIO:  # it has no reader yet
                     raise
                 await asyncio.sleep(LOOK_S)
             else:

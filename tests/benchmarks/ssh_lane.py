@@ -128,7 +128,7 @@ async def _times(up: LocalStack, name: str, said: str) -> tuple[FlowRun, tuple[f
             found = []
             for sort in (LogSort.TIMESTAMP_ASC, LogSort.TIMESTAMP_DESC):
                 found += await client.read_logs(wanted, limit=200, sort=sort)
-            # The lane's own lines: what the worker passes on of the container has the time of its arrival.
+            # The lane's own lines: lines that the worker forwards from the container have their arrival time.
             lines = {line.message: line.timestamp.timestamp() for line in found if line.name == LANE}
             began = [at for text, at in lines.items() if text.startswith(f"[1/{CELLS}] ")]
             ended = [at for text, at in lines.items() if text.startswith(said)]

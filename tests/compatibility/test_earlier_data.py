@@ -63,7 +63,7 @@ def assert_holds(now, before, place="$", rel_tol=1e-9):
         assert isinstance(now, float), f"{place}: {now} was {before}"
     elif isinstance(before, float):
         assert math.isclose(now, before, rel_tol=rel_tol), f"{place}: {now} was {before}"
-    elif not isinstance(before, str):  # sentences may be reworded, numbers may not
+    elif not isinstance(before, str):  # sentences can be reworded, numbers must stay
         assert now == before, f"{place}: {now} was {before}"
 
 

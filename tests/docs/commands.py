@@ -19,7 +19,7 @@ from tasks.planning.hardware import hardware_names, suites
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "commands.md"
 WIDTH = 100  # columns of a help text
-LISTS = (  # files that help names one by one: whoever adds one need not write this page anew
+LISTS = (  # files that the help lists: a new one must not change this page
     (hardware_names(), "the files of deployments/hardware/"),
     (suites(), "the files of deployments/suites/"),
 )

@@ -1,4 +1,4 @@
-"""An emulator says only what a service was seen or documented to say: each sentence has its source."""
+"""An emulator uses only seen or documented sentences of a service, each with its source."""
 
 import ast
 import re
@@ -10,7 +10,7 @@ AWS = Path(__file__).parents[1] / "emulators/aws"
 MARK = re.compile(r"\[(doc|thread|belief)\]")
 SOURCE = re.compile(r"\w+\.\w+/|\w+/[\w.-]+ #\d+|\w+ #\d+|botocore|same page")
 OWN = {"NO_MULTINODE", "NO_ARRAYS", "BROKEN"}  # sentences of the emulator itself
-# What others believe too and nobody has written down; nothing of the project depends on these words.
+# Believed and undocumented sentences; the project does not depend on these words.
 BELIEFS = {
     *("TIMED_OUT", "TOO_MANY_IDS", "TIMEOUT_TOO_SHORT"),
     *("RESERVED_VARIABLE", "QUEUE_ENABLED", "ENVIRONMENT_ENABLED"),

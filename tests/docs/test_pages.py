@@ -48,7 +48,7 @@ def test_every_path_that_a_page_names_exists(page):
     }
     for path in named:
         pattern = ANYTHING.sub("*", path.rstrip("./"))
-        exists = [*ROOT.glob(pattern), *ROOT.glob(f"{pattern}.py")]  # a room may be a module
+        exists = [*ROOT.glob(pattern), *ROOT.glob(f"{pattern}.py")]  # a room can be a module
         assert exists, f"{path} is named in {page.name} and does not exist"
 
 

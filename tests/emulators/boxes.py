@@ -48,10 +48,10 @@ DOCKER = """#!/bin/sh
 export CONTAINERS_CONF={etc}/containers.conf CONTAINERS_STORAGE_CONF={etc}/storage.conf
 exec podman --tmpdir /run/box/tmp "$@"
 """
-# What is rented is logged in to as ubuntu: here another name of root, who alone has this machine's containers.
+# Rented boxes are logged in to as ubuntu: here an alias of root, who alone can use this machine's containers.
 UBUNTU = "ubuntu:x:0:0::/root:/bin/sh\n"
 
-# Our Python and the checkout, where they are in the home or in the /tmp that a box has others in place of.
+# Our Python and the checkout, if they are below /root or /tmp, which a box replaces by its own.
 HIDDEN = ("/root/", "/tmp/")
 OURS = [path for path in (sys.base_prefix, str(Path(__file__).parents[2])) if path.startswith(HIDDEN)]
 
@@ -209,7 +209,7 @@ def need_tools() -> None:
 def make() -> Box:
     need_tools()
     number = next(_numbers)
-    folder = Path(tempfile.mkdtemp(prefix="gridbench-box-", dir="/var/tmp"))  # a box has a /tmp of its own
+    folder = Path(tempfile.mkdtemp(prefix="gridbench-box-", dir="/var/tmp"))  # a box has its own /tmp
     for part in ("etc", "home", "bin", "storage", "tmp"):
         (folder / part).mkdir()
     etc = folder / "etc"

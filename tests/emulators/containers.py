@@ -21,7 +21,7 @@ LABEL = "gridbench-emulator"  # with the session's process id, on every containe
 PACKAGES = "python3,python3-venv,ca-certificates"
 MISSING = "These tests run real containers and {tool} is not installed; `make containers` installs it."
 
-# podman's own limits are above what a process without CAP_SYS_RESOURCE may set, and podman 4.3's crun
+# podman's own limits are above those that a process without CAP_SYS_RESOURCE can set, and podman 4.3's crun
 # refuses mixed cgroup hierarchies, which runc takes.
 CONFIGURATION = """
 [containers]

@@ -10,7 +10,7 @@ def tell(sentence: str) -> None:
 
 
 def undisturbed(work: Callable[[], None]) -> None:
-    """Run the clean-up to its end despite a second Ctrl-C: nothing paid may keep running."""
+    """Run the clean-up to its end despite a second Ctrl-C: nothing paid must keep running."""
     before = signal.signal(signal.SIGINT, signal.SIG_IGN)
     try:
         work()

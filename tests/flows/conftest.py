@@ -64,7 +64,7 @@ class Bench:
         return state
 
     async def cancel(self, run_id):
-        async with self.client() as client:  # what the button in the UI does
+        async with self.client() as client:  # as the UI's button does
             await client.set_flow_run_state(run_id, Cancelling(), force=True)
 
     async def store(self, run_id):

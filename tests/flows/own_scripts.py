@@ -1,4 +1,4 @@
-"""A suite of users' scripts, one of each kind, and what a lane must make of it.
+"""A suite of users' scripts, one of each kind, and the expected records of a lane.
 
 `python -m tests.flows.own_scripts NAME=FOLDER…` prints the observations in the records below each folder.
 """

@@ -1,11 +1,11 @@
-"""Does the measuring engine hold on this GPU? One call, within its minutes, a table last.
+"""Check that the measuring engine works on this GPU; print a table at the end.
 
     python3 -m tests.gpu_proof --out FOLDER [--minutes 9]
-    python3 -m tests.gpu_proof --out FOLDER --resume FOLDER             # goes on where an earlier call ended
-    python3 -m tests.gpu_proof --out FOLDER --only soak largest         # a call of its own, for what takes long
-    python3 -m tests.gpu_proof --out FOLDER --only EARLIER/proof.json   # only what did not hold then
+    python3 -m tests.gpu_proof --out FOLDER --resume FOLDER             # continues an earlier call
+    python3 -m tests.gpu_proof --out FOLDER --only soak largest         # a separate call for long steps
+    python3 -m tests.gpu_proof --out FOLDER --only EARLIER/proof.json   # only the failed steps
 
-Needs the tree, torch, numpy and psutil; nvidia-ml-py and triton where they are. No network, no installation.
+Needs the tree, torch, numpy and psutil; uses nvidia-ml-py and triton if present. No network, no installation.
 """
 
 import argparse
@@ -24,7 +24,7 @@ from tests.gpu_proof.leave import Earlier, Report, earlier, made_ready
 from tests.gpu_proof.plan import asked, proof
 from tests.gpu_proof.table import NOT_RUN, Row, all_hold
 
-SPARE_S = 10.0  # of the time, for ending what runs and writing the table
+SPARE_S = 10.0  # of the time, to end running processes and write the table
 SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 

@@ -67,7 +67,7 @@ class Bench:
     )  # of the stage of that name, for later ones
     costs_s: list[float] = field(default_factory=list)  # of forked records, without their measurement
     running: set[int] = field(default_factory=set)
-    stopped: str = ""  # why nothing more is to be begun
+    stopped: str = ""  # why nothing more can begin
 
     @cached_property
     def forks(self) -> ForkServers:
@@ -101,7 +101,7 @@ class Bench:
                 self.end(process)
             seconds = time.monotonic() - begun
             ended = Ended(process.returncode, _read(out), _read(err), seconds, late)
-        if late and left_s < limit_s:  # what it did not come to says nothing of the card
+        if late and left_s < limit_s:  # a step cut short says nothing about the card
             self.stop("no time was left")
         self.log(f"$ {' '.join(command)}\n{ended.err[-LAST_WORDS:]}\n# {seconds:.1f} s, code {ended.code}")
         return ended
@@ -133,7 +133,7 @@ class Bench:
     def end(self, process: subprocess.Popen[bytes]) -> None:
         """Kill a process and its children, also in other sessions."""
         kill_tree(process.pid)
-        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver may hold it: that must not hold us
+        with contextlib.suppress(subprocess.TimeoutExpired):  # a driver can hold it: that must not hold us
             process.wait(GONE_S)
         self.running.discard(process.pid)
 

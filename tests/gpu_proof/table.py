@@ -5,7 +5,9 @@ from collections.abc import Iterable
 from typing import NamedTuple
 
 OK, FAIL, NOT_RUN, SHOWN = "ok", "FAIL", "not run", "shown"
-LONGEST = 220  # characters of a row in the table that is printed last: its reader may see no more than a few thousand
+LONGEST = (
+    220  # characters of a row in the table that is printed last: its reader might see only a few thousand
+)
 
 
 class Row(NamedTuple):

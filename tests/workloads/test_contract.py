@@ -167,7 +167,7 @@ def test_a_workload_states_the_work_of_a_step(name):
     assert prepared.moves_inputs or prepared.bytes >= sum(
         t.numel() * t.element_size() for t in prepared.inputs
     )
-    if not prepared.chosen:  # another size may be chosen in bf16
+    if not prepared.chosen:  # another size can be chosen in bf16
         assert build(name, "bf16").bytes <= prepared.bytes
     assert set(workload.layouts) <= set(LAYOUTS)
     assert workload.summary.endswith(".") or ":" in workload.summary
@@ -185,7 +185,7 @@ def test_a_workload_of_tiny_size_is_quick(name):
     started = time.process_time()  # of this process's one thread, whatever else the machine does
     prepared = build(name)
     check(prepared, first_step(prepared), "fp32")
-    assert time.process_time() - started < 5  # 0.7 s were seen, and a core may be a third as fast
+    assert time.process_time() - started < 5  # 0.7 s were seen, and a core can be a third as fast
 
 
 @pytest.mark.parametrize("name", STEPS)

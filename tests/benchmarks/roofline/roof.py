@@ -14,7 +14,7 @@ from workloads.harness.roofline.products import Products, flops_of, search
 
 SIDES = (128, 256, 512, 1024, 2048, 4096)
 LEAST_S, PASSES = 0.1, 3  # of each size in a pass of the scan
-PART = 0.095  # of the scan's time, for the search: its last sample may end late
+PART = 0.095  # of the scan's time, for the search: its last sample can end late
 PAIRS = 15
 UNSEEN = range(2 * FIRST_UNSEEN, 2 * FIRST_UNSEEN + 60)  # by the unit tests neither
 GOAL, GOAL_TIME = 0.99, 0.1

@@ -198,7 +198,7 @@ def main() -> None:
 
 
 def sources() -> Iterator[str]:
-    """Yield the table of statistics: what each returns, its source and its module."""
+    """Yield the table of statistics: their results, sources and modules."""
     yield "| statistic | what | source | stands in |"
     yield "| --- | --- | --- | --- |"
     for statistic in STATISTICS:

@@ -12,7 +12,7 @@ from tests.emulators.own_server import AUTH, PrefectServer
 OURS = re.compile(
     r"prefect (--no-prompt )?(work-pool create|global-concurrency-limit create|deploy|variable set|config set) |gridbench pool |export PREFECT_API_URL"
 )
-# What each page leaves on the server, with the flow's name before that of its deployment.
+# Objects that each page leaves on the server, the flow's name before its deployment's.
 MADE = {
     "aws.md": {"quick", "full", "local", "aws-batch"},
     "gke.md": {"gke", "kubernetes"},

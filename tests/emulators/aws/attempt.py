@@ -99,7 +99,7 @@ def why_not_started(error: Exception) -> str:
 
 
 def remove(container) -> None:
-    with contextlib.suppress(Exception):  # the session's end removes what is left by its label
+    with contextlib.suppress(Exception):  # the session's end removes leftovers by their label
         container.remove(force=True)
 
 
@@ -143,7 +143,7 @@ class Watch:
     def stop(self) -> None:
         """Send SIGTERM, then SIGKILL: docs.aws.amazon.com/batch/latest/userguide/job_timeouts.html."""
         grace_s = 0 if self.job.abandoned else control.stop_grace_s
-        with contextlib.suppress(Exception):  # it may have ended by itself
+        with contextlib.suppress(Exception):  # it can have ended by itself
             self.container.stop(timeout=grace_s)
 
     def await_end(self) -> None:
@@ -183,7 +183,7 @@ class Watch:
         self.ended.wait()
         self.put(
             (rest + self.container.logs()[seen:]).split(b"\n")
-        )  # podman 4.3 may break off what is followed
+        )  # podman 4.3 can break off a followed log
 
     def put(self, lines: list[bytes]) -> None:
         texts = [line.decode(errors="replace").rstrip("\r") for line in lines]

@@ -1,20 +1,21 @@
-"""Mends moto's CloudFormation where the stack of infra/aws needs it. What differs in moto 5.2.5, and AWS's side
-by docs.aws.amazon.com/AWSCloudFormation/latest, [doc]:
+"""Correct moto's CloudFormation for the stack of infra/aws.
+
+Differences of moto 5.2.5, with AWS's side by docs.aws.amazon.com/AWSCloudFormation/latest, [doc]:
 
 - parameter defaults keep their type String (parsing.load_parameters); AWS types them like given values
   (UserGuide/parameters-section-structure.html)
-- any template is taken, of any size; see language.py
-- DescribeStacks tells a list parameter as Python writes it (APIReference/API_Parameter.html: a string)
+- any template of any size is accepted; see language.py
+- DescribeStacks returns a list parameter as Python writes it (APIReference/API_Parameter.html: a string)
 - a change set ignores changed parameters, lists resources whose condition is false, and leaves no outputs
   (UserGuide/using-cfn-updating-stacks-changesets.html, conditions-section-structure.html)
 - a resource type without an update is forgotten by an update, and then never deleted
-- Batch: ServiceRole is wanted, queue time limits, tags and updates are dropped, deletes do nothing
+- Batch: ServiceRole is required, queue time limits, tags and updates are dropped, deletes do nothing
   (TemplateReference/aws-resource-batch-computeenvironment.html, aws-resource-batch-jobqueue.html)
 - networks: tags of gateways, route tables and endpoints, and deleting them; see network.py
 - route tables and managed policies are never deleted; a log group's retention is never updated
 
-Still like moto: types that it doesn't know (AWS::Budgets::Budget is one) are CREATE_COMPLETE without being made.
-Nothing rolls back. IAM is not enforced. A change set is made at once, and a stack, too.
+Still like moto: unknown types (such as AWS::Budgets::Budget) are CREATE_COMPLETE without being made. Nothing
+rolls back. IAM is not enforced. Change sets and stacks are made at once.
 """
 
 from collections.abc import Callable

@@ -74,7 +74,7 @@ class Control:
         default_factory=dict
     )  # in every container, not in DescribeJobs
     queued_s: float = 0.1  # RUNNABLE at least this long
-    least_timeout_s: int = 60  # AWS's minimum; a test may lower it
+    least_timeout_s: int = 60  # AWS's minimum; a test can lower it
     stop_grace_s: int = 2  # between SIGTERM and SIGKILL; ECS: 30
     time_limit_scale: float = 1.0  # a queue's maxTimeSeconds are multiplied with it: AWS's minimum is 600 s
     containers_at_once: int = 3  # on this machine, whatever the compute environments allow

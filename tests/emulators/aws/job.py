@@ -47,7 +47,7 @@ class Job(models.Job):
         self.abandoned = False
         self.polls_until_seen = control.forget_polls
 
-    # moto's state comes from a managed transition; ours is what the life below sets.
+    # moto's state comes from a managed transition; ours is set by the thread below.
     @property
     def status(self) -> str:
         return self._state
@@ -128,7 +128,7 @@ class Job(models.Job):
             waited_s = time.monotonic() - since
             first = self.at_head()
             blocked, reason = self.blocked(number, never)
-            # [doc] job_stuck_in_runnable: only the job at the head of the queue is told why it waits
+            # [doc] job_stuck_in_runnable: only the job at the head of the queue gets the reason why it waits
             self.status_reason = reason if first else None
             if reason and first and self.over_time_limit(reason, waited_s):
                 self.terminate(reasons.TIME_LIMIT.format(reason=reason.split(" - ")[0]))

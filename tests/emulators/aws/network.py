@@ -36,7 +36,7 @@ def delete_endpoint(cls: type, name: str, json: dict[str, Any], account: str, re
     if endpoint := backend.vpc_end_points.get(name):
         if all(table in backend.route_tables for table in endpoint.route_table_ids):
             backend.delete_vpc_endpoints([name])
-        endpoint.state = "deleted"  # also where its route table went first
+        endpoint.state = "deleted"  # also if its route table was deleted first
 
 
 def install() -> None:

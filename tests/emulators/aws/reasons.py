@@ -1,7 +1,7 @@
 """Every sentence of AWS Batch about the end of a job, with its source.
 
 [doc] AWS's user guide or API text, [thread] seen by others on AWS, [belief] not found in writing: the project
-may not depend on these words, and the smoke script of docs/aws.md records the real ones.
+must not depend on these words, and the smoke script of docs/aws.md records the real ones.
 """
 
 # [doc] docs.aws.amazon.com/AmazonECS/latest/developerguide/stopped-task-error-codes.html
@@ -63,7 +63,7 @@ ENVIRONMENT_ENABLED = "Cannot delete, compute environment state must be DISABLED
 # [thread] hashicorp/terraform-provider-aws #2044, #13221
 ENVIRONMENT_IN_USE = "Cannot delete, found existing JobQueue relationship"
 
-# What the emulator says of itself.
+# Sentences of the emulator itself.
 NO_MULTINODE = "The emulator runs no multi-node jobs"
 NO_ARRAYS = "The emulator runs no arrays and no jobs that depend on others"
 BROKEN = "The emulator failed: {error}"

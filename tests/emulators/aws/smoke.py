@@ -2,8 +2,8 @@
 
     python -m tests.emulators.aws.smoke --queue gridbench-c5-2xlarge --usd-per-hour 0.34 --yes
 
-Runs small jobs on one queue of the stack, writes AWS's answers as JSON, and prints where the emulator
-differs. It stops at a limit of minutes and USD, and always ends its jobs.
+Runs small jobs on one queue of the stack, writes AWS's answers as JSON, and prints differences from the
+emulator. It stops at a limit of minutes and USD, and always ends its jobs.
 """
 
 import argparse
@@ -105,7 +105,7 @@ class Meter:
         )["computeEnvironments"]
         wanted = sum(int(row["computeResources"].get("desiredvCpus") or 0) for row in found)
         now = time.monotonic()
-        machines = max(1, -(-wanted // self.vcpus))  # one, even while AWS does not say so yet
+        machines = max(1, -(-wanted // self.vcpus))  # one, even before AWS reports it
         self.usd += machines * self.usd_per_hour * (now - self.counted) / 3600
         self.counted = now
         if now - self.began > self.max_minutes * 60:
@@ -143,7 +143,7 @@ def _follow(account: Account, jobs: Sequence[Job], meter: Meter) -> None:
     while left := [job for job in jobs if not job.over]:
         rows = {row["jobId"]: row for row in batch.describe_jobs(jobs=[job.id for job in left])["jobs"]}
         for job in left:
-            if job.id in rows:  # DescribeJobs may not know a new job yet
+            if job.id in rows:  # DescribeJobs can miss a new job for a moment
                 before = len(job.seen)
                 job.look(rows[job.id])
                 for state in job.seen[before:]:
@@ -156,7 +156,7 @@ def _follow(account: Account, jobs: Sequence[Job], meter: Meter) -> None:
 
 
 def clean_up(account: Account, queue: str, jobs: Sequence[Job]) -> None:
-    """End every job of ours, also one whose answer was lost, and deregister the definitions."""
+    """End every job of this run, also one whose answer was lost, and deregister the definitions."""
     batch = account.client("batch")
     for job in jobs:
         if job.last.get("status") not in ("SUCCEEDED", "FAILED"):

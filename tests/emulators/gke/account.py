@@ -16,7 +16,7 @@ HOST = "https://container.googleapis.com/v1"
 CA = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0t"  # how a certificate begins, in base64
 DONE = gke.Operation.Status.DONE
 STATUS = gke.Operation.Status
-Deed = Callable[[str], None]  # what an operation does when it ends, given the text of its error
+Deed = Callable[[str], None]  # the effect of an operation's end, given the text of its error
 
 
 class Refusal(Exception):

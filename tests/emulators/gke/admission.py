@@ -23,8 +23,8 @@ def admit_cluster(account: Account, parent: str, cluster: gke.Cluster) -> gke.Cl
     _, project, _, made.location = parent.split("/")
     if not made.node_pools or not all(pool.name for pool in made.node_pools):
         raise invalid(reasons.NO_NODES)
-    # [thread] agent-substrate/substrate #1796, terraform-google-modules/…-kubernetes-engine #1620: where nothing is
-    # said of a channel, GKE chooses, and it chooses REGULAR
+    # [thread] agent-substrate/substrate #1796, terraform-google-modules/…-kubernetes-engine #1620: without a
+    # channel GKE chooses REGULAR
     if "release_channel" not in made:
         made.release_channel = gke.ReleaseChannel(channel=Channel.REGULAR)
     if made.release_channel.channel == Channel.UNSPECIFIED and not account.old_customer:
@@ -36,7 +36,7 @@ def admit_cluster(account: Account, parent: str, cluster: gke.Cluster) -> gke.Cl
 
 
 def _admit_network(account: Account, project: str, cluster: gke.Cluster) -> None:
-    # [doc] google-cloud-container 2.67.0, Cluster.network: where none is named it is the one called default;
+    # [doc] google-cloud-container 2.67.0, Cluster.network: the one called default, if unset;
     # NetworkConfig.network: the relative name, which GKE fills in
     name = cluster.network.rpartition("/")[2] or "default"
     if name not in account.networks:
@@ -68,7 +68,7 @@ def _admit_exclusions(cluster: gke.Cluster) -> None:
 def admit_pool(account: Account, cluster: gke.Cluster, pool: gke.NodePool) -> gke.NodePool:
     made, channel = gke.NodePool(pool), Channel(cluster.release_channel.channel)
     # [doc] docs.cloud.google.com/kubernetes-engine/docs/how-to/node-auto-upgrades and node-auto-repair: both are
-    # on by default. That repairs may be off in a channel: …/concepts/release-channels, its table
+    # on by default. Repairs can be off in a channel: …/concepts/release-channels, its table
     if "management" not in made:
         made.management = gke.NodeManagement(auto_upgrade=True, auto_repair=True)
     if not made.management.auto_upgrade and channel != Channel.UNSPECIFIED:
@@ -77,11 +77,11 @@ def admit_pool(account: Account, cluster: gke.Cluster, pool: gke.NodePool) -> gk
         if each.accelerator_type in account.absent:
             sentence = reasons.NO_ACCELERATOR.format(accelerator=each.accelerator_type, zone=cluster.location)
             raise invalid(sentence)
-    # [doc] google-cloud-container 2.67.0, NodeConfig.service_account: where none is named it is "default"
+    # [doc] google-cloud-container 2.67.0, NodeConfig.service_account: "default", if unset
     made.config.service_account = made.config.service_account or "default"
     if account.accounts is not None and made.config.service_account not in account.accounts:
         raise invalid(reasons.NO_ACCOUNT.format(account=made.config.service_account))
-    # [doc] the same, NodeNetworkConfig.enable_private_nodes: where nothing is said it is the cluster's
+    # [doc] the same, NodeNetworkConfig.enable_private_nodes: the cluster's, if unset
     if "enable_private_nodes" not in made.network_config:
         private = cluster.network_config.default_enable_private_nodes
         made.network_config.enable_private_nodes = private

@@ -6,7 +6,7 @@ writing: the smoke script of docs/gke.md records the real one.
 
 # [thread] entigolabs/entigo-infralib #1631, terraform-google-modules/terraform-google-kubernetes-engine #2633,
 # rancher/gke-operator #1614: since 2026-08-21 the call is refused; [doc] google-cloud-container 2.67.0,
-# ReleaseChannel.Channel.UNSPECIFIED: "Deprecated"; [belief] the words, which nobody has quoted
+# ReleaseChannel.Channel.UNSPECIFIED: "Deprecated"; [belief] the words, which are quoted nowhere
 NO_CHANNEL = "Creating clusters without a release channel is no longer supported. Enroll the cluster in a release channel."
 # [thread] nkoson/gke-tutorial #8, terraform-google-modules/terraform-google-kubernetes-engine #682; [doc]
 # google-cloud-container 2.67.0, ReleaseChannel: "auto-upgrade defaults to true and cannot be disabled"

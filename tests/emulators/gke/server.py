@@ -173,4 +173,4 @@ def serve(account: Account) -> Iterator[str]:
     try:
         yield f"127.0.0.1:{port}"
     finally:
-        server.stop(1).wait()  # at once where nothing is being answered
+        server.stop(1).wait()  # at once if no answer is under way

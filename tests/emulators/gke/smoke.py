@@ -1,10 +1,10 @@
-"""Ask GKE what it refuses and how it makes a cluster, to compare the emulator with it.
+"""Send GKE requests to refuse and make a cluster, to compare the emulator with it.
 
     python -m tests.emulators.gke.smoke --zone us-central1-a --yes
 
-Makes one cluster with one small node, sends requests that should be refused, makes a GPU pool of no nodes,
-writes GKE's answers as JSON, and prints where the emulator differs. It stops at a limit of minutes and USD,
-and always deletes its clusters.
+Makes one cluster with one small node and a GPU pool of no nodes, sends requests that should be refused,
+writes GKE's answers as JSON, and prints differences from the emulator. It stops at a limit of minutes and
+USD, and always deletes its clusters.
 """
 
 import argparse

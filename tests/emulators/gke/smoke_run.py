@@ -69,7 +69,7 @@ class Smoke:
     wishes: ClusterOptions
     meter: Meter
     seen: dict[str, dict[str, Any]] = field(default_factory=dict)
-    facts: dict[str, list[Any]] = field(default_factory=dict)  # what was seen, and what is believed
+    facts: dict[str, list[Any]] = field(default_factory=dict)  # seen and believed value
 
     def observe(self) -> None:
         """Send every request, and make the cluster in between."""
@@ -86,7 +86,7 @@ class Smoke:
 
     def _send(self, case: Case) -> None:
         if case.method == "create_cluster":
-            self.meter.counts(case.makes)  # before the call: its answer may be lost
+            self.meter.counts(case.makes)  # before the call: its answer can be lost
         try:
             getattr(self.location.client, case.method)(**case.request)
             answer = {"status": ACCEPTED, "words": ""}

@@ -32,7 +32,7 @@ class Cluster:
         self.pull_failures: dict[str, str] = {}  # image reference (glob) → why it can't be pulled
         self.tasks: set[asyncio.Task[Any]] = set()
         self.waiting: set[str] = set()  # what `soon` has put off
-        self.told: dict[tuple[str, ...], str] = {}  # what an event says → the event's name
+        self.told: dict[tuple[str, ...], str] = {}  # an event's content → its name
         self.problems: list[Exception] = []  # what failed in the stand-in itself
         self.jobs, self.kubelet = JobController(self), Kubelet(self)
         self.scheduler, self.nodes, self.autoscaler = Scheduler(self), Nodes(self), Autoscaler(self)

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 FOREGROUND, ORPHAN = "foregroundDeletion", "orphan"
 FINALIZERS = {"Foreground": FOREGROUND, "Orphan": ORPHAN}
-# pkg/registry/batch/job/strategy.go: batch/v1 orphans where no policy is given, and says so
+# pkg/registry/batch/job/strategy.go: batch/v1 orphans without a policy, and warns
 ORPHAN_WARNING = (
     "child pods are preserved by default when jobs are deleted; set propagationPolicy=Background to remove "
     "them or set propagationPolicy=Orphan to suppress this warning"

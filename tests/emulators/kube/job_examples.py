@@ -12,7 +12,7 @@ from kubernetes_asyncio.client.exceptions import ApiException
 from tests.emulators.kube.server import Kube
 
 SPACE = "bench"
-PATIENCE_S = 60  # a machine may be slow; what never comes is still found
+PATIENCE_S = 60  # generous, because a machine can be slow
 
 
 def job(

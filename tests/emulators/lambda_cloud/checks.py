@@ -77,7 +77,7 @@ def user_data(text: str) -> None:
         try:
             demand(isinstance(yaml.safe_load(text), dict), "user_data is no mapping.")
         except yaml.YAMLError:
-            demand(False, f"user_data is no YAML: {text}")  # repeats what it got, as some servers do
+            demand(False, f"user_data is no YAML: {text}")  # repeats its input, as some servers do
 
 
 def ssh_key(body: Any) -> dict[str, Any]:

@@ -26,7 +26,7 @@ REGIONS = {
 class Fate:
     """The fate of an instance, counted from its launch.
 
-    no_ip: active without an address. never_active: boots for ever. mute: an address where nothing listens.
+    no_ip: active without an address. never_active: boots for ever. mute: an address without a listener.
     unhealthy, preempted: after `after_s` seconds, in any state.
     """
 
@@ -81,13 +81,13 @@ class Control:
     # Type and region → how many more can be launched there
     capacity: dict[tuple[str, str], int] = field(default_factory=lambda: {("gpu_1x_a10", "us-east-1"): 4})
     refusing: set[tuple[str, str]] = field(default_factory=set)  # listed with capacity, and refuses
-    quota: int = 20  # instances that may run at once
+    quota: int = 20  # instances that can run at once
     account: Literal["active", "global/account-inactive", "global/invalid-address"] = "active"
     boot_s: float = 0.05  # until active; the address comes in the middle
     listed_after_s: float = 0.0  # a fresh instance is unknown for this long
     terminating_s: float = 0.05
     terminated_s: float = 0.05  # and this long it stays listed as terminated
-    deaf: int = 0  # so many terminations are answered with an empty list, and nothing ends
+    deaf: int = 0  # number of terminations that are answered with an empty list, without effect
     fates: deque[Fate | None] = field(default_factory=deque)  # of the next instances, in order
     call_faults: list[CallFault] = field(default_factory=list)
     call_least_s: float = 0.0  # a request sooner after the last one gets 429

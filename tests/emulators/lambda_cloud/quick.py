@@ -16,7 +16,7 @@ from infra.lambda_cloud.settings import ApiPace
 
 from .server import Standin
 
-# Patience is long, because the machine may be slow; a test of its end makes it short.
+# Patience is long, because the machine can be slow; a test of its end makes it short.
 PACE = ApiPace(
     call_s=0,
     launch_s=0,

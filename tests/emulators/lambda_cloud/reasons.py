@@ -43,7 +43,7 @@ INVALID_ADDRESS = Answer(
 NO_INSTANCE = Answer(404, "global/object-does-not-exist", "Specified instance does not exist.")
 # [doc] openapi.json, ApiErrorLaunchResourceNotFound: the 404, and also a 400, of a launch
 NO_RESOURCE = Answer(404, "global/object-does-not-exist", "{what} {name} was not found.", "Check the {what}.")
-# [doc] openapi.json, ApiErrorInvalidParameters; the message names what is wrong
+# [doc] openapi.json, ApiErrorInvalidParameters; the message names the error
 INVALID = Answer(400, "global/invalid-parameters", "{message}")
 # [doc] openapi.json, ApiErrorQuotaExceeded: 400 of a launch
 QUOTA = Answer(400, "global/quota-exceeded", "Quota exceeded.", "Contact Support to increase your quota.")

@@ -3,7 +3,7 @@
     python -m tests.emulators.lambda_cloud.smoke --instance gpu_1x_a10 --yes
 
 Sends free requests, rents one box, looks at it over SSH, returns it, writes Lambda's answers as JSON, and
-prints where the emulator differs. It stops at a limit of minutes and USD, and always returns the box.
+prints differences from the emulator. It stops at a limit of minutes and USD, and always returns the box.
 """
 
 import argparse

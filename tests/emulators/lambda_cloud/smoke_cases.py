@@ -25,7 +25,7 @@ CHECKS = {
     "docker": "sudo -n docker info >/dev/null 2>&1 && echo yes",
     "gpus": "sudo -n docker info 2>/dev/null | grep -qi nvidia && nvidia-smi >/dev/null && echo yes",
     "tools": f"for tool in {' '.join(TOOLS)}; do command -v $tool; done | wc -l",
-    "docker_without_sudo": "docker info >/dev/null 2>&1 && echo yes || echo no",  # to know: no belief of ours
+    "docker_without_sudo": "docker info >/dev/null 2>&1 && echo yes || echo no",  # for information: not a belief
     "image": ". /etc/os-release; echo $PRETTY_NAME; uname -m; cloud-init --version 2>&1",
 }
 

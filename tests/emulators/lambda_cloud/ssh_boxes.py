@@ -9,7 +9,7 @@ from tests.emulators import boxes
 
 
 class SshBoxes:
-    """A box behind every instance, on port 22 of its own address; `ubuntu` can log in with the key."""
+    """A box behind every instance, on port 22 of a separate address; `ubuntu` can log in with the key."""
 
     def __init__(self) -> None:
         self.boxes: dict[str, boxes.Box] = {}

@@ -21,7 +21,7 @@ HERE = Path(__file__).parent
 USER, UID, GID = "ada", 6001, 100
 LAN = "10.200.{node}.{end}"  # a cable between the login node and each other one
 CPUS, MEMORY_MIB = 4, 4000  # of a node, by its own word
-HOME_SIZE = "3g"  # of all homes together, on a disk of their own; lanes ask for 1 GiB that is free
+HOME_SIZE = "3g"  # of all homes together, on a separate disk; lanes need 1 GiB free
 WITHIN_S = 120
 CONFIGURATION = """
 ClusterName=gridbench
@@ -236,7 +236,7 @@ def _settle_user(shared: Path, login: Box) -> None:
     allowed = [keygen(ssh / "id_ed25519"), (login.folder / "etc/authorized").read_text().strip()]
     (ssh / "authorized_keys").write_text("\n".join(allowed) + "\n")
     (ssh / "known_hosts").write_text(f"login {' '.join(login.host_key.split()[:2])}\n")
-    offline = ssh.parent / ".config/uv/uv.toml"  # its Python has all packages: nothing is to be installed
+    offline = ssh.parent / ".config/uv/uv.toml"  # its Python has all packages: nothing should be installed
     offline.parent.mkdir(parents=True)
     offline.write_text("offline = true\n")
     for path in (ssh.parent, *ssh.parent.rglob("*")):

@@ -6,7 +6,7 @@ from workloads.harness.records.record import Verdict
 
 # Of each hardware file: its instance type and purchase; its queue has its name.
 CLOUDS = {"cloud-c5": ("c5.2xlarge", "on-demand"), "cloud-m5-spot": ("m5.2xlarge", "spot")}
-MEASURED = {Verdict.OK, Verdict.NOISY, Verdict.IMPRECISE, Verdict.UNSTEADY}  # this machine is no quiet one
+MEASURED = {Verdict.OK, Verdict.NOISY, Verdict.IMPRECISE, Verdict.UNSTEADY}  # this machine is not quiet
 
 
 async def save(bench, aws, image):

@@ -3,7 +3,7 @@ from tasks.findings.bills import Bills
 from tasks.gather import judged
 from workloads.harness.records.record import Verdict
 
-MEASURED = {Verdict.OK, Verdict.NOISY, Verdict.IMPRECISE, Verdict.UNSTEADY}  # this machine is no quiet one
+MEASURED = {Verdict.OK, Verdict.NOISY, Verdict.IMPRECISE, Verdict.UNSTEADY}  # this machine is not quiet
 
 
 def run_of(gridbench):

@@ -31,7 +31,7 @@ def store(bench):
 
 @pytest.fixture
 async def client(bench, monkeypatch):
-    monkeypatch.setattr(rented_boxes, "JOBS_S", 0.5)  # nobody serves the pools of these lanes
+    monkeypatch.setattr(rented_boxes, "JOBS_S", 0.5)  # the pools of these lanes have no worker
     async with bench.client() as client:
         yield client
 
@@ -58,7 +58,7 @@ async def left_by_an_earlier_bench(client, store, tag, *states):
 
 
 async def crashed(bench, client, run):
-    """Do what the runner does when a flow run's process was killed."""
+    """Act like the runner after a flow run's process was killed."""
     state = Crashed(message="Flow run process exited with non-zero status code -9.")
     await client.set_flow_run_state(run.id, state, force=True)
     stack = bench.stack

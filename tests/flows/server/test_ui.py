@@ -16,7 +16,7 @@ pytestmark = [
 playwright_api = pytest.importorskip("playwright.async_api")
 FLAGS = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--no-first-run"]
 PATIENCE_MS = 150_000
-SHOTS = os.environ.get("SHOTS")  # a folder for pictures, where somebody wants to look
+SHOTS = os.environ.get("SHOTS")  # a folder for screenshots, if set
 
 
 @pytest.fixture

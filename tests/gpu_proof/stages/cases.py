@@ -46,7 +46,7 @@ ESSENTIAL = (
     Case("resnet50_train", "batch=64,pixels=224", ("fp16",)),  # a reference that computes on the device
     Case("mnist", "batch=64", ("fp16",), "--profile"),
 )
-# The most telling first: time may be up before the last.
+# The most telling first: time can be up before the last.
 CASES = (
     Case("gpt2_train", "millions=124,batch=16,length=1024", ("bf16",), BOTH),  # an optimizer in a graph
     Case("llm_decode", "millions=1236,batch=1,context=2048", ("bf16",), GRAPH),

@@ -7,9 +7,9 @@ from tests.gpu_proof.bench import Bench
 from tests.gpu_proof.cards import ABOVE, BUS_GB_PER_S, COPY_REACH, LAUNCH_S, Peaks, peaks_of
 from tests.gpu_proof.table import SHOWN, Row, holds, within
 
-# Shares of the dense peak that steps have reached on some card, low where a power limit or eager mode holds it back.
+# Shares of the dense peak that steps have reached on some card, low if a power limit or eager mode limits it.
 # FlashAttention-2 350-450 of 989 TFLOP/s and FlashAttention-3 over 600 (Dao, 2023; Shah et al., 2024, figure 5); nanoGPT's
-# 124M some 178,000 tokens/s on an A100 (README, 8 of them by DDP), which is 0.45; a read reaches what a copy does. Of FSDP
+# 124M some 178,000 tokens/s on an A100 (README, 8 of them by DDP), which is 0.45; a read reaches the rate of a copy. Of FSDP
 # 0.5 to 0.6 count as excellent and less than 0.3 as usual (apxml.com, "Throughput Optimization Techniques"); on 2 H100s
 # GPT-2 Large lost 2 % to shares of gradients alone (daddyofadoggy.github.io, "ddp_fsdp"). Here weights are gathered in fp32.
 # ResNet-50 in training: A100 2470 and V100 1200 pictures/s in mixed precision, A100 938 in tf32, which is 0.19, 0.24 and 0.15;
@@ -42,11 +42,11 @@ ATTENDING = (
     "lora_step",
 )  # try kernels
 HOPPER = (9, 0)
-MARGIN = 0.6  # of a check's bound: above it a correct result on the next card may be called wrong
+MARGIN = 0.6  # of a check's bound: above it a correct result on the next card might be called wrong
 LONG_S = 1e-3
 PROOF_N = "n=8192"
 SQUARE_FLOPS = 2 * 8192**3  # of the product that the stage of clocks times
-SQUARE = 0.95  # of its rate, which is among the shapes that the search for the roof may choose
+SQUARE = 0.95  # of its rate, which is among the shapes that the search for the roof can choose
 FP8_REACH = 0.5  # of twice fp16's peak: torch's scaled products reach less of it than others
 TOGETHER = (0.9, 1.0)  # huggingface/gpu-fryer calls a card bad that is 10 % behind the best of its box
 COMPANY = (0.85, 1.1)

@@ -17,7 +17,7 @@ CHEATS = {"GRIDBENCH_WORKLOADS": str(ROOT / "tests" / "gpu_proof" / "cheats")}
 VERDICTS = (
     ("proof_oom", {"out_of_memory"}, False),
     ("proof_stream", {"wrong"}, True),
-    ("proof_conv_oom", {"out_of_memory", *MEASURED}, True),  # an engine without a workspace may be found
+    ("proof_conv_oom", {"out_of_memory", *MEASURED}, True),  # an engine without a workspace might be found
 )
 SUITE = '[[cases]]\nworkload = "proof_killed"\nsize = { n = 1 }\n'
 TORCHRUN = "torch.distributed.run --standalone --nproc-per-node 2 -m workloads run matmul --size n=64"

@@ -8,7 +8,7 @@ from tests.gpu_proof.steps import Step
 from tests.gpu_proof.table import SHOWN, Row, holds, within
 
 NAMES = ("soak", "largest")
-LAST = 0.25  # of the seconds are what it sustains
+LAST = 0.25  # of the seconds count as sustained
 SEARCH = "largest transformer_infer --grow batch --size width=1024,length=512"
 
 
@@ -20,7 +20,7 @@ def soak(bench: Bench) -> Iterator[Row]:
     told = f"burst {rates[0]:.4g}, sustained {sustained:.4g} TFLOP/s"
     if bench.on_gpu:
         yield within("soak", "soak: sustained over burst", sustained / rates[0], 0.5, 1.03, told)
-    else:  # what a CPU sustains is its neighbours' affair
+    else:  # a CPU's sustained rate depends on its neighbours
         yield Row("soak", "soak: sustained", SHOWN, told)
 
 

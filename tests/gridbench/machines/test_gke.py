@@ -238,7 +238,7 @@ def test_status_shows_pools_nodes_costs_and_what_is_under_way(run, account):
 
 
 def test_status_without_a_cluster(run, account):
-    account.clusters[NAME] = gke.Cluster(name="gridbench", location=ZONE)  # somebody else's
+    account.clusters[NAME] = gke.Cluster(name="gridbench", location=ZONE)  # a foreign cluster
     assert run("status", "gke") == (0, "no cluster of Gridbench's in any zone of my-project")
 
 

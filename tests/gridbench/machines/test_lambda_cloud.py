@@ -12,7 +12,7 @@ from tasks.errors import GridbenchError
 from tests.emulators.lambda_cloud.quick import PACE, PUBLIC_KEY, client, request, soon
 from tests.emulators.lambda_cloud.server import lambda_cloud
 
-HOUR_S = 3600  # from when a test runs, which may be long after its file was read
+HOUR_S = 3600  # from the test's start, which can be long after its file was read
 
 
 @pytest.fixture

@@ -101,7 +101,7 @@ def test_a_plan_that_this_machine_cannot_run_is_refused(
     monkeypatch, tmp_path, plan, pool, rent, environment, refusal
 ):
     monkeypatch.delenv(KEY, raising=False)
-    monkeypatch.setenv("PREFECT_PROFILES_PATH", str(tmp_path / "profiles.toml"))  # nobody is logged in
+    monkeypatch.setenv("PREFECT_PROFILES_PATH", str(tmp_path / "profiles.toml"))  # no profile is logged in
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     if refusal is None:

@@ -25,7 +25,7 @@ def machines_of(names):
 MACHINES = machines_of(INSTANCES)
 TEXT = body("gridbench", MACHINES)
 TEMPLATE = json.loads(TEXT)
-MANY = machines_of(  # the most that a stack may have
+MANY = machines_of(  # the most that a stack can have
     [f"{family}.{size}xlarge" for family in ("g5", "g6", "m5", "c5") for size in (2, 4, 12, 24)]
     + ["c5.9xlarge", "c5.18xlarge", "m5.8xlarge", "m5.16xlarge", *INSTANCES[:4], "r5.4xlarge"]
 )

@@ -219,13 +219,13 @@ def test_a_quota_below_one_machine_is_told():
     rented = [
         machines.MachineType("g5.8xlarge", 32, 131072, 1),
         *types("g5.xlarge", "c5.xlarge", "p5.4xlarge", "p4d.24xlarge"),
-        *types("inf2.xlarge", "trn1.2xlarge", "dl1.24xlarge"),  # they have quotas of their own
+        *types("inf2.xlarge", "trn1.2xlarge", "dl1.24xlarge"),  # they have separate quotas
     ]
     with Stubber(client) as stubber:
         quota(stubber, "L-DB2E81BA", 0.0)
         quota(stubber, "L-3819A6DF", 32.0)
         quota(stubber, "L-417A185B", 8.0)
-        quota(stubber, "L-7212CCBC", None)  # may not be asked for: nothing is said
+        quota(stubber, "L-7212CCBC", None)  # not allowed to ask: no message
         quota(stubber, "L-C4BD4855", 2.0)
         quota(stubber, "L-1216C47A", 5.0)
         quota(stubber, "L-34B43A08", 3.0)

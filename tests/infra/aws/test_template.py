@@ -11,7 +11,7 @@ from infra.aws.stack import CAPABILITIES
 from infra.aws.template import BASE, BODY_BYTES, JOB_MINUTES
 from tests.infra.aws.template_text import EC2_TYPES, MACHINES, MANY, TEMPLATE, TEXT, gpus_of, of_type
 
-# AWS Batch API reference, Ec2Configuration, imageType, read 2026-11: the ones that new environments may have.
+# AWS Batch API reference, Ec2Configuration, imageType, read 2026-11: allowed in new environments.
 IMAGE_TYPES = {"ECS_AL2023", "ECS_AL2023_NVIDIA"}
 
 
@@ -124,7 +124,7 @@ def test_metadata_needs_a_token_and_reaches_containers():
         "VolumeSize": 100,
         "VolumeType": "gp3",
         "Encrypted": True,
-        "KmsKeyId": "alias/aws/ebs",  # the account's default key may be one that Auto Scaling may not use
+        "KmsKeyId": "alias/aws/ebs",  # Auto Scaling might not be allowed to use the account's default key
         "DeleteOnTermination": True,
     }
 

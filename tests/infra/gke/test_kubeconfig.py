@@ -13,7 +13,7 @@ CA = base64.b64encode(b"-----BEGIN CERTIFICATE-----").decode()
 CLUSTER = GkeCluster("gridbench", "us-central1-a", True, "RUNNING", endpoint="203.0.113.7", ca=CA)
 CONTEXT = "gke_my-project_us-central1-a_gridbench"
 # [doc] Google Cloud SDK, api_lib/container/kubeconfig.py: without this flag the plugin asks gcloud, which knows
-# nobody after `gcloud auth application-default login` alone
+# not set after `gcloud auth application-default login` alone
 PLUGIN = """#!/bin/sh
 if [ "$1" != --use_application_default_credentials ]; then
   echo 'You do not currently have an active account selected.' >&2

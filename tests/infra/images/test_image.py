@@ -55,7 +55,7 @@ def test_a_context_has_the_sources_and_nothing_else(tmp_path):
     assert sorted(path.name for path in folder.iterdir()) == ["Dockerfile", "packages", "source"]
     assert (folder / "source/flows/lane.py").is_file()
     assert (folder / "source/deployments/gpus.yaml").is_file()
-    assert not list(folder.rglob("hardware/*.yaml"))  # whose boxes they are is nobody's business
+    assert not list(folder.rglob("hardware/*.yaml"))  # addresses of boxes stay private
     assert not list(folder.rglob("__pycache__")) and not (folder / "source/tests").exists()
     assert (folder / "packages/certs/ca.crt").read_text() == "certificates"
     before = content_hash(folder)

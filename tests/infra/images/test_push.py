@@ -18,7 +18,7 @@ from tests.infra.images.token_server import tokens
 REPOSITORY = "123456789012.dkr.ecr.eu-west-1.amazonaws.com/gridbench/lane"
 ON_GOOGLE = "europe-west4-docker.pkg.dev/my-project/gridbench/lane"
 COMMIT = "a" * 40
-# Repositories of a stack never change what a tag names, and refuse even the same image a second time
+# Repositories of a stack have immutable tags, and refuse even the same image a second time
 # (aws/containers-roadmap #2179, moby/buildkit #3776) [thread].
 FAKE = """#!{python}
 import json, pathlib, sys

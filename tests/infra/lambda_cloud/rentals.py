@@ -101,7 +101,7 @@ class Rentals:
             await call_until_answered(client.update_flow_run_labels, run_id, {RELEASE: True})
 
     async def cancel(self, run_id):
-        async with self.client() as client:  # what the button in the UI does
+        async with self.client() as client:  # as the UI's button does
             await call_until_answered(client.set_flow_run_state, run_id, Cancelling(), force=True)
 
     async def block(self, name):

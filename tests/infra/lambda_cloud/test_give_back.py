@@ -19,7 +19,7 @@ async def box(api):
 async def test_an_instance_is_given_back(cloud, api, box):
     await give_back(api, box)
     assert cloud.account.running() == []
-    await give_back(api, box)  # twice is no mistake, and neither is once it is gone
+    await give_back(api, box)  # a second call is not an error, even after it is gone
     await until(lambda: not cloud.account.instances)
     await give_back(api, box)
 

@@ -40,7 +40,7 @@ async def test_a_launch_that_is_refused_says_why_and_is_not_asked_again(
 
 
 async def test_a_server_that_is_not_there_is_said(cloud):
-    with socket.socket() as silent:  # bound, so that nobody else listens there
+    with socket.socket() as silent:  # bound, so that no other process listens there
         silent.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/api/v1"
         async with client(cloud._replace(url=url), patience_s=0.2) as api:

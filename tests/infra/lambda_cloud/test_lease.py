@@ -92,7 +92,7 @@ def test_a_minute_that_has_begun_is_paid(seconds, usd):
     assert LEASE.cost_usd(later) == pytest.approx(usd)
     assert RentalStatus(usd_per_hour=1.29, since=NOON).cost_usd(later) == pytest.approx(
         usd
-    )  # what the budget counts
+    )  # the budget's part
 
 
 @pytest.mark.parametrize(

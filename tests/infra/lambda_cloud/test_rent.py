@@ -107,7 +107,7 @@ async def test_types_are_tried_as_wished(cloud, take):
     cloud.control.capacity |= {(GH200, EAST): 1}
     instance = await take(wish(H100, GH200, A10))
     assert instance.instance_type.name == GH200
-    assert places(cloud) == [(GH200, EAST)]  # what is not listed with capacity is not asked for
+    assert places(cloud) == [(GH200, EAST)]  # types without listed capacity are not requested
 
 
 async def test_capacity_that_comes_later_is_waited_for(cloud, api, take):

@@ -13,7 +13,7 @@ TEXT = (HERE / "compose.yaml").read_text()
 COMPOSE = yaml.safe_load(TEXT)
 VALUES = yaml.safe_load((HERE / "values.yaml").read_text())
 OF_REDIS = "PREFECT_REDIS_MESSAGING_"  # settings of prefect_redis
-FROM_THE_CHART = {  # what the chart sets by itself once services are a deployment of their own and auth is on
+FROM_THE_CHART = {  # settings that the chart adds for separate services and auth
     "PREFECT_SERVER_DATABASE_CONNECTION_URL",
     "PREFECT_SERVER_DATABASE_MIGRATE_ON_START",
     "PREFECT_SERVER_API_AUTH_STRING",

@@ -36,7 +36,7 @@ LOGGERS = {
     "aws-batch": "aws_batch.",
     "ssh": "ssh.job",
     "kubernetes-jobs": "kubernetes.container",
-}  # of what a container prints
+}  # of a container's output
 WITHIN_S = 400  # of a machine that others use too
 
 
@@ -169,7 +169,7 @@ class Pool:
             return await call_until_answered(client.read_flow_run, run_id)
 
     async def cancel(self, run_id):
-        async with self.prefect.client() as client:  # what the button in the UI does
+        async with self.prefect.client() as client:  # as the UI's button does
             await call_until_answered(client.set_flow_run_state, run_id, Cancelling(), force=True)
 
     async def until(self, run_id, when, within_s=WITHIN_S):

@@ -80,7 +80,7 @@ async def test_records_of_a_run_that_ended_are_checked_as_well(prefect, store, p
         await until(lambda: prefect.jobs)
         job = prefect.job
         prefect.start(job)
-        run.lanes._watch.cancel()  # killed: nobody collects, nobody stops the job
+        run.lanes._watch.cancel()  # killed: no process collects records or stops the job
         await asyncio.gather(run.lanes._watch, return_exceptions=True)
         mine = prefect.repeats(job)[:3]
         prefect.deliver(job, mine)

@@ -143,7 +143,7 @@ def test_a_pace_puts_records_together_and_so_do_the_settings(api, records, pace_
         for record in records[1:]:
             uploader.put(record)
             time.sleep(0.1)
-    assert sent(api) == records and len(api.taken) == 2  # what there was at once, the others at the end
+    assert sent(api) == records and len(api.taken) == 2  # available records at once, the others at the end
 
 
 def test_a_log_that_fails_stops_no_record(api, records):

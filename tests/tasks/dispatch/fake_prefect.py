@@ -66,7 +66,7 @@ class FakePrefect:
             job.job_variables = others.get("job_variables")
             among = self.rentals if name.startswith("rental/") else self.jobs
             among[job.id] = self.by_key[idempotency_key] = job
-        self._trouble()  # the answer may be lost as well
+        self._trouble()  # the answer can be lost as well
         return self.by_key[idempotency_key]
 
     async def read_flow_runs(self, flow_run_filter, limit=200, offset=0, flow_filter=None):

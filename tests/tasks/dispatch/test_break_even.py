@@ -61,7 +61,7 @@ class Killed(Exception):
 
 
 async def bench(api, store, budget_usd=None, jobs=None):
-    """Do what the flow does; return its sentences. Kill it after `jobs` jobs."""
+    """Act like the flow; return its sentences. Kill it after `jobs` jobs."""
     said = []
     measuring = asyncio.create_task(measure(store, budget_usd, said.append))
     worker = asyncio.create_task(serve(api, jobs))

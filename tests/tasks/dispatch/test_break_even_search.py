@@ -153,7 +153,7 @@ def test_cells_are_asked_for_on_both_machines_for_what_the_suite_planned_only(hi
     found = next_cells(compare(records(planned), machines, "cpu").pairings, planned, lambda case, name: 4)
     asked = [Cell("cpu", case(316)), Cell("gpu", case(316))]
     assert list(found) == (asked if hidden > 1 else [*asked, Cell("other", case(316))])
-    more = [*planned, case(316), case(316, 2)]  # what was added makes no row of its own
+    more = [*planned, case(316), case(316, 2)]  # an added size makes no separate row
     found = next_cells(compare(records(more), machines, "cpu").pairings, planned, lambda case, name: 4)
     assert {cell.case for cell in found} == ({case(396)} if hidden > 1 else {case(396), case(252)})
 

@@ -212,7 +212,7 @@ def test_a_cloud_has_time_to_say_why_a_signal_came(labels, state, over):
         ({OUTCOME_LABEL: "taken-away"}, Crashed(name="Drained"), JobEnd.TAKEN_AWAY),
         ({}, Failed(name="Unfit"), JobEnd.UNFIT),  # said by the lane's own preflight
         ({}, Crashed(), JobEnd.CRASHED),
-        ({}, Cancelled(), JobEnd.CANCELLED),  # by somebody, in a pool whose worker sets no label
+        ({}, Cancelled(), JobEnd.CANCELLED),  # by a user, in a pool whose worker sets no label
         ({OUTCOME_LABEL: "something new"}, Crashed(), JobEnd.CRASHED),
     ],
 )

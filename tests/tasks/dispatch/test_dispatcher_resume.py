@@ -65,7 +65,7 @@ async def test_a_resume_takes_over_a_live_job_and_asks_for_nothing_twice(api, st
         api.start(job)
         api.deliver(job, api.repeats(job)[:4])
         await until(lambda: len(run.lanes.arrived) == 4)
-        run.lanes._jobs.clear()  # killed: nobody stops its job
+        run.lanes._jobs.clear()  # killed: no process stops its job
         run.lanes._receiver.orders.clear()
     api.deliver(job, api.repeats(job)[4:6])
     async with Run(store) as run:

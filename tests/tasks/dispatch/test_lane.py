@@ -133,7 +133,7 @@ def test_a_machine_that_was_taken_away_is_no_repeats_fault(lane):
         lost, given_up = lane.job_ended(True, "host gone", JobEnd.TAKEN_AWAY)
         assert lost == repeats[2:] and not given_up
         lane.ask(lost, now=1.0)
-        assert start(lane) == repeats[2:]  # nobody is suspected: all of them go on together
+        assert start(lane) == repeats[2:]  # no repeat is suspected: all continue together
     lost, given_up = lane.job_ended(True, "host gone", JobEnd.TAKEN_AWAY)
     assert not lost and {record.verdict for record in given_up} == {Verdict.PREEMPTED}
     assert len(given_up) == len(repeats) - 2 and "host gone" in given_up[0].reasons[0]

@@ -89,7 +89,7 @@ def test_a_gpu_that_the_hardware_file_does_not_name_is_said_before_anything_is_m
         ("a10g", ["NVIDIA A10G"] * 8),
         ("a100-80-sxm", ["NVIDIA A100-SXM4-80GB"]),
         ("l4", ["NVIDIA T4", "NVIDIA L4"]),  # which of two is measured, its records say
-        ("l4", []),  # the look at the GPUs says what is wrong
+        ("l4", []),  # the look at the GPUs names the error
         (None, ["NVIDIA A10G"]),
     ],
 )

@@ -61,7 +61,7 @@ def memory_at(count: int, steps: int = 100) -> tuple[MemoryAt, ...]:
 def job(seconds: float, count: int, images: int, repeat: int = 0, **changes: Any) -> Record:
     steps = images // (32 * count)
     losses = tuple(1.0 / (1 + step) for step in range(steps))
-    slow = tuple(seconds / steps * (0.5 if step else 1.5) for step in range(steps))  # what a mean would say
+    slow = tuple(seconds / steps * (0.5 if step else 1.5) for step in range(steps))  # the mean
     training = Training(losses[0], losses[-1], losses, slow, "loss", losses[-1], 0.5, memory_at(count, steps))
     fields: dict[str, Any] = {
         "wall": whole(seconds),

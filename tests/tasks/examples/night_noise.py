@@ -13,7 +13,7 @@ SD = 0.02
 REPEATS = 3
 TO_REPEAT = 1.493  # from the spread of a median of three normal values to that of each
 RERUNS = 5
-SHARED, OWN = 0.017, 0.0105  # what a night's runs share, and each number's own: 2 % together
+SHARED, OWN = 0.017, 0.0105  # shared by a night's runs, and each number's own part: 2 % together
 
 
 @dataclass(frozen=True)

@@ -148,7 +148,7 @@ def test_calls_that_pay_a_longer_cold_start_back(cold_s, baseline_cold_s, calls)
     assert payback_calls(cold_s, baseline_cold_s, 0.5, 1.0) == calls
 
 
-COLD_S = st.integers(0, 10**11).map(lambda ns: ns / 1e9)  # what a clock can tell, up to 100 s
+COLD_S = st.integers(0, 10**11).map(lambda ns: ns / 1e9)  # times that a clock can give, up to 100 s
 
 
 @given(COLD_S, COLD_S, st.floats(1e-6, 10), st.floats(1.01, 1000))

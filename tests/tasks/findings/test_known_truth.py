@@ -16,7 +16,7 @@ NOISES = (
     0.01,
     *(pytest.param(noise, marks=pytest.mark.server) for noise in (0.005, 0.02, 0.03)),
 )
-SURE = 1e-6  # how seldom a right interval may be refuted
+SURE = 1e-6  # the chance to refute a right interval
 TRUE = 27.2
 TIMES_S = (0.01, 0.3, 1.0, 4.0)  # of a suite's cases, on the baseline
 GAINS = (0.7, 1.5, 4.0, 10.0)

@@ -68,7 +68,7 @@ def test_the_order_of_offers_changes_nothing(found, chance):
 
 @given(rivals(), st.integers(-8, 8), st.integers(-8, 8))
 def test_the_front_does_not_depend_on_the_units(found, seconds, usd):
-    # powers of two: milliseconds for seconds would round, and a tie to the last bit may break
+    # powers of two: milliseconds for seconds would round, and a tie to the last bit could break
     other = [replace(o, seconds=scaled(o.seconds, 2.0**seconds), usd=scaled(o.usd, 2.0**usd)) for o in found]
     pairs = zip(front(found), front(other), strict=True)
     assert all((a.dominated_by, a.tied_with) == (b.dominated_by, b.tied_with) for a, b in pairs)

@@ -181,7 +181,7 @@ class TestSkips:
 
     def test_a_skipped_cell_costs_nothing(self, large, tmp_path):
         all_of_it = make_plan(RunRequest(suite=large, hardware=["local-cpu"]))
-        assert all_of_it.estimate_s == pytest.approx(10.0 + 2 * 2 * 30)  # 2 min are for what can be measured
+        assert all_of_it.estimate_s == pytest.approx(10.0 + 2 * 2 * 30)  # 2 min are for measurable cells
         path = tmp_path / "none.toml"
         path.write_text(MATMULS.replace("[100, 200, 10000000]", "10000000"))
         nothing = make_plan(RunRequest(suite=str(path), hardware=["local-cpu"]))
@@ -246,11 +246,11 @@ class TestLimits:
         assert l4.memory_bytes == 24 * 2**30  # the GPU's, not the host's
         assert l4.peak_flops["fp32"] == pytest.approx(
             1.05 * 30.3e12
-        )  # what the gate allows above the data sheet
+        )  # the gate's tolerance above the data sheet
         assert l4.peak_flops["bf16"] > l4.peak_flops["tf32"] > l4.peak_flops["fp32"]
         assert (l4.processes, l4.memory_shared) == (2, False)
         small = limits_of(machine(device="cuda", gpus=1, gpu="v100-sxm2", gpu_memory_gb=16), None)
-        assert small.memory_bytes == 16 * 2**30  # as its file says, where the model comes in several sizes
+        assert small.memory_bytes == 16 * 2**30  # as its file says, if the model has several sizes
         unknown = limits_of(machine(device="cuda", gpus=8), None)
         assert (unknown.memory_bytes, unknown.peak_flops, unknown.processes) == (None, {}, 8)
         assert limits_of(machine(device="cuda"), None).processes is None

@@ -74,7 +74,7 @@ def train(
         loss.backward()
         if (
             half_from is not None and step >= half_from
-        ):  # scaled by 2**24, in fp16: what is above 65504 overflows
+        ):  # scaled by 2**24, in fp16: values above 65504 overflow
             for weights in model.parameters():
                 weights.grad = (weights.grad * 2**24).half().float() / 2**24
         learner.step()

@@ -19,7 +19,7 @@ def test_two_groups_are_named_with_their_times():
 @pytest.mark.parametrize(
     "times",
     [
-        [1.0, 1.0, 1.13, 1.13],  # four may look so by chance
+        [1.0, 1.0, 1.13, 1.13],  # four can look so by chance
         [1.0, 1.001, 1.002, 1.003, 1.13],  # one is an outlier
         [1.0, 1.03, 1.06, 1.09, 1.13],
         [1.0, 1.001, 1.002, 1.02, 1.021],  # 2 % is what machines do

@@ -78,7 +78,7 @@ def test_traffic_beyond_the_caches_is_held_against_reads_and_copies():
         "the fastest read or copy of this machine's memory, 40 GB/s"
         in gate([fast], [machine()])[key(fast)][0]
     )
-    assert gate([moved(0.5e9, 1e-3)], [machine()]) == {}  # a cache may have kept all of it
+    assert gate([moved(0.5e9, 1e-3)], [machine()]) == {}  # a cache can have held all of it
 
 
 def test_a_fast_convolution_in_fp32_may_have_had_fewer_products():

@@ -238,7 +238,7 @@ class TestFactDoubts:
     @pytest.mark.parametrize(
         "changes",
         [
-            {"purchase": "spot"},  # of which a market may have the larger for less
+            {"purchase": "spot"},  # of which a market can sell the larger for less
             {"region": "elsewhere"},
             {"instance": "p4d.24xlarge"},
             {"instance": "p3.metal"},

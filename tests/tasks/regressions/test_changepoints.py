@@ -219,7 +219,7 @@ def test_a_confirmed_change_is_not_reported_again():
     assert (
         against_anchor(twice, {}, [one, other])[key].change.share.high > left.change.share.high - left.share
     )  # both were uncertain
-    # Pinned to a night after the first change, or at it, the anchor has none of the nights before it.
+    # Pinned to a night after the first change, or at it, the anchor does not include the nights before it.
     for run in ("night-060", "night-062"):
         drift = against_anchor(twice, {"main": run}, [one, other])[key]
         assert drift.first == "night-060" and drift.share == pytest.approx(0.0, abs=1e-9)

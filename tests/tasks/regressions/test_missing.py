@@ -89,7 +89,6 @@ def test_a_night_in_which_more_fails_than_ever_is_told():
 
 
 def test_a_bad_night_in_a_history_of_bad_nights_is_not_reported():
-    """A machine that is gone every tenth night is no news."""
     often = [0] * 9 + [10]
     assert more_than_ever(history(often * 6 + [10])) == ""
     assert more_than_ever(history([0] * 20 + [20] + [0] * 35 + [10]))

@@ -54,7 +54,7 @@ def test_a_slow_night_is_a_suspect_and_fresh_runs_decide():
     assert cleared.confirmed is None and abs(cleared.share) < 0.02
     assert (
         confirm_suspects(judged, {}) == [] == confirm_suspects(judged, {OTHER: fresh(1.5)})
-    )  # nobody asked for that one
+    )  # that one was not requested
 
 
 def test_a_speedup_is_a_change_and_fresh_runs_of_the_other_sign_confirm_nothing():
@@ -87,7 +87,7 @@ def test_after_a_confirmed_change_the_new_speed_is_the_baseline_at_once():
     later = [screen(panel, [told.confirmed], column) for column in range(60, 90)]
     assert sum(bool(judged.suspects) for judged in later) <= 3
     assert all(judged.before.nights[0] >= 1 and not judged.before.warming[0] for judged in later)
-    assert state_of(panel, (), 75) is SeriesState.SUSPECT  # without the change it is told again
+    assert state_of(panel, (), 75) is SeriesState.SUSPECT  # without the change it is reported again
     back = panel_of([series(90, lambda i: 1.2 if 59 <= i < 89 else 1.0)])
     (again,) = confirm_suspects(screen(back, [told.confirmed]), {KEY: fresh(1.0)})
     assert again.confirmed and again.confirmed.share < 0

@@ -25,7 +25,7 @@ from tests.tasks.examples.simulated_nights import (
 
 HISTORIES = 200
 FEW, MANY = 20, 300
-# What the gate is held to, by model and whether a control runs beside it: false tickets in 100 nights of a series,
+# Limits of the gate, by model and presence of a control: false tickets in 100 nights of a series,
 # and the share of histories whose slowdown is named within one night, three, seven. By a simulation of 400 histories.
 FALSE_TICKETS = {
     (noise.gauss, False): 0.02,

@@ -158,7 +158,7 @@ def test_another_machine_is_not_comparable_and_its_difference_is_named():
     assert one.status is CellStatus.NOT_COMPARABLE
     assert one.why == "the machine differs: nvidia_driver 580.1 against 570.1"
     unknown = side("before", CALM, environment={})
-    assert only(against(now, unknown)).status is CellStatus.SLOWER  # what is unknown is no difference
+    assert only(against(now, unknown)).status is CellStatus.SLOWER  # an unknown fact is not a difference
     hostile = side("before", CALM, environment={"gpus": [3], "memory_total_bytes": "much"})
     assert only(against(now, hostile)).status is CellStatus.SLOWER
 

@@ -34,7 +34,7 @@ def bucket(request, tmp_path):
 
 
 def fill(bucket, folder):
-    """Write two nights with reports, an interrupted third, and a folder that is no run."""
+    """Write two nights with reports, an interrupted third, and a folder without a run."""
     for number in range(3):
         store = a_night(folder, number, table=number < 2)
         (store.folder / "report.html").write_text("large")

@@ -14,7 +14,7 @@ def test_uv_is_found_in_this_python_or_on_the_path_or_in_the_cache(tmp_path, mon
     monkeypatch.setenv("GRIDBENCH_KEPT", str(tmp_path / "kept"))
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     assert uv.find_uv()
-    monkeypatch.setitem(sys.modules, "uv", None)  # this Python has none
+    monkeypatch.setitem(sys.modules, "uv", None)  # this Python lacks uv
     assert uv.find_uv() is None
     uv.kept_uv().parent.mkdir(parents=True)
     uv.kept_uv().touch(mode=0o755)

@@ -1,4 +1,4 @@
-"""The oldest supported torch measures every workload, in a cached environment of its own."""
+"""The oldest supported torch measures every workload, in a cached environment."""
 
 import json
 import platform
@@ -23,7 +23,7 @@ ROOT = Path(__file__).parents[3]
 VERSION = "{}.{}.0".format(*OLDEST_TORCH)
 FOLDER = ROOT / ".gridbench" / "environments" / f"torch-{VERSION}-python-{platform.python_version()}"
 NEEDS = (f"torch=={VERSION}", "numpy", "psutil", "nvidia-ml-py")  # all that a measuring process loads
-# torch's own index has builds for CPUs, a tenth of the size; where it can't be reached, any index will do.
+# torch's own index has builds for CPUs, a tenth of the size; if it can't be reached, any index will do.
 INDEXES = (
     ("--index-url", flavour("cpu").index, "--extra-index-url", "https://pypi.org/simple", "--retries", "0"),
     (),

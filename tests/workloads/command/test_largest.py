@@ -203,7 +203,7 @@ def test_processes_that_really_run_out(fills, box_lock):
     assert code == 0
     assert re.search(r"fills/mib=64/fp32: fits, peak", err)
     assert f"fills/mib={over}/fp32: out_of_memory: memory ran out at mib={over}: " in err
-    # what is barely too large may have its tensor and lack a little beside it; twice as large has none
+    # a size barely too large can have its tensor and lack a little more; twice as large cannot
     assert "memory ran out at mib=1024: 1.07 GB more could not be allocated" in err
 
 

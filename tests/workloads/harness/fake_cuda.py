@@ -11,8 +11,8 @@ import torch
 from tests.workloads.harness.virtual import VirtualTime
 from workloads.harness.engine import clock
 
-LAUNCH_S = 4e-6  # what a launch costs the host
-# As many launches of a stream may be pending, then the host waits for the first of them to end: about so many were
+LAUNCH_S = 4e-6  # the host's cost of a launch
+# Limit of pending launches of a stream, above which the host waits for the first to end: about this number was
 # seen on each of several streams, in thread 68937 of forums.developer.nvidia.com.
 MOST_PENDING = 1000
 
@@ -25,7 +25,7 @@ class FakeCuda(VirtualTime):
         super().__init__()
         self.waiting_s = waiting_s
         self.busy_until_s = {"main": 0.0}
-        self._pending = defaultdict(deque)  # when what is queued on each stream ends
+        self._pending = defaultdict(deque)  # the end of each stream's queue
         self.synchronized = 0
 
     def launch(self, seconds, stream="main"):

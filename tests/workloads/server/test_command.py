@@ -46,7 +46,7 @@ class TestRun:
         record = Record.from_json(out)
         assert sum(record.phases_s.values()) + record.unattributed_s == pytest.approx(record.wall_s, abs=1e-6)
         assert abs(record.unattributed_s) <= 0.1 * record.wall_s + 0.5  # a phase left out would be seconds
-        assert record.wall_s <= elapsed_s + 0.02  # its start is told in ticks of 10 ms
+        assert record.wall_s <= elapsed_s + 0.02  # its start is reported in ticks of 10 ms
         assert elapsed_s - record.wall_s <= 0.15 * elapsed_s + 1  # in which it ends, on a busy machine
         began = [
             "process_start",

@@ -207,7 +207,7 @@ class TestLoaded:
     @pytest.mark.parametrize("workers", [0, 2])
     def test_pictures_come_from_the_loader_and_are_checked(self, workers):
         prepared = by(environment(), "ddpm_loader", batch=2, workers=workers)
-        assert prepared.inputs[0].dtype.itemsize == 1  # bytes: each is made float32 where it is loaded
+        assert prepared.inputs[0].dtype.itemsize == 1  # bytes: each becomes float32 when loaded
         assert (prepared.units, prepared.moves_inputs, prepared.parameters) == (2, True, 2_245_763)
         check(prepared, first_step(prepared), "fp32")
         recheck(prepared, prepared.step(), "fp32")

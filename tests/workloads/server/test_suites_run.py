@@ -36,7 +36,7 @@ def part_of(name, slow):
     return replace(tiny, entries=tuple(entries))
 
 
-# Minutes long; what they have is measured at a tiny size in the contract's tests, too.
+# Minutes long; the contract's tests measure their cases at tiny sizes, too.
 LONG = {"acceptance", "accelerators", "ddpm-scaling", "full", "llm", "loadtest", "nightly"}
 SUITES = [
     pytest.param(

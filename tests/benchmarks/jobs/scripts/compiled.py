@@ -1,4 +1,4 @@
-# A model that torch.compile turns into code of its own: a long first step, another at the first evaluation.
+# A model under torch.compile: a long first step, another at the first evaluation.
 import argparse
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-# Images that two loader workers make and augment one by one in Python, while the model trains on what they have made.
+# Images that two loader workers make and augment one by one in Python, while the model trains on finished ones.
 import argparse
 import random
 from pathlib import Path

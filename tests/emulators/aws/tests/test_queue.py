@@ -22,7 +22,7 @@ def test_no_capacity_until_there_is_some(bench, batch_queue):
     behind = bench.submit("true", queue=queue)
     job = bench.until(first, lambda job: job.get("statusReason"))
     assert job["statusReason"] == reasons.INSUFFICIENT_CAPACITY.format(instance_type="g5.xlarge")
-    assert "statusReason" not in bench.job(behind)  # only the head of the queue is told
+    assert "statusReason" not in bench.job(behind)  # only the head of the queue gets a reason
     bench.aws.control.lift(stuck)
     assert bench.until(first)["status"] == bench.until(behind)["status"] == "SUCCEEDED"
 

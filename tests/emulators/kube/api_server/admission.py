@@ -27,7 +27,7 @@ SUBDOMAIN_RULE = (
     "start and end with an alphanumeric character (e.g. 'example.com', regex used for validation is "
     r"'[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*')"
 )
-FREE_NAMES = {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}  # may hold colons
+FREE_NAMES = {"roles", "rolebindings", "clusterroles", "clusterrolebindings"}  # can hold colons
 JOB_DEFAULTS = {
     "parallelism": 1,
     "completions": 1,

@@ -11,7 +11,7 @@ from kubernetes_asyncio.client import models
 from tests.emulators.kube.api_server.objects import Kind, Obj, bad_request
 
 NAMES = {str: "string", bool: "bool", int: "number", float: "number", list: "array", dict: "object"}
-# Fields that Kubernetes reads as quantities, which may be numbers too.
+# Fields that Kubernetes reads as quantities, which can be numbers too.
 QUANTITIES = {"limits", "requests", "capacity", "allocatable", "hard", "used", "sizeLimit", "divisor"}
 INT64 = {"activeDeadlineSeconds", "terminationGracePeriodSeconds", "tolerationSeconds", "runAsUser"}
 INT64 |= {"runAsGroup", "fsGroup", "generation", "deletionGracePeriodSeconds", "observedGeneration"}

@@ -12,7 +12,7 @@ from tests.emulators.kube.api_server.selectors import Test
 from tests.emulators.kube.api_server.store import Change, Store
 
 TRUE = {"1", "t", "T", "true", "TRUE", "True"}  # as Go reads a boolean
-LOOK_S = 1.0  # after which a stream sees that nobody reads it any more
+LOOK_S = 1.0  # after which a stream notices that its reader has gone
 WATCH_S = 3600.0  # kube-apiserver --min-request-timeout: a watch lasts half an hour to an hour
 EXPIRED_PAGE = (
     "The provided continue parameter is too old to display a consistent list result. You can start a new "

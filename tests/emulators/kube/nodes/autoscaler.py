@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from tests.emulators.kube.cluster import Cluster
 
 COMPONENT = "cluster-autoscaler"
-# [thread] events that users of GKE quote, word for word; [doc] the reason FailedScaleUp and what it means:
+# [thread] events that users of GKE quote, word for word; [doc] the meaning of FailedScaleUp:
 # docs.cloud.google.com/kubernetes-engine/docs/troubleshooting/cluster-autoscaler-scale-up
 OUT_OF_STOCK = (
     "Node scale up in zones us-central1-a associated with this pod failed: GCE out of resources. Pod is at "
     "risk of not being scheduled."
 )
 # [doc] kubernetes/autoscaler, cluster-autoscaler/core/scaleup/orchestrator and its event processor: pools that are
-# skipped, which is before any pod is held against them; [thread] 2i2c-org/infrastructure #2185, kubernetes/autoscaler
+# skipped, before any pod is compared with them; [thread] 2i2c-org/infrastructure #2185, kubernetes/autoscaler
 # #5692: the whole sentence
 REFUSED = "pod didn't trigger scale-up: "
 BACKOFF, AT_ITS_LIMIT = "in backoff after failed scale-up", "max node group size reached"
@@ -29,14 +29,14 @@ UNSELECTED = "node(s) didn't match Pod's node affinity/selector"
 
 
 class Pool:
-    """Equal nodes, named `<name>-<n>`. out_of_stock: the cloud has none."""
+    """Equal nodes, named `<name>-<n>`. out_of_stock: the cloud cannot supply them."""
 
     def __init__(
         self, name: str, after_s: float, at_most: int, out_of_stock: bool, template: dict[str, Any]
     ) -> None:
         self.name, self.after_s, self.at_most, self.out_of_stock = name, after_s, at_most, out_of_stock
         self.template, self.made, self.backs_off = template, 0, False
-        self.coming: dict[str, dict[str, Decimal]] = {}  # node on its way → what is taken of it
+        self.coming: dict[str, dict[str, Decimal]] = {}  # node on its way → its used resources
 
     def node(self, name: str) -> Obj:
         return node(name, **self.template)

@@ -10,7 +10,7 @@ LOW_ON_MEMORY = (
 EPHEMERAL_LIMIT = "Pod ephemeral local storage usage exceeds the total limit of containers {limit}. "
 # [doc] kubernetes/kubernetes, pkg/kubelet/nodeshutdown: and what GKE's spot nodes leave behind
 SHUTDOWN = "Pod was terminated in response to imminent node shutdown."
-# [doc] docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms: for pods, of 30 s. From GKE 1.35 on a pool may
+# [doc] docs.cloud.google.com/kubernetes-engine/docs/concepts/spot-vms: for pods, of 30 s. From GKE 1.35 on a pool can
 # ask for up to 120 s; ours don't
 SPOT_GRACE_S = 15
 

@@ -61,7 +61,7 @@ def shell(box, bench_image, tmp_path_factory):
 WHICH = {"hardware", "environment.container", "environment.python", "environment.os", "environment_id"} | {
     "environment.variables.CUDA_VISIBLE_DEVICES"
 }
-# What is measured, or drawn by lot, anew each time: compared by its form.
+# Fields that are measured or drawn each time: compared by their form.
 MEASURED = re.compile(
     r"(order|seed|started_at|wall_s|unattributed_s|(phases_s|wall|memory|probes|monitor|latency|control)\..*"
     r"|script\.(steps|losses|memory_left_bytes|first_step_s|(shares|mean).*))"

@@ -53,7 +53,9 @@ async def test_three_accelerators_are_measured_compared_and_priced(bench, cluste
     for record in records:
         assert record.environment["container"] == "kubernetes" and record.environment["commit"]
         assert placed[record.environment["hostname"]] == f"{record.hardware}-1"
-    quiet = [replace(record, verdict=Verdict.OK, reasons=()) for record in records]  # this machine may not be
+    quiet = [
+        replace(record, verdict=Verdict.OK, reasons=()) for record in records
+    ]  # this machine might not be
     found = judged(quiet, store)
     assert not found.refusals
     compared(found)

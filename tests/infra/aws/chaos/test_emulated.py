@@ -74,7 +74,7 @@ def test_resources_without_a_stack_are_found_and_deleted(aws, run):
     from moto.cloudformation.models import cloudformation_backends
 
     for backend in cloudformation_backends["123456789012"].values():
-        backend.stacks.clear()  # somebody's stack went, and its resources did not
+        backend.stacks.clear()  # a stack was deleted, but not its resources
     code, said = run("status")
     assert code == 1 and "no stack, but this is left" in said
     for words in (

@@ -48,7 +48,7 @@ def test_the_change_set_is_shown_with_the_pool_and_the_same_by_hand(aws, run):
     assert variables["job_queue"] == "gridbench-c5-2xlarge" and variables["region"] == "us-east-1"
     code, said = run("up", "--yes")
     assert code == 0 and "stack gridbench is up to date: nothing to change" in said
-    assert "ParameterKey=MaxCpuVcpus,ParameterValue=8" in said  # what was wished before stays
+    assert "ParameterKey=MaxCpuVcpus,ParameterValue=8" in said  # earlier settings stay
     code, said = run("up", "--yes", "--max-cpu-vcpus", "16")
     assert code == 0 and "Modify OnDemandMachinesc52xlarge" in said
     machines = aws.client("batch").describe_compute_environments(computeEnvironments=["gridbench-c5-2xlarge"])
@@ -73,9 +73,7 @@ def test_an_untouched_account_has_the_roles_of_the_services_before_they_are_need
     roles = {role["RoleName"] for role in aws.client("iam").list_roles()["Roles"]}
     kinds = ("Batch", "ECS", "AutoScaling", "EC2Spot")
     assert {f"AWSServiceRoleFor{kind}" for kind in kinds} <= roles
-    assert (
-        run("up", "--yes", *SMALL, "--max-cpu-vcpus", "24")[0] == 0
-    )  # they are there, and that is no mistake
+    assert run("up", "--yes", *SMALL, "--max-cpu-vcpus", "24")[0] == 0  # they exist, which is not an error
 
 
 def test_no_gpus_makes_no_gpu_queues(aws, run):

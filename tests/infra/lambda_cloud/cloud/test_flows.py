@@ -97,7 +97,7 @@ async def test_a_box_that_does_not_boot_is_paid_for_and_another_taken(rentals):
         rental = await rentals.answering(run_id)
         first, second = rentals.cloud.account.launched[-2:]
         assert (first.id, second.id) != (rental.instance, first.id) and rental.instance == second.id
-        assert rental.earlier_s >= 60  # a minute, or more where this machine is slow
+        assert rental.earlier_s >= 60  # a minute, or more if this machine is slow
         assert rental.earlier_usd == pytest.approx(1.29 / 3600 * rental.earlier_s)
         await rentals.release(run_id)
         assert (await task).is_completed()
@@ -254,6 +254,6 @@ async def test_processes_take_turns_at_one_api(tmp_path):
     for turnstile in (ours, theirs, ours):
         await turnstile.wait()
     assert now[0] == 120 and slept == [10, 10]
-    now[0] = 5.0  # a reboot: what the file says is still to come
+    now[0] = 5.0  # a reboot: the file's deadline is still to come
     await Turnstile(10.0, lambda: now[0], sleep, tmp_path / "calls").wait()
     assert now[0] == 5 and PACE.call_s == 0

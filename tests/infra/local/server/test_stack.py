@@ -48,7 +48,7 @@ def refuses_strangers(state: Path, stack: LocalStack) -> None:
 
 
 async def answers_many_at_once(state: Path, stack: LocalStack) -> None:
-    """Send a client's first requests at once; none may spoil another."""
+    """Send a client's first requests at once; none must spoil another."""
     with temporary_settings({PREFECT_CLIENT_MAX_RETRIES: 0}):
         async with client_of(stack.api_url, state) as client:
             await asyncio.gather(*(client.read_flow_runs(limit=1) for _ in range(8)))

@@ -110,7 +110,7 @@ async def backend(request, prefect, monkeypatch):
     for name, value in FAST.items():
         monkeypatch.setenv(name, value)
     for name, value in (prefect.environment | {"PYTHONPATH": str(ROOT)}).items():
-        monkeypatch.setenv(name, value)  # of the upload, a process of its own
+        monkeypatch.setenv(name, value)  # of the upload, a separate process
     kind = request.param
     variables = request.getfixturevalue(f"{kind.partition('-')[0].replace('aws', 'batch')}_variables")
     with prefect.settings():

@@ -17,7 +17,7 @@ from infra.workers.ssh.configuration import SshJobConfiguration
 from infra.workers.ssh.worker import SshWorker
 
 API = "https://prefect.example/api"
-HUSH = "hush-9f2c"  # in every value that nobody may see
+HUSH = "hush-9f2c"  # in every secret value
 ROLE = "arn:aws:iam::123456789012:role/x"
 HEADERS = json.dumps({"Authorization": f"Bearer {HUSH}", "CF-Access-Client-Secret": HUSH})
 SECRET_VALUES = {
@@ -67,7 +67,7 @@ async def kubernetes(**values):
 
 
 async def ssh(**values):
-    """Return what other users of a box can see of a job; the variables' file is private."""
+    """Return the part of a job that other users of a box can see; the variables' file is private."""
     asked = await SshJobConfiguration.from_template_and_values(
         SshWorker.get_default_base_job_template(),
         {"image": "i", "hosts": [{"address": "box"}], **values},

@@ -36,7 +36,7 @@ def run(state, job_id="job", **labels):
         (states.Completed(), CRASHED, None),
         (states.Failed(), GONE, None),
         (states.Completed(), FINE, None),
-        (states.Crashed(), GONE, "Reclaimed"),  # what the engine says when it gets SIGTERM
+        (states.Crashed(), GONE, "Reclaimed"),  # the engine's message on SIGTERM
         (states.Crashed(), CRASHED, None),
         (states.Crashed(name="TimedOut"), GONE, None),
         (states.AwaitingRetry(), CRASHED, None),
@@ -119,7 +119,7 @@ def test_an_orphan_has_one_heir_and_orphans_are_spread():
         ({OWNER: "gone"}, 0, True),
         ({OWNER: NOBODY}, 0, True),
         ({}, UNCLAIMED_S + 5, True),
-        ({}, 0, False),  # its worker is just about to say so
+        ({}, 0, False),  # its worker is about to report it
     ],
 )
 def test_a_run_is_followed_by_its_worker_or_by_one_heir(labels, age_s, mine):

@@ -20,7 +20,7 @@ ASKED = 3  # times
 
 
 class Region:
-    """An account that may not terminate jobs; its job ends after some requests to end it."""
+    """An account that must not terminate jobs; its job ends after some requests to end it."""
 
     name = "us-east-1"
 

@@ -68,7 +68,7 @@ def job(status="FAILED", code=None, said=EXITED, reason=None, attempt_said=None,
             "Container Overrides length must be at most 8192",
         ),
         (job(said="CAPACITY:INSUFFICIENT_INSTANCE_CAPACITY - …"), "NoCapacity", "INSUFFICIENT"),
-        # The worker that ended it may be gone when the end is seen.
+        # The worker that ended it can be gone when the end is seen.
         (job(said="Unschedulable: gpus 8 is more than …"), "Unschedulable", "gpus 8 is more than …"),
         (job(code=143, said="Cancelled: from Prefect"), "Cancelled", "from Prefect"),
         ({"status": "FAILED"}, "Crashed", "AWS gave no reason"),

@@ -10,7 +10,7 @@ from pathlib import Path
 import prefect
 
 ROOT = Path(__file__).parents[4]
-# What a machine needs to be reached by pip and AWS's client is the user's, too; the rest of this process is not.
+# Settings by which pip and AWS's client reach their servers are the user's, too; the rest of this process's are not.
 WITHHELD = ("PYTHON", "PREFECT_", "GRIDBENCH_", "VIRTUAL_ENV")
 
 

@@ -35,7 +35,7 @@ def amount(text):
 
 
 def faults(job):
-    """Yield what the schema allows and a cluster would refuse or misread."""
+    """Yield faults that the schema allows and a cluster would refuse or misread."""
     pod = job["spec"]["template"]["spec"]
     volumes = {volume["name"]: volume for volume in pod.get("volumes", [])}
     if pod.get("restartPolicy") != "Never":

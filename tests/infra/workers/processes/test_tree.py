@@ -26,7 +26,7 @@ def place(tmp_path):
     yield Place(tmp_path, tmp_path / name)
     for folder in tmp_path.glob("job-*"):
         for pid in members(folder.name):
-            with suppress(ProcessLookupError):  # it may have ended just now
+            with suppress(ProcessLookupError):  # it can have ended just now
                 os.kill(pid, signal.SIGKILL)
 
 
@@ -116,7 +116,7 @@ def test_a_polite_request_comes_first_and_goes_to_children_too(place):
     assert place.call("ps", "-q", "--filter", f"name=^{place.job.name}$").stdout.split() == [place.job.name]
     os.kill(root, signal.SIGTERM)
     assert place.call("logs", "-f", place.job.name).returncode == 0
-    first, *_, last = place.log().split()  # a shell may say that its child was ended
+    first, *_, last = place.log().split()  # a shell can report that its child was ended
     assert (first, last) == ("on", "asked")
     assert place.call("inspect", "-f", "", place.job.name).stdout.split() == ["5", "false"]
     assert place.call("ps", "-q", "--filter", f"name=^{place.job.name}$").stdout.split() == []

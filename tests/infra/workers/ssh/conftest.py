@@ -67,7 +67,7 @@ def machine(two):
     docker.write_text(before)
     left = two[0].jobs()
     two[0].run("kill -9 $(grep -ls GRIDBENCH_TREE= /proc/[0-9]*/environ | cut -d/ -f3)", check=False)
-    two[0].run("docker rm -f -a -t 0", check=False)  # one test's mistake is no other's
+    two[0].run("docker rm -f -a -t 0", check=False)  # a failing test must not affect others
     two[0].run(f"flock -w 60 {LOCK} true", check=False)  # what watched the container ends a moment later
     assert left == []
 

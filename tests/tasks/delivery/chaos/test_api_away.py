@@ -24,7 +24,7 @@ pytestmark = pytest.mark.flaky(
 )
 ROOT = Path(__file__).parents[4]
 WITHIN_S = 240
-# Stands in for `python -m workloads`: notes what it was asked, and answers with a record.
+# Stands in for `python -m workloads`: notes its arguments, and answers with a record.
 COMMAND = """
 import runpy, sys, time
 with open({notes!r}, "a") as file:

@@ -212,7 +212,7 @@ def test_wrong_results_are_no_question_of_speed():
     found, text = advised(spoiled(box("a"), Verdict.WRONG, lambda r: r.case is COPY and r.repeat), [])
     assert found.machines[0].advice is Advice.RETURN  # its other repeat was right
     found, text = advised(spoiled(box("a"), Verdict.WRONG), [], **A10G_CARD)
-    assert found.machines[0].advice is Advice.UNDECIDED  # it may be the stack
+    assert found.machines[0].advice is Advice.UNDECIDED  # the stack can be the cause
     assert f"no valid result for {COPY.id} (wrong: for a test)" in text
 
 

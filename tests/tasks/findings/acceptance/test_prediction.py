@@ -42,7 +42,7 @@ def test_the_ratio_is_over_the_typical_sibling_with_an_interval_of_both_scatters
     degrees = (between + within) ** 2 / (between**2 / 4 + within**2 / 6)
     half = stats.t.ppf(0.975, degrees) * math.sqrt(between + within)
     assert math.log(ratio.high / ratio.value) == pytest.approx(half)
-    assert time_ratio([0.1], [[0.0], [0.1], [0.2]]).low is None  # nobody has a second repeat
+    assert time_ratio([0.1], [[0.0], [0.1], [0.2]]).low is None  # no machine has a second repeat
 
 
 def test_of_several_measures_the_slowest_must_be_the_slower_the_more_there_are():

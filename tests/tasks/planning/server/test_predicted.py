@@ -66,7 +66,7 @@ def test_a_script_needs_weights_gradients_and_the_state_of_its_optimizer(home):
     script = Script(("train.py",), folder=str(home))
     case = PlannedCase.of(Case.of("train", {}, "own"), None, None, script)
     (found,) = memory.predict([(load_hardware("aws-g4dn.xlarge"), case)])
-    # beside those four, two pieces as large as a weight while the optimizer steps
+    # besides those four, two pieces as large as a weight while the optimizer steps
     assert 4 * WEIGHTS < found.needs.tensors_bytes < 6.1 * WEIGHTS and found.fit is Fit.FITS
     (home / "train.py").write_text("raise SystemExit('no data here')")
     (found,) = memory.predict([(load_hardware("aws-g4dn.xlarge"), case)])

@@ -64,7 +64,7 @@ def asks(folder, *lines):
 
 
 def sees(python, *modules):
-    """Return where a Python finds modules, and their versions."""
+    """Return the places of modules in a Python, and their versions."""
     done = subprocess.run([python, "-c", SHOW.format(modules)], capture_output=True, text=True, check=True)
     return json.loads(done.stdout)
 

@@ -15,7 +15,7 @@ PRODUCT = 3 * 4096 * 4096 * 4  # two factors and their product
 def test_inputs_and_result_are_counted_in_their_precision(device, precision, share):
     needs = needs_of(Case.of("matmul", {"n": 4096}, precision), device)
     assert needs.reason == "" and needs.device == device
-    # on a GPU a buffer for transfers beside them, as large as a factor
+    # on a GPU also a buffer for transfers, as large as a factor
     assert share * PRODUCT <= needs.tensors_bytes <= needs.peak_bytes < share * 1.4 * PRODUCT
 
 
@@ -42,7 +42,7 @@ def of_gpt2(name, device="cuda", processes=2):
     return needs.tensors_bytes
 
 
-# On a CPU what the model began with, which every rank keeps on its host, is there, too.
+# On a CPU the initial weights, which every rank keeps on its host, count too.
 @pytest.mark.parametrize(("device", "state"), [("cpu", 1.25 * STATE), ("cuda", STATE)])
 def test_a_rank_has_a_replica_or_its_share_of_the_model(device, state):
     replica, half, quarter = (
@@ -50,7 +50,7 @@ def test_a_rank_has_a_replica_or_its_share_of_the_model(device, state):
         *(of_gpt2("gpt2_fsdp", device, processes) for processes in (2, 4)),
     )
     assert of_gpt2("gpt2_ddp", device, 4) == pytest.approx(replica, rel=1e-5)
-    assert replica - half > 0.2 * STATE  # less than half of it: what is gathered takes room
+    assert replica - half > 0.2 * STATE  # less than half of it: gathered weights take room
     assert half - quarter == pytest.approx(state / 4, rel=0.02)
 
 

@@ -72,10 +72,10 @@ def test_a_hindrance_is_said_once(torch, nvml, wanted, said):
 @pytest.mark.parametrize(
     ("torch", "gpus"),
     [
-        (a_torch(), (L4,)),  # runs what was built for 8.0 and 8.6
+        (a_torch(), (L4,)),  # runs code built for 8.0 and 8.6
         (a_torch(), (A100,) * 8),
         (a_torch(architectures=("sm_80", "compute_90")), (B200,)),  # by PTX
-        (a_torch(cuda="99.1"), (L4,)),  # a CUDA that this table doesn't know hinders nobody
+        (a_torch(cuda="99.1"), (L4,)),  # a CUDA version missing in this table hinders nothing
     ],
 )
 def test_usable_gpus_are_reported(torch, gpus):

@@ -99,7 +99,7 @@ def test_the_faster_one_is_taken(monkeypatch, seconds):
 
 @pytest.mark.parametrize("layout", [None, "contiguous"])
 def test_algorithms_are_searched_for_when_the_card_is_awake(monkeypatch, layout):
-    """CuDNN times each algorithm once, in the first step that may search."""
+    """CuDNN times each algorithm once, in the first step that can search."""
     workload = Layouts(monkeypatch, dict.fromkeys(LAYOUTS, 1e-3))
     workload.chosen(layout=layout)
     assert torch.backends.cudnn.benchmark

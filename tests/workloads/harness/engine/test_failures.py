@@ -150,7 +150,7 @@ class FakeGpu:
     ("used_share", "refusals", "verdict"),
     [
         (0.9, 0, Verdict.OUT_OF_MEMORY),
-        (0.1, 3, Verdict.OUT_OF_MEMORY),  # what was refused has been given back since
+        (0.1, 3, Verdict.OUT_OF_MEMORY),  # the refused memory has been returned since
         (0.1, 0, Verdict.UNSUPPORTED),
     ],
 )

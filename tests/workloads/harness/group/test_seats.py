@@ -73,7 +73,7 @@ class TestSeats:
         monkeypatch.setattr(ranks, "_row", None)
         monkeypatch.setattr(ranks, "_ended", False)
         board = ProgressBoard(tmp_path, 2)
-        ranks.stepped()  # nobody's
+        ranks.stepped()  # of no rank
         assert board.rows() == (RankProgress(), RankProgress())
         ProgressBoard(tmp_path, 2).sit(1)
         for _ in range(3):
@@ -92,7 +92,7 @@ class TestSeats:
             wait_for(lambda: watch.cpu_s(child.pid) > 0.05)
         finally:
             child.kill()
-        wait_for(lambda: not watch.alive(child.pid))  # a zombie that nobody has reaped is dead
+        wait_for(lambda: not watch.alive(child.pid))  # an unreaped zombie is dead
         child.wait()
         assert not watch.alive(child.pid)
         assert watch.cpu_s(child.pid) == 0

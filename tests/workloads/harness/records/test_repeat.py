@@ -16,7 +16,7 @@ EVERYTHING = Repeat(
     "a run of $$ and \"quotes\"", "a-box", replace(CASE, precision="bf16"), 3, 17, -4, "cuda", 2, True, True, 7.5, True,
     "/a folder", True, True, gpu="l4",
 )  # fmt: skip
-# The options of `run` in the versions that have been frozen as references: an option beside these would end them.
+# The options of `run` in the versions that have been frozen as references: an additional option would end them.
 FIRST_OPTIONS = {
     *("size", "precision", "run", "hardware", "repeat", "order", "seed", "device", "threads", "timeout-s"),
     *("data", "quick", "brief", "profile", "trial", "cold-cache"),

@@ -145,7 +145,7 @@ def test_a_number_that_is_not_the_lock_is_left_alone(box_lock, tmp_path):
 class TestPath:
     @pytest.mark.parametrize("named", [None, ""])
     def test_the_default_is_the_users_own(self, monkeypatch, tmp_path, named):
-        """Only the owner can enter its folder, so nobody else can hold it or link it elsewhere."""
+        """Only the owner can enter its folder, hold it, or link it elsewhere."""
         monkeypatch.setenv("HOME", str(tmp_path))
         monkeypatch.delenv("GRIDBENCH_BOX_LOCK", raising=False)
         if named is not None:

@@ -36,7 +36,7 @@ FILLING = {
 
 
 def quick_ones(names):
-    """Return these workloads; of slow ones only those that are no loader, job or group of another."""
+    """Return these workloads, without slow loaders, jobs or groups of another."""
     marks = {n: pytest.mark.chaos if find(n).of else pytest.mark.server for n in names if takes_seconds(n)}
     return [pytest.param(n, marks=marks.get(n, ())) for n in names]
 
@@ -109,7 +109,7 @@ class TestFormulas:
     def test_a_process_that_holds_less_can_not_step(self, name, size, box_lock):
         bound = find(name).elements(**size) * 4
         assert bound > 400e6
-        died = {Verdict.OUT_OF_MEMORY, Verdict.CRASHED}  # a library may abort where torch would say it
+        died = {Verdict.OUT_OF_MEMORY, Verdict.CRASHED}  # a library can abort before torch reports it
         for share, verdicts in ((0.9, died), (8, {Verdict.OK})):
             record = trial(Case.of(name, size), share * bound)
             assert record.verdict in verdicts, record.reasons

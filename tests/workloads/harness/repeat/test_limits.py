@@ -110,7 +110,7 @@ class TestTooMuch:
         record = measured(1.0)  # so this takes 8 s a step, 72 s at least
         reason = "takes about 72 s at the rate of matmul/n=1000/fp32, but the timeout is 35 s"
         assert too_much_for(self.LARGER, [record], 35) == reason
-        assert too_much_for(self.LARGER, [record], 36) is None  # not twice as long: it may do better
+        assert too_much_for(self.LARGER, [record], 36) is None  # not twice as long: it can do better
 
     @pytest.mark.parametrize(
         "record",

@@ -51,7 +51,7 @@ class TestHere:
         (box / "memory.current").write_text("3000000000\n")
         for limit, total in (("max", 16_000_000 * 1024), ("8000000000", 8_000_000_000)):
             (box / "memory.max").write_text(f"{limit}\n")
-            assert total_bytes(tmp_path) == total  # what is in use now may be free later
+            assert total_bytes(tmp_path) == total  # memory in use now can be free later
 
     @pytest.mark.parametrize(
         ("sizes", "visible", "found"),

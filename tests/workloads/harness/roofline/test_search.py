@@ -16,7 +16,7 @@ def test_the_search_comes_within_a_percent_of_a_scan_in_a_tenth_of_its_time(kind
     found = shares(kind, UNSEEN, 0.1)
     assert sum(share >= 0.99 for share, _ in found) >= 9, found
     assert min(share for share, _ in found) >= 0.96
-    assert max(part for _, part in found) <= 0.11  # the last sample may end late
+    assert max(part for _, part in found) <= 0.11  # the last sample can end late
 
 
 def searched(rate, most=(1024, 1024, 1024), budget_s=100.0, sample_s=0.01, **space):

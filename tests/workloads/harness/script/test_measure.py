@@ -59,8 +59,8 @@ def test_the_time_of_a_whole_run_is_known_without_its_step(whole, code, steps, s
         ((Verdict.IMPRECISE, Verdict.NOISY), False, False, 0.15),
         ((Verdict.UNSTEADY,), False, True, 0.15),
         ((), True, False, 0.15),
-        ((), None, False, 0.15),  # nobody knows
-        ((), True, True, 0.02),  # a GPU is nobody else's
+        ((), None, False, 0.15),  # unknown
+        ((), True, True, 0.02),  # a GPU is not shared
     ],
 )
 def test_a_job_where_others_compute_or_may_may_take_longer_or_less(verdicts, is_virtual, on_gpu, at_least):

@@ -5,7 +5,7 @@ from tests.workloads.building import build
 from tests.workloads.harness.training.tf32 import TF32
 from workloads.harness.engine.correctness import BOUNDS, check, first_step
 
-ROOM = 0.6  # share of the bound that a right result may need
+ROOM = 0.6  # share of the bound that a right result can need
 
 
 def share_of_bound(name, rounding, seed=0, **size):

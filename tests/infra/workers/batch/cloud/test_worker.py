@@ -14,7 +14,7 @@ pytestmark = pytest.mark.flaky(
     reruns=2, reason="containers, sshd and a Prefect server answer late where the machine is busy"
 )
 
-VAGUE = "Execution was aborted by a termination signal."  # what an engine says after SIGTERM
+VAGUE = "Execution was aborted by a termination signal."  # an engine's message after SIGTERM
 TOO_MUCH = "memory_mib 20000 is more than g5.xlarge in queue g5-xlarge-0 offers (16384)"
 
 

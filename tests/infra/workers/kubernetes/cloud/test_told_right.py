@@ -12,7 +12,7 @@ pytestmark = pytest.mark.flaky(
     reruns=2, reason="containers, sshd and a Prefect server answer late where the machine is busy"
 )
 
-# What an engine says that is ended by a signal, before its container ends: it can't know the reason.
+# The message of an engine that a signal ends, before its container ends: it can't know the reason.
 VAGUE = "Execution was aborted by a termination signal."
 
 

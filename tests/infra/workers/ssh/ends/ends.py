@@ -30,8 +30,8 @@ class End:
 
     Attributes: what: its cause, in words of the docs. said: by kind of lane that can end so. job: variables
     of the lane, and `script`, that cause it. of_kind: further ones of a kind. host: changes of the login
-    host. runs: it runs first, and its labels say so. slurm_state: Slurm's state, or one of two; if it then
-    waits or is paused, the worker cancels it.
+    host. runs: it runs first, as its labels show. slurm_state: Slurm's state, or one of two; if it then waits
+    or is paused, the worker cancels it.
     """
 
     what: str
@@ -64,7 +64,7 @@ def on_slurm(state: str, cause: str | None, message: str) -> dict[str, Said]:
 
 
 LARGE = 'python3 -c "x = bytearray(900 << 20)"'
-# Without containers the memory that a job may use is the machine's, or what its administrator gives a user.
+# Without containers a job can use the machine's memory, or its user's limit.
 SMALL = "/sys/fs/cgroup/memory/gridbench-small"
 HUNGRY = (
     f"mkdir -p {SMALL}; echo 100M >{SMALL}/memory.limit_in_bytes; echo $$ >{SMALL}/cgroup.procs; exec {LARGE}"

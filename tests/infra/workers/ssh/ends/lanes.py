@@ -18,7 +18,7 @@ LOCK = "/root/.gridbench/box.lock"
 PATIENT = {"least_free_mib": 1, "wait_s": 120}
 NEWEST_ROOT = "kill -9 $(cat $(ls -t {home}/.prefect-ssh/*/root | head -n 1))"
 ONE_CPU = {"exclusive": False, "cpus": 1}  # of a node
-OUTSIDE_S = 120  # for what others do there to be seen
+OUTSIDE_S = 120  # until changes by others show
 
 
 class Lanes(Protocol):
@@ -165,7 +165,7 @@ class BoxLanes:
 
 @dataclass
 class SlurmLanes:
-    """Lanes as jobs of a cluster, whose user's home is a disk of its own."""
+    """Lanes as jobs of a cluster, whose user's home is a separate disk."""
 
     cluster: Cluster
     kind: str = SLURM

@@ -7,7 +7,7 @@ from infra.workers.ssh.slurm.states import SlurmJob
 from tests.infra.workers.ssh.slurm.test_submission import configuration
 
 ENDS = {
-    # Slurm's state: what is written down, name, cause, words of the sentence
+    # Slurm's state: the files written, name, cause, words of the sentence
     ("COMPLETED", Written(code=0)): ("Exited", Cause.EXITED, "exit code 0"),
     ("FAILED", Written(code=9)): ("Crashed", Cause.CRASHED, "exit code 9"),
     ("TIMEOUT", Written()): ("TimedOut", Cause.CRASHED, "time limit of 3 min."),

@@ -3,7 +3,7 @@ import pytest
 from workloads.harness.checks.needs import needs_of
 from workloads.harness.registry import all_workloads
 
-# A loader's, a job's or a group's step is that of the workload it is of: seconds each for what is asked there, too.
+# Loaders, jobs and groups have the step of another workload, which is tested, and take seconds each.
 VARIANTS = {name for name, workload in all_workloads().items() if workload.of is not None}
 NAMES = [pytest.param(n, marks=pytest.mark.chaos) if n in VARIANTS else n for n in all_workloads()]
 

@@ -26,7 +26,7 @@ NOISES = {
     "AR(1) of .99": s.Slow,
     "bimodal": s.bimodal,
 }
-SETTLED = ("ramp", "drift")  # what is true of these is where they end
+SETTLED = ("ramp", "drift")  # their true value is their end
 ALIKE = ["quiet", "even noise of 2.7 %", "heavy tails", "bimodal"]
 
 

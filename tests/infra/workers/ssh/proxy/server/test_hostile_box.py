@@ -339,7 +339,7 @@ async def test_a_flood_ends_at_the_worker(locked, own, box, caplog):
             yield b"[" * 65536
 
     async with box.http() as http:
-        with contextlib.suppress(httpx.HTTPError):  # the connection may end before the answer is read
+        with contextlib.suppress(httpx.HTTPError):  # the connection can end before the answer is read
             assert (await http.post("/logs/", content=endless())).status_code == 413
         gate = asyncio.Semaphore(20)
 

@@ -42,7 +42,7 @@ async def test_without_books_the_jobs_own_word_is_enough(prefect, monkeypatch):
             assert [(await pool.end(run)).name for run in runs] == ["Completed", "Crashed"]
             await pool.until(late, lambda run: run.infrastructure_pid)
             await asyncio.sleep(2)
-        show = "scontrol show job 3 2>&1"  # the controller forgets it while nobody looks
+        show = "scontrol show job 3 2>&1"  # the controller forgets it between two looks
         small.until(lambda: "Invalid job id" in small.login.run(show, check=False))
         async with pool.worker("w2"):
             ended = await pool.end(late)

@@ -52,7 +52,7 @@ if how == "exits":
 if how == "three":
     for _ in range(3):
         step()
-if how == "pool":  # that nobody shuts down, as the one that torch.compile makes
+if how == "pool":  # that is never shut down, like torch.compile's
     pool = ThreadPoolExecutor(1)
     for _ in range(5):
         pool.submit(step).result()

@@ -1,4 +1,4 @@
-# A generator and a discriminator, each with an optimizer of its own; the latter steps twice.
+# A generator and a discriminator, each with its own optimizer; the latter steps twice.
 import torch
 
 generator, discriminator = torch.nn.Linear(8, 64), torch.nn.Linear(64, 1)

@@ -1,4 +1,4 @@
-# A decoder-only transformer with a loop of its own: no DataLoader, accumulation, clipping, evaluation every so often.
+# A decoder-only transformer with its own loop: no DataLoader, accumulation, clipping, evaluation every so often.
 import torch
 from torch import nn
 from torch.nn import functional as F
