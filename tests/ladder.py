@@ -20,7 +20,7 @@ FOLDERS = {"emulators": "chaos"}  # whole folders; elsewhere a folder has the na
 JOURNEYS = {
     "flows/batch/cloud/test_lanes.py::test_two_machines_are_measured_in_containers_and_the_report_is_in_the_bucket",
     "flows/gke/cloud/test_lanes.py::test_three_accelerators_are_measured_compared_and_priced",
-    "flows/rented/cloud/test_lanes.py::test_boxes_are_rented_measured_on_billed_compared_and_given_back",
+    "flows/rented/cloud/test_lanes.py::test_boxes_are_rented_measured_on_billed_compared_and_returned",
     "infra/workers/ssh/ends/cloud/test_jobs.py::test_every_job_ends_in_the_right_state",
 }
 MARKERS = {

@@ -17,7 +17,7 @@ from tests.ladder import JOURNEYS, TESTS, level_of, refusal
         ("tasks/cloud.py", [], "unit"),
     ],
 )
-def test_the_folder_says_the_level_and_a_marker_may_raise_it(path, markers, level):
+def test_the_folder_says_the_level_and_a_marker_can_raise_it(path, markers, level):
     assert level_of(TESTS / path, markers) == level
 
 

@@ -37,7 +37,7 @@ def test_metadata_is_served_to_clients_with_a_token():
         assert metadata.asked[0] == "/latest/meta-data/instance-type"
 
 
-def test_without_a_token_nothing_is_told():
+def test_without_a_token_nothing_is_reported():
     with metadata_server() as metadata:
         value = f"{metadata.url}/latest/meta-data/instance-id"
         assert refused(value) == 401

@@ -125,7 +125,7 @@ def test_a_table_without_mistakes_gives_0_and_says_what_was_looked_at(run, tmp_p
 
 
 @pytest.mark.parametrize("key", sorted(load_gpus()))
-def test_every_gpu_that_has_peaks_can_be_held_against(run, key):
+def test_every_gpu_that_has_peaks_can_be_compared(run, key):
     code, text, _ = run(BLOG, "--gpu", key)
     fastest = max(load_gpus()[key].tflops.values())
     assert code == 1 and ("above the peak" in text) is (1.05 * fastest < 22.76)  # 2 x 8000^3 FLOP in 0.045 s

@@ -76,7 +76,7 @@ def test_a_gpu_that_this_machine_lacks_is_named_with_the_plan(monkeypatch, capsy
     assert ("local-cuda can't be measured: torch finds no GPU" in printed(capsys)) is (sees == "cpu")
 
 
-def test_a_server_elsewhere_may_have_the_gpu(monkeypatch):
+def test_a_server_elsewhere_can_have_the_gpu(monkeypatch):
     monkeypatch.setenv("PREFECT_API_URL", "http://elsewhere/api")
     assert command.without_gpu(make_plan(RunRequest(suite="quick", hardware=["local-cuda"]))) == ""
 

@@ -32,7 +32,7 @@ def test_another_state_folder_is_taken_before_a_command_reads_it(tmp_path, monke
 @pytest.mark.parametrize(
     ("redirection", "code"), [({"stdout": "/dev/full"}, 1), ({"stdout": os.devnull}, 0)], ids=["full", "null"]
 )
-def test_a_standard_output_that_is_full_is_said_and_ends_nothing_early(tmp_path, redirection, code):
+def test_a_standard_output_that_is_full_is_reported_and_ends_nothing_early(tmp_path, redirection, code):
     table = tmp_path / "table.csv"
     table.write_text("GPU,TFLOPS\nH100,500\n")
     with open(redirection["stdout"], "w") as stream:

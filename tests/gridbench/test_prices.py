@@ -110,7 +110,7 @@ def test_the_list_tells_ages_sources_and_doubts_once(capsys, monkeypatch):
     assert "1 from AWS Price List via karpenter" in output
 
 
-def test_the_list_may_be_of_one_provider(capsys, monkeypatch):
+def test_the_list_can_be_of_one_provider(capsys, monkeypatch):
     assert "aws" not in run(capsys, monkeypatch, "prices", "list", "--provider", "lambda")[1]
     code, output = run(capsys, monkeypatch, "prices", "list", "--provider", "gpc")
     assert code == 2 and "'gpc'" in output and "did you mean gcp?" in output
@@ -284,7 +284,7 @@ class TestReportAtNewPrices:
         assert outcome.comparison_of(store).machines[0].usd_per_hour == 0.10
         assert "counted at" not in " ".join(outcome.comparison_of(store).sentences)
 
-    def test_tells_doubts_wherever_the_price_is_told(self, store, deployments):
+    def test_tells_doubts_wherever_the_price_is_reported(self, store, deployments):
         path = deployments / "hardware" / "local-cpu.yaml"
         path.write_text(path.read_text().replace("0.25", "700"))
         comparison, flag = (

@@ -118,7 +118,7 @@ def test_the_pace_is_that_of_the_plan(monkeypatch, plan, url, pace):
         assert pace_here() == pace
 
 
-def test_a_plan_that_is_none_is_one_sentence(monkeypatch):
+def test_an_invalid_plan_is_one_sentence(monkeypatch):
     monkeypatch.setenv("GRIDBENCH_PREFECT_PLAN", "gold")
     with pytest.raises(ValueError, match="'own', 'hobby'"):
         pace_here()

@@ -66,7 +66,7 @@ def measured(store):
     return {record.hardware for record in store.records()[0]}
 
 
-async def test_only_machines_that_may_be_better_are_measured_also_by_one_that_was_stopped(api, store):
+async def test_only_machines_that_might_be_better_are_measured_also_by_a_resumed_run(api, store):
     assert "aws-g6.xlarge is measured first" in store.plan.notes[-1]
     said = await bench(api, store, most=2)
     half = measured(store)

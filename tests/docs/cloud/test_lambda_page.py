@@ -18,7 +18,7 @@ def cloud():
         assert nothing_left(cloud)
 
 
-def test_a_box_is_rented_measured_on_and_given_back(shell, cloud, bench_image):
+def test_a_box_is_rented_measured_on_and_returned(shell, cloud, bench_image):
     shell.environment |= {"LAMBDA_API_URL": cloud.url}
     readme = block_of(DOCS.parent / "README.md", "export LAMBDA_API_KEY")
     page = block_of(DOCS / "lambda.md", "gridbench run loadtest --on lambda-1x-a10 --budget-usd 5 --dry-run")

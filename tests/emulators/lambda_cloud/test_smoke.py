@@ -93,7 +93,7 @@ def test_ctrl_c_gives_the_box_back(cloud, go, tmp_path):
 
 
 @pytest.mark.parametrize("cloud", [SshBoxes()], indirect=True)
-def test_a_box_with_a_real_sshd_is_looked_at_and_given_back(cloud, go, capsys):
+def test_a_box_with_a_real_sshd_is_looked_at_and_returned(cloud, go, capsys):
     code, found = go("--yes")
     text = capsys.readouterr().out
     assert found["stopped"] is None, text

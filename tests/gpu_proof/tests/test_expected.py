@@ -107,7 +107,7 @@ def of(workload, share, precision="bf16", mode="eager", size=(("batch", 1),)):
 
 
 @pytest.mark.parametrize("workload", SHARES)
-def test_a_large_step_is_held_against_the_peak(workload):
+def test_a_large_step_is_compared_with_the_peak(workload):
     low, high = SHARES[workload]
     assert judged(of(workload, (low + high) / 2))["share of the peak"] == OK
     assert judged(of(workload, low / 2))["share of the peak"] == FAIL
@@ -115,13 +115,13 @@ def test_a_large_step_is_held_against_the_peak(workload):
 
 
 @pytest.mark.parametrize("workload", ["gpt2_ddp", "gpt2_fsdp"])
-def test_a_group_is_held_against_the_peaks_of_all_its_gpus(workload):
+def test_a_group_is_compared_with_the_peaks_of_all_its_gpus(workload):
     size = (("batch", 16), ("processes", 8))
     assert judged(of(workload, 8 * 0.3, size=size))["share of the peak"] == OK
     assert judged(of(workload, 0.3, size=size))["share of the peak"] == FAIL
 
 
-def test_the_roof_is_held_against_the_peak_and_a_square_product():
+def test_the_roof_is_compared_with_the_peak_and_a_square_product():
     size = (("side", 16384),)
     square_s = 2 * 8192**3 / 700e12
     clocks = {"matmul8192": {"do_bench": square_s}}
@@ -141,7 +141,7 @@ def exchanged(gb_per_s, kib=1_048_576, card="NVIDIA H200"):
     return judged(record("all_reduce", size, "fp32", work=work), card=card)["bus GB/s"]
 
 
-def test_an_exchange_is_held_against_what_nvlink_was_seen_to_do():
+def test_an_exchange_is_compared_with_what_nvlink_was_seen_to_do():
     assert (exchanged(475), exchanged(120), exchanged(600)) == (OK, FAIL, FAIL)
     assert exchanged(208, card="NVIDIA A100-SXM4-80GB") == OK
     assert {exchanged(3, kib=1), exchanged(20, card="NVIDIA L4")} == {SHOWN}  # latency; PCIe
@@ -152,7 +152,7 @@ def test_fp8_is_compared_with_twice_the_peak_and_a_skinny_product_with_no_peak()
     assert judged(of("gemm", 0.01, size=(("m", 1),)))["TFLOP/s"] == SHOWN
 
 
-def test_decoding_in_a_graph_is_held_against_the_bandwidth():
+def test_decoding_in_a_graph_is_compared_with_the_bandwidth():
     assert judged(of("llm_decode", 0.8, mode="graph"))["share of the bandwidth"] == OK
     assert judged(of("llm_decode", 0.3, mode="graph"))["share of the bandwidth"] == FAIL
     assert judged(of("llm_decode", 0.3))["GB/s"] == SHOWN

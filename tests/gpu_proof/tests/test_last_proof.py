@@ -40,7 +40,7 @@ def test_the_harness_is_that_of_the_last_proof():
         warnings.warn(sentence, stacklevel=1)
 
 
-def test_a_change_since_the_last_proof_is_said():
+def test_a_change_since_the_last_proof_is_reported():
     assert warning(PROOF, PROOF["content_id"]) == ""
     assert warning(PROOF, harness_id()).startswith(
         "workloads/ has changed since the proof on NVIDIA H200 of 2026-11-23"
@@ -53,7 +53,7 @@ def test_the_page_says_what_was_kept():
     assert (NEVER in PAGE.read_text()) is (last() is None)
 
 
-def test_a_proof_is_told_with_its_card_and_every_row():
+def test_a_proof_is_reported_with_its_card_and_every_row():
     text = told(PROOF)
     for words in ("NVIDIA H200", "driver 580.95.05", "torch 2.11.0+cu130", "0123456789ab", "1 of 1 hold",
                   "| ok | a \\| b | 1 &lt; 2 |"):  # fmt: skip

@@ -199,7 +199,7 @@ def test_a_word_that_is_a_whole_name_means_that_step_alone(bench):
     assert len(steps(bench, ["llm_decode millions=1236"])) == 3
 
 
-def test_time_may_leave_out_what_is_not_essential(bench):
+def test_time_can_leave_out_what_is_not_essential(bench):
     def all_of(rest):
         made = [step("a", FINE), rest._replace(essential=False)]
         return [*taken(made, bench)]
@@ -261,7 +261,7 @@ def test_a_continued_proof_keeps_the_files_of_its_folder(tmp_path):
     assert not (second / "records.jsonl").exists()
 
 
-def test_a_word_that_no_step_has_is_said(bench, monkeypatch):
+def test_a_word_that_no_step_has_is_reported(bench, monkeypatch):
     bench.card = Card("NVIDIA H200", 1, (9, 0), 0)
     monkeypatch.setattr(bench, "child", lambda *_, **__: CARD_FACTS)
     assert [*proof(bench, ["clocksss"])][-1].text == "no step has clocksss in its name"

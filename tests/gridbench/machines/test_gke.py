@@ -125,7 +125,7 @@ def test_a_month_of_the_idle_cluster_is_said_part_by_part_before_it_is_made(run,
     assert f"then it is {month - 73:.0f} USD a month." in output
 
 
-def test_a_nat_is_part_of_the_costs_of_private_nodes_and_how_to_make_one_is_said(run, account):
+def test_a_nat_is_part_of_the_costs_of_private_nodes_and_how_to_make_one_is_reported(run, account):
     code, output = run(*UP, "--private-nodes", "--network", "default", "--yes")
     assert code == 0 and "gcloud compute routers nats create gridbench-nat" in output
     nat = gke_text.ADDRESS_USD_PER_HOUR + gke_text.NAT_USD_PER_HOUR
@@ -133,7 +133,7 @@ def test_a_nat_is_part_of_the_costs_of_private_nodes_and_how_to_make_one_is_said
     assert "public addresses 3.65" not in output
 
 
-def test_both_roles_of_the_nodes_are_said_before_the_cluster_is_made(run, account):
+def test_both_roles_of_the_nodes_are_reported_before_the_cluster_is_made(run, account):
     node = "gridbench-node@my-project.iam.gserviceaccount.com"
     code, output = run(*UP, "--node-account", node, "--yes")
     assert code == 0 and output.count(f'"serviceAccount:{node}"') == 2

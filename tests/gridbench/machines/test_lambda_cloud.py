@@ -85,7 +85,7 @@ def test_a_machine_that_can_not_be_returned_is_listed_as_overdue(cloud, run, mon
         ("lambda", "janitor"),
     ],
 )
-def test_every_command_that_uses_lambda_gives_back_what_is_overdue_first(cloud, run, monkeypatch, words):
+def test_every_command_that_uses_lambda_returns_what_is_overdue_first(cloud, run, monkeypatch, words):
     def nothing_more(*_, **__):
         raise GridbenchError("only what comes before is of interest")
 
@@ -95,7 +95,7 @@ def test_every_command_that_uses_lambda_gives_back_what_is_overdue_first(cloud, 
     assert cloud.account.running() == []
 
 
-def test_the_worst_case_in_usd_is_said_before_anything_is_rented(cloud, run):
+def test_the_worst_case_in_usd_is_reported_before_anything_is_rented(cloud, run):
     words = ("run", "loadtest", "--on", "lambda-1x-a10", "--dry-run", "--budget-usd")
     code, text = run(*words, "50")
     assert code == 0 and "lambda-1x-a10" in text and "at most 8.0 h at 1.55 USD an hour, 12.38 USD" in text

@@ -54,7 +54,7 @@ def test_a_mistake_is_one_sentence(monkeypatch, capsys, words, sentence):
 
 
 @pytest.mark.parametrize("content", ["a: " + "[" * 10_000, "a: [", "- a list", "\x00"])
-def test_a_file_of_a_pool_that_is_none_is_one_sentence(tmp_path, content):
+def test_an_invalid_file_of_a_pool_is_one_sentence(tmp_path, content):
     (tmp_path / "mine.yaml").write_text(content)
     with pytest.raises(ValueError, match=r"mine\.yaml (can't be read|holds list)") as caught:
         read_pool(tmp_path / "mine.yaml")

@@ -68,7 +68,7 @@ def test_one_worker_alone_has_the_key_and_one_the_agent(monkeypatch, tmp_path, r
     assert [name for name in sessions.PRIVATE if name in environment] == has
 
 
-def test_how_a_person_logs_in_is_said_and_the_password_is_not(tmp_path):
+def test_how_a_person_logs_in_is_reported_and_the_password_is_not(tmp_path):
     secret = auth_string(tmp_path)
     file = auth_file(tmp_path)
     opened = sessions.Session("http://a/api", "http://a", lambda: None, file)
@@ -153,7 +153,7 @@ def test_a_stored_plan_with_a_foreign_command_starts_nothing(
     assert left.value.code == 2 and says in " ".join(capsys.readouterr().err.split())
 
 
-def test_deployments_are_told_apart_by_their_names_alone():
+def test_deployments_are_distinguished_by_their_names_alone():
     known = yaml.safe_load((sessions.ROOT / "prefect.yaml").read_text())["deployments"]
     names = [of["name"] for of in known]
     assert len(set(names)) == len(names)

@@ -144,7 +144,7 @@ def test_an_image_that_no_machine_needs_is_refused():
 @pytest.mark.parametrize(
     "url", ["https://host:port/api", "https://x..y/api", "https://…/api", "https://[::1"]
 )
-def test_an_address_that_is_none_is_one_sentence(monkeypatch, url):
+def test_an_invalid_address_is_one_sentence(monkeypatch, url):
     monkeypatch.setenv("PREFECT_API_URL", url)
     monkeypatch.setenv("PREFECT_API_AUTH_STRING", "me:very-secret")
     with pytest.raises(GridbenchError, match=r"does not answer|make no sense") as refused:

@@ -15,7 +15,7 @@ def test_each_file_has_a_name_that_the_command_takes():
 
 
 @pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
-def test_prefect_takes_each_file_and_it_expects_events_that_are_told(path):
+def test_prefect_takes_each_file_and_it_expects_events_that_are_reported(path):
     fields = {key: value for key, value in read_mapping(path).items() if key not in ("subject", "body")}
     trigger = AutomationCore.model_validate(fields | {"actions": []}).trigger
     ours = {events.CASE_SLOWER, events.ALL_SLOWER, events.LANE_LOST, events.BUDGET_SPENT}

@@ -97,7 +97,7 @@ def test_the_command_takes_the_commits_of_the_script_and_leaves_no_checkout(repo
     assert not list(checkouts.FOLDER.iterdir())
 
 
-def test_versions_may_be_named_and_a_mistake_is_one_sentence(repository):
+def test_versions_can_be_named_and_a_mistake_is_one_sentence(repository):
     code, suite = repository
     assert script_folder(CASE, suite) == code and script_folder("train/own", suite) is None
     (version,) = script_versions(["t2"], code)

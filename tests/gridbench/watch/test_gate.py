@@ -127,13 +127,13 @@ def test_nothing_decided_is_not_green(run, number, why):
 
 
 @pytest.mark.parametrize("least", ["20%", "0.2", " 20 % "])
-def test_the_least_change_may_be_raised(run, least):
+def test_the_least_change_can_be_raised(run, least):
     assert run(run_name(SLOW), "--against", run_name(GOOD), "--least-change", least)[0] == 0
 
 
 @pytest.mark.parametrize("least", ["2", "-1%", "nan", "inf", "x", "", "100%", "2%%"])
 @pytest.mark.parametrize("option", ["--least-change", "--margin", "--run-effect"])
-def test_a_share_that_is_none_is_one_sentence(run, option, least):
+def test_an_invalid_share_is_one_sentence(run, option, least):
     code, text = run("--against", run_name(GOOD), option, least)
     name = option.removeprefix("--").replace("-", "_")
     assert code == 2 and text.startswith(f"error: {name}={least!r} must be from 0 to below 1")

@@ -73,7 +73,7 @@ def test_the_history_explains_a_missing_number_and_an_ended_case(run):
     assert "1 night, 1 of them ok; the newest night of its channel did not plan it" in text
 
 
-def test_a_workload_has_all_its_cases_and_a_machine_may_be_named(run):
+def test_a_workload_has_all_its_cases_and_a_machine_can_be_named(run):
     code, text = run("matmul", "--on", HERE)
     assert code == 0 and MATMUL.id in text and SMALL.id in text and IMAGES.id not in text
     code, text = run("matmul", "--on", "local-cp")

@@ -60,7 +60,7 @@ FAILURE = (
 WHY = "InstanceRole (AWS::InstanceRole): User is not authorized to perform: iam:CreateRole"
 
 
-def test_the_first_real_reason_is_told(cfn, answers):
+def test_the_first_real_reason_is_reported(cfn, answers):
     answers.add_response("describe_stack_events", some_events(*FAILURE), {"StackName": ID})
     assert stacks.first_reason(cfn, ID) == WHY
 
@@ -97,7 +97,7 @@ def test_a_busy_or_stuck_stack_is_refused(cfn, answers, status, advice):
 
 
 @pytest.mark.parametrize("status", ["CREATE_COMPLETE", "UPDATE_COMPLETE", "UPDATE_ROLLBACK_COMPLETE"])
-def test_a_stack_at_rest_may_be_changed(cfn, answers, status):
+def test_a_stack_at_rest_can_be_changed(cfn, answers, status):
     answers.add_response("describe_stacks", a_stack(status))
     stacks.check_ready(cfn, stacks.read_ours(cfn, "gridbench"))
 
@@ -154,7 +154,7 @@ def test_a_failed_change_set_ends_with_its_reason_and_leaves_no_empty_stack(cfn,
         prepare(cfn, creates=True)
 
 
-def test_discarding_may_be_repeated(cfn, answers):
+def test_discarding_can_be_repeated(cfn, answers):
     answers.add_client_error("delete_change_set", "ChangeSetNotFound", "gone")
     stacks.discard(cfn, stacks.ChangeSet(SET, ID, True, ()))
 
@@ -188,7 +188,7 @@ def carry_out(cfn, answers, end, *, creates, before=(), after=FAILURE):
     )
 
 
-def test_every_event_is_told_once(cfn, answers):
+def test_every_event_is_reported_once(cfn, answers):
     told, go = carry_out(cfn, answers, "CREATE_COMPLETE", creates=True)
     assert go().status == "CREATE_COMPLETE"
     assert told == [name for name, _, _ in FAILURE]

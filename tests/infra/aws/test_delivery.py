@@ -53,7 +53,7 @@ def test_the_bucket_goes_however_it_ends(account):
     assert names(account) == []
 
 
-def test_why_a_bucket_could_not_be_made_is_told():
+def test_why_a_bucket_could_not_be_made_is_reported():
     s3 = boto3.client("s3", region_name="us-east-1", aws_access_key_id="x", aws_secret_access_key="x")
     account = Account(lambda service: s3, "us-east-1", NUMBER)
     with Stubber(s3) as stubber:

@@ -142,7 +142,7 @@ def test_the_zones_with_most_types_are_taken():
     assert pair == ("b", "c") and notes == []
 
 
-def test_a_type_that_no_chosen_zone_has_is_told():
+def test_a_type_that_no_chosen_zone_has_is_reported():
     offers = Offers(a=["g5.xlarge", "g6.xlarge"], b=["g5.xlarge", "g6.xlarge"], c=["p5.4xlarge"])
     pair, notes = machines.choose_zones(offers, types("g5.xlarge", "g6.xlarge"))
     assert pair == ("a", "b") and notes == []
@@ -213,7 +213,7 @@ def quota(client, code, value):
         client.add_client_error("get_service_quota", "AccessDeniedException", expected_params=asked)
 
 
-def test_a_quota_below_one_machine_is_told():
+def test_a_quota_below_one_machine_is_reported():
     keys = {"region_name": REGION, "aws_access_key_id": "x", "aws_secret_access_key": "x"}
     client = boto3.client("service-quotas", **keys)
     rented = [

@@ -55,7 +55,7 @@ def test_teardown_waits_until_the_last_machine_is_gone(ec2):
     ]
 
 
-def test_without_machines_nothing_is_said(ec2):
+def test_without_machines_nothing_is_reported(ec2):
     assert wait(ec2, []) == []
 
 

@@ -40,7 +40,7 @@ def careless(template=TEMPLATE):
     return found
 
 
-def test_no_role_may_do_more_than_aws_makes_us_allow():
+def test_no_role_has_more_rights_than_aws_requires():
     assert len(list(statements())) > 10
     assert careless() == []
 
@@ -80,7 +80,7 @@ def by_action(name, action):
     return statement
 
 
-def test_the_worker_may_pass_the_roles_to_batch_and_to_ecs():
+def test_the_worker_can_pass_the_roles_to_batch_and_to_ecs():
     passing = by_action("WorkerPolicy", "iam:PassRole")
     services = passing["Condition"]["StringEquals"]["iam:PassedToService"]
     assert services == ["batch.amazonaws.com", "ecs-tasks.amazonaws.com"]

@@ -184,7 +184,7 @@ def test_a_deletion_whose_answer_was_lost_is_followed(account):
     assert not account.clusters and left(place(), "gridbench") == []
 
 
-def test_a_deletion_that_fails_is_said_and_can_be_repeated(account):
+def test_a_deletion_that_fails_is_reported_and_can_be_repeated(account):
     up(wishes())
     account.failing["gridbench"] = (9, "Firewall rule in use")
     with pytest.raises(GkeError, match="Firewall rule in use; run `gridbench down gke` again"):

@@ -196,7 +196,7 @@ def test_credentials_that_have_ended_are_one_sentence():
 @pytest.mark.parametrize(
     "endpoint", ["http://127.0.0.1:5", "localhost", "127.0.0.1:", "a:b:c", ":80", "h:1/x", "127.0.0.1:99999"]
 )
-def test_an_endpoint_that_is_none_is_refused(monkeypatch, endpoint):
+def test_an_invalid_endpoint_is_refused(monkeypatch, endpoint):
     monkeypatch.setenv(api.ENDPOINT_VARIABLE, endpoint)
     with pytest.raises(GkeError, match="GRIDBENCH_GKE_ENDPOINT is"):
         api.connect("my-project")

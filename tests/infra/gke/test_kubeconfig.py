@@ -100,7 +100,7 @@ def test_a_cluster_without_an_address_gets_no_kubeconfig(path):
     assert not path.exists()
 
 
-def test_a_folder_that_is_none_is_said(tmp_path):
+def test_an_invalid_folder_is_reported(tmp_path):
     (tmp_path / "file").touch()
     with pytest.raises(GkeError, match=r"--kubeconfig .* can't be"):
         write(tmp_path / "file" / "config", "my-project", CLUSTER)

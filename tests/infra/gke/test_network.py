@@ -32,7 +32,7 @@ def notes(**more):
     return make_plan(place(), wishes(**more), silent).notes
 
 
-def test_a_project_without_a_default_network_is_said_with_what_to_do(account):
+def test_a_project_without_a_default_network_is_reported_with_what_to_do(account):
     account.networks = set()
     with pytest.raises(NoNetwork, match='has no network named "default"; name another with --network'):
         up(wishes())
@@ -78,7 +78,7 @@ def test_nodes_have_public_addresses_so_that_nothing_needs_a_nat(account, wish):
     assert [pool.network_config.enable_private_nodes for pool in pools] == [False, False]
 
 
-def test_nodes_may_be_private_and_so_are_those_of_later_pools(account):
+def test_nodes_can_be_private_and_so_are_those_of_later_pools(account):
     cluster, _ = up(wishes(private_nodes=True))
     assert cluster.private and asked(account).network_config.default_enable_private_nodes
     up(wishes("nvidia-tesla-t4"))
@@ -108,7 +108,7 @@ def test_without_one_they_act_as_compute_engines_default_account(account):
     assert "pool system" in system_note
 
 
-def test_an_account_that_one_may_not_use_is_said(account):
+def test_a_service_account_that_must_not_be_used_is_reported(account):
     account.accounts = {"default"}
     with pytest.raises(AccountRefused, match="--node-account names another account"):
         up(wishes(node_account=NODE))
@@ -152,7 +152,7 @@ def test_network_options_that_gke_accepts_are_accepted(more):
     check(wishes(**more))
 
 
-def test_both_roles_of_the_nodes_are_said_for_their_account():
+def test_both_roles_of_the_nodes_are_reported_for_their_account():
     logs, pulls = grants("my-project", NODE)
     assert f'"serviceAccount:{NODE}"' in logs and "roles/container.defaultNodeServiceAccount" in logs
     assert f'"serviceAccount:{NODE}"' in pulls and "roles/artifactregistry.reader" in pulls

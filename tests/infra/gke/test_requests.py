@@ -90,7 +90,7 @@ def test_spot_and_on_demand_are_pools_of_their_own(account, spot):
 
 
 @pytest.mark.parametrize(("hours", "seconds"), [(None, None), (1.5, 5400)])
-def test_a_node_may_have_a_deadline(account, hours, seconds):
+def test_a_node_can_have_a_deadline(account, hours, seconds):
     pool = pool_of(account, max_run_hours=hours)
     assert ("max_run_duration" in pool.config) == bool(hours)
     if hours:
@@ -162,6 +162,6 @@ def test_an_accelerator_is_named_once():
 
 
 @pytest.mark.parametrize("hours", [0, -1, float("nan"), float("inf"), 0.0001])
-def test_a_deadline_that_is_none_is_refused(hours):
+def test_an_invalid_deadline_is_refused(hours):
     with pytest.raises(GkeError, match="--max-run-hours is"):
         check(wishes(max_run_hours=hours))

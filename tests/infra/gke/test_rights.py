@@ -22,7 +22,7 @@ def read(cluster, plural, name):
     return cluster.control.call(lambda: cluster.control.cluster.store.get(plural, ("gridbench", name)))
 
 
-def test_everything_is_made_and_may_be_made_again(cluster, kubeconfig):
+def test_everything_is_made_and_can_be_made_again(cluster, kubeconfig):
     for password in ("first", "second"):
         rights.apply(kubeconfig, {"auth": f"me:{password}"})
         data = read(cluster, "secrets", "prefect")["data"]

@@ -122,7 +122,7 @@ def test_a_request_that_gke_accepts_unexpectedly_is_reported_and_deleted(account
     assert not account.clusters and account.changes.count("DeleteCluster") == 3
 
 
-def test_a_cluster_that_fails_is_told_and_deleted(account, quick, capsys):
+def test_a_cluster_that_fails_is_reported_and_deleted(account, quick, capsys):
     account.failing["gridbench-smoke"] = (8, "[ZONE_RESOURCE_POOL_EXHAUSTED]: none")
     code, found = quick("--yes")
     assert code == 1 and "the zone has no capacity now" in found["stopped"]

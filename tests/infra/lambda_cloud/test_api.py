@@ -51,7 +51,7 @@ async def test_keys_come_and_go(cloud, keyed_api):
     assert cloud.account.key_names() == []
 
 
-async def test_a_wrong_key_is_said_with_where_to_get_another(cloud):
+async def test_a_wrong_key_is_reported_with_where_to_get_another(cloud):
     async with apis.LambdaApi("wrong", cloud.url) as api:
         with pytest.raises(KeyRefused, match=r"LAMBDA_API_KEY.*cloud\.lambda\.ai/api-keys"):
             await api.instances()
@@ -146,7 +146,7 @@ def test_a_pause_is_read_from_the_header(text, wanted):
     assert refusal("asking", 429, "", text).after_s == wanted
 
 
-def test_a_pause_may_be_a_date():
+def test_a_pause_can_be_a_date():
     assert pause_s("Sun, 20 Sep 2015 10:00:00 GMT") == 0
     assert pause_s("Sun, 20 Sep 2099 10:00:00 GMT") == 600
 
@@ -200,7 +200,7 @@ async def test_launches_are_paced_apart_from_other_calls(cloud):
     await api.__aexit__(None, None, None)
 
 
-async def test_an_answer_of_another_shape_is_said_not_retried(cloud, keyed_api):
+async def test_an_answer_of_another_shape_is_reported_not_retried(cloud, keyed_api):
     cloud.control.prices[A10] = "cheap"
     with pytest.raises(LambdaError, match=r"not answer as documented: gpu_1x_a10\.instance_type\.price"):
         await keyed_api.offers()

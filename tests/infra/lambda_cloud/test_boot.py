@@ -38,7 +38,7 @@ BAD = [
 
 
 @pytest.mark.parametrize(("fate", "words"), BAD)
-async def test_a_box_that_goes_bad_is_given_back_and_another_rented(cloud, take, said, fate, words):
+async def test_a_box_that_goes_bad_is_returned_and_another_rented(cloud, take, said, fate, words):
     cloud.control.boot_s = 0.2
     cloud.control.fates += [fate, None]
     instance = await take(wish())
@@ -57,7 +57,7 @@ SLOW = [
 
 
 @pytest.mark.parametrize(("fate", "words"), SLOW)
-async def test_a_box_that_never_answers_is_given_back(cloud, take, said, fate, words):
+async def test_a_box_that_never_answers_is_returned(cloud, take, said, fate, words):
     cloud.control.boot_s = 0
     cloud.control.fates += [fate]
     with pytest.raises(BadBox, match=f"1 boxes in a row.*within 1 s of the launch: {words}"):
@@ -142,7 +142,7 @@ async def ssh_server(host=HOST, login=LOGIN):
         ({"login": OTHER}, "does not accept ubuntu with block:lease"),
     ],
 )
-async def test_a_box_that_refuses_us_is_told_at_once_and_no_other_is_rented(
+async def test_a_box_that_refuses_us_is_reported_at_once_and_no_other_is_rented(
     cloud, take, said, monkeypatch, keys, words
 ):
     monkeypatch.setattr(boot, "REFUSED_S", 0.3)
@@ -167,7 +167,7 @@ async def test_keys_that_come_a_little_late_are_waited_for(cloud, take, said):
     assert [i.id for i in cloud.account.running()] == [instance.id]
 
 
-async def test_why_a_box_was_out_of_reach_is_told(cloud, take):
+async def test_why_a_box_was_out_of_reach_is_reported(cloud, take):
     answers = lets_in("ubuntu", LOGIN.private, HOST.public, 1)
     cloud.control.boot_s = 0
     with pytest.raises(BadBox, match=r"it is active, with an address; Box .* does not answer \(Connect"):

@@ -16,7 +16,7 @@ async def box(api):
     return await api.launch(request())
 
 
-async def test_an_instance_is_given_back(cloud, api, box):
+async def test_an_instance_is_returned(cloud, api, box):
     await give_back(api, box)
     assert cloud.account.running() == []
     await give_back(api, box)  # a second call is not an error, even after it is gone
@@ -64,7 +64,7 @@ async def test_a_return_outlasts_an_outage_longer_than_the_calls_patience(cloud,
     assert cloud.account.running() == []
 
 
-async def test_a_fresh_instance_that_is_not_listed_yet_is_given_back(cloud):
+async def test_a_fresh_instance_that_is_not_listed_yet_is_returned(cloud):
     cloud.control.listed_after_s = 0.3
     async with client(cloud, look_s=0.2) as api:
         await api.add_ssh_key("key-1", PUBLIC_KEY)

@@ -140,7 +140,7 @@ async def test_a_sweep_continues_after_a_broken_pipe(cloud, api, launch):
     assert (await sweep(api, NOW, say)).returned == (late,)
 
 
-async def test_an_account_that_cannot_be_looked_at_is_said(cloud, api):
+async def test_an_account_that_cannot_be_looked_at_is_reported(cloud, api):
     cloud.control.account = "global/account-inactive"
     with pytest.raises(LambdaError, match="inactive"):
         await sweep(api, NOW, print)

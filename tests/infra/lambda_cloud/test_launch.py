@@ -39,7 +39,7 @@ async def test_a_launch_that_is_refused_says_why_and_is_not_asked_again(
     assert cloud.account.launched == []
 
 
-async def test_a_server_that_is_not_there_is_said(cloud):
+async def test_a_server_that_is_not_there_is_reported(cloud):
     with socket.socket() as silent:  # bound, so that no other process listens there
         silent.bind(("127.0.0.1", 0))
         url = f"http://127.0.0.1:{silent.getsockname()[1]}/api/v1"
@@ -72,7 +72,7 @@ async def test_an_instance_that_is_listed_late_is_found_all_the_same(cloud):
 
 
 @pytest.mark.parametrize("knobs", [{"quota": 1}, {"capacity": {(A10, "us-east-1"): 1}}])
-async def test_a_refusal_after_a_lost_answer_may_be_our_own_doing(cloud, knobs):
+async def test_a_refusal_after_a_lost_answer_might_be_our_own_doing(cloud, knobs):
     """The instance is listed only after all looks, and took the capacity."""
     cloud.control.listed_after_s = 0.8
     for name, value in knobs.items():

@@ -55,7 +55,7 @@ async def test_an_overdue_box_is_returned_and_reported(cloud, launch):
     assert len(said) == 1 and late in said[0]
 
 
-async def test_an_api_that_is_away_is_said_and_a_refused_key_is_an_error(cloud, monkeypatch):
+async def test_an_api_that_is_away_is_reported_and_a_refused_key_is_an_error(cloud, monkeypatch):
     said, pace = [], dataclasses.replace(PACE, patience_s=0.05)
     cloud.control.fault(answer="server_error", limit=100)
     await sweep_overdue(said.append, pace)

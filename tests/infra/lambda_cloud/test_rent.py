@@ -185,7 +185,7 @@ async def test_a_price_that_rises_while_waiting_is_seen(cloud, take):
         await task
 
 
-async def test_a_quota_is_said_at_once(cloud, take):
+async def test_a_quota_is_reported_at_once(cloud, take):
     cloud.control.quota = 0
     with pytest.raises(LambdaQuotaExceeded, match="contact Support"):
         await take(wish())
@@ -193,7 +193,7 @@ async def test_a_quota_is_said_at_once(cloud, take):
     assert nothing_left(cloud)
 
 
-async def test_a_refused_account_is_said_at_once(cloud, take):
+async def test_a_refused_account_is_reported_at_once(cloud, take):
     cloud.control.account = "global/invalid-address"
     with pytest.raises(KeyRefused, match="billing address"):
         await take(wish())
@@ -215,7 +215,7 @@ async def test_a_lost_launch_makes_one_box(cloud, take, done):
     assert [i.id for i in cloud.account.launched] == [instance.id]
 
 
-async def test_a_second_instance_that_shows_up_is_given_back(cloud, take):
+async def test_a_second_instance_that_shows_up_is_returned(cloud, take):
     """A late launch is listed when the second boots."""
     launch = cloud.account.launch
 

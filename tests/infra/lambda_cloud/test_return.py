@@ -91,7 +91,7 @@ async def test_a_timeout_while_it_boots_leaves_nothing(cloud, api):
     assert nothing_left(cloud)
 
 
-async def test_a_listener_that_fails_keeps_nothing_from_being_given_back(cloud, api):
+async def test_a_failing_listener_does_not_prevent_a_return(cloud, api):
     def say(words):
         raise Mistake(words)
 
@@ -131,7 +131,7 @@ async def test_a_key_that_stays_is_only_said(cloud):
     assert any("SSH key" in words and "gridbench lambda janitor" in words for words in said)
 
 
-async def test_a_doubtful_launch_is_looked_for_and_given_back(cloud):
+async def test_a_doubtful_launch_is_looked_for_and_returned(cloud):
     async with client(cloud, patience_s=0.1) as api:
         mine, held = lease(), Rented(doubt=True)
         await api.add_ssh_key(mine.name, PUBLIC_KEY)
@@ -144,7 +144,7 @@ async def test_a_doubtful_launch_is_looked_for_and_given_back(cloud):
     assert nothing_left(cloud)
 
 
-async def test_a_launch_that_shows_up_after_the_failure_is_given_back(cloud):
+async def test_a_launch_that_shows_up_after_the_failure_is_returned(cloud):
     cloud.control.listed_after_s, cloud.control.quota = 1.5, 1
     cloud.control.fault("launchInstance", "hang_up", done=True, limit=1)
     async with client(cloud, look_s=0.2) as api:
@@ -175,7 +175,7 @@ async def test_boxes_and_keys_of_others_are_left_alone(cloud, api, box):
     assert cloud.account.key_names() == ["key-1"]
 
 
-async def test_a_key_refused_at_the_end_is_said(cloud, api):
+async def test_a_key_refused_at_the_end_is_reported(cloud, api):
     with pytest.raises(NotReturned, match="inactive") as caught:
         async with rented(api, wish(), lease(), print, cloud.machines.answers):
             cloud.control.account = "global/account-inactive"

@@ -58,7 +58,7 @@ async def test_an_api_that_repeats_what_it_got_is_not_repeated(cloud):
     assert pair.private.splitlines()[1] not in chain(caught.value)
 
 
-def test_an_answer_with_the_key_in_it_is_told_without():
+def test_an_answer_with_the_key_is_reported_without_the_key():
     body = (
         '{"error": {"code": "global/x", "message": "Bearer sesame\\n is bad", "suggestion": "drop sesame"}}'
     )

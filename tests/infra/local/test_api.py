@@ -28,7 +28,7 @@ def test_a_pool_is_asked_for_again_while_the_database_is_locked():
     assert asked == [("POST", "/work_pools/")] * 3 + [("PATCH", "/work_pools/local")] * 2
 
 
-def test_a_database_that_stays_locked_is_told(monkeypatch):
+def test_a_database_that_stays_locked_is_reported(monkeypatch):
     monkeypatch.setattr(api, "BUSY_S", 0.01)
     client, asked = server([BUSY])
     with pytest.raises(LocalStackError, match=r"pool local could not be created.+Service Unavailable"):

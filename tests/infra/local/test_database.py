@@ -86,7 +86,7 @@ def test_a_server_is_not_started_on_a_locked_database(database: Path, holder, mo
 
 
 @pytest.mark.parametrize("start", [0, 16])
-def test_a_damaged_file_is_said(database: Path, start: int):
+def test_a_damaged_file_is_reported(database: Path, start: int):
     content = bytearray(database.read_bytes())
     content[start : start + 84] = b"\xff" * 84
     database.with_name(f"{database.name}-wal").unlink(missing_ok=True)
@@ -113,12 +113,12 @@ def test_one_error_in_the_log_is_no_fault(database: Path):
     assert [after(watch, clock, 10) for _ in range(6)] == [""] * 6
 
 
-def test_a_file_that_is_gone_or_read_only_is_said(database: Path):
+def test_a_file_that_is_gone_or_read_only_is_reported(database: Path):
     assert fault_of(database.with_name("none")) == "is gone"
 
 
 @pytest.mark.parametrize("reason", [errno.ENOSPC, errno.EDQUOT])
-def test_a_full_disk_or_quota_is_said(database: Path, monkeypatch, reason):
+def test_a_full_disk_or_quota_is_reported(database: Path, monkeypatch, reason):
     def full(**kwargs):
         raise OSError(reason, "no room")
 

@@ -55,7 +55,7 @@ def test_a_lost_lane_and_a_spent_budget_name_hardware_and_run(told, plan):
         assert hardware == {f"gridbench.hardware.{name}" for name in machines}
 
 
-def test_nothing_is_told_where_there_is_no_server(told, plan):
+def test_without_a_server_no_event_is_emitted(told, plan):
     with temporary_settings({PREFECT_API_URL: None}):
         events.budget_spent(plan, 1.0, 2.0)
     assert not told

@@ -171,7 +171,7 @@ class TestBudget:
         return lane.machine.model_copy(update={"job_variables": variables, "price": price})
 
     @pytest.mark.parametrize(("left_usd", "timeout_s"), [(1.0, 1000), (100.0, 43200), (0.0, 60), (-2.0, 60)])
-    def test_a_job_may_take_no_longer_than_its_money_lasts(self, lane, left_usd, timeout_s):
+    def test_a_job_must_not_take_longer_than_its_money_lasts(self, lane, left_usd, timeout_s):
         machine = self.machine(lane, timeout_s=43200, job_queue="q")
         assert within_budget(machine, left_usd) == {"timeout_s": timeout_s, "job_queue": "q"}
 

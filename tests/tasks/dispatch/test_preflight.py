@@ -73,7 +73,9 @@ def held_against(monkeypatch, model, *names):
     return preflight.check([replace(REPEAT, gpu=model)], says(0, "ok    driver 580.65 runs CUDA 12.6"))
 
 
-def test_a_gpu_that_the_hardware_file_does_not_name_is_said_before_anything_is_measured(roomy, monkeypatch):
+def test_a_gpu_that_the_hardware_file_does_not_name_is_reported_before_anything_is_measured(
+    roomy, monkeypatch
+):
     hindrance, warnings = held_against(monkeypatch, "l4", "NVIDIA A10G")
     assert hindrance == (
         "this machine has NVIDIA A10G (a10g), and hardware gpu-box names gpu: l4; mend gpu and price of its "

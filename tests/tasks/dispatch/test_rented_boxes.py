@@ -42,7 +42,7 @@ async def box(api, count=1, **known):
     return newest(api)
 
 
-async def test_a_box_is_rented_measured_on_and_given_back(api, rented):
+async def test_a_box_is_rented_measured_on_and_returned(api, rented):
     async with Run(rented) as run:
         await until(lambda: api.rentals)
         await asyncio.sleep(0.1)
@@ -67,7 +67,7 @@ async def test_a_box_is_rented_measured_on_and_given_back(api, rented):
     assert run.lanes.spent_usd() == pytest.approx(1.5 / 60), "a minute that has begun, and no job's own price"
 
 
-async def test_a_box_that_is_not_idle_yet_is_given_back_at_the_end_after_its_job(api, rented, monkeypatch):
+async def test_a_box_that_is_not_idle_yet_is_returned_at_the_end_after_its_job(api, rented, monkeypatch):
     monkeypatch.setattr(rented_boxes, "IDLE_S", 60)
     async with Run(rented) as run:
         held = await box(api)

@@ -34,7 +34,7 @@ def cells(records, implausible=()):
     return {cell.cell.case: cell for cell in found}
 
 
-def test_each_cell_is_held_against_the_ceilings_of_its_own_run():
+def test_each_cell_is_compared_with_the_ceilings_of_its_own_run():
     found = {cell.case: bound for cell, bound in bottlenecks(list(cells(run()).values())).items()}
     assert (found[LARGE].by, found[LARGE].share) == ("compute", pytest.approx(1.0))
     assert (found[SMALL].by, found[SMALL].shares["compute"]) == (UNEXPLAINED, pytest.approx(0.25))

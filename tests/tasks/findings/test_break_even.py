@@ -158,7 +158,7 @@ def test_after_the_payback_both_machines_have_taken_as_long(cold_s, baseline_col
     assert total == pytest.approx(baseline_total) if calls else total <= baseline_total
 
 
-def test_payback_is_told_only_where_the_machine_is_shown_to_be_faster():
+def test_payback_is_reported_only_where_the_machine_is_shown_to_be_faster():
     phases = {"process_start": 0.1, "import": 2.0, "context": 3.0, "build": 0.3, "first_call": 1.0}
     cold = {"phases_s": phases, "wall_s": sum(phases.values())}
     records = [

@@ -37,7 +37,7 @@ def test_a_host_that_is_half_as_fast_is_named_with_the_factor():
     assert "The host of h100" in sentence and "0.47" in sentence and "h200's" in sentence
 
 
-def test_launches_on_a_gpu_are_not_held_against_those_on_a_cpu():
+def test_launches_on_a_gpu_are_not_compared_with_those_on_a_cpu():
     rows = rows_of(with_host("gpu", 1e8, 70e3), with_host("cpu", 1e8, 400e3, device="cpu"))
     assert rows["gpu"][3] is rows["cpu"][3] is None and rows["cpu"][4] == "the CPU"
 

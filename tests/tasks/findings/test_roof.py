@@ -83,7 +83,7 @@ def test_the_best_product_is_said_beside_the_data_sheet():
     assert "on cpu-box reaches 500 GFLOP/s (490–510) in bf16 compiled, 50 % of the data sheet's" in sentence
 
 
-def test_tokens_are_held_against_the_roof():
+def test_tokens_are_compared_with_the_roof():
     """1e10 FLOP in 0.2 s are 50 of the roof's 100 GFLOP/s."""
     decode = Case.of("llm_decode", {"millions": 135, "batch": 1, "context": 64})
     tokens = [

@@ -243,7 +243,7 @@ def net_strong(env, width, processes): ...
 
 
 @pytest.mark.parametrize("is_declared", [True, False])
-def test_any_workload_may_have_processes(monkeypatch, is_declared):
+def test_any_workload_can_have_processes(monkeypatch, is_declared):
     monkeypatch.setattr(registry, "_found", dict(registry.all_workloads()))
     if is_declared:
         workload(width=(64,), tiny={"width": 1})(net)

@@ -28,7 +28,7 @@ def splits():
         ("lora_step", 1.06, False),
     ],
 )
-def test_the_cards_part_is_told_from_the_hosts(splits, workload, by_card, is_cards):
+def test_the_cards_part_is_distinguished_from_the_hosts(splits, workload, by_card, is_cards):
     split = splits[workload]
     assert split.by_card.value == pytest.approx(by_card, rel=0.02) and split.is_cards is is_cards
     assert split.before.step_s / split.after.step_s == pytest.approx(split.total.estimate.value, rel=0.02)

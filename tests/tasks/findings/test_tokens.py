@@ -89,7 +89,7 @@ def test_each_machine_and_each_case_has_its_own_fastest_mode():
     assert len(found.details()) == 2
 
 
-def test_a_graph_is_another_case_and_what_it_gains_is_said():
+def test_a_graph_is_another_case_and_what_it_gains_is_reported():
     found = compared(cell(8e-3), cell(4e-3, IN_A_GRAPH))
     assert len(found.summaries) == 2
     (sentence,) = found.finding(ModeGain).observations()

@@ -108,14 +108,14 @@ class TestFile:
         assert words in str(caught.value) and "boxes.yaml" in str(caught.value)
         assert "\n" not in str(caught.value)
 
-    def test_one_address_may_have_several_ports(self, tmp_path):
+    def test_one_address_can_have_several_ports(self, tmp_path):
         content = boxes_with(address="10.0.0.1", port=2222)
         assert [box.endpoint for box in load_cluster(written(tmp_path, content)).boxes] == [
             ("10.0.0.1", 22, ()),
             ("10.0.0.1", 2222, ()),
         ]
 
-    def test_one_address_may_be_behind_several_bastions(self, tmp_path):
+    def test_one_address_can_be_behind_several_bastions(self, tmp_path):
         content = boxes_with(address="10.0.0.1", jump=[{"address": "bastion", "user": "me"}])
         one, two = expand(load_cluster(written(tmp_path, content)))
         (host,) = two.job_variables["hosts"]

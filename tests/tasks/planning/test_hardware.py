@@ -61,7 +61,7 @@ def test_hardware_with_a_card_that_is_not_supported_is_refused_with_the_reason(d
 
 
 @pytest.mark.parametrize("name", hardware_names())
-def test_a_clouds_gpu_is_held_against_its_peaks(name):
+def test_a_clouds_gpu_is_compared_with_its_peaks(name):
     machine = load_hardware(name)
     if machine.device == "cuda" and machine.instance_type:
         assert machine.machine().peak_flops and machine.machine().peak_bytes_per_s

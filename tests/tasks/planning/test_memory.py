@@ -66,7 +66,7 @@ def test_cases_smaller_than_a_fitting_case_are_not_predicted(tmp_path, asked):
     ]
 
 
-def test_this_machine_may_just_try_and_an_unknown_one_too(tmp_path, asked):
+def test_this_machine_can_just_try_and_an_unknown_one_too(tmp_path, asked):
     plan = planned(tmp_path, "local-cpu")
     assert asked == [] and plan.skips == ()
     machine = load_hardware("aws-c5.2xlarge").model_copy(update={"memory_gb": None})
@@ -131,7 +131,7 @@ def test_processes_of_a_script_do_not_delay_the_plan(answering, monkeypatch):
     assert time.monotonic() - begun < 50
 
 
-def test_why_nothing_can_be_predicted_is_said(answering):
+def test_why_nothing_can_be_predicted_is_reported(answering):
     answering("raise SystemExit('No module named torch')")
     with pytest.raises(GridbenchError, match="can't be predicted: No module named torch"):
         _answers(TWO)

@@ -51,7 +51,7 @@ def test_uncommitted_code_and_guessed_values_are_noted(tmp_path):
 
 
 @pytest.mark.parametrize("length", ["steps = 900", "epochs = 3", "whole = true", ""])
-def test_a_job_of_no_length_is_said(tmp_path, length):
+def test_a_job_of_no_length_is_reported(tmp_path, length):
     said = "Without steps or epochs no hours and USD of a job: train."
     assert (said in plan_of(tmp_path, more=length).notes) == (not length)
 

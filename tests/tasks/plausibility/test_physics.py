@@ -203,7 +203,7 @@ def test_more_than_all_of_the_scaling():
     }
 
 
-def test_scaling_that_may_be_true():
+def test_scaling_that_can_be_true_is_not_impossible():
     one = threads(1, [8.0, 8.01, 7.99])
     assert gate([*one, *threads(8, [1.0, 1.001, 0.999])], []) == {}
     assert gate([*one, *threads(8, [0.7, 1.2, 0.9])], []) == {}, "its interval reaches below 105 %"

@@ -66,7 +66,7 @@ def test_cached_rates_of_a_box_bound_a_step_too():
     assert gate([step(3 * TOP, environment=noisy)], [machine()]) == {}
 
 
-def test_traffic_beyond_the_caches_is_held_against_reads_and_copies():
+def test_traffic_beyond_the_caches_is_compared_with_reads_and_copies():
     kept = ENVIRONMENT | {"roof": [asdict(RoofRate(READ, 40e9)), asdict(RoofRate(COPY, 20e9))]}
 
     def moved(nbytes, seconds):
@@ -81,7 +81,7 @@ def test_traffic_beyond_the_caches_is_held_against_reads_and_copies():
     assert gate([moved(0.5e9, 1e-3)], [machine()]) == {}  # a cache can have held all of it
 
 
-def test_a_fast_convolution_in_fp32_may_have_had_fewer_products():
+def test_a_fast_convolution_in_fp32_can_have_had_fewer_products():
     made = record(
         1e10 / (4 * TOP),
         Case.of("ddpm", {"batch": 32}),

@@ -77,7 +77,7 @@ def test_one_repeat_each_that_differ_show_no_seed():
     assert found[1].standing is Standing.UNSHOWN and found[1].detail.startswith("one repeat alone")
 
 
-def test_a_script_without_a_seed_is_told_and_not_accused():
+def test_a_script_without_a_seed_is_reported_and_not_accused():
     curves = [losses(seed=n, data=n) for n in range(6)]
     standings, found = judged(group("a", curves[:3]), group("b", curves[3:], **L4))
     assert set(standings["b"]) == {Standing.UNSHOWN} and Standing.WRONG not in standings["a"]

@@ -155,7 +155,7 @@ def test_a_jump_is_the_same_in_both_directions(before, after):
     assert bool(jump(before, after)) == bool(jump(after, before)) == is_jump
 
 
-def test_a_jump_is_told_with_its_factor():
+def test_a_jump_is_reported_with_its_factor():
     assert jump(2.448, 9.99) == "from 2.448 to 9.99 USD/h, 4.1x"
     assert jump(9.99, 2.448) == "from 9.99 to 2.448 USD/h, 0.25x"
     assert jump(0, 1) == "from 0 to 1 USD/h" and jump(0, 0) == jump(1, 2) == ""
@@ -173,7 +173,7 @@ def test_the_answer_tells_a_doubt_once_with_all_its_machines():
     assert "a and b" in both.reason and "it is old" in both.reason and "it is round" in only.reason
 
 
-def test_where_nothing_is_doubtful_nothing_is_told():
+def test_where_nothing_is_doubtful_nothing_is_reported():
     assert source_text("on-demand", ()) == "on-demand"
     assert source_text("on-demand", ("a", "b")) == "on-demand (doubtful: a; b)"
 

@@ -204,7 +204,7 @@ class TestMachine:
 
 
 class TestFactDoubts:
-    def test_a_fact_is_held_against_its_own_kind_alone(self):
+    def test_a_fact_is_compared_with_its_own_kind_alone(self):
         here, there = fact(1.0), fact(2.0, provider="aws", instance="g5.8xlarge", region="eu-west-1")
         other = fact(2.0, provider="gcp", instance="g5.8xlarge", region="eu-west-1")
         spot, dear = fact(0.5, "spot"), fact(1.5, "spot")
@@ -254,7 +254,7 @@ class TestFactDoubts:
         ("provider", "region", "zone"),
         [("aws", "us-east-1", "us-east-1b"), ("gcp", "us-central1", "us-central1-a")],
     )
-    def test_a_zones_spot_price_is_held_against_its_regions(self, provider, region, zone):
+    def test_a_zones_spot_price_is_compared_with_its_regions(self, provider, region, zone):
         names = {"provider": provider, "instance": "i"}
         here, other = fact(1.846, **names, region=region), fact(1.1, **names, region=f"{region}1")
         spot = fact(1.964, "spot", **names, region=zone)

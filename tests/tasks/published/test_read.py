@@ -185,7 +185,7 @@ def test_cells_lose_the_marks_that_move_or_hide_text():
     assert not set(table.rows[0].name) & set("\u202e\u200b\u2066\x1b") and table.rows[0].name[0] == "a"
 
 
-def test_every_table_of_a_file_is_read_and_what_is_left_out_is_told():
+def test_every_table_of_a_file_is_read_and_what_is_left_out_is_reported():
     two = "| op | t (s) |\n|--|--|\n| a | 1 |\n\n| who | what |\n|--|--|\n| b | c |\n\n| op | images/s | Points |\n|--|--|--|\n| b | 1 | 9 |\n"
     first, text, second = read_tables(two, "f")
     assert first.skipped == () and second.skipped == ("column 'Points' is not judged",)

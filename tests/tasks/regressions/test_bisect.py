@@ -135,7 +135,7 @@ def test_measured_in_turns_drift_of_the_box_neither_looks_like_a_change_nor_hide
     assert quiet >= 98
 
 
-def test_in_turns_a_version_that_can_not_be_measured_is_skipped_and_an_end_is_said():
+def test_in_turns_a_version_that_can_not_be_measured_is_skipped_and_an_end_is_reported():
     found, _ = searched_in_turns(stepped(9, 6), broken={4})
     assert isinstance(found, FirstBadVersion) and not found.doubt and found.first_bad == 6
     assert searched_in_turns(stepped(9, 4), broken={8})[0] == NoCulprit("v8 can't be measured: crashed")
@@ -210,7 +210,7 @@ def test_the_step_is_found_around_versions_that_can_not_be_measured(at):
 
 
 @pytest.mark.parametrize("end", [0, 8])
-def test_an_end_that_can_not_be_measured_is_said(end):
+def test_an_end_that_can_not_be_measured_is_reported(end):
     found, search = searched(stepped(9, 4), broken={end})
     assert found == NoCulprit(f"v{end} can't be measured: crashed: for a test") and len(search.rounds) <= 2
 
@@ -234,7 +234,7 @@ def test_a_difference_that_is_gone_when_measured_again_is_not_confirmed():
     assert found.change.value == pytest.approx(0.1, abs=1e-3)
 
 
-def test_of_two_steps_the_larger_is_found_and_the_rest_is_told():
+def test_of_two_steps_the_larger_is_found_and_the_rest_is_reported():
     times = [1.0, 1.0, 1.0, 1.05, 1.05, 1.05, 1.05, 1.2, 1.2]
     found, _ = searched(times, noise=0.005)
     assert (found.last_good, found.first_bad) == (6, 7) and not found.doubt

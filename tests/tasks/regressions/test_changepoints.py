@@ -143,7 +143,7 @@ CLEAR = [gauss, two_hosts, two_hosts_controlled, drifting_box, lottery]
 
 
 @pytest.mark.parametrize(("model", "least"), [*((model, 0.95) for model in CLEAR), (heavy, 0.9)])
-def test_a_slow_leak_is_told_before_it_reaches_eight_percent(model, least):
+def test_a_slow_leak_is_reported_before_it_reaches_eight_percent(model, least):
     """Weekly looks at a leak of 0.1 % a night, from night 75."""
     leaking, seen = controlled(made(model), leak(QUIET)), set()
     for column in [week for week in WEEKS if math.expm1(leak(QUIET)[week]) < 0.08]:

@@ -54,7 +54,7 @@ def night(*all_series, again):
     return judged, confirm_suspects(judged, {all_series[row].key: runs for row, runs in again.items()})
 
 
-def test_a_change_without_controls_may_be_the_machines_which_is_said():
+def test_a_change_without_controls_is_reported_as_possibly_the_machines():
     _, (slow,) = night(series(0, 1.2), again={0: fresh(1.2)})
     assert "No control" in uncontrolled(slow, fresh(1.2))
     assert uncontrolled(slow, fresh(1.2, control=1.0)) == ""
@@ -105,7 +105,7 @@ def test_a_change_that_is_there_in_cycles_is_not_the_clock(clock_mhz):
     assert "is not the cause" in clocks(clocked(0.1, before), clocked(0.115, after))
 
 
-def test_without_a_clock_nothing_is_said():
+def test_without_a_clock_nothing_is_reported():
     assert clocks(clocked(0.1, None), clocked(0.2, 1410.0)) == ""
     assert clocks(clocked(0.1, 1410.0), []) == ""
     assert clocks(clocked(0.1, 1410.0), clocked(0.2, 0.0)) == ""
@@ -225,7 +225,7 @@ def test_the_last_night_before_has_a_number():
     assert last_before(one, "n0") is None and last_before(one, "tonight") is nights[3]
 
 
-def test_uncommitted_code_is_told_apart_by_the_hash_of_its_files():
+def test_uncommitted_code_is_distinguished_by_the_hash_of_its_files():
     """Nights of one commit can have different code."""
     first, second = (f"{'a' * 40}-dirty-{files * 12}" for files in "bc")
     assert (

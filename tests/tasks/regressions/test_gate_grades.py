@@ -18,7 +18,7 @@ def test_a_cell_that_became_wide_is_not_lost_and_its_interval_decides():
     assert only(slow).status is CellStatus.SLOWER
 
 
-def test_a_difference_beside_other_load_is_undecided_unless_controls_tell():
+def test_a_difference_under_other_load_is_undecided_unless_controls_tell():
     loaded = against(side("now", slower(1.5), **BUSY), side("before", CALM))
     assert only(loaded).status is CellStatus.UNDECIDED and loaded.exit_code() == 3
     assert "other programs used the machine" in only(loaded).why
@@ -55,7 +55,7 @@ def test_under_other_load_an_unchanged_cell_is_undecided(now, before):
     )
 
 
-def test_a_control_beside_a_load_tells_what_the_load_hid_and_that_it_hid_nothing():
+def test_a_control_under_load_tells_what_the_load_hid_and_that_it_hid_nothing():
     """Before, load took half as long again, of the control, too; now the code does."""
     loaded = side("before", CALM, controls=slower(1.5, times=CONTROLS), **BUSY)
     hidden = only(against(side("now", CALM, controls=CONTROLS), loaded))
@@ -83,7 +83,7 @@ def test_a_cell_of_which_some_repeats_are_broken_is_lost(count, verdict, why):
     assert (only(found).status, only(found).why, found.exit_code()) == (CellStatus.LOST, why, 1)
 
 
-def test_a_cell_that_was_broken_in_part_before_is_decided_by_the_rest_and_it_is_said():
+def test_a_cell_that_was_broken_in_part_before_is_decided_by_the_rest_and_it_is_reported():
     found = against(broken("now", 3), broken("before", 2))
     assert only(found).status is CellStatus.UNCHANGED and found.exit_code() == 0
     assert found.notes == (f"{CELL.id}: 3 of its 5 repeats are wrong: it differs; before, it was 2",)

@@ -78,7 +78,7 @@ def history(failed, asked=20):
     return Failures(tuple(f"night-{i:03}" for i in range(len(failed))), np.full(len(failed), asked), failed)
 
 
-def test_a_night_in_which_more_fails_than_ever_is_told():
+def test_a_night_in_which_more_fails_than_ever_is_reported():
     assert more_than_ever(history([0, 1, 0] * 15 + [6])) == (
         "6 of 20 series have no number in night night-045, 30 %: in the 38 nights before it was 1.6 %."
     )

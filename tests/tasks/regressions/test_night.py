@@ -113,7 +113,7 @@ def test_a_wide_night_counts(quiet, verdict, control):
 
 
 @pytest.mark.parametrize("table", [True, False])
-def test_repeats_that_are_broken_beside_others_that_count_are_said(quiet, table):
+def test_repeats_that_are_broken_beside_others_that_count_are_reported(quiet, table):
     plan = plan_of(COUNT)
     verdicts = {(MATMUL, 0): Verdict.WRONG, (IMAGES, 1): Verdict.THROTTLED}
     records = [replace(r, verdict=verdicts.get((r.case, r.repeat), r.verdict)) for r in measured(plan)]

@@ -62,7 +62,7 @@ def test_another_driver_starts_a_segment(tmp_path):
     assert series.changes == {1: ("machine",)} and series.nights[1].machine_id == machine_id(NEW_DRIVER)
 
 
-def test_repeats_and_controls_that_are_not_refused_count_and_the_commonest_verdict_is_said(tmp_path):
+def test_repeats_and_controls_that_are_not_refused_count_and_the_commonest_verdict_is_reported(tmp_path):
     plan = plan_of(0, repeats=3)
     records = measured(plan)
     hot = Control("frozen", "throttled", (), 9.0)
@@ -148,7 +148,7 @@ def test_two_nights_at_once_both_count_and_no_night_counts_twice(tmp_path):
     ] == odd[:2]
 
 
-def test_a_clock_that_jumped_is_said_and_nothing_is_lost(tmp_path):
+def test_a_clock_that_jumped_is_reported_and_nothing_is_lost(tmp_path):
     a_night(tmp_path, 0)
     a_night(tmp_path, 1, created_at=(FIRST - timedelta(days=2)).isoformat())
     nights, odd = read(tmp_path)
@@ -163,7 +163,7 @@ def test_a_clock_that_jumped_is_said_and_nothing_is_lost(tmp_path):
 
 
 @pytest.mark.parametrize("at", ["0001-01-01T00:00:00+14:00", "9999-12-31T23:59:59-12:00"])
-def test_a_time_that_is_none_in_utc_is_a_sentence(tmp_path, at):
+def test_an_invalid_time_in_utc_is_a_sentence(tmp_path, at):
     a_night(tmp_path, 0)
     a_night(tmp_path, 1, created_at=at)
     nights, odd = read(tmp_path)
@@ -203,7 +203,7 @@ def test_a_planned_skip_is_not_expected_in_a_night(tmp_path):
     assert plan.cases[0].case.id not in by_case(tmp_path)[0]
 
 
-def test_two_machines_may_have_nights_of_their_own(tmp_path):
+def test_two_machines_can_have_nights_of_their_own(tmp_path):
     a_night(tmp_path, 0, hardware=["local-cpu-1"])
     a_night(tmp_path, 1, hardware=[HERE])
     nights, _ = read(tmp_path)

@@ -68,7 +68,7 @@ def test_rows_of_another_run_are_left_out_and_copies_count_once(tmp_path):
 
 
 @pytest.mark.parametrize("seconds", [0.0, -1.0, math.nan, math.inf])
-def test_a_time_that_is_none_never_counts(tmp_path, seconds):
+def test_an_invalid_time_never_counts(tmp_path, seconds):
     path = a_night(tmp_path, 0, cases=[MATMUL]).folder / "results.parquet"
     pd.read_parquet(path).assign(compute_s=seconds).to_parquet(path, index=False)
     (night,) = by_case(tmp_path)[0][MATMUL.id].nights

@@ -84,7 +84,7 @@ def test_the_spread_is_the_standard_deviation_of_normal_values_and_of_a_pool_of_
     assert np.quantile(found, 0.01) > 0.85 * np.hypot(1.7, 1.0)
 
 
-def test_two_modes_are_told_from_one_and_their_spread_is_that_around_each():
+def test_two_modes_are_distinguished_from_one_and_their_spread_is_that_around_each():
     rng = np.random.default_rng(8)
     high = rng.random((500, 60)) < 0.5
     middle, apart, deviation = two_modes(np.where(high, 5.4, 2.0) + rng.normal(0, 1, high.shape))

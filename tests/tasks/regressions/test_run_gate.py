@@ -163,7 +163,7 @@ def test_another_machine_is_not_comparable_and_its_difference_is_named():
     assert only(against(now, hostile)).status is CellStatus.SLOWER
 
 
-def test_another_torch_is_told_and_does_not_stop_the_comparison():
+def test_another_torch_is_reported_and_does_not_stop_the_comparison():
     now = side("now", CALM, environment=ENVIRONMENT | {"torch": "2.14.0"})
     found = against(now, side("before", CALM))
     assert found.notes == (f"{HERE}: torch: 2.14.0 against 2.13.0",) and found.exit_code() == 0
@@ -297,7 +297,7 @@ def test_a_change_is_found_if_runs_have_no_spread():
     assert between_sessions(14, 5, 0.0, math.log(1.05))[1] >= 0.85
 
 
-def test_slower_cells_without_controls_may_be_the_machines_fault_which_is_said():
+def test_slower_cells_without_controls_are_reported_as_possibly_the_machines_fault():
     slow = against(side("now", slower(1.1)), side("before", CALM))
     (note,) = slow.notes
     assert (

@@ -10,7 +10,7 @@ SLICED = [{"name": "NVIDIA A10G", "uuid": "MIG-a", "mig_slice": PART}]
 
 
 @pytest.mark.parametrize(("facts", "advice"), [({}, Advice.RETURN), ({"gpus": SLICED}, Advice.UNDECIDED)])
-def test_a_slice_is_not_held_against_the_rates_of_the_whole_card(facts, advice):
+def test_a_slice_is_not_compared_with_the_rates_of_the_whole_card(facts, advice):
     found, _ = advised(box("a", slower=7.0, **facts), (), **A10G_CARD)
     assert found.machines[0].advice is advice
 
@@ -27,7 +27,7 @@ def test_a_slice_is_named_with_its_share_in_the_caveats():
 
 
 @pytest.mark.parametrize("share", [10**400, -1.0, float("nan"), True, 2.0, "all"])
-def test_a_share_that_is_none_is_left_out(share):
+def test_an_invalid_share_is_left_out(share):
     gpus = [{"name": "NVIDIA A10G", "mig_slice": PART | {"compute_share": share}}]
     comparison = compare(box("a", gpus=gpus), [machine("box-a", **A10G_CARD)], "box-a")
     assert comparison.machines[0].slice == "1g.5gb, 12% of its memory"

@@ -61,7 +61,7 @@ class Away:
         (None, False),
     ],
 )
-def test_a_block_is_told_from_a_folder(text, block):
+def test_a_block_is_distinguished_from_a_folder(text, block):
     results = ResultsAddress.parse(text)
     assert results.block == (text.rstrip("/") if block else None)
     assert results.folder == (DEFAULT_FOLDER if block or not text else Path(text))
@@ -182,7 +182,7 @@ def test_a_run_that_is_here_is_not_fetched(tmp_path, monkeypatch, plan):
     assert find(ResultsAddress.parse("s3-bucket/gridbench"), plan.run).plan == plan
 
 
-async def test_a_bucket_that_is_away_is_said_once_and_gets_everything_later(store, monkeypatch):
+async def test_a_bucket_that_is_away_is_reported_once_and_gets_everything_later(store, monkeypatch):
     monkeypatch.setattr(module, "EVERY_S", 0.01)
     away = Away(refusals=5)
     store.bucket.storage = away

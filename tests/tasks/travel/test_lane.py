@@ -77,7 +77,7 @@ def test_two_that_start_at_once_take_turns(sent, monkeypatch, tmp_path):
     assert together == [1, 1, 1]
 
 
-def test_old_lanes_go_but_those_that_may_be_in_use(sent, made, tmp_path, monkeypatch):
+def test_old_lanes_are_deleted_except_those_that_might_be_in_use(sent, made, tmp_path, monkeypatch):
     for number in range(5):
         (tmp_path / f"lane-old{number}.pyz").touch()
         (tmp_path / f"lane-old{number}").mkdir()

@@ -79,7 +79,7 @@ def test_nested_brackets_in_a_project_are_one_sentence(folder):
         wanted(folder, "pyproject.toml", HERE, PYTHON)
 
 
-def test_hashes_may_be_asked_of_all(folder):
+def test_hashes_can_be_asked_of_all(folder):
     (folder / "requirements.txt").write_text(
         "--require-hashes\ntorch==2.13.0 --hash=sha256:cccc\ntqdm==4.1 --hash=sha256:dddd\n"
     )

@@ -222,7 +222,7 @@ def test_a_file_that_is_too_large_is_not_code(code, monkeypatch):
         take(code)
 
 
-def test_a_folder_that_is_none_and_one_without_code(code, tmp_path):
+def test_an_invalid_folder_and_a_folder_without_code_are_refused(code, tmp_path):
     with pytest.raises(GridbenchError, match="nowhere does not exist; name the folder"):
         take(tmp_path / "nowhere")
     (tmp_path / "empty").mkdir()

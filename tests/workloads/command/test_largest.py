@@ -102,7 +102,7 @@ class TestSearch:
 
 
 class TestCase:
-    def test_begins_at_the_tiny_value_or_where_it_is_told(self):
+    def test_the_search_begins_at_the_tiny_value_or_at_a_given_one(self):
         assert first_case("image_pipeline", {"pixels": 99}, "batch", "fp32").params == {
             "pixels": 99,
             "batch": 2,

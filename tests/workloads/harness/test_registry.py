@@ -84,7 +84,7 @@ def test_an_unknown_name_gets_a_hint():
         ({"n": "many"}, "fp32", "size n=many must be a whole number above 0"),
     ],
 )
-def test_a_wrong_case_is_said(size, precision, words):
+def test_a_wrong_case_is_reported(size, precision, words):
     with pytest.raises(WorkloadsError, match=words):
         find("matmul").case(size, precision)
 
@@ -106,7 +106,7 @@ class TestOptionalSizes:
         assert plain.id == "ddpm/batch=8/fp32"
         assert ddpm.case({"channels": 76, "batch": 8}).id == "ddpm/batch=8,channels=76/fp32"
 
-    def test_leaving_one_out_may_be_a_way_of_its_own(self):
+    def test_leaving_an_optional_size_out_can_mean_a_separate_way(self):
         size = {"images": 64, "batch": 8, "processes": 2}
         assert find("ddpm_job").case(size).id == "ddpm_job/images=64,batch=8,processes=2/fp32"
         loaded = find("ddpm_job").case(size | {"workers": 0}).id

@@ -67,7 +67,7 @@ class TestSuite:
         assert list(read_records(tmp_path / "records")) == first
         assert "already exists" in capsys.readouterr().err
 
-    def test_a_folder_that_can_not_be_written_is_said_before_anything_is_measured(
+    def test_a_folder_that_can_not_be_written_is_reported_before_anything_is_measured(
         self, monkeypatch, tmp_path, capsys
     ):
         (tmp_path / "mine.toml").write_text(SUITE)

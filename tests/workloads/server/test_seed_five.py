@@ -76,7 +76,7 @@ def test_a_training_job_reaches_its_target_in_ten_steps(model, workers):
 
 
 @pytest.mark.parametrize("model", MODELS)
-def test_an_inference_job_is_held_against_float64(model):
+def test_an_inference_job_is_compared_with_float64(model):
     job = build(f"{model}_infer_job", batch=8, batches=12)
     job.warm_up()
     for _ in range(2):
@@ -86,7 +86,7 @@ def test_an_inference_job_is_held_against_float64(model):
         assert (found.losses, len(found.step_s)) == ((), 12)
 
 
-def test_a_job_may_be_longer_than_its_data_set(monkeypatch):
+def test_a_job_can_be_longer_than_its_data_set(monkeypatch):
     monkeypatch.setattr(classifier, "EPOCH", 3)
     for name, steps in (("simple_cnn_infer_job", 10), ("simple_cnn_train_job", 20)):
         job = build(name, batches=10, **({"epochs": 2} if "train" in name else {}))
@@ -170,7 +170,7 @@ class TestLoader:
         assert len(pids) >= 2
         assert alive == []
 
-    def test_too_little_shared_memory_is_said_in_one_sentence(self, monkeypatch):
+    def test_too_little_shared_memory_is_reported_in_one_sentence(self, monkeypatch):
         room = SimpleNamespace(f_bavail=4, f_frsize=8)
         monkeypatch.setattr(loading.os, "statvfs", lambda path: room)
         with pytest.raises(

@@ -30,7 +30,7 @@ def test_a_promise_is_read(text, promise):
 @pytest.mark.parametrize(
     "text", ["", "ttft=5", "ttft_p98_ms=5", "ttft_p99_ms=0", "ttft_p99_ms=1.2.3", "x_p99_s=1"]
 )
-def test_a_promise_that_is_none_says_how_one_is_written(text):
+def test_an_invalid_promise_says_how_one_is_written(text):
     with pytest.raises(ValueError, match="ttft_p99_ms=500"):
         Promise.parse(text)
 

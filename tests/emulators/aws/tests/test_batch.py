@@ -57,7 +57,7 @@ def test_a_job_succeeds_and_tells_everything(bench):
     assert told[-1] == "red 2"
 
 
-def test_an_exit_code_is_told_and_not_retried_by_a_rule(bench):
+def test_an_exit_code_is_reported_and_not_retried_by_a_rule(bench):
     job = bench.run("sh", "-c", "exit 7", retryStrategy=RECLAIMED_ONLY)
     assert job["status"] == "FAILED"
     assert job["container"]["exitCode"] == 7

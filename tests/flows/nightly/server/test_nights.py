@@ -42,7 +42,7 @@ def earlier(results, count):
         keep(results, plan.model_copy(update={"run": name, "created_at": at.isoformat()}), made)
 
 
-async def test_a_planted_slowdown_fails_the_night_files_one_ticket_and_is_told(bench, watch, told):
+async def test_a_planted_slowdown_fails_the_night_files_one_ticket_and_is_reported(bench, watch, told):
     _, state = await watch(SPEEDS)
     assert state.is_completed() and "2 warming" in state.message, state.message
     earlier(watch.results, 12)

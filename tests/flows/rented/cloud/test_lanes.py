@@ -17,7 +17,7 @@ pytestmark = [
 ]
 
 
-def test_boxes_are_rented_measured_on_billed_compared_and_given_back(gridbench, cloud):
+def test_boxes_are_rented_measured_on_billed_compared_and_returned(gridbench, cloud):
     code, text = gridbench("run", "rented", "--on", "lambda-cpu", "--boxes", "2", "--budget-usd", "1")
     assert_measured(code, text)
     store, records, bills = run_of(gridbench)

@@ -40,7 +40,7 @@ def test_results_outlive_the_stack_until_they_are_given_up(aws, run, monkeypatch
     assert inventory(aws) == before
 
 
-def test_down_ends_jobs_and_may_be_interrupted(aws, base_image, run, monkeypatch):
+def test_down_ends_jobs_and_can_be_interrupted(aws, base_image, run, monkeypatch):
     before = inventory(aws)
     run("up", "--yes", *SMALL)
     job = submit(aws, base_image, ["sleep", "300"])

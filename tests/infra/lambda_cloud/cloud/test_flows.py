@@ -104,7 +104,7 @@ async def test_a_box_that_does_not_boot_is_paid_for_and_another_taken(rentals):
         assert (await rentals.all_gone(run_id)).cost_usd() > rental.earlier_usd
 
 
-async def test_a_cancelled_rental_gives_back(rentals):
+async def test_a_cancelled_rental_returns_its_box(rentals):
     async with rentals.bench():
         run_id = await rentals.start()
         await rentals.answering(run_id)
@@ -113,7 +113,7 @@ async def test_a_cancelled_rental_gives_back(rentals):
     await rentals.all_gone(run_id)
 
 
-async def test_a_rental_that_is_cancelled_while_the_box_boots_gives_back(rentals):
+async def test_a_rental_cancelled_while_the_box_boots_returns_its_box(rentals):
     rentals.cloud.control.fates.append(Fate("never_active"))
     async with rentals.bench(), rentals.holding() as (run_id, task):
         await rentals.until(run_id, lambda rental: rental.instance)
@@ -123,7 +123,7 @@ async def test_a_rental_that_is_cancelled_while_the_box_boots_gives_back(rentals
         await rentals.all_gone(run_id)
 
 
-async def test_a_killed_rental_is_given_back_by_its_worker(rentals):
+async def test_a_killed_rental_is_returned_by_its_worker(rentals):
     async with rentals.bench():
         run_id = await rentals.start()
         await rentals.answering(run_id)
@@ -132,14 +132,14 @@ async def test_a_killed_rental_is_given_back_by_its_worker(rentals):
     await rentals.all_gone(run_id)
 
 
-async def test_a_rental_whose_bench_is_gone_gives_back(rentals):
+async def test_a_rental_whose_bench_is_gone_returns_its_box(rentals):
     async with rentals.holding() as (run_id, task):
         state = await task
         assert state.is_completed() and "run run-1 is no longer measured" in state.message
         await rentals.all_gone(run_id)
 
 
-async def test_a_box_that_is_taken_away_is_said(rentals):
+async def test_a_box_that_is_taken_away_is_reported(rentals):
     async with rentals.bench(), rentals.holding() as (run_id, task):
         rental = await rentals.answering(run_id)
         [instance] = rentals.cloud.account.running()

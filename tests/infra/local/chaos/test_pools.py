@@ -65,7 +65,7 @@ def test_a_stack_without_the_worker_is_not_joined(state: Path):
         pass
 
 
-def test_a_worker_that_cannot_start_is_said(state: Path):
+def test_a_worker_that_cannot_start_is_reported(state: Path):
     with (
         pytest.raises(LocalStackError, match=r"work pool odd could not be created: .*no-such-type"),
         LocalStack(state, pools={"odd": "no-such-type"}, start_s=START_S),

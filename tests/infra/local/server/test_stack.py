@@ -104,7 +104,7 @@ def test_a_second_one_joins_and_leaves_the_first_alone(state: Path, stack: Local
         second.check()
 
 
-def test_a_port_in_use_is_said(state: Path):
+def test_a_port_in_use_is_reported(state: Path):
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()
@@ -116,14 +116,14 @@ def test_a_port_in_use_is_said(state: Path):
     assert not everything_of(state)
 
 
-def test_a_damaged_database_is_said(state: Path):
+def test_a_damaged_database_is_reported(state: Path):
     (state / "prefect.db").write_text("this is no database " * 100)
     with pytest.raises(LocalStackError, match="the database file is damaged"), LocalStack(state):
         pass
     assert not everything_of(state)
 
 
-def test_a_database_of_a_newer_prefect_is_said(state: Path):
+def test_a_database_of_a_newer_prefect_is_reported(state: Path):
     import sqlite3
 
     with sqlite3.connect(state / "prefect.db") as database:

@@ -129,7 +129,7 @@ def test_a_worker_that_ends_leaves_the_other_worker_alone(mark: str):
     other.wait()
 
 
-def test_a_sweep_spares_servers_strangers_and_whom_it_is_told(mark: str):
+def test_a_sweep_spares_servers_strangers_and_named_processes(mark: str):
     environment = {**os.environ, MARK: mark, ROLE: "server"}
     server = subprocess.Popen(["sleep", "60"], env=environment)
     spared = subprocess.Popen(["sleep", "60"], env={**environment, ROLE: "worker"})

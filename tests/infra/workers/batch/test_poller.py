@@ -106,7 +106,7 @@ async def test_throttling_slows_down_and_ends(poller, cloud, warnings):
     assert poller.pause_s == FAST_S and (await watch.next())["status"] == "RUNNING"
 
 
-async def test_a_lost_network_is_said_once_and_loses_no_job(poller, cloud, warnings):
+async def test_a_lost_network_is_reported_once_and_loses_no_job(poller, cloud, warnings):
     watch = poller.watch("job")
     cloud.fails = [EndpointConnectionError(endpoint_url="https://batch")] * 50
     for _ in range(50):

@@ -87,7 +87,7 @@ def test_the_last_attempt_counts():
     assert (found.name, found.exit_code) == ("Crashed", 3)
 
 
-def test_attempts_that_lost_their_host_are_told_from_the_others():
+def test_attempts_that_lost_their_host_are_distinguished_from_the_others():
     attempts = [
         {"statusReason": HOST, "container": {}},
         {"statusReason": EXITED, "container": {"exitCode": 1}},

@@ -39,7 +39,7 @@ def ends_of(distribution):
 
 
 @EACH
-def test_every_job_variable_is_told_with_its_default(distribution):
+def test_every_job_variable_is_reported_with_its_default(distribution):
     named = {name for names, _ in section(distribution, "Job variables") for name in names}
     fields = FIELDS[distribution].model_fields
     assert named - {"if-not-present", "always", "never", "stream"} >= {*fields, *SHARED}
@@ -59,7 +59,7 @@ def test_every_end_has_its_name_and_its_outcome(distribution):
 
 
 @EACH
-def test_every_setting_is_told_with_its_default(distribution):
+def test_every_setting_is_reported_with_its_default(distribution):
     settings = WORKER[distribution].settings_type
     prefix = settings.model_config["env_prefix"]
     rows = {names[0]: rest[-1] for names, rest in section(distribution, "Settings of the worker")}

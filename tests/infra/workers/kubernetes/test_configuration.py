@@ -301,7 +301,7 @@ class TestEnvironment:
             assert not {"PREFECT_HOME", "PREFECT_API_SSL_CERT_FILE"} & env_of(await job_of(image="i")).keys()
             assert env_of(await job_of(image="i", env={"PREFECT_HOME": "/x"}))["PREFECT_HOME"] == "/x"
 
-    async def test_a_template_may_have_variables_of_its_own(self):
+    async def test_a_template_can_have_variables_of_its_own(self):
         template = default_template()
         own = [{"name": "A", "value": "theirs"}, {"name": "B", "value": "b"}]
         template["job_configuration"]["job_manifest"]["spec"]["template"]["spec"]["containers"][0]["env"] = (

@@ -104,7 +104,7 @@ def job_of():
 
 @pytest.mark.parametrize("seen_ago_s", [None, TTL_S + 1])
 @pytest.mark.parametrize("cancelled", [True, False])
-async def test_a_job_that_the_cluster_may_have_forgotten_is_not_said_to_be_deleted(
+async def test_a_job_that_the_cluster_might_have_forgotten_is_not_reported_as_deleted(
     view, seen_ago_s, cancelled
 ):
     """It ended unwatched, and Kubernetes deletes it after ttl_s."""

@@ -236,7 +236,7 @@ async def test_watches_that_stay_refused_say_so_once_and_come_back(cluster, logi
         await until(lambda: view.trouble is None)
 
 
-async def test_a_watch_that_is_refused_while_lists_are_not_is_told_once_and_asked_for_ever_more_rarely(
+async def test_a_watch_that_is_refused_while_lists_are_not_is_reported_once_and_asked_for_ever_more_rarely(
     cluster, login, monkeypatch
 ):
     """By the requested pauses, because a busy machine makes real ones longer."""

@@ -100,7 +100,7 @@ def test_how_a_command_ended_is_the_roots_own_exit_code(place, script, code):
     assert place.exit() == [str(code), "false"]
 
 
-def test_a_command_that_is_not_there_is_said(place):
+def test_a_command_that_is_not_there_is_reported(place):
     assert place.call("hold", place.job, "/no/such/program").returncode == 126
     assert "The job can't be started" in place.log() and place.exit() == ["126", "false"]
 

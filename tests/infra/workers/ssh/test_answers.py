@@ -106,7 +106,7 @@ async def test_the_holder_of_a_box_is_reported_in_one_line(code):
         NINES,
     ],
 )
-def test_a_runtimes_own_words_may_be_anything(info):
+def test_a_runtimes_own_words_can_be_anything(info):
     assert unmet_requirements(FIT | {"info": [info], "lingers": ["no"]}, asked()) == []
     assert unmet_requirements(FIT | {"info": [info], "gpu": ["535, A10"]}, asked(gpus=1)) in (
         [],

@@ -117,7 +117,7 @@ async def test_a_configuration_for_people_sends_nothing_and_starts_nothing_of_it
     assert sessions == [({}, None, "echo here")]
 
 
-def test_jumps_in_a_circle_are_said(home):
+def test_jumps_in_a_circle_are_reported(home):
     configured(home, "Host *\n  ProxyJump bastion\n")
     with pytest.raises(JobRefused, match=r"is circular \(.*bastion.*\): .*ProxyJump none"):
         way_to(Host(address="box"))
@@ -151,20 +151,20 @@ def test_without_a_configuration_the_user_is_ubuntu(home):
 
 
 @pytest.mark.parametrize("text", ["Port many\n", "Host\n  Port\n"])
-def test_a_configuration_that_cannot_be_read_is_said(home, text):
+def test_a_configuration_that_cannot_be_read_is_reported(home, text):
     configured(home, text)
     with pytest.raises(JobRefused, match=r"~/.ssh/config can't be used for box ubuntu@box:22"):
         way_to(Host(address="box"))
 
 
-async def test_an_identity_that_is_not_there_is_said(home):
+async def test_an_identity_that_is_not_there_is_reported(home):
     async with server() as (port, _, _):
         configured(home, alias("box", port).replace("a_key", "no_key"))
         with pytest.raises(JobRefused, match=r"can't be used for box .*no_key"):
             await output_of(Host(address="box", host_key=HOST.public))
 
 
-def test_known_hosts_that_cannot_be_read_are_said(home):
+def test_known_hosts_that_cannot_be_read_are_reported(home):
     (home / ".ssh/known_hosts").write_text("nonsense\n")
     with pytest.raises(JobRefused, match=r"known hosts in .* can't be read"):
         known_hosts(Host(address="box"))

@@ -60,7 +60,7 @@ def test_a_box_keeps_nothing_unless_it_is_asked_to_and_each_users_apart():
     assert volume not in theirs and mine == run_command(asked(keep=True), "a-name", None, "/home/me")
 
 
-def test_without_secrets_or_a_tunnel_nothing_of_them_is_said():
+def test_without_secrets_or_a_tunnel_nothing_of_them_is_reported():
     words = " ".join(run_command(asked(), "a-name", None))
     assert "prefect-secrets" not in words and "--add-host" not in words
     assert f"PREFECT_API_URL={URL}" in env_file(asked(), "n", None).splitlines()
@@ -271,7 +271,7 @@ async def test_lines_come_whole_once_and_in_pieces_where_they_are_long():
     assert lines.seen == 4 + len(more)
 
 
-async def test_lines_that_the_api_refuses_for_good_are_told_and_the_others_go():
+async def test_lines_that_the_api_refuses_for_good_are_reported_and_the_others_go():
     sent = []
 
     async def send(lines):

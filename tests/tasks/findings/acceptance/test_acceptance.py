@@ -61,7 +61,7 @@ def advised(records, population=(), *, names=("box-a",), **changes):
     return found, next(iter(found.details()), "")
 
 
-def test_a_run_that_does_not_ask_is_told_nothing():
+def test_a_run_that_does_not_ask_gets_no_order():
     found, _ = advised(box("a"), None)
     assert (found.machines, found.table(), found.exit_code, found.headline()) == ((), None, 0, ())
     assert found.published() == {"acceptance": []}

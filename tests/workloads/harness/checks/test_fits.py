@@ -63,7 +63,7 @@ def test_the_largest_size_that_should_fit_is_found_below():
     assert fit(predict(Case.of("mnist", {"batch": best + max(best // 8, 1)})), room) is not Fit.FITS
 
 
-def test_no_size_may_fit_and_some_cases_have_none_to_shrink():
+def test_no_size_can_fit_and_some_cases_have_none_to_shrink():
     room = Room("a-gpu", 16 * GIB)
     assert largest(Case.of("mnist", {"batch": 4096}), room, linear(1, 20 * GIB)) is None
     assert largest(Case.of("gcn", {"hidden": 64}), room, linear(GIB)) is None

@@ -19,7 +19,7 @@ def test_inputs_and_result_are_counted_in_their_precision(device, precision, sha
     assert share * PRODUCT <= needs.tensors_bytes <= needs.peak_bytes < share * 1.4 * PRODUCT
 
 
-def test_the_largest_that_should_fit_is_told_for_a_machine_that_is_too_small():
+def test_the_largest_that_should_fit_is_reported_for_a_machine_that_is_too_small():
     said = answer(MATMUL | {"room_bytes": 2**31})
     assert (said["largest"], said["grown_by"]) == (None, "n")  # it fits as it is
     said = answer(MATMUL | {"size": {"n": 40_000}, "room_bytes": 2**33})

@@ -63,7 +63,7 @@ L4, A100, V100, B200 = ("NVIDIA L4", (8, 9)), ("A100", (8, 0)), ("Tesla V100", (
         (a_torch(), Nvml(gpus=(B200,)), 1, r"no kernels for B200 \(sm_100\)"),
     ],
 )
-def test_a_hindrance_is_said_once(torch, nvml, wanted, said):
+def test_a_hindrance_is_reported_once(torch, nvml, wanted, said):
     found = preflight.gpus(wanted, nvml, torch)
     assert [well for well, _ in found] == [False]
     assert re.search(said, found[0][1])
@@ -101,7 +101,7 @@ def test_a_driver_that_hangs_or_kills_its_caller_is_a_hindrance(tmp_path, monkey
 
 
 @pytest.mark.parametrize(("on_bus", "words"), [(8, "the PCI bus has 8"), (7, "the PCI bus has no more")])
-def test_a_card_that_is_lost_is_told_from_one_that_was_not_requested(tmp_path, on_bus, words):
+def test_a_card_that_is_lost_is_distinguished_from_one_that_was_not_requested(tmp_path, on_bus, words):
     for place in range(on_bus):
         pci_device(tmp_path, f"0000:{place:02x}:00.0")
     ((well, text),) = preflight.gpus(8, Nvml(gpus=(A100,) * 7), a_torch(), tmp_path)
@@ -133,7 +133,7 @@ def test_check_before_measuring_has_an_exit_code(monkeypatch, capsys):
     assert "warn  none of 4 GPUs" in capsys.readouterr().out
 
 
-def test_without_torch_only_that_is_said(monkeypatch, capsys):
+def test_without_torch_only_that_is_reported(monkeypatch, capsys):
     from workloads.harness.checks import fitness
 
     monkeypatch.setattr(fitness.importlib.util, "find_spec", lambda name: None)
@@ -141,7 +141,7 @@ def test_without_torch_only_that_is_said(monkeypatch, capsys):
     assert "torch is not installed" in capsys.readouterr().out
 
 
-def test_a_torch_that_is_too_old_is_said_before_anything_is_measured(monkeypatch):
+def test_a_torch_that_is_too_old_is_reported_before_anything_is_measured(monkeypatch):
     from workloads.harness.checks import fitness
 
     monkeypatch.setattr(

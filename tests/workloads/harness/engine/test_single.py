@@ -32,7 +32,7 @@ def clock(cuda, monkeypatch):
 
 
 class TestBusy:
-    def test_a_device_that_waits_for_its_host_is_told_from_one_that_works(self, cuda, clock):
+    def test_a_device_that_waits_for_its_host_is_distinguished_from_one_that_works(self, cuda, clock):
         def step():
             for _ in range(60):
                 cuda.launch(1e-6)

@@ -186,7 +186,7 @@ class TestCores:
         write(tmp_path, {**SMT, **V2, "sys/fs/cgroup/cpu.max": f"{quota} 100000\n"})
         assert cpu.cores(tmp_path, cpus=range(8)) == expected
 
-    def test_cpuinfo_serves_where_there_is_no_topology(self, tmp_path):
+    def test_cpuinfo_serves_without_a_topology(self, tmp_path):
         block = "processor\t: {}\nphysical id\t: {}\ncore id\t: {}\n\n"
         text = "".join(block.format(i, i // 4, i // 2 % 2) for i in range(8))
         assert cpu.physical_cores(range(8), write(tmp_path, {"proc/cpuinfo": text})) == 4

@@ -71,7 +71,7 @@ class TestRead:
         assert not missing
 
     @pytest.mark.parametrize("name", QUESTIONS)
-    def test_each_question_may_be_unsupported_alone(self, name):
+    def test_each_question_can_be_unsupported_alone(self, name):
         card = gpu.open_gpu(UUID, FakeNvml(name))
         values, missing = card.read()
         counters = card.counters()

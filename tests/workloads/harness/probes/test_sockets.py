@@ -37,7 +37,7 @@ def test_bytes_count_and_not_characters(folder_of):
     assert bool(sockets_fault(folder)) is not sockets._can_listen(folder)
 
 
-def test_a_path_that_is_too_long_is_told_before_loaders_start(monkeypatch, folder_of):
+def test_a_path_that_is_too_long_is_reported_before_loaders_start(monkeypatch, folder_of):
     folder = folder_of(MOST_BYTES + 20)
     monkeypatch.setattr(tempfile, "tempdir", folder)
     monkeypatch.setattr(sockets, "_can_listen", lambda _: False)  # newer Pythons can

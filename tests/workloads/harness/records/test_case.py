@@ -41,7 +41,7 @@ def test_a_size_comes_back_from_its_text(size):
         (f"n={'9' * 5000}", "size n=9999.* must be a whole number of 0 or more"),
     ],
 )
-def test_a_wrong_size_is_said(text, words):
+def test_a_wrong_size_is_reported(text, words):
     with pytest.raises(WorkloadsError, match=words) as caught:
         parse_size(text)
     assert len(str(caught.value)) < 200
@@ -53,12 +53,12 @@ def test_only_whole_numbers_are_sizes(value):
         whole("n", value)
 
 
-def test_only_some_parameters_may_be_0():
+def test_only_some_parameters_can_be_0():
     assert whole("workers", 0, least=0) == 0
     with pytest.raises(WorkloadsError, match="size n=0 must be above 0"):
         whole("n", 0)
 
 
 @pytest.mark.parametrize("value", [7, "7", "007"])
-def test_numbers_may_come_as_text(value):
+def test_numbers_can_come_as_text(value):
     assert whole("n", value) == 7

@@ -123,7 +123,7 @@ class TestWriting:
             write_record(tmp_path / "records", replace(RECORD, hardware=hardware))
         assert below(tmp_path) == []
 
-    def test_a_full_disk_is_said(self, tmp_path):
+    def test_a_full_disk_is_reported(self, tmp_path):
         (tmp_path / "a-box").write_text("a file where a folder should be")
         with pytest.raises(
             WorkloadsError, match=r"2.json can't be written \(.*\); name another folder or make room"

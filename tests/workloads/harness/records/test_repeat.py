@@ -83,7 +83,7 @@ def test_a_frozen_reference_knows_every_option():
         (EVERYTHING.to_json().replace("7.5", '"soon"'), "field repeat.timeout_s is 'soon', expected float"),
     ],
 )
-def test_a_mistake_is_said_in_one_sentence(text, words):
+def test_a_mistake_is_reported_in_one_sentence(text, words):
     with pytest.raises(RecordError, match=words):
         Repeat.from_json(text)
 

@@ -20,7 +20,7 @@ from workloads.harness.records.verdict import judge
         (JobTime(9, 45, 45, 45, 1, measured=True), "45 s for 9 steps in 1 epoch, measured to its end"),
     ],
 )
-def test_the_whole_job_of_a_script_is_said(job, words):
+def test_the_whole_job_of_a_script_is_reported(job, words):
     ((name, text),) = script_facts(ScriptRun(("train.py",), job=job))
     assert name == "whole job" and text.startswith(words)
     assert text.endswith(UNSHOWN) != job.measured

@@ -167,7 +167,7 @@ class TestPath:
         with pytest.raises(WorkloadsError, match="its folder belongs to another user"), whole_box():
             pass
 
-    def test_every_user_may_take_one_that_is_named(self, box_lock):
+    def test_every_user_can_take_one_that_is_named(self, box_lock):
         before = os.umask(0o077)
         try:
             with whole_box():

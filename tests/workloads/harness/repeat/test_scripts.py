@@ -173,7 +173,7 @@ def test_a_suite_measures_its_scripts_and_a_reference_adds_no_control(suite_of, 
     assert record.control is None and len(measured) == 3
 
 
-def test_the_folder_of_a_script_may_be_anywhere(suite_of, tmp_path):
+def test_the_folder_of_a_script_can_be_anywhere(suite_of, tmp_path):
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
     (elsewhere / "run.py").write_text("")

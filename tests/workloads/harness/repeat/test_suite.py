@@ -119,7 +119,7 @@ def test_minutes_are_for_what_two_cores_can_measure(tmp_path, monkeypatch):
     assert suite.minutes == 2
 
 
-def test_a_case_may_be_for_one_device_alone(tmp_path):
+def test_a_case_can_be_for_one_device_alone(tmp_path):
     only = 'workload = "matmul"\nsize = { n = [64, 8192] }\nprecision = ["bf16"]\ndevice = "cuda"'
     path = tmp_path / "mine.toml"
     path.write_text(
@@ -229,7 +229,7 @@ def test_the_minutes_of_a_suite_for_gpus_are_those_of_all_its_cases(tmp_path):
     assert load_suite("c", tmp_path).minutes == 9  # of the one that a CPU measures
 
 
-def test_a_case_may_ask_for_a_soak_which_is_beside_its_estimate(tmp_path):
+def test_a_case_can_request_a_soak_besides_its_estimate(tmp_path):
     soaked = 'workload = "matmul"\nsize = { n = [65, 66] }\nsoak_s = 60\nestimate_s = 20'
     (tmp_path / "a.toml").write_text("minutes = 8\nrepeats = 2\n" + case(soaked) + case(MATMUL))
     (tmp_path / "b.toml").write_text('suites = ["a"]\n' + case('workload = "matmul"\nsize = { n = 9 }'))
@@ -334,7 +334,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize(("text", "words"), MISTAKES.items(), ids=MISTAKES.values())
-def test_a_mistake_is_said_in_one_sentence(tmp_path, text, words):
+def test_a_mistake_is_reported_in_one_sentence(tmp_path, text, words):
     path = tmp_path / "mine.toml"
     path.write_text(text)
     with pytest.raises(WorkloadsError, match=words) as caught:

@@ -94,14 +94,14 @@ class TestOneLimitAtATime:
         assert found.by == "communication"
         assert found.why == "communication-bound: exchanging gradients takes 62 % of the step"
 
-    def test_none_of_them_is_said_and_not_guessed(self):
+    def test_none_of_them_is_reported_and_not_guessed(self):
         found = judged(seconds=1.0, flops=0.3 * FLOPS, nbytes=0.4 * BANDWIDTH)
         assert (found.by, found.share) == (UNEXPLAINED, None)
         assert found.why == (
             "unexplained: no measured limit explains 50 % of the time; the largest is memory with 40 %"
         )
 
-    def test_more_than_a_ceiling_is_said_with_its_number(self):
+    def test_more_than_a_ceiling_is_reported_with_its_number(self):
         found = judged(seconds=1.0, flops=1.3 * FLOPS)
         assert found.shares["compute"] == pytest.approx(1.3)
         assert "130 % of the measured 104 GFLOP/s in fp32, so the ceiling is too low" in found.why
@@ -144,7 +144,7 @@ class TestCache:
         made = record(seconds=1.0, flops=0.0, nbytes=2.4 * BANDWIDTH)
         return bound(replace(made, cache=Cache(state, 1, 2)), ceilings)
 
-    def test_a_warm_step_is_held_against_the_cache(self):
+    def test_a_warm_step_is_compared_with_the_cache(self):
         assert self.found("warm").why == "memory-bound: 60 % of the measured 40 GB/s within the cache"
 
     @pytest.mark.parametrize("state", ["cold", "n/a"])

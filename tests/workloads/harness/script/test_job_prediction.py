@@ -149,7 +149,7 @@ def walked(seed, share, seconds=300):
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.04])
-def test_a_machine_that_was_seen_to_go_up_and_down_may_do_so_at_another_time(share):
+def test_a_machine_that_was_seen_to_go_up_and_down_can_do_so_at_another_time(share):
     covered = 0
     for seed in range(60):
         draw, factors = random.Random(seed), walked(seed, share)

@@ -320,7 +320,7 @@ class TestRestarts:
             restarts(RESTART_AFTER, SimpleNamespace())
 
 
-def test_a_workload_may_say_where_it_runs(engine, monkeypatch):
+def test_a_workload_can_say_where_it_runs(engine, monkeypatch):
     monkeypatch.setattr(type(find("trains")), "devices", ("cuda",), raising=False)
     record = engine("trains")
     assert record.verdict is Verdict.UNSUPPORTED

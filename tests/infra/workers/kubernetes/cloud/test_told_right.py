@@ -106,7 +106,9 @@ async def test_a_failed_deletion_is_reported_once_and_not_called_deleted(pool, c
     cluster.control.requests.clear()
 
 
-async def test_a_machine_that_the_cloud_does_not_have_now_is_told_from_one_that_no_pool_has(pool, cluster):
+async def test_a_machine_that_the_cloud_does_not_have_now_is_distinguished_from_one_that_no_pool_has(
+    pool, cluster
+):
     """The autoscaler's backoff alone would look like a missing pool."""
     cluster.control.autoscale("l4", allocatable={"nvidia.com/gpu": "1"}, out_of_stock=True)
     run_id = await pool.start("gpu", script="true", gpus=1, schedule_within_s=3)

@@ -149,7 +149,7 @@ class LostAnswer:
 
 
 @pytest.mark.parametrize("kind", ["containers"], indirect=True)
-async def test_a_box_that_may_have_the_job_is_asked_before_any_other(two, machine, variables, monkeypatch):
+async def test_a_box_that_might_have_the_job_is_asked_before_any_other(two, machine, variables, monkeypatch):
     monkeypatch.setattr(start.SshBox, "start", LostAnswer(SshBox.start))
     job = asked(machine, variables, "echo on; sleep 3", hosts=[box.host for box in two])
     noted = []

@@ -37,7 +37,7 @@ def test_names_messages_and_log_lines_go_on_printable():
 
 
 @pytest.mark.parametrize("task_run", [[], ["id"], "id", 1])
-def test_the_payload_of_an_event_may_be_anything(task_run):
+def test_the_payload_of_an_event_can_be_anything(task_run):
     told = Event.model_validate(event().model_dump() | {"payload": {"task_run": task_run}})
     if not task_run:
         assert subject_of(OWN, told)

@@ -108,11 +108,11 @@ PASSES = (
 
 
 @pytest.mark.parametrize("reason", PASSES)
-def test_a_reason_that_may_pass_is_waited_for(reason):
+def test_a_reason_that_can_pass_is_waited_for(reason):
     assert given_up(SlurmJob("7", "PENDING", reason)) is None
 
 
-def test_a_partition_that_takes_others_is_told_in_a_sentence_by_older_versions():
+def test_a_partition_that_takes_others_is_reported_in_a_sentence_by_older_versions():
     said = "Job's_account_not_known,_so_it_can't_use_this_partition_(closed_allows_nobody)"
     why = given_up(SlurmJob("7", "PENDING", said, partition="closed"))
     assert "partition closed does not accept slurm.account" in why

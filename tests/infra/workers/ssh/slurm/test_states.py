@@ -16,7 +16,7 @@ def test_the_output_of_scontrol_is_parsed(name):
     assert from_scontrol(text) == job
 
 
-def test_a_reason_may_have_spaces_and_commas():
+def test_a_reason_can_have_spaces_and_commas():
     text = PENDING.replace(
         "Reason=PartitionTimeLimit", "Reason=Nodes required for job are DOWN, DRAINED or reserved"
     )

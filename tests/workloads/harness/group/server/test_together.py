@@ -106,7 +106,7 @@ def test_too_many_are_unsupported_before_anything_starts(groups, note):
     assert time.monotonic() - started < 100
 
 
-def test_a_mistake_in_the_call_is_said_once(box_lock):
+def test_a_mistake_in_the_call_is_reported_once(box_lock):
     command = [sys.executable, "-m", "workloads", "run", "ddpm_strong", "--size", "batch=3,processes=2"]
     found = subprocess.run(command, capture_output=True, text=True, cwd=ROOT)
     assert (found.returncode, found.stdout) == (2, "")

@@ -111,7 +111,7 @@ class TestWithoutTorch:
             run(self.REPEAT, script)
         assert gone(int(note.read_text()))
 
-    def test_the_kernels_kill_for_memory_is_told_from_others(self, run, monkeypatch):
+    def test_the_kernels_kill_for_memory_is_distinguished_from_others(self, run, monkeypatch):
         kills = iter([4, 5])
         monkeypatch.setattr("workloads.harness.repeat.runs.oom_kills", lambda: next(kills))
         record = run(self.REPEAT, "import os; os.kill(os.getpid(), 9)")

@@ -81,7 +81,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("words", MISTAKES)
-def test_a_mistake_is_said_before_anything_starts(words):
+def test_a_mistake_is_reported_before_anything_starts(words):
     code, out, err = start(*words)
     assert (code, out) == (2, "") and MISTAKES[words] in err
     assert err.count("\n") == 1

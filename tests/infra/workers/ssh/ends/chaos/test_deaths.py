@@ -76,7 +76,7 @@ async def test_cancelling_what_waits_starts_nothing(pool, lanes):
     assert await pool.lines(run_id) == []
 
 
-async def test_a_full_disk_at_the_start_is_said(pool, lanes):
+async def test_a_full_disk_at_the_start_is_reported(pool, lanes):
     lanes.own_disk()
     lanes.fill_disk()
     run_id = await pool.start("full-before", **STATES["full-before"].asked(lanes))
@@ -95,7 +95,7 @@ async def test_a_disk_that_fills_while_a_job_runs_does_not_change_its_end(pool, 
     assert await faults(pool, lanes, run_id, STATES["full"]) == []
 
 
-async def test_sshd_and_worker_may_die_and_nothing_runs_twice(pool, lanes, prefect):
+async def test_sshd_and_worker_can_die_and_nothing_runs_twice(pool, lanes, prefect):
     script = f"for i in $(seq 20); do echo $i; sleep 1; done; {asks(OWN_RUN)}"  # by the next worker's tunnel
     run_id = await pool.start("sessions", script=script)
     worker = prefect.worker_process(pool.name, "w1", "ssh", SSH_WORKER_POLL_S=POLL_S)

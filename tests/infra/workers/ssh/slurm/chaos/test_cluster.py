@@ -25,7 +25,7 @@ async def test_a_job_reaches_its_own_run_from_a_node_that_reaches_nothing_else(p
     assert lines[3] in machines.nodes
 
 
-async def test_a_node_that_may_not_log_in_at_the_login_node_is_told(pool, machines):
+async def test_a_node_that_may_not_log_in_at_the_login_node_is_reported(pool, machines):
     run_id = await pool.start("unreached", script="true", slurm={"login": "elsewhere", "exclusive": False})
     async with pool.worker():
         ended = await pool.end(run_id)
